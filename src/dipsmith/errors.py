@@ -1,0 +1,84 @@
+"""Every error that dipsmith raises on purpose, and the exit code that goes with it.
+
+::
+
+    DipsmithError                exit
+    ├── UsageError                  2   contradictory options or arguments
+    │   └── UnsupportedError        2   this method, relation or budget do not go together
+    ├── InputError                  3   files, schemas, existing output
+    │   ├── SchemaError             3   a schema that cannot be used
+    │   ├── SourceError             3   rows that cannot be read
+    │   └── OutputError             3   output exists or cannot be written
+    ├── BudgetError                 4   missing grant, budget used up, currency or relation refused
+    ├── DamageError                 5   a ledger or release that fails its own checks
+    └── MissingExtraError           6   an optional library is not installed
+
+A message is one line. It says what was got, what was expected and what to do, and names the
+column. It never echoes a value of a private row: whoever raises an error here decides with that
+in mind, and whoever shows one may show it whole.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class DipsmithError(Exception):
+    """Anything that dipsmith refuses or fails to do, with a message meant for people."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class UsageError(DipsmithError):
+    """Options or arguments that contradict each other."""
+
+    exit_code = 2
+
+
+class UnsupportedError(UsageError):
+    """A combination of method, neighbouring relation and budget that has no proof."""
+
+
+class InputError(DipsmithError):
+    """Something given to dipsmith cannot be used."""
+
+    exit_code = 3
+
+
+class SchemaError(InputError):
+    """A schema that is broken or contradicts itself."""
+
+
+class SourceError(InputError):
+    """Rows that cannot be read: encoding, quoting, field count or required columns."""
+
+
+class OutputError(InputError):
+    """Output that exists already or cannot be written."""
+
+
+class BudgetError(DipsmithError):
+    """The ledger refuses: no grant, not enough budget, another currency, relation or unit."""
+
+    exit_code = 4
+
+
+class DamageError(DipsmithError):
+    """A ledger or a release that fails its own checks."""
+
+    exit_code = 5
+
+
+class MissingExtraError(DipsmithError):
+    """An optional library is needed and not installed."""
+
+    exit_code = 6
+
+    @classmethod
+    def of(cls, what: str, extra: str) -> MissingExtraError:
+        """Say what needs the extra and how to install it.
+
+        >>> print(MissingExtraError.of("Drawing figures", "analysis"))
+        Drawing figures needs more libraries: pip install 'dipsmith[analysis]'
+        """
+        return cls(f"{what} needs more libraries: pip install 'dipsmith[{extra}]'")
