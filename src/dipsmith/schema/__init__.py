@@ -1,1 +1,22 @@
+"""What is public: attributes and their domains, the unit of protection, the neighbours, the rules."""
 
+from dipsmith.schema.attribute import Attribute
+from dipsmith.schema.cells import Cells, Crossed, Marginal
+from dipsmith.schema.codes import Codes
+from dipsmith.schema.domain import Bins, Categories, Domain
+from dipsmith.schema.rules import Rule
+from dipsmith.schema.schema import Schema, Unit
+
+__all__ = [
+    "Attribute",
+    "Bins",
+    "Categories",
+    "Cells",
+    "Codes",
+    "Crossed",
+    "Domain",
+    "Marginal",
+    "Rule",
+    "Schema",
+    "Unit",
+]

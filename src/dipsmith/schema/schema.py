@@ -1,0 +1,113 @@
+"""The schema: everything that is public about a table before a single row is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Literal
+
+from dipsmith.errors import SchemaError
+from dipsmith.schema.attribute import Attribute, Role
+from dipsmith.schema.rules import Rule
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Neighbours = Literal["add-remove", "replace", "label"]
+Provenance = Literal["declared", "data-derived"]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Whose presence is protected: a row, or all rows of one value of a column, at most `max_rows` of them.
+
+    With `per` the unit is the pair (column, per): a person-year instead of a person.
+    """
+
+    column: str | None = None
+    max_rows: int = 1
+    per: str | None = None
+
+    def __str__(self) -> str:
+        if self.column is None:
+            return "row"
+        what = f"{self.column} per {self.per}" if self.per else self.column
+        return f"{what}, at most {self.max_rows} row{'s' if self.max_rows > 1 else ''}"
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Attributes, unit of protection, neighbouring relation and rules of one table.
+
+    Unit and neighbours have no defaults: they say what the ε means.
+    """
+
+    name: str
+    attributes: tuple[Attribute, ...]
+    unit: Unit
+    neighbours: Neighbours
+    rules: tuple[Rule, ...] = ()
+    provenance: Provenance = "declared"
+    notes: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Attribute]:
+        return {a.name: a for a in self.attributes}
+
+    def __getitem__(self, name: str) -> Attribute:
+        try:
+            return self._by_name[name]
+        except KeyError:
+            known = ", ".join(self.names)
+            raise SchemaError(f"column '{name}' is not in schema '{self.name}'; it has: {known}") from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __iter__(self) -> Iterator[Attribute]:
+        return iter(self.attributes)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the attributes, in order."""
+        return tuple(a.name for a in self.attributes)
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """The names of the public attributes (meaningful under `label` only)."""
+        return tuple(a.name for a in self.attributes if a.role == "public")
+
+    @property
+    def private(self) -> tuple[str, ...]:
+        """The names of the private attributes."""
+        return tuple(a.name for a in self.attributes if a.role == "private")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read from a source: the attributes and the unit's column."""
+        extra = [c for c in (self.unit.column, self.unit.per) if c is not None and c not in self]
+        return (*self.names, *extra)
+
+    def size(self, names: Sequence[str] | None = None) -> int:
+        """Number of cells of the cross-table of `names` (of all attributes when omitted)."""
+        return prod(self[n].size for n in (self.names if names is None else names))
+
+    def project(self, names: Sequence[str]) -> Schema:
+        """The schema of some of the attributes; rules that name another attribute are dropped."""
+        for name in names:
+            self[name]
+        kept = tuple(a for a in self.attributes if a.name in set(names))
+        rules = tuple(r for r in self.rules if set(r.attributes) <= set(names))
+        return replace(self, attributes=kept, rules=rules)
+
+    def with_role(self, names: str | Sequence[str], role: Role) -> Schema:
+        """The same schema with the named attributes in another role."""
+        chosen = {names} if isinstance(names, str) else set(names)
+        for name in chosen:
+            self[name]
+        return replace(
+            self,
+            attributes=tuple(a.with_role(role) if a.name in chosen else a for a in self.attributes),
+        )
