@@ -1,0 +1,79 @@
+"""Rows that are already encoded and held in memory: simulated tables, public stand-ins, tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.schema import Cells, Codes, Marginal, Schema
+
+_CHUNK = 1 << 17
+
+
+@dataclass(frozen=True, eq=False)
+class HeldRows:
+    """Codes as countable rows. Units are taken to be truncated already."""
+
+    held: Codes
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the rows."""
+        return self.held.schema
+
+    @cached_property
+    def _lawful(self) -> Codes:
+        return self._keeping(self.held.names)
+
+    @cached_property
+    def _public(self) -> Codes:
+        return self._keeping([n for n in self.held.names if self.schema[n].role == "public"])
+
+    def _keeping(self, names: Sequence[str]) -> Codes:
+        fine = self.held.project(names).lawful()
+        return self.held if bool(fine.all()) else self.held.take(fine)
+
+    def count(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
+        """Exact counts of every partition over the lawful rows."""
+        return [_count(self._lawful, c) for c in cells]
+
+    def count_public(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
+        """Exact counts over the rows that break no rule of the public columns."""
+        return [_count(self._public, c) for c in cells]
+
+    def count_sparse(self, cells: Cells) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The occupied cells, sorted, and their counts."""
+        indices, counts = np.unique(cells.index(self._lawful), return_counts=True)
+        return indices, counts.astype(np.int64)
+
+    def distinct_public(self, attributes: Sequence[str]) -> tuple[Codes, NDArray[np.int64]]:
+        """The distinct combinations of public attributes and their multiplicities."""
+        marginal = Marginal.of(self.schema, attributes)
+        keys, counts = np.unique(marginal.index(self._public), return_counts=True)
+        columns = np.unravel_index(keys, marginal.shape)
+        found = dict(zip(attributes, columns, strict=True))
+        return Codes.of(self.schema, found, len(keys)), counts.astype(np.int64)
+
+    def total(self) -> int:
+        """The number of rows, lawful or not: what is public where n is public."""
+        return len(self.held)
+
+    def within(self, attribute: str, code: int) -> HeldRows:
+        """Only the rows with this code."""
+        return HeldRows(self.held.take(self.held[attribute] == code))
+
+    def codes(self) -> Iterator[Codes]:
+        """The lawful rows."""
+        yield self._lawful
+
+
+def _count(codes: Codes, cells: Cells) -> NDArray[np.int64]:
+    counts = np.zeros(cells.size, dtype=np.int64)
+    for start in range(0, len(codes), max(_CHUNK, cells.size)):
+        part = codes.take(slice(start, start + max(_CHUNK, cells.size)))
+        counts += np.bincount(cells.index(part), minlength=cells.size)
+    return counts

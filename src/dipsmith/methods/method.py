@@ -1,0 +1,110 @@
+"""What a method is: frozen parameters that turn a curator's noisy answers into a model.
+
+A method never sees rows. `fit` asks the curator, spends the curator's whole budget or less, and
+returns a model; a model is plain arrays and public facts, so sampling from it, saving it and
+sending it anywhere is post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.privacy.budget import Budget
+from dipsmith.privacy.curator import Curator
+from dipsmith.schema import Codes, Schema
+
+@dataclass(frozen=True, eq=False)
+class PublicFacts:
+    """What a plan may know: the number of rows, and under `label` the distinct public rows."""
+
+    rows: int | None = None
+    public_rows: tuple[Codes, NDArray[np.int64]] | None = None
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One question that a method will ask: a line of the plan.
+
+    Attributes
+    ----------
+    stage
+        What the question is for ("row count", "label marginal", "tree 1 of 3").
+    what
+        The attributes or candidates concerned.
+    cells
+        How many noisy numbers it gives (None for a choice).
+    budget
+        What it costs.
+    sd
+        Standard deviation of the noise on one count (None for a choice).
+    note
+        Anything a steward should know.
+    """
+
+    stage: str
+    what: str
+    budget: Budget
+    cells: int | None = None
+    sd: float | None = None
+    note: str = ""
+
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A fitted model: everything that was learned, and nothing else."""
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the rows that it makes."""
+
+    def sample(self, n: int | None = None, seed: int | None = None) -> Codes:
+        """Draw `n` rows (the model's own row count when omitted); `seed` is free, for repeatability."""
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """The model as JSON-able facts and arrays."""
+
+    @classmethod
+    def from_state(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The model back from its state."""
+
+
+@runtime_checkable
+class Labeller(Model, Protocol):
+    """A model that labels rows whose public columns are given."""
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The private attributes that it labels."""
+
+    def probabilities(self, rows: Codes) -> NDArray[np.float64]:
+        """The probability of every label: rows × labels, in the schema's order (joint when several)."""
+
+    def label(self, rows: Codes, seed: int | None = None) -> Codes:
+        """Draw the private attributes of every row."""
+
+
+@runtime_checkable
+class Method(Protocol):
+    """Frozen parameters with a `fit`."""
+
+    @property
+    def name(self) -> str:
+        """The name on the command line and the card."""
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """The neighbouring relations for which it has a proof."""
+
+    def fit(self, curator: Curator) -> Model:
+        """Spend the curator's budget and return a model."""
+
+    def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
+        """What `fit` will ask for and what each question will cost, from public facts only."""

@@ -1,0 +1,451 @@
+"""The curator: the one door between private rows and everything else.
+
+Each verb draws its noise **and** records its charge in the same call, so that what is charged is
+what was measured. A method is given a curator and nothing else; it cannot read a row, choose a
+scale of noise, or spend more than its curator holds.
+
+Privacy
+-------
+For a curator with budget B under relation R and unit U, the joint distribution of all answers it
+ever gives satisfies B with respect to R and U (sequential composition of its events; see
+``docs/proofs/curator.md``). Answers that cost nothing — `public_counts`, `public_rows`, `coins`,
+`rows` — are functions of what R declares public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from math import isqrt
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.counting.count import Rows
+from dipsmith.counting.held import HeldRows
+from dipsmith.errors import BudgetError, UnsupportedError, UsageError
+from dipsmith.privacy import neighbours
+from dipsmith.privacy.budget import Budget, PureDP
+from dipsmith.privacy.events import Chosen, Event, Measured, Partitioned
+from dipsmith.privacy.measurement import Measurement
+from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace, noisy_blocks
+from dipsmith.privacy.randomness import Stream, coins
+from dipsmith.privacy.selection import select
+from dipsmith.schema import Cells, Codes, Marginal, Schema
+
+C = TypeVar("C")
+C_contra = TypeVar("C_contra", contravariant=True)
+
+Progress = Callable[[str, float], None]
+
+_CACHED_CELLS = 1 << 25
+
+
+class Score(Protocol[C_contra]):
+    """How good a candidate is, as a function of counts, with a proven sensitivity.
+
+    What a score needs besides counts (a model's estimate, the public n) is a constructor argument.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name that the ledger shows."""
+
+    def tables(self, candidate: C_contra) -> Sequence[Cells]:
+        """The partitions whose counts decide the candidate's score."""
+
+    def value(self, candidate: C_contra, counts: Sequence[NDArray[np.int64]]) -> float:
+        """The score; larger is better."""
+
+    def sensitivity(self, relation: str, max_rows: int) -> Fraction:
+        """By how much one unit can change a score."""
+
+    def monotone(self, relation: str) -> bool:
+        """Whether one unit moves all scores the same way (halves the noise needed)."""
+
+
+class Journal(Protocol):
+    """Where a curator records its events durably: a ledger's reservation."""
+
+    def record(self, event: Event) -> object:
+        """Append the event; it must be durable when this returns."""
+
+
+class Rehearsal:
+    """A journal kept in memory, for rows that need no protection."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def record(self, event: Event) -> object:
+        """Remember the event."""
+        self.events.append(event)
+        return event
+
+
+class Curator:
+    """Answers noisy questions about private rows, within a budget.
+
+    Parameters
+    ----------
+    rows
+        The counted rows: already encoded, truncated per unit, lawful.
+    budget
+        All that this curator may spend.
+    stream
+        Where noise comes from.
+    journal
+        Where events are recorded before an answer is given.
+    given_rows
+        A row count that the steward states as public (needed under `add-remove` to avoid paying).
+    coin_seed
+        Public seed of the structure's randomness; drawn from the OS when omitted.
+    progress
+        Called with (stage, share done) for people who wait.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        budget: Budget,
+        *,
+        stream: Stream,
+        journal: Journal,
+        given_rows: int | None = None,
+        coin_seed: bytes | None = None,
+        progress: Progress | None = None,
+        relation: str | None = None,
+        block: str = "",
+    ) -> None:
+        self.schema: Schema = rows.schema
+        self.relation: str = relation or rows.schema.neighbours
+        self.max_rows: int = rows.schema.unit.max_rows
+        self.budget = budget
+        self.block = block
+        self.coin_seed = stream.bytes(32) if coin_seed is None else coin_seed
+        self._rows = rows
+        self._spent = 0
+        self._stream = stream
+        self._journal = journal
+        self._given_rows = given_rows
+        self._progress = progress
+        self._true: dict[str, NDArray[np.int64]] = {}
+
+    @classmethod
+    def rehearse(
+        cls, codes: Codes, budget: Budget, *, given_rows: int | None = None, seed: int | None = None
+    ) -> Curator:
+        """A curator over rows that need no protection (simulated or public ones), without a ledger.
+
+        For tuning on a public stand-in, for studies and tests. `seed` makes the noise repeatable.
+        """
+        stream = Stream() if seed is None else Stream.for_testing(seed)
+        return cls(HeldRows(codes), budget, stream=stream, journal=Rehearsal(), given_rows=given_rows)
+
+    # --- what is left, and who is waiting ---------------------------------------------------------
+
+    @property
+    def pure(self) -> bool:
+        """Whether the currency is pure ε (discrete Laplace) rather than ρ (discrete Gaussian)."""
+        return isinstance(self.budget, PureDP)
+
+    @property
+    def remaining(self) -> Budget | None:
+        """What is left to spend, None when nothing is."""
+        left = self.budget.units - self._spent
+        return type(self.budget).of_units(left) if left > 0 else None
+
+    def report(self, stage: str, share: float) -> None:
+        """Tell whoever waits how far the work is; never anything about rows."""
+        if self._progress is not None:
+            self._progress(stage, share)
+
+    def coins(self, name: str) -> np.random.Generator:
+        """Public, replayable randomness for structure: a function of the public seed and the name."""
+        return coins(self.coin_seed, f"{self.block}/{name}")
+
+    # --- free answers: what the relation declares public ------------------------------------------
+
+    @property
+    def rows(self) -> int | None:
+        """The public or given number of rows, None when it is private and was not given."""
+        if self._given_rows is not None:
+            return self._given_rows
+        if self.relation == "label" or (self.relation == "replace" and self.max_rows == 1):
+            return self._rows.total()
+        return None
+
+    def _require_public(self, attributes: Sequence[str], verb: str) -> None:
+        if self.relation != "label":
+            raise UnsupportedError(
+                f"{verb} is free only under neighbours 'label', where public columns are declared; "
+                f"this schema has '{self.relation}': measure them instead"
+            )
+        private = [n for n in attributes if self.schema[n].role != "public"]
+        if private:
+            raise UnsupportedError(f"{verb}: column '{private[0]}' is private; measure it instead")
+
+    def public_counts(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
+        """Exact counts of cells over public columns, free under `label`."""
+        for partition in cells:
+            self._require_public(partition.attributes, "public_counts")
+        return self._rows.count_public(cells)
+
+    def public_rows(self, attributes: Sequence[str]) -> tuple[Codes, NDArray[np.int64]]:
+        """The distinct combinations of public columns and how often each occurs, free under `label`."""
+        self._require_public(attributes, "public_rows")
+        return self._rows.distinct_public(attributes)
+
+    # --- paid answers -----------------------------------------------------------------------------
+
+    def measure(
+        self,
+        cells: Sequence[Cells],
+        budgets: Sequence[Budget],
+        *,
+        keep_above: int | None = None,
+    ) -> list[Measurement]:
+        """Count all partitions in one pass and add exact noise to every cell that needs it.
+
+        Privacy
+        -------
+        One unit moves at most k rows between cells: Δ₁ = k (add-remove) or 2k (replace, label), Δ₂² =
+        k² or 2k². Under `label`, for public groups × two labels only one count per group is drawn:
+        Δ₁ = k, Δ₂² = k². Cells that a rule forbids and groups that are publicly empty are 0 for every
+        neighbour and carry no noise. Each partition is charged its budget.
+
+        Parameters
+        ----------
+        cells, budgets
+            The partitions and what each may cost.
+        keep_above
+            For tables too large to hold: keep only cells whose noisy count exceeds this public
+            threshold, by the same rule for occupied and empty cells.
+        """
+        if len(cells) != len(budgets):
+            raise UsageError(f"{len(cells)} partitions but {len(budgets)} budgets")
+        if keep_above is not None:
+            return [self._measure_large(c, b, keep_above) for c, b in zip(cells, budgets, strict=True)]
+        self._charge([self._event(c, b, self._is_single(c)) for c, b in zip(cells, budgets, strict=True)])
+        publics = [self._public_part(c) for c in cells]
+        totals = iter(self._rows.count_public([p for p in publics if p is not None]))
+        counts = self._rows.count(cells)
+        return [
+            self._noised(c, n, b, None if p is None else next(totals))
+            for c, n, b, p in zip(cells, counts, budgets, publics, strict=True)
+        ]
+
+    def total(self, budget: Budget) -> Measurement:
+        """The noisy number of rows (add-remove, or units with several rows)."""
+        return self.measure([Marginal(self.schema, ())], [budget])[0]
+
+    def choose(self, candidates: Sequence[C], score: Score[C], budget: Budget) -> C:
+        """Choose a candidate with a high score: permute-and-flip under pure DP, else exponential.
+
+        Privacy
+        -------
+        Pure: ε-DP by permute-and-flip (McKenna and Sheldon 2020) at the score's sensitivity. zCDP:
+        the exponential mechanism at ε = √(8ρ), which is ρ-zCDP (Cesar and Rogers 2021).
+        """
+        if not candidates:
+            raise UsageError("choose was given no candidates")
+        if self.pure:
+            epsilon = budget.exact
+        else:
+            scale = 10**18
+            epsilon = Fraction(isqrt(8 * int(budget.exact * scale)), 10**9)
+        sensitivity = score.sensitivity(self.relation, self.max_rows)
+        self._charge(
+            [
+                Chosen(
+                    block=self.block,
+                    candidates=len(candidates),
+                    score=score.name,
+                    mechanism="permute-and-flip" if self.pure else "exponential mechanism",
+                    sensitivity=sensitivity,
+                    budget=budget,
+                )
+            ]
+        )
+        scores = np.array([score.value(c, counts) for c, counts in self._counted(candidates, score)])
+        winner = select(
+            self._stream,
+            scores,
+            sensitivity,
+            epsilon,
+            monotone=score.monotone(self.relation),
+            law="permute-and-flip" if self.pure else "exponential",
+        )
+        return candidates[winner]
+
+    # --- children ---------------------------------------------------------------------------------
+
+    def nested(self, budget: Budget, name: str = "") -> Curator:
+        """A child that holds part of this curator's budget."""
+        self._take(budget)
+        return self._child(self._rows, budget, self.relation, name)
+
+    def partition(self, attribute: str, budget: Budget) -> list[Curator]:
+        """One child per code of `attribute`, each seeing only that block; together they cost `budget`.
+
+        Privacy
+        -------
+        Blocks are disjoint. Under add-remove, or under `label` with a public attribute, a unit lies
+        in one block and each child gets the whole budget. Under `replace`, or `label` with a private
+        attribute, a unit may leave one block and enter another: each child answers at its add-remove
+        sensitivity with half the budget. A unit that may recur in several blocks (people over years)
+        is charged the sum: the budget is divided among the blocks.
+        """
+        column = self.schema[attribute]
+        unit = self.schema.unit
+        recurs = unit.max_rows > 1 and unit.per != attribute
+        rule = neighbours.blocks_rule(self.relation, column.role == "public", recurs)
+        relation = self.relation
+        if rule == "maximum":
+            shares = [budget] * column.size
+        elif rule == "two-dearest":
+            shares = [budget.split(2)[0]] * column.size
+            relation = "add-remove"
+        else:
+            shares = budget.split(column.size)
+        self._take(budget)
+        self._journal.record(Partitioned(block=self.block, attribute=attribute, rule=rule, budget=budget))
+        return [
+            self._child(self._rows.within(attribute, code), share, relation, f"{attribute}={column.labels[code]}")
+            for code, share in enumerate(shares)
+        ]
+
+    def _child(self, rows: Rows, budget: Budget, relation: str, name: str) -> Curator:
+        return Curator(
+            rows,
+            budget,
+            stream=self._stream,
+            journal=self._journal,
+            given_rows=None if rows is not self._rows else self._given_rows,
+            coin_seed=self.coin_seed,
+            progress=self._progress,
+            relation=relation,
+            block="/".join(part for part in (self.block, name) if part),
+        )
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _take(self, budget: Budget) -> None:
+        if type(budget) is not type(self.budget):
+            raise BudgetError(f"asked for {budget} from a curator that holds {self.budget}: one currency per run")
+        if self._spent + budget.units > self.budget.units:
+            raise BudgetError(f"asked for {budget}, but only {self.remaining or 'nothing'} of {self.budget} is left")
+        self._spent += budget.units
+
+    def _charge(self, events: Sequence[Measured | Chosen]) -> None:
+        for event in events:
+            self._take(event.budget)
+        for event in events:
+            self._journal.record(event)
+
+    def _public_part(self, cells: Cells) -> Cells | None:
+        if self.relation != "label":
+            return None
+        public, private = cells.by_role()
+        if private is None or (public is None and _mixed(private)):
+            return None
+        return Marginal(self.schema, ()) if public is None else public
+
+    def _is_single(self, cells: Cells) -> bool:
+        public = self._public_part(cells)
+        return public is not None and cells.size == 2 * public.size
+
+    def _noise(self, budget: Budget, single: bool) -> DiscreteLaplace | DiscreteGaussian:
+        if isinstance(budget, PureDP):
+            return DiscreteLaplace(Fraction(neighbours.l1(self.relation, self.max_rows, single)) / budget.exact)
+        return DiscreteGaussian(
+            Fraction(neighbours.l2_squared(self.relation, self.max_rows, single)) / (2 * budget.exact)
+        )
+
+    def _event(self, cells: Cells, budget: Budget, single: bool) -> Measured:
+        noise = self._noise(budget, single)
+        return Measured(
+            block=self.block,
+            cells=cells.key,
+            size=cells.size,
+            mechanism=noise.name,
+            sensitivity=Fraction(neighbours.l1(self.relation, self.max_rows, single)),
+            scale=noise.parameter,
+            budget=budget,
+        )
+
+    def _noised(
+        self, cells: Cells, counts: NDArray[np.int64], budget: Budget, totals: NDArray[np.int64] | None
+    ) -> Measurement:
+        single = totals is not None and cells.size == 2 * len(totals)
+        noise = self._noise(budget, single)
+        possible = cells.possible()
+        noisy = np.ones(cells.size, dtype=bool) if possible is None else possible
+        if totals is not None:
+            noisy = (noisy.reshape(len(totals), -1) & (totals > 0)[:, None]).ravel()
+        values = np.zeros(cells.size, dtype=np.int64)
+        if single:
+            assert totals is not None
+            pair = noisy.reshape(-1, 2)
+            both = pair.all(axis=1)
+            table = values.reshape(-1, 2)
+            table[:, 1][both] = counts.reshape(-1, 2)[both, 1] + noise.sample(self._stream, int(both.sum()))
+            table[:, 0][both] = totals[both] - table[:, 1][both]
+            # Where a rule leaves one label, its count is the group's public size for every neighbour.
+            only = pair.sum(axis=1) == 1
+            table[only] = pair[only] * totals[only, None]
+            noisy = (pair & both[:, None]).ravel()
+        else:
+            values[noisy] = counts[noisy] + noise.sample(self._stream, int(noisy.sum()))
+        return Measurement(
+            cells=cells,
+            values=values,
+            variance=noise.variance,
+            budget=budget,
+            mechanism=noise.name,
+            noisy=None if bool(noisy.all()) else noisy,
+            totals=totals,
+            single=single,
+        )
+
+    def _measure_large(self, cells: Cells, budget: Budget, keep_above: int) -> Measurement:
+        self._charge([self._event(cells, budget, single=False)])
+        noise = self._noise(budget, single=False)
+        indices, counts = self._rows.count_sparse(cells)
+        kept, values = noisy_blocks(noise, self._stream, indices, counts, cells.size, keep_above)
+        return Measurement(
+            cells=cells,
+            values=values,
+            variance=noise.variance,
+            budget=budget,
+            mechanism=noise.name,
+            kept=kept,
+            threshold=keep_above,
+        )
+
+    def _counted(
+        self, candidates: Sequence[C], score: Score[C]
+    ) -> Iterator[tuple[C, list[NDArray[np.int64]]]]:
+        """Each candidate with the true counts of its tables, counted in as few passes as memory allows."""
+        tables = [list(score.tables(c)) for c in candidates]
+        wanted: dict[str, Cells] = {t.key: t for ts in tables for t in ts if t.key not in self._true}
+        batch: dict[str, Cells] = {}
+        for key, cells in wanted.items():
+            batch[key] = cells
+            if sum(c.size for c in batch.values()) > _CACHED_CELLS:
+                self._remember(batch)
+                batch = {}
+        self._remember(batch)
+        for candidate, needed in zip(candidates, tables, strict=True):
+            yield candidate, [self._true[t.key] for t in needed]
+
+    def _remember(self, batch: dict[str, Cells]) -> None:
+        if batch:
+            self._true.update(zip(batch, self._rows.count(list(batch.values())), strict=True))
+
+
+def _mixed(cells: Cells) -> bool:
+    """Whether the partition reads a public attribute."""
+    return any(cells.schema[n].role == "public" for n in cells.attributes)
+
