@@ -1,0 +1,210 @@
+"""Selection: pick the candidate with (nearly) the highest score, exactly.
+
+Scores are rounded to integers on a public grid; the choice is then made with coins of probability
+exp(-x), x rational, that are flipped exactly (`enclosure.flips`). No probability is ever a float,
+and a privacy loss computed from the formulas is the privacy loss of the code.
+
+With η the rate per grid step and q* the highest rounded score, two laws:
+
+*exponential* (McSherry and Talwar 2007): P(i) ∝ exp(η·q_i). Its log-probabilities move by an interval of
+length ε, so it is ε²/8-zCDP (Cesar and Rogers 2021, bounded range): the law to use under zCDP.
+
+*permute-and-flip* (McKenna and Sheldon 2020): go through the candidates in random order and take
+each with probability exp(-η·(q* - q_i)). Never worse than the exponential law at the same ε: the
+law to use under pure DP.
+
+**What is charged.** Let the exact score have sensitivity Δ, and let the floats given to `select`
+lie within half a grid step of it. In whole steps, D = ⌈Δ/grid⌉, a neighbour moves a rounded score
+by -(D+1) … D+1, or by -1 … D+1 (all the same way round) when the score is monotone: the rounding
+can break monotonicity by one step. Both laws lose at most η times the length of that interval, so
+η = ε/(2D+2), or ε/(D+2) for a monotone score. ``docs/proofs/selection.md`` has the proof.
+"""
+
+from __future__ import annotations
+
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.errors import UsageError
+from dipsmith.privacy.enclosure import flips
+from dipsmith.privacy.randomness import Stream
+
+Law = Literal["permute-and-flip", "exponential"]
+
+_FARTHEST: Final = float(1 << 61)
+"""Rounded scores are clipped here (which keeps sensitivity and monotonicity), so that differences fit."""
+
+
+def select(
+    stream: Stream,
+    scores: NDArray[np.float64],
+    sensitivity: Fraction,
+    epsilon: Fraction,
+    *,
+    monotone: bool,
+    law: Law,
+    grid: Fraction | None = None,
+) -> int:
+    """Choose the index of a candidate with a high score.
+
+    Parameters
+    ----------
+    stream : Stream
+    scores : array of float64
+        One score for each candidate, high is good. Each must lie within grid/2 of the exact value
+        whose sensitivity is stated. An infinite score is clipped. A score that is not a number
+        counts as the lowest of all; it is not an error, because an error would tell about the data.
+    sensitivity : Fraction
+        How far a neighbouring table can move an exact score.
+    epsilon : Fraction
+    monotone : bool
+        A neighbouring table moves all scores the same way (none up, or none down).
+    law : {"permute-and-flip", "exponential"}
+    grid : Fraction, optional
+        The step that scores are rounded to: a power of two, public. By default the largest one
+        below sensitivity/1024, which costs 0.1 or 0.2 % of ε.
+
+    Returns
+    -------
+    int
+
+    Privacy
+    -------
+    Reads the scores, which may be exact functions of private rows. ε-DP under either law, and
+    ε²/8-zCDP under the exponential one, for the neighbouring relation of the sensitivity. The time it
+    takes depends on the scores.
+
+    Examples
+    --------
+    >>> select(Stream(), np.array([1.0, 900.0, 3.0]), Fraction(1), Fraction(1), monotone=True,
+    ...        law="permute-and-flip")
+    1
+    """
+    if scores.ndim != 1 or scores.size == 0:
+        raise UsageError(f"scores must be a list of at least one number, got shape {scores.shape}")
+    step, rate = step_and_rate(sensitivity, epsilon, monotone=monotone, grid=grid)
+    rounded = round_to_grid(scores, step)
+    behind = rounded.max() - rounded
+    if law == "permute-and-flip":
+        return _permute_and_flip(stream, behind, rate)
+    return _exponential(stream, behind, rate)
+
+
+def _permute_and_flip(stream: Stream, behind: NDArray[np.int64], rate: Fraction) -> int:
+    """Flip all coins, then choose among the heads: the first head in a random order is uniform there."""
+    heads = np.flatnonzero(flips(stream, behind, rate))
+    return int(heads[stream.below(heads.size)])
+
+
+def _exponential(stream: Stream, behind: NDArray[np.int64], rate: Fraction) -> int:
+    """Propose a uniform candidate, accept it with probability exp(-rate·behind), until one is.
+
+    A whole round of proposals is drawn at once and its first acceptance taken. The best candidate is
+    always accepted, so a round of n fails with probability below 1/e.
+    """
+    n = behind.size
+    while True:
+        proposed = stream.integers(n, n)
+        accepted = np.flatnonzero(flips(stream, behind[proposed], rate))
+        if accepted.size:
+            return int(proposed[accepted[0]])
+
+
+def step_and_rate(
+    sensitivity: Fraction, epsilon: Fraction, *, monotone: bool, grid: Fraction | None = None
+) -> tuple[Fraction, Fraction]:
+    """Return the grid step and the rate η per step that costs at most ε.
+
+    Examples
+    --------
+    >>> step_and_rate(Fraction(1), Fraction(1), monotone=True)
+    (Fraction(1, 1024), Fraction(1, 1026))
+    >>> step_and_rate(Fraction(1), Fraction(1), monotone=False)
+    (Fraction(1, 1024), Fraction(1, 2050))
+    """
+    if sensitivity <= 0 or epsilon <= 0:
+        raise UsageError(f"sensitivity and ε must be positive, got {sensitivity} and {epsilon}")
+    step = _power_of_two_below(sensitivity / 1024) if grid is None else grid
+    if step <= 0 or step != _power_of_two_below(step):
+        raise UsageError(f"the grid of scores must be a power of two, got {step}")
+    moved = -(-sensitivity // step)
+    return step, epsilon / (moved + 2 if monotone else 2 * (moved + 1))
+
+
+def round_to_grid(scores: NDArray[np.float64], step: Fraction) -> NDArray[np.int64]:
+    """Round scores to whole steps of a power of two, halves upwards.
+
+    Dividing by a power of two is exact. Halves always go up (not to the even neighbour), so that
+    scores that are Δ apart are never more than ⌈Δ/step⌉ steps apart.
+
+    Examples
+    --------
+    >>> round_to_grid(np.array([0.5, 1.5, -0.5, np.inf, np.nan]), Fraction(1)).tolist()
+    [1, 2, 0, 2305843009213693952, -2305843009213693952]
+    """
+    with np.errstate(over="ignore"):
+        steps = np.clip(
+            np.nan_to_num(scores, nan=-np.inf, posinf=np.inf, neginf=-np.inf) / float(step),
+            -_FARTHEST,
+            _FARTHEST,
+        )
+    down = np.floor(steps)
+    return (down + (steps - down >= 0.5)).astype(np.int64)
+
+
+def _power_of_two_below(x: Fraction) -> Fraction:
+    """Return the largest power of two that does not exceed x."""
+    exponent = x.numerator.bit_length() - x.denominator.bit_length()
+    power = Fraction(2) ** exponent
+    return power if power <= x else power / 2
+
+
+def selection_probabilities(
+    scores: NDArray[np.float64],
+    sensitivity: Fraction,
+    epsilon: Fraction,
+    *,
+    monotone: bool,
+    law: Law,
+    grid: Fraction | None = None,
+    digits: int = 50,
+) -> list[Decimal]:
+    """Return the probability with which `select` returns each candidate, for small lists.
+
+    Not used to draw anything: it is the formula that tests, audits and proofs compare with.
+
+    Parameters
+    ----------
+    scores, sensitivity, epsilon, monotone, law, grid
+        As in `select`.
+    digits : int
+        Decimal digits of the computation.
+
+    Examples
+    --------
+    >>> p = selection_probabilities(np.array([0.0, 2.0]), Fraction(1), Fraction(1), monotone=False,
+    ...                             law="permute-and-flip", grid=Fraction(1))
+    >>> [round(float(x), 6) for x in p]  # η = 1/4: exp(-1/2)/2 and the rest
+    [0.303265, 0.696735]
+    """
+    step, rate = step_and_rate(sensitivity, epsilon, monotone=monotone, grid=grid)
+    rounded = round_to_grid(scores, step)
+    behind = [int(b) for b in rounded.max() - rounded]
+    with localcontext(Context(prec=digits)):
+        heads = [(Decimal(-b) * rate.numerator / rate.denominator).exp() for b in behind]
+        if law == "exponential":
+            return [h / sum(heads) for h in heads]
+        return [h * _first_of_heads(heads[:i] + heads[i + 1 :]) for i, h in enumerate(heads)]
+
+
+def _first_of_heads(others: list[Decimal]) -> Decimal:
+    """Return E[1/(1+N)], N the number of heads among the other coins: ∫₀¹ Π(1 - p + p·t) dt."""
+    product = [Decimal(1)]
+    for p in others:
+        raised = [Decimal(0), *(p * c for c in product)]
+        product = [a + b for a, b in zip([*((1 - p) * c for c in product), Decimal(0)], raised, strict=True)]
+    return sum((c / (power + 1) for power, c in enumerate(product)), Decimal(0))
