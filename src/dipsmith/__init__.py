@@ -1,1 +1,60 @@
-"""x."""
+"""dipsmith: differentially private synthetic tables that a steward can release and a researcher can analyse.
+
+A release is a function of a public schema, a budget and the curator's noisy answers — nothing else
+ever sees the private rows. Names are imported when they are first used, so that `import dipsmith`
+costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from dipsmith.methods.flat import Flat
+    from dipsmith.methods.marginals import Marginals
+    from dipsmith.privacy.budget import ZCDP, PureDP
+    from dipsmith.privacy.ledger import Ledger
+    from dipsmith.schema import Schema
+    from dipsmith.sources import source
+    from dipsmith.synthesis.release import Release
+    from dipsmith.synthesis.synthesize import synthesize
+    from dipsmith.synthesis.verify import verify
+
+_HOMES = {
+    "Flat": "dipsmith.methods.flat",
+    "Ledger": "dipsmith.privacy.ledger",
+    "Marginals": "dipsmith.methods.marginals",
+    "PureDP": "dipsmith.privacy.budget",
+    "Release": "dipsmith.synthesis.release",
+    "Schema": "dipsmith.schema",
+    "ZCDP": "dipsmith.privacy.budget",
+    "source": "dipsmith.sources",
+    "synthesize": "dipsmith.synthesis.synthesize",
+    "verify": "dipsmith.synthesis.verify",
+}
+
+__all__ = [
+    "ZCDP",
+    "Flat",
+    "Ledger",
+    "Marginals",
+    "PureDP",
+    "Release",
+    "Schema",
+    "source",
+    "synthesize",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dipsmith' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -14,8 +14,9 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.errors import UnsupportedError
 from dipsmith.privacy.budget import Budget
-from dipsmith.privacy.curator import Curator
+from dipsmith.privacy.curator import Curator, noise_for
 from dipsmith.schema import Codes, Schema
 
 @dataclass(frozen=True, eq=False)
@@ -108,3 +109,32 @@ class Method(Protocol):
 
     def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
         """What `fit` will ask for and what each question will cost, from public facts only."""
+
+
+def require_relation(method: Method, relation: str) -> None:
+    """Refuse a neighbouring relation for which the method has no proof, and say what to use instead."""
+    if relation in method.relations:
+        return
+    supported = " or ".join(method.relations)
+    instead = (
+        "use loglinear or forest to synthesise private columns from public ones"
+        if relation == "label"
+        else "use forest, marginals, mst or aim to synthesise whole rows"
+    )
+    raise UnsupportedError(
+        f"{method.name} runs under neighbours {supported}, and the schema says {relation}; {instead}"
+    )
+
+
+@dataclass(frozen=True)
+class CountNoise:
+    """The noise that a count will carry: its standard deviation and the name of its law."""
+
+    sd: float
+    mechanism: str
+
+
+def count_noise(relation: str, max_rows: int, budget: Budget, *, single: bool = False) -> CountNoise:
+    """The noise on a table of counts measured with `budget`, known before anything is spent."""
+    noise = noise_for(relation, max_rows, budget, single=single)
+    return CountNoise(noise.variance**0.5, "discrete Laplace" if budget.currency == "epsilon" else "discrete Gaussian")

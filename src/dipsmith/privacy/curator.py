@@ -27,7 +27,7 @@ from dipsmith.counting.held import HeldRows
 from dipsmith.errors import BudgetError, UnsupportedError, UsageError
 from dipsmith.privacy import neighbours
 from dipsmith.privacy.budget import Budget, PureDP
-from dipsmith.privacy.events import Chosen, Event, Measured, Partitioned
+from dipsmith.privacy.events import Chosen, Event, Measured, Partitioned, Supplied, block_of, inside
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace, noisy_blocks
 from dipsmith.privacy.randomness import Stream, coins
@@ -103,6 +103,9 @@ class Curator:
         Public seed of the structure's randomness; drawn from the OS when omitted.
     progress
         Called with (stage, share done) for people who wait.
+    relation, block, moving
+        For the children that `nested` and `partition` make: the relation within the block, its path,
+        and whether a unit may leave or enter it.
     """
 
     def __init__(
@@ -117,13 +120,15 @@ class Curator:
         progress: Progress | None = None,
         relation: str | None = None,
         block: str = "",
+        moving: bool = False,
     ) -> None:
         self.schema: Schema = rows.schema
         self.relation: str = relation or rows.schema.neighbours
         self.max_rows: int = rows.schema.unit.max_rows
         self.budget = budget
         self.block = block
-        self.coin_seed = stream.bytes(32) if coin_seed is None else coin_seed
+        self._moving = moving
+        self.coin_seed = stream.words8(32).tobytes() if coin_seed is None else coin_seed
         self._rows = rows
         self._spent = 0
         self._stream = stream
@@ -197,6 +202,12 @@ class Curator:
         self._require_public(attributes, "public_rows")
         return self._rows.distinct_public(attributes)
 
+    def public(self, what: str, cost: Budget | None = None) -> None:
+        """Note a public table used beside the private one, and charge what it cost if it was made from it."""
+        if cost is not None:
+            self._take(cost)
+        self._journal.record(Supplied(block=self.block, what=what, budget=cost))
+
     # --- paid answers -----------------------------------------------------------------------------
 
     def measure(
@@ -250,23 +261,20 @@ class Curator:
         """
         if not candidates:
             raise UsageError("choose was given no candidates")
-        if self.pure:
-            epsilon = budget.exact
-        else:
-            scale = 10**18
-            epsilon = Fraction(isqrt(8 * int(budget.exact * scale)), 10**9)
+        # In a block that a unit may leave and enter, a choice under ρ is two steps of group privacy.
+        charged = budget.split(2)[0] if self._moving and not self.pure else budget
+        epsilon = charged.exact if self.pure else _exponential_epsilon(charged)
         sensitivity = score.sensitivity(self.relation, self.max_rows)
-        self._charge(
-            [
-                Chosen(
-                    block=self.block,
-                    candidates=len(candidates),
-                    score=score.name,
-                    mechanism="permute-and-flip" if self.pure else "exponential mechanism",
-                    sensitivity=sensitivity,
-                    budget=budget,
-                )
-            ]
+        self._take(budget)
+        self._journal.record(
+            Chosen(
+                block=self.block,
+                candidates=len(candidates),
+                score=score.name,
+                mechanism="permute-and-flip" if self.pure else "exponential mechanism",
+                sensitivity=sensitivity,
+                budget=charged,
+            )
         )
         scores = np.array([score.value(c, counts) for c, counts in self._counted(candidates, score)])
         winner = select(
@@ -284,7 +292,9 @@ class Curator:
     def nested(self, budget: Budget, name: str = "") -> Curator:
         """A child that holds part of this curator's budget."""
         self._take(budget)
-        return self._child(self._rows, budget, self.relation, name)
+        return self._child(
+            self._rows, budget, inside(self.block, name), relation=self.relation, moving=self._moving
+        )
 
     def partition(self, attribute: str, budget: Budget) -> list[Curator]:
         """One child per code of `attribute`, each seeing only that block; together they cost `budget`.
@@ -298,35 +308,40 @@ class Curator:
         is charged the sum: the budget is divided among the blocks.
         """
         column = self.schema[attribute]
-        unit = self.schema.unit
-        recurs = unit.max_rows > 1 and unit.per != attribute
-        rule = neighbours.blocks_rule(self.relation, column.role == "public", recurs)
-        relation = self.relation
+        public = column.role == "public"
+        recurs = neighbours.unit_recurs(self.max_rows, self.schema.unit.per, attribute)
+        rule = neighbours.blocks_rule(self.relation, public, recurs)
         if rule == "maximum":
             shares = [budget] * column.size
         elif rule == "two-dearest":
             shares = [budget.split(2)[0]] * column.size
-            relation = "add-remove"
         else:
-            shares = budget.split(column.size)
+            shares = list(budget.split(column.size))
         self._take(budget)
         self._journal.record(Partitioned(block=self.block, attribute=attribute, rule=rule, budget=budget))
         return [
-            self._child(self._rows.within(attribute, code), share, relation, f"{attribute}={column.labels[code]}")
+            self._child(
+                self._rows.within(attribute, code),
+                share,
+                block_of(self.block, attribute, column.labels[code]),
+                relation=neighbours.blocks_relation(self.relation, public, recurs),
+                moving=self._moving or rule == "two-dearest",
+            )
             for code, share in enumerate(shares)
         ]
 
-    def _child(self, rows: Rows, budget: Budget, relation: str, name: str) -> Curator:
+    def _child(self, rows: Rows, budget: Budget, block: str, *, relation: str, moving: bool) -> Curator:
         return Curator(
             rows,
             budget,
             stream=self._stream,
             journal=self._journal,
-            given_rows=None if rows is not self._rows else self._given_rows,
+            given_rows=self._given_rows if rows is self._rows else None,
             coin_seed=self.coin_seed,
             progress=self._progress,
             relation=relation,
-            block="/".join(part for part in (self.block, name) if part),
+            block=block,
+            moving=moving,
         )
 
     # --- inside -----------------------------------------------------------------------------------
@@ -338,7 +353,7 @@ class Curator:
             raise BudgetError(f"asked for {budget}, but only {self.remaining or 'nothing'} of {self.budget} is left")
         self._spent += budget.units
 
-    def _charge(self, events: Sequence[Measured | Chosen]) -> None:
+    def _charge(self, events: Sequence[Measured]) -> None:
         for event in events:
             self._take(event.budget)
         for event in events:
@@ -357,21 +372,19 @@ class Curator:
         return public is not None and cells.size == 2 * public.size
 
     def _noise(self, budget: Budget, single: bool) -> DiscreteLaplace | DiscreteGaussian:
-        if isinstance(budget, PureDP):
-            return DiscreteLaplace(Fraction(neighbours.l1(self.relation, self.max_rows, single)) / budget.exact)
-        return DiscreteGaussian(
-            Fraction(neighbours.l2_squared(self.relation, self.max_rows, single)) / (2 * budget.exact)
-        )
+        return noise_for(self.relation, self.max_rows, budget, single=single)
 
     def _event(self, cells: Cells, budget: Budget, single: bool) -> Measured:
         noise = self._noise(budget, single)
+        laplace = isinstance(noise, DiscreteLaplace)
+        sensitivity = neighbours.l1 if laplace else neighbours.l2_squared
         return Measured(
             block=self.block,
             cells=cells.key,
             size=cells.size,
-            mechanism=noise.name,
-            sensitivity=Fraction(neighbours.l1(self.relation, self.max_rows, single)),
-            scale=noise.parameter,
+            mechanism=_law(noise),
+            sensitivity=Fraction(sensitivity(self.relation, self.max_rows, single)),
+            scale=noise.scale if isinstance(noise, DiscreteLaplace) else noise.sigma2,
             budget=budget,
         )
 
@@ -403,7 +416,7 @@ class Curator:
             values=values,
             variance=noise.variance,
             budget=budget,
-            mechanism=noise.name,
+            mechanism=_law(noise),
             noisy=None if bool(noisy.all()) else noisy,
             totals=totals,
             single=single,
@@ -419,7 +432,7 @@ class Curator:
             values=values,
             variance=noise.variance,
             budget=budget,
-            mechanism=noise.name,
+            mechanism=_law(noise),
             kept=kept,
             threshold=keep_above,
         )
@@ -449,3 +462,20 @@ def _mixed(cells: Cells) -> bool:
     """Whether the partition reads a public attribute."""
     return any(cells.schema[n].role == "public" for n in cells.attributes)
 
+
+def _law(noise: DiscreteLaplace | DiscreteGaussian) -> str:
+    return "discrete Laplace" if isinstance(noise, DiscreteLaplace) else "discrete Gaussian"
+
+
+def _exponential_epsilon(budget: Budget) -> Fraction:
+    """The largest ε, to nine decimals, at which the exponential mechanism costs at most ρ = ε²/8."""
+    return Fraction(isqrt(int(8 * budget.exact * 10**18)), 10**9)
+
+
+def noise_for(
+    relation: str, max_rows: int, budget: Budget, *, single: bool = False
+) -> DiscreteLaplace | DiscreteGaussian:
+    """The noise that makes one table of counts cost `budget`: scale Δ₁/ε, or variance Δ₂²/(2ρ)."""
+    if isinstance(budget, PureDP):
+        return DiscreteLaplace(Fraction(neighbours.l1(relation, max_rows, single)) / budget.exact)
+    return DiscreteGaussian(Fraction(neighbours.l2_squared(relation, max_rows, single)) / (2 * budget.exact))

@@ -1,0 +1,229 @@
+"""The card: one page, for machines and people, that says what a release is and what it costs.
+
+It repeats only public facts: the guarantee (unit, neighbours, ε or ρ, δ), what was asked and what each
+question cost, where the domains come from, what is disclosed as it is, how the sets were made, the
+ledger's head at the time, and the SHA-256 of every file. `dipsmith verify` checks all of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from dipsmith.errors import DamageError
+from dipsmith.privacy.budget import Budget, PureDP, of_units, zcdp_to_approx
+from dipsmith.privacy.events import Chosen, Event, Measured, Supplied
+from dipsmith.report.content import Facts, Page, Section, Table
+from dipsmith.report.sections import page
+from dipsmith.schema import Schema
+
+FORMAT = 1
+
+DELTA = 1e-9
+"""The δ at which a ρ is also shown as (ε, δ) when none was stated."""
+
+_NEIGHBOURS = {
+    "add-remove": "whether the table has the rows of any one unit at all",
+    "replace": "what the rows of any one unit say, the number of units being public",
+    "label": "the private columns of any one unit; its public columns and its presence are disclosed",
+}
+
+
+@dataclass(frozen=True)
+class Card:
+    """Everything that may be said about a release.
+
+    Attributes mirror card.json; see ``docs/reference/card.md``.
+    """
+
+    dataset: str
+    created: str
+    request: str
+    neighbours: str
+    unit: Mapping[str, Any]
+    currency: str
+    units: int
+    stated: tuple[float, float] | None
+    spending: tuple[Mapping[str, Any], ...]
+    accountant: str
+    schema_digest: str
+    provenance: str
+    method: str
+    parameters: Mapping[str, Any]
+    disclosed: tuple[str, ...]
+    sets: int
+    each: str | None
+    rows: int
+    rows_known: str
+    version: str
+    ledger_head: str | None
+    reservation: str | None
+    looks: int
+    testing: bool
+    notes: tuple[str, ...]
+    files: Mapping[str, str]
+    format: int = FORMAT
+
+    @property
+    def budget(self) -> Budget:
+        """What the release cost."""
+        return of_units("epsilon" if self.currency == "epsilon" else "rho", self.units)
+
+    @property
+    def guarantee(self) -> str:
+        """The guarantee in one line: ε or ρ with δ, unit and neighbours together."""
+        return f"{self.price}, unit {self.unit['text']}, neighbours {self.neighbours}"
+
+    @property
+    def price(self) -> str:
+        """ε, or ρ with the (ε, δ) that it implies."""
+        budget = self.budget
+        if isinstance(budget, PureDP):
+            return str(budget)
+        epsilon, delta = self.stated or (zcdp_to_approx(budget.rho, DELTA), DELTA)
+        return f"ρ = {budget.rho:.6g} (ε = {epsilon:.4g} at δ = {delta:g})"
+
+    @property
+    def meaning(self) -> str:
+        """What the guarantee means, for people."""
+        return (
+            f"It limits what anyone can learn from this release about {_NEIGHBOURS[self.neighbours]}. "
+            "The limit adds up with every other release of the same table."
+        )
+
+    @property
+    def sets_text(self) -> str:
+        """How the sets were made and which rule combines them."""
+        if self.sets == 1:
+            return "1 set"
+        if self.each == "split":
+            return f"{self.sets} sets, sanitised separately with 1/{self.sets} of the budget each: T = ū + B/m applies"
+        return f"{self.sets} sets drawn from one sanitised model: T = ū + B/m does not apply, use noise-aware intervals"
+
+    def to_json(self) -> str:
+        """card.json."""
+        return json.dumps(asdict(self), ensure_ascii=False, indent=2, sort_keys=True) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Card:
+        """A card from card.json."""
+        try:
+            facts = json.loads(text)
+            for name in ("spending", "disclosed", "notes"):
+                facts[name] = tuple(facts[name])
+            if facts["stated"] is not None:
+                facts["stated"] = tuple(facts["stated"])
+            known = {f.name for f in fields(cls)}
+            return cls(**{k: v for k, v in facts.items() if k in known})
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise DamageError("card.json is not a card that this version can read; get the release again") from None
+
+    def page(self) -> Page:
+        """The card as a page."""
+        lead = [
+            f"Synthetic data in place of '{self.dataset}', made by {self.method} under differential privacy: {self.guarantee}.",
+            self.meaning,
+        ]
+        if self.disclosed:
+            lead.append(f"Disclosed as they are: {', '.join(self.disclosed)}.")
+        guarantee = Facts(
+            (
+                ("Budget", self.price),
+                ("Unit of protection", str(self.unit["text"])),
+                ("Neighbours", self.neighbours),
+                ("Accountant", self.accountant),
+                ("Rows", f"{self.rows:,} ({self.rows_known})"),
+                ("Sets", self.sets_text),
+                ("Domains", self.provenance),
+                ("Confidential looks", f"{self.looks} so far, logged and not charged"),
+            )
+        )
+        made = Facts(
+            (
+                ("Method", self.method),
+                *((f"  {k}", json.dumps(v, ensure_ascii=False)) for k, v in self.parameters.items()),
+                ("Made", self.created),
+                ("Request", self.request),
+                ("dipsmith", self.version),
+                ("Ledger head", self.ledger_head or "none: testing"),
+                ("Schema", self.schema_digest),
+            )
+        )
+        spending = Table.of(
+            "What was asked of the private rows, and what each question cost",
+            ("question", "mechanism", "cells", "sensitivity", self.currency_symbol),
+            [(s["what"], s["mechanism"], s["cells"], s["sensitivity"], s["cost"]) for s in self.spending],
+        )
+        files = Table.of("SHA-256 of every file", ("file", "digest"), sorted(self.files.items()))
+        blocks = [Section("Guarantee", (guarantee,)), Section("Spending", (spending,)), Section("How it was made", (made,))]
+        if self.notes:
+            blocks.append(Section("Notes", self.notes))
+        blocks.append(Section("Files", (files,)))
+        return Page(
+            title=f"Release card: {self.dataset}",
+            lead=tuple(lead),
+            sections=tuple(blocks),
+            stamp="NOT PRIVATE: made with a fixed noise seed, for tests only" if self.testing else "",
+            footer="Check this release with: dipsmith verify FOLDER",
+        )
+
+    @property
+    def currency_symbol(self) -> str:
+        """ε or ρ."""
+        return "ε" if self.currency == "epsilon" else "ρ"
+
+    def to_html(self) -> str:
+        """card.html."""
+        return page(self.page())
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def __str__(self) -> str:
+        stamp = "NOT PRIVATE (testing seed)\n" if self.testing else ""
+        return f"{stamp}{self.dataset}: {self.rows:,} rows by {self.method}; {self.guarantee}; {self.sets_text}"
+
+
+def spending(events: Sequence[Event]) -> tuple[dict[str, Any], ...]:
+    """The events of a run as lines of the card: public facts only."""
+    lines = []
+    for event in events:
+        where = f"{event.block}: " if event.block else ""
+        if isinstance(event, Measured):
+            lines.append(
+                {
+                    "what": f"{where}counts of {event.cells}",
+                    "mechanism": event.mechanism,
+                    "cells": event.size,
+                    "sensitivity": float(event.sensitivity),
+                    "cost": float(event.budget.exact),
+                }
+            )
+        elif isinstance(event, Chosen):
+            lines.append(
+                {
+                    "what": f"{where}choice by {event.score} among {event.candidates}",
+                    "mechanism": event.mechanism,
+                    "cells": None,
+                    "sensitivity": float(event.sensitivity),
+                    "cost": float(event.budget.exact),
+                }
+            )
+        elif isinstance(event, Supplied):
+            cost = 0.0 if event.budget is None else float(event.budget.exact)
+            lines.append(
+                {"what": f"{where}{event.what}", "mechanism": "given", "cells": None, "sensitivity": None, "cost": cost}
+            )
+    return tuple(lines)
+
+
+def unit_facts(schema: Schema) -> dict[str, Any]:
+    """The unit of protection for the card."""
+    return {
+        "column": schema.unit.column,
+        "max_rows": schema.unit.max_rows,
+        "per": schema.unit.per,
+        "text": str(schema.unit),
+    }

@@ -1,0 +1,188 @@
+"""A release: synthetic tables, the models they were drawn from, the card — and nothing confidential."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from dipsmith.codec.decode import codebook
+from dipsmith.errors import DamageError, InputError, UsageError
+from dipsmith.report.content import Code, Page, Section, Table
+from dipsmith.report.sections import page
+from dipsmith.schema import Schema
+from dipsmith.synthesis.card import Card
+from dipsmith.synthesis.fitted import FittedModel
+from dipsmith.synthesis.writing import digest, whole_folder
+
+Format = Literal["parquet", "csv"]
+
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """What a steward publishes.
+
+    Attributes
+    ----------
+    tables
+        One Arrow table per set.
+    models
+        The fitted models, one per sanitisation.
+    schema
+        What was released, column by column.
+    card
+        What it is and what it cost.
+    """
+
+    tables: tuple[pa.Table, ...]
+    models: tuple[FittedModel, ...]
+    schema: Schema
+    card: Card
+    folder: Path | None = None
+    _finish: Callable[[Path, str], None] | None = field(default=None, repr=False)
+
+    @property
+    def model(self) -> FittedModel:
+        """The first model."""
+        return self.models[0]
+
+    def save(self, folder: str | Path, *, format: Format = "parquet", escape: bool = False) -> Path:  # noqa: A002
+        """Write the release as a folder, whole or not at all; refuses to overwrite.
+
+        Parameters
+        ----------
+        folder
+            Where to; must not exist.
+        format
+            "parquet" or "csv".
+        escape
+            In CSV, put a quote before text that a spreadsheet would read as a formula.
+        """
+        if format not in ("parquet", "csv"):
+            raise UsageError(f"format is '{format}', expected 'parquet' or 'csv'")
+        target = Path(folder)
+        with whole_folder(target) as work:
+            for i, table in enumerate(self.tables, start=1):
+                write_table(table, work / f"synthetic-{i}.{format}", escape=escape)
+            for i, model in enumerate(self.models, start=1):
+                model.save(work / f"model-{i}")
+            self.schema.write(work / "schema.yaml")
+            pa_csv.write_csv(codebook(self.schema), work / "codebook.csv")
+            (work / "report.html").write_text(page(self.report_page()), "utf-8")
+            card = replace(self.card, files={p.name: digest(p) for p in sorted(work.iterdir())})
+            (work / "card.html").write_text(card.to_html(), "utf-8")
+            card = replace(card, files={**card.files, "card.html": digest(work / "card.html")})
+            (work / "card.json").write_text(card.to_json(), "utf-8")
+            stamped = digest(work / "card.json")
+        if self._finish is not None:
+            self._finish(target.absolute(), stamped)
+        return target
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Release:
+        """Read a release back from its folder."""
+        path = Path(folder)
+        if not (path / "card.json").is_file():
+            raise InputError(f"'{path}' is not a release: it has no card.json; give the folder that --out named")
+        card = Card.from_json((path / "card.json").read_text("utf-8"))
+        tables = tuple(read_table(set_file(path, i)) for i in range(1, card.sets + 1))
+        stems = sorted(path.glob("model-*.json"), key=lambda p: int(p.stem.split("-")[1]))
+        models = tuple(FittedModel.load(p.with_suffix("")) for p in stems)
+        return cls(tables, models, Schema.read(path / "schema.yaml"), card, path)
+
+    def report_page(self) -> Page:
+        """The releasable report: made from the release alone."""
+        card = self.card
+        first = self.tables[0]
+        sections = [
+            Section(
+                "How to read it",
+                (
+                    Code(
+                        'R:      arrow::read_parquet("synthetic-1.parquet")\n'
+                        'Stata:  import delimited "synthetic-1.csv"      (release made with --format csv)\n'
+                        'Python: dipsmith.Release.load("FOLDER").tables[0].to_pandas()'
+                    ),
+                    f"{card.sets_text}.",
+                ),
+            ),
+            Section("The columns", (_columns_table(self.schema),)),
+            Section("The synthetic values", tuple(_frequencies(first, a.name) for a in self.schema)),
+        ]
+        return Page(
+            title=f"Synthetic data: {card.dataset}",
+            lead=(
+                f"{card.rows:,} synthetic rows by {card.method}, released under differential privacy: {card.guarantee}.",
+                card.meaning,
+                "No row is a person. Small groups carry relatively more noise than large ones: treat counts near the "
+                "noise level as unknown.",
+            ),
+            sections=tuple(sections),
+            stamp="NOT PRIVATE: made with a fixed noise seed, for tests only" if card.testing else "",
+            footer=f"dipsmith {card.version}; this page uses only the release.",
+        )
+
+    def __str__(self) -> str:
+        return str(self.card)
+
+    def _repr_html_(self) -> str:
+        return page(self.report_page())
+
+
+def set_file(folder: Path, i: int) -> Path:
+    """The file of the i-th set, whatever its format."""
+    for ending in ("parquet", "csv"):
+        path = folder / f"synthetic-{i}.{ending}"
+        if path.is_file():
+            return path
+    raise DamageError(f"'{folder}' has no synthetic-{i}.parquet or .csv; get the release again")
+
+
+def read_table(path: Path) -> pa.Table:
+    """One set as a table."""
+    try:
+        if path.suffix == ".parquet":
+            return pq.read_table(path)
+        options = pa_csv.ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=False)
+        return pa_csv.read_csv(path, convert_options=options)
+    except (OSError, pa.ArrowException):
+        raise DamageError(f"'{path.name}' cannot be read; get the release again") from None
+
+
+def write_table(table: pa.Table, path: Path, *, escape: bool = False) -> None:
+    """Parquet or CSV, by the ending."""
+    if path.suffix == ".parquet":
+        pq.write_table(table, path)
+        return
+    held = io.BytesIO()
+    pa_csv.write_csv(_escaped(table) if escape else table, held)
+    path.write_bytes(held.getvalue())
+
+
+def _escaped(table: pa.Table) -> pa.Table:
+    for i, column in enumerate(table.columns):
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            safe = [f"'{v}" if isinstance(v, str) and v.startswith(_FORMULA_STARTS) else v for v in column.to_pylist()]
+            table = table.set_column(i, table.column_names[i], pa.array(safe, column.type))
+    return table
+
+
+def _columns_table(schema: Schema) -> Table:
+    rows = [(a.name, a.type, a.role, a.size, ", ".join(a.labels[:4]) + (" …" if a.size > 4 else "")) for a in schema]
+    return Table.of("What was released", ("column", "type", "role", "levels", "first levels"), rows)
+
+
+def _frequencies(table: pa.Table, name: str, most: int = 8) -> Table:
+    counts = table.column(name).value_counts()
+    pairs = sorted(((str(c["values"]), int(c["counts"].as_py())) for c in counts), key=lambda p: -p[1])
+    shown = [(value, n, n / max(1, table.num_rows)) for value, n in pairs[:most]]
+    rest = len(pairs) - len(shown)
+    return Table.of(name, ("value", "rows", "share"), shown, f"and {rest} more values" if rest > 0 else "")

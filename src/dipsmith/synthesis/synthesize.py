@@ -1,0 +1,295 @@
+"""The whole path on one screen: source → codec → counting → curator → method → model → rows → release."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, is_dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from dipsmith import __version__
+from dipsmith.codec.decode import decode, released_schema
+from dipsmith.counting.count import BatchRows
+from dipsmith.errors import UsageError
+from dipsmith.methods.method import Labeller, Method, Model, require_relation
+from dipsmith.privacy.budget import Budget
+from dipsmith.privacy.curator import Curator, Journal, Rehearsal
+from dipsmith.privacy.events import Event
+from dipsmith.privacy.ledger import Finished, Ledger, Reservation
+from dipsmith.privacy.randomness import Stream, generator
+from dipsmith.schema import Schema
+from dipsmith.sources import Source, source
+from dipsmith.synthesis.card import Card, spending, unit_facts
+from dipsmith.synthesis.fitted import FittedModel, labelled
+from dipsmith.synthesis.release import Release
+from dipsmith.synthesis.typed import as_declared
+
+Each = Literal["split", "draw"]
+Progress = Callable[[str, float], None]
+
+
+def synthesize(
+    data: Any,
+    schema: Schema,
+    method: Method,
+    *,
+    budget: Budget,
+    ledger: Ledger | str | Path | None = None,
+    sets: int = 1,
+    each: Each | None = None,
+    rows: int | None = None,
+    onto: Any = None,
+    request: str | None = None,
+    seed: int | None = None,
+    testing: bool = False,
+    noise_seed: int | None = None,
+    progress: Progress | None = None,
+) -> Release:
+    """Make synthetic tables in place of a confidential one.
+
+    Parameters
+    ----------
+    data
+        A file, folder, glob or database address, or any frame with ``__arrow_c_stream__``.
+    schema, method, budget
+        What is public, how to synthesise, and what it may cost.
+    ledger
+        Where the cost is charged; required unless `testing`.
+    sets, each
+        How many synthetic sets; with more than one, "split" sanitises m times with budget/m each,
+        "draw" draws m times from one model.
+    rows
+        The number of rows to make, stated by the steward; without it, under add-remove, the noisy
+        row count.
+    onto
+        Under `label`: another file with every public column, to be labelled instead.
+    request
+        An id for this run: the same id never draws noise twice.
+    seed
+        Repeats the drawing of rows from the noisy model (free, not the noise).
+    testing, noise_seed
+        A noise seed is accepted only with ``testing=True``, and the card says NOT PRIVATE.
+
+    Privacy
+    -------
+    Reads `data` only after the whole budget is durably reserved, except for the syntax pass and the
+    header. The release satisfies `budget` for the schema's unit and neighbours.
+    """
+    _refuse_contradictions(schema, method, sets, each, rows, onto, ledger, testing, noise_seed)
+    private = source(data)
+    private.check(schema.columns)
+    target = private if onto is None else source(onto)
+    if onto is not None:
+        target.check(schema.public)
+    request = request or str(uuid.uuid4())
+    book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
+    stream = Stream() if noise_seed is None else Stream.for_testing(noise_seed)
+    with _reserved(book, schema, budget, method, request) as reservation:
+        if isinstance(reservation, Finished):
+            return Release.load(reservation.path)
+        journal = _Journal(reservation)
+        if reservation is not None:
+            reservation.read()
+        counted = BatchRows(private, schema, progress=_staged(progress, "reading"))
+        curator = Curator(counted, budget, stream=stream, journal=journal, given_rows=rows, progress=progress)
+        models = _fit(curator, method, sets if each == "split" else 1)
+        made = _Making(schema, models, target, sets, onto is None, stream, seed, progress)
+        if schema.neighbours == "label":
+            tables, known = made.labelled(), "public"
+        else:
+            n, known = _row_count(curator, rows)
+            tables = made.drawn(n)
+        card = _card(schema, method, budget, request, sets, each, tables, known, journal.events, book, reservation, testing)
+        finish = None if reservation is None else reservation.finish
+        fitted = tuple(FittedModel(method.name, m) for m in models)
+        return Release(tuple(tables), fitted, released_schema(schema), card, None, finish)
+
+
+def _fit(curator: Curator, method: Method, sanitisations: int) -> list[Model]:
+    if sanitisations == 1:
+        return [method.fit(curator)]
+    shares = curator.budget.split(sanitisations)
+    return [method.fit(curator.nested(share, f"set {i}")) for i, share in enumerate(shares, start=1)]
+
+
+def _row_count(curator: Curator, rows: int | None) -> tuple[int | None, str]:
+    if rows is not None:
+        return rows, "given by the steward"
+    if curator.rows is not None:
+        return curator.rows, "public"
+    return None, "noisy estimate"
+
+
+@dataclass(frozen=True, eq=False)
+class _Making:
+    """Drawing rows from noisy models: post-processing."""
+
+    schema: Schema
+    models: list[Model]
+    target: Source
+    sets: int
+    shuffled: bool
+    stream: Stream
+    seed: int | None
+    progress: Progress | None
+
+    def _plan(self) -> Iterator[tuple[Model, int | None]]:
+        for i in range(self.sets):
+            yield self.models[i % len(self.models)], None if self.seed is None else self.seed + i
+
+    def drawn(self, n: int | None) -> list[pa.Table]:
+        """Whole rows, decoded."""
+        tables = []
+        for i, (model, seed) in enumerate(self._plan()):
+            self._say("drawing", i / self.sets)
+            tables.append(decode(model.sample(n, seed), generator(seed)))
+        self._say("drawing", 1.0)
+        return tables
+
+    def labelled(self) -> list[pa.Table]:
+        """The target's public columns as they stand, beside drawn labels, in an order that tells nothing.
+
+        Rows are put in an order drawn by the CSPRNG: a file sorted by a private column would tell it.
+        Another file given with `onto` keeps its own order.
+        """
+        tables = []
+        for i, (model, seed) in enumerate(self._plan()):
+            self._say("labelling", i / self.sets)
+            assert isinstance(model, Labeller)
+            batches = self.target.batches(self.schema.public)
+            parts = [labelled(model, b, None if seed is None else seed + j) for j, b in enumerate(batches)]
+            table = as_declared(pa.concat_tables(parts), self.schema)
+            tables.append(table.take(self.stream.permutation(table.num_rows)) if self.shuffled else table)
+        self._say("labelling", 1.0)
+        return [t.select([n for n in self.schema.names if n in t.column_names]) for t in tables]
+
+    def _say(self, stage: str, share: float) -> None:
+        if self.progress is not None:
+            self.progress(stage, share)
+
+
+class _Journal:
+    """Passes events to the reservation and remembers them for the card."""
+
+    def __init__(self, reservation: Reservation | None) -> None:
+        self._durable: Journal = Rehearsal() if reservation is None else reservation
+        self.events: list[Event] = []
+
+    def record(self, event: Event) -> object:
+        """Record durably, then remember."""
+        recorded = self._durable.record(event)
+        self.events.append(event)
+        return recorded
+
+
+@contextmanager
+def _reserved(
+    ledger: Ledger | None, schema: Schema, budget: Budget, method: Method, request: str
+) -> Iterator[Reservation | Finished | None]:
+    if ledger is None:
+        yield None
+        return
+    reservation = ledger.reserve(
+        schema.name, budget, neighbours=schema.neighbours, unit=str(schema.unit), request_id=request, method=method.name
+    )
+    if isinstance(reservation, Finished):
+        yield reservation
+        return
+    with reservation:
+        yield reservation
+
+
+def _staged(progress: Progress | None, stage: str) -> Callable[[float], None] | None:
+    return None if progress is None else lambda share: progress(stage, share)
+
+
+def _card(
+    schema: Schema,
+    method: Method,
+    budget: Budget,
+    request: str,
+    sets: int,
+    each: Each | None,
+    tables: list[pa.Table],
+    known: str,
+    events: list[Event],
+    ledger: Ledger | None,
+    reservation: Reservation | None,
+    testing: bool,
+) -> Card:
+    disclosed: tuple[str, ...] = ()
+    if schema.neighbours == "label":
+        disclosed = (*schema.public, "the number of rows")
+    elif schema.neighbours == "replace":
+        disclosed = ("the number of rows" if schema.unit.max_rows == 1 else "the number of units",)
+    return Card(
+        dataset=schema.name,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        request=request,
+        neighbours=schema.neighbours,
+        unit=unit_facts(schema),
+        currency=budget.currency,
+        units=budget.units,
+        stated=getattr(budget, "stated", None),
+        spending=spending(events),
+        accountant="sequential composition"
+        + ("" if budget.currency == "epsilon" else "; ρ to (ε, δ) by Canonne, Kamath and Steinke 2020"),
+        schema_digest=schema.digest,
+        provenance=schema.provenance,
+        method=method.name,
+        parameters=_parameters(method),
+        disclosed=disclosed,
+        sets=sets,
+        each=each,
+        rows=tables[0].num_rows,
+        rows_known=known,
+        version=__version__,
+        ledger_head=None if ledger is None else ledger.head,
+        reservation=None if reservation is None else str(reservation.id),
+        looks=0 if ledger is None else ledger.looks(schema.name),
+        testing=testing,
+        notes=schema.notes,
+        files={},
+    )
+
+
+def _parameters(method: Method) -> dict[str, Any]:
+    assert is_dataclass(method) and not isinstance(method, type)
+    return {k: v for k, v in asdict(method).items() if isinstance(v, str | int | float | bool | list | tuple | dict) or v is None}
+
+
+def _refuse_contradictions(
+    schema: Schema,
+    method: Method,
+    sets: int,
+    each: Each | None,
+    rows: int | None,
+    onto: Any,
+    ledger: object,
+    testing: bool,
+    noise_seed: int | None,
+) -> None:
+    require_relation(method, schema.neighbours)
+    if sets < 1:
+        raise UsageError(f"sets is {sets}, expected 1 or more")
+    if sets > 1 and each not in ("split", "draw"):
+        raise UsageError(
+            "more than one set needs each='split' (sanitise m times, budget/m each) or each='draw' (m draws from one model)"
+        )
+    if sets == 1 and each is not None:
+        raise UsageError(f"each='{each}' says how several sets are made; give sets=2 or more, or leave it out")
+    if rows is not None and rows < 0:
+        raise UsageError(f"rows is {rows}, expected 0 or more")
+    if rows is not None and schema.neighbours == "label":
+        raise UsageError("under neighbours 'label' every row of the file is labelled; leave rows out")
+    if onto is not None and schema.neighbours != "label":
+        raise UsageError(f"onto labels another file's rows, which needs neighbours 'label'; the schema says '{schema.neighbours}'")
+    if noise_seed is not None and not testing:
+        raise UsageError("a noise seed voids the guarantee and is accepted only with testing=True")
+    if ledger is None and not testing:
+        raise UsageError("a ledger is required: ledger=Ledger('budget.db'), with a grant for the dataset")

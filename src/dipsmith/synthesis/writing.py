@@ -1,0 +1,68 @@
+"""Writing a folder whole or not at all: into a hidden sibling, synced, then renamed into place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+from dipsmith.errors import OutputError
+
+LEAST_FREE = 64 << 20
+"""A run is refused before it starts when less than this many bytes are free for its output."""
+
+
+def require_absent(target: Path) -> None:
+    """Refuse to overwrite, and refuse a place that cannot be written to, before anything is spent."""
+    if target.exists() or target.is_symlink():
+        raise OutputError(f"'{target}' exists already; choose another --out or move it away")
+    parent = target.absolute().parent
+    if not parent.is_dir():
+        raise OutputError(f"'{target}': the folder '{parent}' does not exist; create it first")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise OutputError(f"'{target}': the folder '{parent}' cannot be written to; choose another --out")
+    if shutil.disk_usage(parent).free < LEAST_FREE:
+        raise OutputError(f"'{target}': less than 64 MB are free there; make room or choose another --out")
+
+
+@contextmanager
+def whole_folder(target: Path) -> Iterator[Path]:
+    """A temporary folder beside `target` that becomes it when the block ends without an error."""
+    require_absent(target)
+    parent = target.absolute().parent
+    work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=parent))
+    try:
+        yield work
+        for path in sorted(work.rglob("*")):
+            _sync(path)
+        _sync(work)
+        require_absent(target)
+        work.chmod(0o755)
+        work.rename(target)
+        _sync(parent)
+    except OSError as error:
+        raise OutputError(f"'{target}' cannot be written: {error.strerror or error}; nothing was left behind") from None
+    finally:
+        if work.exists():
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    running = sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            running.update(chunk)
+    return running.hexdigest()
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
