@@ -29,6 +29,9 @@ from dipsmith.errors import UsageError
 LARGEST_TOTAL = 10**11
 """Whole numbers up to here are rounded exactly: beyond, doubles no longer hold the remainders."""
 
+SMALLEST_RATIO = 1e-100
+"""Variances of one family that are further apart than this differ no more."""
+
 SNAP = 1e-9
 """A number this close to a whole one is meant to be it."""
 
@@ -140,8 +143,9 @@ def project_within(
         s = np.where(unmeasured, 1.0, s)
     out += _project_free(y, s, family, rest, free)
     too_much = (taken > goal) | ~_any(free, family, goal.size)
-    factor = np.divide(goal, taken, out=np.ones_like(goal), where=too_much & (taken > 0))
-    return out * factor[family]
+    scaled = (too_much & (taken > 0))[family]
+    out[scaled] = out[scaled] / taken[family[scaled]] * goal[family[scaled]]
+    return out
 
 
 def _project_free(
@@ -155,6 +159,10 @@ def _project_free(
     out = np.zeros_like(y)
     live = np.flatnonzero(free & (goal[family] > 0))
     y, s, family = y[live], s[live], family[live]
+    widest = np.zeros(goal.size)
+    np.maximum.at(widest, family, s)
+    # Only ratios of variances matter; in this range neither y/s nor τ overflows.
+    s = np.maximum(s / widest[family], SMALLEST_RATIO)
     ratio = y / s
     top = np.full(goal.size, -np.inf)
     np.maximum.at(top, family, ratio)
@@ -258,7 +266,7 @@ def clip(values: ArrayLike, total: float, possible: NDArray[np.bool_] | None = N
     if goal > 0 and mass == 0:
         _refuse_unplaced(int(not allowed.any()))
         kept, mass = allowed.astype(np.float64), np.count_nonzero(allowed)
-    return kept * (goal / mass) if goal > 0 else np.zeros_like(table)
+    return kept / mass * goal if goal > 0 else np.zeros_like(table)
 
 
 def clip_within(
@@ -277,9 +285,8 @@ def clip_within(
     kept = np.where(allowed, np.maximum(y, 0.0), 0.0)
     bare = _sums(kept, family, goal.size) == 0
     kept = np.where(bare[family] & allowed, 1.0, kept)
-    mass = _sums(kept, family, goal.size)
-    factor = np.divide(goal, mass, out=np.zeros_like(goal), where=mass > 0)
-    return kept * factor[family]
+    mass = _sums(kept, family, goal.size)[family]
+    return np.divide(kept, mass, out=np.zeros_like(kept), where=mass > 0) * goal[family]
 
 
 def round_to(values: ArrayLike, total: int, possible: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
