@@ -47,7 +47,7 @@ class Release:
     schema: Schema
     card: Card
     folder: Path | None = None
-    _finish: Callable[[Path, str], None] | None = field(default=None, repr=False)
+    _finish: Callable[[str, Path], None] | None = field(default=None, repr=False)
 
     @property
     def model(self) -> FittedModel:
@@ -83,7 +83,7 @@ class Release:
             (work / "card.json").write_text(card.to_json(), "utf-8")
             stamped = digest(work / "card.json")
         if self._finish is not None:
-            self._finish(target.absolute(), stamped)
+            self._finish(stamped, target.absolute())
         return target
 
     @classmethod

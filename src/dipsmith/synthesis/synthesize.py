@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, is_dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ from dipsmith.methods.method import Labeller, Method, Model, require_relation
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator, Journal, Rehearsal
 from dipsmith.privacy.events import Event
-from dipsmith.privacy.ledger import Finished, Ledger, Reservation
+from dipsmith.privacy.ledger import AlreadyReleased, Ledger, Reservation
 from dipsmith.privacy.randomness import Stream, generator
 from dipsmith.schema import Schema
 from dipsmith.sources import Source, source
@@ -89,12 +89,23 @@ def synthesize(
     request = request or str(uuid.uuid4())
     book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
     stream = Stream() if noise_seed is None else Stream.for_testing(noise_seed)
-    with _reserved(book, schema, budget, method, request) as reservation:
-        if isinstance(reservation, Finished):
-            return Release.load(reservation.path)
-        journal = _Journal(reservation)
-        if reservation is not None:
+    with ExitStack() as settling:
+        reservation = None
+        if book is not None:
+            try:
+                reservation = book.reserve(
+                    schema.name,
+                    budget,
+                    neighbours=schema.neighbours,
+                    unit=schema.unit,
+                    request_id=request,
+                    method=method.name,
+                )
+            except AlreadyReleased as earlier:
+                return Release.load(earlier.path)
+            settling.enter_context(reservation)
             reservation.read()
+        journal = _Journal(reservation)
         counted = BatchRows(private, schema, progress=_staged(progress, "reading"))
         curator = Curator(counted, budget, stream=stream, journal=journal, given_rows=rows, progress=progress)
         models = _fit(curator, method, sets if each == "split" else 1)
@@ -105,9 +116,11 @@ def synthesize(
             n, known = _row_count(curator, rows)
             tables = made.drawn(n)
         card = _card(schema, method, budget, request, sets, each, tables, known, journal.events, book, reservation, testing)
-        finish = None if reservation is None else reservation.finish
-        fitted = tuple(FittedModel(method.name, m) for m in models)
-        return Release(tuple(tables), fitted, released_schema(schema), card, None, finish)
+        # From here on the run is settled by saving the release; a failure until now was noted as one.
+        settling.pop_all()
+    finish = None if reservation is None else reservation.finish
+    fitted = tuple(FittedModel(method.name, m) for m in models)
+    return Release(tuple(tables), fitted, released_schema(schema), card, None, finish)
 
 
 def _fit(curator: Curator, method: Method, sanitisations: int) -> list[Model]:
@@ -187,23 +200,6 @@ class _Journal:
         return recorded
 
 
-@contextmanager
-def _reserved(
-    ledger: Ledger | None, schema: Schema, budget: Budget, method: Method, request: str
-) -> Iterator[Reservation | Finished | None]:
-    if ledger is None:
-        yield None
-        return
-    reservation = ledger.reserve(
-        schema.name, budget, neighbours=schema.neighbours, unit=str(schema.unit), request_id=request, method=method.name
-    )
-    if isinstance(reservation, Finished):
-        yield reservation
-        return
-    with reservation:
-        yield reservation
-
-
 def _staged(progress: Progress | None, stage: str) -> Callable[[float], None] | None:
     return None if progress is None else lambda share: progress(stage, share)
 
@@ -249,7 +245,7 @@ def _card(
         rows=tables[0].num_rows,
         rows_known=known,
         version=__version__,
-        ledger_head=None if ledger is None else ledger.head,
+        ledger_head=None if reservation is None else reservation.head,
         reservation=None if reservation is None else str(reservation.id),
         looks=0 if ledger is None else ledger.looks(schema.name),
         testing=testing,

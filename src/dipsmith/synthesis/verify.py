@@ -56,7 +56,8 @@ def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Ver
     book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
     if book is not None:
         book.verify(cards=[] if card.ledger_head is None else [card.ledger_head])
-        book.require_release(card.request, digest(path / "card.json"))
+        if book.released(card.request) != digest(path / "card.json"):
+            raise DamageError(f"the ledger has no release '{card.request}' with this card; get the release again")
     return Verified(path, len(card.files) + 1, card.sets, card.rows, book is not None, card.guarantee)
 
 

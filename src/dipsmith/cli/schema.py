@@ -1,0 +1,98 @@
+"""`dipsmith schema`: draft a schema from a header, and check one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dipsmith.cli.terminal import Json, emit, say, table, warn
+
+app = typer.Typer(no_args_is_help=True, help="Draft a schema from a file's header, and check one.")
+
+
+def add_to(parent: typer.Typer) -> None:
+    """Register the commands."""
+    parent.add_typer(app, name="schema")
+
+
+@app.command(epilog="Example:\n\n  dipsmith schema init people.csv > people.yaml")
+def init(
+    data: Annotated[str, typer.Argument(metavar="FILE", help="The file whose header is read.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Write here instead of to standard output.")] = None,
+    peek: Annotated[bool, typer.Option("--peek", help="Fill in levels and bounds from the rows; marked data-derived.")] = False,
+    name: Annotated[str | None, typer.Option("--name", help="The dataset's name (default: the file's).")] = None,
+    json: Json = False,
+) -> None:
+    """Draft a schema from the header only; with --peek from the rows, which every release then says."""
+    from dipsmith.errors import OutputError
+    from dipsmith.schema.drafts import draft, peek as draft_from_rows
+    from dipsmith.sources import source
+
+    found = source(data)
+    called = name or Path(data).stem.split(".")[0] or "table"
+    if peek:
+        found.check(found.columns)
+        text = draft_from_rows(found.columns, found.batches(found.columns), called)
+        warn("levels and bounds were read from the rows: the schema says provenance: data-derived, and so will every card")
+    else:
+        text = draft(found.columns, called)
+    if out is not None:
+        if out.exists():
+            raise OutputError(f"'{out}' exists already; choose another --out or move it away")
+        out.write_text(text, "utf-8")
+    if json:
+        emit({"schema": text, "out": None if out is None else str(out), "peek": peek})
+    elif out is None:
+        say(text)
+    else:
+        say(f"Drafted {out}: fill in types, domains, unit and neighbours, then: dipsmith schema check {out}")
+
+
+@app.command(epilog="Example:\n\n  dipsmith schema check people.yaml --source people.csv --ledger budget.db")
+def check(
+    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema file (YAML).")],
+    source: Annotated[
+        str | None, typer.Option("--source", help="CONFIDENTIAL: count values outside the schema in this file.")
+    ] = None,
+    ledger: Annotated[Path | None, typer.Option("--ledger", help="Where the look at the file is logged.")] = None,
+    json: Json = False,
+) -> None:
+    """Check a schema; with --source, show exact counts of what it would reject (confidential, logged)."""
+    from dipsmith.errors import UsageError
+    from dipsmith.schema import Schema
+
+    declared = Schema.read(schema)
+    facts: dict[str, object] = {
+        "name": declared.name,
+        "neighbours": declared.neighbours,
+        "unit": str(declared.unit),
+        "provenance": declared.provenance,
+        "columns": [{"name": a.name, "type": a.type, "role": a.role, "levels": a.size} for a in declared],
+        "cells": declared.size(),
+        "rules": len(declared.rules),
+    }
+    for column, label in declared.formula_like()[:3]:
+        warn(f"column '{column}' has the label {label!r}, which a spreadsheet reads as a formula")
+    if source is not None:
+        if ledger is None:
+            raise UsageError("--source shows exact counts of private rows: give --ledger, where the look is logged")
+        from dipsmith.privacy.ledger import Ledger
+        from dipsmith.sources import source as open_source
+        from dipsmith.utility.conformity import conformity
+
+        found = open_source(source)
+        found.check(declared.columns)
+        Ledger(ledger).look(declared.name, f"schema check of {found.describe()}")
+        facts["CONFIDENTIAL"] = conformity(found, declared)
+    if json:
+        emit(facts)
+        return
+    say(f"{declared.name}: {len(declared.attributes)} columns, {declared.size():,} cells, {len(declared.rules)} rules")
+    say(f"neighbours {declared.neighbours}, unit {declared.unit}, domains {declared.provenance}")
+    table("Columns", ("name", "type", "role", "levels"), [(a.name, a.type, a.role, f"{a.size:,}") for a in declared], right=(3,))
+    if "CONFIDENTIAL" in facts:
+        rows = facts["CONFIDENTIAL"]
+        assert isinstance(rows, dict)
+        table("CONFIDENTIAL — exact counts, not for release", ("what", "rows"), [(k, f"{v:,}") for k, v in rows.items()], right=(1,))

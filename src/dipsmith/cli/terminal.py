@@ -1,0 +1,137 @@
+"""What every command shares: where text goes, how progress looks, how errors end.
+
+Results go to standard output, progress and errors to standard error. Libraries are imported where they
+are used, so that `dipsmith --help` stays quick.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dipsmith.errors import UsageError
+
+if TYPE_CHECKING:
+    from dipsmith.methods.method import Method
+    from dipsmith.privacy.budget import Budget
+    from dipsmith.schema import Schema
+    from dipsmith.synthesis.synthesize import Progress
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
+SchemaFile = Annotated[Path, typer.Option("--schema", help="The schema file (YAML).")]
+LedgerFile = Annotated[Path, typer.Option("--ledger", help="The budget ledger (an SQLite file).")]
+Epsilon = Annotated[str | None, typer.Option("--epsilon", help="Pure ε; with --delta the ε of (ε, δ).")]
+Rho = Annotated[str | None, typer.Option("--rho", help="ρ of zero-concentrated differential privacy.")]
+Delta = Annotated[str | None, typer.Option("--delta", help="With --epsilon: run in ρ, converted from (ε, δ).")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="A parameter of the method, NAME=VALUE; may be repeated.")
+]
+
+
+def say(text: str) -> None:
+    """A line of the result."""
+    typer.echo(text)
+
+
+def emit(facts: Mapping[str, Any] | Sequence[Any]) -> None:
+    """The result as JSON."""
+    typer.echo(json.dumps(facts, ensure_ascii=False, indent=2, default=str))
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int] = ()) -> None:
+    """An aligned table on standard output; plain when it is not a terminal."""
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for i, column in enumerate(columns):
+        shown.add_column(column, justify="right" if i in right else "left", header_style="dim", overflow="fold")
+    for row in rows:
+        shown.add_row(*(str(cell) for cell in row))
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 120, highlight=False, markup=False)
+    console.print(shown)
+
+
+def warn(text: str) -> None:
+    """A line on standard error that does not stop the run."""
+    typer.secho(f"dipsmith: note: {text}", err=True, fg=typer.colors.YELLOW if sys.stderr.isatty() else None)
+
+
+def budget_of(epsilon: str | None, rho: str | None, delta: str | None) -> Budget:
+    """The budget that the options name."""
+    from dipsmith.privacy.budget import ZCDP, PureDP
+
+    if (epsilon is None) == (rho is None):
+        raise UsageError("give either --epsilon (with --delta for (ε, δ)) or --rho")
+    if rho is not None:
+        if delta is not None:
+            raise UsageError("--delta goes with --epsilon; --rho needs none")
+        return ZCDP(rho)
+    assert epsilon is not None
+    return PureDP(epsilon) if delta is None else ZCDP.from_approx(epsilon, delta)
+
+
+def method_of(name: str, settings: Sequence[str] | None, schema: Schema) -> Method:
+    """The method that --method and --set describe; targets default to the private columns."""
+    from dataclasses import fields
+
+    import yaml
+
+    from dipsmith.methods import METHODS
+
+    if name not in METHODS:
+        raise UsageError(f"method '{name}' is unknown; choose one of: {', '.join(METHODS)}")
+    made = METHODS[name]
+    known = {f.name for f in fields(made)}  # type: ignore[arg-type]
+    chosen: dict[str, Any] = {}
+    for setting in settings or ():
+        key, equals, value = setting.partition("=")
+        key = key.strip()
+        if not equals or key not in known:
+            raise UsageError(f"--set {setting}: expected NAME=VALUE with NAME one of: {', '.join(sorted(known))}")
+        try:
+            chosen[key] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise UsageError(f"--set {key}: the value is not readable; write it as in YAML, e.g. {key}=[a, b]") from None
+        if key in ("targets", "predictors", "must_include") and isinstance(chosen[key], str):
+            chosen[key] = [part.strip() for part in chosen[key].split(",")]
+    if "targets" in known and "targets" not in chosen and schema.neighbours == "label":
+        chosen["targets"] = list(schema.private)
+    try:
+        return made(**chosen)
+    except TypeError as error:
+        raise UsageError(f"method {name}: {error}") from None
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Progress | None]:
+    """A progress bar on standard error: stage, share done, time left; nothing when it is not a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    bars = Progress(
+        TextColumn("{task.description:<12}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    tasks: dict[str, Any] = {}
+    with bars:
+
+        def show(stage: str, share: float) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=1.0)
+            bars.update(tasks[stage], completed=share)
+
+        yield show
