@@ -1,0 +1,246 @@
+"""The accountant: adds up what events cost, and refuses what exceeds a budget.
+
+- Sequential composition: costs on the same rows add (Dwork et al. 2006; Bun and Steinke 2016,
+  Lemma 1.7).
+- Parallel composition: events in disjoint blocks compose by `Partitioned.rule`.
+- One currency: under ρ, pure ε-DP costs ε²/2 (Bun and Steinke 2016, Proposition 1.4), the
+  exponential mechanism ε²/8 (Cesar and Rogers 2021, "Bounding, Concentrating, and Truncating",
+  Lemma 3.2). From ρ there is no way back to pure ε.
+- Charges are rounded up to units of 1e-12.
+
+Proofs: ``docs/proofs/accounting.md``. The accountant type-checks, dry-runs, and only then applies an
+event, as Google's dp_accounting does; an event it cannot price is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+from dipsmith.errors import BudgetError
+from dipsmith.privacy.budget import UNITS, Budget, Currency, of_units
+from dipsmith.privacy.events import Chosen, Event, Looked, Measured, Partitioned, Supplied, block_of
+from dipsmith.privacy.neighbours import check_relation
+
+
+def converted(budget: Budget, currency: Currency) -> int:
+    """What a budget costs in a currency, in units of 1e-12, rounded up.
+
+    >>> from dipsmith.privacy.budget import PureDP
+    >>> converted(PureDP("0.1"), "epsilon"), converted(PureDP("0.1"), "rho")
+    (100000000000, 5000000000)
+    """
+    if budget.currency == currency:
+        return budget.units
+    if currency == "rho":
+        return _half_square(budget.units)
+    raise BudgetError(f"{budget} has no price in pure ε: grant and run in ρ (ZCDP) instead")
+
+
+def cost(event: Event, currency: Currency) -> int:
+    """What one event costs by itself in a currency, in units of 1e-12, rounded up."""
+    if isinstance(event, Looked):
+        return 0
+    if not isinstance(event, Measured | Chosen | Partitioned | Supplied):
+        raise BudgetError(f"{type(event).__name__} is not an event with a known price")
+    budget = event.budget
+    if budget is None:
+        return 0
+    exponential = isinstance(event, Chosen) and event.mechanism == "exponential mechanism"
+    if exponential and currency == "rho" and budget.currency == "epsilon":
+        return _ceil(budget.units**2, 8 * UNITS)
+    return converted(budget, currency)
+
+
+def total(events: Iterable[Event], currency: Currency, relation: str) -> int:
+    """What a list of events costs together, in units of 1e-12.
+
+    Parameters
+    ----------
+    events
+        In the order they happened: a partition comes before the events in its blocks.
+    currency
+        The currency of the answer.
+    relation
+        The neighbouring relation that all of them must have been made under.
+    """
+    scope = _Scope(currency, (check_relation(relation),))
+    for event in events:
+        scope.apply(event)
+    return scope.spent
+
+
+class Accountant:
+    """A running total that never exceeds its budget.
+
+    Parameters
+    ----------
+    budget
+        The most that all events may cost together.
+    relation
+        The neighbouring relation that they share.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from dipsmith.privacy.budget import PureDP
+    >>> accountant = Accountant(PureDP(1), "add-remove")
+    >>> counts = Measured(cells="age", size=74, mechanism="discrete Laplace", sensitivity=Fraction(1),
+    ...                   scale=Fraction(5, 3), budget=PureDP("0.6"))
+    >>> accountant.record(counts)
+    >>> print(accountant.remaining)
+    ε = 0.4
+    >>> accountant.record(counts)
+    Traceback (most recent call last):
+    dipsmith.errors.BudgetError: 'age' asks for ε = 0.6, but ε = 0.4 of ε = 1 is left
+    """
+
+    def __init__(self, budget: Budget, relation: str) -> None:
+        self.budget = budget
+        self.relation = check_relation(relation)
+        self._scope = _Scope(budget.currency, (self.relation,), limit=budget.units)
+        self._events: list[Event] = []
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Everything recorded so far, in order."""
+        return tuple(self._events)
+
+    @property
+    def spent_units(self) -> int:
+        """What was spent so far, in units of 1e-12."""
+        return self._scope.spent
+
+    @property
+    def remaining(self) -> Budget | None:
+        """What is left, None when nothing is."""
+        left = self.budget.units - self.spent_units
+        return of_units(self.budget.currency, left) if left else None
+
+    def check(self, *events: Event) -> None:
+        """Refuse events that do not fit what is left; changes nothing."""
+        trial = deepcopy(self._scope)
+        for event in events:
+            trial.apply(event)
+
+    def record(self, *events: Event) -> None:
+        """Charge all the events, or refuse and charge none of them."""
+        scope = self._scope if len(events) == 1 else deepcopy(self._scope)
+        for event in events:
+            scope.apply(event)
+        self._scope = scope
+        self._events.extend(events)
+
+
+@dataclass
+class _Scope:
+    """Rows on which costs add up: the whole run, or one block of a partition.
+
+    `moving` marks a block that a row may leave and enter, inside which a row may change as well.
+    """
+
+    currency: Currency
+    relations: tuple[str, ...]
+    limit: int | None = None
+    spent: int = 0
+    moving: bool = False
+    partitions: dict[str, _Partition] = field(default_factory=dict)
+
+    def apply(self, event: Event) -> None:
+        """Charge one event here or in the block it belongs to; refuse without changing anything."""
+        for prefix, partition in self.partitions.items():
+            if event.block.startswith(prefix):
+                partition.block(event.block[len(prefix) :].split("/", 1)[0]).apply(event)
+                return
+        if event.relation is not None and event.relation not in self.relations:
+            raise BudgetError(
+                f"an event under neighbours '{event.relation}' cannot be added to events under "
+                f"'{self.relations[0]}': their budgets mean different things"
+            )
+        charge = self._charge(event)
+        if self.limit is not None and self.spent + charge > self.limit:
+            raise self._refusal(event, charge, self.limit)
+        if isinstance(event, Partitioned):
+            self._open(event)
+        self.spent += charge
+
+    def _charge(self, event: Event) -> int:
+        charge = cost(event, self.currency)
+        if not self.moving or self.currency == "epsilon":
+            return charge
+        # A change within the block is charged as two moves. For ρ that is right for Gaussian counts
+        # (orthogonal changes: 2ρ); anything else costs 4ρ by group privacy.
+        gaussian = isinstance(event, Measured) and event.mechanism == "discrete Gaussian"
+        divided = isinstance(event, Partitioned) and event.budget.currency == "rho"
+        return charge if gaussian or divided else 2 * charge
+
+    def _open(self, event: Partitioned) -> None:
+        if event.rule == "maximum" and self.relations[0] == "replace":
+            raise BudgetError(
+                f"blocks of '{event.attribute}' cannot compose by their maximum under 'replace': "
+                "a unit may leave one block and enter another"
+            )
+        prefix = block_of(event.block, event.attribute, "")
+        known = self.partitions.setdefault(prefix, _Partition(event, self.relations, self.moving))
+        known.extend(event)
+
+    def _refusal(self, event: Event, charge: int, limit: int) -> BudgetError:
+        name = next(getattr(event, n) for n in ("cells", "score", "attribute", "what") if hasattr(event, n))
+        left = limit - self.spent
+        rest = str(of_units(self.currency, left)) if left > 0 else "nothing"
+        whole = of_units(self.currency, limit)
+        where = f" in block '{event.block}'" if event.block else ""
+        return BudgetError(
+            f"'{name}' asks for {of_units(self.currency, charge)}{where}, but {rest} of {whole} is left"
+        )
+
+
+class _Partition:
+    """The disjoint blocks of one partition, and the rule that composes them.
+
+    The parent scope pays the partition's whole budget when it is opened, so that a block only has to
+    stay within what the rule allows it.
+    """
+
+    def __init__(self, opening: Partitioned, relations: tuple[str, ...], moving: bool) -> None:
+        self.rule = opening.rule
+        self.currency: Currency = opening.budget.currency
+        self.units = 0
+        self.moving = moving or opening.rule == "two-dearest"
+        if opening.rule == "two-dearest":
+            self.relations: tuple[str, ...] = ("add-remove",)
+        elif opening.rule == "sum" and relations == ("label",):
+            self.relations = ("label", "replace")
+        else:
+            self.relations = relations
+        self.blocks: dict[str, _Scope] = {}
+
+    def extend(self, opening: Partitioned) -> None:
+        """Open the same blocks, possibly again: what they may cost together grows."""
+        if opening.rule != self.rule or opening.budget.currency != self.currency:
+            raise BudgetError(
+                f"blocks of '{opening.attribute}' were opened before by another rule or currency"
+            )
+        self.units += opening.budget.units
+
+    def block(self, label: str) -> _Scope:
+        """The block's scope, with the limit that it has at this moment."""
+        scope = self.blocks.setdefault(label, _Scope(self.currency, self.relations, moving=self.moving))
+        if self.rule == "maximum":
+            scope.limit = self.units
+        elif self.rule == "two-dearest":
+            # Half rather than "the two dearest blocks add up to the budget": a row may also change
+            # within the dearest block, which it then both leaves and enters.
+            scope.limit = self.units // 2
+        else:
+            scope.limit = self.units - sum(b.spent for k, b in self.blocks.items() if k != label)
+        return scope
+
+
+def _half_square(units: int) -> int:
+    return _ceil(units * units, 2 * UNITS)
+
+
+def _ceil(top: int, bottom: int) -> int:
+    return -(-top // bottom)

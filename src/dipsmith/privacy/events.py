@@ -1,0 +1,254 @@
+"""Events: what was asked of private rows, and what each question cost.
+
+An event is a frozen record of one access to private rows. It never changes its meaning: a field may
+be added with a default that says what older records meant, none is renamed or reused, because
+ledgers keep events for good. An event holds public facts only — a partition's name and size, a
+mechanism and its parameters — and nothing that depends on private rows beyond what the curator
+released by then.
+
+An event lives in a *block*: a path such as ``year=1996/tree 1`` that says in which part of a run,
+and of the rows, it happened (`block_of`); the empty path is the whole run.
+
+The design follows the events of Google's dp_accounting library (`dp_event.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+from dipsmith.errors import BudgetError, DamageError
+from dipsmith.privacy.budget import Budget, PureDP, of_units
+from dipsmith.privacy.neighbours import BlocksRule, check_relation
+
+NoiseLaw = Literal["discrete Laplace", "discrete Gaussian"]
+ChoiceLaw = Literal["permute-and-flip", "exponential mechanism"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Noisy counts of every cell of a partition.
+
+    Attributes
+    ----------
+    cells
+        The partition's public name.
+    size
+        How many cells it has.
+    mechanism
+        "discrete Laplace" or "discrete Gaussian".
+    sensitivity
+        Δ₁ for discrete Laplace, Δ₂² for discrete Gaussian.
+    scale
+        b of discrete Laplace (P(k) ∝ exp(−|k|/b)), σ² of discrete Gaussian (P(k) ∝ exp(−k²/2σ²)).
+    budget
+        What it is charged; the noise must be large enough for it, or the event is refused.
+    relation
+        The neighbouring relation; None for that of the block it is recorded in.
+
+    Examples
+    --------
+    >>> Measured(cells="age × sex", size=148, mechanism="discrete Laplace", sensitivity=Fraction(2),
+    ...          scale=Fraction(2), budget=PureDP("0.5"))
+    Traceback (most recent call last):
+    dipsmith.errors.BudgetError: 'age × sex' was given noise that costs more than ε = 0.5: ...
+    """
+
+    cells: str
+    size: int
+    mechanism: str
+    sensitivity: Fraction
+    scale: Fraction
+    budget: Budget
+    block: str = ""
+    relation: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_budget(self.budget)
+        if self.relation is not None:
+            check_relation(self.relation)
+        if self.size < 1:
+            raise BudgetError(f"'{self.cells}' has {self.size} cells: expected at least one")
+        if self.sensitivity <= 0 or self.scale <= 0:
+            raise BudgetError(f"'{self.cells}' needs a sensitivity and a scale of noise above 0")
+        if self.noise_cost > self.budget.exact:
+            raise BudgetError(
+                f"'{self.cells}' was given noise that costs more than {self.budget}: "
+                f"{self.mechanism} of scale {float(self.scale):g} at sensitivity {float(self.sensitivity):g}"
+            )
+
+    @property
+    def noise_cost(self) -> Fraction:
+        """What the noise costs in the budget's currency, whatever was charged."""
+        if self.mechanism == "discrete Laplace":
+            epsilon = self.sensitivity / self.scale
+            return epsilon if isinstance(self.budget, PureDP) else epsilon * epsilon / 2
+        if self.mechanism == "discrete Gaussian":
+            if isinstance(self.budget, PureDP):
+                raise BudgetError("discrete Gaussian noise is never pure ε-DP: give it a ρ (ZCDP)")
+            return self.sensitivity / (2 * self.scale)
+        raise BudgetError(f"mechanism '{self.mechanism}' has no known price for counts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """One candidate chosen by its score on private rows.
+
+    Attributes
+    ----------
+    candidates
+        How many there were.
+    score
+        The score's name.
+    mechanism
+        "permute-and-flip" or "exponential mechanism".
+    sensitivity
+        By how much one unit can change a score.
+    budget
+        ε, or the ρ that the choice is charged (ε²/8 for the exponential mechanism).
+    """
+
+    candidates: int
+    score: str
+    mechanism: str
+    sensitivity: Fraction
+    budget: Budget
+    block: str = ""
+    relation: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_budget(self.budget)
+        if self.relation is not None:
+            check_relation(self.relation)
+        if self.mechanism not in ("permute-and-flip", "exponential mechanism"):
+            raise BudgetError(f"mechanism '{self.mechanism}' has no known price for choices")
+        if self.candidates < 1 or self.sensitivity <= 0:
+            raise BudgetError(f"choice by '{self.score}' needs a candidate and a sensitivity above 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partitioned:
+    """The rows were divided into disjoint blocks by an attribute; together they cost `budget`.
+
+    Events of the block with label v carry the block `block_of(block, attribute, v)`. The accountant
+    composes them by `rule` (`dipsmith.privacy.neighbours.blocks_rule`) and refuses what exceeds
+    `budget`.
+    """
+
+    attribute: str
+    rule: BlocksRule
+    budget: Budget
+    block: str = ""
+    relation: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_budget(self.budget)
+        if self.relation is not None:
+            check_relation(self.relation)
+        if self.rule not in ("maximum", "two-dearest", "sum"):
+            raise BudgetError(f"rule '{self.rule}' is unknown: expected maximum, two-dearest or sum")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supplied:
+    """A table given beside the private one; `budget` is what it cost if it was made from private rows."""
+
+    what: str
+    budget: Budget | None = None
+    block: str = ""
+    relation: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.budget is not None:
+            _check_budget(self.budget)
+        if self.relation is not None:
+            check_relation(self.relation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """A person looked at exact figures of private rows. Not charged, but counted and shown on cards."""
+
+    what: str
+    by: str
+    block: str = ""
+    relation: str | None = None
+
+
+Event = Measured | Chosen | Partitioned | Supplied | Looked
+
+_KINDS: Mapping[str, type[Event]] = {
+    "measured": Measured,
+    "chosen": Chosen,
+    "partitioned": Partitioned,
+    "supplied": Supplied,
+    "looked": Looked,
+}
+
+
+def block_of(block: str, attribute: str, label: str) -> str:
+    """The path of one block of a partition; a slash within a name, or `=` in the attribute's, is escaped.
+
+    >>> block_of("", "year", "1996"), block_of("year=1996", "unit", "N/A")
+    ('year=1996', 'year=1996/unit=N%2FA')
+    """
+    return "/".join(p for p in (block, f"{_escaped(attribute, '%/=')}={_escaped(label)}") if p)
+
+
+def inside(block: str, name: str) -> str:
+    """The path of a named part of a block.
+
+    >>> inside("year=1996", "tree 1"), inside("", "tree 1"), inside("year=1996", "")
+    ('year=1996/tree 1', 'tree 1', 'year=1996')
+    """
+    return "/".join(p for p in (block, _escaped(name)) if p)
+
+
+def to_dict(event: Event) -> dict[str, Any]:
+    """The event as plain JSON values, with fractions as text and budgets in units of 1e-12.
+
+    >>> to_dict(Looked(what="comparison", by="ann"))
+    {'event': 'looked', 'what': 'comparison', 'by': 'ann', 'block': '', 'relation': None}
+    """
+    kind = next(name for name, cls in _KINDS.items() if isinstance(event, cls))
+    fields = {name: _plain(getattr(event, name)) for name in event.__slots__}
+    return {"event": kind, **fields}
+
+
+def from_dict(record: Mapping[str, Any]) -> Event:
+    """The event back from `to_dict`; refuses what no event can be."""
+    fields = dict(record)
+    cls = _KINDS.get(fields.pop("event", ""))
+    if cls is None:
+        raise DamageError(
+            f"event '{record.get('event')}' is unknown: a newer dipsmith wrote it, or it was edited"
+        )
+    try:
+        if fields.get("budget") is not None:
+            ((currency, units),) = fields["budget"].items()
+            fields["budget"] = of_units(currency, units)
+        for name in ("sensitivity", "scale"):
+            if name in fields:
+                fields[name] = Fraction(fields[name])
+        return cls(**fields)
+    except (TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
+        raise DamageError(f"event '{record.get('event')}' has fields that do not fit: {error}") from None
+
+
+def _escaped(name: str, unsafe: str = "%/") -> str:
+    return "".join(f"%{ord(c):02X}" if c in unsafe else c for c in name)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, Budget):
+        return {value.currency: value.units}
+    return value
+
+
+def _check_budget(budget: object) -> None:
+    if not isinstance(budget, Budget):
+        raise BudgetError(f"a budget is PureDP(ε) or ZCDP(ρ), got {type(budget).__name__}")

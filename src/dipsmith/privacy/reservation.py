@@ -1,0 +1,164 @@
+"""A reservation: the budget of one run, charged before it reads, and the record of how it was used.
+
+It passes through one gate, `read`: before it nothing private was seen and the charge can be given
+back, after it the charge stays. The gate opens once per request id, whoever holds the reservation, so
+that no id ever draws twice.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from dipsmith.errors import BudgetError, DipsmithError
+from dipsmith.privacy.accountant import Accountant
+from dipsmith.privacy.books import Books, Run
+from dipsmith.privacy.budget import Budget
+from dipsmith.privacy.chain import Row
+from dipsmith.privacy.events import Event, to_dict
+from dipsmith.schema.schema import Unit
+
+Entry = tuple[str, dict[str, Any]]
+Decision = Callable[[Books], list[Entry]]
+Write = Callable[[Decision], tuple[list[Row], Books]]
+"""Append what a decision makes of the books, alone in doing so, durably."""
+
+
+class AlreadyReleased(BudgetError):  # noqa: N818 - it tells what happened, and where the release is
+    """The request id bought a run that was released: return that release, never draw again."""
+
+    def __init__(self, request_id: str, path: str, digest: str) -> None:
+        super().__init__(
+            f"request '{request_id}' was released to '{path}': use that release, or a new request id"
+        )
+        self.request_id = request_id
+        self.path = path
+        self.digest = digest
+
+
+class Reservation:
+    """A budget that was charged for one run, and the record of how it was used.
+
+    As a context manager it settles the run when the block ends without `finish`: given back if
+    nothing was read, kept as failed otherwise.
+    """
+
+    def __init__(self, run: Run, write: Write) -> None:
+        self.id = run.id
+        self.name = run.name
+        self.budget = run.budget
+        self.head = run.hash
+        """The hash of the last ledger row of this run: what a card keeps to prove the charge."""
+        self.accountant = Accountant(run.budget, run.relation)
+        self._write = write
+        self._seq = run.seq
+        self._reading = False
+        self._settled = False
+
+    def read(self) -> None:
+        """Note, durably, that data is about to be read: from here on the charge stays.
+
+        Only one holder of a reservation passes this point.
+        """
+        if not self._reading:
+            self._append([])
+
+    def record(self, *events: Event) -> None:
+        """Note, durably, what is about to be measured; refuses to exceed the reservation."""
+        self.accountant.check(*events)
+        self._append([("recorded", {"request": self.id, "events": [to_dict(e) for e in events]})])
+        self.accountant.record(*events)
+
+    def finish(self, digest: str, path: str | os.PathLike[str]) -> None:
+        """Note that the release was written: its card's SHA-256 and its folder."""
+        content = {
+            "request": self.id,
+            "digest": digest,
+            "path": os.fspath(Path(path).absolute()),
+        }
+        self._append([("finished", content)])
+        self._settled = True
+
+    def cancel(self) -> None:
+        """Give the budget back; refused once data was read."""
+        if self._reading:
+            raise BudgetError(f"request '{self.id}' has read data: its charge stays")
+        self._write(lambda books: refund(books, self.id, self._seq))
+        self._settled = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._settled:
+            return
+        try:
+            if self._reading:
+                self._append([("failed", {"request": self.id})])
+                self._settled = True
+            else:
+                self.cancel()
+        except DipsmithError as unsettled:
+            # The charge stands either way; what went wrong first is what the caller must see.
+            if error is None:
+                raise
+            error.add_note(f"The ledger could not note how the run ended: {unsettled}")
+
+    def _append(self, entries: list[Entry]) -> None:
+        if self._settled:
+            raise BudgetError(f"request '{self.id}' has ended: use a new request id")
+
+        def decide(books: Books) -> list[Entry]:
+            run = books.runs[self.id]
+            if run.seq != self._seq or run.state != ("read" if self._reading else "reserved"):
+                raise BudgetError(
+                    f"request '{self.id}' was taken over or given back ({run.state}): use a new request id"
+                )
+            return entries if self._reading else [("read", {"request": self.id}), *entries]
+
+        rows, _ = self._write(decide)
+        self.head = rows[-1].hash
+        self._reading = True
+
+
+def refund(books: Books, request_id: str, seq: int | None = None) -> list[Entry]:
+    """The entry that gives a reservation back; refused once data was read, or if it is another's by now."""
+    run = books.runs.get(request_id)
+    if run is None or run.state == "cancelled" or seq not in (None, run.seq):
+        raise BudgetError(f"request '{request_id}' holds no reservation")
+    if run.state != "reserved":
+        raise BudgetError(f"request '{request_id}' has read data ({run.state}): its charge stays")
+    return [("cancelled", {"request": request_id})]
+
+
+def require_same(run: Run, name: str, budget: Budget, relation: str, unit: Unit, method: str) -> None:
+    """Refuse a request id that comes back with another request."""
+    asked = {"dataset": name, "budget": budget, "neighbours": relation, "unit": unit, "method": method}
+    first = {
+        "dataset": run.name,
+        "budget": run.budget,
+        "neighbours": run.relation,
+        "unit": run.unit,
+        "method": run.method,
+    }
+    for what, value in asked.items():
+        if value != first[what]:
+            raise BudgetError(
+                f"request '{run.id}' had {what} '{first[what]}', got '{value}': use a new request id"
+            )
+
+
+def require_resumable(run: Run) -> None:
+    """Refuse a request id whose run has read data."""
+    if run.state == "finished":
+        raise AlreadyReleased(run.id, run.path, run.digest)
+    if run.state != "reserved":
+        raise BudgetError(
+            f"request '{run.id}' has read data without a release and never draws again: "
+            "use a new request id, which is a new charge"
+        )

@@ -1,0 +1,150 @@
+"""A statement: what was granted, spent and left for a dataset, for people to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from dipsmith.errors import BudgetError
+from dipsmith.privacy.books import Account, Books, Grant, Run
+from dipsmith.privacy.budget import UNITS, Currency, decimal_text
+from dipsmith.schema.schema import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One dataset's grants, runs and balance; amounts in units of 1e-12 of its currency."""
+
+    name: str
+    currency: Currency | None
+    granted_units: int
+    spent_units: int
+    relation: str | None
+    unit: Unit | None
+    looks: int
+    grants: tuple[Grant, ...]
+    runs: tuple[Run, ...]
+
+    @property
+    def remaining_units(self) -> int:
+        """What may still be spent."""
+        return self.granted_units - self.spent_units
+
+    @property
+    def granted(self) -> float:
+        """What was granted, as a number."""
+        return self.granted_units / UNITS
+
+    @property
+    def spent(self) -> float:
+        """What was spent, as a number."""
+        return self.spent_units / UNITS
+
+    @property
+    def remaining(self) -> float:
+        """What may still be spent, as a number."""
+        return self.remaining_units / UNITS
+
+    def as_dict(self) -> dict[str, Any]:
+        """The statement as plain JSON values; exact amounts are decimal text."""
+        return {
+            "name": self.name,
+            "currency": self.currency,
+            "granted": decimal_text(self.granted_units),
+            "spent": decimal_text(self.spent_units),
+            "remaining": decimal_text(self.remaining_units),
+            "neighbours": self.relation,
+            "unit": None if self.unit is None else str(self.unit),
+            "looks": self.looks,
+            "grants": [{"budget": g.stated, "by": g.by, "why": g.why, "time": g.time} for g in self.grants],
+            "runs": [
+                {
+                    "request": r.id,
+                    "budget": str(r.budget),
+                    "charge": decimal_text(r.charge),
+                    "method": r.method,
+                    "state": r.state,
+                    "by": r.by,
+                    "time": r.time,
+                    "path": r.path,
+                }
+                for r in self.runs
+            ],
+        }
+
+    def __str__(self) -> str:
+        symbol = "ρ" if self.currency == "rho" else "ε"
+        balance = (
+            f"{symbol} = {decimal_text(self.remaining_units)} left of {decimal_text(self.granted_units)}"
+            if self.currency
+            else "no grant"
+        )
+        under = f", neighbours {self.relation}, unit {self.unit}" if self.relation else ""
+        lines = [f"{self.name}: {balance}{under}, {_counted(self.looks, 'confidential look')}"]
+        lines += [
+            f"  + {g.stated}  {g.time[:19]}  by {g.by}{': ' + g.why if g.why else ''}" for g in self.grants
+        ]
+        lines += [f"  − {r.budget}  {r.time[:19]}  {r.method}  {r.state}  request {r.id}" for r in self.runs]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        runs = "".join(
+            f"<tr><td>{escape(r.time[:19])}</td><td>{escape(str(r.budget))}</td><td>{escape(r.method)}</td>"
+            f"<td>{escape(r.state)}</td><td>{escape(r.id)}</td></tr>"
+            for r in self.runs
+        )
+        head = escape(str(self).splitlines()[0])
+        columns = "".join(f"<th>{c}</th>" for c in ("time (UTC)", "budget", "method", "state", "request"))
+        return f"<table><caption>{head}</caption><tr>{columns}</tr>{runs}</table>"
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """The statements of all datasets under a ledger."""
+
+    of: tuple[Statement, ...]
+
+    @classmethod
+    def from_books(cls, books: Books) -> Statements:
+        """One statement per account, in the order of the names."""
+        return cls(tuple(_statement(a, books) for _, a in sorted(books.accounts.items())))
+
+    def __getitem__(self, name: str) -> Statement:
+        for statement in self.of:
+            if statement.name == name:
+                return statement
+        raise BudgetError(
+            f"'{name}' is not in the ledger; it has: {', '.join(s.name for s in self.of) or 'nothing'}"
+        )
+
+    def __iter__(self) -> Iterator[Statement]:
+        return iter(self.of)
+
+    def __len__(self) -> int:
+        return len(self.of)
+
+    def __str__(self) -> str:
+        return "\n".join(str(s) for s in self.of) or "the ledger is empty"
+
+    def _repr_html_(self) -> str:
+        return "".join(s._repr_html_() for s in self.of) or "<p>the ledger is empty</p>"
+
+
+def _statement(account: Account, books: Books) -> Statement:
+    return Statement(
+        name=account.name,
+        currency=account.currency,
+        granted_units=account.granted_units,
+        spent_units=account.spent_units,
+        relation=account.relation,
+        unit=account.unit,
+        looks=account.looks,
+        grants=account.grants,
+        runs=tuple(r for r in books.runs.values() if r.name == account.name),
+    )
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
