@@ -207,6 +207,11 @@ class Ledger:
         account = self._read().accounts.get(name)
         return 0 if account is None else account.looks
 
+    def released(self, request_id: str) -> str | None:
+        """The SHA-256 of the card that a request was finished with, None if it was not."""
+        run = self._read().runs.get(request_id)
+        return run.digest if run is not None and run.state == "finished" else None
+
     @overload
     def show(self, name: None = None) -> Statements: ...
 

@@ -48,13 +48,16 @@ class Statement:
         return self.remaining_units / UNITS
 
     def as_dict(self) -> dict[str, Any]:
-        """The statement as plain JSON values; exact amounts are decimal text."""
+        """The statement as plain JSON values; exact amounts are in units of 1e-12."""
         return {
             "name": self.name,
             "currency": self.currency,
-            "granted": decimal_text(self.granted_units),
-            "spent": decimal_text(self.spent_units),
-            "remaining": decimal_text(self.remaining_units),
+            "granted": self.granted,
+            "spent": self.spent,
+            "remaining": self.remaining,
+            "granted_units": self.granted_units,
+            "spent_units": self.spent_units,
+            "remaining_units": self.remaining_units,
             "neighbours": self.relation,
             "unit": None if self.unit is None else str(self.unit),
             "looks": self.looks,
@@ -63,7 +66,8 @@ class Statement:
                 {
                     "request": r.id,
                     "budget": str(r.budget),
-                    "charge": decimal_text(r.charge),
+                    "charge": r.charge / UNITS,
+                    "charge_units": r.charge,
                     "method": r.method,
                     "state": r.state,
                     "by": r.by,
