@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from dipsmith.schema.domain import Domain
+from dipsmith.errors import SchemaError
+from dipsmith.schema.domain import Bins, Categories, Domain
 
 Type = Literal["string", "integer", "number", "boolean", "date", "datetime"]
 Role = Literal["public", "private"]
+
+BOOLEANS = ("false", "true")
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,25 @@ class Attribute:
     role: Role = "private"
     title: str = ""
 
+    def __post_init__(self) -> None:
+        domain = self.domain
+        if isinstance(domain, Bins):
+            fits = domain.scale == self.type
+        elif self.type == "boolean":
+            fits = domain.values == BOOLEANS and domain.labels == BOOLEANS
+        else:
+            fits = self.type == "string" or (self.type == "integer" and all(map(is_whole, domain.values)))
+        if not fits:
+            raise SchemaError(f"column '{self.name}': type {self.type} does not go with its domain")
+
+    @classmethod
+    def boolean(
+        cls, name: str, *, missing: bool = False, role: Role = "private", title: str = ""
+    ) -> Attribute:
+        """A yes/no column: code 0 is false, which is also where unreadable values go unless missing is a level."""
+        domain = Categories.of(BOOLEANS, other=None if missing else BOOLEANS[0], missing=missing)
+        return cls(name, "boolean", domain, role, title)
+
     @property
     def size(self) -> int:
         """Number of codes."""
@@ -38,3 +60,14 @@ class Attribute:
     def with_role(self, role: Role) -> Attribute:
         """The same column in another role."""
         return replace(self, role=role)
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text is a whole number in its shortest spelling, small enough to be exact.
+
+    >>> is_whole("-3"), is_whole("03"), is_whole("3.0")
+    (True, False, False)
+    """
+    digits = text.removeprefix("-")
+    plain = digits.isascii() and digits.isdigit() and (digits[0] != "0" or text == "0")
+    return plain and len(digits) <= 15

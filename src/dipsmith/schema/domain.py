@@ -3,7 +3,8 @@
 A domain is an input, never computed from private rows. It is one of two things: `Categories`, a list
 of raw values with the (possibly collapsed) label under which each is released; or `Bins`, intervals
 of a number, an integer or a point in time. Codes are 0 … size − 1 in the order of the labels; where
-missing values are allowed they are the last code.
+missing values are allowed they are the last code. Both check themselves when they are made, so that
+whatever holds one may rely on it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.errors import SchemaError
+
 MISSING_LABEL = "(missing)"
+MAX_LEVELS = 100_000
+"""More codes than this in one column are refused: no table over it could be released usefully."""
+MAX_VALUES = 2_000_000
+"""More raw values than this in one code list are refused, however few labels they collapse to."""
+LARGEST = 2.0**53 - 1
+"""Whole numbers are exact up to here; bounds and integer values beyond it are refused."""
 
 Scale = Literal["integer", "number", "date", "datetime"]
 
@@ -30,7 +39,8 @@ class Categories:
     values
         The raw values as text, in the order of the code list.
     labels
-        The distinct labels after collapsing, in code order.
+        The distinct labels after collapsing, in code order, which is the order in which the values
+        first use them.
     codes
         For each raw value the code of its label.
     other
@@ -44,6 +54,8 @@ class Categories:
     --------
     >>> Categories.of(["F", "M"], other="M").size
     2
+    >>> Categories.collapsed(["0601", "0602", "0301"], {"0601": "06", "0602": "06", "0301": "03"}).labels
+    ('06', '03')
     """
 
     values: tuple[str, ...]
@@ -52,6 +64,24 @@ class Categories:
     other: int | None = None
     missing: bool = False
     ordered: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.values:
+            raise SchemaError("the list of values is empty; name at least one value")
+        if len(self.values) > MAX_VALUES:
+            raise SchemaError(f"{len(self.values):,} values are listed, at most {MAX_VALUES:,} are supported")
+        if len(self.labels) > MAX_LEVELS:
+            raise SchemaError(
+                f"{len(self.labels):,} labels are more than the {MAX_LEVELS:,} supported; collapse them"
+            )
+        _check_texts(self.values, "value")
+        _check_texts(self.labels, "label")
+        if len(self.codes) != len(self.values):
+            raise SchemaError(f"{len(self.values)} values need as many codes, got {len(self.codes)}")
+        if tuple(dict.fromkeys(self.codes)) != tuple(range(len(self.labels))):
+            raise SchemaError("labels must be listed in the order in which the values first use them")
+        if self.other is not None and not 0 <= self.other < len(self.labels):
+            raise SchemaError(f"other is code {self.other}, outside the {len(self.labels)} labels")
 
     @classmethod
     def of(
@@ -63,12 +93,29 @@ class Categories:
         ordered: bool = False,
     ) -> Categories:
         """Make an uncollapsed list; `other` is one of its raw values."""
+        return cls.collapsed(values, {}, other=other, missing=missing, ordered=ordered)
+
+    @classmethod
+    def collapsed(
+        cls,
+        values: Sequence[str],
+        labels: dict[str, str],
+        *,
+        other: str | None = None,
+        missing: bool = False,
+        ordered: bool = False,
+    ) -> Categories:
+        """Make a list whose values are released under `labels[value]`, or as they are when unmapped."""
         listed = tuple(values)
+        shown = [labels.get(v, v) for v in listed]
+        position = {label: i for i, label in enumerate(dict.fromkeys(shown))}
+        if other is not None and other not in listed:
+            raise SchemaError(f"other '{other}' is not one of the listed values; add it to enum")
         return cls(
             values=listed,
-            labels=listed,
-            codes=tuple(range(len(listed))),
-            other=None if other is None else listed.index(other),
+            labels=tuple(position),
+            codes=tuple(position[label] for label in shown),
+            other=None if other is None else position[labels.get(other, other)],
             missing=missing,
             ordered=ordered,
         )
@@ -83,10 +130,34 @@ class Categories:
         """The code of missing values, or None."""
         return len(self.labels) if self.missing else None
 
+    @property
+    def total(self) -> bool:
+        """Whether every value, listed or not, has a code; otherwise its row is dropped."""
+        return self.missing or self.other is not None
+
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The name of every code, the missing level included."""
         return (*self.labels, MISSING_LABEL) if self.missing else self.labels
+
+
+def _check_texts(texts: Sequence[str], what: str) -> None:
+    """Refuse texts that two rows could not tell apart, or that no file could carry."""
+    if len(set(texts)) != len(texts):
+        seen: set[str] = set()
+        twice = next(t for t in texts if t in seen or seen.add(t))  # type: ignore[func-returns-value]
+        raise SchemaError(f"{what} '{twice}' is listed twice; list it once")
+    for text in texts:
+        if not text.strip(" "):
+            raise SchemaError(f"an empty {what} is listed; empty values count as missing: use missing: true")
+        if text[0] == " " or text[-1] == " ":
+            raise SchemaError(
+                f"{what} '{text}' begins or ends with a space; spaces around values are ignored: remove them"
+            )
+        if text == MISSING_LABEL:
+            raise SchemaError(f"{what} '{text}' is reserved for missing values; use missing: true instead")
+        if "\0" in text or not text.isprintable() and any("\ud800" <= c <= "\udfff" for c in text):
+            raise SchemaError(f"a {what} contains NUL or an unpaired surrogate; remove it")
 
 
 @dataclass(frozen=True)
@@ -95,7 +166,7 @@ class Bins:
 
     Times are held as numbers: dates as days, datetimes as microseconds since 1970-01-01. On the
     integer and date scales an edge is the first whole value of its bin and the last edge is one
-    past the maximum.
+    past the maximum; on the others the last edge is the maximum.
 
     Attributes
     ----------
@@ -109,6 +180,11 @@ class Bins:
         Whether missing values are a level of their own (the last code).
     minimum, maximum
         The declared bounds; values outside are clipped to them.
+
+    Examples
+    --------
+    >>> Bins((17, 30, 65, 91), "integer", ("young", "middle", "old"), 17, 90).size
+    3
     """
 
     edges: tuple[float, ...]
@@ -118,6 +194,32 @@ class Bins:
     maximum: float
     missing: bool = False
 
+    def __post_init__(self) -> None:
+        edges = self.cuts
+        if len(edges) != len(self.labels) + 1 or len(edges) < 2:
+            raise SchemaError(f"{len(edges)} bin edges need {len(edges) - 1} labels, got {len(self.labels)}")
+        if len(self.labels) > MAX_LEVELS:
+            raise SchemaError(
+                f"{len(self.labels):,} bins are more than the {MAX_LEVELS:,} supported; widen them"
+            )
+        if not np.isfinite(edges).all() or np.abs(edges).max() > (
+            np.inf if self.scale == "number" else LARGEST
+        ):
+            raise SchemaError("bin edges must be finite, and whole numbers below 2**53; choose closer bounds")
+        if not (np.diff(edges) > 0).all():
+            raise SchemaError("bin edges must increase from one to the next")
+        if self.scale != "number" and (edges != np.rint(edges)).any():
+            raise SchemaError(f"bin edges on the {self.scale} scale must be whole")
+        if len(set(self.labels)) != len(self.labels) or MISSING_LABEL in self.labels:
+            raise SchemaError(f"bin labels must differ from one another and from {MISSING_LABEL}")
+        if self.minimum != edges[0] or self.maximum != edges[-1] - self.whole:
+            raise SchemaError("the first and last bin edge must agree with minimum and maximum")
+
+    @property
+    def whole(self) -> bool:
+        """Whether values come in whole steps, so that the last edge is one past the maximum."""
+        return self.scale in ("integer", "date")
+
     @property
     def size(self) -> int:
         """Number of codes, the missing level included."""
@@ -126,6 +228,11 @@ class Bins:
     @property
     def ordered(self) -> bool:
         """Bins are always ordered."""
+        return True
+
+    @property
+    def total(self) -> bool:
+        """Every value has a code: values outside are clipped, unreadable ones count as the minimum."""
         return True
 
     @property

@@ -1,16 +1,25 @@
 """Impossible combinations, declared in public: structural zeros.
 
 A rule says that a conjunction of conditions never happens (``never: {age: {below: 20}, occupation:
-"06"}``). Rows that break a rule are counted nowhere; no method ever produces one.
+"06"}``). Rows that break a rule are counted nowhere; no method ever produces one. A condition speaks
+of labels as released, so a bin that lies only partly inside a range is not concerned by it: ruling it
+out would rule out values that the steward did not name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dipsmith.errors import SchemaError
+from dipsmith.schema.attribute import Attribute
+from dipsmith.schema.bins import plain, point, show
+from dipsmith.schema.domain import MISSING_LABEL, Bins
+
+RANGE = ("below", "above", "from", "to")
 
 
 @dataclass(frozen=True)
@@ -23,18 +32,20 @@ class Rule:
         Pairs (attribute name, sorted codes). A row breaks the rule when every attribute named has
         one of its codes.
     text
-        The rule as the steward wrote it, for messages and cards.
+        The rule in words, for messages and cards; it takes no part in comparisons.
     """
 
     never: tuple[tuple[str, tuple[int, ...]], ...]
-    text: str = ""
+    text: str = field(default="", compare=False)
 
     @property
     def attributes(self) -> tuple[str, ...]:
         """The attributes that the rule names."""
         return tuple(name for name, _ in self.never)
 
-    def broken_by(self, columns: Mapping[str, NDArray[np.integer]], sizes: Mapping[str, int]) -> NDArray[np.bool_]:
+    def broken_by(
+        self, columns: Mapping[str, NDArray[np.integer]], sizes: Mapping[str, int]
+    ) -> NDArray[np.bool_]:
         """Which rows break the rule; columns not given make the rule inapplicable (no row breaks it)."""
         rows = len(next(iter(columns.values()))) if columns else 0
         broken = np.ones(rows, dtype=bool)
@@ -63,3 +74,131 @@ def impossible(rules: Sequence[Rule], attributes: Sequence[str], shape: Sequence
             cell = cell & hit.reshape(spread)
         forbidden |= cell
     return forbidden
+
+
+def chosen(attribute: Attribute, condition: object) -> tuple[int, ...]:
+    """The codes that a condition of a schema file selects, possibly none.
+
+    A condition is a label, a list of labels, or a range ``{below, above, from, to, missing}``; `from`
+    and `to` include their end, `below` and `above` do not.
+
+    Examples
+    --------
+    >>> from dipsmith.schema.bins import by_width
+    >>> age = Attribute("age", "integer", by_width("integer", 17, 90, 5))
+    >>> chosen(age, {"below": 30})      # 17-21 and 22-26; 27-31 is only partly inside
+    (0, 1)
+    >>> chosen(age, ["17-21", "87-90"])
+    (0, 14)
+    """
+    if isinstance(condition, Mapping):
+        codes = _in_range(attribute, condition)
+    else:
+        listed = condition if isinstance(condition, (list, tuple)) else [condition]
+        position = {label: i for i, label in enumerate(attribute.labels)}
+        codes = set()
+        for label in listed:
+            if str(label) not in position:
+                raise SchemaError(
+                    f"rule on column '{attribute.name}': '{label}' is not one of its labels"
+                    f" ({_some(attribute.labels)}); rules use labels as released, after collapsing and binning"
+                )
+            codes.add(position[str(label)])
+    return tuple(sorted(codes))
+
+
+def _some(labels: Sequence[str]) -> str:
+    return ", ".join(labels[:4]) + (", …" if len(labels) > 4 else "")
+
+
+def _in_range(attribute: Attribute, limits: Mapping[str, object]) -> set[int]:
+    domain, codes = attribute.domain, set[int]()
+    unknown = [key for key in limits if key not in (*RANGE, "missing")]
+    if unknown:
+        raise SchemaError(
+            f"rule on column '{attribute.name}': unknown condition '{unknown[0]}'; use {', '.join(RANGE)}, missing"
+        )
+    if str(limits.get("missing", "false")).lower() in ("true", "yes", "1"):
+        if domain.missing_code is None:
+            raise SchemaError(
+                f"rule on column '{attribute.name}': it has no missing level; set missing: true"
+            )
+        codes.add(domain.missing_code)
+    if not set(limits) & set(RANGE):
+        return codes
+    if isinstance(domain, Bins):
+        low, high = domain.cuts[:-1], domain.cuts[1:]
+        last = high - 1 if domain.whole else high
+        inside = np.ones(len(low), dtype=bool)
+        for key in RANGE:
+            if key in limits:
+                try:
+                    at = point(domain.scale, limits[key])
+                except SchemaError as error:
+                    raise SchemaError(f"rule on column '{attribute.name}', {key}: {error}") from None
+                # open upper ends: on a dense scale the bin [a, b) lies wholly below b, the closed last bin does not
+                closed = np.arange(len(low)) == len(low) - 1
+                under = last < at if domain.whole else np.where(closed, high < at, high <= at)
+                inside &= {"below": under, "above": low > at, "from": low >= at, "to": last <= at}[key]
+        return codes | {int(i) for i in np.flatnonzero(inside)}
+    if not domain.ordered:
+        raise SchemaError(
+            f"rule on column '{attribute.name}': ranges need an ordered column; list the labels or set ordered: true"
+        )
+    position = {label: i for i, label in enumerate(domain.labels)}
+    first, final = 0, len(position) - 1
+    for key in RANGE:
+        if key in limits:
+            if str(limits[key]) not in position:
+                raise SchemaError(
+                    f"rule on column '{attribute.name}', {key}: '{limits[key]}' is not one of its labels"
+                )
+            at_code = position[str(limits[key])]
+            first = max(first, at_code + (key == "above")) if key in ("above", "from") else first
+            final = min(final, at_code - (key == "below")) if key in ("below", "to") else final
+    return codes | set(range(first, final + 1))
+
+
+def condition_of(attribute: Attribute, codes: Sequence[int]) -> object:
+    """The shortest condition of a schema file that selects exactly these codes (inverse of `chosen`)."""
+    domain = attribute.domain
+    plain_codes = [c for c in sorted(codes) if c != domain.missing_code]
+    missing = len(plain_codes) < len(codes)
+    run = bool(plain_codes) and plain_codes[-1] - plain_codes[0] == len(plain_codes) - 1
+    if not plain_codes:
+        return {"missing": True}
+    if domain.ordered and run and len(plain_codes) > 1:
+        first, final = plain_codes[0], plain_codes[-1]
+        span: dict[str, object] = {}
+        if isinstance(domain, Bins):
+            if first or final == len(domain.labels) - 1:
+                span["from"] = plain(domain.scale, domain.edges[first])
+            if final < len(domain.labels) - 1:
+                span["below"] = plain(domain.scale, domain.edges[final + 1])
+        else:
+            span |= {"from": domain.labels[first], "to": domain.labels[final]}
+        return span | ({"missing": True} if missing else {})
+    listed = [domain.labels[c] for c in plain_codes] + [MISSING_LABEL] * missing
+    return listed[0] if len(listed) == 1 else listed
+
+
+def in_words(attribute: Attribute, codes: Sequence[int]) -> str:
+    """One condition as people read it.
+
+    >>> from dipsmith.schema.bins import by_width
+    >>> in_words(Attribute("age", "integer", by_width("integer", 17, 90, 5)), [0, 1])
+    'age below 27'
+    """
+    condition = condition_of(attribute, codes)
+    if isinstance(condition, dict):
+        parts = [
+            "missing" if key == "missing" else f"{key} {_point(attribute, v)}" for key, v in condition.items()
+        ]
+        return f"{attribute.name} {' '.join(parts)}"
+    listed = condition if isinstance(condition, list) else [condition]
+    return f"{attribute.name} {' or '.join(map(str, listed))}"
+
+
+def _point(attribute: Attribute, value: object) -> str:
+    domain = attribute.domain
+    return show(domain.scale, value) if isinstance(domain, Bins) and isinstance(value, float) else str(value)

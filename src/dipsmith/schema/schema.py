@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
 
 from dipsmith.errors import SchemaError
 from dipsmith.schema.attribute import Attribute, Role
 from dipsmith.schema.rules import Rule
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Neighbours = Literal["add-remove", "replace", "label"]
 Provenance = Literal["declared", "data-derived"]
@@ -29,6 +28,12 @@ class Unit:
     column: str | None = None
     max_rows: int = 1
     per: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_rows < 1:
+            raise SchemaError(f"unit.max_rows must be at least 1, got {self.max_rows}")
+        if self.column is None and (self.max_rows != 1 or self.per is not None):
+            raise SchemaError("a unit that is a row has neither max_rows nor per; name its column")
 
     def __str__(self) -> str:
         if self.column is None:
@@ -51,6 +56,75 @@ class Schema:
     rules: tuple[Rule, ...] = ()
     provenance: Provenance = "declared"
     notes: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        twice = next((n for n in self.names if self.names.count(n) > 1), None)
+        if twice is not None:
+            raise SchemaError(f"column '{twice}' is listed twice; names must differ")
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Schema:
+        """Read a schema file (YAML); code lists are looked for beside it."""
+        from dipsmith.schema import files
+
+        return files.read(path)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, object], base: Path | None = None) -> Schema:
+        """Make a schema from plain data, as a parsed YAML or JSON file gives it."""
+        from dipsmith.schema import files
+
+        return files.from_dict(data, base)
+
+    def write(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the schema as canonical YAML, whole or not at all."""
+        from dipsmith.schema import files
+
+        files.write(self, path, overwrite=overwrite)
+
+    def to_dict(self) -> dict[str, object]:
+        """The schema as plain data; `from_dict` makes an equal schema of it."""
+        from dipsmith.schema import files
+
+        return files.to_dict(self)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the canonical form: two schemas with one digest mean the same."""
+        from dipsmith.schema import files
+
+        return files.digest(self)
+
+    def check(self) -> None:
+        """Refuse what would make a release fail, or leak, on account of a private value.
+
+        Raises
+        ------
+        SchemaError
+            When a categorical column leaves values outside its list without a place under a relation
+            in which rows cannot be dropped, or unit and columns contradict each other.
+        """
+        unit, relation = self.unit, self.neighbours
+        if unit.column is not None and unit.column in self:
+            raise SchemaError(
+                f"column '{unit.column}' is the unit and never released; remove it from fields or change unit.column"
+            )
+        if unit.per is not None:
+            if unit.per not in self:
+                raise SchemaError(f"unit.per '{unit.per}' must be one of the columns in fields; add it")
+            if relation == "label" and self[unit.per].role != "public":
+                raise SchemaError(f"column '{unit.per}' is unit.per and must have role: public under label")
+        if relation == "label" and not self.private:
+            raise SchemaError(
+                "neighbours is label but no column has role: private, so nothing would be protected"
+            )
+        if relation != "add-remove":
+            for attribute in self.attributes:
+                if not attribute.domain.total:
+                    raise SchemaError(
+                        f"column '{attribute.name}': say where a value outside enum goes, with other: LABEL or "
+                        f"missing: true; under {relation} its row cannot be dropped"
+                    )
 
     @cached_property
     def _by_name(self) -> Mapping[str, Attribute]:

@@ -1,0 +1,191 @@
+"""Codes → rows: labels for categories, draws within bins for numbers and times, null for missing.
+
+Decoding reads codes that a model produced, never private rows; its randomness is a matter of
+convenience, not of privacy, so any numpy generator will do. Every decoded row encodes back to the
+same codes under `released_schema`, exactly, for every code: both ends of every bin are right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dipsmith.schema import Attribute, Bins, Categories, Codes, Schema, Unit
+from dipsmith.schema.attribute import Type, is_whole
+from dipsmith.schema.bins import show
+
+
+def decode(codes: Codes, rng: np.random.Generator) -> pa.Table:
+    """Turn codes into a table of released values.
+
+    Parameters
+    ----------
+    codes
+        Rows over (some of) the attributes of a schema.
+    rng
+        Draws the values within bins, uniformly.
+
+    Returns
+    -------
+    pyarrow.Table
+        Strings as dictionaries of the collapsed labels, integers as int64, numbers as float64,
+        booleans, dates as date32, datetimes as timestamps in microseconds (UTC, without a zone).
+
+    Examples
+    --------
+    >>> from dipsmith.schema.bins import by_width
+    >>> s = Schema("t", (Attribute("age", "integer", by_width("integer", 17, 90, 5)),), Unit(), "replace")
+    >>> table = decode(Codes.of(s, {"age": np.array([0, 14])}), np.random.default_rng(0))
+    >>> 17 <= table["age"][0].as_py() <= 21, 87 <= table["age"][1].as_py() <= 90
+    (True, True)
+    """
+    arrays = [decode_column(codes.schema[name], codes[name], rng) for name in codes.names]
+    return pa.table(arrays, names=list(codes.names))
+
+
+def decode_column(
+    attribute: Attribute, codes: NDArray[np.unsignedinteger], rng: np.random.Generator
+) -> pa.Array:
+    """Turn the codes of one column into released values."""
+    domain = attribute.domain
+    absent = None if domain.missing_code is None else codes == domain.missing_code
+    if isinstance(domain, Bins):
+        return _points(domain, codes, absent, rng)
+    at = codes if absent is None else np.where(absent, 0, codes)
+    if attribute.type == "boolean":
+        return pa.array(at.astype(bool), mask=absent)
+    if released_type(attribute) == "integer":
+        return pa.array(np.array([int(label) for label in domain.labels], dtype=np.int64)[at], mask=absent)
+    indices = pa.array(at.astype(np.int32), mask=absent)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(domain.labels, pa.string()))
+
+
+def _points(
+    domain: Bins,
+    codes: NDArray[np.unsignedinteger],
+    absent: NDArray[np.bool_] | None,
+    rng: np.random.Generator,
+) -> pa.Array:
+    edges, last = domain.cuts, len(domain.labels) - 1
+    at = codes.astype(np.intp) if absent is None else np.where(absent, 0, codes).astype(np.intp)
+    low, high = edges[:-1], edges[1:]
+    share = rng.random(len(at))
+    if domain.scale == "number":
+        # the largest value of a half-open bin is the float just below its end
+        top = np.append(np.nextafter(high[:-1], -np.inf), high[-1])
+        drawn = low[at] * (1 - share) + high[at] * share
+        return pa.array(np.clip(drawn, low[at], top[at]), mask=absent)
+    width = (high - low).astype(np.int64)
+    width[last] += domain.scale == "datetime"
+    steps = np.minimum(np.floor(share * width[at]).astype(np.int64), width[at] - 1)
+    whole = low.astype(np.int64)[at] + steps
+    if domain.scale == "integer":
+        return pa.array(whole, mask=absent)
+    if domain.scale == "date":
+        return pa.array(whole.astype(np.int32), mask=absent).cast(pa.date32())
+    return pa.array(whole, mask=absent).cast(pa.timestamp("us"))
+
+
+def released_type(attribute: Attribute) -> Type:
+    """Tell the type of a released column: an integer list collapsed to words is released as text."""
+    domain = attribute.domain
+    if (
+        attribute.type == "integer"
+        and isinstance(domain, Categories)
+        and not all(map(is_whole, domain.labels))
+    ):
+        return "string"
+    return attribute.type
+
+
+def released_schema(schema: Schema) -> Schema:
+    """Describe what is released: labels as values, the same codes, no unit column.
+
+    Under `label` the public columns are released as they stand, and keep their description.
+    """
+    verbatim = schema.public if schema.neighbours == "label" else ()
+    attributes = tuple(a if a.name in verbatim else _released(a) for a in schema.attributes)
+    notes = schema.notes
+    if schema.unit.column is not None:
+        notes = (*notes, f"unit of protection: {schema.unit}")
+    return replace(schema, attributes=attributes, unit=Unit(), notes=notes)
+
+
+def _released(attribute: Attribute) -> Attribute:
+    domain = attribute.domain
+    if isinstance(domain, Bins) or domain.values == domain.labels:
+        return attribute
+    listed = Categories(
+        values=domain.labels,
+        labels=domain.labels,
+        codes=tuple(range(len(domain.labels))),
+        other=domain.other,
+        missing=domain.missing,
+        ordered=domain.ordered,
+    )
+    return replace(attribute, domain=listed, type=released_type(attribute))
+
+
+def codebook(schema: Schema) -> pa.Table:
+    """List every code of every column, for people who read the release in another program.
+
+    Columns: column, code, label, lower, upper (of bins, as text), type, role, note.
+    """
+    rows = [row for attribute in schema.attributes for row in _entries(attribute, schema)]
+    fields = [
+        ("column", pa.string()),
+        ("code", pa.int32()),
+        ("label", pa.string()),
+        ("lower", pa.string()),
+        ("upper", pa.string()),
+        ("type", pa.string()),
+        ("role", pa.string()),
+        ("note", pa.string()),
+    ]
+    return pa.Table.from_pylist(
+        [dict(zip([n for n, _ in fields], r, strict=True)) for r in rows], pa.schema(fields)
+    )
+
+
+_Row = tuple[str, int, str, str | None, str | None, str, str, str]
+
+
+def _entries(attribute: Attribute, schema: Schema) -> list[_Row]:
+    domain = attribute.domain
+    verbatim = schema.neighbours == "label" and attribute.role == "public"
+    kind = attribute.type if verbatim else released_type(attribute)
+    rows: list[_Row] = []
+    for code, label in enumerate(domain.names):
+        lower = upper = None
+        if code == domain.missing_code:
+            note = "missing"
+        elif isinstance(domain, Bins):
+            lower = show(domain.scale, domain.edges[code])
+            upper = show(domain.scale, domain.edges[code + 1] - domain.whole)
+            note = _bin_note(domain, code)
+        else:
+            note = _label_note(domain, code)
+        if verbatim:
+            note = "; ".join(filter(None, [note, "released as it stands"]))
+        rows.append((attribute.name, code, label, lower, upper, kind, attribute.role, note))
+    return rows
+
+
+def _bin_note(domain: Bins, code: int) -> str:
+    last = len(domain.labels) - 1
+    notes = ["upper end excluded"] if code < last and not domain.whole else []
+    notes += ["and anything below"] if code == 0 else []
+    notes += ["and anything above"] if code == last else []
+    notes += ["and unreadable values"] if code == 0 and not domain.missing else []
+    return "; ".join(notes)
+
+
+def _label_note(domain: Categories, code: int) -> str:
+    raw = [v for v, c in zip(domain.values, domain.codes, strict=True) if c == code]
+    shown = ", ".join(raw[:5]) + (f" and {len(raw) - 5} more" if len(raw) > 5 else "")
+    notes = [f"stands for {shown}"] if raw != [domain.labels[code]] else []
+    notes += ["and values outside the list"] if code == domain.other else []
+    return "; ".join(notes)

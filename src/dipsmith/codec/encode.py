@@ -1,0 +1,329 @@
+"""Rows → codes: what a value means, decided value by value against the public schema.
+
+Guarantee. The code of a cell is a function of that cell's value and of the schema alone: not of the
+other rows, not of the batch it comes in, not of the Arrow type in which it arrives (``34``, ``34.0``
+and ``"34"`` are one value). Encoding therefore maps neighbouring tables to neighbouring codes, and it
+never fails, warns or takes another branch that could be seen because of a value. `docs/proofs/encoding.md`
+has the argument and names the tests.
+
+Policy for values outside the domain:
+
+* text is compared without the spaces around it; empty text, null and NaN count as missing;
+* categories: outside the list → `other`, else missing if that is a level, else the row is not kept
+  (only under add-remove); missing → its level, else `other`, else not kept;
+* numbers and times: clipped to the bounds, ±inf too; fractions of an integer are cut off downwards;
+* what cannot be read as the column's type counts as missing, and where missing is no level as the
+  minimum, for booleans as false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dipsmith.codec.parse import booleans, days, microseconds, numbers, texts
+from dipsmith.errors import SchemaError, SourceError
+from dipsmith.schema import Attribute, Bins, Categories, Codes, Schema
+from dipsmith.schema.codes import code_dtype
+
+DROP = -1
+"""Stands for a value that has no code, until its row is marked as not kept."""
+_TABLE_LIMIT = 1 << 20
+_BLOCK = 1 << 16
+
+IntArray = NDArray[np.integer]
+Coder = Callable[[pa.Array], IntArray]
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Encodes record batches over the attributes of a schema.
+
+    Parameters
+    ----------
+    schema
+        The public schema.
+    columns
+        The attributes to encode; all when omitted.
+
+    Examples
+    --------
+    >>> from dipsmith.schema import Attribute, Categories, Schema, Unit
+    >>> s = Schema("t", (Attribute("sex", "string", Categories.of("FM", other="M")),), Unit(), "replace")
+    >>> codes, keep = Encoder(s).encode(pa.record_batch({"sex": ["F", "M ", "x", None]}))
+    >>> codes["sex"].tolist(), keep.tolist()
+    ([0, 1, 1, 1], [True, True, True, True])
+    """
+
+    schema: Schema
+    columns: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        for attribute in self.attributes:
+            if self.schema.neighbours != "add-remove" and not attribute.domain.total:
+                raise SchemaError(
+                    f"column '{attribute.name}': say where a value outside enum goes, with other or missing; "
+                    f"under {self.schema.neighbours} its row cannot be dropped"
+                )
+        object.__setattr__(self, "_coders", {a.name: coder(a) for a in self.attributes})
+
+    @property
+    def attributes(self) -> tuple[Attribute, ...]:
+        """The attributes that are encoded, in the order of the schema."""
+        if self.columns is None:
+            return self.schema.attributes
+        wanted = {name: self.schema[name] for name in self.columns}
+        return tuple(a for a in self.schema.attributes if a.name in wanted)
+
+    def encode(self, batch: pa.RecordBatch | pa.Table) -> tuple[Codes, NDArray[np.bool_]]:
+        """Encode a batch of rows.
+
+        Returns
+        -------
+        codes
+            One column per attribute, one row per row of the batch.
+        keep
+            False where the row has a value without a code; such rows must be counted nowhere. Always
+            True under replace and label.
+
+        Privacy
+        -------
+        Reads private values; the result is private. Row by row: a row of the result depends on the
+        same row of the batch only.
+        """
+        coders: dict[str, Coder] = self._coders  # type: ignore[attr-defined]
+        keep = np.ones(batch.num_rows, dtype=bool)
+        columns: dict[str, IntArray] = {}
+        names = batch.schema.names
+        for attribute in self.attributes:
+            if names.count(attribute.name) != 1:
+                found = "twice" if attribute.name in names else "nowhere"
+                raise SourceError(
+                    f"column '{attribute.name}' of the schema is {found} in the table; check the header"
+                )
+            column = batch.column(names.index(attribute.name))
+            chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+            parts = [encode_array(chunk, coders[attribute.name]) for chunk in chunks]
+            codes = (
+                parts[0]
+                if len(parts) == 1
+                else np.concatenate([np.empty(0, code_dtype(attribute.size)), *parts])
+            )
+            if not attribute.domain.total:
+                keep &= codes != DROP
+                codes = np.where(codes == DROP, 0, codes)
+            columns[attribute.name] = codes
+        return Codes.of(self.schema, columns, batch.num_rows), keep
+
+
+def encode_array(array: pa.Array, code: Coder) -> IntArray:
+    """Encode one array; a dictionary's values are encoded once and looked up."""
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if pa.types.is_run_end_encoded(array.type):
+        array = pc.run_end_decode(array)
+    if not pa.types.is_dictionary(array.type):
+        return code(array)
+    values = array.dictionary
+    # one entry more than the dictionary: the code that null rows get
+    table = np.concatenate([code(values), code(pa.nulls(1, pa.string()))])
+    indices = raw(array.indices)
+    if array.indices.null_count:
+        indices = np.where(valid(array.indices), indices, len(values))
+    return table[indices]
+
+
+def coder(attribute: Attribute) -> Coder:
+    """The function that encodes arrays of one column."""
+    domain = attribute.domain
+    if isinstance(domain, Bins):
+        if domain.scale == "integer":
+            return _whole_bins(domain)
+        if domain.scale == "number":
+            return _number_bins(domain)
+        return _time_bins(domain)
+    if attribute.type == "boolean":
+        return _truth(domain)
+    return _whole_categories(domain) if attribute.type == "integer" else _text_categories(domain)
+
+
+# Categories --------------------------------------------------------------------------------------------------
+
+
+def _places(domain: Categories) -> tuple[int, int]:
+    """The codes of a value outside the list and of a missing value; DROP when there is none."""
+    missing, other = domain.missing_code, domain.other
+    outside = other if other is not None else missing if missing is not None else DROP
+    absent = missing if missing is not None else other if other is not None else DROP
+    return outside, absent
+
+
+def _dtype(domain: Categories) -> np.dtype[Any]:
+    return np.dtype(code_dtype(domain.size) if domain.total else np.int32)
+
+
+def _text_categories(domain: Categories) -> Coder:
+    outside, absent = _places(domain)
+    listed = pa.array(domain.values, pa.large_string())
+    table = np.array(domain.codes, dtype=_dtype(domain))
+
+    def code(array: pa.Array) -> IntArray:
+        if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
+            return trimmed(array)
+        found = pc.index_in(array, value_set=listed.cast(array.type))
+        codes = table[raw(found)]
+        if found.null_count:
+            # a listed value equals its own trimmed text, so only the others need trimming
+            rest = np.flatnonzero(~valid(found))
+            codes[rest] = trimmed(array.take(pa.array(rest)))
+        return codes
+
+    def trimmed(array: pa.Array) -> IntArray:
+        text = texts(array)
+        found = pc.index_in(text, value_set=listed.cast(text.type))
+        codes = np.where(valid(found), table[raw(found)], outside).astype(table.dtype)
+        return _absent(codes, valid(text), absent)
+
+    return code
+
+
+def _truth(domain: Categories) -> Coder:
+    outside, absent = _places(domain)
+
+    def code(array: pa.Array) -> IntArray:
+        values, known = booleans(array)
+        return np.where(known, values, absent if domain.missing else outside).astype(_dtype(domain))
+
+    return code
+
+
+def _whole_categories(domain: Categories) -> Coder:
+    outside, absent = _places(domain)
+    order = np.argsort([int(v) for v in domain.values])
+    listed = np.array([int(v) for v in domain.values], dtype=np.int64)[order]
+    codes_of = np.array(domain.codes, dtype=_dtype(domain))[order]
+    low, high = int(listed[0]) - 1, int(listed[-1]) + 1
+    small = high - low < _TABLE_LIMIT
+    if small:
+        table = np.full(high - low + 1, outside, dtype=_dtype(domain))
+        table[listed - low] = codes_of
+
+    def whole(values: NDArray[np.int64]) -> IntArray:
+        if small:
+            return table[np.clip(values, low, high) - low]
+        at = np.minimum(np.searchsorted(listed, values), len(listed) - 1)
+        return np.where(listed[at] == values, codes_of[at], outside).astype(_dtype(domain))
+
+    def code(array: pa.Array) -> IntArray:
+        values, known = numbers(array)
+        if values.dtype == np.int64:
+            codes = whole(values)
+        else:
+            inside = np.clip(_filled(values, known, low), low, high)
+            codes = np.where(inside == np.floor(inside), whole(inside.astype(np.int64)), outside)
+        return _absent(codes.astype(_dtype(domain), copy=False), known, absent)
+
+    return code
+
+
+def _filled(values: NDArray[Any], known: NDArray[np.bool_] | None, value: float) -> NDArray[Any]:
+    """Put a harmless value where none could be read: NaN would slip through every comparison."""
+    return values if known is None else np.where(known, values, value)
+
+
+def _absent(codes: IntArray, known: NDArray[np.bool_] | None, code: int) -> IntArray:
+    if known is not None:
+        codes[~known] = code
+    return codes
+
+
+# Bins --------------------------------------------------------------------------------------------------------
+
+
+def _whole_bins(domain: Bins) -> Coder:
+    absent = domain.missing_code or 0
+    low, high = int(domain.minimum), int(domain.maximum)
+    into = _cut(domain)
+
+    def code(array: pa.Array) -> IntArray:
+        values, known = numbers(array)
+        if values.dtype != np.int64:
+            values = np.floor(np.clip(_filled(values, known, low), low, high)).astype(np.int64)
+        return _absent(into(values), known, absent)
+
+    return code
+
+
+def _cut(domain: Bins) -> Callable[[NDArray[np.int64]], IntArray]:
+    """Bins of whole values: by table where the range is short, else by search."""
+    low, high = int(domain.minimum), int(domain.maximum)
+    dtype = np.dtype(code_dtype(domain.size))
+    edges = domain.cuts.astype(np.int64)
+    inner = edges[1:-1]
+    if high - low < _TABLE_LIMIT:
+        table = np.repeat(np.arange(len(domain.labels)), np.diff([*edges[:-1], high + 1])).astype(dtype)
+        return lambda values: table[np.clip(values, low, high) - low]
+    return lambda values: np.searchsorted(inner, np.clip(values, low, high), side="right").astype(dtype)
+
+
+def _number_bins(domain: Bins) -> Coder:
+    absent = domain.missing_code or 0
+    low, high = domain.minimum, domain.maximum
+    dtype = np.dtype(code_dtype(domain.size))
+    edges, last = domain.cuts, len(domain.labels) - 1
+    uniform = bool(
+        np.ptp(np.diff(edges)[:-1] if last > 1 else np.diff(edges)) <= 1e-9 * (high - low) / (last + 1)
+    )
+    per_unit = 1.0 / (edges[1] - edges[0])
+
+    def code(array: pa.Array) -> IntArray:
+        values, known = numbers(array)
+        codes = np.empty(len(values), dtype=dtype)
+        for start in range(0, len(values), _BLOCK):
+            block = values[start : start + _BLOCK]
+            seen = None if known is None else known[start : start + _BLOCK]
+            x = np.clip(_filled(block, seen, low), low, high)
+            if uniform:
+                # arithmetic finds the bin up to rounding; the edges themselves decide
+                at = np.minimum(((x - low) * per_unit).astype(np.int64), last)
+                at -= x < edges[at]
+                at += (x >= edges[at + 1]) & (at < last)
+            else:
+                at = np.searchsorted(edges[1:-1], x, side="right")
+            codes[start : start + _BLOCK] = at
+        return _absent(codes, known, absent)
+
+    return code
+
+
+def _time_bins(domain: Bins) -> Coder:
+    absent = domain.missing_code or 0
+    into = _cut(domain)
+    low, high = int(domain.minimum), int(domain.maximum)
+
+    def code(array: pa.Array) -> IntArray:
+        values, known = days(array) if domain.scale == "date" else microseconds(array, low, high)
+        return _absent(into(values), known, absent)
+
+    return code
+
+
+# Arrow buffers -----------------------------------------------------------------------------------------------
+
+
+def raw(array: pa.Array) -> IntArray:
+    """The integers of an array without a copy; what stands under a null is unspecified but in range."""
+    if array.null_count:
+        array = array.fill_null(0)
+    return array.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def valid(array: pa.Array) -> NDArray[np.bool_]:
+    """Which entries are not null."""
+    return array.is_valid().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]

@@ -1,0 +1,78 @@
+"""Code lists: the public lists of values that are too long to write into a schema file.
+
+A code list is a csv file (UTF-8; comma, semicolon or tab) with a header. Column ``code`` holds the
+values; column ``collapse``, or ``label`` when there is no ``collapse``, the label under which each is
+released when the schema says ``collapse: {file: …}``. Other columns are not read. Spaces around
+values are dropped, as everywhere.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+from dipsmith.errors import SchemaError
+from dipsmith.schema.domain import MAX_VALUES
+
+MAX_BYTES = 200_000_000
+
+
+@dataclass(frozen=True)
+class CodeList:
+    """Values in the order of the file, and the label of each where the file gives one."""
+
+    codes: tuple[str, ...]
+    labels: tuple[str, ...] | None
+
+    @classmethod
+    def read(cls, path: Path) -> CodeList:
+        """Read a code list; every problem is one line that names the file and the line."""
+        text = read_text(path, "code list", MAX_BYTES)
+        head = text.split("\n", 1)[0]
+        delimiter = max(",;\t", key=head.count)
+        rows = csv.reader(text.splitlines(), delimiter=delimiter)
+        try:
+            header = [name.strip().lower() for name in next(rows, [])]
+            if "code" not in header:
+                raise SchemaError(
+                    f"{path}: the first line must name a column 'code', got: {', '.join(header) or 'nothing'}"
+                )
+            at = header.index("code")
+            shown = next((header.index(name) for name in ("collapse", "label") if name in header), None)
+            codes: list[str] = []
+            labels: list[str] = []
+            for row in rows:
+                if not row:
+                    continue
+                if len(row) != len(header):
+                    raise SchemaError(
+                        f"{path}, line {rows.line_num}: {len(row)} fields, the header has {len(header)}"
+                    )
+                codes.append(row[at].strip(" "))
+                labels.append(row[shown].strip(" ") if shown is not None else "")
+                if len(codes) > MAX_VALUES:
+                    raise SchemaError(f"{path}: more than {MAX_VALUES:,} values; list groups instead")
+        except csv.Error as error:
+            raise SchemaError(
+                f"{path}, line {rows.line_num}: not readable as csv ({error}); check the quotes"
+            ) from None
+        if not codes:
+            raise SchemaError(f"{path}: the code list has no values below its header")
+        return cls(tuple(codes), tuple(labels) if shown is not None else None)
+
+
+def read_text(path: Path, what: str, limit: int) -> str:
+    """The text of a public file, or one line saying why it cannot be read."""
+    try:
+        if path.stat().st_size > limit:
+            raise SchemaError(f"{path}: this {what} is larger than {limit // 1_000_000} MB")
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise SchemaError(f"{path}: this {what} does not exist; check the path") from None
+    except IsADirectoryError:
+        raise SchemaError(f"{path}: expected a {what}, got a folder") from None
+    except OSError as error:
+        raise SchemaError(f"{path}: this {what} cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise SchemaError(f"{path}: this {what} is not UTF-8 text; save it as UTF-8") from None
