@@ -108,7 +108,8 @@ class NoisyTable:
     def table(self, post: Post) -> NDArray[np.float64]:
         """Non-negative counts that sum to the total: what rows are drawn from."""
         adjust = project if post == "project" else clip
-        return adjust(self.estimates, max(self.total, 0.0), self.possible)
+        adjusted: NDArray[np.float64] = adjust(self.estimates, max(self.total, 0.0), self.possible)
+        return adjusted
 
     def answer(self, weights: NDArray[np.float64]) -> Answer:
         """The sum of cells with these weights, and its standard error."""

@@ -9,9 +9,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.counting.count import Rows
+from dipsmith.counting.tally import Tally
+from dipsmith.errors import UsageError
 from dipsmith.schema import Cells, Codes, Marginal, Schema
-
-_CHUNK = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,30 +40,30 @@ class HeldRows:
 
     def count(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
         """Exact counts of every partition over the lawful rows."""
-        return [_count(self._lawful, c) for c in cells]
+        return _count(self._lawful, cells)
 
     def count_public(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
         """Exact counts over the rows that break no rule of the public columns."""
-        return [_count(self._public, c) for c in cells]
+        return _count(self._public, cells)
 
     def count_sparse(self, cells: Cells) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The occupied cells, sorted, and their counts."""
         indices, counts = np.unique(cells.index(self._lawful), return_counts=True)
         return indices, counts.astype(np.int64)
 
+    def distinct(self, attributes: Sequence[str]) -> tuple[Codes, NDArray[np.int64]]:
+        """The distinct combinations among lawful rows and their multiplicities."""
+        return _distinct(self._lawful, attributes)
+
     def distinct_public(self, attributes: Sequence[str]) -> tuple[Codes, NDArray[np.int64]]:
         """The distinct combinations of public attributes and their multiplicities."""
-        marginal = Marginal.of(self.schema, attributes)
-        keys, counts = np.unique(marginal.index(self._public), return_counts=True)
-        columns = np.unravel_index(keys, marginal.shape)
-        found = dict(zip(attributes, columns, strict=True))
-        return Codes.of(self.schema, found, len(keys)), counts.astype(np.int64)
+        return _distinct(self._public, attributes)
 
     def total(self) -> int:
         """The number of rows, lawful or not: what is public where n is public."""
         return len(self.held)
 
-    def within(self, attribute: str, code: int) -> HeldRows:
+    def within(self, attribute: str, code: int) -> Rows:
         """Only the rows with this code."""
         return HeldRows(self.held.take(self.held[attribute] == code))
 
@@ -71,9 +72,17 @@ class HeldRows:
         yield self._lawful
 
 
-def _count(codes: Codes, cells: Cells) -> NDArray[np.int64]:
-    counts = np.zeros(cells.size, dtype=np.int64)
-    for start in range(0, len(codes), max(_CHUNK, cells.size)):
-        part = codes.take(slice(start, start + max(_CHUNK, cells.size)))
-        counts += np.bincount(cells.index(part), minlength=cells.size)
-    return counts
+def _count(codes: Codes, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
+    tally = Tally(cells)
+    tally.add(codes)
+    return tally.counts()
+
+
+def _distinct(codes: Codes, attributes: Sequence[str]) -> tuple[Codes, NDArray[np.int64]]:
+    marginal = Marginal.of(codes.schema, attributes)
+    if marginal.size > np.iinfo(np.int64).max:
+        raise UsageError(f"{marginal.size:.3g} combinations cannot be numbered; name fewer attributes")
+    keys, counts = np.unique(marginal.index(codes), return_counts=True)
+    columns = np.unravel_index(keys, marginal.shape)
+    found = dict(zip(attributes, columns, strict=True))
+    return Codes.of(codes.schema, found, len(keys)), counts.astype(np.int64)

@@ -100,7 +100,7 @@ class Marginals:
             if len(given) > len(marginals):
                 raise UsageError(f"marginals: {len(given)} weights for {len(marginals)} tables")
             weights = given + [1.0] * (len(marginals) - len(given))
-        return budget.split(weights)
+        return list(budget.split(weights))
 
 
 @dataclass(frozen=True, eq=False)

@@ -401,7 +401,7 @@ class Curator:
         if single:
             assert totals is not None
             pair = noisy.reshape(-1, 2)
-            both = pair.all(axis=1)
+            both: NDArray[np.bool_] = pair[:, 0] & pair[:, 1]
             table = values.reshape(-1, 2)
             table[:, 1][both] = counts.reshape(-1, 2)[both, 1] + noise.sample(self._stream, int(both.sum()))
             table[:, 0][both] = totals[both] - table[:, 1][both]

@@ -82,7 +82,7 @@ class FittedModel:
         described = {"format": FORMAT, "method": self.method, "schema": self.schema.to_dict(), "facts": facts}
         stem.with_suffix(".json").write_text(json.dumps(described, ensure_ascii=False, indent=1) + "\n", "utf-8")
         held = io.BytesIO()
-        np.savez_compressed(held, **dict(arrays))
+        np.savez_compressed(held, allow_pickle=False, **dict(arrays))
         stem.with_suffix(".npz").write_bytes(held.getvalue())
 
     @classmethod
@@ -120,7 +120,8 @@ def predictors(labeller: Labeller) -> tuple[str, ...]:
 
 def public_codes(labeller: Labeller, batch: pa.RecordBatch) -> Codes:
     """The public columns of a batch as codes."""
-    return Encoder(labeller.schema, predictors(labeller)).encode(batch).codes
+    codes, _ = Encoder(labeller.schema, predictors(labeller)).encode(batch)
+    return codes
 
 
 def labelled(labeller: Labeller, batch: pa.RecordBatch, seed: int | None) -> pa.Table:

@@ -126,7 +126,7 @@ def synthesize(
 def _fit(curator: Curator, method: Method, sanitisations: int) -> list[Model]:
     if sanitisations == 1:
         return [method.fit(curator)]
-    shares = curator.budget.split(sanitisations)
+    shares: list[Budget] = list(curator.budget.split(sanitisations))
     return [method.fit(curator.nested(share, f"set {i}")) for i, share in enumerate(shares, start=1)]
 
 
