@@ -28,7 +28,7 @@ def demo(
 
     from dipsmith.errors import OutputError
     from dipsmith.examples import personnel
-    from dipsmith.methods import METHODS
+    from dipsmith.methods.catalogue import METHODS
     from dipsmith.privacy.budget import PureDP
     from dipsmith.privacy.ledger import Ledger
     from dipsmith.schema import Schema

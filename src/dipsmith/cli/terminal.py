@@ -83,7 +83,7 @@ def method_of(name: str, settings: Sequence[str] | None, schema: Schema) -> Meth
 
     import yaml
 
-    from dipsmith.methods import METHODS
+    from dipsmith.methods.catalogue import METHODS
 
     if name not in METHODS:
         raise UsageError(f"method '{name}' is unknown; choose one of: {', '.join(METHODS)}")

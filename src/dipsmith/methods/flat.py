@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dipsmith.consistency.answers import Answer, NoisyTable, Post, pooled
-from dipsmith.consistency.sampling import lawful_rows, sample_cells
+from dipsmith.consistency.lawful import lawful_rows
+from dipsmith.consistency.sampling import sample_cells
 from dipsmith.errors import UsageError
 from dipsmith.methods.method import Arrays, Planned, PublicFacts, count_noise, require_relation
 from dipsmith.privacy.budget import Budget

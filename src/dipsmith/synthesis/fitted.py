@@ -17,7 +17,7 @@ from dipsmith.codec.decode import decode
 from dipsmith.codec.encode import Encoder
 from dipsmith.consistency.answers import Answer
 from dipsmith.errors import DamageError, UsageError
-from dipsmith.methods import MODELS
+from dipsmith.methods.catalogue import MODELS
 from dipsmith.methods.method import Labeller, Model
 from dipsmith.privacy.randomness import generator
 from dipsmith.schema import Codes, Schema
