@@ -1,0 +1,390 @@
+"""Counting rows: many contingency tables in one pass over a source, in bounded memory.
+
+`Rows` is the contract between whoever holds rows and the curator. `BatchRows` fulfils it for any source
+that can be read batch by batch: it encodes rows against the public schema, leaves out what must not be
+counted, and counts. Only aggregated counts are ever kept, besides a cache of the codes in small integers.
+
+What counts (proof: ``docs/proofs/counting.md``):
+
+1. a row with a value that has no code (add-remove only) is left out;
+2. of each unit at most `max_rows` rows are held, chosen by a keyed hash;
+3. of the rows held, those that break a rule are counted nowhere. Under `label` public sizes
+   (`count_public`) leave out only the rows that break a rule over public columns, because which rows break
+   other rules is private.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dipsmith.codec.encode import Encoder
+from dipsmith.counting.tally import count, count_sparse, distinct
+from dipsmith.counting.units import beyond_max_rows
+from dipsmith.errors import SourceError
+from dipsmith.schema import Cells, Codes, Schema
+from dipsmith.sources import Progress, Source
+
+CACHE_BYTES = 1 << 28
+_BLOCK = 1 << 17
+
+View = Literal["held", "lawful", "public"]
+
+
+class Rows(Protocol):
+    """Encoded rows that can be counted; exact, so for the curator's eyes only."""
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the rows."""
+
+    def count(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
+        """Count the lawful rows in every cell of every partition, in one pass."""
+
+    def count_public(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
+        """Count the rows that break no rule of the public columns, for partitions by public columns."""
+
+    def count_sparse(self, cells: Cells) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the occupied cells, sorted, and the number of lawful rows in each."""
+
+    def distinct(self, attributes: Sequence[str]) -> tuple[Codes, NDArray[np.int64]]:
+        """Return the distinct combinations among lawful rows and how often each occurs."""
+
+    def distinct_public(self, attributes: Sequence[str]) -> tuple[Codes, NDArray[np.int64]]:
+        """Return the distinct combinations of public attributes and how often each occurs."""
+
+    def total(self) -> int:
+        """Return the number of rows held, lawful or not: what is public where n is public."""
+
+    def within(self, attribute: str, code: int) -> Rows:
+        """Return the block of rows with this code."""
+
+    def codes(self) -> Iterator[Codes]:
+        """Yield the lawful rows, batch by batch."""
+
+
+class BatchRows:
+    """The rows of a source, encoded and counted batch by batch.
+
+    Parameters
+    ----------
+    source
+        Where rows come from.
+    schema
+        What is public about them.
+    key
+        The secret by which rows beyond `max_rows` are chosen; drawn from the operating system when omitted.
+    cache_bytes
+        Codes are kept in memory up to this size, column by column; other columns are read again for each
+        pass that needs them.
+    progress
+        Told the fraction of a pass that is done.
+
+    Privacy
+    -------
+    Everything here is exact and private. No exception, and nothing that is printed, depends on a value.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        schema: Schema,
+        key: bytes | None = None,
+        cache_bytes: int = CACHE_BYTES,
+        progress: Progress | None = None,
+    ) -> None:
+        self.schema = schema
+        self._source = source
+        self._key = secrets.token_bytes(32) if key is None else key
+        self._cache_bytes = cache_bytes
+        self._progress = progress
+        self._blocks: list[_Block] | None = None
+        self._cache: dict[str, list[NDArray[np.unsignedinteger]]] = {}
+
+    def count(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
+        """Count the lawful rows in every cell of every partition, in one pass."""
+        return count(_within(self, (), _read_by(cells), "lawful"), cells)
+
+    def count_public(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
+        """Count the rows that break no rule of the public columns."""
+        return count(_within(self, (), _read_by(cells), "public"), cells)
+
+    def count_sparse(self, cells: Cells) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the occupied cells, sorted, and the number of lawful rows in each."""
+        return count_sparse(_within(self, (), cells.attributes, "lawful"), cells)
+
+    def distinct(self, attributes: Sequence[str]) -> tuple[Codes, NDArray[np.int64]]:
+        """Return the distinct combinations among lawful rows and how often each occurs."""
+        return distinct(_within(self, (), attributes, "lawful"), self.schema, attributes)
+
+    def distinct_public(self, attributes: Sequence[str]) -> tuple[Codes, NDArray[np.int64]]:
+        """Return the distinct combinations of public attributes and how often each occurs."""
+        return distinct(_within(self, (), attributes, "public"), self.schema, attributes)
+
+    def total(self) -> int:
+        """Return the number of rows held, lawful or not."""
+        return sum(block.held for block in self._surveyed())
+
+    def within(self, attribute: str, code: int) -> Rows:
+        """Return the block of rows with this code."""
+        self.schema[attribute]
+        return WithinRows(self, ((attribute, code),))
+
+    def codes(self) -> Iterator[Codes]:
+        """Yield the lawful rows, batch by batch."""
+        return self.passing(self.schema.names, "lawful")
+
+    def passing(self, names: Sequence[str], view: View) -> Iterator[Codes]:
+        """Yield the named columns of the rows of a view, block by block: one pass."""
+        names = [name for name in self.schema.names if name in set(names)]
+        if self._blocks is None:
+            yield from (
+                _viewed(block, codes.project(names), view) for block, codes in self._first_pass(names)
+            )
+            return
+        absent = [name for name in names if name not in self._cache]
+        read = self._read_again(absent) if absent else iter([{}] * len(self._blocks))
+        for i, (block, columns) in enumerate(zip(self._blocks, read, strict=True)):
+            for name in names:
+                if name not in columns:
+                    columns[name] = self._cache[name][i]
+            yield _viewed(
+                block, Codes(self.schema, {name: columns[name] for name in names}, block.held), view
+            )
+
+    def _surveyed(self) -> list[_Block]:
+        if self._blocks is None:
+            for _ in self._first_pass([]):
+                pass
+        return self._blocks or []
+
+    def _deciding(self) -> list[str]:
+        """List the columns that decide whether a row counts."""
+        ruled = {name for rule in self.schema.rules for name in rule.attributes}
+        return [a.name for a in self.schema.attributes if a.name in ruled or not a.domain.total]
+
+    def _first_pass(self, names: Sequence[str]) -> Iterator[tuple[_Block, Codes]]:
+        """Read what decides which rows count, with `names`; remember the decision."""
+        schema = self.schema
+        wanted = set(names) | set(self._deciding())
+        columns = [name for name in schema.names if name in wanted] or list(schema.names[:1])
+        dropped = None
+        if schema.unit.column is not None:
+            dropped = beyond_max_rows(lambda cols: _ahead(self._source.batches(cols)), schema, self._key)
+        blocks: list[_Block] = []
+        cache = _Cache(self._cache_bytes)
+        start = 0
+        for codes, keep in _reblocked(self._encoded(columns)):
+            if dropped is not None:
+                keep &= dropped.kept(start, len(codes))
+            held = codes if bool(keep.all()) else _taken(codes, keep)
+            public = held.project([name for name in held.names if schema[name].role == "public"])
+            block = _Block(
+                rows=len(codes),
+                held=len(held),
+                keep=None if held is codes else np.packbits(keep),
+                lawful=_packed(held.lawful()),
+                public=_packed(public.lawful()) if schema.rules and public.names else None,
+            )
+            start += len(codes)
+            blocks.append(block)
+            cache.add(held.columns)
+            yield block, held
+        if dropped is not None and start != dropped.rows:
+            raise self._changed()
+        self._blocks = blocks
+        self._cache = cache.columns
+
+    def _read_again(self, names: Sequence[str]) -> Iterator[dict[str, NDArray[np.unsignedinteger]]]:
+        """Read columns that are not in memory, for the rows that are held."""
+        used = sum(array.nbytes for arrays in self._cache.values() for array in arrays)
+        cache = _Cache(self._cache_bytes - used)
+        blocks = iter(self._surveyed())
+        for codes, _ in _reblocked(self._encoded(names)):
+            block = next(blocks, None)
+            if block is None or block.rows != len(codes):
+                raise self._changed()
+            columns = dict(codes.columns)
+            if block.keep is not None:
+                keep = np.unpackbits(block.keep, count=block.rows).view(bool)
+                columns = {name: column[keep] for name, column in columns.items()}
+            cache.add(columns)
+            yield columns
+        if next(blocks, None) is not None:
+            raise self._changed()
+        self._cache |= cache.columns
+
+    def _encoded(self, names: Sequence[str]) -> Iterator[tuple[Codes, NDArray[np.bool_]]]:
+        encoder = Encoder(self.schema, names)
+        for batch in _ahead(self._source.batches(names, self._progress)):
+            yield encoder.encode(batch)
+
+    def _changed(self) -> SourceError:
+        return SourceError(
+            f"{self._source.describe()}: the rows changed between two passes; try again when they do not"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class WithinRows:
+    """A block of rows: those with given codes of some attributes."""
+
+    whole: BatchRows
+    fixed: tuple[tuple[str, int], ...]
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the rows."""
+        return self.whole.schema
+
+    def count(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
+        """Count the lawful rows of the block in every cell of every partition, in one pass."""
+        return count(_within(self.whole, self.fixed, _read_by(cells), "lawful"), cells)
+
+    def count_public(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
+        """Count the rows of the block that break no rule of the public columns."""
+        return count(_within(self.whole, self.fixed, _read_by(cells), "public"), cells)
+
+    def count_sparse(self, cells: Cells) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the occupied cells of the block, sorted, and the number of lawful rows in each."""
+        return count_sparse(_within(self.whole, self.fixed, cells.attributes, "lawful"), cells)
+
+    def distinct(self, attributes: Sequence[str]) -> tuple[Codes, NDArray[np.int64]]:
+        """Return the distinct combinations among lawful rows of the block and how often each occurs."""
+        return distinct(_within(self.whole, self.fixed, attributes, "lawful"), self.schema, attributes)
+
+    def distinct_public(self, attributes: Sequence[str]) -> tuple[Codes, NDArray[np.int64]]:
+        """Return the distinct combinations of public attributes and how often each occurs in the block."""
+        return distinct(_within(self.whole, self.fixed, attributes, "public"), self.schema, attributes)
+
+    def total(self) -> int:
+        """Return the number of rows of the block, lawful or not."""
+        return sum(len(codes) for codes in _within(self.whole, self.fixed, [], "held"))
+
+    def within(self, attribute: str, code: int) -> Rows:
+        """Return a block of this block."""
+        self.schema[attribute]
+        return WithinRows(self.whole, (*self.fixed, (attribute, code)))
+
+    def codes(self) -> Iterator[Codes]:
+        """Yield the lawful rows of the block, batch by batch."""
+        return _within(self.whole, self.fixed, self.schema.names, "lawful")
+
+
+@dataclass(frozen=True)
+class _Block:
+    """What is remembered of a run of rows: which are held, and which of those break rules (bits, or all)."""
+
+    rows: int
+    held: int
+    keep: NDArray[np.uint8] | None
+    lawful: NDArray[np.uint8] | None
+    public: NDArray[np.uint8] | None
+
+
+class _Cache:
+    """Columns of codes, as many as fit; a column is held whole or not at all."""
+
+    def __init__(self, room: int) -> None:
+        self.columns: dict[str, list[NDArray[np.unsignedinteger]]] = {}
+        self._room = room
+        self._started = False
+
+    def add(self, columns: Mapping[str, NDArray[np.unsignedinteger]]) -> None:
+        """Remember one more block of every column that still fits."""
+        if not self._started:
+            self.columns = {name: [] for name in columns}
+            self._started = True
+        for name, arrays in self.columns.items():
+            arrays.append(columns[name])
+            self._room -= columns[name].nbytes
+        while self._room < 0 and self.columns:
+            _, arrays = self.columns.popitem()
+            self._room += sum(array.nbytes for array in arrays)
+
+
+def _read_by(cells: Sequence[Cells]) -> list[str]:
+    return [name for table in cells for name in table.attributes]
+
+
+def _within(
+    rows: BatchRows, fixed: Sequence[tuple[str, int]], names: Sequence[str], view: View
+) -> Iterator[Codes]:
+    for codes in rows.passing([*names, *(name for name, _ in fixed)], view):
+        if not fixed:
+            yield codes
+            continue
+        inside = np.ones(len(codes), dtype=bool)
+        for name, code in fixed:
+            inside &= codes[name] == code
+        yield _taken(codes, inside)
+
+
+def _viewed(block: _Block, codes: Codes, view: View) -> Codes:
+    bits = {"held": None, "lawful": block.lawful, "public": block.public}[view]
+    return codes if bits is None else _taken(codes, np.unpackbits(bits, count=block.held).view(bool))
+
+
+def _taken(codes: Codes, keep: NDArray[np.bool_]) -> Codes:
+    """Take rows, keeping their number also where there are no columns."""
+    columns = {name: column[keep] for name, column in codes.columns.items()}
+    return Codes(codes.schema, columns, int(np.count_nonzero(keep)))
+
+
+def _packed(mask: NDArray[np.bool_]) -> NDArray[np.uint8] | None:
+    return None if bool(mask.all()) else np.packbits(mask)
+
+
+def _reblocked(
+    parts: Iterator[tuple[Codes, NDArray[np.bool_]]], size: int = _BLOCK
+) -> Iterator[tuple[Codes, NDArray[np.bool_]]]:
+    """Cut rows into blocks of `size`, whatever the batches were: two passes must agree on the blocks.
+
+    A source may cut its batches differently for different columns.
+    """
+    waiting: list[tuple[Codes, NDArray[np.bool_]]] = []
+    rows = 0
+    for codes, keep in parts:
+        if rows == 0 and len(codes) == size:
+            yield codes, keep
+            continue
+        start = 0
+        while rows + len(codes) - start >= size:
+            stop = start + size - rows
+            waiting.append((_sliced(codes, start, stop), keep[start:stop]))
+            yield _joined(waiting)
+            waiting, rows, start = [], 0, stop
+        if start < len(codes):
+            waiting.append((_sliced(codes, start, len(codes)), keep[start:]))
+            rows += len(codes) - start
+    if waiting:
+        yield _joined(waiting)
+
+
+def _sliced(codes: Codes, start: int, stop: int) -> Codes:
+    return Codes(
+        codes.schema, {name: column[start:stop] for name, column in codes.columns.items()}, stop - start
+    )
+
+
+def _joined(parts: Sequence[tuple[Codes, NDArray[np.bool_]]]) -> tuple[Codes, NDArray[np.bool_]]:
+    if len(parts) == 1:
+        return parts[0]
+    return Codes.concatenate([codes for codes, _ in parts]), np.concatenate([keep for _, keep in parts])
+
+
+def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Read the next batch while the caller works on this one."""
+    with closing(batches), ThreadPoolExecutor(1, thread_name_prefix="dipsmith-read") as pool:  # type: ignore[type-var]
+        following = pool.submit(next, batches, None)
+        while (batch := following.result()) is not None:
+            following = pool.submit(next, batches, None)
+            yield batch

@@ -1,0 +1,308 @@
+"""Which rows of a unit count, when it may have more rows than `max_rows`.
+
+A unit's rows are ranked by SHA-256 of a secret key, the unit, the row's codes and a duplicate index; the
+first k count. So the choice depends on the unit's own rows and on the key, never on other units and never
+on the order of the file. Under `label` only the codes of public columns enter the hash, so that the public
+columns of the counted rows, and with them every public size, do not depend on private values.
+
+The hashed text is ``key|unit|codes|duplicate`` with a fixed spelling (see `hashed_text`), so that an SQL
+engine computes the same hash. Rows without a unit value are one unit together.
+
+Memory: a table of hashed unit counts of fixed size finds the rows that may belong to a unit with too many;
+only those are collected and grouped exactly, and they go to unnamed temporary files, divided by a hash of
+their unit, when they exceed a limit. Proof: ``docs/proofs/counting.md``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dipsmith.codec.encode import Encoder
+from dipsmith.codec.parse import texts
+from dipsmith.schema import Schema
+
+Reader = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
+
+BUCKETS = 1 << 24
+MEMORY = 1 << 28
+_PARTS = 64
+_UNIT, _PER, _ROW, _HASH = "unit", "per", "row", "hash"
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """The rows beyond `max_rows` of their units, one bit per row of the source."""
+
+    bits: NDArray[np.uint8]
+    rows: int
+
+    def kept(self, start: int, rows: int) -> NDArray[np.bool_]:
+        """Return which of `rows` rows from `start` on count."""
+        first = start >> 3
+        bits = np.unpackbits(self.bits[first : (start + rows + 7) >> 3], bitorder="little")
+        kept: NDArray[np.bool_] = bits[start - (first << 3) :][:rows] == 0
+        return kept
+
+
+def beyond_max_rows(
+    read: Reader,
+    schema: Schema,
+    key: bytes,
+    *,
+    memory: int = MEMORY,
+    buckets: int = BUCKETS,
+) -> Dropped | None:
+    """Find the rows of units with more than `max_rows` rows that do not count.
+
+    Parameters
+    ----------
+    read
+        Reads the named columns of all rows, in the same order every time.
+    schema
+        Its unit has a column.
+    key
+        The secret of this run.
+    memory
+        Bytes of collected rows above which they go to temporary files.
+    buckets
+        Size of the table of hashed unit counts, a power of two.
+
+    Returns
+    -------
+    Dropped or None
+        None when no unit has more than `max_rows` rows.
+
+    Privacy
+    -------
+    Reads private rows; the result is private and is used for counting only. A unit's counted rows are a
+    function of its own rows and the key, at most k of them.
+    """
+    unit = schema.unit
+    names = [name for name in (unit.column, unit.per) if name is not None]
+    seen = np.zeros(buckets, dtype=np.int32)
+    for batch in read(names):
+        _, _, hashes = _units(batch, names, key)
+        np.add.at(seen, _bucket(hashes, buckets), 1)
+    if not seen.size or int(seen.max()) <= unit.max_rows:
+        return None
+    encoder = Encoder(schema)
+    rows = 0
+    with _Suspects(memory) as suspects:
+        for batch in read([*dict.fromkeys((*schema.names, *names))]):
+            unit_text, per_text, hashes = _units(batch, names, key)
+            at = np.flatnonzero(seen[_bucket(hashes, buckets)] > unit.max_rows)
+            if at.size:
+                codes, keep = encoder.encode(batch if at.size == batch.num_rows else batch.take(pa.array(at)))
+                chosen = np.flatnonzero(keep)
+                if chosen.size:
+                    where = at[chosen]
+                    columns = {
+                        _UNIT: unit_text.take(pa.array(where)),
+                        _PER: per_text.take(pa.array(where)),
+                        _ROW: pa.array(where + rows),
+                        _HASH: pa.array(hashes[where]),
+                    }
+                    for i, name in enumerate(schema.names):
+                        columns[f"c{i}"] = pa.array(codes[name][chosen])
+                    suspects.add(pa.RecordBatch.from_pydict(columns))
+            rows += batch.num_rows
+        bits = np.zeros((rows + 7) >> 3, dtype=np.uint8)
+        for part in suspects.parts():
+            lost = _beyond(part, schema, key)
+            np.bitwise_or.at(bits, lost >> 3, (1 << (lost & 7)).astype(np.uint8))
+    return Dropped(bits, rows)
+
+
+def hashed_text(key: bytes, unit: str, per: str | None, codes: Sequence[int], duplicate: int) -> str:
+    r"""Spell out what is hashed for one row; every engine must spell it the same way.
+
+    The unit (and `per`) value is text without surrounding spaces, whole numbers without a decimal point,
+    missing as nothing; codes are in the order of the schema; duplicates count from 0.
+
+    >>> hashed_text(b"\x01\xff", "E17", "2011", [3, 0, 12], 0)
+    '01ff|E17|2011|3,0,12|0'
+    """
+    middle = unit if per is None else f"{unit}|{per}"
+    return f"{key.hex()}|{middle}|{','.join(map(str, codes))}|{duplicate}"
+
+
+def hashed_columns(schema: Schema) -> tuple[str, ...]:
+    """Return the attributes whose codes enter the hash: all, under `label` the public ones."""
+    return schema.public if schema.neighbours == "label" else schema.names
+
+
+def _units(
+    batch: pa.RecordBatch, names: Sequence[str], key: bytes
+) -> tuple[pa.Array, pa.Array, NDArray[np.uint64]]:
+    """Spell the unit and `per` columns as text, and hash both for grouping."""
+    spelled = [unit_text(batch.column(name)) for name in names]
+    seed = np.frombuffer(hashlib.sha256(b"buckets" + key).digest(), dtype=np.uint64)
+    hashes = np.full(batch.num_rows, seed[0], dtype=np.uint64)
+    for text in spelled:
+        hashes = _hash_text(text, hashes, seed[1])
+    per = spelled[1] if len(spelled) > 1 else pa.nulls(batch.num_rows, pa.large_string()).fill_null("")
+    return spelled[0], per, hashes
+
+
+def unit_text(column: pa.Array) -> pa.Array:
+    """Spell unit values as text, the same for a number and for its digits; missing is empty text."""
+    if pa.types.is_dictionary(column.type):
+        spelled = texts(column.dictionary).cast(pa.large_string())
+        return spelled.take(column.indices).fill_null("")
+    return texts(column).cast(pa.large_string()).fill_null("")
+
+
+def _hash_text(text: pa.Array, hashes: NDArray[np.uint64], odd: np.uint64) -> NDArray[np.uint64]:
+    """Mix texts into 64-bit hashes, eight bytes at a time; only to divide rows, never to tell units apart."""
+    rows = len(text)
+    if not rows:
+        return hashes
+    _, offsets_buffer, data = text.buffers()
+    offsets = np.frombuffer(offsets_buffer, dtype=np.int64)[text.offset : text.offset + rows + 1]
+    start, length = offsets[:-1], np.diff(offsets)
+    padded = np.frombuffer((data.to_pybytes() if data is not None else b"") + bytes(8), dtype=np.uint8)
+    words = np.ndarray((len(padded) - 7,), dtype="<u8", buffer=padded, strides=(1,))
+    multiplier = np.uint64(odd | np.uint64(1))
+    hashes = (hashes ^ length.astype(np.uint64)) * multiplier
+    for place in range(0, int(length.max()), 8):
+        left = np.clip(length - place, 0, 8)
+        active = left > 0
+        word = words[np.where(active, start + place, 0)]
+        mask = np.where(
+            left == 8, np.uint64(2**64 - 1), (np.uint64(1) << (left * 8).astype(np.uint64)) - np.uint64(1)
+        )
+        mixed = (hashes ^ (word & mask)) * multiplier
+        mixed ^= mixed >> np.uint64(29)
+        hashes = np.where(active, mixed, hashes)
+    hashes = hashes * np.uint64(0xBF58476D1CE4E5B9)
+    return hashes ^ (hashes >> np.uint64(32))
+
+
+def _bucket(hashes: NDArray[np.uint64], buckets: int) -> NDArray[np.intp]:
+    return (hashes & np.uint64(buckets - 1)).astype(np.intp)
+
+
+def _beyond(part: pa.Table, schema: Schema, key: bytes) -> NDArray[np.int64]:
+    """Find the source rows that do not count, of a table that holds whole units."""
+    limit = schema.unit.max_rows
+    unit, per = (part.column(name).combine_chunks().dictionary_encode() for name in (_UNIT, _PER))
+    pair = unit.indices.to_numpy().astype(np.int64) * len(per.dictionary) + per.indices.to_numpy()
+    _, group = np.unique(pair, return_inverse=True)
+    over = np.flatnonzero(np.bincount(group)[group] > limit)
+    group = group[over]
+    codes = {name: part.column(f"c{i}").to_numpy()[over] for i, name in enumerate(schema.names)}
+    hashed = hashed_columns(schema)
+    ties = [name for name in schema.names if name not in hashed]
+    order = np.lexsort([codes[name] for name in (*reversed(ties), *reversed(hashed))] + [group])
+    over, group = over[order], group[order]
+    codes = {name: column[order] for name, column in codes.items()}
+    same = _runs([group, *(codes[name] for name in hashed)])
+    spelled = _spelled(part, over, [codes[name] for name in hashed], same, schema.unit.per is not None)
+    prefix = f"{key.hex()}|".encode()
+    digests = b"".join([hashlib.sha256(prefix + text).digest() for text in spelled])
+    ranks = np.frombuffer(digests, dtype=">u8").reshape(-1, 4)
+    order = np.lexsort([ranks[:, i] for i in (3, 2, 1, 0)] + [group])
+    lost = order[_runs([group[order]]) >= limit]
+    positions: NDArray[np.int64] = part.column(_ROW).to_numpy()
+    return positions[over[lost]]
+
+
+def _runs(keys: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+    """Return the place of every row in its run of equal keys (of sorted rows)."""
+    rows = len(keys[0])
+    new = np.ones(rows, dtype=bool)
+    if rows:
+        new[1:] = False
+        for key in keys:
+            new[1:] |= key[1:] != key[:-1]
+    starts = np.flatnonzero(new)
+    return np.arange(rows) - np.repeat(starts, np.diff(starts, append=rows))
+
+
+def _spelled(
+    part: pa.Table,
+    rows: NDArray[np.intp],
+    codes: Sequence[NDArray[Any]],
+    duplicates: NDArray[np.int64],
+    has_per: bool,
+) -> list[bytes]:
+    """Spell `hashed_text`, after the key, for many rows at once."""
+    names = [_UNIT, _PER] if has_per else [_UNIT]
+    fields = [part.column(name).combine_chunks().take(pa.array(rows)) for name in names]
+    digits = [pa.array(column).cast(pa.large_string()) for column in codes]
+    empty = pa.array([""], pa.large_string()).take(pa.array(np.zeros(len(rows), dtype=np.int64)))
+    listed = pc.binary_join_element_wise(*digits, pa.scalar(",", pa.large_string())) if digits else empty
+    number = pa.array(duplicates).cast(pa.large_string())
+    joined = pc.binary_join_element_wise(*fields, listed, number, pa.scalar("|", pa.large_string()))
+    return joined.cast(pa.large_binary()).to_pylist()  # type: ignore[no-any-return]
+
+
+class _Suspects:
+    """Rows that may belong to a unit with too many, in memory or in unnamed temporary files."""
+
+    def __init__(self, memory: int) -> None:
+        self._memory = memory
+        self._held: list[pa.RecordBatch] = []
+        self._bytes = 0
+        self._files: list[Any] = []
+        self._writers: list[Any] = []
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Collect more rows."""
+        self._held.append(batch)
+        self._bytes += batch.nbytes
+        if self._bytes > self._memory:
+            self._spill()
+
+    def parts(self) -> Iterator[pa.Table]:
+        """Return the rows, all rows of a unit in the same table."""
+        if not self._writers:
+            if self._held:
+                yield pa.Table.from_batches(self._held)
+            return
+        self._spill()
+        for writer, file in zip(self._writers, self._files, strict=True):
+            writer.close()
+            file.seek(0)
+            yield pa.ipc.open_stream(file).read_all()
+
+    def _spill(self) -> None:
+        if not self._held:
+            return
+        table = pa.Table.from_batches(self._held).combine_chunks()
+        self._held, self._bytes = [], 0
+        if not self._writers:
+            self._open(table.schema)
+        part = (table.column(_HASH).to_numpy() >> np.uint64(58)).astype(np.int64)
+        order = np.argsort(part, kind="stable")
+        bounds = np.searchsorted(part[order], np.arange(_PARTS + 1))
+        table = table.take(pa.array(order))
+        for i, writer in enumerate(self._writers):
+            if bounds[i] < bounds[i + 1]:
+                writer.write_table(table.slice(bounds[i], bounds[i + 1] - bounds[i]))
+
+    def _open(self, schema: pa.Schema) -> None:
+        # The folder is readable by its owner only; the files in it have no name, so that nothing is left
+        # behind even when the process is killed.
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="dipsmith-"))
+        for _ in range(_PARTS):
+            file = self._stack.enter_context(tempfile.TemporaryFile(dir=folder))  # noqa: SIM115
+            self._files.append(file)
+            self._writers.append(pa.ipc.new_stream(file, schema))

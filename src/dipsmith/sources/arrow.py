@@ -1,0 +1,211 @@
+"""Tables in memory: pyarrow, polars, and whatever else speaks the Arrow C stream; and pandas frames.
+
+Guarantee: what a batch says about one row depends on that row and on the types of the table, never on
+the values of other rows. Arrow tables carry their types. A pandas column of Python objects does not, so
+each of its values becomes text by itself (see `_text`); no type is inferred from the rows. A frame's
+index is never read.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dipsmith.errors import SourceError
+from dipsmith.sources.header import check_header
+from dipsmith.sources.source import Progress
+
+BATCH_ROWS = 1 << 17
+
+
+@dataclass(frozen=True, eq=False)
+class ArrowSource:
+    """A table that speaks the Arrow C stream.
+
+    A pyarrow table is read in place. Anything else is taken over once, at first use (without a copy
+    where the other library shares its memory): it might be a stream that flows only once, such as a
+    `RecordBatchReader`, and counting may need several passes.
+    """
+
+    table: Any
+
+    @cached_property
+    def _table(self) -> pa.Table:
+        if isinstance(self.table, pa.Table):
+            return self.table
+        if isinstance(self.table, pa.RecordBatch):
+            return pa.Table.from_batches([self.table])
+        try:
+            return pa.RecordBatchReader.from_stream(self.table).read_all()
+        except (pa.ArrowException, TypeError, ValueError, NotImplementedError):
+            raise SourceError(
+                f"{self.describe()}: cannot be read as Arrow data; convert it to a pyarrow.Table"
+            ) from None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The header."""
+        return tuple(self._table.schema.names)
+
+    def check(self, required: Sequence[str]) -> None:
+        """Header and column types; Arrow data has no other syntax."""
+        check_header(self.describe(), self.columns, required)
+        for name in required:
+            check_type(self.describe(), name, self._table.schema.field(name).type)
+
+    def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
+        """All rows, only the named columns."""
+        check_header(self.describe(), self.columns, columns)
+        table = self._table.select(list(columns))
+        done = 0
+        for batch in table.to_batches(max_chunksize=BATCH_ROWS):
+            yield plain(batch)
+            done += batch.num_rows
+            if progress is not None:
+                progress(done / table.num_rows)
+
+    def describe(self) -> str:
+        """Name the kind of table."""
+        kind = type(self.table)
+        return f"{kind.__module__.partition('.')[0]} {kind.__name__}"
+
+
+@dataclass(frozen=True, eq=False)
+class FrameSource:
+    """A pandas frame, converted slice by slice."""
+
+    frame: Any
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The header; the index is not part of it."""
+        return tuple(str(name) for name in self.frame.columns)
+
+    def check(self, required: Sequence[str]) -> None:
+        """Header and column types."""
+        check_header(self.describe(), self.columns, required)
+        for name in required:
+            check_type(self.describe(), name, self._slice(name, 0, 0).type)
+
+    def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
+        """All rows, only the named columns."""
+        check_header(self.describe(), self.columns, columns)
+        rows = len(self.frame)
+        for start in range(0, rows, BATCH_ROWS):
+            stop = min(start + BATCH_ROWS, rows)
+            yield plain(
+                pa.RecordBatch.from_arrays(
+                    [self._slice(name, start, stop) for name in columns], names=list(columns)
+                )
+            )
+            if progress is not None:
+                progress(stop / rows)
+
+    def describe(self) -> str:
+        """Name the kind of table."""
+        return f"pandas {type(self.frame).__name__}"
+
+    def _slice(self, name: str, start: int, stop: int) -> pa.Array:
+        column = self.frame.iloc[start:stop, self.columns.index(name)]
+        if column.dtype == object:
+            return _objects(column)
+        try:
+            array = pa.array(column, from_pandas=True)
+        except (pa.ArrowException, TypeError, ValueError, NotImplementedError):
+            raise SourceError(
+                f"{self.describe()}: column '{name}' cannot be read; convert it to text or numbers"
+            ) from None
+        if isinstance(array, pa.ChunkedArray):
+            array = array.combine_chunks()
+        if pa.types.is_dictionary(array.type) and not _is_text(array.type.value_type):
+            return array.dictionary_decode()
+        return array
+
+
+def is_frame(data: object) -> bool:
+    """Whether this is a pandas frame (found by name: pandas is not imported for the question)."""
+    return any(
+        kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == "pandas"
+        for kind in type(data).__mro__
+    )
+
+
+def check_type(where: str, name: str, kind: pa.DataType) -> None:
+    """Refuse a column whose values are not single values."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_nested(kind):
+        problem = "holds lists or structures"
+    elif pa.types.is_duration(kind) or pa.types.is_interval(kind):
+        problem = "holds durations"
+    else:
+        return
+    raise SourceError(f"{where}: column '{name}' {problem}; convert it to text, numbers, booleans or dates")
+
+
+def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the same rows without the view and run-end layouts that few compute kernels know."""
+    if not any(_is_layout(kind) for kind in batch.schema.types):
+        return batch
+    arrays = [_laid_out(array) for array in batch.columns]
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+def _is_layout(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return _is_layout(kind.value_type)
+    return bool(pa.types.is_string_view(kind) or pa.types.is_run_end_encoded(kind))
+
+
+def _laid_out(array: pa.Array) -> pa.Array:
+    if pa.types.is_run_end_encoded(array.type):
+        array = pc.run_end_decode(array)
+    if pa.types.is_dictionary(array.type) and _is_layout(array.type.value_type):
+        return pa.DictionaryArray.from_arrays(array.indices, _laid_out(array.dictionary))
+    if pa.types.is_string_view(array.type):
+        return array.cast(pa.large_string())
+    return array
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _objects(column: Any) -> pa.Array:
+    """Python objects as text, value by value."""
+    try:
+        return pa.array(column, type=pa.string(), from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError):
+        return pa.array([_text(value) for value in column], type=pa.string())
+
+
+def _text(value: object) -> str | None:
+    """One Python object as text, as it would stand in a CSV file; None when it is missing.
+
+    >>> [_text(v) for v in (True, 3, 3.0, 2.5, None, float("nan"), "F", dt.date(2011, 1, 2))]
+    ['true', '3', '3', '2.5', None, None, 'F', '2011-01-02']
+    """
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if isinstance(value, float | np.floating):
+        number = float(value)
+        if number != number:
+            return None
+        return str(int(number)) if number.is_integer() else repr(number)
+    if isinstance(value, decimal.Decimal):
+        return None if value.is_nan() else str(value)
+    if isinstance(value, dt.date | dt.datetime | dt.time):
+        return value.isoformat()
+    return str(value)

@@ -1,0 +1,189 @@
+"""Files and folders of files as one source.
+
+A path may be a file, a glob, or a folder whose CSV or Parquet files (in subfolders too) make one table.
+All files have the same columns. What a file is, its first bytes decide, not its name. Files whose name
+starts with a dot or an underscore are left out, as Spark and Hive do; folders called ``year=2011`` add a
+column ``year``.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from dipsmith.errors import SourceError
+from dipsmith.sources.delimited import DelimitedFile
+from dipsmith.sources.header import check_header
+from dipsmith.sources.parquet import MAGIC, ParquetFile
+from dipsmith.sources.source import Progress
+from dipsmith.sources.stamp import unreadable
+
+SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".pq", ".parq")
+_PARQUET_SUFFIXES = (".parquet", ".pq", ".parq")
+_FOREIGN = {
+    b"PK\x03\x04": "a zip archive or an Excel workbook; save the sheet as CSV, or unpack the archive",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV",
+    b"BZh": "packed with bzip2; unpack it or pack it with gzip",
+    b"\xfd7zXZ": "packed with xz; unpack it or pack it with gzip",
+    b"\x28\xb5\x2f\xfd": "packed with zstd; unpack it or pack it with gzip",
+    b"ARROW1": "an Arrow (Feather) file; write it as Parquet",
+    b"ORC": "an ORC file; write it as Parquet",
+    b"$FL2": "an SPSS file; export it as CSV",
+    b"$FL3": "an SPSS file; export it as CSV",
+    b"<stata_dta>": "a Stata file; export it as CSV",
+    b"SQLite format 3": "an SQLite database; export the table as CSV",
+    b"%PDF": "a PDF document; give a CSV or Parquet file",
+}
+
+Part = DelimitedFile | ParquetFile
+
+
+@dataclass(frozen=True)
+class Files:
+    """One or more CSV or Parquet files that make one table.
+
+    Attributes
+    ----------
+    paths
+        Files, globs or folders, as given.
+    encoding, delimiter
+        For CSV files; see `DelimitedFile`.
+    """
+
+    paths: tuple[str, ...]
+    encoding: str | None = None
+    delimiter: str | None = None
+
+    @cached_property
+    def _parts(self) -> tuple[tuple[Part, tuple[tuple[str, str | None], ...]], ...]:
+        """Every file, with the columns that its folders' names give."""
+        return tuple(
+            (self._part(path), labels)
+            for spec in self.paths
+            for path, labels in _resolved(Path(spec).expanduser())
+        )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The header of the first file, then the columns that folder names give."""
+        part, labels = self._parts[0]
+        return (*part.columns, *(name for name, _ in labels))
+
+    def check(self, required: Sequence[str]) -> None:
+        """Check every file, and that all have the same columns."""
+        first = self.columns
+        for part, labels in self._parts:
+            names = (*part.columns, *(name for name, _ in labels))
+            check_header(str(part.path), names, required)
+            if set(names) != set(first):
+                raise SourceError(
+                    f"{part.path}: its columns are not those of {self._parts[0][0].path}; "
+                    "all files of one table need the same header"
+                )
+        for part, labels in self._parts:
+            part.check(_without(required, labels))
+
+    def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
+        """All rows of all files, in the order of the sorted names."""
+        sizes = [part.stamp.size for part, _ in self._parts]
+        whole, done = max(sum(sizes), 1), 0
+        for (part, labels), size in zip(self._parts, sizes, strict=True):
+            check_header(str(part.path), (*part.columns, *(name for name, _ in labels)), columns)
+            told = None if progress is None else _scaled(progress, done / whole, size / whole)
+            inside = _without(columns, labels)
+            for batch in part.batches(inside or part.columns[:1], told):
+                yield _labelled(batch, columns, dict(labels)) if labels else batch
+            done += size
+            if progress is not None:
+                progress(done / whole)
+
+    def describe(self) -> str:
+        """Repeat the paths as given."""
+        return ", ".join(self.paths)
+
+    def _part(self, path: Path) -> Part:
+        try:
+            with path.open("rb") as file:
+                start = file.read(16)
+        except OSError as error:
+            raise unreadable(path, error) from None
+        if start.startswith(MAGIC):
+            return ParquetFile(path)
+        if not start:
+            raise SourceError(f"{path}: the file is empty; it needs at least a header")
+        if path.suffix.lower() in _PARQUET_SUFFIXES:
+            raise SourceError(
+                f"{path}: not a Parquet file, whatever its name says; write it again, or rename it"
+            )
+        for magic, what in _FOREIGN.items():
+            if start.startswith(magic):
+                raise SourceError(f"{path}: looks like {what}")
+        return DelimitedFile(path, self.encoding, self.delimiter)
+
+
+def _resolved(path: Path) -> list[tuple[Path, tuple[tuple[str, str | None], ...]]]:
+    """Find the files that a path, a glob or a folder stands for."""
+    if path.is_dir():
+        return _in_folder(path)
+    if not path.exists() and glob.has_magic(str(path)):
+        found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))  # noqa: PTH207
+        chosen = [(file, _labels(file, Path())) for file in found if file.is_file()]
+        if not chosen:
+            raise SourceError(f"{path}: no file matches; check the pattern")
+        return chosen
+    return [(path, ())]
+
+
+def _in_folder(folder: Path) -> list[tuple[Path, tuple[tuple[str, str | None], ...]]]:
+    def refuse(error: OSError) -> None:
+        raise unreadable(folder, error) from None
+
+    found: list[Path] = []
+    for root, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        found += [
+            Path(root, name)
+            for name in names
+            if name.lower().endswith(SUFFIXES) and not name.startswith((".", "_"))
+        ]
+    if not found:
+        raise SourceError(f"{folder}: a folder without CSV or Parquet files; give the folder that holds them")
+    return [(file, _labels(file, folder)) for file in sorted(found)]
+
+
+def _labels(file: Path, folder: Path) -> tuple[tuple[str, str | None], ...]:
+    """Columns from folder names such as ``year=2011``; Hive writes a missing value in its own way."""
+    labels = []
+    for name in file.relative_to(folder).parent.parts:
+        column, equals, value = name.partition("=")
+        if equals:
+            labels.append((column, None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value)))
+    return tuple(labels)
+
+
+def _without(columns: Sequence[str], labels: Sequence[tuple[str, str | None]]) -> list[str]:
+    given = {name for name, _ in labels}
+    return [name for name in columns if name not in given]
+
+
+def _labelled(batch: pa.RecordBatch, columns: Sequence[str], labels: dict[str, str | None]) -> pa.RecordBatch:
+    arrays = [
+        _constant(labels[name], batch.num_rows) if name in labels else batch.column(name) for name in columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+def _constant(value: str | None, rows: int) -> pa.Array:
+    index = pa.scalar(None if value is None else 0, pa.int32())
+    return pa.DictionaryArray.from_arrays(pa.repeat(index, rows), pa.array([value or ""], pa.string()))
+
+
+def _scaled(progress: Progress, offset: float, share: float) -> Progress:
+    return lambda fraction: progress(offset + share * fraction)

@@ -1,0 +1,58 @@
+"""The header of a table: the names of its columns, checked before any row is read.
+
+A file without a header carries values where names should be, so a message never repeats what stands
+there; it only names columns that the caller asked for, and positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dipsmith.errors import SourceError
+
+
+def check_header(where: str, columns: Sequence[str], required: Sequence[str]) -> None:
+    """Refuse a header with empty, repeated or missing names.
+
+    Parameters
+    ----------
+    where
+        What has the header, for the message (a file, a frame).
+    columns
+        The names found.
+    required
+        The names that will be read.
+
+    Examples
+    --------
+    >>> check_header("people.csv", ["age", "sex"], ["sex"])
+    >>> check_header("people.csv", ["age", "Sex "], ["sex"])
+    Traceback (most recent call last):
+    dipsmith.errors.SourceError: people.csv: column 'sex' not found among its 2 columns (one differs only \
+in letter case or spaces); rename it there or in the schema
+    """
+    seen: dict[str, int] = {}
+    for position, name in enumerate(columns, start=1):
+        if not name.strip():
+            raise SourceError(
+                f"{where}: column {position} has no name; give every column of the header a name"
+            )
+        if name in seen:
+            called = f" ('{name}')" if name in required else ""
+            raise SourceError(
+                f"{where}: columns {seen[name]} and {position} have the same name{called}; "
+                "rename or remove one of them"
+            )
+        seen[name] = position
+    absent = [name for name in required if name not in seen]
+    if not absent:
+        return
+    folded = {name.strip().casefold() for name in columns}
+    near = any(name.strip().casefold() in folded for name in absent)
+    hint = " (one differs only in letter case or spaces)" if near else ""
+    listed = ", ".join(f"'{name}'" for name in absent)
+    are = "columns" if len(absent) > 1 else "column"
+    among = f"{len(columns)} columns" if len(columns) != 1 else "single column (is the delimiter right?)"
+    raise SourceError(
+        f"{where}: {are} {listed} not found among its {among}{hint}; rename it there or in the schema"
+    )
