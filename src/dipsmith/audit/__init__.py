@@ -1,1 +1,1 @@
-
+"""Attacks on our own methods, on neighbouring tables."""

@@ -20,7 +20,9 @@ def add_to(app: typer.Typer) -> None:
 
 def demo(
     rows: Annotated[int, typer.Option("--rows", help="Simulated employees per year.")] = 25_000,
-    folder: Annotated[Path, typer.Option("--folder", help="Where to work; an earlier demo there is replaced.")] = Path("demo"),
+    folder: Annotated[
+        Path, typer.Option("--folder", help="Where to work; an earlier demo there is replaced.")
+    ] = Path("demo"),
     json: Json = False,
 ) -> None:
     """Simulate personnel records, synthesise sex and race, and say where things are."""
@@ -80,4 +82,6 @@ def demo(
             (folder / "release" / "synthetic-1.csv", "the synthetic table"),
         ],
     )
-    say(f"Next: open {folder / 'release' / 'card.html'}, then: dipsmith verify {folder / 'release'} --ledger {folder / 'budget.db'}")
+    say(
+        f"Next: open {folder / 'release' / 'card.html'}, then: dipsmith verify {folder / 'release'} --ledger {folder / 'budget.db'}"
+    )

@@ -9,7 +9,9 @@ import typer
 
 from dipsmith.cli.terminal import Delta, Epsilon, Json, LedgerFile, Rho, budget_of, emit, say
 
-app = typer.Typer(no_args_is_help=True, help="Grant budget, see what was spent, check and back up the ledger.")
+app = typer.Typer(
+    no_args_is_help=True, help="Grant budget, see what was spent, check and back up the ledger."
+)
 
 
 def add_to(parent: typer.Typer) -> None:
@@ -17,7 +19,9 @@ def add_to(parent: typer.Typer) -> None:
     parent.add_typer(app, name="ledger")
 
 
-@app.command(epilog="Example:\n\n  dipsmith ledger grant people --ledger budget.db --epsilon 1.5 --why 'pilot'")
+@app.command(
+    epilog="Example:\n\n  dipsmith ledger grant people --ledger budget.db --epsilon 1.5 --why 'pilot'"
+)
 def grant(
     name: Annotated[str, typer.Argument(help="The dataset: the schema's name.")],
     ledger: LedgerFile,
@@ -60,7 +64,9 @@ def show(
 @app.command(epilog="Example:\n\n  dipsmith ledger verify --ledger budget.db --card release/card.json")
 def verify(
     ledger: LedgerFile,
-    card: Annotated[list[Path] | None, typer.Option("--card", help="Cards whose head the chain must contain.")] = None,
+    card: Annotated[
+        list[Path] | None, typer.Option("--card", help="Cards whose head the chain must contain.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Check the chain of every entry; with cards, that nothing was rolled back."""

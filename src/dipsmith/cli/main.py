@@ -40,7 +40,10 @@ def _options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help=f"On an unexpected failure write {DEBUG_LOG} (may hold private values).")
+        bool,
+        typer.Option(
+            "--debug", help=f"On an unexpected failure write {DEBUG_LOG} (may hold private values)."
+        ),
     ] = False,
 ) -> None:
     if debug:

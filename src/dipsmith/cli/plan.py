@@ -37,7 +37,9 @@ def add_to(app: typer.Typer) -> None:
 def plan(
     schema: SchemaFile,
     method: Annotated[str, typer.Option("--method", help="The method to plan.")],
-    data: Annotated[str | None, typer.Argument(metavar="[FILE]", help="Under label: the public columns are read.")] = None,
+    data: Annotated[
+        str | None, typer.Argument(metavar="[FILE]", help="Under label: the public columns are read.")
+    ] = None,
     epsilon: Epsilon = None,
     rho: Rho = None,
     delta: Delta = None,
@@ -59,19 +61,30 @@ def plan(
     if json:
         emit(planned.to_dict())
         return
-    say(f"{planned.method} on '{planned.dataset}': {planned.budget}, unit {planned.unit}, neighbours {planned.neighbours}")
+    say(
+        f"{planned.method} on '{planned.dataset}': {planned.budget}, unit {planned.unit}, neighbours {planned.neighbours}"
+    )
     symbol = budget.symbol
     table(
         "Questions, in order",
         ("stage", "what", symbol, "cells", "noise sd"),
         [
-            (s.stage, s.what, f"{float(s.budget.exact):.6g}", "–" if s.cells is None else f"{s.cells:,}", "–" if s.sd is None else f"{s.sd:.3g}")
+            (
+                s.stage,
+                s.what,
+                f"{float(s.budget.exact):.6g}",
+                "–" if s.cells is None else f"{s.cells:,}",
+                "–" if s.sd is None else f"{s.sd:.3g}",
+            )
             for s in planned.steps
         ],
         right=(2, 3, 4),
     )
     if sets > 1:
-        say(f"{sets} sets: " + ("the questions are asked once per set" if each == "split" else "drawn from one model"))
+        say(
+            f"{sets} sets: "
+            + ("the questions are asked once per set" if each == "split" else "drawn from one model")
+        )
     for text in planned.warnings:
         warn(text)
     say(f"{planned.cells:,} noisy numbers, about {planned.memory / 1e6:,.0f} MB. Nothing was read or spent.")

@@ -20,14 +20,21 @@ def add_to(parent: typer.Typer) -> None:
 @app.command(epilog="Example:\n\n  dipsmith schema init people.csv > people.yaml")
 def init(
     data: Annotated[str, typer.Argument(metavar="FILE", help="The file whose header is read.")],
-    out: Annotated[Path | None, typer.Option("--out", help="Write here instead of to standard output.")] = None,
-    peek: Annotated[bool, typer.Option("--peek", help="Fill in levels and bounds from the rows; marked data-derived.")] = False,
-    name: Annotated[str | None, typer.Option("--name", help="The dataset's name (default: the file's).")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write here instead of to standard output.")
+    ] = None,
+    peek: Annotated[
+        bool, typer.Option("--peek", help="Fill in levels and bounds from the rows; marked data-derived.")
+    ] = False,
+    name: Annotated[
+        str | None, typer.Option("--name", help="The dataset's name (default: the file's).")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Draft a schema from the header only; with --peek from the rows, which every release then says."""
     from dipsmith.errors import OutputError
-    from dipsmith.schema.drafts import draft, peek as draft_from_rows
+    from dipsmith.schema.drafts import draft
+    from dipsmith.schema.drafts import peek as draft_from_rows
     from dipsmith.sources import source
 
     found = source(data)
@@ -35,7 +42,9 @@ def init(
     if peek:
         found.check(found.columns)
         text = draft_from_rows(found.columns, found.batches(found.columns), called)
-        warn("levels and bounds were read from the rows: the schema says provenance: data-derived, and so will every card")
+        warn(
+            "levels and bounds were read from the rows: the schema says provenance: data-derived, and so will every card"
+        )
     else:
         text = draft(found.columns, called)
     if out is not None:
@@ -54,9 +63,12 @@ def init(
 def check(
     schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema file (YAML).")],
     source: Annotated[
-        str | None, typer.Option("--source", help="CONFIDENTIAL: count values outside the schema in this file.")
+        str | None,
+        typer.Option("--source", help="CONFIDENTIAL: count values outside the schema in this file."),
     ] = None,
-    ledger: Annotated[Path | None, typer.Option("--ledger", help="Where the look at the file is logged.")] = None,
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", help="Where the look at the file is logged.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Check a schema; with --source, show exact counts of what it would reject (confidential, logged)."""
@@ -77,7 +89,9 @@ def check(
         warn(f"column '{column}' has the label {label!r}, which a spreadsheet reads as a formula")
     if source is not None:
         if ledger is None:
-            raise UsageError("--source shows exact counts of private rows: give --ledger, where the look is logged")
+            raise UsageError(
+                "--source shows exact counts of private rows: give --ledger, where the look is logged"
+            )
         from dipsmith.privacy.ledger import Ledger
         from dipsmith.sources import source as open_source
         from dipsmith.utility.conformity import conformity
@@ -89,10 +103,22 @@ def check(
     if json:
         emit(facts)
         return
-    say(f"{declared.name}: {len(declared.attributes)} columns, {declared.size():,} cells, {len(declared.rules)} rules")
+    say(
+        f"{declared.name}: {len(declared.attributes)} columns, {declared.size():,} cells, {len(declared.rules)} rules"
+    )
     say(f"neighbours {declared.neighbours}, unit {declared.unit}, domains {declared.provenance}")
-    table("Columns", ("name", "type", "role", "levels"), [(a.name, a.type, a.role, f"{a.size:,}") for a in declared], right=(3,))
+    table(
+        "Columns",
+        ("name", "type", "role", "levels"),
+        [(a.name, a.type, a.role, f"{a.size:,}") for a in declared],
+        right=(3,),
+    )
     if "CONFIDENTIAL" in facts:
         rows = facts["CONFIDENTIAL"]
         assert isinstance(rows, dict)
-        table("CONFIDENTIAL — exact counts, not for release", ("what", "rows"), [(k, f"{v:,}") for k, v in rows.items()], right=(1,))
+        table(
+            "CONFIDENTIAL — exact counts, not for release",
+            ("what", "rows"),
+            [(k, f"{v:,}") for k, v in rows.items()],
+            right=(1,),
+        )

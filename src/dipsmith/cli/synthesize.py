@@ -39,7 +39,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def synthesize(
-    data: Annotated[str, typer.Argument(metavar="FILE", help="CSV, Parquet, folder, glob or database address.")],
+    data: Annotated[
+        str, typer.Argument(metavar="FILE", help="CSV, Parquet, folder, glob or database address.")
+    ],
     schema: SchemaFile,
     method: Annotated[str, typer.Option("--method", help="flat, marginals, forest, loglinear, mst, aim, …")],
     ledger: LedgerFile,
@@ -48,14 +50,22 @@ def synthesize(
     rho: Rho = None,
     delta: Delta = None,
     sets: Annotated[int, typer.Option("--sets", help="How many synthetic sets.")] = 1,
-    each: Annotated[str | None, typer.Option("--each", help="split: m sanitisations; draw: m draws from one.")] = None,
+    each: Annotated[
+        str | None, typer.Option("--each", help="split: m sanitisations; draw: m draws from one.")
+    ] = None,
     rows: Annotated[int | None, typer.Option("--rows", help="Rows to make, as a public number.")] = None,
     onto: Annotated[str | None, typer.Option("--onto", help="Under label: another file to label.")] = None,
     settings: Settings = None,
-    request: Annotated[str | None, typer.Option("--request", help="Id of this run; it never draws twice.")] = None,
+    request: Annotated[
+        str | None, typer.Option("--request", help="Id of this run; it never draws twice.")
+    ] = None,
     format: Annotated[str, typer.Option("--format", help="parquet or csv.")] = "parquet",  # noqa: A002
-    escape: Annotated[bool, typer.Option("--escape-formulas", help="CSV: quote text that starts like a formula.")] = False,
-    table: Annotated[str | None, typer.Option("--table", help="The table, when FILE is a database address.")] = None,
+    escape: Annotated[
+        bool, typer.Option("--escape-formulas", help="CSV: quote text that starts like a formula.")
+    ] = False,
+    table: Annotated[
+        str | None, typer.Option("--table", help="The table, when FILE is a database address.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Make synthetic tables in place of a confidential one, and charge the ledger."""
@@ -73,7 +83,9 @@ def synthesize(
     chosen = method_of(method, settings, declared)
     require_absent(out)
     for column, label in declared.formula_like()[:3]:
-        warn(f"column '{column}' has the label {label!r}, which a spreadsheet reads as a formula; see --escape-formulas")
+        warn(
+            f"column '{column}' has the label {label!r}, which a spreadsheet reads as a formula; see --escape-formulas"
+        )
     with progress(json) as show:
         release = run(
             source(data, table=table),
@@ -93,7 +105,15 @@ def synthesize(
         where = release.save(out, format=format, escape=escape)  # type: ignore[arg-type]  # checked above
     card = release.card
     if json:
-        emit({"out": str(where), "rows": card.rows, "sets": card.sets, "guarantee": card.guarantee, "request": card.request})
+        emit(
+            {
+                "out": str(where),
+                "rows": card.rows,
+                "sets": card.sets,
+                "guarantee": card.guarantee,
+                "request": card.request,
+            }
+        )
         return
     say(str(card))
     say(f"Written to {where}/ — read card.html first; check it with: dipsmith verify {where}")

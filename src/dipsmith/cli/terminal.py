@@ -28,7 +28,9 @@ SchemaFile = Annotated[Path, typer.Option("--schema", help="The schema file (YAM
 LedgerFile = Annotated[Path, typer.Option("--ledger", help="The budget ledger (an SQLite file).")]
 Epsilon = Annotated[str | None, typer.Option("--epsilon", help="Pure ε; with --delta the ε of (ε, δ).")]
 Rho = Annotated[str | None, typer.Option("--rho", help="ρ of zero-concentrated differential privacy.")]
-Delta = Annotated[str | None, typer.Option("--delta", help="With --epsilon: run in ρ, converted from (ε, δ).")]
+Delta = Annotated[
+    str | None, typer.Option("--delta", help="With --epsilon: run in ρ, converted from (ε, δ).")
+]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="A parameter of the method, NAME=VALUE; may be repeated.")
 ]
@@ -44,17 +46,25 @@ def emit(facts: Mapping[str, Any] | Sequence[Any]) -> None:
     typer.echo(json.dumps(facts, ensure_ascii=False, indent=2, default=str))
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int] = ()) -> None:
+def table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int] = ()
+) -> None:
     """An aligned table on standard output; plain when it is not a terminal."""
     from rich.console import Console
     from rich.table import Table
 
-    shown = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    shown = Table(
+        title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+    )
     for i, column in enumerate(columns):
-        shown.add_column(column, justify="right" if i in right else "left", header_style="dim", overflow="fold")
+        shown.add_column(
+            column, justify="right" if i in right else "left", header_style="dim", overflow="fold"
+        )
     for row in rows:
         shown.add_row(*(str(cell) for cell in row))
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 120, highlight=False, markup=False)
+    console = Console(
+        file=sys.stdout, width=None if sys.stdout.isatty() else 120, highlight=False, markup=False
+    )
     console.print(shown)
 
 
@@ -94,11 +104,15 @@ def method_of(name: str, settings: Sequence[str] | None, schema: Schema) -> Meth
         key, equals, value = setting.partition("=")
         key = key.strip()
         if not equals or key not in known:
-            raise UsageError(f"--set {setting}: expected NAME=VALUE with NAME one of: {', '.join(sorted(known))}")
+            raise UsageError(
+                f"--set {setting}: expected NAME=VALUE with NAME one of: {', '.join(sorted(known))}"
+            )
         try:
             chosen[key] = yaml.safe_load(value)
         except yaml.YAMLError:
-            raise UsageError(f"--set {key}: the value is not readable; write it as in YAML, e.g. {key}=[a, b]") from None
+            raise UsageError(
+                f"--set {key}: the value is not readable; write it as in YAML, e.g. {key}=[a, b]"
+            ) from None
         if key in ("targets", "predictors", "must_include") and isinstance(chosen[key], str):
             chosen[key] = [part.strip() for part in chosen[key].split(",")]
     if "targets" in known and "targets" not in chosen and schema.neighbours == "label":

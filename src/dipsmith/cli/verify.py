@@ -1,4 +1,4 @@
-"""`dipsmith verify`: is a release whole, and does the ledger know it?"""
+"""`dipsmith verify`: whether a release is whole, and the ledger knows it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ def add_to(app: typer.Typer) -> None:
 
 def verify(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="The folder of a release.")],
-    ledger: Annotated[Path | None, typer.Option("--ledger", help="Also check the card against this ledger.")] = None,
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", help="Also check the card against this ledger.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Check every file of a release against its card, and the card against the ledger."""
@@ -25,6 +27,15 @@ def verify(
 
     found = check(release, ledger)
     if json:
-        emit({"whole": True, "files": found.files, "rows": found.rows, "sets": found.sets, "ledger": found.ledger, "guarantee": found.guarantee})
+        emit(
+            {
+                "whole": True,
+                "files": found.files,
+                "rows": found.rows,
+                "sets": found.sets,
+                "ledger": found.ledger,
+                "guarantee": found.guarantee,
+            }
+        )
     else:
         say(str(found))

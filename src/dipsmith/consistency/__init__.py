@@ -1,1 +1,1 @@
-
+"""Making noisy numbers agree, and drawing from them: post-processing."""

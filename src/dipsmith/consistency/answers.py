@@ -188,7 +188,9 @@ class NoisyTable:
     def _bins(self, attribute: str) -> Bins:
         domain = self.marginal.schema[attribute].domain
         if isinstance(domain, Categories):
-            raise UsageError(f"column '{attribute}' is a list of categories; ranges and means need a number or a date")
+            raise UsageError(
+                f"column '{attribute}' is a list of categories; ranges and means need a number or a date"
+            )
         return domain
 
 

@@ -1,1 +1,1 @@
-
+"""Factorial studies, resumable."""

@@ -1,1 +1,1 @@
-
+"""Honest inference from a release."""

@@ -76,7 +76,9 @@ class Flat:
         marginal = Marginal.of(schema, schema.names)
         _refuse_too_large(marginal)
         budget = curator.budget
-        total, total_variance = (float(curator.rows), 0.0) if curator.rows is not None else (0.0, float("inf"))
+        total, total_variance = (
+            (float(curator.rows), 0.0) if curator.rows is not None else (0.0, float("inf"))
+        )
         if curator.rows is None and marginal.size > COUNT_CELLS:
             for_count, budget = budget.split([self.count_share, 1 - self.count_share])
             counted = curator.total(for_count)
@@ -142,7 +144,9 @@ class FlatModel:
             if self.noisy.kept is not None:
                 cell = self.noisy.kept[cell]
             columns = np.unravel_index(cell, self.noisy.marginal.shape)
-            return Codes.of(self.schema, dict(zip(self.noisy.marginal.attributes, columns, strict=True)), rows)
+            return Codes.of(
+                self.schema, dict(zip(self.noisy.marginal.attributes, columns, strict=True)), rows
+            )
 
         return lawful_rows(draw, self.rows if n is None else n)
 

@@ -69,10 +69,14 @@ class Marginals:
         if curator.rows is not None:
             total, variance = float(curator.rows), 0.0
         else:
-            sums = [NoisyTable(m, x.values, x.variance, 0.0, inf).own_total for m, x in zip(marginals, measured, strict=True)]
+            sums = [
+                NoisyTable(m, x.values, x.variance, 0.0, inf).own_total
+                for m, x in zip(marginals, measured, strict=True)
+            ]
             total, variance = pooled(sums)
         tables = tuple(
-            NoisyTable(m, x.values, x.variance, total, variance) for m, x in zip(marginals, measured, strict=True)
+            NoisyTable(m, x.values, x.variance, total, variance)
+            for m, x in zip(marginals, measured, strict=True)
         )
         curator.report("fitting", 0.5)
         return MarginalsModel(tables, fit_tables(tables, self.post), self.post)
@@ -88,7 +92,10 @@ class Marginals:
 
     def _marginals(self, schema: Schema) -> list[Marginal]:
         if isinstance(self.cliques, int):
-            return [Marginal.of(schema, c) for c in combinations(schema.names, min(self.cliques, len(schema.names)))]
+            return [
+                Marginal.of(schema, c)
+                for c in combinations(schema.names, min(self.cliques, len(schema.names)))
+            ]
         covered = {n for c in self.cliques for n in c}
         rest = [(n,) for n in schema.names if n not in covered]
         return [Marginal.of(schema, c) for c in (*self.cliques, *rest)]
@@ -161,6 +168,7 @@ class MarginalsModel:
     def from_state(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
         """The model back from its state."""
         tables = tuple(
-            NoisyTable.from_state(schema, fact, {"values": arrays[f"{i}/values"]}) for i, fact in enumerate(facts["tables"])
+            NoisyTable.from_state(schema, fact, {"values": arrays[f"{i}/values"]})
+            for i, fact in enumerate(facts["tables"])
         )
         return cls(tables, fit_tables(tables, facts["post"]), facts["post"])

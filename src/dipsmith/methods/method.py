@@ -19,6 +19,7 @@ from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator, noise_for
 from dipsmith.schema import Codes, Schema
 
+
 @dataclass(frozen=True, eq=False)
 class PublicFacts:
     """What a plan may know: the number of rows, and under `label` the distinct public rows."""
@@ -137,4 +138,6 @@ class CountNoise:
 def count_noise(relation: str, max_rows: int, budget: Budget, *, single: bool = False) -> CountNoise:
     """The noise on a table of counts measured with `budget`, known before anything is spent."""
     noise = noise_for(relation, max_rows, budget, single=single)
-    return CountNoise(noise.variance**0.5, "discrete Laplace" if budget.currency == "epsilon" else "discrete Gaussian")
+    return CountNoise(
+        noise.variance**0.5, "discrete Laplace" if budget.currency == "epsilon" else "discrete Gaussian"
+    )

@@ -1,1 +1,1 @@
-
+"""What a run will ask and cost, from public facts."""

@@ -1,1 +1,1 @@
-
+"""The barrier between private rows and everything else."""

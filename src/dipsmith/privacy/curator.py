@@ -348,9 +348,13 @@ class Curator:
 
     def _take(self, budget: Budget) -> None:
         if type(budget) is not type(self.budget):
-            raise BudgetError(f"asked for {budget} from a curator that holds {self.budget}: one currency per run")
+            raise BudgetError(
+                f"asked for {budget} from a curator that holds {self.budget}: one currency per run"
+            )
         if self._spent + budget.units > self.budget.units:
-            raise BudgetError(f"asked for {budget}, but only {self.remaining or 'nothing'} of {self.budget} is left")
+            raise BudgetError(
+                f"asked for {budget}, but only {self.remaining or 'nothing'} of {self.budget} is left"
+            )
         self._spent += budget.units
 
     def _charge(self, events: Sequence[Measured]) -> None:

@@ -40,7 +40,7 @@ footer { margin-top: 3rem; border-top: 1px solid var(--rule); padding-top: .8rem
 """
 
 
-def number(value: str | int | float | None) -> str:
+def number(value: str | float | None) -> str:
     """A number as a person reads it: three significant digits, thousands grouped.
 
     >>> number(1234567), number(0.04567), number(None)

@@ -1,1 +1,1 @@
-
+"""The whole path: from a source to a release and its card."""

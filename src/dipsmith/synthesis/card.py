@@ -118,7 +118,9 @@ class Card:
             known = {f.name for f in fields(cls)}
             return cls(**{k: v for k, v in facts.items() if k in known})
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise DamageError("card.json is not a card that this version can read; get the release again") from None
+            raise DamageError(
+                "card.json is not a card that this version can read; get the release again"
+            ) from None
 
     def page(self) -> Page:
         """The card as a page."""
@@ -157,7 +159,11 @@ class Card:
             [(s["what"], s["mechanism"], s["cells"], s["sensitivity"], s["cost"]) for s in self.spending],
         )
         files = Table.of("SHA-256 of every file", ("file", "digest"), sorted(self.files.items()))
-        blocks = [Section("Guarantee", (guarantee,)), Section("Spending", (spending,)), Section("How it was made", (made,))]
+        blocks = [
+            Section("Guarantee", (guarantee,)),
+            Section("Spending", (spending,)),
+            Section("How it was made", (made,)),
+        ]
         if self.notes:
             blocks.append(Section("Notes", self.notes))
         blocks.append(Section("Files", (files,)))
@@ -183,7 +189,9 @@ class Card:
 
     def __str__(self) -> str:
         stamp = "NOT PRIVATE (testing seed)\n" if self.testing else ""
-        return f"{stamp}{self.dataset}: {self.rows:,} rows by {self.method}; {self.guarantee}; {self.sets_text}"
+        return (
+            f"{stamp}{self.dataset}: {self.rows:,} rows by {self.method}; {self.guarantee}; {self.sets_text}"
+        )
 
 
 def spending(events: Sequence[Event]) -> tuple[dict[str, Any], ...]:
@@ -214,7 +222,13 @@ def spending(events: Sequence[Event]) -> tuple[dict[str, Any], ...]:
         elif isinstance(event, Supplied):
             cost = 0.0 if event.budget is None else float(event.budget.exact)
             lines.append(
-                {"what": f"{where}{event.what}", "mechanism": "given", "cells": None, "sensitivity": None, "cost": cost}
+                {
+                    "what": f"{where}{event.what}",
+                    "mechanism": "given",
+                    "cells": None,
+                    "sensitivity": None,
+                    "cost": cost,
+                }
             )
     return tuple(lines)
 

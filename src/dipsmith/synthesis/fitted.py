@@ -46,7 +46,10 @@ class FittedModel:
         """Add the synthetic private columns to any frame or source that has the public ones, in its order."""
         labeller = self._labeller()
         return pa.concat_tables(
-            [labelled(labeller, batch, seed=None if seed is None else seed + i) for i, batch in enumerate(self._batches(rows))]
+            [
+                labelled(labeller, batch, seed=None if seed is None else seed + i)
+                for i, batch in enumerate(self._batches(rows))
+            ]
         )
 
     def probabilities(self, rows: Any) -> NDArray[np.float64]:
@@ -80,7 +83,9 @@ class FittedModel:
         """Write STEM.json and STEM.npz."""
         facts, arrays = self.inner.state()
         described = {"format": FORMAT, "method": self.method, "schema": self.schema.to_dict(), "facts": facts}
-        stem.with_suffix(".json").write_text(json.dumps(described, ensure_ascii=False, indent=1) + "\n", "utf-8")
+        stem.with_suffix(".json").write_text(
+            json.dumps(described, ensure_ascii=False, indent=1) + "\n", "utf-8"
+        )
         held = io.BytesIO()
         np.savez_compressed(held, allow_pickle=False, **dict(arrays))
         stem.with_suffix(".npz").write_bytes(held.getvalue())
@@ -96,11 +101,15 @@ class FittedModel:
             model = MODELS[described["method"]]
             return cls(described["method"], model.from_state(schema, described["facts"], arrays))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, EOFError):
-            raise DamageError(f"'{stem.name}' is not a model that this version can read; get the release again") from None
+            raise DamageError(
+                f"'{stem.name}' is not a model that this version can read; get the release again"
+            ) from None
 
     def _labeller(self) -> Labeller:
         if not isinstance(self.inner, Labeller):
-            raise UsageError(f"a {self.method} model draws whole rows and cannot label given ones; use forest or loglinear")
+            raise UsageError(
+                f"a {self.method} model draws whole rows and cannot label given ones; use forest or loglinear"
+            )
         return self.inner
 
     def _batches(self, rows: Any) -> Any:
@@ -109,7 +118,9 @@ class FittedModel:
     def _asked(self, verb: str) -> Any:
         asked = getattr(self.inner, verb, None)
         if asked is None:
-            raise UsageError(f"a {self.method} model does not answer {verb}; analyse its synthetic rows instead")
+            raise UsageError(
+                f"a {self.method} model does not answer {verb}; analyse its synthetic rows instead"
+            )
         return asked
 
 

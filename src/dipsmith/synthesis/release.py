@@ -91,7 +91,9 @@ class Release:
         """Read a release back from its folder."""
         path = Path(folder)
         if not (path / "card.json").is_file():
-            raise InputError(f"'{path}' is not a release: it has no card.json; give the folder that --out named")
+            raise InputError(
+                f"'{path}' is not a release: it has no card.json; give the folder that --out named"
+            )
         card = Card.from_json((path / "card.json").read_text("utf-8"))
         tables = tuple(read_table(set_file(path, i)) for i in range(1, card.sets + 1))
         stems = sorted(path.glob("model-*.json"), key=lambda p: int(p.stem.split("-")[1]))
@@ -170,13 +172,19 @@ def write_table(table: pa.Table, path: Path, *, escape: bool = False) -> None:
 def _escaped(table: pa.Table) -> pa.Table:
     for i, column in enumerate(table.columns):
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            safe = [f"'{v}" if isinstance(v, str) and v.startswith(_FORMULA_STARTS) else v for v in column.to_pylist()]
+            safe = [
+                f"'{v}" if isinstance(v, str) and v.startswith(_FORMULA_STARTS) else v
+                for v in column.to_pylist()
+            ]
             table = table.set_column(i, table.column_names[i], pa.array(safe, column.type))
     return table
 
 
 def _columns_table(schema: Schema) -> Table:
-    rows = [(a.name, a.type, a.role, a.size, ", ".join(a.labels[:4]) + (" …" if a.size > 4 else "")) for a in schema]
+    rows = [
+        (a.name, a.type, a.role, a.size, ", ".join(a.labels[:4]) + (" …" if a.size > 4 else ""))
+        for a in schema
+    ]
     return Table.of("What was released", ("column", "type", "role", "levels", "first levels"), rows)
 
 

@@ -115,7 +115,20 @@ def synthesize(
         else:
             n, known = _row_count(curator, rows)
             tables = made.drawn(n)
-        card = _card(schema, method, budget, request, sets, each, tables, known, journal.events, book, reservation, testing)
+        card = _card(
+            schema,
+            method,
+            budget,
+            request,
+            sets,
+            each,
+            tables,
+            known,
+            journal.events,
+            book,
+            reservation,
+            testing,
+        )
         # From here on the run is settled by saving the release; a failure until now was noted as one.
         settling.pop_all()
     finish = None if reservation is None else reservation.finish
@@ -255,8 +268,13 @@ def _card(
 
 
 def _parameters(method: Method) -> dict[str, Any]:
-    assert is_dataclass(method) and not isinstance(method, type)
-    return {k: v for k, v in asdict(method).items() if isinstance(v, str | int | float | bool | list | tuple | dict) or v is None}
+    assert is_dataclass(method)
+    assert not isinstance(method, type)
+    return {
+        k: v
+        for k, v in asdict(method).items()
+        if isinstance(v, str | int | float | bool | list | tuple | dict) or v is None
+    }
 
 
 def _refuse_contradictions(
@@ -278,13 +296,17 @@ def _refuse_contradictions(
             "more than one set needs each='split' (sanitise m times, budget/m each) or each='draw' (m draws from one model)"
         )
     if sets == 1 and each is not None:
-        raise UsageError(f"each='{each}' says how several sets are made; give sets=2 or more, or leave it out")
+        raise UsageError(
+            f"each='{each}' says how several sets are made; give sets=2 or more, or leave it out"
+        )
     if rows is not None and rows < 0:
         raise UsageError(f"rows is {rows}, expected 0 or more")
     if rows is not None and schema.neighbours == "label":
         raise UsageError("under neighbours 'label' every row of the file is labelled; leave rows out")
     if onto is not None and schema.neighbours != "label":
-        raise UsageError(f"onto labels another file's rows, which needs neighbours 'label'; the schema says '{schema.neighbours}'")
+        raise UsageError(
+            f"onto labels another file's rows, which needs neighbours 'label'; the schema says '{schema.neighbours}'"
+        )
     if noise_seed is not None and not testing:
         raise UsageError("a noise seed voids the guarantee and is accepted only with testing=True")
     if ledger is None and not testing:

@@ -32,6 +32,9 @@ def as_declared(table: pa.Table, schema: Schema) -> pa.Table:
             cast = text.cast(wanted)
         except pa.ArrowInvalid:
             continue
-        if attribute.type == "number" or pc.all(pc.equal(cast.cast(column.type), text)).as_py() in (True, None):
+        if attribute.type == "number" or pc.all(pc.equal(cast.cast(column.type), text)).as_py() in (
+            True,
+            None,
+        ):
             table = table.set_column(index, attribute.name, cast)
     return table

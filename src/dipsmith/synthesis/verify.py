@@ -47,17 +47,23 @@ def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Ver
         raise DamageError(f"'{wrong}' {state}; get the release again")
     for name, expected in sorted(card.files.items()):
         if digest(path / name) != expected:
-            raise DamageError(f"'{name}' was changed after the release: its SHA-256 is not the card's; get the release again")
+            raise DamageError(
+                f"'{name}' was changed after the release: its SHA-256 is not the card's; get the release again"
+            )
     for i, table in enumerate(release.tables, start=1):
         if table.num_rows != card.rows:
             raise DamageError(f"set {i} has {table.num_rows:,} rows, the card says {card.rows:,}")
         for attribute in release.schema:
-            _check_column(table, attribute, verbatim=card.neighbours == "label" and attribute.role == "public")
+            _check_column(
+                table, attribute, verbatim=card.neighbours == "label" and attribute.role == "public"
+            )
     book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
     if book is not None:
         book.verify(cards=[] if card.ledger_head is None else [card.ledger_head])
         if book.released(card.request) != digest(path / "card.json"):
-            raise DamageError(f"the ledger has no release '{card.request}' with this card; get the release again")
+            raise DamageError(
+                f"the ledger has no release '{card.request}' with this card; get the release again"
+            )
     return Verified(path, len(card.files) + 1, card.sets, card.rows, book is not None, card.guarantee)
 
 
@@ -75,7 +81,9 @@ def _check_column(table: pa.Table, attribute: Attribute, *, verbatim: bool) -> N
         if attribute.type == "boolean":
             text = pc.utf8_lower(text)
         if not pc.all(pc.is_in(text, pa.array(domain.labels, pa.string()))).as_py() and len(text):
-            raise DamageError(f"column '{attribute.name}' has a value outside its list; get the release again")
+            raise DamageError(
+                f"column '{attribute.name}' has a value outside its list; get the release again"
+            )
         return
     low, high = _bounds(column, domain)
     if low is not None and high is not None and (low < domain.minimum or high > domain.maximum):

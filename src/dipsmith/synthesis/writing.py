@@ -45,7 +45,9 @@ def whole_folder(target: Path) -> Iterator[Path]:
         work.rename(target)
         _sync(parent)
     except OSError as error:
-        raise OutputError(f"'{target}' cannot be written: {error.strerror or error}; nothing was left behind") from None
+        raise OutputError(
+            f"'{target}' cannot be written: {error.strerror or error}; nothing was left behind"
+        ) from None
     finally:
         if work.exists():
             shutil.rmtree(work, ignore_errors=True)

@@ -1,1 +1,1 @@
-
+"""Choosing settings: privately, or free on a public stand-in."""

@@ -1,1 +1,1 @@
-
+"""Comparing synthetic with authentic rows: confidential by nature."""
