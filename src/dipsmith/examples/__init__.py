@@ -1,1 +1,1 @@
-
+"""Simulated tables with known truth."""
