@@ -33,7 +33,14 @@ _BEFORE: Mapping[str, tuple[RunState, ...]] = {
     "recorded": ("read",),
     "cancelled": ("reserved",),
     "failed": ("read",),
-    "finished": ("read",),
+    "finished": ("read", "finished"),
+}
+
+_STATES: Mapping[str, RunState] = {
+    "read": "read",
+    "cancelled": "cancelled",
+    "failed": "failed",
+    "finished": "finished",
 }
 
 
@@ -58,8 +65,9 @@ class Run:
         What it costs in the grant's currency, in units of 1e-12.
     seq, hash
         The ledger row that reserved it.
-    digest, path
-        The SHA-256 of the release's card and the release's folder, once finished.
+    digests, path
+        Once finished: the SHA-256 of the card of every saved copy of the release, and the folder of
+        the first.
     """
 
     id: str
@@ -74,7 +82,7 @@ class Run:
     seq: int
     hash: str
     state: RunState = "reserved"
-    digest: str = ""
+    digests: tuple[str, ...] = ()
     path: str = ""
 
 
@@ -206,9 +214,10 @@ def _enter(row: Row, content: dict[str, Any], accounts: dict[str, Account], runs
             raise ValueError(f"request '{run.id}' was {run.state}")
         if row.kind == "cancelled":
             accounts[run.name] = accounts[run.name].refunded(run)
+        if row.kind == "finished":
+            run = replace(run, digests=(*run.digests, content["digest"]), path=run.path or content["path"])
         if row.kind != "recorded":
-            digest, path = content.get("digest", ""), content.get("path", "")
-            runs[run.id] = replace(run, state=_state(row.kind), digest=digest, path=path)
+            runs[run.id] = replace(run, state=_STATES[row.kind])
 
 
 def _reserved(row: Row, content: dict[str, Any]) -> Run:
@@ -227,16 +236,6 @@ def _reserved(row: Row, content: dict[str, Any]) -> Run:
         seq=row.seq,
         hash=row.hash,
     )
-
-
-def _state(kind: str) -> RunState:
-    states: Mapping[str, RunState] = {
-        "read": "read",
-        "cancelled": "cancelled",
-        "failed": "failed",
-        "finished": "finished",
-    }
-    return states[kind]
 
 
 def budget_record(budget: Budget) -> dict[str, int]:

@@ -208,9 +208,13 @@ class Ledger:
         return 0 if account is None else account.looks
 
     def released(self, request_id: str) -> str | None:
-        """The SHA-256 of the card that a request was finished with, None if it was not."""
+        """The SHA-256 of the card that a request was first released with, None if it was not."""
+        return next(iter(self.issued(request_id)), None)
+
+    def issued(self, request_id: str) -> tuple[str, ...]:
+        """The SHA-256 of the card of every saved copy of a request's release."""
         run = self._read().runs.get(request_id)
-        return run.digest if run is not None and run.state == "finished" else None
+        return () if run is None else run.digests
 
     @overload
     def show(self, name: None = None) -> Statements: ...

@@ -13,9 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from dipsmith.errors import BudgetError, DipsmithError
+from dipsmith.errors import BudgetError, DipsmithError, UsageError
 from dipsmith.privacy.accountant import Accountant
-from dipsmith.privacy.books import Books, Run
+from dipsmith.privacy.books import Books, Run, RunState
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.chain import Row
 from dipsmith.privacy.events import Event, to_dict
@@ -43,7 +43,8 @@ class Reservation:
     """A budget that was charged for one run, and the record of how it was used.
 
     As a context manager it settles the run when the block ends without `finish`: given back if
-    nothing was read, kept as failed otherwise.
+    nothing was read, kept as failed otherwise. It belongs to one process: a forked child could spend
+    the same budget a second time.
     """
 
     def __init__(self, run: Run, write: Write) -> None:
@@ -55,39 +56,37 @@ class Reservation:
         self.accountant = Accountant(run.budget, run.relation)
         self._write = write
         self._seq = run.seq
-        self._reading = False
-        self._settled = False
+        self._state: RunState = run.state
+        self._process = os.getpid()
 
     def read(self) -> None:
         """Note, durably, that data is about to be read: from here on the charge stays.
 
         Only one holder of a reservation passes this point.
         """
-        if not self._reading:
-            self._append([])
+        if self._state != "read":
+            self._append("read", [])
 
     def record(self, *events: Event) -> None:
         """Note, durably, what is about to be measured; refuses to exceed the reservation."""
-        self.accountant.check(*events)
-        self._append([("recorded", {"request": self.id, "events": [to_dict(e) for e in events]})])
         self.accountant.record(*events)
+        self._append("read", [("recorded", {"request": self.id, "events": [to_dict(e) for e in events]})])
 
     def finish(self, digest: str, path: str | os.PathLike[str]) -> None:
-        """Note that the release was written: its card's SHA-256 and its folder."""
+        """Note that the release was written: its card's SHA-256 and its folder; again for a further copy."""
         content = {
             "request": self.id,
             "digest": digest,
             "path": os.fspath(Path(path).absolute()),
         }
-        self._append([("finished", content)])
-        self._settled = True
+        self._append("finished", [("finished", content)])
 
     def cancel(self) -> None:
         """Give the budget back; refused once data was read."""
-        if self._reading:
-            raise BudgetError(f"request '{self.id}' has read data: its charge stays")
+        if self._state != "reserved":
+            raise BudgetError(f"request '{self.id}' has read data ({self._state}): its charge stays")
         self._write(lambda books: refund(books, self.id, self._seq))
-        self._settled = True
+        self._state = "cancelled"
 
     def __enter__(self) -> Self:
         return self
@@ -95,13 +94,12 @@ class Reservation:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._settled:
+        if os.getpid() != self._process:
             return
         try:
-            if self._reading:
-                self._append([("failed", {"request": self.id})])
-                self._settled = True
-            else:
+            if self._state == "read":
+                self._append("failed", [("failed", {"request": self.id})])
+            elif self._state == "reserved":
                 self.cancel()
         except DipsmithError as unsettled:
             # The charge stands either way; what went wrong first is what the caller must see.
@@ -109,21 +107,22 @@ class Reservation:
                 raise
             error.add_note(f"The ledger could not note how the run ended: {unsettled}")
 
-    def _append(self, entries: list[Entry]) -> None:
-        if self._settled:
-            raise BudgetError(f"request '{self.id}' has ended: use a new request id")
+    def _append(self, state: RunState, entries: list[Entry]) -> None:
+        """Append entries that leave the run in a state, passing the gate first where it is closed yet."""
+        if os.getpid() != self._process:
+            raise UsageError(f"request '{self.id}' belongs to the process that reserved it, not to its children")
+        if self._state in ("cancelled", "failed") or (self._state == "finished" and state != "finished"):
+            raise BudgetError(f"request '{self.id}' has ended ({self._state}): use a new request id")
 
         def decide(books: Books) -> list[Entry]:
-            run = books.runs[self.id]
-            if run.seq != self._seq or run.state != ("read" if self._reading else "reserved"):
-                raise BudgetError(
-                    f"request '{self.id}' was taken over or given back ({run.state}): use a new request id"
-                )
-            return entries if self._reading else [("read", {"request": self.id}), *entries]
+            run = books.runs.get(self.id)
+            if run is None or run.seq != self._seq or run.state != self._state:
+                raise BudgetError(f"request '{self.id}' was taken over or given back: use a new request id")
+            return [("read", {"request": self.id}), *entries] if self._state == "reserved" else entries
 
         rows, _ = self._write(decide)
         self.head = rows[-1].hash
-        self._reading = True
+        self._state = state
 
 
 def refund(books: Books, request_id: str, seq: int | None = None) -> list[Entry]:
@@ -156,7 +155,7 @@ def require_same(run: Run, name: str, budget: Budget, relation: str, unit: Unit,
 def require_resumable(run: Run) -> None:
     """Refuse a request id whose run has read data."""
     if run.state == "finished":
-        raise AlreadyReleased(run.id, run.path, run.digest)
+        raise AlreadyReleased(run.id, run.path, run.digests[0])
     if run.state != "reserved":
         raise BudgetError(
             f"request '{run.id}' has read data without a release and never draws again: "
