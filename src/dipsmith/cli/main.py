@@ -6,13 +6,16 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from dipsmith import __version__
 from dipsmith.cli import demo, ledger, plan, schema, synthesize, verify
 from dipsmith.errors import DipsmithError
+
+_CommandLineError: Any = typer.BadParameter.__mro__[2]
+"""What typer raises for wrong options, wherever this version of it keeps the class."""
 
 DEBUG_LOG = Path("dipsmith-debug-CONFIDENTIAL.log")
 
@@ -61,15 +64,24 @@ ledger.add_to(app)
 def main() -> None:
     """Run the command line; errors are one line on standard error and an exit code."""
     try:
-        app(standalone_mode=True)
+        code = app(standalone_mode=False)
     except DipsmithError as error:
         _fail(str(error), error.exit_code)
+    except typer.Abort:
+        _fail("stopped", 130)
+    except _CommandLineError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(error.format_message())
+            sys.exit(2)
+        _fail(f"{error.format_message()} (dipsmith --help shows how)", 2)
     except KeyboardInterrupt:
         _fail("interrupted; what was spent stays spent, nothing half-written was left", 130)
     except MemoryError:
         _fail("not enough memory; use coarser bins, a smaller method, or a larger machine", 1)
     except Exception as error:  # noqa: BLE001 — a traceback may quote private values, so nobody sees it by accident
         _unexpected(error)
+    else:
+        sys.exit(code if isinstance(code, int) else 0)
 
 
 def _fail(message: str, code: int) -> None:
