@@ -4,6 +4,7 @@ from dipsmith.schema.attribute import Attribute
 from dipsmith.schema.cells import Cells, Crossed, Marginal
 from dipsmith.schema.codes import Codes
 from dipsmith.schema.domain import Bins, Categories, Domain
+from dipsmith.schema.drafts import draft, peek
 from dipsmith.schema.rules import Rule
 from dipsmith.schema.schema import Schema, Unit
 
@@ -19,4 +20,6 @@ __all__ = [
     "Rule",
     "Schema",
     "Unit",
+    "draft",
+    "peek",
 ]

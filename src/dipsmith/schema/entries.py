@@ -126,7 +126,16 @@ _NEEDED = {
     "max_rows": "the most rows of one unit that are counted; the noise grows with it",
 }
 
+_FREQUENCY_HELP = (
+    "merging by how often a value occurs in the private rows would reveal single rows; use a code list, or "
+    "Schema.collapse with the frequencies of a public table"
+)
+
 _ADVICE = {
+    "below": _FREQUENCY_HELP,
+    "frequency": _FREQUENCY_HELP,
+    "min_count": _FREQUENCY_HELP,
+    "threshold": _FREQUENCY_HELP,
     "weight": WEIGHT_HELP,
     "weights": WEIGHT_HELP,
     "constraints": "write enum, minimum and maximum directly under the column",

@@ -115,6 +115,6 @@ def render(document: Mapping[str, object]) -> str:
         sort_keys=False,
         allow_unicode=True,
         width=110,
-        default_flow_style=None,
+        default_flow_style=False,
     )
     return str(text)

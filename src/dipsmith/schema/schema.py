@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 from dipsmith.errors import SchemaError
-from dipsmith.schema.attribute import Attribute, Role
+from dipsmith.schema.attribute import Attribute, Role, is_whole
+from dipsmith.schema.domain import Categories
 from dipsmith.schema.rules import Rule
 
 Neighbours = Literal["add-remove", "replace", "label"]
@@ -94,6 +95,63 @@ class Schema:
         from dipsmith.schema import files
 
         return files.digest(self)
+
+    def collapse(self, public: object, thresholds: Mapping[str, int], label: str = "(rare)") -> Schema:
+        """Merge the labels that are rarer than a threshold in a **public** table into one label.
+
+        Parameters
+        ----------
+        public
+            A table that is public: anything with an Arrow stream (pandas, polars, pyarrow), or a
+            mapping of arrays.
+        thresholds
+            For each column the count below which a label is rare.
+        label
+            The name of the merged label.
+
+        Privacy
+        -------
+        Never give the private rows here. Whether a label reaches the threshold would then depend on
+        single persons, and the shape of every release would tell it: no ε covers that. Nothing in
+        this method can check it, so the steward states where the frequencies come from; the result
+        carries a note that every card repeats.
+
+        Examples
+        --------
+        >>> from dipsmith.schema.domain import Categories
+        >>> s = Schema("t", (Attribute("job", "string", Categories.of("abcd", other="d")),), Unit(), "replace")
+        >>> s.collapse({"job": ["a"] * 9 + ["b", "c"]}, {"job": 5})["job"].labels
+        ('a', '(rare)')
+        """
+        from dipsmith.schema.merging import merge_rare
+
+        return merge_rare(self, public, thresholds, label)
+
+    def formula_like(self) -> list[tuple[str, str]]:
+        """List the (column, label) pairs that a spreadsheet would take for a formula.
+
+        Such labels begin with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return. They are
+        released as they are unless the writer escapes them.
+        """
+        risky = ("=", "+", "-", "@", "\t", "\r")
+        return [
+            (a.name, label)
+            for a in self.attributes
+            if isinstance(a.domain, Categories)
+            and not (a.type == "integer" and all(map(is_whole, a.domain.labels)))
+            for label in a.domain.labels
+            if label.startswith(risky)
+        ]
+
+    def __str__(self) -> str:
+        from dipsmith.schema.show import as_text
+
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        from dipsmith.schema.show import as_html
+
+        return as_html(self)
 
     def check(self) -> None:
         """Refuse what would make a release fail, or leak, on account of a private value.

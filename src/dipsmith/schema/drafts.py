@@ -1,0 +1,181 @@
+"""First drafts of a schema file: from a header alone, or by peeking at the rows.
+
+A draft from the header reads no row, so what it says is public. A peek reads the rows and writes what
+it saw — levels, bounds, whether values are missing — so its result is a function of private data
+without any noise. It is marked ``provenance: data-derived``, every release made with it repeats the
+mark, and a steward who replaces the levels by public code lists may remove it.
+
+Neither chooses unit or neighbours: they say what ε means, and reading the draft without them fails
+with an explanation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from math import ceil, floor, inf, isfinite, log10
+from typing import Any
+
+from dipsmith.errors import SchemaError
+from dipsmith.schema.attribute import is_whole
+from dipsmith.schema.bins import MAX_DAYS, number
+from dipsmith.schema.markup import Line, render
+
+MOST_LEVELS = 1_000
+"""A text column with more different values than this is taken for free text: its enum is left open."""
+MOST_SINGLE = 200
+"""An integer column with a longer range than this is cut into bins."""
+
+_OPENING = """\
+# {what}
+# unit: whose presence is protected: row, or {{column: person_id, max_rows: 3}} (optionally per: year).
+# neighbours: what must not be told apart: add-remove, replace or label.
+# Delete the columns that are not to be released (names, identifiers, free text).
+{name}unit:
+neighbours:
+"""
+_HEADER_ONLY = """\
+# type: string, integer, number, boolean, date or datetime.
+# string: add enum: [a, b, c] or enum: codes.csv, and other: LABEL or missing: true.
+# integer, number, date, datetime: add minimum, maximum and, if need be, bins: {width: 5}.
+"""
+
+
+def draft(header: Sequence[str], name: str) -> str:
+    """Write a draft from the names of the columns; no row is read.
+
+    >>> print(draft(["age", "sex"], "people").splitlines()[-1])
+    - {name: sex, type: , role: private}
+    """
+    _check(header)
+    rows = [Line(name=column, type=None, role="private") for column in header]
+    listed = render({"fields": rows}).replace("type: null, role: private}", "type: , role: private}")
+    what = "A draft from the header; no row was read. Give every column its type and its public domain."
+    return _OPENING.format(what=what, name=render({"name": name})) + _HEADER_ONLY + listed
+
+
+def peek(batches: Iterable[Any], name: str) -> str:
+    """Write a draft from the rows themselves, marked data-derived.
+
+    Parameters
+    ----------
+    batches
+        Arrow record batches (or anything with column names and columns).
+    name
+        The table's name.
+
+    Privacy
+    -------
+    Reads every private value and writes levels and bounds as they are: not differentially private.
+    The result carries ``provenance: data-derived``, which schema, card and report repeat.
+    """
+    seen: dict[str, _Seen] = {}
+    for batch in batches:
+        if not seen:
+            _check(batch.schema.names)
+            seen = {column: _Seen() for column in batch.schema.names}
+        for column, values in zip(batch.schema.names, batch.columns, strict=True):
+            seen[column].add(values)
+    rows = [_entry(column, what) for column, what in seen.items()]
+    opening = "A draft from the rows: levels and bounds were read from the data and are not protected."
+    text = render({"fields": rows}).replace("enum: null", "enum: ")
+    return _OPENING.format(what=opening, name=render({"name": name})) + "provenance: data-derived\n" + text
+
+
+def _check(header: Sequence[str]) -> None:
+    if not header:
+        raise SchemaError("the header names no column; check the file's first line")
+    for i, column in enumerate(header):
+        if not str(column).strip():
+            raise SchemaError(f"the header's column {i + 1} has no name; name it")
+        if column in header[:i]:
+            raise SchemaError(f"column '{column}' is in the header twice; names must differ")
+
+
+@dataclass
+class _Seen:
+    """What a peek has seen of one column so far: it only ever shrinks to what all values allow."""
+
+    kinds: set[str] = field(default_factory=lambda: {"boolean", "integer", "number", "date", "datetime"})
+    levels: dict[str, None] | None = field(default_factory=dict)
+    low: Any = None
+    high: Any = None
+    missing: bool = False
+    empty: bool = True
+
+    def add(self, values: Any) -> None:
+        import pyarrow.compute as pc
+
+        for value in pc.unique(values).to_pylist():
+            text = value.strip(" ") if isinstance(value, str) else value
+            if text is None or text == "" or (isinstance(text, float) and text != text):
+                self.missing = True
+            else:
+                self._note(text)
+
+    def _note(self, value: Any) -> None:
+        self.empty = False
+        read = {kind: _read(kind, value) for kind in self.kinds}
+        self.kinds = {kind for kind, point in read.items() if point is not None}
+        finest = next((k for k in ("integer", "number", "date", "datetime") if k in self.kinds), None)
+        if finest is not None:
+            point = read[finest]
+            self.low = point if self.low is None else min(self.low, point)
+            self.high = point if self.high is None else max(self.high, point)
+        if self.levels is not None:
+            self.levels[str(value)] = None
+            if len(self.levels) > MOST_LEVELS:
+                self.levels = None
+
+
+def _read(kind: str, value: Any) -> Any:
+    """The value as a point of one kind, or None when it is not of that kind."""
+    text = str(value).strip(" ")
+    try:
+        if kind == "boolean":
+            return True if text.lower() in ("true", "false", "yes", "no") else None
+        if kind == "integer":
+            return int(float(text)) if is_whole(text.removesuffix(".0")) else None
+        if kind == "number":
+            return float(text) if isfinite(float(text)) else None
+        return date.fromisoformat(text) if kind == "date" else _moment(text)
+    except ValueError:
+        return None
+
+
+def _moment(text: str) -> datetime:
+    """A datetime without a zone; a plain date is its midnight, so that both kinds compare."""
+    return datetime.fromisoformat(text).replace(tzinfo=None)
+
+
+def _entry(name: str, seen: _Seen) -> Line:
+    entry = Line(name=name)
+    kind = next(
+        (k for k in ("boolean", "integer", "number", "date", "datetime") if k in seen.kinds), "string"
+    )
+    entry["type"] = "string" if seen.empty else kind
+    if entry["type"] == "string":
+        entry["enum"] = sorted(seen.levels) if seen.levels else None
+        return Line(entry | {"missing": True, "role": "private"})
+    if kind in ("integer", "number"):
+        low, high = _round_out(seen.low, seen.high, whole=kind == "integer")
+        entry |= {"minimum": low, "maximum": high}
+        if kind == "number" or high - low >= MOST_SINGLE:
+            entry["bins"] = {"count": 20}
+    elif kind in ("date", "datetime"):
+        first, last = date(seen.low.year, 1, 1), date(seen.high.year, 12, 31)
+        entry |= {"minimum": str(first), "maximum": str(last) + "T23:59:59" * (kind == "datetime")}
+        if (last - first).days >= MAX_DAYS:
+            entry["bins"] = {"width": "month"}
+    return Line(entry | ({"missing": True} if seen.missing else {}) | {"role": "private"})
+
+
+def _round_out(low: float, high: float, *, whole: bool) -> tuple[Any, Any]:
+    """Bounds a little wider than what was seen, in round numbers."""
+    if high == low:
+        high = low + 1
+    step = 10.0 ** floor(log10(high - low) - 0.5) if isfinite(high - low) else inf
+    step = max(step, 1.0) if whole else step
+    low, high = floor(low / step) * step, ceil(high / step) * step
+    return (int(low), int(high)) if whole else (number(float(f"{low:.12g}")), number(float(f"{high:.12g}")))

@@ -1,0 +1,134 @@
+"""Merging rare labels, by the frequencies of a *public* table.
+
+Which labels are rare in the private rows is itself private: a label that is merged, or not, because
+of one person tells of that person with certainty. (Merging by the private frequencies of the year at
+hand is common practice and has no finite ε.) So the frequencies come from a table that is public
+anyway: last decade's census, a published code list with counts, an earlier release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.errors import SchemaError, UsageError
+from dipsmith.schema.attribute import Attribute
+from dipsmith.schema.domain import Categories
+from dipsmith.schema.rules import Rule, in_words
+
+if TYPE_CHECKING:
+    from dipsmith.schema.schema import Schema
+
+RARE = "(rare)"
+
+
+def merge_rare(schema: Schema, public: object, thresholds: Mapping[str, int], label: str = RARE) -> Schema:
+    """Merge the labels that are rarer than a threshold in a public table; see `Schema.collapse`."""
+    merged = {}
+    for name, threshold in thresholds.items():
+        attribute = schema[name]
+        if not isinstance(attribute.domain, Categories) or attribute.type == "boolean":
+            raise SchemaError(
+                f"column '{name}' is not a list of categories; choose wider bins instead of collapsing"
+            )
+        if threshold < 1:
+            raise UsageError(f"column '{name}': the threshold must be at least 1, got {threshold}")
+        counts = _frequencies(attribute.domain, _column(public, name))
+        rare = [code for code, count in enumerate(counts) if count < threshold]
+        if len(rare) > 1:
+            merged[name] = (attribute, rare, threshold)
+    if not merged:
+        return schema
+    changed = {name: _merge(attribute, rare, label) for name, (attribute, rare, _) in merged.items()}
+    attributes = tuple(changed.get(a.name, a) for a in schema.attributes)
+    notes = [
+        f"{len(rare)} labels of {name} with fewer than {threshold} rows in a public table are merged into {label}"
+        for name, (_, rare, threshold) in merged.items()
+    ]
+    renumbered = {name: _renumber(old, changed[name]) for name, (old, _, _) in merged.items()}
+    by_name = {a.name: a for a in attributes}
+    rules = [_translate(rule, renumbered, by_name) for rule in schema.rules]
+    return replace(
+        schema,
+        attributes=attributes,
+        rules=tuple(rule for rule in rules if rule is not None),
+        notes=(*schema.notes, *notes),
+    )
+
+
+def _column(public: object, name: str) -> Any:
+    """One column of a public table as Arrow text."""
+    import pyarrow as pa
+
+    from dipsmith.schema.tables import as_table
+
+    table = as_table(public)
+    if name not in table.column_names:
+        raise SchemaError(
+            f"column '{name}' is not in the public table; it has: {', '.join(table.column_names)}"
+        )
+    column = table.column(name)
+    return column.cast(pa.string()) if not pa.types.is_dictionary(column.type) else column
+
+
+def _frequencies(domain: Categories, column: Any) -> NDArray[np.int64]:
+    """Rows of the public table per label; values outside the list count for `other`."""
+    import pyarrow.compute as pc
+
+    code = dict(zip(domain.values, domain.codes, strict=True))
+    counts = np.zeros(len(domain.labels), dtype=np.int64)
+    for entry in pc.value_counts(column).to_pylist():
+        value = "" if entry["values"] is None else str(entry["values"]).strip(" ")
+        at = code.get(value, domain.other if value else None)
+        if at is not None:
+            counts[at] += entry["counts"]
+    return counts
+
+
+def _merge(attribute: Attribute, rare: list[int], label: str) -> Attribute:
+    domain = attribute.domain
+    assert isinstance(domain, Categories)  # noqa: S101 - checked by the caller
+    if label in domain.labels:
+        raise SchemaError(
+            f"column '{attribute.name}' has a label '{label}' already; give another with label="
+        )
+    shown = [label if code in set(rare) else domain.labels[code] for code in range(len(domain.labels))]
+    made = Categories.collapsed(
+        domain.values,
+        {value: shown[code] for value, code in zip(domain.values, domain.codes, strict=True)},
+        missing=domain.missing,
+    )
+    other = None if domain.other is None else made.labels.index(shown[domain.other])
+    return replace(attribute, domain=replace(made, other=other))
+
+
+def _renumber(old: Attribute, new: Attribute) -> NDArray[np.int64]:
+    """The new code of every old code."""
+    before, after = old.domain, new.domain
+    assert isinstance(before, Categories)  # noqa: S101 - a merged column is categorical
+    assert isinstance(after, Categories)  # noqa: S101
+    numbers = np.zeros(before.size, dtype=np.int64)
+    numbers[list(before.codes)] = after.codes
+    if before.missing:
+        numbers[-1] = after.size - 1
+    return numbers
+
+
+def _translate(
+    rule: Rule, renumbered: Mapping[str, NDArray[np.int64]], attributes: Mapping[str, Attribute]
+) -> Rule | None:
+    """Restate a rule in new codes; a merged label is ruled out only if all that it stands for was."""
+    never = []
+    for name, codes in rule.never:
+        if name in renumbered:
+            numbers = renumbered[name]
+            allowed = set(np.delete(numbers, list(codes)).tolist())
+            codes = tuple(sorted(set(numbers[list(codes)].tolist()) - allowed))  # noqa: PLW2901
+        never.append((name, codes))
+    if not all(codes for _, codes in never):
+        return None
+    return Rule(tuple(never), " and ".join(in_words(attributes[name], codes) for name, codes in never))

@@ -1,0 +1,89 @@
+"""A schema as people read it: a table in the terminal, a table in a notebook."""
+
+from __future__ import annotations
+
+from html import escape
+
+from dipsmith.schema.attribute import Attribute
+from dipsmith.schema.bins import show
+from dipsmith.schema.domain import Bins
+from dipsmith.schema.schema import Schema
+
+HEADER = ("column", "type", "role", "levels", "domain")
+_WIDEST = 56
+
+
+def describe(attribute: Attribute) -> str:
+    """Say in a few words what values a column can take.
+
+    >>> from dipsmith.schema.bins import by_width
+    >>> describe(Attribute("age", "integer", by_width("integer", 17, 90, 5)))
+    '17 to 90 in 15 bins, clipped'
+    """
+    domain = attribute.domain
+    if isinstance(domain, Bins):
+        words = f"{show(domain.scale, domain.minimum)} to {show(domain.scale, domain.maximum)}"
+        ones = domain.whole and len(domain.labels) == domain.maximum - domain.minimum + 1
+        parts = [words + ("" if ones else f" in {len(domain.labels)} bins"), "clipped"]
+    else:
+        parts = [_shorten(domain.labels)]
+        if len(domain.values) > len(domain.labels):
+            parts.append(f"from {len(domain.values):,} values")
+        if domain.other is not None:
+            parts.append(f"others to {domain.labels[domain.other]}")
+        elif not domain.missing:
+            parts.append("other rows dropped")
+    return ", ".join([*parts, "or missing"] if domain.missing else parts)
+
+
+def _shorten(labels: tuple[str, ...]) -> str:
+    text = " ".join(labels[:12])
+    if len(labels) <= 12 and len(text) <= _WIDEST // 2:
+        return text
+    return f"{labels[0]} … {labels[-1]}"
+
+
+def _rows(schema: Schema) -> list[tuple[str, ...]]:
+    return [(a.name, a.type, a.role, f"{a.size:,}", describe(a)) for a in schema.attributes]
+
+
+def _facts(schema: Schema) -> list[str]:
+    facts = [f"unit: {schema.unit} · neighbours: {schema.neighbours} · {schema.size():,} cells"]
+    facts += [f"never: {rule.text}" for rule in schema.rules]
+    if schema.provenance != "declared":
+        facts.append("provenance: data-derived (the domain was read from the rows; releases say so)")
+    return facts + [f"note: {note}" for note in schema.notes]
+
+
+def as_text(schema: Schema) -> str:
+    """Draw the schema as an aligned table."""
+    rows = [HEADER, *_rows(schema)]
+    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+    lines = [
+        "  ".join(
+            [
+                cell.rjust(w) if i == 3 else cell.ljust(w)
+                for i, (cell, w) in enumerate(zip(row, widths, strict=False))
+            ]
+            + [row[4]]
+        ).rstrip()
+        for row in rows
+    ]
+    return "\n".join([f"Schema '{schema.name}'", *lines, *_facts(schema)])
+
+
+def as_html(schema: Schema) -> str:
+    """Draw the schema as an HTML table, everything escaped."""
+    head = "".join(f"<th scope='col'>{name}</th>" for name in HEADER)
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f"<td style='text-align:{'right' if i == 3 else 'left'}'>{escape(cell)}</td>"
+            for i, cell in enumerate(row)
+        )
+        + "</tr>"
+        for row in _rows(schema)
+    )
+    facts = "".join(f"<div>{escape(fact)}</div>" for fact in _facts(schema))
+    title = f"<caption style='text-align:left'>Schema <b>{escape(schema.name)}</b></caption>"
+    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{facts}"
