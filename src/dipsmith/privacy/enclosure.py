@@ -9,7 +9,7 @@ rational x ≠ 0, so the comparison ends; it takes a third word of digits with p
 
 The same idea with thousands of comparisons at once: `flips` first looks at 53 digits and a
 float estimate whose error is bounded by IEEE-754 arithmetic alone (`_exp_floats`), which settles
-all but one comparison in 2³⁴, and hands the rest to the integers.
+all but one comparison in 2³⁶, and hands the rest to the integers.
 
 The exact-sampling viewpoint is that of Canonne, Kamath and Steinke, "The Discrete Gaussian for
 Differential Privacy" (2020), section 5, whose Bernoulli(exp(-γ)) needs only Bernoulli of
@@ -30,8 +30,11 @@ from dipsmith.privacy.randomness import Stream
 WORD: Final = 64
 """Binary digits drawn at a time."""
 
-_MARGIN: Final = 2.0**-36
-"""Relative error allowed to `_exp_floats`, whose docstring proves it to be below 2⁻⁴⁰."""
+_FAR: Final = 38.0
+"""From here on exp(-x) < 2⁻⁵³: heads only if the first 53 digits are all 0, and then not surely."""
+
+_MARGIN: Final = 2.0**-38
+"""Relative error allowed to `_exp_floats`, whose docstring proves it to be below 2⁻⁴²."""
 
 
 def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
@@ -136,7 +139,10 @@ def flips(
     """
     words = stream.words64(steps.size) if prefix is None else prefix
     # A rate beyond 2⁹⁰⁰ would overflow; at 2⁹⁰⁰ only steps = 0 is still undecided.
-    estimate = _exp_floats(steps.astype(np.float64) * float(min(rate, Fraction(1 << 900))))
+    x = steps.astype(np.float64) * float(min(rate, Fraction(1 << 900)))
+    near = np.flatnonzero(x < _FAR)
+    estimate = np.zeros(x.size)
+    estimate[near] = _exp_floats(x[near])
     digits = (words >> np.uint64(WORD - 53)).astype(np.float64)  # exact: 53 digits fit
     scaled = estimate * 2.0**53
     accepted = digits + 1 <= scaled * (1 - _MARGIN)
@@ -147,18 +153,18 @@ def flips(
 
 
 def _exp_floats(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Estimate exp(-x) within a relative error of 2⁻⁴⁰ for 0 ≤ x ≤ 60; beyond, return about 2⁻⁸⁶.
+    """Estimate exp(-x) within a relative error of 2⁻⁴², for 0 ≤ x ≤ 38.
 
     Only sums and products, which IEEE-754 rounds correctly (to within u = 2⁻⁵³), so the bound
-    needs no trust in a library's exp. With y = x/64 < 0.94, the degree-20 Taylor polynomial is cut
-    with an error below 0.94²¹/21! < 2⁻⁶⁷. In Horner's rule t ← 1 - t·y/j all t lie in [0, 1], and an
-    error e becomes at most (y/j)·e + 4u, so that it ends below 4u·exp(y) < 2⁻⁴⁹; relative to
-    exp(-y) > 0.39 that is below 2⁻⁴⁷. Six squarings multiply a relative error by 64 and add 63u. The
-    relative error 3u of x itself adds less than 180u. The sum is below 2⁻⁴¹ + 2⁻⁴⁵ + … < 2⁻⁴⁰.
+    needs no trust in a library's exp. With y = x/64 < 0.6, the Taylor polynomial of degree 17 is cut
+    with an error below 0.6¹⁸/18! < 2⁻⁶⁵. In Horner's rule t ← 1 - t·y/j all t lie in [0, 1], and an
+    error e becomes at most (y/j)·e + 4u, so that it ends below 4u·exp(y) < 2⁻⁵⁰; relative to
+    exp(-y) > 0.54 that is below 2⁻⁴⁹. Six squarings multiply a relative error by 64 and add 63u. The
+    relative error 3u of x itself adds less than 120u. The sum is below 2⁻⁴³ + 2⁻⁴⁵ < 2⁻⁴².
     """
-    y = np.minimum(x, 60.0) * 2.0**-6
+    y = x * 2.0**-6
     total = np.ones_like(y)
-    for order in range(20, 0, -1):
+    for order in range(17, 0, -1):
         total = 1 - total * y * (1 / order)
     for _ in range(6):
         total = total * total

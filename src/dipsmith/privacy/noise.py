@@ -21,6 +21,7 @@ Drawing takes time that depends on the values drawn; no duration is ever reporte
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -34,7 +35,7 @@ from dipsmith.privacy.enclosure import WORD, exp_bounds, flip, flips
 from dipsmith.privacy.lookup import Boundaries, Lookup
 from dipsmith.privacy.randomness import Stream
 
-_CHUNK: Final = 1 << 16
+_CHUNK: Final = 1 << 17
 """Draws at a time: the working arrays stay in the processor's cache."""
 
 _WIDEST_SCALE: Final = Fraction(1 << 50)
@@ -110,7 +111,7 @@ class DiscreteLaplace:
         values, scale = Δ/ε gives ε-DP.
         """
         tables = _laplace_tables(self.scale, None)
-        return _filled(n, lambda size: _draw_laplace(stream, tables, size))
+        return _filled(n, lambda piece: _fill_laplace(stream, tables, piece))
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ class DiscreteGaussian:
         sigma2 = Δ₂²/(2ρ) gives ρ-zCDP.
         """
         blocks = _gaussian_blocks(self.sigma2, None)
-        return _filled(n, lambda size: _draw_gaussian(stream, blocks, size))
+        return _filled(n, lambda piece: _fill_gaussian(stream, blocks, piece))
 
 
 def noisy_blocks(
@@ -231,31 +232,25 @@ def _require(name: str, value: object, widest: Fraction) -> None:
         raise UsageError(f"{name} must be positive and at most 2^{int(widest).bit_length() - 1}, got {value}")
 
 
-class _Chunk(Protocol):
-    def __call__(self, size: int, /) -> NDArray[np.int64]: ...
-
-
-def _filled(shape: int | tuple[int, ...], draw: _Chunk) -> NDArray[np.int64]:
-    """Fill an array piece by piece."""
+def _filled(shape: int | tuple[int, ...], fill: Callable[[NDArray[np.int64]], None]) -> NDArray[np.int64]:
+    """Make an array and fill it in place, piece by piece."""
     out = np.empty(shape, np.int64)
     flat = out.reshape(-1)
     for start in range(0, flat.size, _CHUNK):
-        piece = flat[start : start + _CHUNK]
-        piece[:] = draw(piece.size)
+        fill(flat[start : start + _CHUNK])
     return out
 
 
 # --- Discrete Laplace -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _LaplaceTables:
-    """X = Y or -1-Y, Y = lead·2^(bits of all digits) + digits, with independent digits."""
+    """X = Y or -1-Y, where Y has a leading digit and then `digits`, each with its width in bits."""
 
     lead: Lookup
     cut: int
     digits: tuple[tuple[Lookup, int], ...]
-    bits: int
 
 
 @lru_cache(maxsize=64)
@@ -267,11 +262,12 @@ def _laplace_tables(scale: Fraction, cut: int | None) -> _LaplaceTables:
     cut = cut or max(1, math.ceil(lead_scale * Fraction(104, 5)))
     lead = Lookup.build(_lead_boundaries(scale, 1 / lead_scale, cut), -cut - 1, tails=True)
     digits = []
-    for shift in range(0, bits, _DIGIT):
-        width = min(_DIGIT, bits - shift)
-        table = Lookup.build(_digit_boundaries((1 << shift) / scale, 1 << width), 0, tails=False)
-        digits.append((table, shift))
-    return _LaplaceTables(lead, cut, tuple(digits), bits)
+    while bits:
+        width = min(_DIGIT, bits)
+        bits -= width
+        table = Lookup.build(_digit_boundaries((1 << bits) / scale, 1 << width), 0, tails=False)
+        digits.append((table, width))
+    return _LaplaceTables(lead, cut, tuple(digits))
 
 
 def _lead_boundaries(scale: Fraction, rate: Fraction, cut: int) -> Boundaries:
@@ -311,32 +307,30 @@ def _digit_boundaries(rate: Fraction, width: int) -> Boundaries:
     return at
 
 
-def _draw_laplace(stream: Stream, tables: _LaplaceTables, n: int) -> NDArray[np.int64]:
-    drawn = _draw_lead(stream, tables, n)
-    if not tables.digits:
-        return drawn
-    places = np.zeros(n, np.int64)
-    for table, shift in tables.digits:
-        places |= table.draw(stream, n)[0].astype(np.int64) << shift
-    # -1 - (lead·m + places) = (-1 - lead)·m + (m - 1 - places), and for m = 2^bits the last is a xor.
-    places ^= (drawn >> 63) & ((1 << tables.bits) - 1)
-    drawn <<= tables.bits
-    drawn |= places
-    return drawn
+def _fill_laplace(stream: Stream, tables: _LaplaceTables, out: NDArray[np.int64]) -> None:
+    sign = _fill_lead(stream, tables, out)
+    for table, width in tables.digits:
+        digit = table.draw(stream, out.size)[0]
+        # -1 - (lead·m + digit) = (-1 - lead)·m + (m - 1 - digit); for m = 2^width the last is a xor.
+        digit ^= sign & np.int16((1 << width) - 1)
+        out <<= width
+        out |= digit
 
 
-def _draw_lead(stream: Stream, tables: _LaplaceTables, n: int) -> NDArray[np.int64]:
-    """Draw sign and leading digit: a for a positive value, -1-a for a negative one."""
-    drawn, rare = tables.lead.draw(stream, n)
-    lead = drawn.astype(np.int64)
+def _fill_lead(stream: Stream, tables: _LaplaceTables, out: NDArray[np.int64]) -> NDArray[np.int16]:
+    """Draw leading digits, a or -1-a, and return their signs, 0 or -1."""
+    drawn, rare = tables.lead.draw(stream, out.size)
+    out[:] = drawn
     cut = tables.cut
     far = rare[(drawn[rare] == cut) | (drawn[rare] == -cut - 1)]
     if far.size:
         # A geometric variable that has reached the cut starts again from there.
-        again = _draw_lead(stream, tables, far.size)
-        reached = np.minimum(cut + np.where(again < 0, ~again, again), _INT64 >> tables.bits)
-        lead[far] = np.where(lead[far] < 0, ~reached, reached)
-    return lead
+        again = np.empty(far.size, np.int64)
+        _fill_lead(stream, tables, again)
+        most = _INT64 >> sum(width for _, width in tables.digits)
+        reached = np.minimum(cut + np.where(again < 0, ~again, again), most)
+        out[far] = np.where(drawn[far] < 0, ~reached, reached)
+    return drawn >> 15
 
 
 # --- Discrete Gaussian ------------------------------------------------------------------------------
@@ -346,8 +340,8 @@ def _draw_lead(stream: Stream, tables: _LaplaceTables, n: int) -> NDArray[np.int
 class _GaussianBlocks:
     """Blocks of 2^bits integers: block c holds c·2^bits … (c+1)·2^bits - 1, for -cut ≤ c < cut.
 
-    `safe` holds, for the blocks -cut-1 … cut, the acceptance probability of the block's far end,
-    rounded down to 16 bits, and 0 for the two tails.
+    `safe` holds the acceptance probability of each block's far end, rounded down to 16 bits, and 0
+    for the two tails: those of blocks 0 … cut and then, found by counting from the end, -cut-1 … -1.
     """
 
     lead: Lookup
@@ -355,6 +349,10 @@ class _GaussianBlocks:
     bits: int
     rate: Fraction
     safe: NDArray[np.uint16]
+
+    def in_tail(self, block: NDArray[np.int16]) -> NDArray[np.bool_]:
+        tail: NDArray[np.bool_] = (block == self.cut) | (block == -self.cut - 1)
+        return tail
 
 
 @lru_cache(maxsize=64)
@@ -367,15 +365,20 @@ def _gaussian_blocks(sigma2: Fraction, cut: int | None) -> _GaussianBlocks:
     # exp(-x²/2) < 2⁻³⁰ at x² = 41.6: the tails are reached once in a billion draws.
     cut = cut or math.isqrt(math.ceil(sigma2 * Fraction(208, 5) / (1 << 2 * bits))) + 1
     lead = Lookup.build(_block_boundaries(rate, bits, cut), -cut - 1, tails=True)
-    ends = [(_start(y, bits, sign), _start(y + 1, bits, sign) - 1) for sign in (1, 0) for y in range(cut)]
-    safe = [exp_bounds((far * far - near * near) * rate, 16)[0] for near, far in ends]
-    ordered = [0, *reversed(safe[:cut]), *safe[cut:], 0]
-    return _GaussianBlocks(lead, cut, bits, rate, np.minimum(ordered, 0xFFFF).astype(np.uint16))
+    safe = [_safe(y, bits, 0, rate) for y in range(cut)] + [0, 0]
+    safe += [_safe(y, bits, 1, rate) for y in reversed(range(cut))]
+    return _GaussianBlocks(lead, cut, bits, rate, np.minimum(safe, 0xFFFF).astype(np.uint16))
 
 
 def _start(y: int, bits: int, negative: int) -> int:
     """Smallest absolute value in block y of the positive or of the negative side (which has no 0)."""
     return (y << bits) + negative
+
+
+def _safe(y: int, bits: int, negative: int, rate: Fraction) -> int:
+    """Bound from below the weight of a block's far end in terms of its near end's, in 16 bits."""
+    near, far = _start(y, bits, negative), _start(y + 1, bits, negative) - 1
+    return exp_bounds((far * far - near * near) * rate, 16)[0]
 
 
 def _block_boundaries(rate: Fraction, bits_per_block: int, cut: int) -> Boundaries:
@@ -415,33 +418,30 @@ def _ratio(cut: int, bits: int, negative: int, rate: Fraction) -> Fraction:
     return (_start(cut + 1, bits, negative) ** 2 - _start(cut, bits, negative) ** 2) * rate
 
 
-def _draw_gaussian(stream: Stream, blocks: _GaussianBlocks, n: int) -> NDArray[np.int64]:
-    drawn, rare = blocks.lead.draw(stream, n)
-    value = drawn.astype(np.int64)
-    cut = blocks.cut
-    far = rare[(drawn[rare] == cut) | (drawn[rare] == -cut - 1)]
-    refused = []
-    for i in far:
-        tail = _draw_tail(stream, blocks, negative=int(value[i] < 0))
-        if tail is None:
-            refused.append(i)
-            tail = 0
-        value[i] = tail
-    rejected = np.array(refused, np.intp)
+def _fill_gaussian(stream: Stream, blocks: _GaussianBlocks, out: NDArray[np.int64]) -> None:
+    block, rare = blocks.lead.draw(stream, out.size)
+    out[:] = block
+    rejected: list[np.intp] = []
     if blocks.bits:
-        kept = np.ones(n, np.bool_)
-        kept[far] = False
-        words = stream.words16(n) if blocks.bits <= 16 else stream.words32(n)
-        places = words & words.dtype.type((1 << blocks.bits) - 1)
-        placed = (drawn.astype(np.int64) << blocks.bits) | places
-        digits = stream.words16(n)
-        unsure = np.flatnonzero((digits >= blocks.safe.take(drawn + np.int16(cut + 1))) & kept)
-        value = np.where(kept, placed, value)
-        ok = _accept(stream, blocks, drawn[unsure], placed[unsure], digits[unsure])
-        rejected = np.concatenate([rejected, unsure[~ok]])
-    if rejected.size:
-        value[rejected] = _draw_gaussian(stream, blocks, rejected.size)
-    return value
+        place = stream.words16(out.size) if blocks.bits <= 16 else stream.words32(out.size)
+        place &= place.dtype.type((1 << blocks.bits) - 1)
+        out <<= blocks.bits
+        out |= place
+        digits = stream.words16(out.size)
+        unsure = np.flatnonzero(digits >= blocks.safe.take(block))
+        unsure = unsure[~blocks.in_tail(block[unsure])]
+        accepted = _accept(stream, blocks, block[unsure], out[unsure], digits[unsure])
+        rejected.extend(unsure[~accepted])
+    for i in rare[blocks.in_tail(block[rare])]:
+        value = _draw_tail(stream, blocks, negative=int(block[i] < 0))
+        if value is None:
+            rejected.append(i)
+        else:
+            out[i] = value
+    if rejected:
+        again = np.empty(len(rejected), np.int64)
+        _fill_gaussian(stream, blocks, again)
+        out[rejected] = again
 
 
 def _accept(

@@ -49,6 +49,10 @@ _KEY_LIFE: Final = 1 << 36
 """Bytes under one key: at 2³² blocks, counter mode is told from random with advantage 2⁻⁶⁵."""
 
 
+Generator = np.random.Generator
+"""The type of `generator` and `coins`, so that nobody else has to name ``numpy.random``."""
+
+
 class _Process:
     """Which process this is. A fork makes it another one."""
 
@@ -77,8 +81,14 @@ class _KeyStream:
         self._left = _KEY_LIFE
 
     @property
-    def usable(self) -> bool:
-        return self._mark is _PROCESS.mark and self._pid == os.getpid() and self._left > 0
+    def foreign(self) -> bool:
+        """Whether the key was drawn by another process, of which this one is a fork."""
+        return self._mark is not _PROCESS.mark or self._pid != os.getpid()
+
+    @property
+    def worn(self) -> bool:
+        """Whether the key has served as long as it should."""
+        return self._left <= 0
 
     def take(self, n: int) -> NDArray[np.uint8]:
         with self._lock:
@@ -145,12 +155,12 @@ class Stream:
 
     def _bytes(self, n: int) -> NDArray[np.uint8]:
         keystream = self._keystream
-        if not keystream.usable:
-            if self.testing:
-                raise UsageError(
-                    "a testing stream was carried into another process: make one there, "
-                    "with for_testing(seed).child(name)"
-                )
+        if self.testing and keystream.foreign:
+            raise UsageError(
+                "a testing stream was carried into a forked process: make one there, "
+                "with for_testing(seed).child(name)"
+            )
+        if not self.testing and (keystream.foreign or keystream.worn):
             # Two threads of a forked child may both get here; each then draws from a key of its own.
             keystream = self._keystream = _KeyStream(os.urandom(32), os.urandom(16))
         return keystream.take(n)
@@ -228,7 +238,7 @@ class Stream:
         raise TypeError("a stream cannot be copied or pickled: the copy would repeat its noise")
 
 
-def generator(seed: int | None = None) -> np.random.Generator:
+def generator(seed: int | None = None) -> Generator:
     """Make the generator that samples rows from a noisy model: post-processing, free.
 
     Parameters
@@ -241,10 +251,10 @@ def generator(seed: int | None = None) -> np.random.Generator:
     >>> bool(generator(7).random() == generator(7).random())
     True
     """
-    return np.random.Generator(np.random.PCG64(secrets.randbits(128) if seed is None else seed))
+    return Generator(np.random.PCG64(secrets.randbits(128) if seed is None else seed))
 
 
-def coins(seed: bytes, name: str) -> np.random.Generator:
+def coins(seed: bytes, name: str) -> Generator:
     """Make the public, replayable generator of one named structure.
 
     The generator is a function of the published `seed` and `name` (through SHA-256), so that a
@@ -258,7 +268,7 @@ def coins(seed: bytes, name: str) -> np.random.Generator:
     False
     """
     digest = _digest(b"dipsmith public coins", seed, name.encode())
-    return np.random.Generator(np.random.PCG64(int.from_bytes(digest, "big")))
+    return Generator(np.random.PCG64(int.from_bytes(digest, "big")))
 
 
 def _digest(*parts: bytes) -> bytes:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +86,8 @@ def select(
     """
     if scores.ndim != 1 or scores.size == 0:
         raise UsageError(f"scores must be a list of at least one number, got shape {scores.shape}")
+    if law not in get_args(Law):
+        raise UsageError(f"unknown law of selection {law!r}: use one of {', '.join(get_args(Law))}")
     step, rate = step_and_rate(sensitivity, epsilon, monotone=monotone, grid=grid)
     rounded = round_to_grid(scores, step)
     behind = rounded.max() - rounded
@@ -129,8 +131,8 @@ def step_and_rate(
     if sensitivity <= 0 or epsilon <= 0:
         raise UsageError(f"sensitivity and ε must be positive, got {sensitivity} and {epsilon}")
     step = _power_of_two_below(sensitivity / 1024) if grid is None else grid
-    if step <= 0 or step != _power_of_two_below(step):
-        raise UsageError(f"the grid of scores must be a power of two, got {step}")
+    if not 0 < step <= sensitivity or step != _power_of_two_below(step):
+        raise UsageError(f"the grid of scores must be a power of two up to the sensitivity, got {step}")
     moved = -(-sensitivity // step)
     return step, epsilon / (moved + 2 if monotone else 2 * (moved + 1))
 
