@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 from dipsmith.codec.decode import decode
 from dipsmith.codec.encode import Encoder
 from dipsmith.consistency.answers import Answer
-from dipsmith.errors import DamageError, UsageError
+from dipsmith.errors import DamageError, SchemaError, UsageError
 from dipsmith.methods.catalogue import MODELS
 from dipsmith.methods.method import Labeller, Model
 from dipsmith.privacy.randomness import generator
@@ -100,7 +102,18 @@ class FittedModel:
                 arrays = {name: held[name] for name in held.files}
             model = MODELS[described["method"]]
             return cls(described["method"], model.from_state(schema, described["facts"], arrays))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, EOFError):
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            IndexError,
+            EOFError,
+            BadZipFile,
+            SchemaError,
+            zlib.error,
+        ):
             raise DamageError(
                 f"'{stem.name}' is not a model that this version can read; get the release again"
             ) from None

@@ -90,11 +90,7 @@ class Release:
     def load(cls, folder: str | Path) -> Release:
         """Read a release back from its folder."""
         path = Path(folder)
-        if not (path / "card.json").is_file():
-            raise InputError(
-                f"'{path}' is not a release: it has no card.json; give the folder that --out named"
-            )
-        card = Card.from_json((path / "card.json").read_text("utf-8"))
+        card = read_card(path)
         tables = tuple(read_table(set_file(path, i)) for i in range(1, card.sets + 1))
         stems = sorted(path.glob("model-*.json"), key=lambda p: int(p.stem.split("-")[1]))
         models = tuple(FittedModel.load(p.with_suffix("")) for p in stems)
@@ -137,6 +133,15 @@ class Release:
 
     def _repr_html_(self) -> str:
         return page(self.report_page())
+
+
+def read_card(folder: Path) -> Card:
+    """The card of a release folder."""
+    if not (folder / "card.json").is_file():
+        raise InputError(
+            f"'{folder}' is not a release: it has no card.json; give the folder that --out named"
+        )
+    return Card.from_json((folder / "card.json").read_text("utf-8", errors="replace"))
 
 
 def set_file(folder: Path, i: int) -> Path:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from dipsmith.errors import DamageError
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.schema import Attribute, Bins, Categories
-from dipsmith.synthesis.release import Release
+from dipsmith.synthesis.release import Release, read_card
 from dipsmith.synthesis.writing import digest
 
 
@@ -37,8 +37,7 @@ def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Ver
     Raises `DamageError` that names what does not agree.
     """
     path = Path(folder)
-    release = Release.load(path)
-    card = release.card
+    card = read_card(path)
     present = {p.name for p in path.iterdir()} - {"card.json"}
     listed = set(card.files)
     if present != listed:
@@ -50,6 +49,7 @@ def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Ver
             raise DamageError(
                 f"'{name}' was changed after the release: its SHA-256 is not the card's; get the release again"
             )
+    release = Release.load(path)
     for i, table in enumerate(release.tables, start=1):
         if table.num_rows != card.rows:
             raise DamageError(f"set {i} has {table.num_rows:,} rows, the card says {card.rows:,}")
