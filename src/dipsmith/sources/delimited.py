@@ -294,21 +294,20 @@ class _Scan:
         if quoted:
             mark |= array == _QUOTE
         at = np.flatnonzero(mark)
+        quotes = None
         if quoted:
             is_quote = array[at] == _QUOTE
             inside = np.logical_xor.accumulate(is_quote)
             quotes = at[is_quote]
+            self.check_quotes(data, array, quotes)
             at = at[~is_quote & ~inside]
-        is_end = array[at] == _LF
-        ends = np.flatnonzero(is_end)
+        ends = np.flatnonzero(array[at] == _LF)
         if not ends.size:
             return 0
         end = int(at[ends[-1]]) + 1
         self.check_text(data[:end] if end < len(data) else data)
-        if quoted:
-            self.check_quotes(data, array, quotes[quotes < end])
-        self.check_returns(data, array, quotes if quoted else None, end)
-        self.check_fields(data, array, at[ends], np.diff(ends, prepend=-1))
+        self.check_returns(data, array, quotes, end)
+        self.check_fields(data, at[ends], np.diff(ends, prepend=-1))
         return end
 
     def check_text(self, data: bytes) -> None:
@@ -320,26 +319,25 @@ class _Scan:
             raise _not_utf8(self.path, self.line + data.count(b"\n", 0, bad.start)) from None
 
     def check_quotes(self, data: bytes, array: NDArray[np.uint8], quotes: NDArray[np.intp]) -> None:
-        before, after = array[quotes[0::2] - 1], array[quotes[1::2] + 1]
+        closing = quotes[1::2]
+        if closing.size and closing[-1] + 1 == len(array):
+            closing = closing[:-1]  # what follows is in the next block; it is checked with that
+        before, after = array[quotes[0::2] - 1], array[closing + 1]
         opens = (before == self.delimiter) | (before == _LF) | (before == _QUOTE)
-        if quotes.size and quotes[0] == 0:
-            opens[0] = True
-        if not opens.all():
-            raise self.error(
-                data,
-                int(quotes[0::2][~opens][0]),
-                "a quote inside a field that is not quoted; quote the whole field and double the quote",
-            )
+        opens[0] |= quotes[0] == 0
         closes = (after == self.delimiter) | (after == _LF) | (after == _CR) | (after == _QUOTE)
-        if not closes.all():
-            first = int(np.flatnonzero(~closes)[0])
-            while first > 0 and quotes[2 * first] == quotes[2 * first - 1] + 1:
-                first -= 1
-            raise self.error(
-                data,
-                int(quotes[2 * first]),
-                "a quoted field opens here and goes on after its closing quote; double the quotes inside it",
-            )
+        if opens.all() and closes.all():
+            return
+        stray = 2 * int(np.argmin(opens)) if not opens.all() else len(quotes)
+        ends = 2 * int(np.argmin(closes)) + 1 if not closes.all() else len(quotes)
+        if stray < ends:
+            problem = "a quote inside a field that is not quoted; quote the whole field and double the quote"
+            raise self.error(data, int(quotes[stray]), problem)
+        start = ends - 1
+        while start > 0 and quotes[start] == quotes[start - 1] + 1:
+            start -= 2  # a doubled quote: the field opened before it
+        problem = "a quoted field opens here and goes on after its closing quote; double the quotes inside it"
+        raise self.error(data, int(quotes[start]), problem)
 
     def check_returns(
         self, data: bytes, array: NDArray[np.uint8], quotes: NDArray[np.intp] | None, end: int
@@ -357,9 +355,7 @@ class _Scan:
                 "a carriage return that is not part of a line end; save with LF or CRLF line ends",
             )
 
-    def check_fields(
-        self, data: bytes, array: NDArray[np.uint8], ends: NDArray[np.intp], counts: NDArray[np.intp]
-    ) -> None:
+    def check_fields(self, data: bytes, ends: NDArray[np.intp], counts: NDArray[np.intp]) -> None:
         wrong = np.flatnonzero(counts != self.fields)
         for i in wrong:
             start, stop = (0 if i == 0 else int(ends[i - 1]) + 1), int(ends[i])

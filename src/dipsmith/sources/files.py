@@ -9,6 +9,7 @@ column ``year``.
 from __future__ import annotations
 
 import glob
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -134,7 +135,8 @@ def _resolved(path: Path) -> list[tuple[Path, tuple[tuple[str, str | None], ...]
         return _in_folder(path)
     if not path.exists() and glob.has_magic(str(path)):
         found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))  # noqa: PTH207
-        chosen = [(file, _labels(file, Path())) for file in found if file.is_file()]
+        root = Path(*itertools.takewhile(lambda part: not glob.has_magic(part), path.parts))
+        chosen = [(file, _labels(file, root)) for file in found if file.is_file()]
         if not chosen:
             raise SourceError(f"{path}: no file matches; check the pattern")
         return chosen

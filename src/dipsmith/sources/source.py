@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast
 
 import pyarrow as pa
 
@@ -27,7 +27,6 @@ _URL = re.compile(r"^([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 _DATABASES = ("postgresql", "postgres", "duckdb", "spark")
 
 
-@runtime_checkable
 class Source(Protocol):
     """A table that can be read again and again, batch by batch."""
 
@@ -91,8 +90,8 @@ def source(
         return Files(tuple(str(part) for part in data), encoding, delimiter)
     if encoding is not None or delimiter is not None:
         raise UsageError("encoding= and delimiter= are for CSV files; leave them out for a table in memory")
-    if isinstance(data, Source):
-        return data
+    if all(hasattr(type(data), verb) for verb in ("columns", "check", "batches", "describe")):
+        return cast("Source", data)
     if is_frame(data):
         return FrameSource(data)
     if hasattr(data, "__arrow_c_stream__"):

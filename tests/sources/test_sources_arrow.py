@@ -1,0 +1,134 @@
+"""Tables in memory: the same rows from pyarrow, polars and pandas, read as often as needed."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from dipsmith.errors import SourceError, UsageError
+from dipsmith.sources import arrow, source
+
+SECRET = "s3cr3t"
+TABLE = pa.table({"age": [30, 41, None], "sex": ["F", None, "M"]})
+
+
+def rows(data: object, columns: list[str]) -> list[tuple[object, ...]]:
+    return [tuple(row.values()) for batch in data.batches(columns) for row in batch.to_pylist()]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: TABLE,
+        lambda: TABLE.to_batches()[0],
+        lambda: TABLE.to_reader(),
+        lambda: pl.from_arrow(TABLE),
+        lambda: TABLE.to_pandas(),
+        lambda: TABLE.to_pandas().convert_dtypes(),
+        lambda: TABLE.to_pandas().convert_dtypes(dtype_backend="pyarrow"),
+        lambda: TABLE.to_pandas().astype({"sex": "category"}),
+        lambda: TABLE.to_pandas().astype(object),
+        lambda: pl.from_arrow(TABLE).cast({"sex": pl.Categorical}),
+        lambda: TABLE.cast(pa.schema({"age": pa.int64(), "sex": pa.string_view()})),
+        lambda: pa.table({"age": TABLE["age"], "sex": TABLE["sex"].dictionary_encode()}),
+    ],
+)
+def test_any_table_can_be_read_twice(make) -> None:  # type: ignore[no-untyped-def]
+    data = source(make())
+    assert data.columns == ("age", "sex")
+    data.check(["age", "sex"])
+    for _ in range(2):
+        found = rows(data, ["sex", "age"])
+        assert [sex for sex, _ in found] == ["F", None, "M"]
+        assert [None if age is None else int(age) for _, age in found] == [30, 41, None]  # type: ignore[call-overload]
+    for batch in data.batches(["sex"]):
+        kind = batch.schema.field("sex").type
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        assert pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def test_the_index_of_a_frame_is_not_read() -> None:
+    frame = TABLE.to_pandas().set_index("age")
+    data = source(frame)
+    assert data.columns == ("sex",)
+    with pytest.raises(SourceError, match="column 'age' not found"):
+        data.check(["age"])
+
+
+def test_python_objects_become_text_one_by_one() -> None:
+    values = [
+        "F",
+        3,
+        3.0,
+        2.5,
+        True,
+        None,
+        np.nan,
+        pd.NA,
+        pd.NaT,
+        dt.date(2011, 1, 2),
+        decimal.Decimal("1.50"),
+        "\ud800",
+    ]
+    frame = pd.DataFrame({"x": pd.Series(values, dtype=object)})
+    found = [value for (value,) in rows(source(frame), ["x"])]
+    assert found == ["F", "3", "3", "2.5", "true", None, None, None, None, "2011-01-02", "1.50", "?"]
+    # a row reads the same whatever stands in the other rows
+    for i in range(len(values)):
+        alone = pd.DataFrame({"x": pd.Series(values[i : i + 1], dtype=object)})
+        assert [value for (value,) in rows(source(alone), ["x"])] == found[i : i + 1]
+
+
+def test_large_frames_come_in_bounded_batches() -> None:
+    n = 3 * arrow.BATCH_ROWS + 5
+    told: list[float] = []
+    for data in (pd.DataFrame({"x": np.arange(n)}), pa.table({"x": np.arange(n)})):
+        batches = list(source(data).batches(["x"], told.append))
+        assert [b.num_rows for b in batches] == [arrow.BATCH_ROWS] * 3 + [5]
+        assert told[-1] == 1.0
+        assert pa.Table.from_batches(batches)["x"].to_pylist() == list(range(n))
+
+
+def test_refusals_name_the_column_and_no_value() -> None:
+    twice = pd.DataFrame([[SECRET, SECRET]], columns=["x", "x"])
+    lists = pa.table({"x": [[SECRET]]})
+    spans = pa.table({"x": pa.array([1], pa.duration("s"))})
+    for data, expected in (
+        (twice, "same name"),
+        (lists, "column 'x' holds lists"),
+        (spans, "column 'x' holds durations"),
+    ):
+        with pytest.raises(SourceError, match=expected) as caught:
+            source(data).check(["x"])
+        assert SECRET not in str(caught.value)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(UsageError, match="collect"):
+        source(pl.DataFrame({"x": [1]}).lazy())
+
+
+def test_column_names_that_are_not_text() -> None:
+    data = source(pd.DataFrame({2010: [1], 2011: [2]}))
+    assert data.columns == ("2010", "2011")
+    assert rows(data, ["2011"]) == [(2,)]
+
+
+def test_stream_that_breaks_is_one_line() -> None:
+    class Broken:
+        def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+            raise ValueError(SECRET)
+
+    with pytest.raises(SourceError, match="cannot be read as Arrow data") as caught:
+        source(Broken()).check(["x"])
+    assert SECRET not in str(caught.value)
+
+
+def test_describe_tells_no_rows() -> None:
+    assert source(TABLE).describe() == "pyarrow Table"
+    assert source(TABLE.to_pandas()).describe() == "pandas DataFrame"
+    assert source(pl.from_arrow(TABLE)).describe() == "polars DataFrame"
