@@ -344,12 +344,13 @@ def _packed(mask: NDArray[np.bool_]) -> NDArray[np.uint8] | None:
 
 
 def _reblocked(
-    parts: Iterator[tuple[Codes, NDArray[np.bool_]]], size: int = _BLOCK
+    parts: Iterator[tuple[Codes, NDArray[np.bool_]]],
 ) -> Iterator[tuple[Codes, NDArray[np.bool_]]]:
-    """Cut rows into blocks of `size`, whatever the batches were: two passes must agree on the blocks.
+    """Cut rows into blocks of one size, whatever the batches were: two passes must agree on the blocks.
 
     A source may cut its batches differently for different columns.
     """
+    size = _BLOCK
     waiting: list[tuple[Codes, NDArray[np.bool_]]] = []
     rows = 0
     for codes, keep in parts:

@@ -243,5 +243,6 @@ def distinct(
     keys, counts = tally.found()
     columns: dict[str, NDArray[np.integer]] = {}
     for (a, b), key in zip(words, keys, strict=True):
-        columns |= zip(attributes[a:b], np.unravel_index(key, shape[a:b]), strict=True)
+        if b > a:
+            columns |= zip(attributes[a:b], np.unravel_index(key, shape[a:b]), strict=True)
     return Codes.of(schema, columns, len(counts)), counts

@@ -1,0 +1,258 @@
+"""Which rows of a unit count: by keyed hash, never by position, at most max_rows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import hypothesis.strategies as st
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+
+from dipsmith.counting import BatchRows
+from dipsmith.counting.units import beyond_max_rows, hashed_text, unit_text
+from dipsmith.schema import Attribute, Categories, Marginal, Rule, Schema, Unit
+from dipsmith.schema.schema import Neighbours
+from dipsmith.sources import source
+
+KEY = bytes(range(32))
+Row = tuple[str | None, str, int, int]
+
+
+def schema_of(neighbours: Neighbours, unit: Unit, rules: tuple[Rule, ...] = ()) -> Schema:
+    return Schema(
+        "t",
+        (
+            Attribute("job", "string", Categories.of(["j0", "j1", "j2"], other="j0"), role="public"),
+            Attribute("sex", "string", Categories.of(["F", "M"], other="M"), role="private"),
+        ),
+        unit,
+        neighbours,
+        rules,
+    )
+
+
+def table_of(rows: Sequence[Row]) -> pa.Table:
+    return pa.table(
+        {
+            "id": pa.array([r[0] for r in rows], pa.string()),
+            "year": pa.array([r[1] for r in rows], pa.string()),
+            "job": pa.array([f"j{r[2]}" for r in rows], pa.string()),
+            "sex": pa.array(["FM"[r[3]] for r in rows], pa.string()),
+        }
+    )
+
+
+def reference(rows: Sequence[Row], schema: Schema) -> Counter[tuple[int, int]]:
+    """The definition, one unit at a time."""
+    label = schema.neighbours == "label"
+    unit = schema.unit
+    owned = defaultdict(list)
+    for who, year, job, sex in rows:
+        owned[who or "", year if unit.per else None].append((job, sex))
+    kept: Counter[tuple[int, int]] = Counter()
+    for (who, per), mine in owned.items():
+        seen: Counter[tuple[int, ...]] = Counter()
+        ranked = []
+        for job, sex in sorted(mine):
+            codes = (job,) if label else (job, sex)
+            text = hashed_text(KEY, who, per, codes, seen[codes])
+            seen[codes] += 1
+            ranked.append((hashlib.sha256(text.encode()).digest(), (job, sex)))
+        kept.update(cell for _, cell in sorted(ranked)[: unit.max_rows])
+    return kept
+
+
+def counted(rows: Sequence[Row], schema: Schema) -> Counter[tuple[int, int]]:
+    table = BatchRows(source(table_of(rows)), schema, key=KEY).count([Marginal.of(schema, ["job", "sex"])])[0]
+    return Counter({(i // 2, i % 2): int(n) for i, n in enumerate(table) if n})
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from([None, "E1", "E2", "E 3|"]),
+        st.sampled_from(["1", "2"]),
+        st.integers(0, 2),
+        st.integers(0, 1),
+    ),
+    max_size=40,
+)
+UNITS = st.builds(Unit, st.just("id"), st.integers(1, 4), st.sampled_from([None, "year"]))
+
+
+@settings(max_examples=150, deadline=None)
+@given(ROWS, UNITS, st.sampled_from(["add-remove", "replace", "label"]), st.randoms(use_true_random=False))
+def test_truncation_is_the_definition_in_any_order(
+    rows: list[Row], unit: Unit, neighbours: Neighbours, shuffle
+) -> None:  # type: ignore[no-untyped-def]
+    schema = schema_of(neighbours, unit)
+    expected = reference(rows, schema)
+    assert counted(rows, schema) == expected
+    again = list(rows)
+    shuffle.shuffle(again)
+    assert counted(again, schema) == expected
+    assert counted(sorted(rows, key=str), schema) == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(ROWS, UNITS, st.data())
+def test_under_label_public_sizes_do_not_depend_on_private_columns(
+    rows: list[Row], unit: Unit, data: st.DataObject
+) -> None:
+    schema = schema_of("label", unit, (Rule((("job", (1,)), ("sex", (0,)))),))
+    other = [(who, year, job, data.draw(st.integers(0, 1))) for who, year, job, _ in rows]
+    by_job = [Marginal.of(schema, ["job"])]
+    one, two = (BatchRows(source(table_of(r)), schema, key=KEY) for r in (rows, other))
+    np.testing.assert_array_equal(one.count_public(by_job)[0], two.count_public(by_job)[0])
+    assert one.total() == two.total()
+
+
+@settings(max_examples=100, deadline=None)
+@given(ROWS, ROWS, UNITS, st.sampled_from(["add-remove", "replace"]))
+def test_one_unit_changes_at_most_its_own_max_rows(
+    rows: list[Row], own: list[Row], unit: Unit, neighbours: Neighbours
+) -> None:
+    schema = schema_of(neighbours, unit)
+    mine = [("new", "1", job, sex) for _, _, job, sex in own]
+    before, after = counted(rows, schema), counted([*mine, *rows], schema)
+    assert not before - after
+    assert (after - before).total() == min(len(mine), unit.max_rows)
+
+
+def read(table: pa.Table, cut: int = 1000):  # type: ignore[no-untyped-def]
+    def batches(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        yield from table.select(list(columns)).to_batches(cut)
+
+    return batches
+
+
+def test_spilling_and_crowded_buckets_change_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    n = 20_000
+    rows = [
+        (None if u == 0 else f"E{u}", str(y), int(j), int(s))
+        for u, y, j, s in zip(
+            rng.integers(0, 3000, n),
+            rng.integers(0, 3, n),
+            rng.integers(0, 3, n),
+            rng.integers(0, 2, n),
+            strict=True,
+        )
+    ]
+    schema = schema_of("add-remove", Unit("id", 3))
+    table = table_of(rows)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    seen: list[tuple[int, list[str]]] = []
+    plain = beyond_max_rows(read(table), schema, KEY)
+    assert plain is not None
+
+    def watched(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        for batch in read(table)(columns):
+            yield batch
+            for folder in tmp_path.iterdir():
+                seen.append((folder.stat().st_mode & 0o777, [p.name for p in folder.iterdir()]))
+
+    spilled = beyond_max_rows(watched, schema, KEY, memory=10_000, buckets=16)
+    assert spilled is not None
+    np.testing.assert_array_equal(plain.bits, spilled.bits)
+    assert plain.rows == spilled.rows == n
+    # while spilling there is a folder that only its owner may enter, and its files have no names
+    assert seen
+    assert {mode for mode, _ in seen} == {0o700}
+    assert all(names == [] for _, names in seen)
+    assert list(tmp_path.iterdir()) == []
+    # and the number kept is right
+    kept = plain.kept(0, n)
+    assert kept.sum() == sum(min(c, 3) for c in Counter(r[0] for r in rows).values())
+    np.testing.assert_array_equal(np.concatenate([plain.kept(i, 37) for i in range(0, n, 37)])[:n], kept)
+
+
+def test_spilled_files_are_deleted_when_reading_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    table = table_of([("E1", "1", 0, 0)] * 5000)
+    passes = []
+
+    def failing(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        passes.append(columns)
+        yield from read(table)(columns)
+        if len(passes) == 2:
+            assert list(tmp_path.iterdir())
+            raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        beyond_max_rows(failing, schema_of("add-remove", Unit("id", 1)), KEY, memory=1000)
+    assert len(passes) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_collected_when_no_unit_has_too_many() -> None:
+    table = table_of([(f"E{i}", "1", 0, 0) for i in range(100)])
+    passes: list[Sequence[str]] = []
+
+    def counting(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        passes.append(tuple(columns))
+        yield from read(table)(columns)
+
+    assert beyond_max_rows(counting, schema_of("add-remove", Unit("id", 1)), KEY) is None
+    assert passes == [("id",)]
+
+
+def test_one_unit_however_its_value_is_typed() -> None:
+    arrays = [
+        pa.array(["17", "5", None]),
+        pa.array([17, 5, None]),
+        pa.array([17.0, 5.0, float("nan")]),
+        pa.array([" 17 ", "5", ""]),
+        pa.array(["17", "5", None]).dictionary_encode(),
+        pa.array(["17", "5", None], pa.large_string()),
+        pa.array([17, 5, None]).cast(pa.decimal128(20, 0)),
+    ]
+    for array in arrays:
+        assert unit_text(array).to_pylist() == ["17", "5", ""]
+    dates = pa.array([0, None], pa.date32())
+    assert unit_text(dates).to_pylist() == ["1970-01-01", ""]
+
+
+def test_another_key_keeps_other_rows() -> None:
+    schema = schema_of("add-remove", Unit("id", 1))
+    rows: list[Row] = [(f"E{i % 40}", "1", i // 40 % 3, i // 120) for i in range(240)]
+    cells = [Marginal.of(schema, ["job", "sex"])]
+    found = {
+        tuple(BatchRows(source(table_of(rows)), schema, key=bytes([k]) * 32).count(cells)[0])
+        for k in range(5)
+    }
+    assert len(found) > 1
+    assert {sum(counts) for counts in found} == {40}
+    drawn = {tuple(BatchRows(source(table_of(rows)), schema).count(cells)[0]) for _ in range(5)}
+    assert len(drawn) > 1, "the key is drawn anew for every run"
+
+
+def test_every_row_of_a_unit_is_equally_likely_to_count() -> None:
+    # 3000 units with the same six distinct rows, one kept: each row is kept by 500 units on average.
+    # Chi-square with 5 degrees of freedom exceeds 37.4 with probability 5e-7; fixed key.
+    schema = schema_of("add-remove", Unit("id", 1))
+    rows: list[Row] = [(f"E{i}", "1", job, sex) for i in range(3000) for job in range(3) for sex in range(2)]
+    kept = BatchRows(source(table_of(rows)), schema, key=KEY).count([Marginal.of(schema, ["job", "sex"])])[0]
+    assert kept.sum() == 3000
+    assert float(((kept - 500) ** 2 / 500).sum()) < 37.4
+
+
+def test_the_hashed_text_never_changes() -> None:
+    # the text is a contract with the engines that compute it in SQL
+    assert hashed_text(b"\x00\x01", "E1", None, (2, 0), 1) == "0001|E1|2,0|1"
+    assert hashed_text(b"\x00\x01", "E1", "2011", (), 0) == "0001|E1|2011||0"
+
+
+def test_unit_column_need_not_be_an_attribute_and_may_be_one() -> None:
+    rows: list[Row] = [("E1", "1", i % 3, 0) for i in range(9)]
+    for unit in (Unit("id", 2), Unit("job", 1), Unit("job", 1, "sex"), Unit("id", 1, "job")):
+        schema = schema_of("add-remove", unit)
+        total = BatchRows(source(table_of(rows)), schema, key=KEY).total()
+        assert total == {"id": 2 if unit.per is None else 3, "job": 3}[str(unit.column)]
