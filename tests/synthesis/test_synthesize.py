@@ -77,13 +77,13 @@ def test_the_card_says_what_was_charged(tmp_path, ledger):
     assert json.loads(card.to_json())["files"] == {}
 
 
-@pytest.mark.parametrize("format", ["csv", "parquet"])
-def test_both_formats_verify(tmp_path, ledger, format):
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_both_formats_verify(tmp_path, ledger, ending):
     release = ds.synthesize(people(), schema(), ds.Flat(), budget=ds.PureDP(1), ledger=ledger)
-    release.save(tmp_path / "out", format=format)
+    release.save(tmp_path / "out", format=ending)
     found = ds.verify(tmp_path / "out", ledger)
     assert found.rows == 3000
-    assert (tmp_path / "out" / f"synthetic-1.{format}").is_file()
+    assert (tmp_path / "out" / f"synthetic-1.{ending}").is_file()
 
 
 def test_sets_are_split_or_drawn(ledger):
