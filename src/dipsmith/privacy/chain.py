@@ -198,10 +198,11 @@ class Chain:
             yield
         except sqlite3.ProgrammingError:
             raise
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            # A damaged table definition is quoted in SQLite's message, which may not decode.
             raise self._explained(error) from error
 
-    def _explained(self, error: sqlite3.Error) -> DipsmithError:
+    def _explained(self, error: Exception) -> DipsmithError:
         code = getattr(error, "sqlite_errorname", "")
         ledger = f"ledger '{self.name}'"
         if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
@@ -216,8 +217,10 @@ class Chain:
             )
         if code.startswith("SQLITE_CANTOPEN"):
             return InputError(f"{ledger} cannot be opened: {self._obstacle()}")
+        # SQLite's own words can run over many lines.
+        reason = code or "unreadable"
         return DamageError(
-            f"{ledger} is damaged or not a ledger ({error}): restore a backup, then verify it with cards"
+            f"{ledger} is damaged or not a ledger ({reason}): restore a backup, then verify it with cards"
         )
 
     def _obstacle(self) -> str:
