@@ -41,7 +41,7 @@ def init(
     called = name or Path(data).stem.split(".")[0] or "table"
     if peek:
         found.check(found.columns)
-        text = draft_from_rows(found.columns, found.batches(found.columns), called)
+        text = draft_from_rows(found.batches(found.columns), called)
         warn(
             "levels and bounds were read from the rows: the schema says provenance: data-derived, and so will every card"
         )
