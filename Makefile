@@ -28,6 +28,7 @@ audit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 tests/audit
 
 docs: $(VENV)/.dev
+	$(BIN)/python -m dipsmith.cli.reference docs/reference/cli.md
 	$(BIN)/mkdocs build --strict
 
 lock: $(VENV)/.uv
