@@ -211,6 +211,7 @@ def two_sample(a: np.ndarray, b: np.ndarray) -> float:
     return float(stats.chi2_contingency(table).pvalue)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.5, 1.0, 10.0, 1000.0])
 def test_laplace_agrees_with_opendp(scale: float):
     # n = 4e4 of theirs, 1e6 of ours; χ² on 40 cells, FPR 1e-7. Theirs cannot be seeded.
@@ -221,6 +222,7 @@ def test_laplace_agrees_with_opendp(scale: float):
     assert two_sample(ours, theirs) > 1e-7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [0.5, 4.0, 1000.0])
 def test_gaussian_agrees_with_opendp(sigma: float):
     # n = 4e4 of theirs, 1e6 of ours; χ² on 40 cells, FPR 1e-7. Theirs cannot be seeded.

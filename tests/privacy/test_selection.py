@@ -73,8 +73,7 @@ def losses(law: Law, monotone: bool, steps: int, epsilon: Fraction) -> tuple[Dec
     rounded score by up to steps + 1 either way, or, monotone, by -1 … steps + 1.
     """
     lowest = -1 if monotone else -steps - 1
-    moves = sorted({lowest, 0, steps, steps + 1})
-    worst = spread = Decimal(0)
+    worst = spread = Decimal(1)
     cache: dict[tuple[int, ...], list[Decimal]] = {}
 
     def probabilities(scores: tuple[int, ...]) -> list[Decimal]:
@@ -90,17 +89,17 @@ def losses(law: Law, monotone: bool, steps: int, epsilon: Fraction) -> tuple[Dec
         return cache[scores]
 
     for scores in itertools.product((0, 1, 3 * steps, 40 * steps), repeat=3):
-        for move in itertools.product(moves, repeat=3):
+        for move in itertools.product((lowest, 0, steps + 1), repeat=3):
             moved = tuple(s + m for s, m in zip(scores, move, strict=True))
-            ratios = [(a / b).ln() for a, b in zip(probabilities(scores), probabilities(moved), strict=True)]
-            worst = max(worst, *(abs(r) for r in ratios))
-            spread = max(spread, max(ratios) - min(ratios))
-    return worst, spread
+            ratios = [a / b for a, b in zip(probabilities(scores), probabilities(moved), strict=True)]
+            worst = max(worst, max(ratios), 1 / min(ratios))
+            spread = max(spread, max(ratios) / min(ratios))
+    return worst.ln(), spread.ln()
 
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("monotone", [True, False])
-@pytest.mark.parametrize(("steps", "epsilon"), [(1, "1"), (3, "1/2"), (4, "5")])
+@pytest.mark.parametrize(("steps", "epsilon"), [(1, "1"), (4, "5")])
 def test_privacy_loss_never_exceeds_epsilon(law: Law, monotone: bool, steps: int, epsilon: str):
     worst, spread = losses(law, monotone, steps, Fraction(epsilon))
     limit = Decimal(Fraction(epsilon).numerator) / Fraction(epsilon).denominator
@@ -178,10 +177,10 @@ def test_rounding_keeps_order_and_shifts():
     ("scores", "epsilon"), [([0.0, 1.0, 2.5, 2.5, -4.0], "1"), ([5.0, 0.0], "1/10"), ([0.0, 3.0, 4.0], "2")]
 )
 def test_frequencies_are_the_exact_probabilities(law: Law, scores: list[float], epsilon: str):
-    # n = 4000 selections, χ², FPR 1e-7 for each of the six.
+    # n = 2000 selections, χ², FPR 1e-7 for each of the six.
     values, cost = np.array(scores), Fraction(epsilon)
     stream = Stream.for_testing(f"{law} {epsilon}")
-    drawn = [select(stream, values, Fraction(1), cost, monotone=False, law=law) for _ in range(4_000)]
+    drawn = [select(stream, values, Fraction(1), cost, monotone=False, law=law) for _ in range(2_000)]
     p = np.array(
         [float(x) for x in selection_probabilities(values, Fraction(1), cost, monotone=False, law=law)]
     )
@@ -190,22 +189,22 @@ def test_frequencies_are_the_exact_probabilities(law: Law, scores: list[float], 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_many_candidates(law: Law):
-    # 1e5 candidates of which ten stand out: they win, in equal shares (n = 200, χ², FPR 1e-7).
+    # 1e5 candidates of which ten stand out: they win, in equal shares (n = 50, χ², FPR 1e-7).
     scores = np.zeros(100_000)
     scores[::10_000] = 500.0
     stream = Stream.for_testing(law)
-    drawn = [select(stream, scores, Fraction(1), Fraction(1, 10), monotone=True, law=law) for _ in range(200)]
+    drawn = [select(stream, scores, Fraction(1), Fraction(1, 10), monotone=True, law=law) for _ in range(50)]
     assert stats.chisquare(np.bincount(np.array(drawn) // 10_000, minlength=10)).pvalue > 1e-7
     assert all(d % 10_000 == 0 for d in drawn)
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_hopeless_budgets_choose_uniformly(law: Law):
-    # ε = 1e-9: n = 2000 over 5 candidates, χ², FPR 1e-7.
+    # ε = 1e-9: n = 1000 over 5 candidates, χ², FPR 1e-7.
     stream = Stream.for_testing(law)
     scores = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
     drawn = [
-        select(stream, scores, Fraction(1), Fraction(1, 10**9), monotone=True, law=law) for _ in range(2000)
+        select(stream, scores, Fraction(1), Fraction(1, 10**9), monotone=True, law=law) for _ in range(1000)
     ]
     assert stats.chisquare(np.bincount(drawn, minlength=5)).pvalue > 1e-7
 

@@ -12,7 +12,7 @@ float estimate whose error is bounded by IEEE-754 arithmetic alone (`_exp_floats
 all but one comparison in 2³⁶, and hands the rest to the integers.
 
 The exact-sampling viewpoint is that of Canonne, Kamath and Steinke, "The Discrete Gaussian for
-Differential Privacy" (2020), section 5, whose Bernoulli(exp(-γ)) needs only Bernoulli of
+Differential Privacy" (2020), whose Bernoulli(exp(-γ)) needs only Bernoulli of
 rationals; enclosures reach the same law and let a whole array share the fast path.
 """
 

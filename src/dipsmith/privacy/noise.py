@@ -7,7 +7,7 @@ the ideal law is the guarantee of the numbers released, and the floating-point a
 
 *Discrete Laplace*, P(k) ∝ exp(-abs(k)/scale), scale = Δ/ε: pure ε-DP for integers of sensitivity Δ
 (Ghosh, Roughgarden and Sundararajan 2009). *Discrete Gaussian*, P(k) ∝ exp(-k²/(2σ²)):
-Δ²/(2σ²)-zCDP (Canonne, Kamath and Steinke 2020, theorem 4).
+Δ²/(2σ²)-zCDP (Canonne, Kamath and Steinke 2020).
 
 How they are drawn (proofs in ``docs/proofs/noise.md``): a value of the discrete Laplace is a sign and a
 geometric variable; the digits of a geometric variable in any base are independent, so a large scale
