@@ -69,7 +69,7 @@ def _points(
     absent: NDArray[np.bool_] | None,
     rng: np.random.Generator,
 ) -> pa.Array:
-    edges, last = domain.cuts, len(domain.labels) - 1
+    edges = domain.cuts
     at = codes.astype(np.intp) if absent is None else np.where(absent, 0, codes).astype(np.intp)
     low, high = edges[:-1], edges[1:]
     share = rng.random(len(at))
@@ -79,7 +79,6 @@ def _points(
         drawn = low[at] * (1 - share) + high[at] * share
         return pa.array(np.clip(drawn, low[at], top[at]), mask=absent)
     width = (high - low).astype(np.int64)
-    width[last] += domain.scale == "datetime"
     steps = np.minimum(np.floor(share * width[at]).astype(np.int64), width[at] - 1)
     whole = low.astype(np.int64)[at] + steps
     if domain.scale == "integer":

@@ -267,7 +267,7 @@ def _cut(domain: Bins) -> Callable[[NDArray[np.int64]], IntArray]:
     edges = domain.cuts.astype(np.int64)
     inner = edges[1:-1]
     if high - low < _TABLE_LIMIT:
-        table = np.repeat(np.arange(len(domain.labels)), np.diff([*edges[:-1], high + 1])).astype(dtype)
+        table = np.repeat(np.arange(len(domain.labels)), np.diff(edges)).astype(dtype)
         return lambda values: table[np.clip(values, low, high) - low]
     return lambda values: np.searchsorted(inner, np.clip(values, low, high), side="right").astype(dtype)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from math import ceil, floor, isfinite
 
 import numpy as np
@@ -76,16 +77,26 @@ def show(scale: Scale, value: float) -> str:
 # Making bins -------------------------------------------------------------------------------------------------
 
 
-def singles(scale: Scale, minimum: float, maximum: float, *, missing: bool = False) -> Bins:
+def singles(
+    scale: Scale, minimum: float, maximum: float, *, missing: bool = False, limit: int = MAX_LEVELS
+) -> Bins:
     """One bin per whole value (integers, dates).
 
     >>> singles("integer", 1, 3).labels
     ('1', '2', '3')
     """
-    return by_width(scale, minimum, maximum, 1, missing=missing)
+    return by_width(scale, minimum, maximum, 1, missing=missing, limit=limit)
 
 
-def by_width(scale: Scale, minimum: float, maximum: float, width: float, *, missing: bool = False) -> Bins:
+def by_width(
+    scale: Scale,
+    minimum: float,
+    maximum: float,
+    width: float,
+    *,
+    missing: bool = False,
+    limit: int = MAX_LEVELS,
+) -> Bins:
     """Bins of one width, counted from the minimum; the last one may be shorter.
 
     The width is in days for dates and datetimes.
@@ -101,11 +112,19 @@ def by_width(scale: Scale, minimum: float, maximum: float, width: float, *, miss
         raise SchemaError(f"bins.width must be {what}, got {width}")
     end = _end(scale, minimum, maximum)
     # a width that divides the range but for rounding must not leave a sliver as its own bin
-    count = _limited(ceil((end - minimum) / step * (1 - 1e-12)))
+    count = ceil(_limited((end - minimum) / step, limit) * (1 - 1e-12))
     return _half_open(scale, [minimum + i * step for i in range(count)], maximum, missing)
 
 
-def by_count(scale: Scale, minimum: float, maximum: float, count: int, *, missing: bool = False) -> Bins:
+def by_count(
+    scale: Scale,
+    minimum: float,
+    maximum: float,
+    count: int,
+    *,
+    missing: bool = False,
+    limit: int = MAX_LEVELS,
+) -> Bins:
     """So many bins, as equal as the scale allows.
 
     >>> by_count("number", 0, 1, 4).labels
@@ -113,7 +132,7 @@ def by_count(scale: Scale, minimum: float, maximum: float, count: int, *, missin
     """
     if count < 1:
         raise SchemaError(f"bins.count must be at least 1, got {count}")
-    _limited(count)
+    _limited(count, limit)
     span = _end(scale, minimum, maximum) - minimum
     if scale != "number":
         if count > span:
@@ -132,17 +151,17 @@ def by_edges(
 ) -> Bins:
     """Bins between given edges; the last edge is the maximum and belongs to the last bin.
 
-    On whole scales the last edge may also be one past the maximum, when `maximum` is given.
+    On whole scales (all but number) the last edge may also be one past the maximum, when `maximum` is given.
 
     >>> by_edges("integer", [0, 18, 65, 120]).labels
     ('0-17', '18-64', '65-120')
     """
     if len(edges) < 2:
         raise SchemaError(f"bins.edges needs at least two edges, got {len(edges)}")
-    if any(a >= b for a, b in zip(edges, edges[1:], strict=False)):
+    if any(a >= b for a, b in pairwise(edges)):
         raise SchemaError("bins.edges must increase from one to the next")
     top = edges[-1] if maximum is None else maximum
-    whole = scale in ("integer", "date")
+    whole = scale != "number"
     if top != edges[-1] and not (whole and edges[-1] == top + 1):
         raise SchemaError(
             f"bins.edges must end at the maximum, {show(scale, top)}, got {show(scale, edges[-1])}"
@@ -153,7 +172,15 @@ def by_edges(
     return Bins(made.edges, scale, tuple(labels), made.minimum, made.maximum, missing)
 
 
-def by_rounding(scale: Scale, minimum: float, maximum: float, step: float, *, missing: bool = False) -> Bins:
+def by_rounding(
+    scale: Scale,
+    minimum: float,
+    maximum: float,
+    step: float,
+    *,
+    missing: bool = False,
+    limit: int = MAX_LEVELS,
+) -> Bins:
     """Round to the nearest multiple of `step`, halves upwards; the label is the rounded value.
 
     >>> by_rounding("number", 0, 20, 10).edges
@@ -167,15 +194,19 @@ def by_rounding(scale: Scale, minimum: float, maximum: float, step: float, *, mi
         )
     if not (isfinite(step) and step > 0) or (scale == "integer" and step != floor(step)):
         raise SchemaError(f"bins.round must be {'a whole number ' * (scale == 'integer')}above 0, got {step}")
+    _limited((maximum - minimum) / step, limit + 1)
     first, last = floor(minimum / step + 0.5), floor(maximum / step + 0.5)
-    _limited(last - first + 1)
+    _limited(last - first + 1, limit)
     centres = [_snap(c * step) for c in range(first, last + 1)]
     inner = [_snap((c - 0.5) * step) for c in range(first + 1, last + 1)]
     if scale == "integer":
         inner = [float(ceil(cut)) for cut in inner]
-    starts = [minimum, *(cut for cut in inner if minimum < cut)]
+    end = _end(scale, minimum, maximum)
+    # a maximum that lies on a half would make a last bin of one point: it stays in the bin below
+    starts = [minimum, *(cut for cut in inner if minimum < cut < end)]
+    centres = centres[: len(centres) - sum(cut >= end for cut in inner)]
     return Bins(
-        edges=(*map(float, starts), float(_end(scale, minimum, maximum))),
+        edges=(*map(float, starts), float(end)),
         scale=scale,
         labels=tuple(show("number", c) for c in centres[len(centres) - len(starts) :]),
         minimum=float(minimum),
@@ -184,7 +215,15 @@ def by_rounding(scale: Scale, minimum: float, maximum: float, step: float, *, mi
     )
 
 
-def by_calendar(scale: Scale, minimum: float, maximum: float, period: str, *, missing: bool = False) -> Bins:
+def by_calendar(
+    scale: Scale,
+    minimum: float,
+    maximum: float,
+    period: str,
+    *,
+    missing: bool = False,
+    limit: int = MAX_LEVELS,
+) -> Bins:
     """One bin per hour, day, week (from Monday), month or year of the calendar; the ends may be cut short.
 
     >>> by_calendar("date", point("date", "2020-01-15"), point("date", "2020-03-02"), "month").labels
@@ -199,10 +238,10 @@ def by_calendar(scale: Scale, minimum: float, maximum: float, period: str, *, mi
     # numpy counts weeks from Thursday 1970-01-01; three days' shift makes them begin on Monday
     shift = np.timedelta64(3, "D") if period == "week" else np.timedelta64(0, "D")
     first, last = (ends.astype(f"M8[{unit}]") + shift).astype(f"M8[{_PERIODS[period]}]").astype(np.int64)
-    _limited(int(last - first + 1))
+    _limited(int(last - first + 1), limit)
     begins = np.arange(first, last + 1).astype(f"M8[{_PERIODS[period]}]")
     starts = begins.astype(f"M8[{unit}]") - shift
-    numbers = [float(minimum), *starts.astype(np.int64)[1:].astype(float)]
+    numbers = [float(minimum), *starts.astype(np.int64)[1:].astype(float).tolist()]
     return Bins(
         edges=(*numbers, float(_end(scale, minimum, maximum))),
         scale=scale,
@@ -219,24 +258,22 @@ def _period_labels(period: str, begins: NDArray[np.datetime64]) -> list[str]:
     if period == "week":
         # the Thursday on which numpy's week begins decides the ISO year and week
         thursdays = begins.astype("M8[D]").astype(object)
-        return ["{0}-W{1:02d}".format(*day.isocalendar()) for day in thursdays]
+        return ["{}-W{:02d}".format(*day.isocalendar()) for day in thursdays]
     return [str(b) for b in begins]
 
 
 def _end(scale: Scale, minimum: float, maximum: float) -> float:
     """The last edge for given bounds."""
-    whole = scale in ("integer", "date")
+    whole = scale != "number"
     if maximum < minimum or (maximum == minimum and not whole):
         low, high = show(scale, minimum), show(scale, maximum)
         raise SchemaError(f"minimum ({low}) must be below maximum ({high})")
     return maximum + whole
 
 
-def _limited(count: int) -> int:
-    if count > MAX_LEVELS:
-        raise SchemaError(
-            f"{count:,} levels are more than the {MAX_LEVELS:,} supported; add bins, or wider ones"
-        )
+def _limited(count: int, limit: int) -> int:
+    if count > limit:
+        raise SchemaError(f"{count:,} levels are more than the {limit:,} supported; add bins, or wider ones")
     return count
 
 
@@ -249,7 +286,7 @@ def _half_open(scale: Scale, starts: list[float], maximum: float, missing: bool,
     end = _end(scale, starts[0], maximum)
     inner = [_snap(s) for s in starts[1:]] if snap and scale == "number" else starts[1:]
     edges = tuple(map(float, (starts[0], *inner, end)))
-    pairs = zip(edges, edges[1:], strict=False)
+    pairs = pairwise(edges)
     return Bins(
         edges,
         scale,
@@ -262,7 +299,8 @@ def _half_open(scale: Scale, starts: list[float], maximum: float, missing: bool,
 
 def _label(scale: Scale, low: float, high: float, last: bool) -> str:
     if scale in ("number", "datetime"):
-        return f"[{show(scale, low)}, {show(scale, high)}{']' if last else ')'}"
+        end = high - 1 if last and scale == "datetime" else high
+        return f"[{show(scale, low)}, {show(scale, end)}{']' if last else ')'}"
     first, final = show(scale, low), show(scale, high - 1)
     if first == final:
         return first
@@ -281,29 +319,32 @@ def recipe(bins: Bins) -> Recipe | None:
     {'edges': [0, 18, 65, 120]}
     """
     scale, low, high, missing = bins.scale, bins.minimum, bins.maximum, bins.missing
+    size = len(bins.labels)
     inner = bins.edges[1:3] if len(bins.edges) > 3 else bins.edges[:2]
     gaps = [_snap(bins.edges[1] - bins.edges[0]), _snap(inner[1] - inner[0])]
     per_day = DAY if scale == "datetime" else 1
     attempts: list[tuple[Recipe | None, Callable[[], Bins]]] = []
-    if bins.whole:
-        attempts.append((None, lambda: singles(scale, low, high, missing=missing)))
+    if scale in ("integer", "date"):
+        attempts.append((None, lambda: singles(scale, low, high, missing=missing, limit=size)))
     if scale in ("date", "datetime"):
         attempts += [
-            ({"width": p}, lambda p=p: by_calendar(scale, low, high, p, missing=missing))  # type: ignore[misc]
+            ({"width": p}, lambda p=p: by_calendar(scale, low, high, p, missing=missing, limit=size))  # type: ignore[misc]
             for p in _PERIODS
         ]
     attempts.append(
         (
             {"width": number(gaps[0] / per_day)},
-            lambda: by_width(scale, low, high, gaps[0] / per_day, missing=missing),
+            lambda: by_width(scale, low, high, gaps[0] / per_day, missing=missing, limit=size),
         )
     )
     if scale in ("integer", "number"):
         attempts.append(
-            ({"round": number(gaps[1])}, lambda: by_rounding(scale, low, high, gaps[1], missing=missing))
+            (
+                {"round": number(gaps[1])},
+                lambda: by_rounding(scale, low, high, gaps[1], missing=missing, limit=size),
+            )
         )
-    size = len(bins.labels)
-    attempts.append(({"count": size}, lambda: by_count(scale, low, high, size, missing=missing)))
+    attempts.append(({"count": size}, lambda: by_count(scale, low, high, size, missing=missing, limit=size)))
     for entry, make in attempts:
         try:
             if make() == bins:

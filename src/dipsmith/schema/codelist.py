@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 from dipsmith.errors import SchemaError
@@ -31,7 +32,7 @@ class CodeList:
         text = read_text(path, "code list", MAX_BYTES)
         head = text.split("\n", 1)[0]
         delimiter = max(",;\t", key=head.count)
-        rows = csv.reader(text.splitlines(), delimiter=delimiter)
+        rows = csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True)
         try:
             header = [name.strip().lower() for name in next(rows, [])]
             if "code" not in header:

@@ -62,7 +62,7 @@ class Codes:
     def take(self, index: NDArray[np.integer] | NDArray[np.bool_] | slice) -> Codes:
         """Keep only the rows at `index`."""
         kept = {n: c[index] for n, c in self.columns.items()}
-        rows = len(next(iter(kept.values()))) if kept else 0
+        rows = len(next(iter(kept.values()))) if kept else len(np.zeros(self.rows, dtype=bool)[index])
         return Codes(self.schema, kept, rows)
 
     def lawful(self) -> NDArray[np.bool_]:
@@ -70,7 +70,8 @@ class Codes:
         fine = np.ones(self.rows, dtype=bool)
         sizes = {a.name: a.size for a in self.schema.attributes}
         for rule in self.schema.rules:
-            fine &= ~rule.broken_by(self.columns, sizes)
+            if set(rule.attributes) <= set(self.columns):
+                fine &= ~rule.broken_by(self.columns, sizes)
         return fine
 
     @classmethod

@@ -147,26 +147,27 @@ def _check_texts(texts: Sequence[str], what: str) -> None:
         seen: set[str] = set()
         twice = next(t for t in texts if t in seen or seen.add(t))  # type: ignore[func-returns-value]
         raise SchemaError(f"{what} '{twice}' is listed twice; list it once")
-    for text in texts:
-        if not text.strip(" "):
-            raise SchemaError(f"an empty {what} is listed; empty values count as missing: use missing: true")
-        if text[0] == " " or text[-1] == " ":
-            raise SchemaError(
-                f"{what} '{text}' begins or ends with a space; spaces around values are ignored: remove them"
-            )
-        if text == MISSING_LABEL:
-            raise SchemaError(f"{what} '{text}' is reserved for missing values; use missing: true instead")
-        if "\0" in text or not text.isprintable() and any("\ud800" <= c <= "\udfff" for c in text):
-            raise SchemaError(f"a {what} contains NUL or an unpaired surrogate; remove it")
+    if MISSING_LABEL in texts:
+        raise SchemaError(f"{what} '{MISSING_LABEL}' is reserved for missing values; use missing: true instead")
+    padded = next((t for t in texts if t.strip(" ") != t or not t), None)
+    if padded is not None and not padded.strip(" "):
+        raise SchemaError(f"an empty {what} is listed; empty values count as missing: use missing: true")
+    if padded is not None:
+        raise SchemaError(
+            f"{what} '{padded}' begins or ends with a space; spaces around values are ignored: remove them"
+        )
+    joined = "".join(texts)
+    if "\0" in joined or joined.encode("utf-8", "ignore") != joined.encode("utf-8", "surrogatepass"):
+        raise SchemaError(f"a {what} contains NUL or an unpaired surrogate; remove it")
 
 
 @dataclass(frozen=True)
 class Bins:
     """Intervals of an ordered scale: code i covers [edges[i], edges[i+1]), the last one closed.
 
-    Times are held as numbers: dates as days, datetimes as microseconds since 1970-01-01. On the
-    integer and date scales an edge is the first whole value of its bin and the last edge is one
-    past the maximum; on the others the last edge is the maximum.
+    Times are held as whole numbers: dates as days, datetimes as microseconds since 1970-01-01. On
+    whole scales (all but `number`) an edge is the first value of its bin and the last edge is one
+    past the maximum; on the number scale the last edge is the maximum.
 
     Attributes
     ----------
@@ -218,7 +219,7 @@ class Bins:
     @property
     def whole(self) -> bool:
         """Whether values come in whole steps, so that the last edge is one past the maximum."""
-        return self.scale in ("integer", "date")
+        return self.scale != "number"
 
     @property
     def size(self) -> int:

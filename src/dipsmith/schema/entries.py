@@ -166,7 +166,9 @@ def validate(model: type[E_], data: object, place: str = "") -> E_:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise SchemaError(_explain(error.errors(include_url=False)[0], data, place)) from None
+        # a key that is not known usually explains the one that is missing
+        first = min(error.errors(include_url=False), key=lambda e: e["type"] != "extra_forbidden")
+        raise SchemaError(_explain(first, data, place)) from None
 
 
 def _explain(error: Any, data: Mapping[str, Any], place: str) -> str:

@@ -48,7 +48,7 @@ def _where(error: yaml.YAMLError) -> str:
     return f"{place}not valid YAML ({' '.join(str(problem).split())}); check indentation, colons and quotes"
 
 
-def _build(events: Any) -> object:  # noqa: C901 - one branch per kind of event
+def _build(events: Any) -> object:
     """Assemble the document with a stack of open collections; a mapping's pending key is its last entry."""
     root: list[object] = []
     stack: list[tuple[Any, list[str] | None]] = [(root, None)]

@@ -91,7 +91,7 @@ def _frequencies(domain: Categories, column: Any) -> NDArray[np.int64]:
 
 def _merge(attribute: Attribute, rare: list[int], label: str) -> Attribute:
     domain = attribute.domain
-    assert isinstance(domain, Categories)  # noqa: S101 - checked by the caller
+    assert isinstance(domain, Categories)
     if label in domain.labels:
         raise SchemaError(
             f"column '{attribute.name}' has a label '{label}' already; give another with label="
@@ -109,8 +109,8 @@ def _merge(attribute: Attribute, rare: list[int], label: str) -> Attribute:
 def _renumber(old: Attribute, new: Attribute) -> NDArray[np.int64]:
     """The new code of every old code."""
     before, after = old.domain, new.domain
-    assert isinstance(before, Categories)  # noqa: S101 - a merged column is categorical
-    assert isinstance(after, Categories)  # noqa: S101
+    assert isinstance(before, Categories)
+    assert isinstance(after, Categories)
     numbers = np.zeros(before.size, dtype=np.int64)
     numbers[list(before.codes)] = after.codes
     if before.missing:
@@ -127,7 +127,7 @@ def _translate(
         if name in renumbered:
             numbers = renumbered[name]
             allowed = set(np.delete(numbers, list(codes)).tolist())
-            codes = tuple(sorted(set(numbers[list(codes)].tolist()) - allowed))  # noqa: PLW2901
+            codes = tuple(sorted(set(numbers[list(codes)].tolist()) - allowed))
         never.append((name, codes))
     if not all(codes for _, codes in never):
         return None
