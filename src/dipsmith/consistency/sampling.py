@@ -1,4 +1,13 @@
-"""Drawing rows from tables of weights: post-processing."""
+"""Drawing rows from tables of weights: post-processing.
+
+Both functions draw systematically: a cell with an expected count of e is drawn ⌊e⌋ or ⌈e⌉ times, e on
+average, so that drawing adds less than one row of error per cell to what the noise did. What is drawn
+is put in random order, within its group where there are groups: without that, columns that are
+independent given the group would come out correlated, because every one of them would list its cells
+in the same order.
+
+Systematic sampling: Madow, Annals of Mathematical Statistics 20 (1949).
+"""
 
 from __future__ import annotations
 
@@ -6,21 +15,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
+from dipsmith.privacy.randomness import Generator
+
+GOLDEN = 0.6180339887498949
+"""Multiples of it, modulo 1, are spread more evenly than random numbers (Weyl)."""
 
 
-def sample_cells(
-    weights: NDArray[np.float64], n: int, generator: np.random.Generator
-) -> NDArray[np.int64]:
+def sample_cells(weights: NDArray[np.float64], n: int, generator: Generator) -> NDArray[np.int64]:
     """Draw `n` cells in proportion to their weights, in random order, with as little variance as can be.
 
-    Systematic sampling: a cell with expected count e is drawn ⌊e⌋ or ⌈e⌉ times, e on average, so that
-    the drawing adds less than one row of error per cell to what the noise did. Weights that are all
-    zero count as equal.
+    Weights that are all zero count as equal.
+
+    Examples
+    --------
+    >>> from dipsmith.privacy.randomness import generator
+    >>> np.bincount(sample_cells(np.array([1.0, 0.0, 3.0]), 8, generator())).tolist()
+    [2, 0, 6]
     """
     if n == 0:
         return np.zeros(0, dtype=np.int64)
-    if weights.size == 0 or not np.isfinite(weights).all() or (weights < 0).any():
-        raise UsageError("weights must be finite, non-negative and at least one")
+    _refuse_bad(weights)
     reached = np.cumsum(weights, dtype=np.float64)
     if reached[-1] <= 0:
         reached = np.arange(1, weights.size + 1, dtype=np.float64)
@@ -29,3 +43,61 @@ def sample_cells(
     last = int(np.searchsorted(reached, reached[-1], side="left"))
     cells = np.minimum(np.searchsorted(reached, points, side="right"), last)
     return generator.permutation(cells).astype(np.int64, copy=False)
+
+
+def sample_within(
+    weights: NDArray[np.float64], groups: NDArray[np.integer], generator: Generator
+) -> NDArray[np.int64]:
+    """Draw a cell for every row, from the weights of the row's group.
+
+    Parameters
+    ----------
+    weights
+        One line of weights per group; a line of zeros counts as equal weights.
+    groups
+        The group of every row.
+    generator
+        Where randomness comes from.
+
+    Returns
+    -------
+    cells
+        One per row. Within a group they are in random order and their counts within one of what is
+        expected; the rounding of different groups is spread evenly, so that it hardly adds up.
+
+    Examples
+    --------
+    >>> from dipsmith.privacy.randomness import generator
+    >>> groups = np.array([0, 1, 0, 1, 0, 0])
+    >>> cells = sample_within(np.array([[1.0, 1.0], [0.0, 5.0]]), groups, generator())
+    >>> np.bincount(cells[groups == 0]).tolist(), cells[groups == 1].tolist()
+    ([2, 2], [1, 1])
+    """
+    rows = groups.size
+    if rows == 0:
+        return np.zeros(0, dtype=np.int64)
+    _refuse_bad(weights)
+    lines, width = weights.shape
+    reached = np.cumsum(weights, axis=1, dtype=np.float64)
+    empty = reached[:, -1] <= 0
+    if empty.any():
+        reached[empty] = np.arange(1, width + 1)
+    reached /= reached[:, -1:]
+    last = np.argmax(reached >= 1.0, axis=1)
+    order = generator.permutation(rows)
+    order = order[np.argsort(groups[order], kind="stable")]
+    sizes = np.bincount(groups, minlength=lines)
+    line = np.repeat(np.arange(lines), sizes)
+    place = np.arange(rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    offset = (generator.random() + GOLDEN * np.arange(lines)) % 1.0
+    points = line + (place + offset[line]) / sizes[line]
+    reached += np.arange(lines)[:, None]
+    drawn = np.searchsorted(reached.ravel(), points, side="right") - line * width
+    cells = np.empty(rows, dtype=np.int64)
+    cells[order] = np.minimum(drawn, last[line])
+    return cells
+
+
+def _refuse_bad(weights: NDArray[np.float64]) -> None:
+    if weights.size == 0 or not np.isfinite(weights).all() or (weights < 0).any():
+        raise UsageError("weights must be finite, non-negative and at least one")

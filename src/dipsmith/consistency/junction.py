@@ -1,0 +1,236 @@
+"""Junction trees: which attributes are tied to which, and exact sums over all their combinations.
+
+A graphical model over a junction tree holds one table per clique. `JunctionTree.of` finds the cliques
+by greedy elimination (Koller and Friedman, *Probabilistic Graphical Models*, 2009, chapter 9.4 and
+10.4), and its size is known before a single table is made, so that a model which would be too large is
+never chosen. `propagate` turns potentials into clique marginals by one pass up and one pass down
+(Hugin propagation: Lauritzen and Spiegelhalter, JRSS B 50, 1988). Potentials are kept as plain
+numbers, rescaled at every message, not as logarithms: an exponential costs twenty multiplications.
+
+Every clique's axes begin with its separator, in the order of its parent's axes, so that no message is
+ever transposed.
+
+Privacy: knows sizes of public domains and potentials made from noisy numbers; post-processing, free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import log, prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.errors import UsageError
+
+Array = NDArray[np.float64]
+Attributes = tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class JunctionTree:
+    """Cliques of attributes, each linked to one before it, with the running-intersection property.
+
+    Attributes
+    ----------
+    sizes
+        Number of codes of every attribute.
+    cliques
+        The attributes of each clique, in the order of its axes; a parent stands before its children.
+    parents
+        Each clique's parent, −1 for the first.
+    separators
+        The attributes that each clique shares with its parent: the first ones of the clique.
+
+    Examples
+    --------
+    >>> tree = JunctionTree.of({"a": 2, "b": 3, "c": 4}, [("a", "b"), ("b", "c")])
+    >>> tree.cliques, tree.separators, tree.cells
+    ((('b', 'c'), ('b', 'a')), ((), ('b',)), 18)
+    """
+
+    sizes: Mapping[str, int]
+    cliques: tuple[Attributes, ...]
+    parents: tuple[int, ...]
+    separators: tuple[Attributes, ...]
+
+    @classmethod
+    def of(cls, sizes: Mapping[str, int], linked: Sequence[Collection[str]]) -> JunctionTree:
+        """Build the tree in which every set of `linked` attributes lies inside one clique."""
+        names = list(sizes)
+        cliques = _maximal(_eliminate(list(sizes.values()), _adjacency(names, linked)))
+        weight = {c: sum(log(sizes[names[i]]) for i in _members(c)) for c in cliques}
+        rest = sorted(cliques, key=lambda c: (-weight[c], c))
+        chosen, parents, ordered = [rest.pop(0)], [-1], []
+        ordered.append(tuple(names[i] for i in _members(chosen[0])))
+        separators: list[Attributes] = [()]
+        while rest:
+            # Prim's algorithm: the maximum spanning tree over shared attributes is a junction tree.
+            shared, parent, clique = max(
+                ((c & p).bit_count(), -j, -k) for k, c in enumerate(rest) for j, p in enumerate(chosen)
+            )
+            parent, found = -parent, rest.pop(-clique)
+            inside = {names[i] for i in _members(found)}
+            separator = tuple(n for n in ordered[parent] if n in inside)
+            assert len(separator) == shared
+            ordered.append(separator + tuple(names[i] for i in _members(found) if names[i] not in separator))
+            chosen.append(found)
+            parents.append(parent)
+            separators.append(separator)
+        return cls(dict(sizes), tuple(ordered), tuple(parents), tuple(separators))
+
+    @property
+    def cells(self) -> int:
+        """Number of cells of all cliques together."""
+        return sum(prod(self.shape(c)) for c in self.cliques)
+
+    def shape(self, attributes: Sequence[str]) -> tuple[int, ...]:
+        """Number of codes of each of the attributes."""
+        return tuple(self.sizes[n] for n in attributes)
+
+    @cached_property
+    def children(self) -> tuple[tuple[int, ...], ...]:
+        """The children of every clique."""
+        found: list[list[int]] = [[] for _ in self.cliques]
+        for child, parent in enumerate(self.parents):
+            if parent >= 0:
+                found[parent].append(child)
+        return tuple(tuple(c) for c in found)
+
+    def holding(self, attributes: Collection[str]) -> int | None:
+        """The smallest clique that holds all the attributes, None when there is none."""
+        wanted = set(attributes)
+        holders = [i for i, c in enumerate(self.cliques) if wanted <= set(c)]
+        return min(holders, key=lambda i: prod(self.shape(self.cliques[i])), default=None)
+
+    def along(self, clique: int, attributes: Collection[str]) -> tuple[int, ...]:
+        """The shape that spreads a table of some attributes, in the clique's order, over the clique."""
+        return tuple(self.sizes[n] if n in attributes else 1 for n in self.cliques[clique])
+
+
+def cells_needed(sizes: Mapping[str, int], linked: Sequence[Collection[str]]) -> int:
+    """How many cells the junction tree of these links would have; nothing is allocated.
+
+    >>> cells_needed({"a": 2, "b": 3, "c": 4}, [("a", "b"), ("b", "c"), ("a", "c")])
+    24
+    """
+    names, counts = list(sizes), list(sizes.values())
+    cliques = _maximal(_eliminate(counts, _adjacency(names, linked)))
+    return sum(prod(counts[i] for i in _members(c)) for c in cliques)
+
+
+def propagate(tree: JunctionTree, potentials: Sequence[Array]) -> tuple[list[Array], float]:
+    """Turn potentials into the marginal probabilities of every clique and the logarithm of their sum.
+
+    Parameters
+    ----------
+    tree
+        The cliques.
+    potentials
+        One non-negative table per clique, in the order of its axes; they are overwritten.
+
+    Examples
+    --------
+    >>> tree = JunctionTree.of({"a": 2, "b": 2}, [("a",), ("b",)])
+    >>> beliefs, log_sum = propagate(tree, [np.array([1.0, 3.0]), np.array([2.0, 2.0])])
+    >>> [b.tolist() for b in beliefs], round(float(np.exp(log_sum)), 9)
+    ([[0.25, 0.75], [0.5, 0.5]], 16.0)
+    """
+    beliefs = list(potentials)
+    below: list[Array] = [np.ones(())] * len(beliefs)
+    log_sum = 0.0
+    for child in range(len(beliefs) - 1, 0, -1):
+        parent, separator = tree.parents[child], tree.separators[child]
+        below[child] = sum_to(beliefs[child], tree.cliques[child], separator)
+        scale = float(below[child].max())
+        log_sum += log(_some(scale))
+        beliefs[parent] *= (below[child] / scale).reshape(tree.along(parent, separator))
+    whole = float(beliefs[0].sum())
+    beliefs[0] *= 1 / _some(whole)
+    for child in range(1, len(beliefs)):
+        parent, separator = tree.parents[child], tree.separators[child]
+        above = sum_to(beliefs[parent], tree.cliques[parent], separator)
+        ratio = np.divide(above, below[child], out=np.zeros_like(above), where=below[child] > 0)
+        beliefs[child] *= ratio.reshape(tree.along(child, separator))
+    return beliefs, log_sum + log(whole)
+
+
+def sum_to(table: Array, attributes: Sequence[str], kept: Collection[str]) -> Array:
+    """Sum a table over all attributes but the `kept` ones, which stay in the table's order.
+
+    >>> sum_to(np.array([[1.0, 2.0], [3.0, 4.0]]), ("a", "b"), ("b",)).tolist()
+    [4.0, 6.0]
+    """
+    if len(kept) == len(attributes):
+        return table
+    axes = range(len(attributes))
+    # Measured: a one-operand einsum sums mixed axes up to five times faster than add.reduce.
+    summed: Array = np.einsum(table, axes, [i for i in axes if attributes[i] in kept])
+    return summed
+
+
+def _some(mass: float) -> float:
+    if not mass > 0:
+        raise UsageError("The rules and measurements leave no combination possible; check the schema's rules")
+    return mass
+
+
+def _adjacency(names: Sequence[str], linked: Sequence[Collection[str]]) -> list[int]:
+    """Neighbours of every attribute, itself included, as bit sets."""
+    place = {name: i for i, name in enumerate(names)}
+    near = [1 << i for i in range(len(names))]
+    for link in linked:
+        bits = sum(1 << place[n] for n in set(link))
+        for n in set(link):
+            near[place[n]] |= bits
+    return near
+
+
+def _members(bits: int) -> list[int]:
+    found = []
+    while bits:
+        low = bits & -bits
+        found.append(low.bit_length() - 1)
+        bits ^= low
+    return found
+
+
+def _eliminate(sizes: Sequence[int], near: Sequence[int]) -> list[int]:
+    """The cliques of greedy elimination, by the cheaper of two orders: least cells, fewest new links."""
+    weights = [log(s) for s in sizes]
+    orders = (_order(weights, list(near), fill) for fill in (False, True))
+    return min(orders, key=lambda cliques: sum(prod(sizes[i] for i in _members(c)) for c in cliques))
+
+
+def _order(weights: Sequence[float], near: list[int], fill: bool) -> list[int]:
+    def cost(v: int) -> tuple[float, float, int]:
+        around = _members(near[v])
+        cells = sum(weights[i] for i in around)
+        missing = sum((near[v] & ~near[i]).bit_count() for i in around) if fill else 0
+        return missing, cells, v
+
+    costs = {v: cost(v) for v in range(len(near))}
+    cliques = []
+    while costs:
+        _, _, v = min(costs.values())
+        cliques.append(near[v])
+        around = [i for i in _members(near[v]) if i != v]
+        touched = 0
+        for i in around:
+            near[i] = (near[i] | near[v]) & ~(1 << v)
+            touched |= near[i]
+        del costs[v]
+        for i in _members(touched) if fill else around:
+            costs[i] = cost(i)
+    return cliques
+
+
+def _maximal(cliques: Sequence[int]) -> list[int]:
+    """Drop the cliques that lie inside another."""
+    kept: list[int] = []
+    for clique in sorted(cliques, key=lambda c: (-c.bit_count(), c)):
+        if not any(clique & k == clique for k in kept):
+            kept.append(clique)
+    return kept
