@@ -39,6 +39,7 @@ _BLOCK = 1 << 16
 
 IntArray = NDArray[np.integer]
 Coder = Callable[[pa.Array], IntArray]
+Seen = dict[Coder, tuple[pa.Array, pa.Array]]
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class Encoder:
                     f"under {self.schema.neighbours} its row cannot be dropped"
                 )
         object.__setattr__(self, "_coders", {a.name: coder(a) for a in self.attributes})
+        object.__setattr__(self, "_seen", {})
 
     @property
     def attributes(self) -> tuple[Attribute, ...]:
@@ -98,6 +100,7 @@ class Encoder:
         same row of the batch only.
         """
         coders: dict[str, Coder] = self._coders  # type: ignore[attr-defined]
+        seen: Seen = self._seen  # type: ignore[attr-defined]
         keep = np.ones(batch.num_rows, dtype=bool)
         columns: dict[str, IntArray] = {}
         names = batch.schema.names
@@ -109,7 +112,7 @@ class Encoder:
                 )
             column = batch.column(names.index(attribute.name))
             chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-            parts = [encode_array(chunk, coders[attribute.name]) for chunk in chunks]
+            parts = [encode_array(chunk, coders[attribute.name], seen) for chunk in chunks]
             codes = (
                 parts[0]
                 if len(parts) == 1
@@ -122,8 +125,11 @@ class Encoder:
         return Codes.of(self.schema, columns, batch.num_rows), keep
 
 
-def encode_array(array: pa.Array, code: Coder) -> IntArray:
-    """Encode one array; a dictionary's values are encoded once and looked up."""
+def encode_array(array: pa.Array, code: Coder, seen: Seen | None = None) -> IntArray:
+    """Encode one array; a dictionary's values are encoded once and looked up.
+
+    `seen` remembers the last dictionary of each coder: the batches of a Parquet row group share theirs.
+    """
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_run_end_encoded(array.type):
@@ -131,12 +137,15 @@ def encode_array(array: pa.Array, code: Coder) -> IntArray:
     if not pa.types.is_dictionary(array.type):
         return code(array)
     values = array.dictionary
-    # one entry more than the dictionary: the code that null rows get
-    table = np.concatenate([code(values), code(pa.nulls(1, pa.string()))])
-    indices = raw(array.indices)
-    if array.indices.null_count:
-        indices = np.where(valid(array.indices), indices, len(values))
-    return table[indices]
+    known = None if seen is None else seen.get(code)
+    if known is None or not known[0].equals(values):
+        known = (values, pa.array(code(values)))
+        if seen is not None:
+            seen[code] = known
+    codes = pc.take(known[1], array.indices, boundscheck=False)
+    if codes.null_count:
+        codes = codes.fill_null(int(code(pa.nulls(1, pa.string()))[0]))
+    return codes.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
 def coder(attribute: Attribute) -> Coder:
