@@ -264,6 +264,8 @@ def _period_labels(period: str, begins: NDArray[np.datetime64]) -> list[str]:
 
 def _end(scale: Scale, minimum: float, maximum: float) -> float:
     """The last edge for given bounds."""
+    if not isfinite(maximum - minimum):
+        raise SchemaError("minimum and maximum are too far apart; choose closer bounds")
     whole = scale != "number"
     if maximum < minimum or (maximum == minimum and not whole):
         low, high = show(scale, minimum), show(scale, maximum)
@@ -271,9 +273,9 @@ def _end(scale: Scale, minimum: float, maximum: float) -> float:
     return maximum + whole
 
 
-def _limited(count: int, limit: int) -> int:
-    if count > limit:
-        raise SchemaError(f"{count:,} levels are more than the {limit:,} supported; add bins, or wider ones")
+def _limited(count: float, limit: int) -> float:
+    if not count <= limit:
+        raise SchemaError(f"{count:,.0f} levels are more than the {limit:,} supported; add bins, or wider ones")
     return count
 
 
