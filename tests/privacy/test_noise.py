@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from dipsmith.errors import UsageError
-from dipsmith.privacy import noise as module
+from dipsmith.privacy import gaussian, laplace
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise, noisy_blocks
 from dipsmith.privacy.randomness import Stream
 
@@ -41,7 +41,7 @@ def close(a: Decimal, b: Decimal, tolerance: str = "1e-50") -> bool:
 @pytest.mark.parametrize("scale", ["1/50", "1", "10", "41", "1000", "10000", "1000000007/3"])
 def test_tables_imply_exactly_the_discrete_laplace(scale: str):
     b = Fraction(scale)
-    tables = module._laplace_tables(b, None)
+    tables = laplace.laplace_tables(b)
     with localcontext(PRECISION):
         lead = probabilities(tables.lead.boundaries)
         digits = [probabilities(table.boundaries) for table, _ in tables.digits]
@@ -70,7 +70,7 @@ def test_tables_imply_exactly_the_discrete_laplace(scale: str):
 def test_blocks_and_acceptance_imply_exactly_the_discrete_gaussian(sigma2: str, cut: int | None):
     # Proposal times acceptance must be the same multiple of exp(-k²/2σ²) for every k.
     s = Fraction(sigma2)
-    blocks = module._gaussian_blocks(s, cut)
+    blocks = gaussian.gaussian_blocks(s, cut)
     cut = blocks.cut
     with localcontext(PRECISION):
         lead = probabilities(blocks.lead.boundaries)
@@ -80,7 +80,7 @@ def test_blocks_and_acceptance_imply_exactly_the_discrete_gaussian(sigma2: str, 
         for k in {*range(-20, 21), *range(-reach, reach, max(1, reach // 50))}:
             negative = int(k < 0)
             y = (abs(k) - negative) >> blocks.bits
-            ratio = module._ratio(cut, blocks.bits, negative, blocks.rate)
+            ratio = gaussian._ratio(cut, blocks.bits, negative, blocks.rate)
             if y < cut:
                 start = (y << blocks.bits) + negative
                 proposal = lead[(-1 - y if negative else y) + cut + 1] / width
@@ -106,25 +106,54 @@ def test_blocks_and_acceptance_imply_exactly_the_discrete_gaussian(sigma2: str, 
             assert true * 65536 - int(blocks.safe[block]) <= 3
 
 
+@pytest.mark.parametrize("sigma2", ["5000", "1000000", "10000000001/7"])
+def test_acceptance_turns_exactly_at_the_ratio_of_weights(sigma2: str):
+    # U is put one unit of its 64th digit below and above w(k)/w(nearest end of the block).
+    class Given(Stream):
+        def words64(self, n: int) -> np.ndarray:
+            return rest
+
+    blocks = gaussian.gaussian_blocks(Fraction(sigma2))
+    width = 1 << blocks.bits
+    cases = []
+    with localcontext(PRECISION):
+        for block in (0, 1, 30, blocks.cut - 1, -1, -2, -30, -blocks.cut):
+            for place in {0, 1, width // 2, width - 1}:
+                value = block * width + place
+                nearest = block * width + (0 if block >= 0 else width - 1)
+                if value != nearest:
+                    p = int(decimal_exp((value**2 - nearest**2) * blocks.rate) * 2**64)
+                    cases += [(block, value, p - 1, True), (block, value, p + 1, False)]
+    block, value, digits, expected = (np.array(column) for column in zip(*cases, strict=True))
+    digits = digits.astype(np.uint64)
+    rest = digits << np.uint64(16)
+    first = (digits >> np.uint64(48)).astype(np.uint16)
+    accepted = gaussian._accept(Given(), blocks, block.astype(np.int16), value, first)
+    assert accepted.tolist() == expected.tolist()
+    assert len(cases) >= 16
+
+
 # --- Frequencies --------------------------------------------------------------------------------------
 
 
 def chi_square(noise: Noise, drawn: np.ndarray) -> float:
-    """p-value of the draws against the exact pmf, in cells that each expect at least 50 draws."""
+    """Smaller p-value of two χ² tests against the exact pmf: fine cells and a hundred broad ones."""
     values, counts = np.unique(drawn, return_counts=True)
     reach = int(np.abs(values).max()) + 1
     support = np.arange(-reach, reach + 1)
-    pmf = noise.pmf(support)
     observed = np.zeros(support.size)
     observed[values + reach] = counts
-    expected = pmf * drawn.size
-    group = np.floor(np.cumsum(expected) / 50).astype(int)
-    group = np.unique(group, return_inverse=True)[1]
+    expected = noise.pmf(support) * drawn.size
+    return min(grouped(observed, expected, least) for least in (50, drawn.size / 100))
+
+
+def grouped(observed: np.ndarray, expected: np.ndarray, least: float) -> float:
+    """p-value over groups of neighbouring integers that each expect at least `least` draws."""
+    group = np.unique(np.floor(np.cumsum(expected) / least), return_inverse=True)[1]
     o, e = np.bincount(group, observed), np.bincount(group, expected)
-    while e[-1] < 50:
+    while e[-1] < least:
         o, e = np.append(o[:-2], o[-2:].sum()), np.append(e[:-2], e[-2:].sum())
-    e *= drawn.size / e.sum()
-    return float(stats.chisquare(o, e).pvalue)
+    return float(stats.chisquare(o, e * o.sum() / e.sum()).pvalue) if o.size > 1 else 1.0
 
 
 LAPLACE = ["1000", "100", "10", "3", "1", "1/3", "1/10"]  # ε = 0.001 … 10 at sensitivity 1
@@ -143,6 +172,23 @@ def test_gaussian_frequencies(sigma2: str):
     # n = 2e6, χ², FPR 1e-7 for each of the nine.
     law = DiscreteGaussian(Fraction(sigma2))
     assert chi_square(law, law.sample(Stream.for_testing(sigma2), 2_000_000)) > 1e-7
+
+
+@pytest.mark.parametrize(
+    "law",
+    [DiscreteLaplace(Fraction(1000)), DiscreteGaussian(Fraction(5000)), DiscreteGaussian(Fraction(10**6))],
+)
+def test_low_bits_follow_the_law_on_either_side(law: Noise):
+    # A lost rejection or a digit of the wrong sign shows in the sum over all blocks: n = 4e6, sign times
+    # the four lowest bits, 32 cells, χ², FPR 1e-7.
+    support = np.arange(-16_000, 16_000)
+
+    def cell(k: np.ndarray) -> np.ndarray:
+        return np.where(k < 0, 16 + (~k & 15), k & 15)
+
+    expected = np.bincount(cell(support), law.pmf(support))
+    observed = np.bincount(cell(law.sample(Stream.for_testing("bits"), 4_000_000)))
+    assert stats.chisquare(observed, expected / expected.sum() * 4_000_000).pvalue > 1e-7
 
 
 @pytest.mark.parametrize("scale", [10**4, 10**9, 2**50])
@@ -176,18 +222,18 @@ def test_wide_gaussian_frequencies(sigma2: int):
 @pytest.mark.parametrize(("scale", "cut"), [("2", 1), ("10", 5), ("100", 7)])
 def test_laplace_tail_starts_again(scale: str, cut: int):
     # The cut is set where most draws pass it. n = 1e6, χ², FPR 1e-7.
-    tables = module._laplace_tables(Fraction(scale), cut)
+    tables = laplace.laplace_tables(Fraction(scale), cut)
     drawn = np.empty(1_000_000, np.int64)
-    module._fill_laplace(Stream.for_testing(cut), tables, drawn)
+    laplace.fill_laplace(Stream.for_testing(cut), tables, drawn)
     assert chi_square(DiscreteLaplace(Fraction(scale)), drawn) > 1e-7
 
 
 @pytest.mark.parametrize(("sigma2", "cut"), [("2", 1), ("1/4", 1), ("10000", 90)])
 def test_gaussian_tail_follows_its_envelope(sigma2: str, cut: int):
     # The cut is set near σ, so that many draws take the tail. n = 2e4, χ², FPR 1e-7.
-    blocks = module._gaussian_blocks(Fraction(sigma2), cut)
+    blocks = gaussian.gaussian_blocks(Fraction(sigma2), cut)
     drawn = np.empty(20_000, np.int64)
-    module._fill_gaussian(Stream.for_testing(cut), blocks, drawn)
+    gaussian.fill_gaussian(Stream.for_testing(cut), blocks, drawn)
     assert np.any(np.abs(drawn) > cut << blocks.bits)
     assert chi_square(DiscreteGaussian(Fraction(sigma2)), drawn) > 1e-7
 

@@ -1,0 +1,167 @@
+"""How discrete Gaussian values are drawn: a block of integers, a place in it, and an acceptance.
+
+P(k) ∝ exp(-k²/(2σ²)). The integers are cut into blocks of 2^j, at most 64 to a σ. A block is drawn by
+lookup in proportion to its largest weight, a place in it uniformly, and the place is accepted with the
+ratio of its own weight to that largest one, which is the exponential of a rational number. Nearly
+always the first 16 digits of the acceptance settle it. Below σ = 64 a block is one integer and
+nothing is ever rejected. Beyond a cut the two tails are drawn under a geometric envelope.
+``docs/proofs/noise.md`` has the proof.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.privacy.enclosure import WORD, exp_bounds, flip, flips
+from dipsmith.privacy.lookup import Boundaries, Lookup
+from dipsmith.privacy.randomness import Stream
+
+_BLOCKS: Final = 64
+"""Blocks per σ at most: the acceptance then fails in about 1 % of the draws."""
+
+_INT64: Final = (1 << 63) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianBlocks:
+    """Blocks of 2^bits integers: block c holds c·2^bits … (c+1)·2^bits - 1, for -cut ≤ c < cut.
+
+    `safe` holds the acceptance probability of each block's far end, rounded down to 16 bits, and 0
+    for the two tails: those of blocks 0 … cut and then, found by counting from the end, -cut-1 … -1.
+    """
+
+    lead: Lookup
+    cut: int
+    bits: int
+    rate: Fraction
+    safe: NDArray[np.uint16]
+
+    def in_tail(self, block: NDArray[np.int16]) -> NDArray[np.bool_]:
+        """Tell which blocks stand for a tail."""
+        tail: NDArray[np.bool_] = (block == self.cut) | (block == -self.cut - 1)
+        return tail
+
+
+@lru_cache(maxsize=64)
+def gaussian_blocks(sigma2: Fraction, cut: int | None = None) -> GaussianBlocks:
+    """Tabulate the blocks, each in proportion to its largest weight, up to a tail from `cut` on."""
+    bits = 0
+    while sigma2 > (_BLOCKS << bits) ** 2:
+        bits += 1
+    rate = 1 / (2 * sigma2)
+    # exp(-x²/2) < 2⁻³⁰ at x² = 41.6: the tails are reached once in a billion draws.
+    cut = cut or math.isqrt(math.ceil(sigma2 * Fraction(208, 5) / (1 << 2 * bits))) + 1
+    lead = Lookup.build(_block_boundaries(rate, bits, cut), -cut - 1, tails=True)
+    safe = [_safe(y, bits, 0, rate) for y in range(cut)] + [0, 0]
+    safe += [_safe(y, bits, 1, rate) for y in reversed(range(cut))]
+    return GaussianBlocks(lead, cut, bits, rate, np.minimum(safe, 0xFFFF).astype(np.uint16))
+
+
+def _start(y: int, bits: int, negative: int) -> int:
+    """Smallest absolute value in block y of the positive or of the negative side (which has no 0)."""
+    return (y << bits) + negative
+
+
+def _safe(y: int, bits: int, negative: int, rate: Fraction) -> int:
+    """Bound from below the weight of a block's far end in terms of its near end's, in 16 bits."""
+    near, far = _start(y, bits, negative), _start(y + 1, bits, negative) - 1
+    return exp_bounds((far * far - near * near) * rate, 16)[0]
+
+
+def _block_boundaries(rate: Fraction, bits_per_block: int, cut: int) -> Boundaries:
+    """Cumulative probabilities of the blocks and of the two tails' envelopes."""
+
+    def weight(y: int, negative: int, bits: int) -> tuple[int, int]:
+        return exp_bounds(_start(y, bits_per_block, negative) ** 2 * rate, bits)
+
+    def envelope(negative: int, bits: int) -> tuple[int, int]:
+        """Σ over y ≥ cut of weight(cut)·ratio^(y-cut), which is above weight(y) everywhere."""
+        low, high = weight(cut, negative, bits)
+        ratio = exp_bounds(_ratio(cut, bits_per_block, negative, rate), bits)
+        one = 1 << bits
+        return (low << bits) // (one - ratio[0]), -(-(high << bits) // (one - ratio[1]))
+
+    def at(bits: int) -> list[tuple[int, int]]:
+        work = bits + 32
+        weights = [
+            envelope(1, work),
+            *(weight(y, 1, work) for y in reversed(range(cut))),
+            *(weight(y, 0, work) for y in range(cut)),
+            envelope(0, work),
+        ]
+        least, most = sum(low for low, _ in weights), sum(high for _, high in weights)
+        enclosures = []
+        low_sum = high_sum = 0
+        for low, high in weights[:-1]:
+            low_sum, high_sum = low_sum + low, high_sum + high
+            enclosures.append(((low_sum << bits) // most, -(-(high_sum << bits) // least)))
+        return enclosures
+
+    return at
+
+
+def _ratio(cut: int, bits: int, negative: int, rate: Fraction) -> Fraction:
+    """-log of the envelope's ratio: that of the two first blocks of the tail."""
+    return (_start(cut + 1, bits, negative) ** 2 - _start(cut, bits, negative) ** 2) * rate
+
+
+def fill_gaussian(stream: Stream, blocks: GaussianBlocks, out: NDArray[np.int64]) -> None:
+    """Fill an array with draws."""
+    block, rare = blocks.lead.draw(stream, out.size)
+    out[:] = block
+    rejected: list[np.intp] = []
+    if blocks.bits:
+        place = stream.words16(out.size) if blocks.bits <= 16 else stream.words32(out.size)
+        place &= place.dtype.type((1 << blocks.bits) - 1)
+        out <<= blocks.bits
+        out |= place
+        digits = stream.words16(out.size)
+        unsure = np.flatnonzero(digits >= blocks.safe.take(block))
+        unsure = unsure[~blocks.in_tail(block[unsure])]
+        accepted = _accept(stream, blocks, block[unsure], out[unsure], digits[unsure])
+        rejected.extend(unsure[~accepted])
+    for i in rare[blocks.in_tail(block[rare])]:
+        value = _draw_tail(stream, blocks, negative=int(block[i] < 0))
+        if value is None:
+            rejected.append(i)
+        else:
+            out[i] = value
+    if rejected:
+        again = np.empty(len(rejected), np.int64)
+        fill_gaussian(stream, blocks, again)
+        out[rejected] = again
+
+
+def _accept(
+    stream: Stream,
+    blocks: GaussianBlocks,
+    block: NDArray[np.int16],
+    value: NDArray[np.int64],
+    digits: NDArray[np.uint16],
+) -> NDArray[np.bool_]:
+    """Accept a value with the probability that its weight has in terms of its block's largest."""
+    size = np.abs(value)
+    start = np.where(block < 0, ~block, block).astype(np.int64) << blocks.bits
+    start += block < 0
+    prefix = digits.astype(np.uint64) << np.uint64(WORD - 16) | stream.words64(digits.size) >> np.uint64(16)
+    return flips(stream, (size - start) * (size + start), blocks.rate, prefix)
+
+
+def _draw_tail(stream: Stream, blocks: GaussianBlocks, negative: int) -> int | None:
+    """Draw from a tail's geometric envelope; None where the proposal is rejected."""
+    ratio = _ratio(blocks.cut, blocks.bits, negative, blocks.rate)
+    beyond = 0
+    while flip(stream, ratio):
+        beyond += 1
+    size = _start(blocks.cut + beyond, blocks.bits, negative) + stream.bits(blocks.bits)
+    start = _start(blocks.cut, blocks.bits, negative)
+    if not flip(stream, (size * size - start * start) * blocks.rate - beyond * ratio):
+        return None
+    return min(_INT64, size) * (-1 if negative else 1)
