@@ -20,6 +20,7 @@ from dipsmith.errors import UsageError
 from dipsmith.schema import Cells, Codes, Marginal, Schema
 
 CHUNK = 1 << 16
+_ONE = np.int64(1)  # a Python integer would send add.at down its slow path
 JOINT = 1 << 15
 """Cells of a joint table that several marginals share: its counts fit in the second-level cache."""
 
@@ -100,7 +101,7 @@ def _accumulate(counts: NDArray[np.int64], keys: NDArray[np.integer]) -> None:
         counts += np.bincount(keys, minlength=len(counts))
     else:
         # bincount would allocate and add the whole table for every chunk
-        np.add.at(counts, keys.astype(np.intp, copy=False), 1)
+        np.add.at(counts, keys.astype(np.intp, copy=False), _ONE)
 
 
 def _shared(marginals: list[tuple[int, tuple[str, ...], tuple[int, ...]]]) -> list[_Joint]:
@@ -185,6 +186,14 @@ def _distinct(
     return [word[starts] for word in keys], counts.astype(np.int64, copy=False)
 
 
+def fused(codes: Codes, names: Sequence[str]) -> list[NDArray[np.int64]]:
+    """Return the mixed-radix key of some attributes, in as many 64-bit words as it takes."""
+    sizes = [codes.schema[name].size for name in names]
+    return [
+        mixed_radix(codes, names[a:b], sizes[a:b]).astype(np.int64, copy=False) for a, b in words_of(sizes)
+    ]
+
+
 def words_of(sizes: Sequence[int]) -> list[tuple[int, int]]:
     """Cut a list of radices into runs whose product can be numbered; return (start, stop) pairs.
 
@@ -237,9 +246,7 @@ def distinct(
     words = words_of(shape)
     tally = SparseTally(len(words))
     for codes in parts:
-        tally.add(
-            [mixed_radix(codes, attributes[a:b], shape[a:b]).astype(np.int64, copy=False) for a, b in words]
-        )
+        tally.add(fused(codes, attributes))
     keys, counts = tally.found()
     columns: dict[str, NDArray[np.integer]] = {}
     for (a, b), key in zip(words, keys, strict=True):

@@ -29,11 +29,12 @@ from numpy.typing import NDArray
 
 from dipsmith.codec.encode import Encoder
 from dipsmith.codec.parse import texts
-from dipsmith.schema import Schema
+from dipsmith.counting.tally import fused
+from dipsmith.schema import Codes, Schema
 
 Reader = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
 
-BUCKETS = 1 << 24
+BUCKETS = 1 << 23
 MEMORY = 1 << 28
 _PARTS = 64
 _UNIT, _PER, _ROW, _HASH = "unit", "per", "row", "hash"
@@ -89,10 +90,10 @@ def beyond_max_rows(
     """
     unit = schema.unit
     names = [name for name in (unit.column, unit.per) if name is not None]
-    seen = np.zeros(buckets, dtype=np.int32)
+    seen = np.zeros(buckets, dtype=np.int64)
     for batch in read(names):
         _, _, hashes = _units(batch, names, key)
-        np.add.at(seen, _bucket(hashes, buckets), 1)
+        np.add.at(seen, _bucket(hashes, buckets), np.int64(1))
     if not seen.size or int(seen.max()) <= unit.max_rows:
         return None
     encoder = Encoder(schema)
@@ -200,18 +201,21 @@ def _beyond(part: pa.Table, schema: Schema, key: bytes) -> NDArray[np.int64]:
     _, group = np.unique(pair, return_inverse=True)
     over = np.flatnonzero(np.bincount(group)[group] > limit)
     group = group[over]
-    codes = {name: part.column(f"c{i}").to_numpy()[over] for i, name in enumerate(schema.names)}
+    columns = {name: part.column(f"c{i}").to_numpy()[over] for i, name in enumerate(schema.names)}
+    codes = Codes(schema, columns, len(over))
     hashed = hashed_columns(schema)
     ties = [name for name in schema.names if name not in hashed]
-    order = np.lexsort([codes[name] for name in (*reversed(ties), *reversed(hashed))] + [group])
-    over, group = over[order], group[order]
-    codes = {name: column[order] for name, column in codes.items()}
-    same = _runs([group, *(codes[name] for name in hashed)])
+    order = np.lexsort([*reversed(fused(codes, ties)), *reversed(fused(codes, hashed)), group])
+    over, group, codes = over[order], group[order], codes.take(order)
+    same = _runs([group, *fused(codes, hashed)])
     spelled = _spelled(part, over, [codes[name] for name in hashed], same, schema.unit.per is not None)
     prefix = f"{key.hex()}|".encode()
     digests = b"".join([hashlib.sha256(prefix + text).digest() for text in spelled])
-    ranks = np.frombuffer(digests, dtype=">u8").reshape(-1, 4)
-    order = np.lexsort([ranks[:, i] for i in (3, 2, 1, 0)] + [group])
+    ranks = np.frombuffer(digests, dtype=">u8").reshape(-1, 4).astype(np.uint64)
+    order = np.lexsort([ranks[:, 0], group])
+    first = ranks[order, 0]
+    if bool(((first[1:] == first[:-1]) & (group[order][1:] == group[order][:-1])).any()):
+        order = np.lexsort([*ranks.T[::-1], group])  # the first eight bytes do not decide
     lost = order[_runs([group[order]]) >= limit]
     positions: NDArray[np.int64] = part.column(_ROW).to_numpy()
     return positions[over[lost]]
