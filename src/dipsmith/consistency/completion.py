@@ -79,9 +79,7 @@ def complete(
     return columns
 
 
-def _upward(
-    tree: JunctionTree, beliefs: Sequence[Array], columns: Columns, rows: int
-) -> dict[int, _Message]:
+def _upward(tree: JunctionTree, beliefs: Sequence[Array], columns: Columns, rows: int) -> dict[int, _Message]:
     messages: dict[int, _Message] = {}
     for clique in range(len(tree.cliques) - 1, 0, -1):
         names, separator = tree.cliques[clique], tree.separators[clique]

@@ -31,7 +31,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.consistency.junction import Array, Attributes, JunctionTree, propagate, sum_to
+from dipsmith.consistency.junction import Array, Attributes, JunctionTree, propagate, sum_axes, sum_to
 from dipsmith.consistency.simplex import project
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.schema import Schema
@@ -109,7 +109,8 @@ class Evidence:
     def summing_to(self, total: float) -> Array:
         """The table moved evenly, where it is possible, to the total that it should have."""
         shift = (total - self.values.sum()) / max(self.free, 1)
-        return self.values + (shift if self.possible is None else shift * self.possible)
+        moved: Array = self.values + (shift if self.possible is None else shift * self.possible)
+        return moved
 
 
 def gathered(evidence: Sequence[Evidence]) -> list[Evidence]:
@@ -218,7 +219,9 @@ def _base(schema: Schema, tree: JunctionTree, tables: Sequence[Evidence], total:
     for name in tree.sizes:
         clique = tree.holding((name,))
         assert clique is not None
-        base[clique] *= independent(name, tree.sizes[name], tables, total).reshape(tree.along(clique, (name,)))
+        base[clique] *= independent(name, tree.sizes[name], tables, total).reshape(
+            tree.along(clique, (name,))
+        )
     for clique, names in enumerate(tree.cliques):
         rules = [r for r in schema.rules if set(r.attributes) <= set(names)]
         if rules:
@@ -309,8 +312,7 @@ class _Dual:
         beliefs, log_sum = self.beliefs(theta)
         expected = np.empty_like(theta)
         for term in self.terms:
-            belief = beliefs[term.clique]
-            expected[term.part] = np.einsum(belief, range(belief.ndim), term.kept).ravel()
+            expected[term.part] = sum_axes(beliefs[term.clique], term.kept).ravel()
         expected *= self.total
         pull = self.penalty * theta
         objective = self.total * log_sum - float(theta @ self.counts) + 0.5 * float(pull @ theta)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +32,13 @@ from dipsmith.errors import UsageError
 from dipsmith.privacy.randomness import generator
 from dipsmith.schema import Codes, Schema
 
+C = TypeVar("C", bound=Sequence[str])
+
 MAX_CELLS = 1 << 19
 """Cells of a model at most, unless a method says otherwise: 4 MB of probabilities."""
+
+COUNTED_CELLS = 1 << 25
+"""Cells of all candidate tables together at most: 256 MB of counts behind the barrier."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,9 +134,7 @@ class GraphModel:
         return facts, {f"clique/{i}": b for i, b in enumerate(self.beliefs)}
 
     @classmethod
-    def from_state(
-        cls, schema: Schema, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> Self:
+    def from_state(cls, schema: Schema, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The model back from its state."""
         tree = JunctionTree(
             {a.name: a.size for a in schema.attributes},
@@ -163,9 +166,15 @@ def admitted(
     return added
 
 
-def rule_links(
-    schema: Schema, linked: Sequence[Collection[str]], max_cells: int
-) -> list[Collection[str]]:
+def within_cells(schema: Schema, candidates: Sequence[C], cells: int) -> list[C]:
+    """Those candidates, smallest tables first, that have at most so many cells together, in their order."""
+    smallest = sorted(range(len(candidates)), key=lambda i: schema.size(candidates[i]))
+    reached = np.cumsum([schema.size(candidates[i]) for i in smallest], dtype=np.float64)
+    kept = set(smallest[: int(np.searchsorted(reached, cells, side="right"))])
+    return [c for i, c in enumerate(candidates) if i in kept]
+
+
+def rule_links(schema: Schema, linked: Sequence[Collection[str]], max_cells: int) -> list[Collection[str]]:
     """The rules' sets of attributes that can be cliques, so that the model itself knows the rule."""
     return admitted(schema, linked, [r.attributes for r in schema.rules], max_cells)
 

@@ -19,6 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import log, prod
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,9 +166,15 @@ def sum_to(table: Array, attributes: Sequence[str], kept: Collection[str]) -> Ar
     """
     if len(kept) == len(attributes):
         return table
-    axes = range(len(attributes))
-    # Measured: a one-operand einsum sums mixed axes up to five times faster than add.reduce.
-    summed: Array = np.einsum(table, axes, [i for i in axes if attributes[i] in kept])
+    return sum_axes(table, [i for i, n in enumerate(attributes) if n in kept])
+
+
+def sum_axes(table: Array, kept: Sequence[int]) -> Array:
+    """Sum a table over all axes but the `kept` ones, and put these in the order given.
+
+    Measured: a one-operand einsum sums mixed axes up to five times faster than add.reduce.
+    """
+    summed: Array = cast("Any", np.einsum)(table, range(table.ndim), kept)
     return summed
 
 

@@ -16,7 +16,7 @@ from math import prod
 
 import numpy as np
 
-from dipsmith.consistency.junction import Array, Attributes, JunctionTree, sum_to
+from dipsmith.consistency.junction import Array, Attributes, JunctionTree, sum_axes, sum_to
 
 
 def contract(left: Array, rows: Attributes, right: Array, columns: Attributes, kept: Attributes) -> Array:
@@ -137,8 +137,7 @@ class _Walk:
 
 def _axes(table: Array, names: Sequence[str], wanted: Sequence[str]) -> Array:
     """Sum to the wanted attributes and put them in the order wanted."""
-    summed: Array = np.einsum(table, range(len(names)), [names.index(n) for n in wanted])
-    return summed
+    return sum_axes(table, [names.index(n) for n in wanted])
 
 
 def _given(table: Array, names: Attributes, separator: Attributes) -> Array:
