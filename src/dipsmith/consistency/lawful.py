@@ -7,29 +7,34 @@ from collections.abc import Callable
 import numpy as np
 
 from dipsmith.errors import UsageError
-from dipsmith.schema import Codes
+from dipsmith.privacy.randomness import generator
+from dipsmith.schema import Codes, Schema
 
-ROUNDS = 200
+ROUNDS = 100
 
 
 def lawful_rows(draw: Callable[[int], Codes], n: int) -> Codes:
     """Draw `n` rows that break no rule, from a model that may not know all of them.
 
-    The result is distributed as the model's rows given that they are lawful.
+    The result is distributed as the model's rows given that they are lawful. A model so noisy that
+    nothing it draws is lawful says nothing about the rows still wanted: they are drawn uniformly.
     """
     drawn = draw(n)
     if not drawn.schema.rules or n == 0:
         return drawn
+    random = generator(None)
     parts: list[Codes] = []
     wanted = n
-    for _ in range(ROUNDS):
+    for attempt in range(2 * ROUNDS):
         fine = drawn.lawful()
         parts.append(drawn.take(np.flatnonzero(fine)[:wanted]))
         wanted -= len(parts[-1])
         if wanted == 0:
             return Codes.concatenate(parts)
-        share = max(float(fine.mean()), 0.01)
-        drawn = draw(int(wanted / share * 1.1) + 16)
-    raise UsageError(
-        "nearly every row that the noisy model draws breaks a rule of the schema; use a larger ε, or put the rule's columns in one clique"
-    )
+        more = int(wanted / max(float(fine.mean()), 0.01) * 1.1) + 16
+        drawn = draw(more) if attempt < ROUNDS else _uniform(drawn.schema, more, random)
+    raise UsageError("the rules of the schema leave almost no combination of values possible; check them")
+
+
+def _uniform(schema: Schema, n: int, random: np.random.Generator) -> Codes:
+    return Codes.of(schema, {a.name: random.integers(0, a.size, n) for a in schema}, n)
