@@ -112,6 +112,17 @@ def test_refusals_name_the_column_and_no_value() -> None:
         source(pl.DataFrame({"x": [1]}).lazy())
 
 
+def test_broken_arrow_memory_is_refused() -> None:
+    outside = pa.DictionaryArray.from_arrays(pa.array([0, 7]), pa.array([SECRET, "b"]), safe=False)
+    broken = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(np.array([0, 1], np.int32)), pa.py_buffer(b"\xff")]
+    )
+    for column in (outside, broken):
+        with pytest.raises(SourceError, match="column 'x' is damaged") as caught:
+            source(pa.table({"x": column})).check(["x"])
+        assert SECRET not in str(caught.value)
+
+
 def test_column_names_that_are_not_text() -> None:
     data = source(pd.DataFrame({2010: [1], 2011: [2]}))
     assert data.columns == ("2010", "2011")

