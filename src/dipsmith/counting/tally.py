@@ -21,8 +21,10 @@ from dipsmith.schema import Cells, Codes, Marginal, Schema
 
 CHUNK = 1 << 16
 _ONE = np.int64(1)  # a Python integer would send add.at down its slow path
-JOINT = 1 << 15
-"""Cells of a joint table that several marginals share: its counts fit in the second-level cache."""
+JOINT = 1 << 16
+"""The most cells of a joint table that is made for sharing: its counts fit in the second-level cache."""
+SUMMED = 1 << 20
+"""The most cells of a joint table, counted in any case, that marginals are summed from."""
 
 
 class Tally:
@@ -112,7 +114,7 @@ def _shared(marginals: list[tuple[int, tuple[str, ...], tuple[int, ...]]]) -> li
         best, best_size = None, JOINT
         for joint in joints:
             if sizes.keys() <= joint.sizes.keys():
-                if joint.size <= JOINT or sizes == joint.sizes:
+                if joint.size <= SUMMED or sizes == joint.sizes:
                     best = joint
                     break
                 continue

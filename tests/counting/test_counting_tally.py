@@ -1,0 +1,173 @@
+"""Tallies: shared work changes no count, memory stays bounded, sparse equals dense."""
+
+from __future__ import annotations
+
+import itertools
+import tracemalloc
+from collections.abc import Iterator, Sequence
+
+import hypothesis.strategies as st
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+
+from dipsmith.counting import BatchRows, Contingency, SparseContingency, tally
+from dipsmith.counting.tally import SparseTally, Tally, mixed_radix, words_of
+from dipsmith.errors import UsageError
+from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit
+from dipsmith.sources import Progress
+
+
+def schema_of(sizes: Sequence[int]) -> Schema:
+    return Schema(
+        "t",
+        tuple(
+            Attribute(f"a{i}", "string", Categories.of([f"v{j}" for j in range(size)], other="v0"))
+            for i, size in enumerate(sizes)
+        ),
+        Unit(),
+        "replace",
+    )
+
+
+def codes_of(schema: Schema, rows: int, seed: int = 0) -> Codes:
+    rng = np.random.default_rng(seed)
+    return Codes.of(schema, {a.name: rng.integers(0, a.size, rows) for a in schema.attributes}, rows)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(1, 6), min_size=1, max_size=5),
+    st.data(),
+    st.sampled_from([1, 30, 1 << 16]),
+    st.sampled_from([1, 40, 1 << 20]),
+)
+def test_shared_counts_are_the_separate_ones(
+    sizes: list[int], data: st.DataObject, joint: int, summed: int
+) -> None:
+    schema = schema_of(sizes)
+    subsets = data.draw(st.lists(st.lists(st.sampled_from(schema.names), unique=True), max_size=8))
+    codes = codes_of(schema, 200)
+    cells = [Marginal.of(schema, names) for names in subsets]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tally, "JOINT", joint)
+        patch.setattr(tally, "SUMMED", summed)
+        patch.setattr(tally, "CHUNK", 64)
+        both = Tally(cells)
+        both.add(codes)
+        found = both.counts()
+    for table, counts in zip(cells, found, strict=True):
+        np.testing.assert_array_equal(counts, np.bincount(table.index(codes), minlength=table.size))
+
+
+def test_results_do_not_share_memory() -> None:
+    schema = schema_of([3, 3])
+    twice = Tally([Marginal.of(schema, ["a0", "a1"])] * 2)
+    twice.add(codes_of(schema, 10))
+    one, two = twice.counts()
+    one[:] = 0
+    assert two.sum() == 10
+
+
+def test_work_is_shared() -> None:
+    schema = schema_of([4] * 6)
+    pairs = [Marginal.of(schema, pair) for pair in itertools.combinations(schema.names, 2)]
+    assert len(Tally(pairs)._joints) == 1
+    large = schema_of([60] * 6)
+    pairs = [Marginal.of(large, pair) for pair in itertools.combinations(large.names, 2)]
+    assert len(Tally(pairs)._joints) == len(pairs)
+
+
+def test_large_codes_and_large_tables() -> None:
+    schema = schema_of([300, 70_000, 3])
+    codes = codes_of(schema, 5000)
+    assert [codes[name].dtype.itemsize for name in schema.names] == [2, 4, 1]
+    for names in itertools.permutations(schema.names):
+        table = Marginal.of(schema, names)
+        np.testing.assert_array_equal(mixed_radix(codes, names, table.shape), table.index(codes))
+    joint = Marginal.of(schema, ["a1", "a2"])
+    big = Tally([joint])
+    big.add(codes)
+    np.testing.assert_array_equal(big.counts()[0], np.bincount(joint.index(codes), minlength=joint.size))
+
+
+def test_keys_do_not_overflow_at_the_border_of_32_bits() -> None:
+    schema = schema_of([1 << 11, 1 << 10, 1 << 10])
+    last = Codes.of(schema, {a.name: np.array([a.size - 1]) for a in schema.attributes})
+    assert int(mixed_radix(last, schema.names, [a.size for a in schema.attributes])[0]) == (1 << 31) - 1
+    wide = schema_of([(1 << 11) + 1, 1 << 10, 1 << 10])
+    last = Codes.of(wide, {a.name: np.array([a.size - 1]) for a in wide.attributes})
+    assert int(mixed_radix(last, wide.names, [a.size for a in wide.attributes])[0]) == wide.size() - 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=20), max_size=6))
+def test_sparse_tallies_of_two_words(parts: list[list[tuple[int, int]]]) -> None:
+    sparse = SparseTally(words=2)
+    for part in parts:
+        sparse.add([np.array([pair[i] for pair in part], dtype=np.int64) for i in range(2)])
+        sparse._merge()
+    keys, counts = sparse.found()
+    found = {(int(a), int(b)): int(n) for a, b, n in zip(*keys, counts, strict=True)}
+    every = [pair for part in parts for pair in part]
+    assert found == {pair: every.count(pair) for pair in every}
+    assert list(found) == sorted(found)
+
+
+@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=20))
+def test_words_cover_all_attributes_and_can_be_numbered(sizes: list[int]) -> None:
+    runs = words_of(sizes)
+    assert [i for a, b in runs for i in range(a, b)] == list(range(len(sizes)))
+    for a, b in runs:
+        assert np.prod([float(s) for s in sizes[a:b]]) <= 2.0**62
+
+
+def test_contingency_forms() -> None:
+    schema = schema_of([4])
+    cells = Marginal.of(schema, ["a0"])
+    dense = Contingency(cells, np.array([0, 3, 0, 2]))
+    sparse = dense.sparse()
+    assert isinstance(sparse, SparseContingency)
+    assert sparse.indices.tolist() == [1, 3]
+    assert dense.total == sparse.total == 5
+    np.testing.assert_array_equal(sparse.dense().counts, dense.counts)
+    with pytest.raises(UsageError, match="a0 has 4 cells, got 3 counts"):
+        Contingency(cells, np.zeros(3, dtype=np.int64))
+
+
+class Endless:
+    """A source that makes its rows as they are read, so that only counting uses memory."""
+
+    def __init__(self, batches: int, names: Sequence[str]) -> None:
+        self.number, self.columns = batches, tuple(names)
+
+    def check(self, required: Sequence[str]) -> None:
+        pass
+
+    def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
+        values = pa.array([f"v{j}" for j in range(5)])
+        indices = pa.array(np.tile(np.arange(5, dtype=np.int8), 20_000))
+        column = pa.DictionaryArray.from_arrays(indices, values)
+        for _ in range(self.number):
+            yield pa.RecordBatch.from_arrays([column] * len(columns), names=list(columns))
+
+    def describe(self) -> str:
+        return "endless"
+
+
+def test_memory_does_not_grow_with_rows() -> None:
+    schema = schema_of([5] * 4)
+    joint = Marginal.of(schema, schema.names)
+
+    def peak(batches: int) -> int:
+        counted = BatchRows(Endless(batches, schema.names), schema, cache_bytes=1 << 20)
+        tracemalloc.start()
+        assert counted.count([joint])[0].sum() == batches * 100_000
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    few, many = peak(4), peak(24)
+    assert many < few + (1 << 20)
+    assert many < 12 << 20
