@@ -95,9 +95,8 @@ def _tokens(text: str) -> Iterator[Token]:
 def _names(tokens: list[Token]) -> Iterator[str]:
     for i, (kind, value) in enumerate(tokens):
         following = tokens[i + 1][1] if i + 1 < len(tokens) else ""
-        if kind == "ticked":
-            yield value[1:-1]
-        elif kind == "text" and i >= 2 and tokens[i - 1][1] == "(" and tokens[i - 2][1] == "Q":
+        quoted = kind == "text" and [v for _, v in tokens[max(0, i - 2) : i]] == ["Q", "("]
+        if kind == "ticked" or quoted:
             yield value[1:-1]
         elif kind == "name" and following not in ("(", "=") and value not in _CONSTANTS:
             yield value
@@ -105,7 +104,8 @@ def _names(tokens: list[Token]) -> Iterator[str]:
 
 def _split(tokens: list[Token]) -> Iterator[list[Token]]:
     """Cut at +, − and | outside parentheses."""
-    depth, part = 0, []
+    depth = 0
+    part: list[Token] = []
     for kind, value in tokens:
         depth += value in "([{" if kind == "sign" else 0
         depth -= value in ")]}" if kind == "sign" else 0

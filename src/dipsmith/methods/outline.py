@@ -1,0 +1,196 @@
+"""What a log-linear labeller will ask, decided from public facts: its cliques and their shares of the budget.
+
+Shares follow from the schema, the public rows and the budget, never from private rows, so a plan made
+beforehand and the run itself agree to the last unit.
+
+**The label marginal** gets a tenth of the budget, more when the noise on a tenth would by itself cost
+more than a thousandth of a nat per row: with K equally frequent labels, noise of variance v on their
+counts costs K(K − 1)v/2n² on average.
+
+**Tables** share the rest by the cube-root rule: noise of variance 2(Δ/ε_c)² on each of L_c cells makes a
+total of Σ L_c/ε_c², which is least, for a given Σ ε_c, when ε_c ∝ L_c^(1/3). Under zCDP the variance is
+Δ²/2ρ_c, and the rule is ρ_c ∝ L_c^(1/2). Cells are those that are publicly occupied, times labels.
+
+**Adaptive interactions** get three tenths of that rest when at least one is affordable, else nothing.
+An interaction is affordable when the noise variance on its cells is at most four times the sampling
+variance of an average cell; a tenth of its share pays for choosing it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from dipsmith.consistency.clique import Clique
+from dipsmith.methods.method import PublicFacts, count_noise
+from dipsmith.privacy.budget import Budget
+from dipsmith.schema import Marginal, Schema
+
+JOINT_LABELS: Final = 50
+"""Up to so many joint labels several targets are modelled as one."""
+MARGINAL_COST: Final = 1e-3
+LEAST_MARGINAL, MOST_MARGINAL = 0.1, 0.6
+ADAPTIVE_SHARE: Final = 0.3
+CHOICE_SHARE: Final = 0.1
+NOISE_TO_SAMPLING: Final = 4.0
+MOST_ROUNDS: Final = 6
+
+
+@dataclass(frozen=True)
+class Outline:
+    """The questions of a run, in order, with what each costs.
+
+    Attributes
+    ----------
+    marginals, effects
+        The tables measured first, and what each costs.
+    candidates
+        The interactions among which the rounds choose.
+    rounds
+        What each round may spend on choosing and on measuring.
+    """
+
+    marginals: tuple[Clique, ...]
+    effects: tuple[Clique, ...]
+    costs: tuple[Budget, ...]
+    candidates: tuple[Clique, ...] = ()
+    rounds: tuple[tuple[Budget, Budget], ...] = ()
+
+
+def target_groups(schema: Schema, targets: Sequence[str]) -> list[tuple[str, ...]]:
+    """The targets as one group while their joint labels are few, else one by one."""
+    several = prod(schema[t].size for t in targets) > JOINT_LABELS and len(targets) > 1
+    return [(t,) for t in targets] if several else [tuple(targets)]
+
+
+def outline(
+    schema: Schema,
+    budget: Budget,
+    facts: PublicFacts,
+    *,
+    targets: Sequence[str],
+    predictors: Sequence[str],
+    interactions: Sequence[tuple[str, ...]],
+    adaptive: bool,
+    max_cells: int,
+) -> Outline:
+    """Decide the cliques and their shares from public facts alone."""
+    groups = [g for g in target_groups(schema, targets) if schema.size(g) > 1]
+    marginals = [Clique((), g) for g in groups]
+    if len(groups) > 1:
+        marginals += [Clique((), (a[0], b[0])) for a, b in combinations(groups, 2)]
+    telling = [p for p in predictors if _occupied(schema, facts, (p,)) > 1]
+    singles = [Clique((p,), g) for p in telling for g in groups]
+    given = [Clique(c, g) for c in interactions for g in groups]
+    effects = [*singles, *given]
+    if not marginals:
+        return Outline((), (), ())
+    share = _marginal_share(schema, budget, facts, marginals) if effects else 1.0
+    candidates = _candidates(schema, telling, groups, set(interactions), max_cells) if adaptive else []
+    rest = 1.0 - share
+    rounds, candidates = _rounds(schema, budget, facts, candidates, rest * ADAPTIVE_SHARE)
+    weights = [_weight(schema, facts, c, budget) for c in marginals]
+    parts = [share * w / sum(weights) for w in weights]
+    left = rest * (1 - ADAPTIVE_SHARE) if rounds else rest
+    weights = [_weight(schema, facts, c, budget) for c in effects]
+    parts += [left * w / sum(weights) for w in weights]
+    for _ in range(rounds):
+        each = rest * ADAPTIVE_SHARE / rounds
+        parts += [each * CHOICE_SHARE, each * (1 - CHOICE_SHARE)]
+    costs = budget.split(parts)
+    asked = len(marginals) + len(effects)
+    later = costs[asked:]
+    return Outline(
+        marginals=tuple(marginals),
+        effects=tuple(effects),
+        costs=tuple(costs[:asked]),
+        candidates=tuple(candidates),
+        rounds=tuple(zip(later[::2], later[1::2], strict=True)),
+    )
+
+
+def extensions(
+    schema: Schema, chosen: Clique, predictors: Sequence[str], known: Sequence[Clique], max_cells: int
+) -> list[Clique]:
+    """The chosen interaction with one more predictor: candidates of the rounds that follow."""
+    more = [Clique((*chosen.predictors, p), chosen.targets) for p in predictors if p not in chosen.predictors]
+    taken = {(frozenset(c.predictors), c.targets) for c in known}
+    return [
+        c
+        for c in more
+        if schema.size(c.attributes) <= max_cells and (frozenset(c.predictors), c.targets) not in taken
+    ]
+
+
+def noise_sd(schema: Schema, budget: Budget, labels: int) -> float:
+    """Standard deviation of the noise on one count of a table measured with `budget`."""
+    return count_noise(schema.neighbours, schema.unit.max_rows, budget, single=labels == 2).sd
+
+
+def occupied(schema: Schema, facts: PublicFacts, clique: Clique) -> int:
+    """Public cells that hold a row, as far as is known."""
+    return _occupied(schema, facts, clique.predictors)
+
+
+def _occupied(schema: Schema, facts: PublicFacts, names: Sequence[str]) -> int:
+    size = schema.size(names)
+    if facts.public_rows is None:
+        return size if facts.rows is None else min(size, facts.rows)
+    codes, _ = facts.public_rows
+    if size > 1 << 26 or not set(names) <= set(codes.names):
+        return min(size, len(codes))
+    seen = np.zeros(size, dtype=bool)
+    seen[Marginal.of(schema, names).index(codes)] = True
+    return int(seen.sum())
+
+
+def _weight(schema: Schema, facts: PublicFacts, clique: Clique, budget: Budget) -> float:
+    cells = max(1, occupied(schema, facts, clique)) * clique.labels(schema)
+    return float(cells ** (1 / 3 if budget.currency == "epsilon" else 1 / 2))
+
+
+def _marginal_share(schema: Schema, budget: Budget, facts: PublicFacts, marginals: Sequence[Clique]) -> float:
+    labels = max(c.labels(schema) for c in marginals)
+    if not facts.rows:
+        return LEAST_MARGINAL
+    wanted = facts.rows * float(np.sqrt(2 * MARGINAL_COST / (labels * (labels - 1))))
+    ratio = noise_sd(schema, budget, labels) / wanted
+    share = ratio if budget.currency == "epsilon" else ratio**2
+    return min(MOST_MARGINAL, max(LEAST_MARGINAL, share))
+
+
+def _candidates(
+    schema: Schema,
+    predictors: Sequence[str],
+    groups: Sequence[tuple[str, ...]],
+    given: set[tuple[str, ...]],
+    max_cells: int,
+) -> list[Clique]:
+    taken = {frozenset(c) for c in given}
+    pairs = [p for p in combinations(predictors, 2) if frozenset(p) not in taken]
+    return [c for p in pairs for g in groups if schema.size((c := Clique(p, g)).attributes) <= max_cells]
+
+
+def _rounds(
+    schema: Schema, budget: Budget, facts: PublicFacts, candidates: Sequence[Clique], share: float
+) -> tuple[int, list[Clique]]:
+    """How many interactions are affordable within a share of the budget, and which come in question."""
+    if not facts.rows or not candidates:
+        return 0, []
+    affordable = []
+    for clique in candidates:
+        labels = clique.labels(schema)
+        sampling = facts.rows / max(1, occupied(schema, facts, clique)) / labels
+        ratio = (NOISE_TO_SAMPLING * sampling) ** 0.5 / max(noise_sd(schema, budget, labels), 1e-9)
+        tables = share * (1 - CHOICE_SHARE) * (ratio if budget.currency == "epsilon" else ratio**2)
+        affordable.append(tables)
+    kept = [c for c, tables in zip(candidates, affordable, strict=True) if tables >= 1]
+    if not kept:
+        return 0, []
+    typical = float(np.median([tables for tables in affordable if tables >= 1]))
+    return min(MOST_ROUNDS, len(kept), int(typical)), kept
