@@ -1,0 +1,415 @@
+"""Branching: the shape of one random decision tree, held level by level.
+
+A node asks one attribute and has one child for every label of that attribute's public domain; a leaf
+asks nothing. The children of a node are neighbours in memory, so that a row moves down by one lookup:
+``node = first[node] + code of the attribute that node asks``. Growth, routing and every later pass go level
+by level over arrays; nothing is recursive.
+
+Which attribute a node asks is drawn among those that its path has not asked yet (Fan, Wang, Yu and Ma
+2003; for differential privacy Jagannathan, Pillaipakkamnatt and Wright 2012). A node is split while the
+count that the grower was given for it is large enough. The counts are public, or noisy and paid for,
+so a branching is a function of public facts and coins and its leaves are a partition in the sense of
+`dipsmith.schema.Cells`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.errors import UsageError
+from dipsmith.privacy.randomness import Generator
+from dipsmith.schema import Cells, Codes, Marginal, Schema
+
+BLOCK = 1 << 15
+"""Rows routed at a time: their codes and positions stay in the processor's cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class Branching:
+    """A tree over some attributes, nodes in breadth-first order. Its cells are its leaves.
+
+    Attributes
+    ----------
+    schema
+        The schema of the rows that it sorts.
+    columns
+        The attributes that nodes may ask.
+    asks
+        For each node the position in `columns` of what it asks, −1 for a leaf.
+    first
+        For each node its first child; a leaf is its own.
+    levels
+        Level `l` is the nodes `levels[l]` up to, not including, `levels[l + 1]`.
+
+    Examples
+    --------
+    >>> from dipsmith.schema import Attribute, Categories, Schema, Unit
+    >>> s = Schema("t", (Attribute("a", "string", Categories.of("xyz")),), Unit(), "replace")
+    >>> tree = Branching.root(s, ["a"]).split(np.array([0]))
+    >>> tree.size, tree.index(Codes.of(s, {"a": np.array([2, 0])})).tolist()
+    (3, [2, 0])
+    """
+
+    schema: Schema
+    columns: tuple[str, ...]
+    asks: NDArray[np.int16]
+    first: NDArray[np.int32]
+    levels: tuple[int, ...]
+
+    @classmethod
+    def root(cls, schema: Schema, columns: Sequence[str]) -> Branching:
+        """A tree that is one leaf."""
+        for name in columns:
+            schema[name]
+        return cls(
+            schema, tuple(columns), np.full(1, -1, dtype=np.int16), np.zeros(1, dtype=np.int32), (0, 1)
+        )
+
+    def split(self, asked: NDArray[np.integer]) -> Branching:
+        """Let every node of the last level ask the attribute given for it (−1: it stays a leaf)."""
+        start, size = self.levels[-2], self.levels[-1]
+        asks = self.asks.copy()
+        asks[start:] = asked
+        inner = start + np.flatnonzero(asks[start:] >= 0)
+        fan = self.fans[asks[inner]]
+        ends = size + np.cumsum(fan)
+        grown = int(ends[-1]) if len(ends) else size
+        if grown > np.iinfo(np.int32).max:
+            raise UsageError("a tree would have more than two thousand million nodes; raise n_b")
+        first = np.concatenate([self.first, np.arange(size, grown, dtype=np.int32)])
+        first[inner] = ends - fan
+        new = np.full(grown - size, -1, dtype=np.int16)
+        levels = (*self.levels, grown) if grown > size else self.levels
+        return Branching(self.schema, self.columns, np.concatenate([asks, new]), first, levels)
+
+    # --- shape ------------------------------------------------------------------------------------
+
+    @cached_property
+    def fans(self) -> NDArray[np.int64]:
+        """Number of labels of each of `columns`."""
+        return np.array([self.schema[name].size for name in self.columns], dtype=np.int64)
+
+    @cached_property
+    def leaves(self) -> NDArray[np.int64]:
+        """The leaf nodes; cell `i` is the rows that end in `leaves[i]`."""
+        return np.flatnonzero(self.asks < 0)
+
+    @cached_property
+    def leaf_of(self) -> NDArray[np.int32]:
+        """For each node the number of its cell, −1 for an inner node."""
+        cell = np.full(len(self.asks), -1, dtype=np.int32)
+        cell[self.leaves] = np.arange(len(self.leaves), dtype=np.int32)
+        return cell
+
+    @cached_property
+    def parent(self) -> NDArray[np.int32]:
+        """The parent of each node, −1 for the root."""
+        inner = np.flatnonzero(self.asks >= 0).astype(np.int32)
+        below = np.repeat(inner, self.fans[self.asks[inner]])
+        return np.concatenate([np.array([-1], dtype=np.int32), below])
+
+    @cached_property
+    def code(self) -> NDArray[np.int32]:
+        """The label that leads from its parent to each node, −1 for the root."""
+        code = np.arange(len(self.asks), dtype=np.int32)
+        code[1:] -= self.first[self.parent[1:]]
+        code[0] = -1
+        return code
+
+    @cached_property
+    def depth(self) -> NDArray[np.int64]:
+        """How many attributes the path to each leaf asked."""
+        level = np.repeat(np.arange(len(self.levels) - 1), np.diff(self.levels))
+        return level[self.leaves]
+
+    def paths(self) -> NDArray[np.int32]:
+        """For each leaf the label of every column on its path, −1 where the path does not ask it."""
+        known = np.full((len(self.asks), len(self.columns)), -1, dtype=np.int32)
+        for start, stop in zip(self.levels[1:], self.levels[2:], strict=False):
+            up = self.parent[start:stop]
+            known[start:stop] = known[up]
+            known[np.arange(start, stop), self.asks[up]] = self.code[start:stop]
+        return known[self.leaves]
+
+    # --- cells ------------------------------------------------------------------------------------
+
+    @cached_property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes that some node asks."""
+        asked = set(np.unique(self.asks).tolist())
+        return tuple(name for i, name in enumerate(self.columns) if i in asked)
+
+    @property
+    def size(self) -> int:
+        """Number of leaves."""
+        return len(self.leaves)
+
+    @cached_property
+    def key(self) -> str:
+        """The number of leaves and a digest of the whole shape."""
+        digest = sha256("\0".join(self.columns).encode())
+        digest.update(self.asks.tobytes())
+        return f"{self.size} leaves ({digest.hexdigest()[:8]})"
+
+    def index(self, codes: Codes) -> NDArray[np.int64]:
+        """The leaf of every row."""
+        cell = np.empty(len(codes), dtype=np.int64)
+        for start in range(0, len(codes), BLOCK):
+            block = codes if len(codes) <= BLOCK else codes.take(slice(start, start + BLOCK))
+            table = code_table(block, self.columns)
+            rows = np.arange(len(block), dtype=np.int32)
+            nodes = np.zeros(len(block), dtype=np.int32)
+            ends = np.zeros(len(block), dtype=np.int32)
+            for _ in range(len(self.levels) - 2):
+                rows, nodes = self.descend(table, rows, nodes)
+                ends[rows] = nodes
+            cell[start : start + len(ends)] = self.leaf_of.take(ends)
+        return cell
+
+    def descend(
+        self, table: NDArray[np.unsignedinteger], rows: NDArray[np.int32], nodes: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Move the rows that stand at inner nodes to their children; drop those that have arrived."""
+        asked = self.asks.take(nodes)
+        if asked.min(initial=0) < 0:
+            moving = np.flatnonzero(asked >= 0)
+            rows, nodes, asked = rows.take(moving), nodes.take(moving), asked.take(moving)
+        place = np.multiply(asked, table.shape[1], dtype=np.int64)
+        place += rows
+        down = self.first.take(nodes)
+        down += table.ravel().take(place).astype(np.int32, copy=False)
+        return rows, down
+
+    def possible(self) -> NDArray[np.bool_] | None:
+        """Leaves whose path breaks no rule; None when no rule speaks of these attributes alone."""
+        rules = [r for r in self.schema.rules if set(r.attributes) <= set(self.attributes)]
+        if not rules:
+            return None
+        paths = self.paths()
+        fine = np.ones(self.size, dtype=bool)
+        for rule in rules:
+            broken = np.ones(self.size, dtype=bool)
+            for name, codes in rule.never:
+                broken &= np.isin(paths[:, self.columns.index(name)], codes)
+            fine &= ~broken
+        return fine
+
+    def by_role(self) -> tuple[Cells | None, Cells | None]:
+        """(self, None) when only public attributes are asked, otherwise not factored."""
+        if all(self.schema[name].role == "public" for name in self.attributes):
+            return self, None
+        return None, self
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledLeaves:
+    """The leaves of a tree × the labels of some targets: cell = leaf · labels + label.
+
+    Like `dipsmith.schema.Crossed`, and it knows the rules that link a path with a label.
+    """
+
+    leaves: Branching
+    labels: Marginal
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of both."""
+        return self.leaves.schema
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """What the tree asks, then the targets."""
+        return tuple(dict.fromkeys((*self.leaves.attributes, *self.labels.attributes)))
+
+    @property
+    def size(self) -> int:
+        """Leaves × labels."""
+        return self.leaves.size * self.labels.size
+
+    @property
+    def key(self) -> str:
+        """The tree's key and the targets."""
+        return f"{self.leaves.key} × {self.labels.key}"
+
+    def index(self, codes: Codes) -> NDArray[np.int64]:
+        """The cell of every row."""
+        return self.leaves.index(codes) * self.labels.size + self.labels.index(codes)
+
+    def possible(self) -> NDArray[np.bool_] | None:
+        """Cells that no rule over path and labels forbids."""
+        known = {*self.leaves.attributes, *self.labels.attributes}
+        rules = [r for r in self.schema.rules if set(r.attributes) <= known]
+        if not rules:
+            return None
+        paths = self.leaves.paths()
+        label = dict(
+            zip(
+                self.labels.attributes,
+                np.unravel_index(np.arange(self.labels.size), self.labels.shape),
+                strict=True,
+            )
+        )
+        fine = np.ones((self.leaves.size, self.labels.size), dtype=bool)
+        for rule in rules:
+            here, there = np.ones(self.leaves.size, dtype=bool), np.ones(self.labels.size, dtype=bool)
+            for name, codes in rule.never:
+                if name in label:
+                    there &= np.isin(label[name], codes)
+                else:
+                    here &= np.isin(paths[:, self.leaves.columns.index(name)], codes)
+            fine &= ~(here[:, None] & there[None, :])
+        return fine.ravel()
+
+    def by_role(self) -> tuple[Cells | None, Cells | None]:
+        """(leaves, labels) when the tree asks only public and the targets are all private attributes."""
+        public = all(self.schema[n].role == "public" for n in self.leaves.attributes)
+        private = all(self.schema[n].role == "private" for n in self.labels.attributes)
+        return (self.leaves, self.labels) if public and private else (None, self)
+
+
+# --- growth ---------------------------------------------------------------------------------------
+
+Counter = Callable[[Branching], NDArray[np.floating] | NDArray[np.integer]]
+"""Gives the counts of the nodes of a tree's last level: public ones, or noisy ones that were paid for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """How a node picks what it asks among the attributes that its path has not asked.
+
+    Attributes
+    ----------
+    weights
+        For each column its chance in proportion; larger comes earlier.
+    coins
+        Public randomness, one number for every node that is split; None: always the largest weight.
+    forced
+        Columns that every path asks before any other.
+    """
+
+    weights: NDArray[np.float64]
+    coins: Generator | None
+    forced: NDArray[np.bool_]
+
+    def pick(self, used: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """What each node asks, given what its path has asked (nodes × columns)."""
+        free = ~used
+        must = free & self.forced
+        free = np.where(must.any(axis=1)[:, None], must, free)
+        weight = np.where(free, self.weights, 0.0)
+        if self.coins is None:
+            return weight.argmax(axis=1)
+        reached = np.cumsum(weight, axis=1)
+        at = self.coins.random(len(used)) * reached[:, -1]
+        # The last free column also takes what rounding leaves above it.
+        last = weight.shape[1] - 1 - (weight[:, ::-1] > 0).argmax(axis=1)
+        return np.minimum((reached <= at[:, None]).sum(axis=1), last)
+
+
+def code_table(codes: Codes, columns: Sequence[str]) -> NDArray[np.unsignedinteger]:
+    """The codes of some columns as one matrix, columns × rows, in the smallest type that holds them all."""
+    kind = np.result_type(np.uint8, *(codes[name].dtype for name in columns))
+    table = np.empty((len(columns), len(codes)), dtype=kind)
+    for i, name in enumerate(columns):
+        table[i] = codes[name]
+    return table
+
+
+class RowCounter:
+    """Counts public rows at the nodes of a growing tree, moving each row down once per level.
+
+    Parameters
+    ----------
+    table
+        The codes of the columns that the tree may ask (`code_table`).
+    weights
+        How often each row occurs; None when once.
+    """
+
+    def __init__(
+        self,
+        table: NDArray[np.unsignedinteger],
+        weights: NDArray[np.integer] | NDArray[np.floating] | None = None,
+    ) -> None:
+        self._table = table
+        self._weights = weights
+        self._above = (np.arange(table.shape[1], dtype=np.int32), np.zeros(table.shape[1], dtype=np.int32))
+        self._here = self._above
+        self._seen: Branching | None = None
+
+    def __call__(self, tree: Branching) -> NDArray[np.floating] | NDArray[np.integer]:
+        """Count the rows at every node of the last level; to be asked level by level."""
+        if len(tree.levels) > 2:
+            self._above = self._standing(tree)
+            self._here = tree.descend(self._table, *self._above)
+        self._seen = tree
+        rows, nodes = self._here
+        start, stop = tree.levels[-2:]
+        weights = None if self._weights is None else self._weights.take(rows)
+        return np.bincount(nodes - np.int32(start), weights, stop - start)
+
+    def _standing(self, tree: Branching) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Where rows stand one level above the last: nodes may have been numbered anew since they moved."""
+        if len(tree.levels) == 3:
+            return self._above
+        assert self._seen is not None
+        level = slice(tree.levels[-4], tree.levels[-3])
+        if np.array_equal(self._seen.asks[level], tree.asks[level]):
+            return self._here
+        return tree.descend(self._table, *self._above)
+
+
+def grow(
+    root: Branching,
+    counter: Counter,
+    draw: Draw,
+    n_b: float,
+    n_leaf: float | None = None,
+    max_depth: int | None = None,
+) -> Branching:
+    """Split nodes level by level while their count is at least `n_b`.
+
+    Parameters
+    ----------
+    root
+        A tree of one leaf.
+    counter
+        Gives the counts that decide, level by level.
+    draw
+        Picks attributes.
+    n_b
+        A node is split while its count is at least this and its path has something left to ask.
+    n_leaf
+        A node whose split would make a child with fewer rows than this, but more than none, stays a leaf.
+    max_depth
+        The most attributes on a path.
+    """
+    tree, used = root, np.zeros((1, len(root.columns)), dtype=bool)
+    counts: NDArray[np.float64] = np.asarray(counter(root), dtype=np.float64)
+    deepest = len(root.columns) if max_depth is None else min(max_depth, len(root.columns))
+    for _ in range(deepest):
+        chosen = np.flatnonzero(counts >= n_b)
+        if not len(chosen):
+            break
+        asked = np.full(len(counts), -1, dtype=np.int64)
+        asked[chosen] = draw.pick(used[chosen])
+        grown = tree.split(asked)
+        below = np.asarray(counter(grown), dtype=np.float64)
+        if n_leaf is not None:
+            fans = tree.fans[asked[chosen]]
+            thin = np.logical_or.reduceat((below > 0) & (below < n_leaf), np.cumsum(fans) - fans)
+            asked[chosen[thin]] = -1
+            grown, below = tree.split(asked), below[np.repeat(~thin, fans)]
+            if len(grown.levels) == len(tree.levels):
+                break
+        up = grown.parent[tree.levels[-1] :] - tree.levels[-2]
+        used = used[up]
+        used[np.arange(len(up)), asked[up]] = True
+        tree, counts = grown, below
+    return tree
