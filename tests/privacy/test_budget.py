@@ -70,6 +70,13 @@ def test_nonsense_is_refused(budget, amount):
 
 
 @pytest.mark.parametrize("budget", CURRENCIES)
+@pytest.mark.parametrize("units", [0, -1, 1.0, 0.5, True, "1", None, math.nan, 10**22])
+def test_units_are_whole_and_above_zero(budget, units):
+    with pytest.raises(BudgetError, match="whole units"):
+        budget.of_units(units)
+
+
+@pytest.mark.parametrize("budget", CURRENCIES)
 def test_a_float_is_read_as_the_decimal_that_it_shows(budget):
     assert budget(0.1).exact == Fraction(1, 10)
     assert budget(np.float64(0.1)) == budget("0.1") == budget(Decimal("0.1")) == budget(Fraction(1, 10))

@@ -506,7 +506,7 @@ def test_an_intact_ledger_is_verified(used):
     report = used.verify(cards=[used.head])
     assert report.head == used.head
     assert report.cards == 1
-    assert str(report).startswith(f"ledger intact: {report.rows} rows, 1 card heads found, head ")
+    assert str(report).startswith(f"ledger intact: {report.rows} rows, 1 card found in it, head ")
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,9 @@ class PureDP:
     @classmethod
     def of_units(cls, units: int) -> PureDP:
         """A budget of so many units of 1e-12."""
-        return cls(Fraction(units, UNITS))
+        budget = cls.__new__(cls)
+        object.__setattr__(budget, "units", _whole_units(units, cls.symbol))
+        return budget
 
     @property
     def epsilon(self) -> float:
@@ -136,7 +138,10 @@ class ZCDP:
     @classmethod
     def of_units(cls, units: int) -> ZCDP:
         """A budget of so many units of 1e-12."""
-        return cls(Fraction(units, UNITS))
+        budget = cls.__new__(cls)
+        object.__setattr__(budget, "units", _whole_units(units, cls.symbol))
+        object.__setattr__(budget, "stated", None)
+        return budget
 
     @classmethod
     def from_approx(cls, epsilon: Amount, delta: Amount) -> ZCDP:
@@ -295,6 +300,12 @@ def _units(amount: Amount, symbol: str) -> int:
     if scaled.denominator != 1 and not rounded:
         raise BudgetError(f"{symbol} has at most 12 decimals, got {_shown(amount)}: round it")
     return math.floor(scaled)
+
+
+def _whole_units(units: int, symbol: str) -> int:
+    if type(units) is not int or not 0 < units <= LARGEST * UNITS:
+        raise BudgetError(f"{symbol} is counted in whole units of 1e-12 above 0, got {_shown(units)}")
+    return units
 
 
 def _number(amount: Amount, symbol: str) -> tuple[Fraction, bool]:

@@ -55,7 +55,7 @@ class Verified:
     cards: int
 
     def __str__(self) -> str:
-        cards = f", {self.cards} card heads found" if self.cards else ""
+        cards = f", {self.cards} card{'s' if self.cards > 1 else ''} found in it" if self.cards else ""
         return f"ledger intact: {self.rows} rows{cards}, head {self.head}"
 
 

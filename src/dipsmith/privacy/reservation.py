@@ -110,7 +110,9 @@ class Reservation:
     def _append(self, state: RunState, entries: list[Entry]) -> None:
         """Append entries that leave the run in a state, passing the gate first where it is closed yet."""
         if os.getpid() != self._process:
-            raise UsageError(f"request '{self.id}' belongs to the process that reserved it, not to its children")
+            raise UsageError(
+                f"request '{self.id}' belongs to the process that reserved it, not to its children"
+            )
         if self._state in ("cancelled", "failed") or (self._state == "finished" and state != "finished"):
             raise BudgetError(f"request '{self.id}' has ended ({self._state}): use a new request id")
 
