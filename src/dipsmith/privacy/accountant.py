@@ -4,7 +4,8 @@
   Lemma 1.7).
 - Parallel composition: events in disjoint blocks compose by `Partitioned.rule`.
 - One currency: under ρ, pure ε-DP costs ε²/2 (Bun and Steinke 2016, Proposition 1.4), the
-  exponential mechanism ε²/8 (Cesar and Rogers 2021, "Bounding, Concentrating, and Truncating"). From ρ there is no way back to pure ε.
+  exponential mechanism ε²/8 (Cesar and Rogers 2021, "Bounding, Concentrating, and Truncating").
+  From ρ there is no way back to pure ε.
 - Charges are rounded up to units of 1e-12.
 
 Proofs: ``docs/proofs/accounting.md``. The accountant type-checks, dry-runs, and only then applies an
