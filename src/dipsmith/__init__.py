@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from dipsmith.methods.aim import AIM
     from dipsmith.methods.flat import Flat
+    from dipsmith.methods.loglinear import LogLinear
     from dipsmith.methods.marginals import Marginals
+    from dipsmith.methods.mst import MST
     from dipsmith.privacy.budget import ZCDP, PureDP
     from dipsmith.privacy.ledger import Ledger
     from dipsmith.schema import Schema
@@ -24,8 +27,11 @@ if TYPE_CHECKING:
     from dipsmith.synthesis.verify import verify
 
 _HOMES = {
+    "AIM": "dipsmith.methods.aim",
     "Flat": "dipsmith.methods.flat",
     "Ledger": "dipsmith.privacy.ledger",
+    "LogLinear": "dipsmith.methods.loglinear",
+    "MST": "dipsmith.methods.mst",
     "Marginals": "dipsmith.methods.marginals",
     "PureDP": "dipsmith.privacy.budget",
     "Release": "dipsmith.synthesis.release",
@@ -37,9 +43,12 @@ _HOMES = {
 }
 
 __all__ = [
+    "AIM",
+    "MST",
     "ZCDP",
     "Flat",
     "Ledger",
+    "LogLinear",
     "Marginals",
     "PureDP",
     "Release",

@@ -1,15 +1,25 @@
 """The methods, by the name that the command line and the card use."""
 
+from dipsmith.consistency.graph import GraphModel
+from dipsmith.methods.aim import AIM
 from dipsmith.methods.flat import Flat, FlatModel
+from dipsmith.methods.loglinear import LogLinear, LogLinearModel
 from dipsmith.methods.marginals import Marginals, MarginalsModel
 from dipsmith.methods.method import Method, Model
+from dipsmith.methods.mst import MST
 
 METHODS: dict[str, type[Method]] = {
-    Flat.name: Flat,
+    LogLinear.name: LogLinear,
+    MST.name: MST,
+    AIM.name: AIM,
     Marginals.name: Marginals,
+    Flat.name: Flat,
 }
 
 MODELS: dict[str, type[Model]] = {
-    Flat.name: FlatModel,
+    LogLinear.name: LogLinearModel,
+    MST.name: GraphModel,
+    AIM.name: GraphModel,
     Marginals.name: MarginalsModel,
+    Flat.name: FlatModel,
 }
