@@ -351,6 +351,27 @@ def test_bins_agree_with_their_edges(schema: Schema, data: st.DataObject) -> Non
     assert codes[attribute.name].tolist() == wanted.tolist()
 
 
+LONG: list[tuple[dict[str, Any], list[Any]]] = [
+    (SEX | {"other": "X"}, ["F", "M ", "new", None, ""]),
+    ({"type": "integer", "minimum": 0, "maximum": 9, "missing": True}, ["3", " 4", "x", None, "1e9", "7.9"]),
+    ({"type": "number", "minimum": 0, "maximum": 9, "missing": True}, [0.0, 3.3, NAN, None, INF, -INF, 8.99]),
+    ({"type": "date", "minimum": "2020-01-01", "maximum": "2020-12-31"}, ["2020-03-01", "2020-02-30", None]),
+    ({"type": "boolean", "missing": True}, ["yes", "No", "?", None]),
+]
+
+
+@pytest.mark.parametrize(("entry", "values"), LONG, ids=[str(e["type"]) for e, _ in LONG])
+def test_a_long_column_is_encoded_like_its_values(entry: dict[str, Any], values: list[Any]) -> None:
+    """Long enough to be looked at in blocks, and through a dictionary where values repeat."""
+    schema = schema_of(**entry)
+    short = np.array(encode(schema, values))
+    which = np.random.default_rng(0).integers(0, len(values), 70_001)
+    column = pa.array(values).take(pa.array(which))
+    codes, keep = Encoder(schema).encode(pa.record_batch({"x": column}))
+    assert keep.all()
+    assert (codes["x"] == short[which]).all()
+
+
 def test_missing_and_doubled_columns_fail_before_any_value() -> None:
     schema = schema_of(type="boolean")
     with pytest.raises(SourceError, match=r"column 'x' .* nowhere"):

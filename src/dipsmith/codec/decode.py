@@ -7,7 +7,9 @@ same codes under `released_schema`, exactly, for every code: both ends of every 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +18,8 @@ from numpy.typing import NDArray
 from dipsmith.schema import Attribute, Bins, Categories, Codes, Schema, Unit
 from dipsmith.schema.attribute import Type, is_whole
 from dipsmith.schema.bins import show
+
+_BLOCK = 1 << 15
 
 
 def decode(codes: Codes, rng: np.random.Generator) -> pa.Table:
@@ -69,23 +73,43 @@ def _points(
     absent: NDArray[np.bool_] | None,
     rng: np.random.Generator,
 ) -> pa.Array:
-    edges = domain.cuts
-    at = codes.astype(np.intp) if absent is None else np.where(absent, 0, codes).astype(np.intp)
-    low, high = edges[:-1], edges[1:]
-    share = rng.random(len(at))
-    if domain.scale == "number":
-        # the largest value of a half-open bin is the float just below its end
-        top = np.append(np.nextafter(high[:-1], -np.inf), high[-1])
-        drawn = low[at] * (1 - share) + high[at] * share
-        return pa.array(np.clip(drawn, low[at], top[at]), mask=absent)
-    width = (high - low).astype(np.int64)
-    steps = np.minimum(np.floor(share * width[at]).astype(np.int64), width[at] - 1)
-    whole = low.astype(np.int64)[at] + steps
-    if domain.scale == "integer":
-        return pa.array(whole, mask=absent)
+    drawn = np.empty(len(codes), dtype=np.int64 if domain.whole else np.float64)
+    draw = _whole(domain, rng) if domain.whole else _dense(domain, rng)
+    for start in range(0, len(codes), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        at = codes[block] if absent is None else np.where(absent[block], 0, codes[block])
+        drawn[block] = draw(at)
     if domain.scale == "date":
-        return pa.array(whole.astype(np.int32), mask=absent).cast(pa.date32())
-    return pa.array(whole, mask=absent).cast(pa.timestamp("us"))
+        return pa.array(drawn.astype(np.int32), mask=absent).cast(pa.date32())
+    values = pa.array(drawn, mask=absent)
+    return values.cast(pa.timestamp("us")) if domain.scale == "datetime" else values
+
+
+Draw = Callable[[NDArray[np.unsignedinteger]], NDArray[Any]]
+
+
+def _whole(domain: Bins, rng: np.random.Generator) -> Draw:
+    low = domain.cuts[:-1].astype(np.int64)
+    width = np.diff(domain.cuts)
+
+    def draw(at: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
+        # the product can round up to the width itself, which is the first value of the next bin
+        steps = np.minimum(rng.random(len(at)) * width[at], width[at] - 1)
+        return np.asarray(low[at] + steps.astype(np.int64))
+
+    return draw
+
+
+def _dense(domain: Bins, rng: np.random.Generator) -> Draw:
+    low, high = domain.cuts[:-1], domain.cuts[1:]
+    # the largest value of a half-open bin is the float just below its end
+    top = np.append(np.nextafter(high[:-1], -np.inf), high[-1])
+
+    def draw(at: NDArray[np.unsignedinteger]) -> NDArray[np.float64]:
+        start = low[at]
+        return np.asarray(np.clip(start + rng.random(len(at)) * (high[at] - start), start, top[at]))
+
+    return draw
 
 
 def released_type(attribute: Attribute) -> Type:

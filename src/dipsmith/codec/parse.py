@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 Known = NDArray[np.bool_] | None
 
-_NUMBER = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
-_INFINITE = r"^[+-]?(?i:inf|infinity)$"
+_NUMBER = r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf|infinity))$"
 _DATE = r"^(?P<y>[0-9]{4})-(?P<m>[0-9]{2})-(?P<d>[0-9]{2})"
 _TIME = r"(?:[T ](?P<H>[0-9]{2}):(?P<M>[0-9]{2})(?::(?P<S>[0-9]{2})(?:\.(?P<f>[0-9]{1,9}))?)?"
 _ZONE = r"(?P<z>Z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?$"
@@ -94,8 +93,7 @@ def numbers(array: pa.Array) -> tuple[NDArray[Any], Known]:
         )
     if _is_text(kind):
         text = texts(array)
-        finite = pc.match_substring_regex(text, _NUMBER)
-        readable = pc.or_(finite, pc.match_substring_regex(text, _INFINITE))
+        readable = pc.match_substring_regex(text, _NUMBER)
         clean = pc.if_else(pc.fill_null(readable, False), text, pa.scalar(None, text.type))
         # a leading plus is a number to people but not to every version of Arrow
         array = pc.ascii_ltrim(clean, characters="+").cast(pa.float64())
