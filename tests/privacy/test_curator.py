@@ -244,7 +244,7 @@ def test_choose_prefers_high_scores_and_charges_once(budget):
 
 def test_events_are_recorded_before_an_answer_is_given():
     class Broken(Rehearsal):
-        def record(self, event):
+        def record(self, *events):
             raise BudgetError("the ledger refuses")
 
     schema = table("replace")

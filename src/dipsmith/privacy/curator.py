@@ -68,8 +68,8 @@ class Score(Protocol[C_contra]):
 class Journal(Protocol):
     """Where a curator records its events durably: a ledger's reservation."""
 
-    def record(self, event: Event) -> object:
-        """Append the event; it must be durable when this returns."""
+    def record(self, *events: Event) -> None:
+        """Append the events; they must be durable when this returns."""
 
 
 class Rehearsal:
@@ -78,10 +78,9 @@ class Rehearsal:
     def __init__(self) -> None:
         self.events: list[Event] = []
 
-    def record(self, event: Event) -> object:
-        """Remember the event."""
-        self.events.append(event)
-        return event
+    def record(self, *events: Event) -> None:
+        """Remember the events."""
+        self.events.extend(events)
 
 
 class Curator:
@@ -360,8 +359,7 @@ class Curator:
     def _charge(self, events: Sequence[Measured]) -> None:
         for event in events:
             self._take(event.budget)
-        for event in events:
-            self._journal.record(event)
+        self._journal.record(*events)
 
     def _public_part(self, cells: Cells) -> Cells | None:
         if self.relation != "label":

@@ -206,11 +206,10 @@ class _Journal:
         self._durable: Journal = Rehearsal() if reservation is None else reservation
         self.events: list[Event] = []
 
-    def record(self, event: Event) -> object:
+    def record(self, *events: Event) -> None:
         """Record durably, then remember."""
-        recorded = self._durable.record(event)
-        self.events.append(event)
-        return recorded
+        self._durable.record(*events)
+        self.events.extend(events)
 
 
 def _staged(progress: Progress | None, stage: str) -> Callable[[float], None] | None:
