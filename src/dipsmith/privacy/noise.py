@@ -1,9 +1,9 @@
 """Noise: exact discrete Laplace and discrete Gaussian integers.
 
 Both laws live on the integers and are sampled exactly: every decision is certain by integer
-bounds on irrational probabilities (`laplace` and `gaussian` say how), so the guarantee that the proofs give to
-the ideal law is the guarantee of the numbers released, and the floating-point attack (Mironov
-2012) has nothing to hold on to.
+bounds on irrational probabilities (`laplace` and `gaussian` say how), so the guarantee that the
+proofs give to the ideal law is the guarantee of the numbers released, and the floating-point attack
+(Mironov 2012) has nothing to hold on to.
 
 *Discrete Laplace*, P(k) ∝ exp(-abs(k)/scale), scale = Δ/ε: pure ε-DP for integers of sensitivity Δ
 (Ghosh, Roughgarden and Sundararajan 2009). *Discrete Gaussian*, P(k) ∝ exp(-k²/(2σ²)):
@@ -63,8 +63,8 @@ class DiscreteLaplace:
 
     Examples
     --------
-    >>> DiscreteLaplace(Fraction(1)).variance  # continuous Laplace: 2
-    1.8413...
+    >>> round(DiscreteLaplace(Fraction(1)).variance, 4)  # continuous Laplace: 2
+    1.8413
     """
 
     scale: Fraction
@@ -111,8 +111,8 @@ class DiscreteGaussian:
 
     Examples
     --------
-    >>> DiscreteGaussian(Fraction(1, 4)).variance
-    0.21...
+    >>> round(DiscreteGaussian(Fraction(1, 4)).variance, 4)
+    0.215
     """
 
     sigma2: Fraction
