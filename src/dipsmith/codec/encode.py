@@ -74,8 +74,14 @@ class Encoder:
                     f"column '{attribute.name}': say where a value outside enum goes, with other or missing; "
                     f"under {self.schema.neighbours} its row cannot be dropped"
                 )
-        object.__setattr__(self, "_coders", {a.name: coder(a) for a in self.attributes})
-        object.__setattr__(self, "_seen", {})
+
+    @cached_property
+    def _coders(self) -> Mapping[str, Coder]:
+        return {a.name: coder(a) for a in self.attributes}
+
+    @cached_property
+    def _seen(self) -> Seen:
+        return {}
 
     @property
     def attributes(self) -> tuple[Attribute, ...]:
@@ -101,7 +107,6 @@ class Encoder:
         Reads private values; the result is private. Row by row: a row of the result depends on the
         same row of the batch only.
         """
-        seen: Seen = self._seen  # type: ignore[attr-defined]
         keep = np.ones(batch.num_rows, dtype=bool)
         columns: dict[str, IntArray] = {}
         names = batch.schema.names
@@ -113,7 +118,7 @@ class Encoder:
                 )
             column = batch.column(names.index(attribute.name))
             chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-            parts = [encode_array(chunk, coders[attribute.name], seen) for chunk in chunks]
+            parts = [encode_array(chunk, self._coders[attribute.name], self._seen) for chunk in chunks]
             codes = (
                 parts[0]
                 if len(parts) == 1
