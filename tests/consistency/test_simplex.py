@@ -144,6 +144,8 @@ def test_tiny_variances_are_weights_like_any_others() -> None:
     expected = sorted_projection(y, 7.0, s)
     np.testing.assert_allclose(project(y, 7.0, variances=s * 1e-306), expected, rtol=0, atol=1e-12)
     np.testing.assert_allclose(project(y, 7.0, variances=[1e-306, 1.0, 1.0]), [5.0, 2.0, 0.0], atol=1e-12)
+    far = project([5000.0, 4.0, 1.0], 5002.0, variances=[1e-307, 1.0, 1.0])
+    np.testing.assert_allclose(far, [5000.0, 2.0, 0.0], atol=1e-11)
 
 
 def test_clip_of_almost_nothing_still_meets_the_total() -> None:
@@ -195,7 +197,7 @@ def test_clip_keeps_proportions(y: Floats, total: float) -> None:
     assert x.sum() == pytest.approx(total, rel=1e-9)
     positive = np.maximum(y, 0)
     if positive.sum() > 0:
-        np.testing.assert_allclose(x * positive.sum(), positive * total, rtol=1e-9)
+        np.testing.assert_allclose(x / total, positive / positive.sum(), rtol=1e-9, atol=1e-12)
     else:
         np.testing.assert_allclose(x, total / y.size)
 
@@ -267,6 +269,22 @@ def test_rounding_within_parents_is_the_rounding_of_each_family(
             mine = parent == v
             np.testing.assert_array_equal(counts[mine], round_to(fitted[mine], int(whole[v]), possible[mine]))
         assert not counts[~possible].any()
+
+
+def test_values_far_from_the_total_are_rescaled_before_remainders_decide() -> None:
+    assert round_to([0.9, 0.1], 2).tolist() == [2, 0]
+    assert round_within([0.9, 0.1, 0.5, 0.5], [0, 0, 1, 1], [2, 1]).tolist() == [2, 0, 1, 0]
+
+
+def test_rounding_error_is_no_remainder() -> None:
+    assert round_to([1 + 1e-12, 999.0], 1001).tolist() == [1, 1000]
+    assert round_within([1 + 1e-12, 999.0], [0, 0], [1001]).tolist() == [1, 1000]
+
+
+def test_known_parts_that_miss_their_known_total_by_rounding_error_are_accepted() -> None:
+    assert 0.1 + 0.7 < 0.8
+    fitted = project_down(Tree([-1, 0, 0]), [0.8, 0.1, 0.7], [0.0, 0.0, 0.0])
+    assert fitted.tolist() == [0.8, 0.1, 0.7]
 
 
 def test_a_count_that_misses_a_whole_number_by_rounding_error_is_that_number() -> None:

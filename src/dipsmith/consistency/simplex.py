@@ -174,11 +174,11 @@ def _project_free(
         weight = _sums(s[active], owner, goal.size)
         excess = _sums(y[active], owner, goal.size) - goal
         np.divide(excess, weight, out=tau, where=weight > 0)
-        # The largest y/s is active in exact arithmetic; rounding must not empty the family.
-        leaves = (y[active] <= tau[owner] * s[active]) & ~largest[active]
+        leaves = y[active] <= tau[owner] * s[active]
         unsettled = _any(leaves, owner, goal.size)
         active = active[unsettled[owner] & ~leaves]
     x = np.maximum(y - tau[family] * s, 0.0)
+    # The largest y/s is positive in exact arithmetic: it carries a total that rounding lost.
     mover = np.where((x > 0) | largest, s, 0.0)
     gap = np.divide(
         goal - _sums(x, family, goal.size),

@@ -206,7 +206,8 @@ class Upward:
         In proportion to the variances; unmeasured children take all of it; where nothing can move, 0.
         """
         own, below = self.own[family.children], family.spread(self.below[family.inner])
-        finite = np.divide(own, below, out=np.zeros_like(own), where=below > 0)
+        # Where all children are exact, `below` is 0, and so is the share: written over it.
+        finite = np.divide(own, below, out=below, where=below > 0)
         if not self.free_below[family.inner].any():
             return finite
         free, free_below = self.free[family.children], family.spread(self.free_below[family.inner])
@@ -314,7 +315,9 @@ def gls(
     spread = np.where(up.free > 0, np.inf, up.own)
     for family in families:
         share = up.share(family)
-        x[family.children] += share * family.spread(x[family.nodes] - sums[family.inner])
+        correction = family.spread(x[family.nodes] - sums[family.inner])
+        correction *= share
+        x[family.children] += correction
         spread[family.children] = _downward_variance(up, family, share, spread)
     return x, spread
 
@@ -341,11 +344,17 @@ def _downward_variance(
     up: Upward, family: Family, share: NDArray[np.float64], spread: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     own, parent = up.own[family.children], family.spread(spread[family.nodes])
+    determined = not up.free_below[family.inner].any()
     # A share of 0 must not meet an infinite variance: 0 · inf is not a number.
-    settled = own * (1.0 - share) + share**2 * np.where(share > 0, parent, 0.0)
-    free_below = family.spread(up.free_below[family.inner])
-    if not free_below.any():
+    inherited = parent if determined else np.where(share > 0, parent, 0.0)
+    inherited *= share
+    inherited *= share
+    settled = np.subtract(1.0, share)
+    settled *= own
+    settled += inherited
+    if determined:
         return settled
+    free_below = family.spread(up.free_below[family.inner])
     free = up.free[family.children]
     alone, several = (free > 0) & (free == free_below), (free > 0) & (free < free_below)
     others = np.maximum(family.spread(up.below[family.inner]) - own, 0.0)
