@@ -23,6 +23,8 @@ from dipsmith.cli.terminal import (
 
 EXAMPLES = """Examples:
 
+  dipsmith plan --schema people.yaml --suggest --epsilon 1 --rows 50000
+
   dipsmith plan --schema people.yaml --method mst --epsilon 1 --rows 50000
 
   dipsmith plan people.csv --schema people.yaml --method forest --epsilon 0.75      (label: reads public columns only)
@@ -36,10 +38,13 @@ def add_to(app: typer.Typer) -> None:
 
 def plan(
     schema: SchemaFile,
-    method: Annotated[str, typer.Option("--method", help="The method to plan.")],
     data: Annotated[
         str | None, typer.Argument(metavar="[FILE]", help="Under label: the public columns are read.")
     ] = None,
+    method: Annotated[
+        str | None, typer.Option("--method", help="The method to plan; suggested when omitted.")
+    ] = None,
+    suggest: Annotated[bool, typer.Option("--suggest", help="Say which method to use, and why.")] = False,
     epsilon: Epsilon = None,
     rho: Rho = None,
     delta: Delta = None,
@@ -51,16 +56,26 @@ def plan(
 ) -> None:
     """Say what a run will ask, what each question costs and how large the noise will be."""
     from dipsmith.planning.plan import plan as make
+    from dipsmith.planning.suggest import suggest as propose
     from dipsmith.schema import Schema
     from dipsmith.synthesis.public import public_facts
 
     declared = Schema.read(schema)
     budget = budget_of(epsilon, rho, delta)
-    chosen = method_of(method, settings, declared)
-    planned = make(declared, chosen, budget, public=public_facts(declared, data, rows), sets=sets, each=each)
+    facts = public_facts(declared, data, rows)
+    suggestion = propose(declared, budget, facts.rows) if suggest or method is None else None
+    chosen = method_of(method or (suggestion.method if suggestion else ""), settings, declared)
+    planned = make(declared, chosen, budget, public=facts, sets=sets, each=each)
     if json:
-        emit(planned.to_dict())
+        advice = (
+            {}
+            if suggestion is None
+            else {"suggestion": {"method": suggestion.method, "reason": suggestion.reason}}
+        )
+        emit({**planned.to_dict(), **advice})
         return
+    if suggestion is not None:
+        say(f"Suggested: {suggestion.method} — {suggestion.reason}.")
     say(
         f"{planned.method} on '{planned.dataset}': {planned.budget}, unit {planned.unit}, neighbours {planned.neighbours}"
     )

@@ -22,7 +22,9 @@ def pages() -> str:
     root = typer.main.get_command(app)
     parts = ["# Command line", "", _exit_codes(), ""]
     for path, command in _commands(root, ("dipsmith",)):
-        context = command.context_class(command, info_name=" ".join(path), terminal_width=WIDTH, max_content_width=WIDTH)
+        context = command.context_class(
+            command, info_name=" ".join(path), terminal_width=WIDTH, max_content_width=WIDTH
+        )
         parts += [f"## {' '.join(path)}", "", "```text", command.get_help(context).strip(), "```", ""]
     return "\n".join(line.rstrip() for line in "\n".join(parts).splitlines()) + "\n"
 
