@@ -180,7 +180,7 @@ def large(folder: Path) -> None:
     write(path, rows)
     print(f"{rows:,} rows, {path.stat().st_size / 1e6:.0f} MB of Parquet")
     found = subprocess.run(
-        [sys.executable, __file__, "--measure", str(path)], check=True, capture_output=True, text=True
+        [sys.executable, __file__, "--measure", str(path)], check=True, stdout=subprocess.PIPE, text=True
     ).stdout.split()
     seconds, megabytes, total = float(found[0]), float(found[1]), int(found[2])
     assert total == rows

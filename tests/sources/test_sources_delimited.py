@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from dipsmith.errors import SourceError
+from dipsmith.errors import SourceError, UsageError
 from dipsmith.sources import delimited, source
 
 SECRET = "s3cr3t"
@@ -121,6 +121,18 @@ def test_wrong_encoding_and_unknown_encoding(tmp_path: Path) -> None:
     path.write_bytes(f"age,sex\n30,{SECRET}\n41,é\n".encode())
     assert "line 3: not ascii" in refused(path, encoding="ascii")
     assert "unknown encoding" in refused(path, encoding="klingon")
+    assert "unknown encoding" in refused(path, encoding="hex")
+
+
+def test_a_pipe_cannot_be_read_twice(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    assert "not a regular file" in refused(tmp_path / "pipe.csv")
+
+
+def test_header_with_an_open_quote_takes_no_time(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text('"age,sex\n' + "30,F\n" * 400_000)
+    assert "line 1" in refused(path)
 
 
 def test_missing_file_folder_and_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,6 +171,8 @@ def test_record_longer_than_the_limit(tmp_path: Path, monkeypatch: pytest.Monkey
     path = tmp_path / "table.csv"
     path.write_text(f'age,sex\n30,F\n41,"{"x" * 5000}\n')
     assert "line 3" in refused(path)
+    path.write_text(f'age,sex\n30,F\n41,"{"x" * 1500}"\n50,M\n')
+    assert "line 3: a record longer than 1000" in refused(path)
     path.write_text("a" * 2000)
     assert "line 1: the header is longer" in refused(path)
 
@@ -222,6 +236,11 @@ def test_given_delimiter_wins(tmp_path: Path) -> None:
     path.write_text("a,b;c\n1,2;3\n")
     assert source(path).columns == ("a", "b;c")
     assert rows(path, delimiter=";") == [("1,2", "3")]
+    path.write_text("a\tb\n1,2\t3\n")
+    assert rows(path, delimiter="\\t") == rows(path, delimiter="tab") == [("1,2", "3")]
+    for bad in ("", ";;", '"', "\n", "é"):
+        with pytest.raises(UsageError, match="delimiter= must be one character"):
+            source(path, delimiter=bad)
     path.write_text("one;two\n1;2\n")
     assert "single column (is the delimiter right?)" in refused(path, ["one"], delimiter=",")
 

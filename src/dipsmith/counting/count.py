@@ -18,7 +18,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -384,7 +384,9 @@ def _joined(parts: Sequence[tuple[Codes, NDArray[np.bool_]]]) -> tuple[Codes, ND
 
 def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Read the next batch while the caller works on this one."""
-    with closing(batches), ThreadPoolExecutor(1, thread_name_prefix="dipsmith-read") as pool:  # type: ignore[type-var]
+    with ExitStack() as stack:
+        stack.callback(getattr(batches, "close", lambda: None))
+        pool = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="dipsmith-read"))
         following = pool.submit(next, batches, None)
         while (batch := following.result()) is not None:
             following = pool.submit(next, batches, None)

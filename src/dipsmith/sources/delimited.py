@@ -40,6 +40,7 @@ FREE_EXPANSION = 1 << 28
 _BLOCK = 1 << 21
 _LF, _CR, _QUOTE = 10, 13, 34
 _DELIMITERS = (",", ";", "\t", "|")
+_TOO_LONG = "a record longer than {} bytes starts here; close its quotes or shorten it"
 _NUL = "NUL byte: not a text file, or UTF-16 without byte order mark; save it as UTF-8 CSV"
 
 
@@ -206,10 +207,12 @@ def _most_frequent(header: str) -> str:
 
 def _record_end(data: bytes) -> int | None:
     """Where the first record ends (after its LF), or None."""
-    end = -1
-    while (end := data.find(b"\n", end + 1)) >= 0:
-        if data.count(b'"', 0, end) % 2 == 0:
-            return end + 1
+    start, quotes = 0, 0
+    while (end := data.find(b"\n", start)) >= 0:
+        quotes += data.count(b'"', start, end)
+        start = end + 1
+        if quotes % 2 == 0:
+            return start
     return None
 
 
@@ -275,11 +278,7 @@ class _Scan:
         self.line += data.count(b"\n", 0, end)
         self.rest = data[end:]
         if len(self.rest) > MAX_RECORD:
-            raise self.error(
-                self.rest,
-                0,
-                f"a record longer than {MAX_RECORD} bytes starts here; close its quotes or shorten it",
-            )
+            raise self.error(self.rest, 0, _TOO_LONG.format(MAX_RECORD))
 
     def finish(self) -> None:
         """Check the last record, whether or not a line end follows it."""
@@ -356,6 +355,12 @@ class _Scan:
             )
 
     def check_fields(self, data: bytes, ends: NDArray[np.intp], counts: NDArray[np.intp]) -> None:
+        lengths = np.diff(ends, prepend=-1)
+        if int(lengths.max()) > MAX_RECORD:
+            longest = int(np.argmax(lengths > MAX_RECORD))
+            raise self.error(
+                data, 0 if longest == 0 else int(ends[longest - 1]) + 1, _TOO_LONG.format(MAX_RECORD)
+            )
         wrong = np.flatnonzero(counts != self.fields)
         for i in wrong:
             start, stop = (0 if i == 0 else int(ends[i - 1]) + 1), int(ends[i])
@@ -392,6 +397,7 @@ def _decoder(
     if encoding is None:
         return None, first
     try:
+        "a".encode(encoding)  # refuses what is not an encoding of text, such as hex
         name = codecs.lookup(encoding).name
         if name == "utf-8":
             return None, first

@@ -24,7 +24,7 @@ from dipsmith.sources.delimited import DelimitedFile
 from dipsmith.sources.header import check_header
 from dipsmith.sources.parquet import MAGIC, ParquetFile
 from dipsmith.sources.source import Progress
-from dipsmith.sources.stamp import unreadable
+from dipsmith.sources.stamp import Stamp, unreadable
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".pq", ".parq")
 _PARQUET_SUFFIXES = (".parquet", ".pq", ".parq")
@@ -110,6 +110,7 @@ class Files:
         return ", ".join(self.paths)
 
     def _part(self, path: Path) -> Part:
+        Stamp.of(path)
         try:
             with path.open("rb") as file:
                 start = file.read(16)

@@ -84,6 +84,7 @@ def source(
         return _from_url(data, url[1].lower(), table, encoding, delimiter)
     if table is not None:
         raise UsageError("table= names a table of a database; give a database URL with it, or leave it out")
+    delimiter = None if delimiter is None else _delimiter(delimiter)
     if isinstance(data, str | Path):
         return Files((str(data),), encoding, delimiter)
     if isinstance(data, list | tuple) and data and all(isinstance(part, str | Path) for part in data):
@@ -102,6 +103,13 @@ def source(
         f"rows cannot be read from a {kind}{hint}; give a path, a glob, a folder, a database URL or an Arrow-"
         "compatible table (pandas, polars, pyarrow)"
     )
+
+
+def _delimiter(given: str) -> str:
+    delimiter = {"\\t": "\t", "tab": "\t"}.get(given, given)
+    if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
+        raise UsageError("delimiter= must be one character such as , ; | or tab, not a quote or a line end")
+    return delimiter
 
 
 def _from_url(

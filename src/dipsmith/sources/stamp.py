@@ -7,6 +7,7 @@ inode: it catches rewriting and replacing, not an adversary who restores the tim
 
 from __future__ import annotations
 
+import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +32,8 @@ class Stamp:
             status = path.stat()
         except OSError as error:
             raise unreadable(path, error) from None
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+            raise SourceError(f"{path}: not a regular file, it cannot be read twice; save it to a file first")
         return cls(status.st_size, status.st_mtime_ns, status.st_ino)
 
 
