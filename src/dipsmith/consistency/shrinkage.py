@@ -25,13 +25,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_ndtr, logit
+from scipy.special import expit, logit
 
 from dipsmith.consistency.branching import Branching
+from dipsmith.consistency.leaves import LeafCounts
 
 Floats = NDArray[np.float64]
 Narrow = NDArray[np.float32]
@@ -55,88 +55,6 @@ VARIANCES = np.concatenate([[0.0], np.geomspace(1e-3, 8.0, 11)])
 RAREST = 1e-6
 
 
-@dataclass(frozen=True, eq=False)
-class LeafCounts:
-    """What was measured at the leaves of a tree.
-
-    Attributes
-    ----------
-    tree
-        The tree.
-    values
-        Noisy counts, leaves × labels.
-    variance
-        Variance of the noise on one count.
-    sizes
-        Rows in each leaf: public, or an estimate.
-    public
-        Whether `sizes` are exact, so that the counts of a leaf are known to add up to its size.
-    """
-
-    tree: Branching
-    values: Floats
-    variance: float
-    sizes: Floats
-    public: bool
-
-    @property
-    def labels(self) -> int:
-        """Number of labels."""
-        return self.values.shape[1]
-
-    @cached_property
-    def consistent(self) -> Floats:
-        """The counts, moved by the same amount within each leaf so that they add up to a public size."""
-        if not self.public:
-            return self.values
-        gap = self.values.sum(axis=1) - self.sizes
-        return self.values - gap[:, None] / self.labels
-
-    @property
-    def totals(self) -> tuple[Floats, float]:
-        """The counts summed over all leaves, and the variance of each sum."""
-        filled = self.sizes > 0
-        left = self._left_of_noise * self.variance
-        return self.consistent[filled].sum(axis=0), left * int(filled.sum())
-
-    @property
-    def _left_of_noise(self) -> float:
-        # With two labels a single count was drawn: the other is the size minus it.
-        return 1.0 - 1.0 / self.labels if self.public and self.labels > 2 else 1.0
-
-    def residuals(self, p: Floats, label: int) -> tuple[Floats, Floats]:
-        """How far the counts of a label are from what `p` predicts, and the variance of that noise."""
-        if self.public:
-            noise = self.variance * self._left_of_noise
-            return self.consistent[:, label] - self.sizes * p, np.broadcast_to(noise, p.shape)
-        rest = (1.0 - p) ** 2 + (self.labels - 1) * p**2
-        return self.values[:, label] - self.values.sum(axis=1) * p, self.variance * rest
-
-
-def estimated_sizes(sums: Floats, variance: float, guess: Floats) -> Floats:
-    """Sizes of leaves whose counts are private: the noisy sums, drawn to a guess where noise is large.
-
-    The guess (rows of a public table, or of rows synthesised so far) is trusted to about a half.
-    """
-    prior = guess + (guess / 2) ** 2
-    return np.maximum(guess + prior / (prior + variance) * (sums - guess), 0.0)
-
-
-def joined_marginal(parts: list[tuple[Floats, float]]) -> Floats:
-    """The label distribution from several noisy count vectors, each with its variance, by least squares.
-
-    Noise can make the count of a rare label negative or far too small, and a label whose probability is
-    put at nearly 0 costs far more than one that is put too high: each count is replaced by its posterior
-    mean given that it is not negative.
-    """
-    weights = [1.0 / max(variance, 1e-9) for _, variance in parts]
-    counts = sum(w * c for w, (c, _) in zip(weights, parts, strict=True)) / sum(weights)
-    sd = np.sqrt(1.0 / sum(weights) + 1.0)
-    at = counts / sd
-    mean = counts + sd * np.exp(-(at**2) / 2 - 0.5 * np.log(2 * np.pi) - log_ndtr(at))
-    return np.asarray(mean / mean.sum())
-
-
 def shrink(counts: LeafCounts, marginal: Floats) -> Floats:
     """The label distribution of every leaf, leaves without rows included.
 
@@ -156,32 +74,6 @@ def shrink(counts: LeafCounts, marginal: Floats) -> Floats:
     table = np.maximum(table, RAREST)
     table /= table.sum(axis=1, keepdims=True)
     return _calibrated(table, counts.sizes, marginal)
-
-
-def plain(counts: LeafCounts, marginal: Floats | None = None, least: float = 1.0) -> Floats:
-    """Leaves as they are: negative counts set to 0, then proportions; no leaf learns from another.
-
-    A leaf whose noisy total is not above `least` standard deviations of its noise takes the
-    distribution of the nearest ancestor whose summed leaves are, else the marginal, else equal chances.
-    """
-    tree, labels = counts.tree, counts.labels
-    own = np.zeros((len(tree.asks), labels))
-    own[tree.leaves] = counts.values
-    noise = np.zeros(len(tree.asks))
-    noise[tree.leaves] = np.where(counts.sizes > 0, labels * counts.variance, 0.0)
-    for start, stop in reversed(list(zip(tree.levels[1:], tree.levels[2:], strict=False))):
-        np.add.at(own, tree.parent[start:stop], own[start:stop])
-        np.add.at(noise, tree.parent[start:stop], noise[start:stop])
-    own = np.maximum(own, 0.0)
-    total = own.sum(axis=1)
-    alive = total > least * np.sqrt(noise) if not counts.public else total > 0
-    p = own / np.where(total > 0, total, 1.0)[:, None]
-    if not alive[0]:
-        p[0] = 1.0 / labels if marginal is None else marginal
-    for start, stop in zip(tree.levels[1:], tree.levels[2:], strict=False):
-        dead = start + np.flatnonzero(~alive[start:stop])
-        p[dead] = p[tree.parent[dead]]
-    return p[tree.leaves]
 
 
 def _calibrated(table: Floats, sizes: Floats, marginal: Floats) -> Floats:
@@ -266,7 +158,7 @@ class _Shape:
             above = tree.parent[here]
             starts = np.flatnonzero(np.diff(above, prepend=-1))
             fans = np.diff(starts, append=len(here))
-            group = offsets[tree.asks[above]] + tree.code[here]
+            group = (offsets[tree.asks[above]] + tree.code[here]).astype(np.int64, copy=False)
             families = _Families(starts, fans, group, int(offsets[-1]))
             telling = _telling(families, rows[here])
             levels.append(
@@ -294,7 +186,7 @@ def _telling(families: _Families, rows: Floats) -> NDArray[np.bool_]:
     enough = int(np.searchsorted(np.cumsum(families.fans[order]), SAMPLE, side="right"))
     chosen = np.zeros(len(families.fans), dtype=bool)
     chosen[order[: max(enough, 1)]] = True
-    return families.spread(chosen)
+    return np.repeat(chosen, families.fans)
 
 
 class _Smoother:

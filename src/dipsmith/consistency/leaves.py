@@ -1,0 +1,127 @@
+"""Leaves: what was measured in the leaves of a tree, and what can be read off without a model.
+
+Privacy: reads noisy counts and public facts only; post-processing, free.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from dipsmith.consistency.branching import Branching
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LeafCounts:
+    """What was measured at the leaves of a tree.
+
+    Attributes
+    ----------
+    tree
+        The tree.
+    values
+        Noisy counts, leaves × labels.
+    variance
+        Variance of the noise on one count.
+    sizes
+        Rows in each leaf: public, or an estimate.
+    public
+        Whether `sizes` are exact, so that the counts of a leaf are known to add up to its size.
+    """
+
+    tree: Branching
+    values: Floats
+    variance: float
+    sizes: Floats
+    public: bool
+
+    @property
+    def labels(self) -> int:
+        """Number of labels."""
+        return int(self.values.shape[1])
+
+    @cached_property
+    def consistent(self) -> Floats:
+        """The counts, moved by the same amount within each leaf so that they add up to a public size."""
+        if not self.public:
+            return self.values
+        gap = self.values.sum(axis=1) - self.sizes
+        return np.asarray(self.values - gap[:, None] / self.labels)
+
+    @property
+    def totals(self) -> tuple[Floats, float]:
+        """The counts summed over all leaves, and the variance of each sum."""
+        left = self._left_of_noise * self.variance
+        noisy = int((self.sizes > 0).sum()) if self.public else len(self.sizes)
+        return self.consistent.sum(axis=0), left * noisy
+
+    @property
+    def _left_of_noise(self) -> float:
+        # With two labels a single count was drawn: the other is the size minus it.
+        return 1.0 - 1.0 / self.labels if self.public and self.labels > 2 else 1.0
+
+    def residuals(self, p: Floats, label: int) -> tuple[Floats, Floats]:
+        """How far the counts of a label are from what `p` predicts, and the variance of that noise."""
+        if self.public:
+            noise = self.variance * self._left_of_noise
+            return self.consistent[:, label] - self.sizes * p, np.broadcast_to(noise, p.shape)
+        rest = (1.0 - p) ** 2 + (self.labels - 1) * p**2
+        return self.values[:, label] - self.values.sum(axis=1) * p, self.variance * rest
+
+
+def estimated_sizes(sums: Floats, variance: float, guess: Floats) -> Floats:
+    """Sizes of leaves whose counts are private: the noisy sums, drawn to a guess where noise is large.
+
+    The guess (from a public table, from rows synthesised so far, or from noisy counts of the growing
+    tree) is trusted to within about a half of itself.
+    """
+    guess = np.maximum(guess, 0.0)
+    prior = 1.0 + guess + (guess / 2) ** 2
+    return np.maximum(guess + prior / (prior + variance) * (sums - guess), 0.0)
+
+
+def joined_marginal(parts: list[tuple[Floats, float]]) -> Floats:
+    """The label distribution from several noisy count vectors, each with its variance, by least squares.
+
+    Noise can make the count of a rare label negative or far too small, and a label whose probability is
+    put at nearly 0 costs far more than one that is put too high: each count is replaced by its posterior
+    mean given that it is not negative.
+    """
+    weights = [1.0 / max(variance, 1e-9) for _, variance in parts]
+    counts = sum(w * c for w, (c, _) in zip(weights, parts, strict=True)) / sum(weights)
+    sd = np.sqrt(1.0 / sum(weights) + 1.0)
+    at = counts / sd
+    mean = counts + sd * np.exp(-(at**2) / 2 - 0.5 * np.log(2 * np.pi) - log_ndtr(at))
+    return np.asarray(mean / mean.sum())
+
+
+def plain(counts: LeafCounts, marginal: Floats | None = None, least: float = 1.0) -> Floats:
+    """Leaves as they are: negative counts set to 0, then proportions; no leaf learns from another.
+
+    A leaf whose noisy total is not above `least` standard deviations of its noise takes the
+    distribution of the nearest ancestor whose summed leaves are, else the marginal, else equal chances.
+    """
+    tree, labels = counts.tree, counts.labels
+    own = np.zeros((len(tree.asks), labels))
+    own[tree.leaves] = counts.values
+    noise = np.zeros(len(tree.asks))
+    noise[tree.leaves] = np.where(counts.sizes > 0, labels * counts.variance, 0.0)
+    for start, stop in reversed(list(zip(tree.levels[1:], tree.levels[2:], strict=False))):
+        np.add.at(own, tree.parent[start:stop], own[start:stop])
+        np.add.at(noise, tree.parent[start:stop], noise[start:stop])
+    own = np.maximum(own, 0.0)
+    total = own.sum(axis=1)
+    alive = total > least * np.sqrt(noise) if not counts.public else total > 0
+    p = own / np.where(total > 0, total, 1.0)[:, None]
+    if not alive[0]:
+        p[0] = 1.0 / labels if marginal is None else marginal
+    for start, stop in zip(tree.levels[1:], tree.levels[2:], strict=False):
+        dead = start + np.flatnonzero(~alive[start:stop])
+        p[dead] = p[tree.parent[dead]]
+    return p[tree.leaves]
