@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from dipsmith.methods.aim import AIM
     from dipsmith.methods.flat import Flat
+    from dipsmith.methods.forest import Forest
     from dipsmith.methods.loglinear import LogLinear
     from dipsmith.methods.marginals import Marginals
     from dipsmith.methods.mst import MST
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AIM": "dipsmith.methods.aim",
     "Flat": "dipsmith.methods.flat",
+    "Forest": "dipsmith.methods.forest",
     "Ledger": "dipsmith.privacy.ledger",
     "LogLinear": "dipsmith.methods.loglinear",
     "MST": "dipsmith.methods.mst",
@@ -47,6 +49,7 @@ __all__ = [
     "MST",
     "ZCDP",
     "Flat",
+    "Forest",
     "Ledger",
     "LogLinear",
     "Marginals",

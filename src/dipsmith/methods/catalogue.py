@@ -3,6 +3,7 @@
 from dipsmith.consistency.graph import GraphModel
 from dipsmith.methods.aim import AIM
 from dipsmith.methods.flat import Flat, FlatModel
+from dipsmith.methods.forest import Forest, ForestModel
 from dipsmith.methods.loglinear import LogLinear, LogLinearModel
 from dipsmith.methods.marginals import Marginals, MarginalsModel
 from dipsmith.methods.method import Method, Model
@@ -10,6 +11,7 @@ from dipsmith.methods.mst import MST
 
 METHODS: dict[str, type[Method]] = {
     LogLinear.name: LogLinear,
+    Forest.name: Forest,
     MST.name: MST,
     AIM.name: AIM,
     Marginals.name: Marginals,
@@ -18,6 +20,7 @@ METHODS: dict[str, type[Method]] = {
 
 MODELS: dict[str, type[Model]] = {
     LogLinear.name: LogLinearModel,
+    Forest.name: ForestModel,
     MST.name: GraphModel,
     AIM.name: GraphModel,
     Marginals.name: MarginalsModel,
