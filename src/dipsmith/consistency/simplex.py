@@ -10,10 +10,10 @@ Guarantee: results are non-negative and sum to their total (a negative total cou
 cells are 0; children known exactly keep their value whenever the total allows it; ties are broken by
 position; nothing is random.
 
-The threshold τ is found by Michelot's active-set iteration (J. Optim. Theory Appl. 50, 1986; with
-weights and a comparison of algorithms: Condat, Math. Programming 158, 2016), which ends at the same τ
-as a full sort. Top-down projection within parents: Abowd et al., "The 2020 Census Disclosure Avoidance
-System TopDown Algorithm" (HDSR 2022, section 4), solved in closed form.
+The threshold τ is found by Michelot's active-set iteration (J. Optim. Theory Appl. 50, 1986; reviewed by
+Condat, "Fast projection onto the simplex and the l1 ball", Math. Programming 158, 2016), here with weights;
+it ends at the same τ as a full sort. Working from the root down follows the idea of Abowd et al., "The 2020
+Census Disclosure Avoidance System TopDown Algorithm" (2022), which solves larger problems by optimisation.
 
 Privacy: reads noisy numbers and public facts only; post-processing, free.
 """

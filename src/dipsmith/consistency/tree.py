@@ -10,9 +10,8 @@ dense constrained weighted least squares; cost is O(nodes), in two passes over t
 
 The recursion is the one of Hay, Rastogi, Miklau and Suciu, "Boosting the accuracy of differentially
 private histograms through consistency" (VLDB 2010, section 4), which assumes one fan-out and one
-variance, carried out for any fan-out and any variances. It equals Kalman smoothing on a tree
-(Chou, Willsky and Benveniste 1994). Unmeasured leaves are the limit of a variance M → ∞: a variance
-is then `finite + free · M`, and only ratios of it are used.
+variance, carried out for any fan-out and any variances: Kalman smoothing on a tree. Unmeasured leaves
+are the limit of a variance M → ∞: a variance is then `finite + free · M`, and only ratios of it are used.
 
 Privacy: reads noisy numbers and public facts only; post-processing, free.
 """
@@ -358,7 +357,6 @@ def _downward_variance(
     free = up.free[family.children]
     alone, several = (free > 0) & (free == free_below), (free > 0) & (free < free_below)
     others = np.maximum(family.spread(up.below[family.inner]) - own, 0.0)
-    settled = np.where(free_below > 0, own, settled)
     settled[alone] = (others + parent)[alone]
     settled[several] = np.inf
     return settled
