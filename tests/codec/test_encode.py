@@ -91,6 +91,8 @@ def test_codes_stay_codes_when_read_as_numbers() -> None:
     assert encode(schema, [60, 601, None]) == expected
     assert encode(schema, [60.0, 601.0, NAN]) == expected
     assert encode(schema, [Decimal("60.00"), Decimal("601.00"), None]) == expected
+    assert encode(schema, [Decimal(60), Decimal(601), None], pa.decimal256(60, 5)) == expected
+    assert encode(schema, [Decimal(60), Decimal(601), None], pa.decimal256(50, 0)) == expected
     assert encode(schema, [60, 601, 7], pa.uint16()) == expected
     assert encode(schema, [0.5, 60.5, INF]) == [2, 3, 3]
     assert encode(schema, ["060", "60.0"]) == [3, 3]
@@ -327,6 +329,7 @@ def test_a_number_means_the_same_in_every_arrow_type(schema: Schema, values: lis
         integers.cast(pa.float64()),
         integers.cast(pa.string()),
         integers.cast(pa.decimal128(38, 3)),
+        integers.cast(pa.decimal256(60, 5)),
     ):
         codes, keep = Encoder(schema).encode(pa.record_batch({attribute.name: array}))
         results.append((codes[attribute.name].tolist(), keep.tolist()))

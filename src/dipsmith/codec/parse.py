@@ -47,8 +47,8 @@ def texts(array: pa.Array) -> pa.Array:
         return pc.if_else(empty, pa.scalar(None, trimmed.type), trimmed)
     if pa.types.is_floating(kind):
         return _number_texts(array.cast(pa.float64()))
-    if pa.types.is_decimal(kind) and kind.scale > 0:
-        return _number_texts(array.cast(pa.float64()))
+    if pa.types.is_decimal(kind) and kind.scale != 0:
+        return _number_texts(_floats(array.cast(pa.string())))
     if pa.types.is_timestamp(kind):
         return array.cast(pa.int64()).cast(pa.timestamp(kind.unit)).cast(pa.string())
     if _castable(kind):
@@ -92,18 +92,25 @@ def numbers(array: pa.Array) -> tuple[NDArray[Any], Known]:
             array
         )
     if _is_text(kind):
-        text = texts(array)
-        readable = pc.match_substring_regex(text, _NUMBER)
-        clean = pc.if_else(pc.fill_null(readable, False), text, pa.scalar(None, text.type))
-        # a leading plus is a number to people but not to every version of Arrow
-        array = pc.ascii_ltrim(clean, characters="+").cast(pa.float64())
-    elif pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        array = _floats(texts(array))
+    elif pa.types.is_decimal(kind):
+        # by way of text, which is read exactly: Arrow's own conversion of a 256-bit 60.00000 is not 60
+        array = _floats(array.cast(pa.string()))
+    elif pa.types.is_floating(kind):
         array = array.cast(pa.float64())
     else:
         array = pa.nulls(len(array), pa.float64())
     values = array.fill_null(np.nan).to_numpy(zero_copy_only=False)
     unreadable = np.isnan(values)
     return values, ~unreadable if unreadable.any() else None
+
+
+def _floats(text: pa.Array) -> pa.Array:
+    """Trimmed text as float64, null where it is no number."""
+    readable = pc.match_substring_regex(text, _NUMBER)
+    clean = pc.if_else(pc.fill_null(readable, False), text, pa.scalar(None, text.type))
+    # a leading plus is a number to people but not to every version of Arrow
+    return pc.ascii_ltrim(clean, characters="+").cast(pa.float64())
 
 
 def booleans(array: pa.Array) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
