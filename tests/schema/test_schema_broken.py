@@ -139,9 +139,21 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     (changed("fields.0.bins", {"round": 0}), "column 'age': bins.round", "above 0"),
     (field(type="integer", minimum=0, maximum=10**6), "column 'x': 1,000,001 levels", "add bins"),
     (field(type="number", minimum=0, maximum=1, bins={"width": 1e-9}), "column 'x'", "wider"),
-    (field(type="number", minimum=0, maximum=1e300, bins={"width": 1e-300}), "column 'x': inf levels", "wider"),
-    (field(type="number", minimum=0, maximum=1e300, bins={"round": 1e-300}), "column 'x': inf levels", "wider"),
-    (field(type="number", minimum=-1e308, maximum=1e308), "column 'x': minimum and maximum are too far apart", "closer bounds"),
+    (
+        field(type="number", minimum=0, maximum=1e300, bins={"width": 1e-300}),
+        "column 'x': inf levels",
+        "wider",
+    ),
+    (
+        field(type="number", minimum=0, maximum=1e300, bins={"round": 1e-300}),
+        "column 'x': inf levels",
+        "wider",
+    ),
+    (
+        field(type="number", minimum=-1e308, maximum=1e308),
+        "column 'x': minimum and maximum are too far apart",
+        "closer bounds",
+    ),
     (field(type="number", minimum=1, maximum=1), "column 'x': minimum (1) must be below", "maximum"),
     (field(type="number", minimum=0, maximum="inf"), "column 'x': maximum: 'inf'", "finite number"),
     (

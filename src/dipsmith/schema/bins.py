@@ -275,7 +275,9 @@ def _end(scale: Scale, minimum: float, maximum: float) -> float:
 
 def _limited(count: float, limit: int) -> float:
     if not count <= limit:
-        raise SchemaError(f"{count:,.0f} levels are more than the {limit:,} supported; add bins, or wider ones")
+        raise SchemaError(
+            f"{count:,.0f} levels are more than the {limit:,} supported; add bins, or wider ones"
+        )
     return count
 
 

@@ -148,7 +148,9 @@ def _check_texts(texts: Sequence[str], what: str) -> None:
         twice = next(t for t in texts if t in seen or seen.add(t))  # type: ignore[func-returns-value]
         raise SchemaError(f"{what} '{twice}' is listed twice; list it once")
     if MISSING_LABEL in texts:
-        raise SchemaError(f"{what} '{MISSING_LABEL}' is reserved for missing values; use missing: true instead")
+        raise SchemaError(
+            f"{what} '{MISSING_LABEL}' is reserved for missing values; use missing: true instead"
+        )
     padded = next((t for t in texts if t.strip(" ") != t or not t), None)
     if padded is not None and not padded.strip(" "):
         raise SchemaError(f"an empty {what} is listed; empty values count as missing: use missing: true")
