@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -90,6 +91,23 @@ def test_parquet_damaged_page_is_seen_by_the_syntax_pass(tmp_path: Path) -> None
     path.write_bytes(bytes(bytes_))
     assert refusal(path, ["a"]).startswith(str(path))
     source(path).check(["b"])
+
+
+def test_parquet_text_that_is_not_utf8_is_seen_by_the_syntax_pass(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    offsets, data = np.array([0, 1, 3], np.int32), b"a\xff\xfe"
+    bad = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    pq.write_table(pa.table({"a": bad, "b": [1, 2]}), path)
+    assert "column 'a' is damaged" in refusal(path, ["a"])
+    source(path).check(["b"])
+
+
+def test_parquet_names_with_dots(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a.b": ["x", "y"], "a": ["u", "v"]}), path)
+    source(path).check(["a.b", "a"])
+    assert rows(path, ["a.b", "a"]) == [("x", "u"), ("y", "v")]
+    assert rows(path, ["a"]) == [("u",), ("v",)]
 
 
 def test_parquet_that_changes_between_passes(people: Path) -> None:
