@@ -8,12 +8,14 @@ from dipsmith.methods.loglinear import LogLinear, LogLinearModel
 from dipsmith.methods.marginals import Marginals, MarginalsModel
 from dipsmith.methods.method import Method, Model
 from dipsmith.methods.mst import MST
+from dipsmith.methods.privbayes import PrivBayes
 
 METHODS: dict[str, type[Method]] = {
     LogLinear.name: LogLinear,
     Forest.name: Forest,
     MST.name: MST,
     AIM.name: AIM,
+    PrivBayes.name: PrivBayes,
     Marginals.name: Marginals,
     Flat.name: Flat,
 }
@@ -23,6 +25,7 @@ MODELS: dict[str, type[Model]] = {
     Forest.name: ForestModel,
     MST.name: GraphModel,
     AIM.name: GraphModel,
+    PrivBayes.name: GraphModel,
     Marginals.name: MarginalsModel,
     Flat.name: FlatModel,
 }

@@ -92,7 +92,9 @@ class MST:
             tree = self._tree(curator, columns, for_choice, for_pairs)
             curator.report("measuring pairs", 0.5)
             marginals = [Marginal.of(schema, pair) for pair in tree]
-            shares = for_pairs.split(budget_weights([m.size for m in marginals], for_pairs.currency))
+            left = curator.remaining
+            assert left is not None
+            shares = left.split(budget_weights([m.size for m in marginals], left.currency))
             evidence += [Evidence.of(m) for m in curator.measure(marginals, list(shares))]
         curator.report("fitting", 0.7)
         links = rule_links(schema, [e.attributes for e in evidence], self.max_cells)
@@ -164,7 +166,9 @@ def _score(schema: Schema, columns: OneWay, candidates: list[Pair], sd: float) -
     """Misfit of independence, less the noise to come, with a preference for rich columns."""
     alone: Mapping[str, Array] = columns.independent()
     rich = {name: entropy(p) for name, p in alone.items()}
-    expected: dict[Pair, Array] = {(a, b): columns.total * np.multiply.outer(alone[a], alone[b]) for a, b in candidates}
+    expected: dict[Pair, Array] = {
+        (a, b): columns.total * np.multiply.outer(alone[a], alone[b]) for a, b in candidates
+    }
     return Misfit(
         schema,
         expected,

@@ -105,11 +105,14 @@ class PrivBayes:
         evidence = list(columns.evidence)
         if for_network is not None and for_tables is not None:
             network = self._network(curator, columns, for_network, for_tables)
-            tables = [table_of(schema, f) for f in network if f[1]]
+            # Where no family was worth its noise, the columns themselves are measured again.
+            tables = [table_of(schema, f) for f in network if f[1]] or [
+                table_of(schema, (name, ())) for name in schema.names
+            ]
             left = curator.remaining
-            if tables and left is not None:
-                shares = left.split(budget_weights([t.size for t in tables], left.currency))
-                evidence += [Evidence.of(m) for m in curator.measure(tables, list(shares))]
+            assert left is not None
+            shares = left.split(budget_weights([t.size for t in tables], left.currency))
+            evidence += [Evidence.of(m) for m in curator.measure(tables, list(shares))]
         curator.report("fitting", 0.8)
         links = rule_links(schema, [e.attributes for e in evidence], self.max_cells)
         return GraphModel.of(schema, fit(schema, evidence, columns.total, linked=links), columns.rows)
