@@ -37,7 +37,11 @@ def run_console(text, folder):
             continue
         assert words[0] == "dipsmith", command
         ran = subprocess.run(
-            [sys.executable, "-m", "dipsmith.cli.main", *words[1:]], cwd=folder, capture_output=True, text=True, check=False
+            [sys.executable, "-m", "dipsmith.cli.main", *words[1:]],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert ran.returncode == 0, f"{command}\n{ran.stderr}"
 
@@ -69,7 +73,11 @@ def test_readme_runs(tmp_path, monkeypatch):
     text = (ROOT / "README.md").read_text("utf-8")
     # The Python block repeats the shell's release; it gets its own folder and budget.
     page = tmp_path / "README.md"
-    page.write_text(text.replace('release.save("release/")', 'release.save("again/")').replace("ds.PureDP(1)", "ds.PureDP(0.5)"))
+    page.write_text(
+        text.replace('release.save("release/")', 'release.save("again/")').replace(
+            "ds.PureDP(1)", "ds.PureDP(0.5)"
+        )
+    )
     run_page(page, tmp_path, monkeypatch)
 
 
@@ -87,8 +95,24 @@ def test_readme_is_short_and_links_exist():
 
 
 def test_import_is_light():
-    heavy = ["pandas", "scipy.stats", "statsmodels", "sklearn", "opendp", "ibis", "duckdb", "pyspark", "matplotlib"]
+    heavy = [
+        "pandas",
+        "scipy.stats",
+        "statsmodels",
+        "sklearn",
+        "opendp",
+        "ibis",
+        "duckdb",
+        "pyspark",
+        "matplotlib",
+    ]
     code = f"import dipsmith, sys; print([m for m in {heavy} if m in sys.modules])"
     for statement in (code, f"import dipsmith.cli.main; {code}"):
-        ran = subprocess.run([sys.executable, "-c", statement], capture_output=True, text=True, check=True, env=dict(os.environ))
+        ran = subprocess.run(
+            [sys.executable, "-c", statement],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=dict(os.environ),
+        )
         assert ran.stdout.strip() == "[]"

@@ -110,7 +110,7 @@ def test_hopeless_noise_is_said_before_it_is_bought():
 
 def test_tables_beyond_reach_are_refused_by_name():
     bins = Bins(
-        tuple(float(x) for x in range(0, 10**4 + 1)), "integer", tuple(map(str, range(10**4))), 0, 10**4 - 1
+        tuple(float(x) for x in range(10**4 + 1)), "integer", tuple(map(str, range(10**4))), 0, 10**4 - 1
     )
     schema = Schema("t", tuple(Attribute(f"a{i}", "integer", bins) for i in range(3)), Unit(), "replace")
     codes = Codes.of(schema, {f"a{i}": np.zeros(5, int) for i in range(3)})

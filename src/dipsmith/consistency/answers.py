@@ -103,7 +103,8 @@ class NoisyTable:
         if self.kept is not None or isinf(self.total_variance) or spread == 0:
             return raw
         shift = (self.total - raw.sum()) * self.variance / (spread + self.total_variance)
-        return raw + shift if self.possible is None else raw + shift * self.possible
+        moved: NDArray[np.float64] = raw + (shift if self.possible is None else shift * self.possible)
+        return moved
 
     def table(self, post: Post) -> NDArray[np.float64]:
         """Non-negative counts that sum to the total: what rows are drawn from."""

@@ -3,7 +3,8 @@
 from dipsmith.consistency.graph import GraphModel
 from dipsmith.methods.aim import AIM
 from dipsmith.methods.flat import Flat, FlatModel
-from dipsmith.methods.forest import Forest, ForestModel
+from dipsmith.methods.forest import Forest
+from dipsmith.methods.forest_model import ForestModel
 from dipsmith.methods.loglinear import LogLinear, LogLinearModel
 from dipsmith.methods.marginals import Marginals, MarginalsModel
 from dipsmith.methods.method import Method, Model

@@ -19,7 +19,9 @@ from dipsmith.sources import Source
 
 def conformity(source: Source, schema: Schema) -> dict[str, int]:
     """Rows, and per column: missing values, values that cannot be read, values outside the domain."""
-    found: Counter[str] = Counter({"rows": 0, "rows left out (a value without a place)": 0, "rows that break a rule": 0})
+    found: Counter[str] = Counter(
+        {"rows": 0, "rows left out (a value without a place)": 0, "rows that break a rule": 0}
+    )
     encoder = Encoder(schema)
     for batch in source.batches(schema.names):
         codes, keep = encoder.encode(batch)
