@@ -202,7 +202,7 @@ class Design:
             one, other = self.terms[a], self.terms[b]
             maps = self._maps[a], self._maps[b]
             if maps not in found:
-                found[maps] = _covariances(p, one, other, maps[0] == maps[1]) * m
+                found[maps] = np.ascontiguousarray(_covariances(p, one, other, maps[0] == maps[1]) * m)
             if a == b:
                 total += scattered(one.cell[rows], one.cells, found[maps])
             else:
@@ -301,7 +301,9 @@ def _covariances(p: Float, one: Term, other: Term, same: bool) -> Float:
     left = _marginal(p, one)
     if same:
         u, v = np.triu_indices(one.labels - 1)
-        found = -left[:, u] * left[:, v]
+        found = left.take(u, axis=1)
+        found *= left.take(v, axis=1)
+        np.negative(found, out=found)
         found[:, u == v] += left[:, :-1]
         return found
     right = _marginal(p, other)

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -31,7 +32,15 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from dipsmith.consistency.design import Design
-from dipsmith.consistency.penalty import Choice, Penalty, choose_cellwise, choose_dense
+from dipsmith.consistency.penalty import (
+    Choice,
+    Penalty,
+    cellwise_covariance,
+    choose_cellwise,
+    choose_dense,
+    dense_covariance,
+    symmetric,
+)
 
 Float = NDArray[np.float64]
 
@@ -44,6 +53,8 @@ NEGLIGIBLE: Final = 1e-4
 SHORT: Final = 1.0
 """After a step shorter than this the information matrix is used again."""
 HALVINGS: Final = 6
+ROUNDS: Final = 4
+"""Rounds of choosing penalties in each step."""
 STEPS: Final = 40
 SWEEPS: Final = 25
 
@@ -139,9 +150,7 @@ def fit(
     covariances: dict[int, Float] = {}
     determined: dict[int, float] = {}
     for (terms, apart), solution in zip(groups, solutions, strict=True):
-        covariances |= (
-            {terms[0]: solution.choice.covariance} if apart else _own(design, terms, solution.choice)
-        )
+        covariances |= _covariances(equations, terms, solution, apart)
         determined |= dict(zip(terms, solution.choice.determined, strict=True))
     order = range(len(design.terms))
     return Fit(
@@ -154,10 +163,11 @@ def fit(
 
 @dataclass(frozen=True, eq=False)
 class _Solution:
-    """One group's solution: all effects, the last choice of penalties, how far the first step went."""
+    """One group's solution: all effects, chosen penalties, information G, and how far the first step went."""
 
     effects: Float
     choice: Choice
+    G: Float
     moved: float
 
 
@@ -200,7 +210,8 @@ def _solve_together(
         if moments.information is not None:
             weighing = _Weighing.of(moments.information, noise)
         assert weighing is not None
-        choice = choose_dense(weighing.G, weighing.right(residual, phi[here]), penalties, chosen)
+        right = weighing.right(residual, phi[here])
+        choice = choose_dense(weighing.G, right, penalties, chosen, ROUNDS)
         chosen = choice.log_strengths
         limit = _merit(weighing, residual, penalties, chosen, phi[here]) * (1 + 1e-9) + 1e-9
         before, phi = phi, phi.copy()
@@ -210,7 +221,7 @@ def _solve_together(
         moved = length if step == 0 else moved
         if length < NEGLIGIBLE:
             break
-    return _Solution(phi, choice, moved)
+    return _Solution(phi, choice, weighing.G, moved)
 
 
 def _solve_apart(
@@ -243,40 +254,46 @@ def _solve_apart(
         moved = length if step == 0 else moved
         if length < NEGLIGIBLE * max(1.0, term.size / TOGETHER):
             break
-    return _Solution(phi, choice, moved)
+    return _Solution(phi, choice, G, moved)
 
 
 @dataclass(frozen=True, eq=False)
 class _Weighing:
-    """The information matrix weighed against noise: G = XᵀX with X = L⁻¹H, LLᵀ = H + V."""
+    """The information matrix weighed against noise, W = (H + V)⁻¹ and G = HWH = H − V + VWV."""
 
     H: Float
-    L: Float
-    X: Float
+    noise: Float
+    W: Float
     G: Float
 
     @classmethod
     def of(cls, H: Float, noise: Float) -> _Weighing:
-        total = H.copy()
+        total = np.array(H, order="F")
         total[np.diag_indices(len(H))] += noise
-        L = linalg.cholesky(total, lower=True, overwrite_a=True, check_finite=False)
-        X = linalg.solve_triangular(L, H, lower=True, check_finite=False)
-        return cls(H, L, X, X.T @ X)
+        factor, failed = linalg.lapack.dpotrf(total, lower=1, clean=0, overwrite_a=1)
+        if failed:
+            raise np.linalg.LinAlgError("information plus noise is not positive definite")
+        inverse, _ = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
+        W = symmetric(inverse)
+        G = noise[:, None] * W * noise
+        G += H
+        G[np.diag_indices(len(H))] -= noise
+        return cls(H, noise, W, G)
 
-    def white(self, residual: Float) -> Float:
-        """Residuals scaled by sampling and noise."""
-        return np.asarray(linalg.solve_triangular(self.L, residual, lower=True, check_finite=False))
+    def square(self, residual: Float) -> float:
+        """Squared length of a residual, scaled by sampling and noise."""
+        return float(residual @ (self.W @ residual))
 
     def right(self, residual: Float, phi: Float) -> Float:
-        """H(H + V)⁻¹(residual + Hφ)."""
-        return np.asarray(self.X.T @ self.white(residual + self.H @ phi))
+        """HW(residual + Hφ)."""
+        whole = residual + self.H @ phi
+        return np.asarray(whole - self.noise * (self.W @ whole))
 
 
 def _merit(
     weighing: _Weighing, residual: Float, penalties: Sequence[Penalty], strengths: Sequence[Float], phi: Float
 ) -> float:
-    white = weighing.white(residual)
-    return float(white @ white) + _cost(penalties, strengths, phi)
+    return weighing.square(residual) + _cost(penalties, strengths, phi)
 
 
 def _cost(penalties: Sequence[Penalty], strengths: Sequence[Float], phi: Float) -> float:
@@ -285,7 +302,13 @@ def _cost(penalties: Sequence[Penalty], strengths: Sequence[Float], phi: Float) 
     return sum(p.cost(s, phi[a:b]) for p, s, a, b in parts)
 
 
-def _own(design: Design, terms: Sequence[int], choice: Choice) -> dict[int, Float]:
-    """Each term's own block of the joint covariance."""
-    ends = np.cumsum([0, *(design.terms[c].size for c in terms)])
-    return {c: choice.covariance[a:b, a:b] for c, a, b in zip(terms, ends[:-1], ends[1:], strict=True)}
+def _covariances(
+    equations: Equations, terms: Sequence[int], solution: _Solution, apart: bool
+) -> dict[int, Float]:
+    """Each term's own block of the posterior covariance."""
+    strengths = solution.choice.log_strengths
+    if apart:
+        return {terms[0]: cellwise_covariance(solution.G, float(strengths[0][0]))}
+    whole = dense_covariance(solution.G, [equations.penalties[c] for c in terms], strengths)
+    ends = np.cumsum([0, *(equations.design.terms[c].size for c in terms)])
+    return {c: whole[a:b, a:b] for c, (a, b) in zip(terms, pairwise(ends), strict=True)}

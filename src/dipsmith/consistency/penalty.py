@@ -39,6 +39,8 @@ SPREAD: Final = 0.7
 SETTLED: Final = 0.1
 """λ that moves by less than this on the log scale has converged: effects move by far less than their error."""
 ROUNDS: Final = 30
+EXACT: Final = 700
+"""Above so many effects the choice of λ takes the label contrasts one by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,15 +101,12 @@ class Choice:
         log λ, one array per term.
     effects
         The posterior mean of the flat effects.
-    covariance
-        Their posterior covariance: a matrix for dense terms, one small matrix per cell otherwise.
     determined
-        How many effects the tables determine, per term.
+        How many effects the tables determine, rather than the prior, per term.
     """
 
     log_strengths: tuple[Float, ...]
     effects: Float
-    covariance: Float
     determined: tuple[float, ...]
 
 
@@ -165,30 +164,41 @@ def choose_dense(
         At most so many fixed-point steps.
     """
     current = [np.array(s) for s in log_strengths]
-    ends = np.cumsum([0, *(p.size for p in penalties)])
-    slices = [slice(a, b) for a, b in pairwise(ends)]
+    slices = _slices(penalties)
+    thinned = _Thinned.of(G, penalties) if len(g) > EXACT else None
     for step in range(rounds + 1):
-        effects, covariance = _posterior(G, g, penalties, current, slices)
+        factor = _factor(G, penalties, current)
+        effects, _ = linalg.lapack.dpotrs(factor, g, lower=1)
+        spreads = _spreads(factor, penalties) if thinned is None else thinned.spreads(penalties, current)
         moved, determined = 0.0, []
         following = [s.copy() for s in current]
         for t, (penalty, here) in enumerate(zip(penalties, slices, strict=True)):
-            k, cells = penalty.contrasts, penalty.cells
-            left = covariance[here, here].reshape(cells, k, cells, k).trace(axis1=1, axis2=3)
             prior = _prior_covariance(penalty, current[t])
-            table = effects[here].reshape(cells, k)
-            gains = []
+            table = effects[here].reshape(penalty.cells, penalty.contrasts)
+            gains = 0.0
             for i, structure in enumerate(penalty.structures):
-                strength = np.exp(current[t][i])
-                gain = strength * (k * _inner(structure, prior) - _inner(structure, left))
-                gains.append(gain)
+                explained = penalty.contrasts * _inner(structure, prior) - _inner(structure, spreads[t])
+                gain = float(np.exp(current[t][i])) * explained
+                gains += gain
                 if penalty.fixed is None:
                     following[t][i] = _balanced(current[t][i], gain, quadratic(structure, table))
                     moved = max(moved, abs(following[t][i] - current[t][i]))
-            determined.append(float(sum(gains)))
+            determined.append(gains)
         if moved < SETTLED or step == rounds:
             break
         current = following
-    return Choice(tuple(current), effects, covariance, tuple(determined))
+    return Choice(tuple(current), effects, tuple(determined))
+
+
+def dense_covariance(G: Float, penalties: Sequence[Penalty], log_strengths: Sequence[Float]) -> Float:
+    """The posterior covariance (G + P)⁻¹ of effects that are estimated together."""
+    inverse, _ = linalg.lapack.dpotri(_factor(G, penalties, log_strengths), lower=1, overwrite_c=1)
+    return symmetric(inverse)
+
+
+def cellwise_covariance(G: Float, log_strength: float) -> Float:
+    """The posterior covariance of every cell's contrasts, cells × k × k."""
+    return np.asarray(np.linalg.inv(G + np.exp(log_strength) * np.eye(G.shape[1])))
 
 
 def choose_cellwise(G: Float, g: Float, penalty: Penalty, log_strengths: Float, rounds: int = 200) -> Choice:
@@ -212,8 +222,7 @@ def choose_cellwise(G: Float, g: Float, penalty: Penalty, log_strengths: Float, 
     strength = np.exp(x)
     shrunk = 1.0 / (value + strength)
     effects = np.einsum("cij,cj->ci", basis, along * shrunk)
-    covariance = np.einsum("cij,cj,ckj->cik", basis, shrunk, basis)
-    return Choice((np.array([x]),), effects.ravel(), covariance, (float(np.sum(value * shrunk)),))
+    return Choice((np.array([x]),), effects.ravel(), (float(np.sum(value * shrunk)),))
 
 
 def log_evidence(G: Float, g: Float, penalties: Sequence[Penalty], log_strengths: Sequence[Float]) -> float:
@@ -233,25 +242,77 @@ def log_evidence(G: Float, g: Float, penalties: Sequence[Penalty], log_strengths
     return value + 0.5 * float(g @ linalg.cho_solve(factor, g))
 
 
-def _posterior(
-    G: Float, g: Float, penalties: Sequence[Penalty], strengths: Sequence[Float], slices: Sequence[slice]
-) -> tuple[Float, Float]:
-    total = G.copy()
-    for penalty, chosen, here in zip(penalties, strengths, slices, strict=True):
+@dataclass(frozen=True, eq=False)
+class _Thinned:
+    """G with the label contrasts taken one by one, for spreads that need no large inverse.
+
+    In the basis in which the average cell's information is diagonal, contrasts hardly inform each
+    other. Leaving out what they do turns one inverse of (cells · k)³ into k inverses of cells³. Only
+    the choice of λ uses it; effects and their covariance are exact.
+    """
+
+    members: tuple[tuple[int, ...], ...]
+    blocks: tuple[Float, ...]
+
+    @classmethod
+    def of(cls, G: Float, penalties: Sequence[Penalty]) -> _Thinned:
+        slices = _slices(penalties)
+        members, blocks = [], []
+        for k in sorted({p.contrasts for p in penalties}):
+            mine = tuple(t for t, p in enumerate(penalties) if p.contrasts == k)
+            at = np.concatenate([np.arange(slices[t].start, slices[t].stop) for t in mine])
+            whole = (G if len(at) == len(G) else G[np.ix_(at, at)]).reshape(-1, k, len(at) // k, k)
+            cells = np.arange(len(at) // k)
+            _, basis = np.linalg.eigh(whole[cells, :, cells, :].mean(axis=0))
+            members.append(mine)
+            blocks.append(np.einsum("xayj,aj->jxy", whole @ basis, basis))
+        return cls(tuple(members), tuple(blocks))
+
+    def spreads(self, penalties: Sequence[Penalty], log_strengths: Sequence[Float]) -> list[Float]:
+        """Each term's posterior covariance over its cells, summed over contrasts."""
+        found: dict[int, Float] = {}
+        for members, blocks in zip(self.members, self.blocks, strict=True):
+            single = [Penalty(penalties[t].cells, 1, penalties[t].structures) for t in members]
+            chosen = [log_strengths[t] for t in members]
+            for block in blocks:
+                covariance = dense_covariance(block, single, chosen)
+                for t, here in zip(members, _slices(single), strict=True):
+                    found[t] = found.get(t, 0.0) + covariance[here, here]
+        return [found[t] for t in range(len(penalties))]
+
+
+def _spreads(factor: Float, penalties: Sequence[Penalty]) -> list[Float]:
+    inverse, _ = linalg.lapack.dpotri(factor, lower=1)
+    whole = symmetric(inverse)
+    found = []
+    for penalty, here in zip(penalties, _slices(penalties), strict=True):
         k, cells = penalty.contrasts, penalty.cells
+        found.append(whole[here, here].reshape(cells, k, cells, k).trace(axis1=1, axis2=3))
+    return found
+
+
+def _factor(G: Float, penalties: Sequence[Penalty], log_strengths: Sequence[Float]) -> Float:
+    """The lower Cholesky factor of G + P."""
+    total = np.array(G, order="F")
+    for penalty, chosen, here in zip(penalties, log_strengths, _slices(penalties), strict=True):
         precision = penalty.precision(chosen)
-        block = total[here, here].reshape(cells, k, cells, k)
-        for j in range(k):
-            block[:, j, :, j] += precision
-        total[here, here] = block.reshape(cells * k, cells * k)
-    factor, failed = linalg.lapack.dpotrf(total, lower=1, clean=0)
+        for j in range(penalty.contrasts):
+            total[here, here][j :: penalty.contrasts, j :: penalty.contrasts] += precision
+    factor, failed = linalg.lapack.dpotrf(total, lower=1, clean=0, overwrite_a=1)
     if failed:
         raise np.linalg.LinAlgError("the penalised information is not positive definite")
-    effects, _ = linalg.lapack.dpotrs(factor, g, lower=1)
-    inverse, _ = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
-    lower = np.tril_indices(len(g), -1)
-    inverse.T[lower] = inverse[lower]
-    return effects, inverse
+    return np.asarray(factor)
+
+
+def symmetric(lower: Float) -> Float:
+    """The whole matrix, from its lower triangle."""
+    whole = np.tril(lower)
+    whole += np.tril(lower, -1).T
+    return whole
+
+
+def _slices(penalties: Sequence[Penalty]) -> list[slice]:
+    return [slice(int(a), int(b)) for a, b in pairwise(np.cumsum([0, *(p.size for p in penalties)]))]
 
 
 def _prior_covariance(penalty: Penalty, log_strengths: Float) -> Float:
