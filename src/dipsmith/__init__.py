@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dipsmith.privacy.ledger import Ledger
     from dipsmith.schema import Schema
     from dipsmith.sources import source
+    from dipsmith.synthesis.public import public_table
     from dipsmith.synthesis.release import Release
     from dipsmith.synthesis.synthesize import synthesize
     from dipsmith.synthesis.verify import verify
@@ -39,6 +40,7 @@ _HOMES = {
     "Release": "dipsmith.synthesis.release",
     "Schema": "dipsmith.schema",
     "ZCDP": "dipsmith.privacy.budget",
+    "public_table": "dipsmith.synthesis.public",
     "source": "dipsmith.sources",
     "synthesize": "dipsmith.synthesis.synthesize",
     "verify": "dipsmith.synthesis.verify",
@@ -56,6 +58,7 @@ __all__ = [
     "PureDP",
     "Release",
     "Schema",
+    "public_table",
     "source",
     "synthesize",
     "verify",

@@ -1,14 +1,21 @@
-"""What a plan may read of a file: under `label`, its public columns; otherwise only that it can be read."""
+"""Public facts: what a plan may read of the file, and public tables given beside the private one."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+
+from dipsmith.codec.encode import Encoder
+from dipsmith.codec.parse import numbers
 from dipsmith.counting.count import BatchRows
-from dipsmith.errors import UsageError
+from dipsmith.errors import SourceError, UsageError
+from dipsmith.methods.forest import PublicTable
 from dipsmith.methods.method import PublicFacts
-from dipsmith.schema import Schema, Unit
+from dipsmith.privacy.budget import Budget
+from dipsmith.schema import Codes, Schema, Unit
 from dipsmith.sources import source
 
 
@@ -32,3 +39,69 @@ def public_facts(schema: Schema, data: Any = None, rows: int | None = None) -> P
     found.check(visible.names)
     codes, multiplicities = BatchRows(found, visible).distinct_public(visible.names)
     return PublicFacts(rows=int(multiplicities.sum()), public_rows=(codes, multiplicities))
+
+
+def public_table(
+    data: Any,
+    schema: Schema,
+    *,
+    columns: Mapping[str, str] | None = None,
+    scale: Mapping[str, float] | None = None,
+    cost: Budget | None = None,
+) -> PublicTable:
+    """A public table for a forest to grow on, given beside the private one.
+
+    Parameters
+    ----------
+    data
+        A file, folder, glob or frame; it must have the columns that the trees may ask.
+    schema
+        The private table's schema, by which it is encoded.
+    columns
+        Where its columns are named differently: the schema's name → its name ({"pay": "basic_pay"}).
+    scale
+        Where its numbers are scaled differently: what to multiply them with ({"pay": 1.12}).
+    cost
+        What the table cost in privacy, if it was made from the private rows; charged to every run.
+
+    Examples
+    --------
+    ``Forest(targets=["sex"], public=public_table("dibbs.csv", schema, columns={"pay": "basic_pay"}))``
+    """
+    found = source(data)
+    named = {name: (columns or {}).get(name, name) for name in schema.names}
+    for name in (*(columns or {}), *(scale or {})):
+        schema[name]
+    wanted = {name: there for name, there in named.items() if there in found.columns}
+    if columns and (
+        absent := [there for name, there in named.items() if name in columns and name not in wanted]
+    ):
+        raise SourceError(
+            f"{found.describe()}: there is no column '{absent[0]}'; it has: {', '.join(found.columns[:12])}"
+        )
+    if not wanted:
+        raise SourceError(
+            f"{found.describe()}: it has no column of schema '{schema.name}'; say which with columns="
+        )
+    found.check(tuple(wanted.values()))
+    encoder = Encoder(schema, tuple(wanted))
+    parts = [
+        encoder.encode(_renamed(batch, wanted, scale or {}))[0]
+        for batch in found.batches(tuple(wanted.values()))
+    ]
+    if not parts:
+        raise SourceError(f"{found.describe()}: it has no rows to grow on")
+    return PublicTable(Codes.concatenate(parts), cost, found.describe())
+
+
+def _renamed(batch: pa.RecordBatch, wanted: Mapping[str, str], scale: Mapping[str, float]) -> pa.Table:
+    made = {}
+    for name, there in wanted.items():
+        column = batch.column(there)
+        if name in scale:
+            values, known = numbers(
+                column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+            )
+            column = pa.array(values * scale[name], mask=None if known is None else ~known)
+        made[name] = column
+    return pa.table(made)
