@@ -17,13 +17,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dipsmith.codec.encode import Encoder
@@ -32,6 +29,7 @@ from dipsmith.counting.units import beyond_max_rows
 from dipsmith.errors import SourceError
 from dipsmith.schema import Cells, Codes, Schema
 from dipsmith.sources import Progress, Source
+from dipsmith.sources.readahead import ahead
 
 CACHE_BYTES = 1 << 28
 _BLOCK = 1 << 17
@@ -178,7 +176,7 @@ class BatchRows:
         columns = [name for name in schema.names if name in wanted] or list(schema.names[:1])
         dropped = None
         if schema.unit.column is not None:
-            dropped = beyond_max_rows(lambda cols: _ahead(self._source.batches(cols)), schema, self._key)
+            dropped = beyond_max_rows(lambda names: ahead(self._source.batches(names)), schema, self._key)
         blocks: list[_Block] = []
         cache = _Cache(self._cache_bytes)
         start = 0
@@ -224,8 +222,18 @@ class BatchRows:
 
     def _encoded(self, names: Sequence[str]) -> Iterator[tuple[Codes, NDArray[np.bool_]]]:
         encoder = Encoder(self.schema, names)
-        for batch in _ahead(self._source.batches(names, self._progress)):
-            yield encoder.encode(batch)
+        told: list[float] = []
+        batches = self._source.batches(names, told.append)
+        for encoded in ahead(encoder.encode(batch) for batch in batches):
+            yield encoded
+            self._tell(told)
+        self._tell(told)
+
+    def _tell(self, told: list[float]) -> None:
+        """Pass on the last progress: reading goes on in another thread, whoever is told need not know."""
+        if told and self._progress is not None:
+            self._progress(told[-1])
+            told.clear()
 
     def _changed(self) -> SourceError:
         return SourceError(
@@ -380,14 +388,3 @@ def _joined(parts: Sequence[tuple[Codes, NDArray[np.bool_]]]) -> tuple[Codes, ND
     if len(parts) == 1:
         return parts[0]
     return Codes.concatenate([codes for codes, _ in parts]), np.concatenate([keep for _, keep in parts])
-
-
-def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Read the next batch while the caller works on this one."""
-    with ExitStack() as stack:
-        stack.callback(getattr(batches, "close", lambda: None))
-        pool = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="dipsmith-read"))
-        following = pool.submit(next, batches, None)
-        while (batch := following.result()) is not None:
-            following = pool.submit(next, batches, None)
-            yield batch

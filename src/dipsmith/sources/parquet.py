@@ -10,7 +10,9 @@ anything is charged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,10 +23,15 @@ import pyarrow.parquet as pq
 from dipsmith.errors import SourceError
 from dipsmith.sources.arrow import BATCH_ROWS, check_layout, check_type, plain
 from dipsmith.sources.header import check_header
+from dipsmith.sources.readahead import ahead
 from dipsmith.sources.source import Progress
 from dipsmith.sources.stamp import Stamp, reading
 
 MAGIC = b"PAR1"
+_RUN_ROWS = 1 << 20
+_THREADS = 2
+_WAITING = 1 << 25
+"""Bytes of decoded indices that may wait in each thread."""
 
 
 @dataclass(frozen=True)
@@ -59,30 +66,60 @@ class ParquetFile:
     def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
         """All rows, only the named columns."""
         check_header(str(self.path), self.columns, columns)
-        with reading(self.path, self.stamp), self._open(columns) as file:
+        with reading(self.path, self.stamp), self._open() as file:
             done, rows = 0, max(file.metadata.num_rows, 1)
+            for batch in self._decoded(file, list(columns)):
+                yield plain(batch.select(list(columns)))
+                done += batch.num_rows
+                if progress is not None:
+                    progress(done / rows)
+
+    def _decoded(self, file: pq.ParquetFile, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Decode run after run of row groups, the next run in another thread."""
+        runs = _runs_of_groups(file.metadata)
+        by_dictionary = [name for name in columns if _has_dictionary(file, name)]
+
+        def decode(run: list[int]) -> Iterator[pa.RecordBatch]:
+            options = {"read_dictionary": by_dictionary} if by_dictionary else {}
+            with pq.ParquetFile(self.path, metadata=file.metadata, **options) as own:
+                # where there is one run only, its columns are decoded side by side instead
+                yield from own.iter_batches(BATCH_ROWS, run, columns, use_threads=len(runs) == 1)
+
+        depth = max(2, _WAITING // (BATCH_ROWS * 4 * max(len(columns), 1)))
+        with ExitStack() as stack:
+            started = deque[Generator[pa.RecordBatch, None, None]]()
             try:
-                for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
-                    yield plain(batch.select(list(columns)))
-                    done += batch.num_rows
-                    if progress is not None:
-                        progress(done / rows)
+                for run in runs:
+                    started.append(ahead(decode(run), depth))
+                    stack.callback(started[-1].close)
+                    if len(started) == _THREADS:
+                        yield from started.popleft()
+                while started:
+                    yield from started.popleft()
             except pa.ArrowException:
                 raise self._damaged() from None
 
-    def _open(self, columns: Sequence[str] = ()) -> pq.ParquetFile:
+    def _open(self) -> pq.ParquetFile:
         try:
-            file = pq.ParquetFile(self.path)
-            by_dictionary = [name for name in columns if _has_dictionary(file, name)]
-            if by_dictionary:
-                file.close()
-                file = pq.ParquetFile(self.path, read_dictionary=by_dictionary)
+            return pq.ParquetFile(self.path)
         except pa.ArrowException:
             raise self._damaged() from None
-        return file
 
     def _damaged(self) -> SourceError:
         return SourceError(f"{self.path}: not a readable Parquet file (damaged or cut short); write it again")
+
+
+def _runs_of_groups(metadata: pq.FileMetaData) -> list[list[int]]:
+    """Divide the row groups into runs of about a million rows."""
+    runs: list[list[int]] = [[]]
+    rows = 0
+    for group in range(metadata.num_row_groups):
+        if rows >= _RUN_ROWS:
+            runs.append([])
+            rows = 0
+        runs[-1].append(group)
+        rows += metadata.row_group(group).num_rows
+    return runs
 
 
 def _has_dictionary(file: pq.ParquetFile, name: str) -> bool:
