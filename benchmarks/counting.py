@@ -142,6 +142,7 @@ def six_way(path: Path, rows: int) -> None:
         )
         connection.close()
     os.sched_setaffinity(0, cores)
+    np.testing.assert_array_equal(held.count([joint])[0], expected)
     wall, cpu = best(lambda: held.count([joint]))
     show("dipsmith, codes cached by an earlier pass", wall, cpu, f"{wall / base:.1f}x numpy")
     pairs = [Marginal.of(schema, pair) for k in (1, 2, 3) for pair in itertools.combinations(NAMES, k)]

@@ -195,6 +195,22 @@ def test_columns_that_do_not_decide_are_not_read() -> None:
     assert source.passes == [("a1",), ("a0", "a1", "a2")]
 
 
+def test_every_block_of_the_cache_is_counted_once() -> None:
+    schema = schema_of([7, 5], other=True)
+    rng = np.random.default_rng(2)
+    rows = [[f"v{a}", f"v{b}"] for a, b in zip(rng.integers(0, 7, 500), rng.integers(0, 5, 500), strict=True)]
+    both = Marginal.of(schema, ["a0", "a1"])
+    expected = brute(rows, schema, ["a0", "a1"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(counting, "_BLOCK", 64)
+        for cache in (0, 600, 1 << 20):
+            counted = BatchRows(Pieces(table_of(rows, 2)), schema, cache_bytes=cache)
+            for _ in range(3):
+                np.testing.assert_array_equal(counted.count([both])[0], expected)
+                second = counted.count([Marginal.of(schema, ["a1"])])[0]
+                np.testing.assert_array_equal(second, expected.reshape(7, 5).sum(axis=0))
+
+
 def test_cache_holds_what_fits() -> None:
     schema = schema_of([3, 4], other=True)
     source = Pieces(table_of([["v1", "v2"]] * 100, 2))

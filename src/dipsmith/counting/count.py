@@ -15,6 +15,7 @@ What counts (proof: ``docs/proofs/counting.md``):
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -149,14 +150,11 @@ class BatchRows:
             )
             return
         absent = [name for name in names if name not in self._cache]
-        read = self._read_again(absent) if absent else iter([{}] * len(self._blocks))
-        for i, (block, columns) in enumerate(zip(self._blocks, read, strict=True)):
-            for name in names:
-                if name not in columns:
-                    columns[name] = self._cache[name][i]
-            yield _viewed(
-                block, Codes(self.schema, {name: columns[name] for name in names}, block.held), view
-            )
+        read = self._read_again(absent) if absent else itertools.repeat({}, len(self._blocks))
+        cache = dict(self._cache)
+        for i, (block, fresh) in enumerate(zip(self._blocks, read, strict=True)):
+            columns = {name: fresh[name] if name in fresh else cache[name][i] for name in names}
+            yield _viewed(block, Codes(self.schema, columns, block.held), view)
 
     def _surveyed(self) -> list[_Block]:
         if self._blocks is None:
