@@ -58,6 +58,8 @@ def complete(
     A combination that the model holds to be impossible is completed as if each clique's free columns
     were uniform.
     """
+    if rows == 0:
+        return {n: np.zeros(0, dtype=np.int64) for n in tree.sizes}
     columns: Columns = {n: np.asarray(c, dtype=np.int64) for n, c in given.items()}
     messages = _upward(tree, beliefs, columns, rows) if columns else {}
     for clique, names in enumerate(tree.cliques):
@@ -108,7 +110,7 @@ def _distinct(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Group rows with the same fixed values and messages: the group of each row, a row of each group."""
     line = np.zeros(rows, dtype=np.int64)
-    first = np.zeros(min(rows, 1), dtype=np.int64)
+    first = np.zeros(1, dtype=np.int64)
     keys = [(columns[n], tree.sizes[n]) for n in fixed] + [(m.row, len(m.likelihood)) for m in heard]
     span = 1
     for values, size in keys:

@@ -63,7 +63,7 @@ def sample_within(
     -------
     cells
         One per row. Within a group they are in random order and their counts within one of what is
-        expected; the rounding of different groups is spread evenly, so that it hardly adds up.
+        expected; groups with the same weights round differently, so that the errors do not add up.
 
     Examples
     --------
