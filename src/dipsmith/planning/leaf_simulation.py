@@ -1,0 +1,222 @@
+"""Simulated leaves: what the exact law leaves out.
+
+`LeafLaw` is about one label of one leaf. By simulation: several labels whose noisy counts are projected
+on the leaf's public size, and leaves that are estimated together (`dipsmith.consistency.shrinkage`),
+where the shares of a small leaf come mostly from its siblings. Nothing private is read: shares, sizes
+and λ are assumptions of whoever plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from dipsmith.consistency.branching import Branching
+from dipsmith.consistency.leaves import LeafCounts, joined_marginal
+from dipsmith.consistency.shrinkage import shrink
+from dipsmith.consistency.simplex import project_within
+from dipsmith.errors import UsageError
+from dipsmith.planning.law import Floats, LeafLaw, NoiseLaw
+from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dipsmith.privacy.randomness import generator
+from dipsmith.schema import Attribute, Categories, Schema, Unit
+
+MARGINAL_LAM = 0.2
+"""λ of the label marginal against that of the leaves, with a forest's default shares (15 % : 75 %)."""
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedLeaf:
+    """Synthetic shares of the labels of a leaf, one row per repetition.
+
+    Examples
+    --------
+    >>> leaf = simulate_leaf([0.25, 0.75], lam=0.3, n=1000, draws=2000, seed=1)
+    >>> leaf.shares.shape
+    (2000, 2)
+    """
+
+    shares: Floats
+
+    def interval(self, label: int = 0, level: float = 0.9) -> tuple[float, float]:
+        """The empirical quantiles of a label's synthetic share."""
+        lo, hi = np.quantile(self.shares[:, label], [(1 - level) / 2, (1 + level) / 2], method="inverted_cdf")
+        return float(lo), float(hi)
+
+    @property
+    def mean(self) -> Floats:
+        """The mean share of every label."""
+        return np.asarray(self.shares.mean(axis=0))
+
+    @property
+    def sd(self) -> Floats:
+        """The standard deviation of every label's share."""
+        return np.asarray(self.shares.std(axis=0))
+
+
+def simulate_label(
+    p0: float,
+    lam: float,
+    n: int,
+    *,
+    m: int | None = None,
+    noise: NoiseLaw = "continuous",
+    draws: int = 10_000,
+    seed: int | None = None,
+) -> SimulatedLeaf:
+    """One label by itself, as in `LeafLaw`: noise on its count, clipped to the leaf, then drawing."""
+    law = LeafLaw(p0, n, n if m is None else m, noise)
+    _check(lam, draws)
+    rng = generator(seed)
+    p = np.clip((law.centre + _noise(noise, lam, (draws,), rng)) / n, 0.0, 1.0)
+    return SimulatedLeaf((rng.binomial(law.m, p) / law.m)[:, None])
+
+
+def simulate_leaf(
+    p: Sequence[float],
+    lam: float,
+    n: int,
+    *,
+    m: int | None = None,
+    noise: NoiseLaw = "discrete",
+    public_size: bool = True,
+    draws: int = 10_000,
+    seed: int | None = None,
+) -> SimulatedLeaf:
+    """Several labels: noise on every count, projected to counts that can be, then drawing.
+
+    Parameters
+    ----------
+    p
+        The authentic shares of the labels.
+    lam
+        ε/Δ of the noise on every count. With two labels and a public size one count is noised.
+    n, m
+        Authentic records, and records to label (n when omitted).
+    public_size
+        Whether the leaf's size is public (neighbours `label`): counts are then projected on it.
+    """
+    shares = _shares(p)
+    _check(lam, draws)
+    drawn = LeafLaw(0.0, n, n if m is None else m, noise).m
+    rng = generator(seed)
+    counts = _counts(shares, n)
+    noisy = counts + _noisy(noise, lam, (draws, len(shares)), rng, single=public_size and len(shares) == 2)
+    if public_size:
+        family = np.repeat(np.arange(draws), len(shares))
+        fitted = project_within(noisy.ravel(), family, np.full(draws, float(n))).reshape(noisy.shape)
+    else:
+        fitted = np.maximum(noisy, 0.0)
+        fitted[fitted.sum(axis=1) <= 0] = 1.0
+    return SimulatedLeaf(rng.multinomial(drawn, fitted / fitted.sum(axis=1, keepdims=True)) / drawn)
+
+
+def simulate_shrunk_leaf(
+    p: Sequence[float],
+    lam: float,
+    n: int,
+    *,
+    leaves: int = 50,
+    spread: float = 0.5,
+    m: int | None = None,
+    draws: int = 400,
+    seed: int | None = None,
+) -> SimulatedLeaf:
+    """A leaf that is estimated together with its siblings.
+
+    Parameters
+    ----------
+    p
+        The authentic shares of the labels in the leaf in question.
+    lam
+        ε/Δ of the noise on every leaf's counts; the label marginal is measured with a fifth of it.
+    n
+        Authentic records in this leaf and in each sibling; sizes are public.
+    leaves
+        The leaf and its siblings.
+    spread
+        Standard deviation of the siblings' log-odds around those of `p`: how different branches are.
+    """
+    shares = _shares(p)
+    _check(lam, draws)
+    drawn = LeafLaw(0.0, n, n if m is None else m, "discrete").m
+    if leaves < 2 or spread < 0:
+        raise UsageError(
+            f"leaves is {leaves} and spread {spread}, expected at least 2 leaves and no negative spread"
+        )
+    rng = generator(seed)
+    tree = _bush(leaves)
+    scale = 1 / Fraction(lam)
+    labels, single = len(shares), len(shares) == 2
+    found = np.empty((draws, labels))
+    for i in range(draws):
+        odds = np.log(np.maximum(shares, 1e-9)) + spread * rng.normal(size=(leaves, labels))
+        true = np.exp(odds - odds.max(axis=1, keepdims=True))
+        true[0] = shares
+        counts = rng.multinomial(n, true / true.sum(axis=1, keepdims=True)).astype(np.float64)
+        counts[0] = _counts(shares, n)
+        noisy = counts + _noisy("discrete", lam, counts.shape, rng, single=single)
+        measured = LeafCounts(
+            tree, noisy, DiscreteLaplace(scale).variance, np.full(leaves, float(n)), public=True
+        )
+        whole = (
+            counts.sum(axis=0) + _noisy("discrete", MARGINAL_LAM * lam, (1, labels), rng, single=single)[0]
+        )
+        known = (whole, DiscreteLaplace(scale / Fraction(MARGINAL_LAM)).variance)
+        found[i] = shrink(measured, joined_marginal([known, measured.totals]))[0]
+    return SimulatedLeaf(rng.multinomial(drawn, found / found.sum(axis=1, keepdims=True)) / drawn)
+
+
+def _noisy(law: NoiseLaw, lam: float, shape: tuple[int, int], rng: Generator, *, single: bool) -> Floats:
+    """Noise for leaves × labels; of two labels only the second is noised, the first takes what is left."""
+    if not single:
+        return _noise(law, lam, shape, rng)
+    one = _noise(law, lam, (shape[0],), rng)
+    return np.stack([-one, one], axis=1)
+
+
+def _noise(law: NoiseLaw, lam: float, shape: tuple[int, ...], rng: Generator) -> Floats:
+    if law == "continuous":
+        return rng.laplace(0.0, 1 / lam, shape)
+    if law == "discrete":
+        stop = -np.expm1(-lam)
+        return (rng.geometric(stop, shape) - rng.geometric(stop, shape)).astype(np.float64)
+    widest = int(12 / lam) + 12
+    k = np.arange(-widest, widest + 1)
+    chance = DiscreteGaussian(1 / Fraction(lam) ** 2).pmf(k)
+    return rng.choice(k.astype(np.float64), shape, p=chance / chance.sum())
+
+
+def _counts(shares: Floats, n: int) -> Floats:
+    """Whole counts nearest to the shares, by largest remainders."""
+    counts = np.floor(n * shares + 1e-9)
+    order = np.argsort(-(n * shares - counts), kind="stable")
+    counts[order[: n - int(counts.sum())]] += 1
+    return counts
+
+
+def _shares(p: Sequence[float]) -> Floats:
+    shares = np.asarray(p, dtype=np.float64)
+    if shares.ndim != 1 or len(shares) < 2 or shares.min() < 0 or abs(shares.sum() - 1) > 1e-6:
+        raise UsageError("shares of labels must be at least two numbers from 0 that add up to 1")
+    return np.asarray(shares / shares.sum())
+
+
+def _check(lam: float, draws: int) -> None:
+    if not (0 < lam < float("inf")):
+        raise UsageError(f"lam is {lam}, expected a finite number above 0")
+    if not 1 <= draws <= 10_000_000:
+        raise UsageError(f"draws is {draws}, expected 1 to 10,000,000 repetitions")
+
+
+def _bush(leaves: int) -> Branching:
+    """A root with so many leaves."""
+    labels = [str(i) for i in range(leaves)]
+    schema = Schema("leaf", (Attribute("branch", "string", Categories.of(labels)),), Unit(), "add-remove")
+    asked: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
+    return Branching.root(schema, ["branch"]).split(asked)
