@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -25,12 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.codec.encode import Encoder
+from dipsmith.counting.cache import Cache
 from dipsmith.counting.tally import count, count_sparse, distinct
 from dipsmith.counting.units import beyond_max_rows
 from dipsmith.errors import SourceError
 from dipsmith.schema import Cells, Codes, Schema
 from dipsmith.sources import Progress, Source
-from dipsmith.sources.readahead import ahead
 
 CACHE_BYTES = 1 << 28
 _BLOCK = 1 << 17
@@ -174,9 +174,9 @@ class BatchRows:
         columns = [name for name in schema.names if name in wanted] or list(schema.names[:1])
         dropped = None
         if schema.unit.column is not None:
-            dropped = beyond_max_rows(lambda names: ahead(self._source.batches(names)), schema, self._key)
+            dropped = beyond_max_rows(self._source.batches, schema, self._key)
         blocks: list[_Block] = []
-        cache = _Cache(self._cache_bytes)
+        cache = Cache(self._cache_bytes)
         start = 0
         for codes, keep in _reblocked(self._encoded(columns)):
             if dropped is not None:
@@ -202,7 +202,7 @@ class BatchRows:
     def _read_again(self, names: Sequence[str]) -> Iterator[dict[str, NDArray[np.unsignedinteger]]]:
         """Read columns that are not in memory, for the rows that are held."""
         used = sum(array.nbytes for arrays in self._cache.values() for array in arrays)
-        cache = _Cache(self._cache_bytes - used)
+        cache = Cache(self._cache_bytes - used)
         blocks = iter(self._surveyed())
         for codes, _ in _reblocked(self._encoded(names)):
             block = next(blocks, None)
@@ -220,18 +220,8 @@ class BatchRows:
 
     def _encoded(self, names: Sequence[str]) -> Iterator[tuple[Codes, NDArray[np.bool_]]]:
         encoder = Encoder(self.schema, names)
-        told: list[float] = []
-        batches = self._source.batches(names, told.append)
-        for encoded in ahead(encoder.encode(batch) for batch in batches):
-            yield encoded
-            self._tell(told)
-        self._tell(told)
-
-    def _tell(self, told: list[float]) -> None:
-        """Pass on the last progress: reading goes on in another thread, whoever is told need not know."""
-        if told and self._progress is not None:
-            self._progress(told[-1])
-            told.clear()
+        for batch in self._source.batches(names, self._progress):
+            yield encoder.encode(batch)
 
     def _changed(self) -> SourceError:
         return SourceError(
@@ -294,27 +284,6 @@ class _Block:
     keep: NDArray[np.uint8] | None
     lawful: NDArray[np.uint8] | None
     public: NDArray[np.uint8] | None
-
-
-class _Cache:
-    """Columns of codes, as many as fit; a column is held whole or not at all."""
-
-    def __init__(self, room: int) -> None:
-        self.columns: dict[str, list[NDArray[np.unsignedinteger]]] = {}
-        self._room = room
-        self._started = False
-
-    def add(self, columns: Mapping[str, NDArray[np.unsignedinteger]]) -> None:
-        """Remember one more block of every column that still fits."""
-        if not self._started:
-            self.columns = {name: [] for name in columns}
-            self._started = True
-        for name, arrays in self.columns.items():
-            arrays.append(columns[name])
-            self._room -= columns[name].nbytes
-        while self._room < 0 and self.columns:
-            _, arrays = self.columns.popitem()
-            self._room += sum(array.nbytes for array in arrays)
 
 
 def _read_by(cells: Sequence[Cells]) -> list[str]:

@@ -19,7 +19,7 @@ from dipsmith.counting.contingency import MAX_CELLS, MAX_INDEX, check_size
 from dipsmith.errors import UsageError
 from dipsmith.schema import Cells, Codes, Marginal, Schema
 
-CHUNK = 1 << 16
+CHUNK = 1 << 17
 _ONE = np.int64(1)  # a Python integer would send add.at down its slow path
 JOINT = 1 << 16
 """The most cells of a joint table that is made for sharing: its counts fit in the second-level cache."""

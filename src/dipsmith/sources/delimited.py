@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from dipsmith.errors import SourceError
 from dipsmith.sources.header import check_header
+from dipsmith.sources.readahead import Ahead
 from dipsmith.sources.source import Progress
 from dipsmith.sources.stamp import Stamp, reading
 
@@ -110,10 +111,11 @@ class DelimitedFile:
                         strings_can_be_null=True,
                     ),
                 )
-                for batch in reader:
-                    yield batch
-                    if progress is not None:
-                        progress(stream.fraction)
+                with Ahead(iter(reader)) as batches:
+                    for batch in batches:
+                        yield batch
+                        if progress is not None:
+                            progress(stream.fraction)
             except pa.ArrowException:
                 # Arrow's message repeats the record; the scan finds the line and says it in our words.
                 self.check(columns)

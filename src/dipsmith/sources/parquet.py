@@ -11,7 +11,7 @@ anything is charged.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from dipsmith.errors import SourceError
 from dipsmith.sources.arrow import BATCH_ROWS, check_layout, check_type, plain
 from dipsmith.sources.header import check_header
-from dipsmith.sources.readahead import ahead
+from dipsmith.sources.readahead import Ahead
 from dipsmith.sources.source import Progress
 from dipsmith.sources.stamp import Stamp, reading
 
@@ -87,11 +87,10 @@ class ParquetFile:
 
         depth = max(2, _WAITING // (BATCH_ROWS * 4 * max(len(columns), 1)))
         with ExitStack() as stack:
-            started = deque[Generator[pa.RecordBatch, None, None]]()
+            started = deque[Ahead[pa.RecordBatch]]()
             try:
                 for run in runs:
-                    started.append(ahead(decode(run), depth))
-                    stack.callback(started[-1].close)
+                    started.append(stack.enter_context(Ahead(decode(run), depth)))
                     if len(started) == _THREADS:
                         yield from started.popleft()
                 while started:

@@ -1,15 +1,15 @@
 """Reading ahead: the next items are made in another thread while the caller works on this one.
 
-Arrow decodes without holding Python's lock, so two threads decode at the same time. Order and errors are
-those of the iterator; at most `depth` items wait.
+Arrow decodes without holding Python's lock, so that two threads decode at the same time. Order and errors
+are those of the iterator; at most `depth` items wait.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Generator, Iterator
-from typing import TypeVar, cast
+from collections.abc import Iterator
+from typing import Generic, Self, TypeVar, cast
 
 Item = TypeVar("Item")
 
@@ -21,54 +21,72 @@ class _Failed:
         self.error = error
 
 
-def ahead(items: Iterator[Item], depth: int = 2) -> Generator[Item, None, None]:
-    """Yield the items of an iterator that runs in a thread of its own, from this call on.
+class Ahead(Generic[Item]):
+    """The items of an iterator that runs in a thread of its own, from now until it ends or `close`.
 
-    Closing the generator stops the thread and closes the iterator.
+    Parameters
+    ----------
+    items
+        What to run; it is closed when the thread ends.
+    depth
+        How many items may wait.
 
-    >>> list(ahead(iter("abc")))
+    Examples
+    --------
+    >>> with Ahead(iter("abc")) as letters:
+    ...     list(letters)
     ['a', 'b', 'c']
     """
-    waiting: queue.Queue[object] = queue.Queue(depth)
-    stop = threading.Event()
 
-    def work() -> None:
-        outcome: object = _END
-        try:
-            for item in items:
-                waiting.put(item)
-                if stop.is_set():
-                    break
-        except BaseException as error:  # noqa: BLE001 - raised again where the items are used
-            outcome = _Failed(error)
-        finally:
-            close = getattr(items, "close", None)
-            if close is not None:
-                close()
-        waiting.put(outcome)
+    def __init__(self, items: Iterator[Item], depth: int = 2) -> None:
+        self._waiting: queue.Queue[object] = queue.Queue(depth)
+        self._stop = threading.Event()
+        self._ended = False
+        self._thread = threading.Thread(
+            target=_work, args=(items, self._waiting, self._stop), name="dipsmith-read", daemon=True
+        )
+        self._thread.start()
 
-    thread = threading.Thread(target=work, name="dipsmith-read", daemon=True)
-    thread.start()
-    return _drained(waiting, stop, thread)
+    def __iter__(self) -> Iterator[Item]:
+        return self
 
-
-def _drained(
-    waiting: queue.Queue[object], stop: threading.Event, thread: threading.Thread
-) -> Generator[Item, None, None]:
-    ended = False
-    try:
-        while True:
-            item = waiting.get()
-            if item is _END:
-                ended = True
-                return
+    def __next__(self) -> Item:
+        if self._ended:
+            raise StopIteration
+        item = self._waiting.get()
+        if item is _END or isinstance(item, _Failed):
+            self._ended = True
+            self._thread.join()
             if isinstance(item, _Failed):
-                ended = True
                 raise item.error
-            yield cast("Item", item)
-    finally:
-        stop.set()
-        while not ended:  # the thread may be waiting for room; whatever it still puts is thrown away
-            last = waiting.get()
-            ended = last is _END or isinstance(last, _Failed)
-        thread.join()
+            raise StopIteration
+        return cast("Item", item)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the thread and wait for it; what it still makes is thrown away."""
+        self._stop.set()
+        while not self._ended:
+            last = self._waiting.get()
+            self._ended = last is _END or isinstance(last, _Failed)
+        self._thread.join()
+
+
+def _work(items: Iterator[object], waiting: queue.Queue[object], stop: threading.Event) -> None:
+    outcome: object = _END
+    try:
+        for item in items:
+            waiting.put(item)
+            if stop.is_set():
+                break
+        close = getattr(items, "close", None)
+        if close is not None:
+            close()
+    except BaseException as error:  # noqa: BLE001 - raised again where the items are used
+        outcome = _Failed(error)
+    waiting.put(outcome)
