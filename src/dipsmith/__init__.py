@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from dipsmith.methods.loglinear import LogLinear
     from dipsmith.methods.marginals import Marginals
     from dipsmith.methods.mst import MST
+    from dipsmith.methods.steps import Steps
+    from dipsmith.methods.universal import Universal
     from dipsmith.privacy.budget import ZCDP, PureDP
     from dipsmith.privacy.ledger import Ledger
     from dipsmith.schema import Schema
@@ -39,6 +41,8 @@ _HOMES = {
     "PureDP": "dipsmith.privacy.budget",
     "Release": "dipsmith.synthesis.release",
     "Schema": "dipsmith.schema",
+    "Steps": "dipsmith.methods.steps",
+    "Universal": "dipsmith.methods.universal",
     "ZCDP": "dipsmith.privacy.budget",
     "public_table": "dipsmith.synthesis.public",
     "source": "dipsmith.sources",
@@ -58,6 +62,8 @@ __all__ = [
     "PureDP",
     "Release",
     "Schema",
+    "Steps",
+    "Universal",
     "public_table",
     "source",
     "synthesize",
