@@ -114,7 +114,7 @@ class Design:
     """Distinct public rows with multiplicities, seen through the terms of a model."""
 
     terms: tuple[Term, ...]
-    multiplicities: NDArray[np.integer]
+    multiplicities: NDArray[np.integer] | Float
     labels: int
     barred: tuple[Barred, ...] = ()
 
@@ -166,6 +166,25 @@ class Design:
             expected=self.statistics(expected),
             information=self._assembled(dense, sums) if dense else None,
             blocks={c: self._finished(c, c, sums[c, c]) for c in blocks},
+        )
+
+    def thinned(self, rows: int) -> Design:
+        """The same design seen through about `rows` of its distinct rows, drawn by multiplicity.
+
+        Systematic sampling along the rows' order: deterministic, unbiased up to its starting point, and
+        spread over the cells of the leading attributes.
+        """
+        if len(self.multiplicities) <= rows:
+            return self
+        reached = np.cumsum(self.multiplicities, dtype=np.float64)
+        spacing = reached[-1] / rows
+        hit = np.searchsorted(reached, (np.arange(rows) + 0.5) * spacing, side="right")
+        kept, times = np.unique(np.minimum(hit, len(reached) - 1), return_counts=True)
+        return Design(
+            terms=tuple(Term(t.cell[kept], t.cells, t.of_label, t.labels) for t in self.terms),
+            multiplicities=times * spacing,
+            labels=self.labels,
+            barred=tuple(Barred(b.rows[kept], b.labels) for b in self.barred),
         )
 
     def expected_tables(self, phi: Float, others: Sequence[Term]) -> list[Float]:

@@ -45,18 +45,21 @@ from dipsmith.consistency.penalty import (
 Float = NDArray[np.float64]
 
 TOGETHER: Final = 3000
-"""Effects that are solved together at most: the matrix takes 72 MB, its factor about a second."""
+"""Effects that are solved together at most: the matrix takes 72 MB, its inverse about a second."""
 LEAST_VARIANCE: Final = 1e-3
 """Tables overlap in their sums, so exact ones would have a singular covariance."""
-NEGLIGIBLE: Final = 1e-4
-"""A step whose squared length, in posterior standard deviations, is below this is the last one."""
-SHORT: Final = 1.0
-"""After a step shorter than this the information matrix is used again."""
+NEGLIGIBLE: Final = 1e-6
+"""A step whose mean square, in posterior standard deviations, is below this is the last one."""
+SHORT: Final = 1e-2
+"""After a step with a mean square below this the information matrix is used again."""
+THINNED: Final = 250_000
+"""Distinct rows that the steps go through at most; all rows are used to correct them."""
+STEPS: Final = 40
 HALVINGS: Final = 6
 ROUNDS: Final = 4
 """Rounds of choosing penalties in each step."""
-STEPS: Final = 40
-SWEEPS: Final = 25
+TURNS: Final = 6
+SWEEPS: Final = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,14 +75,11 @@ class Fit:
     covariances
         Posterior covariance of every term's own effects: (cells·k)² for a term that was solved
         together with others, cells × k × k for one that was solved cell by cell.
-    determined
-        How many of a term's effects the tables determine, rather than the prior.
     """
 
     effects: Float
     log_strengths: tuple[Float, ...]
     covariances: tuple[Float, ...]
-    determined: tuple[float, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +113,8 @@ def fit(
     start: Float | None = None,
     log_strengths: Sequence[Float] | None = None,
     report: Callable[[float], None] | None = None,
+    *,
+    rough: bool = False,
 ) -> Fit:
     """Estimate the effects from noisy statistics.
 
@@ -124,6 +126,9 @@ def fit(
         Where to start, for example an earlier fit.
     report
         Called with the share done.
+    rough
+        Whether an estimate that is off by a fraction of its standard error will do (one that only
+        serves to choose the next term).
 
     Privacy
     -------
@@ -132,43 +137,40 @@ def fit(
     design = equations.design
     strengths = [p.start() for p in equations.penalties] if log_strengths is None else [*log_strengths]
     phi = np.zeros(design.size) if start is None else start.copy()
-    groups = _groups(design)
-    solutions: list[_Solution] = []
-    for sweep in range(SWEEPS):
-        solutions = []
-        for i, (terms, apart) in enumerate(groups):
-            solve = _solve_apart if apart else _solve_together
-            solution = solve(equations, terms, phi, strengths)
-            phi = solution.effects
-            for term, chosen in zip(terms, solution.choice.log_strengths, strict=True):
-                strengths[term] = chosen
-            solutions.append(solution)
-            if report is not None:
-                report(min(0.95, (sweep + (i + 1) / len(groups)) / (1 if len(groups) == 1 else 6)))
-        if len(groups) == 1 or max(s.moved for s in solutions) < NEGLIGIBLE * len(groups):
+    thin = design.thinned(THINNED)
+    groups = [_Group(equations, thin, tuple(terms), apart) for terms, apart in _groups(design)]
+    enough = SHORT if rough else NEGLIGIBLE
+    for turn in range(1 if rough or thin is design else TURNS):
+        held = np.zeros(design.size)
+        if thin is not design:
+            held = design.moments(phi).expected - thin.moments(phi).expected
+        phi, strengths, moved = _settled(groups, phi, strengths, held, enough)
+        if report is not None:
+            report(min(0.95, (turn + 1) / 3))
+        if moved < enough:
             break
     covariances: dict[int, Float] = {}
-    determined: dict[int, float] = {}
-    for (terms, apart), solution in zip(groups, solutions, strict=True):
-        covariances |= _covariances(equations, terms, solution, apart)
-        determined |= dict(zip(terms, solution.choice.determined, strict=True))
-    order = range(len(design.terms))
-    return Fit(
-        effects=phi,
-        log_strengths=tuple(strengths),
-        covariances=tuple(covariances[c] for c in order),
-        determined=tuple(determined[c] for c in order),
-    )
+    for group in groups:
+        covariances |= group.covariances(phi, strengths)
+    return Fit(phi, tuple(strengths), tuple(covariances[c] for c in range(len(design.terms))))
 
 
-@dataclass(frozen=True, eq=False)
-class _Solution:
-    """One group's solution: all effects, chosen penalties, information G, and how far the first step went."""
-
-    effects: Float
-    choice: Choice
-    G: Float
-    moved: float
+def _settled(
+    groups: Sequence[_Group], phi: Float, strengths: list[Float], held: Float, enough: float
+) -> tuple[Float, list[Float], float]:
+    """Solve the groups in turn until none moves; also how far the first steps went."""
+    first = 0.0
+    for sweep in range(SWEEPS):
+        moved = 0.0
+        for group in groups:
+            phi, strengths, length = group.solve(
+                phi, strengths, held, enough, STEPS if len(groups) == 1 else 3
+            )
+            moved = max(moved, length)
+        first = moved if sweep == 0 else first
+        if len(groups) == 1 or moved < max(enough, 1e-4):
+            break
+    return phi, strengths, first
 
 
 def _groups(design: Design) -> list[tuple[list[int], bool]]:
@@ -178,83 +180,78 @@ def _groups(design: Design) -> list[tuple[list[int], bool]]:
     total = 0
     for c in sorted(range(len(design.terms)), key=lambda c: design.terms[c].size):
         total += design.terms[c].size
-        (together if total <= TOGETHER or not together else apart).append(c)
-    return [(sorted(together), False), *(([c], True) for c in sorted(apart))]
+        (together if total <= TOGETHER else apart).append(c)
+    return [(sorted(together), False)] * bool(together) + [([c], True) for c in sorted(apart)]
 
 
-def _solve_together(
-    equations: Equations, terms: Sequence[int], phi: Float, strengths: Sequence[Float]
-) -> _Solution:
-    """Gauss–Newton with the full information matrix of some terms, the others held."""
-    design = equations.design
-    here = np.concatenate([np.arange(s.start, s.stop) for s in (design.slices[c] for c in terms)])
-    penalties = [equations.penalties[c] for c in terms]
-    noise = np.concatenate([np.full(design.terms[c].size, equations.noise(c)) for c in terms])
-    chosen: Sequence[Float] = [strengths[c] for c in terms]
-    weighing: _Weighing | None = None
-    moved, length, limit, halved = 0.0, np.inf, np.inf, 0
-    before, phi = phi, phi.copy()
-    for step in range(STEPS):
-        again = weighing is not None and length < SHORT
-        moments = design.moments(phi, dense=() if again else terms)
-        residual = (equations.statistics - moments.expected)[here]
-        if (
-            weighing is not None
-            and length >= SHORT
-            and halved < HALVINGS
-            and _merit(weighing, residual, penalties, chosen, phi[here]) > limit
-        ):
-            phi, halved = (phi + before) / 2, halved + 1
-            continue
-        halved = 0
-        if moments.information is not None:
-            weighing = _Weighing.of(moments.information, noise)
-        assert weighing is not None
-        right = weighing.right(residual, phi[here])
-        choice = choose_dense(weighing.G, right, penalties, chosen, ROUNDS)
-        chosen = choice.log_strengths
-        limit = _merit(weighing, residual, penalties, chosen, phi[here]) * (1 + 1e-9) + 1e-9
+class _Group:
+    """Terms that are solved at once, the others held.
+
+    Steps go through a (thinned) design; `held` is what all rows expect beyond it at the same effects.
+    The information matrix is kept for as long as steps are short.
+    """
+
+    def __init__(self, equations: Equations, design: Design, terms: tuple[int, ...], apart: bool) -> None:
+        self.design, self.terms, self.apart = design, terms, apart
+        self.statistics = equations.statistics
+        self.at = np.concatenate([np.arange(s.start, s.stop) for s in (design.slices[c] for c in terms)])
+        self.weighing: _Weighing | _CellWeighing | None = None
+        self.penalties = [equations.penalties[c] for c in terms]
+        if apart:
+            self.penalties = [Penalty(p.cells, p.contrasts, fixed=p.fixed) for p in self.penalties]
+        self.noise = np.concatenate([np.full(design.terms[c].size, equations.noise(c)) for c in terms])
+
+    def solve(
+        self, phi: Float, strengths: list[Float], held: Float, enough: float, steps: int
+    ) -> tuple[Float, list[Float], float]:
+        """Gauss–Newton steps; also the length of the first."""
+        chosen: Sequence[Float] = [
+            strengths[c][: len(p.structures)] for c, p in zip(self.terms, self.penalties, strict=True)
+        ]
+        first, length, limit, halved = 0.0, 0.0, np.inf, 0
         before, phi = phi, phi.copy()
-        phi[here] = choice.effects
-        delta = phi[here] - before[here]
-        length = float(delta @ weighing.G @ delta) + _cost(penalties, chosen, delta)
-        moved = length if step == 0 else moved
-        if length < NEGLIGIBLE:
-            break
-    return _Solution(phi, choice, weighing.G, moved)
+        for step in range(steps):
+            weighing, residual = self._weighed(phi, held, again=length < SHORT)
+            if length >= SHORT and halved < HALVINGS and self._merit(residual, chosen, phi[self.at]) > limit:
+                phi, halved = (phi + before) / 2, halved + 1
+                continue
+            halved = 0
+            self.weighing = weighing
+            choice = weighing.choose(residual, phi[self.at], self.penalties, chosen)
+            chosen = choice.log_strengths
+            limit = self._merit(residual, chosen, phi[self.at]) * (1 + 1e-9) + 1e-9
+            before, phi = phi, phi.copy()
+            phi[self.at] = choice.effects
+            delta = phi[self.at] - before[self.at]
+            length = (weighing.length(delta) + _cost(self.penalties, chosen, delta)) / len(delta)
+            first = length if step == 0 else first
+            if length < enough:
+                break
+        by_term = dict(zip(self.terms, chosen, strict=True))
+        return phi, [by_term.get(c, s) for c, s in enumerate(strengths)], first
 
+    def covariances(self, phi: Float, strengths: Sequence[Float]) -> dict[int, Float]:
+        """Each term's own block of the posterior covariance."""
+        assert self.weighing is not None
+        return self.weighing.covariances(self.terms, self.penalties, [strengths[c] for c in self.terms])
 
-def _solve_apart(
-    equations: Equations, terms: Sequence[int], phi: Float, strengths: Sequence[Float]
-) -> _Solution:
-    """Gauss–Newton for one large term, cell by cell, the others held."""
-    design, (c,) = equations.design, terms
-    here, term = design.slices[c], design.terms[c]
-    penalty = Penalty(term.cells, term.contrasts, fixed=equations.penalties[c].fixed)
-    noise = equations.noise(c) * np.eye(term.contrasts)
-    phi, chosen, moved = phi.copy(), strengths[c][:1], 0.0
-    for step in range(STEPS):
-        moments = design.moments(phi, blocks=[c])
-        H = moments.blocks[c]
-        residual = (equations.statistics - moments.expected)[here].reshape(term.cells, -1, 1)
-        now = phi[here].reshape(term.cells, -1, 1)
-        weight = np.linalg.solve(H + noise, np.concatenate([H, residual + H @ now], axis=2))
-        G = H @ weight[:, :, :-1]
-        choice = choose_cellwise(
-            (G + G.transpose(0, 2, 1)) / 2, (H @ weight[:, :, -1:])[:, :, 0], penalty, chosen
-        )
-        chosen = choice.log_strengths[0]
-        # One cell's step cannot overshoot by much, but a first one from far away may: keep it below e⁴.
-        delta = np.clip(choice.effects - phi[here], -4.0, 4.0)
-        phi[here] += delta
-        square = delta.reshape(term.cells, 1, -1)
-        length = float((square @ G @ square.transpose(0, 2, 1)).sum()) + penalty.cost(
-            choice.log_strengths[0], delta
-        )
-        moved = length if step == 0 else moved
-        if length < NEGLIGIBLE * max(1.0, term.size / TOGETHER):
-            break
-    return _Solution(phi, choice, G, moved)
+    def _weighed(
+        self, phi: Float, held: Float, again: bool
+    ) -> tuple[_Weighing | _CellWeighing, Float]:
+        if again and self.weighing is not None:
+            weighing, moments = self.weighing, self.design.moments(phi)
+        elif self.apart:
+            moments = self.design.moments(phi, blocks=self.terms)
+            weighing = _CellWeighing.of(moments.blocks[self.terms[0]], float(self.noise[0]))
+        else:
+            moments = self.design.moments(phi, dense=self.terms)
+            assert moments.information is not None
+            weighing = _Weighing.of(moments.information, self.noise)
+        return weighing, (self.statistics - moments.expected - held)[self.at]
+
+    def _merit(self, residual: Float, strengths: Sequence[Float], phi: Float) -> float:
+        assert self.weighing is not None
+        return self.weighing.square(residual) + _cost(self.penalties, strengths, phi)
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,35 +277,74 @@ class _Weighing:
         G[np.diag_indices(len(H))] -= noise
         return cls(H, noise, W, G)
 
+    def choose(
+        self, residual: Float, phi: Float, penalties: Sequence[Penalty], strengths: Sequence[Float]
+    ) -> Choice:
+        """Penalties and effects, from HW(residual + Hφ)."""
+        whole = residual + self.H @ phi
+        return choose_dense(self.G, whole - self.noise * (self.W @ whole), penalties, strengths, ROUNDS)
+
     def square(self, residual: Float) -> float:
         """Squared length of a residual, scaled by sampling and noise."""
         return float(residual @ (self.W @ residual))
 
-    def right(self, residual: Float, phi: Float) -> Float:
-        """HW(residual + Hφ)."""
-        whole = residual + self.H @ phi
-        return np.asarray(whole - self.noise * (self.W @ whole))
+    def length(self, delta: Float) -> float:
+        """Squared length of a step, scaled by the information."""
+        return float(delta @ (self.G @ delta))
+
+    def covariances(
+        self, terms: Sequence[int], penalties: Sequence[Penalty], strengths: Sequence[Float]
+    ) -> dict[int, Float]:
+        """Every term's own block of (G + P)⁻¹."""
+        whole = dense_covariance(self.G, penalties, strengths)
+        ends = np.cumsum([0, *(p.size for p in penalties)])
+        return {c: whole[a:b, a:b].copy() for c, (a, b) in zip(terms, pairwise(ends), strict=True)}
 
 
-def _merit(
-    weighing: _Weighing, residual: Float, penalties: Sequence[Penalty], strengths: Sequence[Float], phi: Float
-) -> float:
-    return weighing.square(residual) + _cost(penalties, strengths, phi)
+@dataclass(frozen=True, eq=False)
+class _CellWeighing:
+    """The same for one large term, whose information matrix is one small block per cell."""
+
+    H: Float
+    noise: float
+    W: Float
+    G: Float
+
+    @classmethod
+    def of(cls, H: Float, noise: float) -> _CellWeighing:
+        W = np.asarray(np.linalg.inv(H + noise * np.eye(H.shape[1])), dtype=np.float64)
+        G = H @ W @ H
+        return cls(H, noise, W, (G + G.transpose(0, 2, 1)) / 2)
+
+    def choose(
+        self, residual: Float, phi: Float, penalties: Sequence[Penalty], strengths: Sequence[Float]
+    ) -> Choice:
+        """Penalty and effects, from HW(residual + Hφ) cell by cell."""
+        whole = self._cells(residual) + self.H @ self._cells(phi)
+        return choose_cellwise(self.G, (self.H @ self.W @ whole)[:, :, 0], penalties[0], strengths[0])
+
+    def square(self, residual: Float) -> float:
+        """Squared length of a residual, scaled by sampling and noise."""
+        return self._form(self.W, residual)
+
+    def length(self, delta: Float) -> float:
+        """Squared length of a step, scaled by the information."""
+        return self._form(self.G, delta)
+
+    def covariances(
+        self, terms: Sequence[int], penalties: Sequence[Penalty], strengths: Sequence[Float]
+    ) -> dict[int, Float]:
+        """One small matrix per cell."""
+        return {terms[0]: cellwise_covariance(self.G, float(strengths[0][0]))}
+
+    def _cells(self, flat: Float) -> Float:
+        return flat.reshape(len(self.H), -1, 1)
+
+    def _form(self, matrices: Float, flat: Float) -> float:
+        cells = self._cells(flat)
+        return float(np.sum(cells * (matrices @ cells)))
 
 
 def _cost(penalties: Sequence[Penalty], strengths: Sequence[Float], phi: Float) -> float:
-    ends = np.cumsum([0, *(p.size for p in penalties)])
-    parts = zip(penalties, strengths, ends[:-1], ends[1:], strict=True)
-    return sum(p.cost(s, phi[a:b]) for p, s, a, b in parts)
-
-
-def _covariances(
-    equations: Equations, terms: Sequence[int], solution: _Solution, apart: bool
-) -> dict[int, Float]:
-    """Each term's own block of the posterior covariance."""
-    strengths = solution.choice.log_strengths
-    if apart:
-        return {terms[0]: cellwise_covariance(solution.G, float(strengths[0][0]))}
-    whole = dense_covariance(solution.G, [equations.penalties[c] for c in terms], strengths)
-    ends = np.cumsum([0, *(equations.design.terms[c].size for c in terms)])
-    return {c: whole[a:b, a:b] for c, (a, b) in zip(terms, pairwise(ends), strict=True)}
+    ends = pairwise(np.cumsum([0, *(p.size for p in penalties)]))
+    return sum(p.cost(s, phi[a:b]) for p, s, (a, b) in zip(penalties, strengths, ends, strict=True))

@@ -305,10 +305,14 @@ def _factor(G: Float, penalties: Sequence[Penalty], log_strengths: Sequence[Floa
 
 
 def symmetric(lower: Float) -> Float:
-    """The whole matrix, from its lower triangle."""
-    whole = np.tril(lower)
-    whole += np.tril(lower, -1).T
-    return whole
+    """The whole matrix, written over its lower triangle, a tile at a time."""
+    tile = 128
+    for start in range(0, len(lower), tile):
+        end = start + tile
+        corner = lower[start:end, start:end]
+        corner[:] = np.tril(corner) + np.tril(corner, -1).T
+        lower[start:end, end:] = lower[end:, start:end].T
+    return lower
 
 
 def _slices(penalties: Sequence[Penalty]) -> list[slice]:

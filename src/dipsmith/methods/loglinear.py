@@ -32,7 +32,7 @@ from dipsmith.consistency.penalty import SCALE, Penalty, walk
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.methods.method import Arrays, Planned, PublicFacts
 from dipsmith.methods.misfit import Misfit, allowance
-from dipsmith.methods.outline import Outline, extensions, noise_sd, occupied, outline, target_groups
+from dipsmith.methods.outline import Outline, noise_sd, occupied, outline, remaining, target_groups
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.measurement import Measurement
@@ -76,8 +76,8 @@ class LogLinear:
         Attributes along which neighbouring effects are drawn together; default: the ordered ones.
     shrink
         Whether to draw effects towards zero as far as the noise makes wise. Only for large ε without.
-    max_cells
-        Size limit (public cells × labels) of an interaction that is chosen adaptively.
+    max_effects
+        Interactions are chosen adaptively while the model has at most so many effects (cells × labels − 1).
 
     Examples
     --------
@@ -91,7 +91,7 @@ class LogLinear:
     analyses: Sequence[str | Sequence[str]] = ()
     smooth: Sequence[str] | None = None
     shrink: bool = True
-    max_cells: int = 20_000
+    max_effects: int = 2500
 
     name: ClassVar[str] = "loglinear"
     relations: ClassVar[tuple[str, ...]] = ("label",)
@@ -115,8 +115,8 @@ class LogLinear:
             if short := [g for g in groups if len(set(g)) < 2]:
                 raise UsageError(f"loglinear: interaction {short[0]} needs two different predictors or more")
             object.__setattr__(self, "interactions", groups)
-        if self.max_cells < 1:
-            raise UsageError(f"loglinear: max_cells is {self.max_cells}, expected at least 1")
+        if self.max_effects < 1:
+            raise UsageError(f"loglinear: max_effects is {self.max_effects}, expected at least 1")
 
     def fit(self, curator: Curator) -> LogLinearModel:
         """Measure the tables, fit, add interactions if there is budget for them.
@@ -136,19 +136,26 @@ class LogLinear:
             curator.measure([c.marginal(curator.schema) for c in cliques], asked.costs) if cliques else []
         )
         fitting = _Fitting(resolved, rows, multiplicities, tuple(cliques), tuple(measured))
-        found = fitting.solve(curator)
+        found = fitting.solve(curator, rough=bool(asked.rounds))
         candidates = list(asked.candidates)
-        for cost_of_choice, cost in asked.rounds:
+        for i, (cost_of_choice, cost) in enumerate(asked.rounds, start=1):
+            if not candidates:
+                break
             chosen = curator.choose(candidates, fitting.misfit(candidates, found, cost), cost_of_choice)
             (table,) = curator.measure([chosen.marginal(curator.schema)], [cost])
             fitting = replace(
                 fitting, cliques=(*fitting.cliques, chosen), measured=(*fitting.measured, table)
             )
-            found = fitting.solve(curator, found)
-            candidates.remove(chosen)
-            candidates += extensions(
-                curator.schema, chosen, resolved.predictors, [*fitting.cliques, *candidates], self.max_cells
+            candidates = remaining(
+                curator.schema,
+                facts,
+                candidates,
+                fitting.cliques,
+                resolved.predictors,
+                cost,
+                self.max_effects,
             )
+            found = fitting.solve(curator, found, rough=i < len(asked.rounds) and bool(candidates))
         curator.report("fitting", 1.0)
         return fitting.model(found)
 
@@ -352,7 +359,7 @@ class _Resolved:
             predictors=self.predictors,
             interactions=self.interactions,
             adaptive=self.method.interactions == "auto",
-            max_cells=self.method.max_cells,
+            max_effects=self.method.max_effects,
         )
 
     def penalty(self, clique: Clique) -> Penalty:
@@ -393,7 +400,7 @@ class _Fitting:
             barred=bars(self.rows, targets),
         )
 
-    def solve(self, curator: Curator, before: Fit | None = None) -> Fit:
+    def solve(self, curator: Curator, before: Fit | None = None, *, rough: bool) -> Fit:
         """Fit, starting from a smaller model's effects where there is one."""
         equations = Equations(
             design=self.design,
@@ -405,7 +412,7 @@ class _Fitting:
         if before is not None:
             start[: len(before.effects)] = before.effects
             strengths[: len(before.log_strengths)] = before.log_strengths
-        return fit(equations, start, strengths, lambda share: curator.report("fitting", share))
+        return fit(equations, start, strengths, lambda share: curator.report("fitting", share), rough=rough)
 
     def misfit(self, candidates: Sequence[Clique], found: Fit, cost: Budget) -> Misfit:
         """The score by which the next interaction is chosen."""

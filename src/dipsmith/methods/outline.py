@@ -77,7 +77,7 @@ def outline(
     predictors: Sequence[str],
     interactions: Sequence[tuple[str, ...]],
     adaptive: bool,
-    max_cells: int,
+    max_effects: int,
 ) -> Outline:
     """Decide the cliques and their shares from public facts alone."""
     groups = [g for g in target_groups(schema, targets) if schema.size(g) > 1]
@@ -91,9 +91,12 @@ def outline(
     if not marginals:
         return Outline((), (), ())
     share = _marginal_share(schema, budget, facts, marginals) if effects else 1.0
-    candidates = _candidates(schema, telling, groups, set(interactions), max_cells) if adaptive else []
     rest = 1.0 - share
-    rounds, candidates = _rounds(schema, budget, facts, candidates, rest * ADAPTIVE_SHARE)
+    room = max_effects - sum(effects_of(schema, c) for c in (*marginals, *effects))
+    taken = {frozenset(i) for i in interactions}
+    pairs = [Clique(p, g) for p in combinations(telling, 2) for g in groups if frozenset(p) not in taken]
+    pairs = [c for c in pairs if adaptive and effects_of(schema, c) <= room]
+    rounds, candidates = _adaptive(schema, budget, facts, pairs, rest * ADAPTIVE_SHARE)
     weights = [_weight(schema, facts, c, budget) for c in marginals]
     parts = [share * w / sum(weights) for w in weights]
     left = rest * (1 - ADAPTIVE_SHARE) if rounds else rest
@@ -114,17 +117,33 @@ def outline(
     )
 
 
-def extensions(
-    schema: Schema, chosen: Clique, predictors: Sequence[str], known: Sequence[Clique], max_cells: int
+def remaining(
+    schema: Schema,
+    facts: PublicFacts,
+    candidates: Sequence[Clique],
+    model: Sequence[Clique],
+    predictors: Sequence[str],
+    cost: Budget,
+    max_effects: int,
 ) -> list[Clique]:
-    """The chosen interaction with one more predictor: candidates of the rounds that follow."""
-    more = [Clique((*chosen.predictors, p), chosen.targets) for p in predictors if p not in chosen.predictors]
-    taken = {(frozenset(c.predictors), c.targets) for c in known}
-    return [
-        c
-        for c in more
-        if schema.size(c.attributes) <= max_cells and (frozenset(c.predictors), c.targets) not in taken
+    """The candidates after an interaction was chosen: those left, and the chosen one with one predictor more.
+
+    Kept are those that the budget can measure well enough and with which the model stays small enough.
+    """
+    chosen = model[-1]
+    wider = [
+        Clique((*chosen.predictors, p), chosen.targets) for p in predictors if p not in chosen.predictors
     ]
+    taken = {(frozenset(c.predictors), c.targets) for c in (*model, *candidates)}
+    wider = [c for c in wider if (frozenset(c.predictors), c.targets) not in taken]
+    left = [c for c in candidates if c != chosen] + [c for c in wider if _affordable(schema, facts, c, cost)]
+    room = max_effects - sum(effects_of(schema, c) for c in model)
+    return [c for c in left if effects_of(schema, c) <= room]
+
+
+def effects_of(schema: Schema, clique: Clique) -> int:
+    """Free effects of a clique."""
+    return clique.cells(schema) * (clique.labels(schema) - 1)
 
 
 def noise_sd(schema: Schema, budget: Budget, labels: int) -> float:
@@ -164,33 +183,33 @@ def _marginal_share(schema: Schema, budget: Budget, facts: PublicFacts, marginal
     return min(MOST_MARGINAL, max(LEAST_MARGINAL, share))
 
 
-def _candidates(
+def _adaptive(
     schema: Schema,
-    predictors: Sequence[str],
-    groups: Sequence[tuple[str, ...]],
-    given: set[tuple[str, ...]],
-    max_cells: int,
-) -> list[Clique]:
-    taken = {frozenset(c) for c in given}
-    pairs = [p for p in combinations(predictors, 2) if frozenset(p) not in taken]
-    return [c for p in pairs for g in groups if schema.size((c := Clique(p, g)).attributes) <= max_cells]
-
-
-def _rounds(
-    schema: Schema, budget: Budget, facts: PublicFacts, candidates: Sequence[Clique], share: float
+    budget: Budget,
+    facts: PublicFacts,
+    pairs: Sequence[Clique],
+    share: float,
 ) -> tuple[int, list[Clique]]:
     """How many interactions are affordable within a share of the budget, and which come in question."""
-    if not facts.rows or not candidates:
+    share *= 1 - CHOICE_SHARE
+    if not facts.rows or not pairs:
         return 0, []
-    affordable = []
-    for clique in candidates:
-        labels = clique.labels(schema)
-        sampling = facts.rows / max(1, occupied(schema, facts, clique)) / labels
-        ratio = (NOISE_TO_SAMPLING * sampling) ** 0.5 / max(noise_sd(schema, budget, labels), 1e-9)
-        tables = share * (1 - CHOICE_SHARE) * (ratio if budget.currency == "epsilon" else ratio**2)
-        affordable.append(tables)
-    kept = [c for c, tables in zip(candidates, affordable, strict=True) if tables >= 1]
-    if not kept:
-        return 0, []
-    typical = float(np.median([tables for tables in affordable if tables >= 1]))
-    return min(MOST_ROUNDS, len(kept), int(typical)), kept
+    candidates = [c for c in pairs if _affordable(schema, facts, c, _part(budget, share))]
+    rounds = 0
+    while rounds < min(MOST_ROUNDS, len(candidates)):
+        cost = _part(budget, share / (rounds + 1))
+        if sum(_affordable(schema, facts, c, cost) for c in candidates) * 2 < len(candidates):
+            break
+        rounds += 1
+    return rounds, candidates if rounds else []
+
+
+def _affordable(schema: Schema, facts: PublicFacts, clique: Clique, cost: Budget) -> bool:
+    """Whether the noise variance on a cell is at most four times the sampling variance of an average one."""
+    labels = clique.labels(schema)
+    sampling = (facts.rows or 0) / max(1, occupied(schema, facts, clique)) / labels
+    return noise_sd(schema, cost, labels) ** 2 <= NOISE_TO_SAMPLING * sampling
+
+
+def _part(budget: Budget, share: float) -> Budget:
+    return type(budget).of_units(max(1, int(budget.units * share)))
