@@ -84,7 +84,7 @@ ROWS = st.lists(
 UNITS = st.builds(Unit, st.just("id"), st.integers(1, 4), st.sampled_from([None, "year"]))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(ROWS, UNITS, st.sampled_from(["add-remove", "replace", "label"]), st.randoms(use_true_random=False))
 def test_truncation_is_the_definition_in_any_order(
     rows: list[Row], unit: Unit, neighbours: Neighbours, shuffle

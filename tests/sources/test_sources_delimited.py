@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 
 from dipsmith.errors import SourceError, UsageError
-from dipsmith.sources import delimited, source
+from dipsmith.sources import delimited, scan, source
 
 SECRET = "s3cr3t"
 GOOD = f"age,sex\n30,{SECRET}\n41,M\n"
@@ -69,6 +69,7 @@ WRONG = {
     "ragged last line": (f"age,sex\n30,F\n{SECRET}".encode(), "line 3: 1 field"),
     "ragged after a quoted newline": (b'age,sex\n"3\n0",F\n41\n', "line 4: 1 field"),
     "unclosed quote": (f'age,sex\n30,F\n41,"{SECRET}\n50,M\n'.encode(), "line 3: a quoted field opens here"),
+    "unclosed after a doubled quote": (b'age,sex\n41,"a\n""b\nc\n', "line 2: a quoted field opens here"),
     "unclosed quote then a quote": (
         f'age,sex\n41,"{SECRET}\n50,"M"\n'.encode(),
         "line 2: a quoted field opens here",
@@ -167,7 +168,7 @@ def test_broken_pipe_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_record_longer_than_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimited, "MAX_RECORD", 1000)
+    monkeypatch.setattr(scan, "MAX_RECORD", 1000)
     path = tmp_path / "table.csv"
     path.write_text(f'age,sex\n30,F\n41,"{"x" * 5000}\n')
     assert "line 3" in refused(path)

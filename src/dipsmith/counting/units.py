@@ -16,11 +16,9 @@ their unit, when they exceed a limit. Proof: ``docs/proofs/counting.md``.
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +27,7 @@ from numpy.typing import NDArray
 
 from dipsmith.codec.encode import Encoder
 from dipsmith.codec.parse import texts
+from dipsmith.counting.spill import Spill
 from dipsmith.counting.tally import fused
 from dipsmith.schema import Codes, Schema
 
@@ -36,7 +35,6 @@ Reader = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
 
 BUCKETS = 1 << 23
 MEMORY = 1 << 28
-_PARTS = 64
 _UNIT, _PER, _ROW, _HASH = "unit", "per", "row", "hash"
 
 
@@ -91,14 +89,17 @@ def beyond_max_rows(
     unit = schema.unit
     names = [name for name in (unit.column, unit.per) if name is not None]
     seen = np.zeros(buckets, dtype=np.int64)
+    most = 0
     for batch in read(names):
         _, _, hashes = _units(batch, names, key)
-        np.add.at(seen, _bucket(hashes, buckets), np.int64(1))
-    if not seen.size or int(seen.max()) <= unit.max_rows:
+        bucket = _bucket(hashes, buckets)
+        np.add.at(seen, bucket, np.int64(1))
+        most = max(most, int(seen[bucket].max(initial=0)))
+    if most <= unit.max_rows:
         return None
     encoder = Encoder(schema)
     rows = 0
-    with _Suspects(memory) as suspects:
+    with Spill(memory, _HASH) as suspects:
         for batch in read([*dict.fromkeys((*schema.names, *names))]):
             unit_text, per_text, hashes = _units(batch, names, key)
             at = np.flatnonzero(seen[_bucket(hashes, buckets)] > unit.max_rows)
@@ -249,64 +250,3 @@ def _spelled(
     number = pa.array(duplicates).cast(pa.large_string())
     joined = pc.binary_join_element_wise(*fields, listed, number, pa.scalar("|", pa.large_string()))
     return joined.cast(pa.large_binary()).to_pylist()  # type: ignore[no-any-return]
-
-
-class _Suspects:
-    """Rows that may belong to a unit with too many, in memory or in unnamed temporary files."""
-
-    def __init__(self, memory: int) -> None:
-        self._memory = memory
-        self._held: list[pa.RecordBatch] = []
-        self._bytes = 0
-        self._files: list[Any] = []
-        self._writers: list[Any] = []
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Collect more rows."""
-        self._held.append(batch)
-        self._bytes += batch.nbytes
-        if self._bytes > self._memory:
-            self._spill()
-
-    def parts(self) -> Iterator[pa.Table]:
-        """Return the rows, all rows of a unit in the same table."""
-        if not self._writers:
-            if self._held:
-                yield pa.Table.from_batches(self._held)
-            return
-        self._spill()
-        for writer, file in zip(self._writers, self._files, strict=True):
-            writer.close()
-            file.seek(0)
-            yield pa.ipc.open_stream(file).read_all()
-
-    def _spill(self) -> None:
-        if not self._held:
-            return
-        table = pa.Table.from_batches(self._held).combine_chunks()
-        self._held, self._bytes = [], 0
-        if not self._writers:
-            self._open(table.schema)
-        part = (table.column(_HASH).to_numpy() >> np.uint64(58)).astype(np.int64)
-        order = np.argsort(part, kind="stable")
-        bounds = np.searchsorted(part[order], np.arange(_PARTS + 1))
-        table = table.take(pa.array(order))
-        for i, writer in enumerate(self._writers):
-            if bounds[i] < bounds[i + 1]:
-                writer.write_table(table.slice(bounds[i], bounds[i + 1] - bounds[i]))
-
-    def _open(self, schema: pa.Schema) -> None:
-        # The folder is readable by its owner only; the files in it have no name, so that nothing is left
-        # behind even when the process is killed.
-        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="dipsmith-"))
-        for _ in range(_PARTS):
-            file = self._stack.enter_context(tempfile.TemporaryFile(dir=folder))  # noqa: SIM115
-            self._files.append(file)
-            self._writers.append(pa.ipc.new_stream(file, schema))
