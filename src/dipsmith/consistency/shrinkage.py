@@ -53,6 +53,13 @@ VARIANCES = np.concatenate([[0.0], np.geomspace(1e-3, 8.0, 11)])
 """The variances of log-odds that are compared."""
 
 RAREST = 1e-6
+"""No label is given a smaller probability before rules are applied."""
+
+SUREST = 14.0
+"""Log-odds beyond which nothing is learned from a count."""
+
+FAINTEST = 1e-30
+"""Precision that counts as none; 0 would divide by 0."""
 
 
 def shrink(counts: LeafCounts, marginal: Floats) -> Floats:
@@ -207,13 +214,14 @@ class _Smoother:
         odds = np.repeat(self.root[:, None], len(self.shape.nodes), axis=1).astype(np.float32)
         blank = np.zeros((len(self.columns), int(self.tree.fans.sum())))
         effects = [_Effects(0.0, blank) for _ in self.shape.levels]
-        for turn in range(ROUNDS):
+        for turn in range(ROUNDS if len(self.shape.nodes) else 0):
             z, w = self._linearised(odds)
             self._upward(z, w, effects, turns=3 if turn == 0 else 1)
             moved = self._downward(z, w, effects)
             moved -= odds
             np.clip(moved, -STEP, STEP, out=moved)
             odds += moved
+            np.clip(odds, -SUREST, SUREST, out=odds)
             if np.abs(moved).max(initial=0.0) < 0.02:
                 break
         return self._everywhere(odds, effects)
@@ -227,7 +235,7 @@ class _Smoother:
             p = expit(here).astype(np.float64)
             slope = self.counts.sizes * p * (1.0 - p)
             apart, noise = self.counts.residuals(p, label)
-            w[i, at] = slope * slope / (slope + noise)
+            w[i, at] = np.maximum(slope * slope / (slope + noise), FAINTEST)
             z[i, at] = here + apart / slope
         return z, w
 
