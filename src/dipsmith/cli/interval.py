@@ -1,0 +1,181 @@
+"""`dipsmith interval`: how precise the synthetic share of a label will be, before anything is spent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dipsmith.cli.terminal import Json, emit, say
+from dipsmith.errors import UsageError
+
+if TYPE_CHECKING:
+    from dipsmith.planning.leaf_figures import LeafFigure
+    from dipsmith.planning.leaf_interval import LeafInterval
+
+EXAMPLES = """Examples:
+
+  dipsmith interval --p0 0.25 --lam 0.4 --n 1000
+
+  dipsmith interval --p0 0.25 --lam 0.4 --width 0.05        (how many records?)
+
+  dipsmith interval --p0 0.25 --n 1000 --width 0.05 --law discrete        (how much ε/Δ?)
+
+  dipsmith interval --plot intervals.svg
+
+  dipsmith interval --simulate 10000 --plot simulation.png
+"""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(epilog=EXAMPLES)(interval)
+
+
+def interval(
+    p0: Annotated[float | None, typer.Option("--p0", help="The authentic share of the label.")] = None,
+    lam: Annotated[float | None, typer.Option("--lam", help="λ = ε/Δ of the noise on its count.")] = None,
+    n: Annotated[int | None, typer.Option("--n", help="Authentic records in the leaf.")] = None,
+    m: Annotated[
+        int | None, typer.Option("--m", help="Synthetic records drawn from it; n by default.")
+    ] = None,
+    width: Annotated[
+        float | None,
+        typer.Option("--width", help="Total width wanted: with --lam gives n, with --n gives λ."),
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option("--kind", help="sym (default), interp (default with --width), or equal (tails)."),
+    ] = None,
+    law: Annotated[str, typer.Option("--law", help="continuous or discrete Laplace noise.")] = "continuous",
+    level: Annotated[float, typer.Option("--level", help="Probability that it holds.")] = 0.9,
+    simulate: Annotated[
+        int | None, typer.Option("--simulate", help="Also simulate so many leaves and compare.")
+    ] = None,
+    seed: Annotated[
+        int, typer.Option("--seed", help="Seed of the simulation; nothing private is in it.")
+    ] = 2018,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", help="Draw intervals, or with --simulate histograms: .svg or .png."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Say within which interval the synthetic share of a label will lie; any two of n, λ, width give the third."""
+    if law not in ("continuous", "discrete"):
+        raise UsageError(f"--law is '{law}', expected continuous or discrete")
+    said: dict[str, Any] = {}
+    lines: list[str] = []
+    if plot is None or any(value is not None for value in (p0, width)):
+        found = _found(p0, lam, n, m, width, kind, law, level)
+        said = found.to_dict()
+        lines = _sentences(found, solved="n" if n is None else "lam" if lam is None else "")
+        if simulate is not None:
+            told = _simulated(found, simulate, seed)
+            said["simulated"] = told
+            lines.append(
+                f"Simulated {simulate:,} times: {told['lo']:.5g} to {told['hi']:.5g}, mean {told['mean']:.5g}, sd {told['sd']:.3g}."
+            )
+    if plot is not None:
+        figure = _figure(p0, lam, n, m, kind, law, level, simulate, seed)
+        numbers = figure.save(plot)
+        said |= {"plot": str(plot), "numbers": str(numbers), "alternative": figure.alternative}
+        lines += [] if lines else [figure.alternative]
+        lines.append(f"Drawn: {plot}; its numbers: {numbers}")
+    if json:
+        emit(said)
+    else:
+        for line in lines:
+            say(line)
+
+
+def _found(
+    p0: float | None,
+    lam: float | None,
+    n: int | None,
+    m: int | None,
+    width: float | None,
+    kind: str | None,
+    law: str,
+    level: float,
+) -> LeafInterval:
+    from dipsmith.planning import leaf_interval as leaf
+
+    if p0 is None:
+        raise UsageError(
+            "give --p0, the authentic share of the label (or --plot alone for the whole picture)"
+        )
+    if sum(value is not None for value in (lam, n, width)) != 2:
+        raise UsageError("give two of --n, --lam and --width; they determine the third")
+    if n is None:
+        assert lam is not None
+        assert width is not None
+        n = leaf.rows_for_width(width, p0, lam, m=m, noise=law, level=level)  # type: ignore[arg-type]
+    elif lam is None:
+        assert width is not None
+        lam = leaf.lam_for_width(width, p0, n, m=m, noise=law, level=level)  # type: ignore[arg-type]
+    chosen = kind or ("sym" if width is None else "interp")
+    return leaf.interval(p0, lam, n, m=m, kind=chosen, noise=law, level=level)  # type: ignore[arg-type]
+
+
+def _sentences(found: LeafInterval, solved: str) -> list[str]:
+    noise = "discrete Laplace" if found.noise == "discrete" else "Laplace"
+    lines = []
+    if solved == "n":
+        lines.append(f"At least {found.n:,} records in the leaf.")
+    if solved == "lam":
+        lines.append(
+            f"At least λ = {found.lam:.4g}: ε = {found.lam:.4g} for one count of two labels, {2 * found.lam:.4g} where a "
+            "changed record moves two counts (label, replace)."
+        )
+    lines.append(
+        f"{found.level:.0%} of synthetic shares lie in [{found.lo:.5g}, {found.hi:.5g}], width {found.width:.4g} ({found.kind}): "
+        f"authentic share {found.p0:g} of {found.n:,} records, {noise} noise with λ = {found.lam:.4g}, {found.m:,} drawn."
+    )
+    return lines
+
+
+def _simulated(found: LeafInterval, draws: int, seed: int) -> dict[str, float]:
+    from dipsmith.planning.leaf_simulation import simulate_label
+
+    made = simulate_label(found.p0, found.lam, found.n, m=found.m, noise=found.noise, draws=draws, seed=seed)
+    lo, hi = made.interval(level=found.level)
+    return {"lo": lo, "hi": hi, "mean": float(made.mean[0]), "sd": float(made.sd[0]), "draws": draws}
+
+
+def _figure(
+    p0: float | None,
+    lam: float | None,
+    n: int | None,
+    m: int | None,
+    kind: str | None,
+    law: str,
+    level: float,
+    simulate: int | None,
+    seed: int,
+) -> LeafFigure:
+    from dipsmith.planning import leaf_figures as figures
+
+    shares = figures.SHARES if p0 is None else (p0,)
+    if simulate is None:
+        sizes = figures.SIZES if n is None else tuple(sorted({*figures.SIZES, n}))
+        lams = figures.LAMS if lam is None else tuple(sorted({*figures.LAMS, lam}))
+        return figures.interval_figure(
+            kind=kind or "sym",  # type: ignore[arg-type]  # checked where it is used
+            noise=law,  # type: ignore[arg-type]
+            level=level,
+            shares=shares,
+            lams=lams,
+            sizes=sizes,
+        )
+    return figures.simulation_figure(
+        draws=simulate,
+        lam=0.3 if lam is None else lam,
+        n=1000 if n is None else n,
+        m=m,
+        noise=law,  # type: ignore[arg-type]
+        level=level,
+        shares=shares,
+        seed=seed,
+    )
