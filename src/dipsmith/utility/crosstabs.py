@@ -1,0 +1,134 @@
+"""Cross-tables of a pair: the counts from which most comparisons are made, each counted once.
+
+All k-way tables of a pair are counted in one pass over the codes and kept. Tables of given columns only
+are left out: they are the same in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.counting.tally import count, count_sparse
+from dipsmith.schema import Codes, Marginal
+from dipsmith.utility.pair import Pair
+
+MOST_TABLES = 600
+"""With more k-way tables than this a random choice of them is compared; the report says so."""
+DENSE_CELLS = 1 << 21
+"""Larger tables are held by their occupied cells."""
+AT_ONCE = 1 << 25
+"""Cells counted in one pass."""
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Crosstab:
+    """The counts of one cross-table in both data sets.
+
+    `shape` is that of the table when every cell is held, None when `authentic` and `synthetic` list the
+    cells that are occupied in either of the two.
+    """
+
+    names: tuple[str, ...]
+    authentic: Counts
+    synthetic: Counts
+    shape: tuple[int, ...] | None
+
+    def proportions(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Both tables as shares of their rows."""
+        return self.authentic / max(1, self.authentic.sum()), self.synthetic / max(1, self.synthetic.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Crosstabs:
+    """The cross-tables of a pair, counted when first asked for."""
+
+    pair: Pair
+    seed: int = 0
+    _held: dict[tuple[str, ...], Crosstab] = field(default_factory=dict, repr=False)
+
+    def ways(self, k: int) -> list[tuple[str, ...]]:
+        """The k-way tables to compare: those with a synthesised column, at most `MOST_TABLES` of them."""
+        names = self.pair.names
+        changed = set(self.pair.changed)
+        if comb(len(names), k) <= 1 << 16:
+            found = [c for c in combinations(names, k) if changed & set(c)]
+        else:
+            found = [c for c in self._drawn(k) if changed & set(c)]
+        if len(found) > MOST_TABLES:
+            chosen = np.random.default_rng(self.seed).choice(len(found), MOST_TABLES, replace=False)
+            found = [found[i] for i in np.sort(chosen)]
+        return found
+
+    def possible_ways(self, k: int) -> int:
+        """How many k-way tables there are with a synthesised column."""
+        return comb(len(self.pair.names), k) - comb(len(self.pair.given), k)
+
+    def all(self, k: int) -> Iterator[Crosstab]:
+        """The k-way tables."""
+        wanted = self.ways(k)
+        self._count([names for names in wanted if names not in self._held])
+        for names in wanted:
+            yield self[names]
+
+    def __getitem__(self, names: tuple[str, ...]) -> Crosstab:
+        if names not in self._held:
+            if Marginal.of(self.pair.schema, names).size > DENSE_CELLS:
+                return self._sparse(names)
+            self._count([names])
+        return self._held[names]
+
+    def _drawn(self, k: int) -> list[tuple[str, ...]]:
+        rng = np.random.default_rng(self.seed)
+        names = self.pair.names
+        drawn = {
+            tuple(sorted(rng.choice(len(names), k, replace=False).tolist())) for _ in range(4 * MOST_TABLES)
+        }
+        return [tuple(names[i] for i in index) for index in sorted(drawn)]
+
+    def _count(self, wanted: Sequence[tuple[str, ...]]) -> None:
+        schema = self.pair.schema
+        batch: list[Marginal] = []
+        for marginal in (Marginal.of(schema, names) for names in wanted):
+            if marginal.size > DENSE_CELLS:
+                continue
+            batch.append(marginal)
+            if sum(m.size for m in batch) > AT_ONCE:
+                self._count_now(batch)
+                batch = []
+        self._count_now(batch)
+
+    def _count_now(self, batch: Sequence[Marginal]) -> None:
+        if not batch:
+            return
+        tables = [count(_chunks(side), batch) for side in (self.pair.authentic, self.pair.synthetic)]
+        for marginal, authentic, synthetic in zip(batch, *tables, strict=True):
+            names = marginal.attributes
+            self._held[names] = Crosstab(names, authentic, synthetic, marginal.shape)
+
+    def _sparse(self, names: tuple[str, ...]) -> Crosstab:
+        marginal = Marginal.of(self.pair.schema, names)
+        keys, counts = zip(
+            *(count_sparse([side], marginal) for side in (self.pair.authentic, self.pair.synthetic)),
+            strict=True,
+        )
+        occupied = np.union1d(*keys)
+        both = []
+        for key, number in zip(keys, counts, strict=True):
+            spread = np.zeros(len(occupied), dtype=np.int64)
+            spread[np.searchsorted(occupied, key)] = number
+            both.append(spread)
+        return Crosstab(names, both[0], both[1], None)
+
+
+def _chunks(codes: Codes, rows: int = 1 << 17) -> Iterator[Codes]:
+    """Rows in pieces that fit the processor's cache."""
+    for start in range(0, len(codes), rows):
+        yield codes.take(slice(start, start + rows))

@@ -1,0 +1,199 @@
+"""Attribute disclosure: how much better than the public baseline can a private label be guessed from the release.
+
+An attacker who knows a person's other columns learns a classification rule from the synthetic rows and applies it
+to the person. Three guesses of the same label are compared, on the authentic rows: the *baseline* (the most
+frequent label, for everybody), the *attacker* (the rule learned from the release), and the *ceiling* (the same
+kind of rule learned from authentic rows that are not scored). By accuracy, by the area under the ROC curve
+(.5 is the baseline), and by how many people the attacker is sure of and how often rightly.
+
+What a rule that holds in the population tells is not a breach: the attacker may approach the ceiling without
+learning anything about a single person, and differential privacy does not prevent it. An attacker far above the
+ceiling would be a breach. The *link* column asks for exactly that: the label of the released rows with the same
+other columns, for those who have such rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.schema import Codes
+from dipsmith.utility.classifiers import classifier_of, fitted, matrix
+from dipsmith.utility.pair import Pair, group_of
+
+ROWS = 50_000
+"""Rows of each table that are used at most."""
+SURE = 0.9
+MOST_CLASSES = 10
+"""Targets with more labels than this are attacked by naive Bayes, which takes any number."""
+GRID = np.linspace(0.0, 1.0, 101)
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Disclosure:
+    """How well one column's labels are guessed.
+
+    Attributes
+    ----------
+    target, attack
+        The column, and the kind of rule: "boosting" or "naive Bayes".
+    baseline, attacker, ceiling
+        Share of the people whose label is guessed right.
+    auc, ceiling_auc
+        Area under the ROC curve of each label against the rest, weighted by frequency.
+    sure, sure_right
+        Share of the people for whom the attacker gives a label at least 90 %, and how many of those rightly.
+    linked, linked_right, linked_baseline
+        Share of the people whose other columns occur in the release, how often the most frequent label there is
+        theirs, and how often the baseline is.
+    roc, ceiling_roc
+        True positive rate at the false positive rates of `GRID`.
+    """
+
+    target: str
+    attack: str
+    baseline: float
+    attacker: float
+    ceiling: float
+    auc: float
+    ceiling_auc: float
+    sure: float
+    sure_right: float
+    linked: float
+    linked_right: float
+    linked_baseline: float
+    roc: Floats
+    ceiling_roc: Floats
+
+
+def disclosure(pair: Pair, target: str, *, rows: int = ROWS, seed: int = 0) -> Disclosure:
+    """Attack one column, knowing all others (or, where columns are given, those).
+
+    Privacy
+    -------
+    Exact function of private rows: confidential.
+    """
+    rng = np.random.default_rng(seed)
+    small = pair.sampled(rows, rng)
+    known = tuple(n for n in (pair.given or pair.names) if n != target)
+    labels = pair.schema[target].size
+    truth = small.authentic[target].astype(np.int64)
+    half = _halves(small, rng)
+    attack = "boosting" if labels <= MOST_CLASSES and find_spec("sklearn") is not None else "naive Bayes"
+    learn = _boosted if attack == "boosting" else _naive
+    guess = learn(small.synthetic, known, target, seed)(small.authentic)
+    best = np.empty_like(guess)
+    for part in (False, True):
+        rule = learn(small.authentic.take(half != part), known, target, seed)
+        best[half == part] = rule(small.authentic.take(half == part))
+    counts = np.bincount(truth, minlength=labels)
+    common = int(counts.argmax())
+    sure = guess.max(axis=1) >= SURE
+    right = guess.argmax(axis=1) == truth
+    linked, label = _linked(small, known, target, labels)
+    roc, auc = _roc(guess, truth, counts)
+    ceiling_roc, ceiling_auc = _roc(best, truth, counts)
+    return Disclosure(
+        target,
+        attack,
+        float((truth == common).mean()),
+        float(right.mean()),
+        float((best.argmax(axis=1) == truth).mean()),
+        auc,
+        ceiling_auc,
+        float(sure.mean()),
+        _mean(right[sure]),
+        float(linked.mean()),
+        _mean((label == truth)[linked]),
+        _mean((truth == common)[linked]),
+        roc,
+        ceiling_roc,
+    )
+
+
+def _mean(values: NDArray[np.bool_]) -> float:
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def _halves(pair: Pair, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Two halves of the authentic rows; people with the same given columns stay together."""
+    if pair.strata is None:
+        return rng.random(len(pair.authentic)) < 0.5
+    stratum = pair.strata[0]
+    return np.asarray((rng.random(int(stratum.max(initial=0)) + 1) < 0.5)[stratum])
+
+
+Rule = Callable[[Codes], Floats]
+"""Probabilities of all labels (columns) for rows."""
+
+
+def _boosted(rows: Codes, known: Sequence[str], target: str, seed: int) -> Rule:
+    predictors = rows.project(known)
+    model = fitted(
+        classifier_of("boosting", predictors, seed)[1].set_params(max_iter=40),
+        matrix(predictors, "codes"),
+        rows[target].astype(np.int64),
+    )
+
+    def rule(others: Codes) -> Floats:
+        found = np.zeros((len(others), rows.schema[target].size))
+        found[:, model.classes_] = model.predict_proba(matrix(others.project(known), "codes"))
+        return found
+
+    return rule
+
+
+def _naive(rows: Codes, known: Sequence[str], target: str, seed: int) -> Rule:
+    """P(label) ∏ P(column | label), with half a row added to every cell."""
+    schema, labels = rows.schema, rows.schema[target].size
+    label = rows[target].astype(np.int64)
+    prior = np.log(np.bincount(label, minlength=labels) + 0.5)
+    tables = {}
+    for name in known:
+        size = schema[name].size
+        counts = np.bincount(label * size + rows[name], minlength=labels * size).reshape(labels, size) + 0.5
+        tables[name] = np.log(counts / counts.sum(axis=1, keepdims=True)).T
+
+    def rule(others: Codes) -> Floats:
+        logs = prior + sum(tables[name][others[name]] for name in known)
+        odds = np.exp(logs - logs.max(axis=1, keepdims=True))
+        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
+
+    return rule
+
+
+def _linked(
+    pair: Pair, known: Sequence[str], target: str, labels: int
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Whose other columns occur in the release, and the most frequent label of those rows."""
+    both = Codes.concatenate([pair.authentic.project(known), pair.synthetic.project(known)])
+    number, first = group_of(both, known)
+    synthetic = number[len(pair.authentic) :]
+    table = np.bincount(synthetic * labels + pair.synthetic[target], minlength=len(first) * labels)
+    table = table.reshape(len(first), labels)
+    mine = number[: len(pair.authentic)]
+    return table.sum(axis=1)[mine] > 0, table.argmax(axis=1)[mine]
+
+
+def _roc(guess: Floats, truth: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[Floats, float]:
+    """The ROC curve and its area, each label against the rest, averaged by frequency."""
+    curves, areas, weights = [], [], []
+    for label in np.flatnonzero((counts > 0) & (counts < len(truth))):
+        positive = truth == label
+        order = np.argsort(-guess[:, label], kind="stable")
+        scores = guess[order, label]
+        last = np.append(scores[1:] != scores[:-1], True)
+        hits = np.append(0.0, np.cumsum(positive[order])[last] / positive.sum())
+        misses = np.append(0.0, np.cumsum(~positive[order])[last] / (~positive).sum())
+        curves.append(np.interp(GRID, misses, hits))
+        areas.append(float(np.trapezoid(hits, misses)))
+        weights.append(float(counts[label]))
+    if not weights:
+        return GRID.copy(), float("nan")
+    return np.average(curves, axis=0, weights=weights), float(np.average(areas, weights=weights))

@@ -1,0 +1,183 @@
+"""Correctly synthesised labels: row by row where rows can be matched, in expectation where they cannot.
+
+A release of labels is in an order that tells nothing, so its rows cannot be matched with the authentic ones. But the
+model gives the probability of every label for every authentic row, and the mean probability of the *true* label is
+the share that a drawn label gets right. A third file, labelled by the model and joined with the authentic rows by an
+identifier, gives the share that was got right (the agreement rates of the Duke studies). Drawing labels from their
+marginal alone would also get some right; that share stands beside it.
+
+These are exact statistics of private rows: never release them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dipsmith.codec.parse import texts
+from dipsmith.errors import SourceError, UsageError
+from dipsmith.methods.method import Labeller
+from dipsmith.schema import Codes, Schema
+from dipsmith.sources import Source
+from dipsmith.utility.pair import comparable, released_codes
+
+BLOCK = 1 << 16
+JOINT_LABELS = 2000
+
+
+@dataclass(frozen=True)
+class Correct:
+    """Share of labels that are right, and what labels drawn from the marginal would get."""
+
+    target: str
+    share: float
+    by_chance: float
+
+
+@dataclass(frozen=True)
+class Matched:
+    """A third file joined with the authentic rows by an identifier.
+
+    Attributes
+    ----------
+    on
+        The identifier's columns.
+    rows
+        Rows of the third file.
+    matched
+        Share of them with exactly one authentic row of the same identifier.
+    ambiguous
+        Share whose identifier occurs more than once in either file; they are not counted.
+    correct
+        Per target, over the matched rows; the last entry is all targets together where there are several.
+    """
+
+    on: tuple[str, ...]
+    rows: int
+    matched: float
+    ambiguous: float
+    correct: tuple[Correct, ...]
+
+
+def expected_correct(model: object, authentic: Codes) -> tuple[Correct, ...]:
+    """The expected share of right labels of a labelling model, per target and for all together; () for other models."""
+    if not isinstance(model, Labeller) or authentic.schema.size(model.targets) > JOINT_LABELS:
+        return ()
+    schema, targets = model.schema, model.targets
+    if not set(targets) <= set(authentic.columns):
+        return ()
+    shape = [schema[t].size for t in targets]
+    rights = np.zeros(len(targets) + 1)
+    public = [n for n in authentic.names if n not in targets]
+    for start in range(0, len(authentic), BLOCK):
+        part = authentic.take(slice(start, start + BLOCK))
+        rows = Codes(schema, part.project(public).columns, len(part))
+        p = model.probabilities(rows).reshape(len(part), *shape)
+        at = np.arange(len(part))
+        for i, name in enumerate(targets):
+            others = tuple(1 + j for j in range(len(targets)) if j != i)
+            rights[i] += p.sum(axis=others)[at, part[name]].sum()
+        rights[-1] += p[(at, *(part[t] for t in targets))].sum()
+    chance = [_by_chance([authentic[t]], [s]) for t, s in zip(targets, shape, strict=True)]
+    chance.append(_by_chance([authentic[t] for t in targets], shape))
+    shares = rights / max(1, len(authentic))
+    names = [*targets, " and ".join(targets)]
+    found = [Correct(n, float(s), c) for n, s, c in zip(names, shares, chance, strict=True)]
+    return tuple(found if len(targets) > 1 else found[:1])
+
+
+def matched(
+    authentic: Source,
+    authentic_codes: Codes,
+    third: Source,
+    labelled: pa.Table,
+    schema: Schema,
+    on: Sequence[str],
+    targets: Sequence[str],
+) -> Matched:
+    """Join a labelled third file with the authentic rows.
+
+    Parameters
+    ----------
+    authentic, authentic_codes
+        The confidential rows, as a source (for the identifier) and as codes, in the same order, none left out.
+    third, labelled
+        The third file (for the identifier), and the same rows with synthetic labels, in the same order.
+    on
+        The identifier: one or more columns that both files have.
+    targets
+        The labels to compare.
+
+    Privacy
+    -------
+    Reads private rows and identifiers; the result is an exact statistic of them: confidential.
+    """
+    left, right = _keys(authentic, on), _keys(third, on)
+    if len(left) != len(authentic_codes) or len(right) != labelled.num_rows:
+        raise UsageError(
+            "match_on needs every authentic row and every row of the third file; rows were left out or changed while reading"
+        )
+    once = _single(left)
+    at = pc.index_in(right, once)
+    unique_right = pc.is_in(right, _single(right))
+    known = pc.is_in(right, pc.unique(left))
+    fine = pc.and_(pc.is_valid(at), unique_right).to_numpy(zero_copy_only=False)
+    ambiguous = pc.and_(known, pc.invert(pa.array(fine))).to_numpy(zero_copy_only=False)
+    position = pc.index_in(once, left).to_numpy(zero_copy_only=False)
+    rows = position[at.to_numpy(zero_copy_only=False)[fine].astype(np.int64)].astype(np.int64)
+    synthetic = released_codes(labelled, comparable(schema, targets), targets).take(fine)
+    truth = authentic_codes.project(targets).take(rows)
+    equal = np.column_stack([truth[t] == synthetic[t] for t in targets])
+    sizes = [schema[t].size for t in targets]
+    correct = [
+        Correct(t, _mean(equal[:, i]), _by_chance([truth[t]], [sizes[i]], [synthetic[t]]))
+        for i, t in enumerate(targets)
+    ]
+    if len(targets) > 1:
+        chance = _by_chance([truth[t] for t in targets], sizes, [synthetic[t] for t in targets])
+        correct.append(Correct(" and ".join(targets), _mean(np.asarray(equal.all(axis=1))), chance))
+    return Matched(tuple(on), len(right), _mean(fine), _mean(ambiguous), tuple(correct))
+
+
+def _keys(source: Source, on: Sequence[str]) -> pa.Array:
+    """The identifier of every row as one text."""
+    missing = [name for name in on if name not in source.columns]
+    if missing:
+        raise SourceError(
+            f"{source.describe()}: no column '{missing[0]}' to match on; it has: {', '.join(source.columns)}"
+        )
+    parts = []
+    for batch in source.batches(list(on)):
+        columns = [texts(batch.column(name)).fill_null("") for name in on]
+        parts.append(pc.binary_join_element_wise(*(c.cast(pa.large_string()) for c in columns), "\x1f"))
+    return pa.concat_arrays(parts) if parts else pa.array([], pa.large_string())
+
+
+def _single(keys: pa.Array) -> pa.Array:
+    """The keys that occur exactly once."""
+    counted = pc.value_counts(keys)
+    return pc.filter(counted.field("values"), pc.equal(counted.field("counts"), 1))
+
+
+def _by_chance(
+    truth: Sequence[NDArray[np.unsignedinteger]],
+    sizes: Sequence[int],
+    drawn: Sequence[NDArray[np.unsignedinteger]] | None = None,
+) -> float:
+    """Agreement of labels drawn from the marginal, regardless of the row: Σ p·q."""
+    shares = []
+    for columns in (truth, truth if drawn is None else drawn):
+        key = np.zeros(len(columns[0]), dtype=np.int64)
+        for column, size in zip(columns, sizes, strict=True):
+            key = key * size + column
+        shares.append(np.bincount(key, minlength=int(np.prod(sizes))) / max(1, len(key)))
+    return float(shares[0] @ shares[1])
+
+
+def _mean(values: NDArray[np.bool_]) -> float:
+    return float(values.mean()) if len(values) else float("nan")

@@ -1,0 +1,169 @@
+"""Who is served worst: the error within every subgroup, by its size.
+
+A subgroup is a level of a column, or a combination of levels of two. Within it the distribution of every other
+column is compared: the TVD of the subgroup's table, averaged over those columns, beside the TVD that two
+independent samples of the subgroup's size would have. Small groups differ more by chance alone; what exceeds
+that floor is what the release did to them. A group that the synthetic table does not have at all is lost (TVD 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.utility.crosstabs import Crosstab, Crosstabs
+from dipsmith.utility.marginal_error import expected_gap
+
+SMALLEST = 10
+"""Groups with fewer authentic rows than this are counted but not named: they are anecdotes, and people."""
+CLASSES = ((1, 9), (10, 29), (30, 99), (100, 299), (300, 999), (1_000, 9_999), (10_000, None))
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Subgroup:
+    """One subgroup: its levels, its rows in both tables, its mean TVD and the floor of that."""
+
+    levels: tuple[tuple[str, str], ...]
+    authentic: int
+    synthetic: int
+    tvd: float
+    floor: float
+
+    @property
+    def excess(self) -> float:
+        """What the release added to the error of chance."""
+        return self.tvd - self.floor
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} = {label}" for name, label in self.levels)
+
+
+@dataclass(frozen=True)
+class SizeClass:
+    """All subgroups of some sizes: how many, how many were lost, their mean TVD and floor."""
+
+    smallest: int
+    largest: int | None
+    groups: int
+    lost: int
+    tvd: float
+    floor: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.smallest:,} or more" if self.largest is None else f"{self.smallest:,} to {self.largest:,}"
+        )
+
+
+@dataclass(frozen=True)
+class Subgroups:
+    """The error by size of subgroup, and the subgroups served worst."""
+
+    classes: tuple[SizeClass, ...]
+    worst: tuple[Subgroup, ...]
+
+
+def subgroups(crosstabs: Crosstabs, worst: int = 12) -> Subgroups:
+    """Compare the distributions within all subgroups by one and two columns."""
+    held: dict[tuple[str, ...], _Sums] = {}
+    for ways in (2, 3):
+        for table in crosstabs.all(ways):
+            if table.shape is None:
+                continue
+            for by, part in _within(table, crosstabs.pair.changed):
+                held[by] = part if by not in held else held[by].plus(part)
+    merged = [_Groups.of(by, sums) for by, sums in held.items()]
+    if not merged:
+        return Subgroups((), ())
+    sizes = np.concatenate([g.authentic for g in merged])
+    synthetic = np.concatenate([g.synthetic for g in merged])
+    tvd = np.concatenate([g.tvd for g in merged])
+    floor = np.concatenate([g.floor for g in merged])
+    classes = []
+    for low, high in CLASSES:
+        at = (sizes >= low) & (sizes <= (sizes.max() if high is None else high))
+        if at.any():
+            lost = int((synthetic[at] == 0).sum())
+            classes.append(
+                SizeClass(low, high, int(at.sum()), lost, float(tvd[at].mean()), float(floor[at].mean()))
+            )
+    named = np.flatnonzero(sizes >= SMALLEST)
+    order = named[np.argsort(-(tvd - floor)[named], kind="stable")][:worst]
+    starts = np.cumsum([0, *(len(g.authentic) for g in merged)])
+    found = []
+    for i in order:
+        which = int(np.searchsorted(starts, i, side="right")) - 1
+        labels = merged[which].labels(crosstabs, int(i - starts[which]))
+        found.append(Subgroup(labels, int(sizes[i]), int(synthetic[i]), float(tvd[i]), float(floor[i])))
+    return Subgroups(tuple(classes), tuple(found))
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """For all groups by some columns: sizes, and sums of TVD and floor over the columns compared so far."""
+
+    authentic: NDArray[np.int64]
+    synthetic: NDArray[np.int64]
+    tvd: Floats
+    floor: Floats
+    columns: int
+
+    def plus(self, other: _Sums) -> _Sums:
+        return _Sums(
+            self.authentic,
+            self.synthetic,
+            self.tvd + other.tvd,
+            self.floor + other.floor,
+            self.columns + other.columns,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Groups:
+    """The groups by some columns that have authentic rows."""
+
+    by: tuple[str, ...]
+    cell: NDArray[np.int64]
+    authentic: NDArray[np.int64]
+    synthetic: NDArray[np.int64]
+    tvd: Floats
+    floor: Floats
+
+    @classmethod
+    def of(cls, by: tuple[str, ...], sums: _Sums) -> _Groups:
+        at = np.flatnonzero(sums.authentic)
+        return cls(
+            by,
+            at,
+            sums.authentic[at],
+            sums.synthetic[at],
+            sums.tvd[at] / sums.columns,
+            sums.floor[at] / sums.columns,
+        )
+
+    def labels(self, crosstabs: Crosstabs, i: int) -> tuple[tuple[str, str], ...]:
+        attributes = [crosstabs.pair.schema[n] for n in self.by]
+        codes = np.unravel_index(int(self.cell[i]), [a.size for a in attributes])
+        return tuple((a.name, a.labels[int(c)]) for a, c in zip(attributes, codes, strict=True))
+
+
+def _within(table: Crosstab, changed: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], _Sums]]:
+    """For each column of the table that was synthesised (or is grouped by one that was): its table by the others."""
+    assert table.shape is not None
+    authentic, synthetic = table.authentic.reshape(table.shape), table.synthetic.reshape(table.shape)
+    for axis, name in enumerate(table.names):
+        by = tuple(n for n in table.names if n != name)
+        if name not in changed and not set(by) & set(changed):
+            continue
+        a = np.moveaxis(authentic, axis, -1).reshape(-1, table.shape[axis])
+        s = np.moveaxis(synthetic, axis, -1).reshape(-1, table.shape[axis])
+        n, m = a.sum(axis=1), s.sum(axis=1)
+        shares = a / np.maximum(n, 1)[:, None]
+        gap = 0.5 * np.abs(shares - s / np.maximum(m, 1)[:, None]).sum(axis=1)
+        floor = 0.5 * expected_gap(shares, n[:, None], np.maximum(m, 1)[:, None]).sum(axis=1)
+        yield by, _Sums(n, m, np.where(m == 0, 1.0, gap), np.minimum(floor, 1.0), 1)
