@@ -133,11 +133,9 @@ class Scan:
 
     def _raise_open(self, data: bytes) -> None:
         """Say where the quoted field opens in which the file ends."""
-        array = np.frombuffer(data, dtype=np.uint8)
-        quotes = np.flatnonzero(array == _QUOTE)
-        raise self._error(
-            data, int(quotes[-1]), "a quoted field opens here and never closes; close its quote"
-        )
+        quotes = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == _QUOTE)
+        problem = "a quoted field opens here and never closes; close its quote"
+        raise self._error(data, _opening(quotes, len(quotes) - 1), problem)
 
     def _error(self, data: bytes, position: int, problem: str) -> SourceError:
         line = self._line + data.count(b"\n", 0, position)
