@@ -1,0 +1,136 @@
+"""The mechanism of a release, ready to be run again on rows that are public.
+
+A release names its method, its parameters and its budget on the card, and its synthetic rows may be read
+by anyone. So anyone can do to the synthetic rows what the steward did to the authentic ones: same method,
+same budget, fresh noise. What the mechanism does to a table whose truth is known (the synthetic one) shows
+what it has done to the table whose truth is not: the parametric bootstrap (Efron and Tibshirani 1993,
+chapter 6), with every step of the mechanism in it: noise, private choices, shrinkage, clipping, binning and
+drawing. It works for every method, because it asks a model for nothing but rows.
+
+Privacy
+-------
+Reads the release and nothing else: post-processing, free, any number of times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from dipsmith.codec.decode import decode
+from dipsmith.codec.encode import Encoder
+from dipsmith.errors import UnsupportedError, UsageError
+from dipsmith.methods.catalogue import METHODS
+from dipsmith.methods.method import Labeller, Method
+from dipsmith.privacy.budget import Budget
+from dipsmith.privacy.curator import Curator
+from dipsmith.privacy.randomness import Generator, generator
+from dipsmith.schema import Codes, Schema
+from dipsmith.synthesis.card import Card
+from dipsmith.synthesis.fitted import labelled
+from dipsmith.synthesis.release import Release
+
+
+@dataclass(frozen=True, eq=False)
+class Mechanism:
+    """A method with its budget, for the schema that private rows had.
+
+    Attributes
+    ----------
+    method, budget
+        What was run, and what one sanitisation cost.
+    schema
+        The schema that rows were encoded by: unit and neighbours decide the noise.
+    released
+        The schema that synthetic rows are read by.
+    given_rows
+        The row count that the steward gave, if any.
+    rows
+        How many rows to draw; None for the model's own estimate.
+    """
+
+    method: Method
+    budget: Budget
+    schema: Schema
+    released: Schema
+    given_rows: int | None
+    rows: int | None
+
+    @classmethod
+    def of(cls, release: Release, method: Method | None = None) -> Mechanism:
+        """The mechanism that made a release; `method` where the card cannot tell it."""
+        card = release.card
+        if not release.models:
+            raise UnsupportedError("this release has no model, so its mechanism is not known; get it with model-1.json")
+        share: Budget = card.budget
+        if card.each == "split" and card.sets > 1:
+            share = card.budget.split(card.sets)[0]
+        return cls(
+            method=_method(card) if method is None else method,
+            budget=share,
+            schema=release.model.schema,
+            released=release.schema,
+            given_rows=card.rows if card.rows_known == "given by the steward" else None,
+            rows=None if card.rows_known == "noisy estimate" else card.rows,
+        )
+
+    def codes(self, table: pa.Table) -> Codes:
+        """Synthetic rows as the codes that they were drawn as."""
+        names = [n for n in self.released.names if n in table.column_names]
+        codes, _ = Encoder(self.released, names).encode(table)
+        return Codes.of(self.schema, codes.columns, len(codes))
+
+    def again(self, codes: Codes, table: pa.Table, draws: int, random: Generator) -> list[pa.Table]:
+        """Sanitise synthetic rows as the private ones were, and draw sets from the result.
+
+        Parameters
+        ----------
+        codes, table
+            The same rows twice: as `codes` gives them and as they were released.
+        draws
+            How many sets to draw from the one model.
+        random
+            Where noise and rows come from.
+        """
+        curator = Curator.rehearse(codes, self.budget, given_rows=self.given_rows, seed=_seed(random))
+        model = self.method.fit(curator)
+        if self.schema.neighbours == "label":
+            if not isinstance(model, Labeller):
+                raise UnsupportedError(f"{self.method.name} labelled these rows, but its model cannot; give method=…")
+            public = table.select([n for n in table.column_names if n not in model.targets])
+            whole = public.combine_chunks().to_batches(max_chunksize=table.num_rows or 1)
+            return [
+                pa.concat_tables([labelled(model, batch, _seed(random)) for batch in whole]) for _ in range(draws)
+            ]
+        return [decode(model.sample(self.rows, _seed(random)), generator(_seed(random))) for _ in range(draws)]
+
+
+def _method(card: Card) -> Method:
+    """The method as the card describes it; refused where the card does not tell all of it."""
+    found = METHODS.get(card.method)
+    if found is None:
+        raise UnsupportedError(
+            f"'{card.method}' is not one of the methods that dipsmith knows; give it as method=…, "
+            "with the parameters on the card"
+        )
+    assert is_dataclass(found)
+    untold = [f.name for f in fields(found) if f.init and f.name not in card.parameters]
+    if untold:
+        raise UnsupportedError(
+            f"the card does not tell {card.method}'s parameter '{untold[0]}', so that its noise cannot be drawn again; "
+            "ask the steward for it, and give method=…"
+        )
+    known = {f.name for f in fields(found)}
+    parameters: dict[str, Any] = {k: v for k, v in card.parameters.items() if k in known}
+    try:
+        return found(**parameters)
+    except (TypeError, UsageError) as error:
+        raise UnsupportedError(
+            f"the parameters on the card do not make a {card.method} of this version ({error}); give method=…"
+        ) from None
+
+
+def _seed(random: Generator) -> int:
+    return int(random.integers(1 << 62))

@@ -1,0 +1,221 @@
+"""Noise-aware intervals: what the noise did to an estimate, found by running the mechanism again.
+
+One table sanitised with the whole budget carries less noise than the average of m tables with 1/m of it
+(by a factor of m in variance), but nothing in it shows how much. The mechanism does. Run again on the
+synthetic rows, with fresh noise (`dipsmith.inference.mechanism`), it gives tables that differ from the
+synthetic one as the synthetic one differs from the authentic. With q* the estimates from R such tables,
+
+    Var_noise = Var(q*),   T = ū + B/m + Var_noise,   bias = mean(q*) − q,
+
+where B/m is drawing (m sets of one model; with one set drawing is part of Var(q*)). A method that
+shrinks, clips or bins pulls estimates towards zero, and does so again on the synthetic rows, where it
+can be seen: the bias is taken off the estimate unless told otherwise. That repairs it to first order: an
+effect that came out at .8 of its size is seen to shrink to .64, and .96 is reported. What the method leaves
+out of its model altogether it leaves out once, and no second run shows it.
+
+A corrected estimate varies more than an uncorrected one. Where the bias is attenuation by the factor a, the
+correction multiplies by 2 − a, and so does the standard error of noise; the correction's own simulation
+error, Var(q*)/R, is added. Degrees of freedom are Satterthwaite's, for ū with its residual ones and for the
+simulated variance with R − 1.
+
+At 1000 rows, ε = 0.1 and a proportion of .3, 95 % intervals have mean width .083, against .162 for five
+sets with ε/5 each, both with a coverage of .95 (``docs/tutorials/inference.md``).
+
+Privacy
+-------
+Reads the release and nothing else: post-processing, free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dipsmith.errors import UnsupportedError, UsageError
+from dipsmith.inference.combine import Combined, checked_level
+from dipsmith.inference.estimates import Estimates, Estimator, Float, stacked
+from dipsmith.inference.mechanism import Mechanism
+from dipsmith.methods.method import Method
+from dipsmith.privacy.randomness import Generator, generator
+from dipsmith.synthesis.release import Release
+
+REPLICATES = 50
+"""Runs by default: the standard error is then known to a tenth of itself."""
+
+FEWEST = 10
+
+Progress = Callable[[str, float], None]
+
+
+def noise_aware(
+    release: Release,
+    estimate: Estimator,
+    *,
+    replicates: int = REPLICATES,
+    correct: bool = True,
+    level: float = 0.95,
+    method: Method | None = None,
+    seed: int | None = None,
+    progress: Progress | None = None,
+) -> Combined:
+    """Estimate from a release, with intervals that know the noise.
+
+    Parameters
+    ----------
+    release
+        One set, sets drawn from one model, or sets that were sanitised separately.
+    estimate
+        From an Arrow table to `Estimates`, or to a pair of values and variances as if the table had been
+        sampled.
+    replicates
+        How often the mechanism is run again.
+    correct
+        Whether the bias that the runs show is taken off.
+    level
+        Of the intervals.
+    method
+        The method, where the card cannot tell it.
+    seed
+        For intervals that can be found again.
+    progress
+        Called with (stage, share done).
+
+    Examples
+    --------
+    ::
+
+        def mean_age(table):
+            age = table["age"].to_numpy()
+            return age.mean(), age.var() / len(age)
+
+        noise_aware(release, mean_age)
+    """
+    checked_level(level)
+    if replicates < FEWEST:
+        raise UsageError(f"replicates is {replicates}, expected at least {FEWEST}: fewer say nothing about a variance")
+    each = tuple(Estimates.of(estimate(table), table.num_rows) for table in release.tables)
+    runs = _rerun(release, each, estimate, replicates, Mechanism.of(release, method), generator(seed), progress)
+    return _with_noise(release, each, runs, correct=correct, level=level)
+
+
+@dataclass(frozen=True, eq=False)
+class _Runs:
+    """What the mechanism did, run after run.
+
+    Attributes
+    ----------
+    moved
+        By how much each run moved the estimates (the average over its draws).
+    drawing
+        The variance between draws of the same run, 0 with one draw each.
+    draws
+        Sets drawn in each run.
+    """
+
+    moved: Float
+    drawing: Float
+    draws: int
+
+
+def _rerun(
+    release: Release,
+    each: tuple[Estimates, ...],
+    estimate: Estimator,
+    replicates: int,
+    mechanism: Mechanism,
+    random: Generator,
+    progress: Progress | None,
+) -> _Runs:
+    values, _ = stacked(each)
+    codes = [mechanism.codes(t) for t in release.tables]
+    # Several draws of one model: a second draw in each run tells drawing from noise.
+    draws = 2 if release.card.each == "draw" and len(each) > 1 else 1
+    moved, drawing = [], []
+    for run in range(replicates):
+        i = run % len(each)
+        tables = mechanism.again(codes[i], release.tables[i], draws, random)
+        found, _ = stacked([each[i], *(Estimates.of(estimate(t), t.num_rows) for t in tables)])
+        moved.append(found[1:].mean(axis=0) - values[i])
+        drawing.append(found[1:].var(axis=0, ddof=1) if draws > 1 else np.zeros(values.shape[1]))
+        if progress is not None:
+            progress("running the mechanism again", (run + 1) / replicates)
+    return _Runs(np.array(moved), np.mean(drawing, axis=0), draws)
+
+
+def _with_noise(
+    release: Release, each: tuple[Estimates, ...], runs: _Runs, *, correct: bool, level: float
+) -> Combined:
+    q, u = stacked(each)
+    m, replicates = len(q), len(runs.moved)
+    lost = ~np.isfinite(runs.moved).all(axis=0)
+    bias, spread = runs.moved.mean(axis=0), runs.moved.var(axis=0, ddof=1)
+    within = u.mean(axis=0)
+    if runs.draws > 1:
+        # Drawing is seen between the draws of a run (R degrees of freedom) and between the sets (m − 1).
+        between = (replicates * runs.drawing + (m - 1) * q.var(axis=0, ddof=1)) / (replicates + m - 1)
+        noise = np.maximum(spread - runs.drawing / runs.draws, 0.0)
+        rule = f"T = ū + B/m + Var_noise over {m} sets drawn from one model"
+    else:
+        between, noise = np.zeros_like(within), spread / m
+        rule = "T = ū + Var_noise" + (f" over {m} sets that were sanitised separately" if m > 1 else "")
+    mechanism = between / m + noise
+    estimate = q.mean(axis=0)
+    notes = [*_once(note for e in each for note in e.notes)]
+    if correct:
+        shrunk = np.divide(-bias, estimate, out=np.zeros_like(bias), where=estimate != 0)
+        widened = (1 + np.clip(shrunk, 0.0, 1.0)) ** 2
+        between, noise = between * widened, noise * widened + spread / replicates
+        mechanism = between / m + noise
+        estimate = estimate - bias
+        notes.append("Estimates are corrected for the bias that the mechanism shows when it is run on the release.")
+    variance = within + mechanism
+    if lost.any():
+        notes.append(f"{int(lost.sum())} estimates could not be found in every run and have no interval.")
+    residual = min(e.df for e in each)
+    parts = mechanism**2 / (replicates - 1) + within**2 / residual
+    df = np.divide(variance**2, parts, out=np.full(len(within), np.inf), where=parts > 0)
+    return Combined(
+        names=each[0].names,
+        estimate=estimate,
+        within=within,
+        between=between,
+        noise=noise,
+        variance=variance,
+        df=df,
+        sets=m,
+        rule=f"{rule}, by {replicates} runs of {release.card.method} at {release.card.price} on the synthetic rows",
+        level=level,
+        bias=bias if correct else None,
+        notes=tuple(notes),
+    )
+
+
+def _once(notes: object) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(notes))  # type: ignore[call-overload]
+
+
+def sampling_only(each: tuple[Estimates, ...], level: float, why: str) -> Combined:
+    """Estimates with ordinary intervals, as if rows had been sampled and nothing sanitised."""
+    q, u = stacked(each)
+    m = len(q)
+    within = u.mean(axis=0)
+    between = q.var(axis=0, ddof=1) if m > 1 else np.zeros_like(within)
+    return Combined(
+        names=each[0].names,
+        estimate=q.mean(axis=0),
+        within=within,
+        between=between,
+        noise=np.zeros_like(within),
+        variance=within + between / m,
+        df=np.full(len(within), min(e.df for e in each)),
+        sets=m,
+        rule=why,
+        level=level,
+        notes=_once(note for e in each for note in e.notes),
+    )
+
+
+__all__ = ["REPLICATES", "noise_aware", "sampling_only"]
+assert UnsupportedError
