@@ -322,3 +322,14 @@ def test_coins_are_public_and_replayable():
     )
     assert first.coins("tree 1").integers(0, 1 << 30) == again.coins("tree 1").integers(0, 1 << 30)
     assert first.coins("tree 1").integers(0, 1 << 30) != first.coins("tree 2").integers(0, 1 << 30)
+
+
+def test_a_table_too_large_to_count_is_refused_before_it_is_charged():
+    wide = Categories.of([str(i) for i in range(20_000)], other="0")
+    schema = Schema("t", (Attribute("a", "string", wide), Attribute("b", "string", wide)), Unit(), "replace")
+    codes = Codes.of(schema, {"a": np.zeros(3, int), "b": np.zeros(3, int)})
+    curator = Curator.rehearse(codes, PureDP(1), seed=0)
+    with pytest.raises(UsageError, match="a"):
+        curator.measure([Marginal.of(schema, ["a", "b"])], [PureDP(1)])
+    assert curator._journal.events == []
+    assert curator.remaining == PureDP(1)

@@ -22,6 +22,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.counting.contingency import check_size
 from dipsmith.counting.count import Rows
 from dipsmith.counting.held import HeldRows
 from dipsmith.errors import BudgetError, UnsupportedError, UsageError
@@ -235,7 +236,9 @@ class Curator:
         """
         if len(cells) != len(budgets):
             raise UsageError(f"{len(cells)} partitions but {len(budgets)} budgets")
-        if keep_above is not None:
+        if keep_above is None:
+            check_size(cells)
+        else:
             return [self._measure_large(c, b, keep_above) for c, b in zip(cells, budgets, strict=True)]
         self._charge([self._event(c, b, self._is_single(c)) for c, b in zip(cells, budgets, strict=True)])
         publics = [self._public_part(c) for c in cells]
