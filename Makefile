@@ -29,7 +29,7 @@ audit: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m dipsmith.cli.reference docs/reference/cli.md
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 lock: $(VENV)/.uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev pyproject.toml -o constraints.txt
