@@ -196,24 +196,30 @@ class Forest:
         if left is None:
             raise UsageError("forest: the public table cost the whole budget, nothing is left for the trees")
         if self.strata is None:
-            blocks = [self._block(curator, left, steps, growth)]
+            blocks = [self._block(curator, left, curator.rows, steps, growth)]
         else:
             children = curator.partition(self.strata, left)
-            blocks = [self._block(child, child.budget, steps, growth) for child in children]
+            typical = None if curator.rows is None else curator.rows // len(children)
+            blocks = [self._block(child, child.budget, typical, steps, growth) for child in children]
         targets = self._targets(schema, curator.relation)
         return ForestModel(schema, curator.relation, targets, self.strata, tuple(blocks))
 
-    def _block(self, curator: Curator, budget: Budget, steps: Sequence[Step], growth: Growth) -> Block:
+    def _block(
+        self, curator: Curator, budget: Budget, rows: int | None, steps: Sequence[Step], growth: Growth
+    ) -> Block:
+        """One stratum; `rows` is the public number of rows that the division of the budget reckons with."""
         made, totals = list[Ensemble](), list[tuple[float, float]]()
         drawn: Codes | None = None
         for i, (step, share) in enumerate(zip(steps, self._split(budget, steps), strict=True)):
             asked = curator if len(steps) == 1 else curator.nested(share, str(step))
             recipe = self._recipe
-            shares = recipe.shares(curator.schema, step, share, noisy=growth == "noisy")
+            shares = recipe.shares(
+                curator.schema, step, share, relation=curator.relation, rows=rows, noisy=growth == "noisy"
+            )
             ground = self._ground(curator, step, growth, drawn, totals)
-            ensemble, rows = Purchase(asked, recipe, step, shares, ground).buy()
+            ensemble, counted = Purchase(asked, recipe, step, shares, ground).buy()
             made.append(ensemble)
-            totals.append(rows)
+            totals.append(counted)
             if growth == "synthetic" and i + 1 < len(steps):
                 if drawn is None:
                     drawn = Codes(curator.schema, {}, int(min(_pooled(totals), GROWTH_ROWS)))

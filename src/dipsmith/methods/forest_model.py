@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from math import prod
 from typing import Any, Final, Self
 
@@ -18,7 +19,7 @@ from dipsmith.consistency.lawful import lawful_rows
 from dipsmith.consistency.sampling import sample_cells
 from dipsmith.errors import UsageError
 from dipsmith.methods.method import Arrays
-from dipsmith.privacy.randomness import generator
+from dipsmith.privacy.randomness import Generator, generator
 from dipsmith.schema import Codes, Schema
 
 MOST_LABELS: Final = 2000
@@ -59,7 +60,7 @@ class ForestModel:
 
     def label(self, rows: Codes, seed: int | None = None) -> Codes:
         """Draw the targets of every row, beside the columns it has; the same seed draws the same labels."""
-        rng = generator(seed)
+        rng = self._generator(seed)
         drawn = {t: np.zeros(len(rows), dtype=np.int64) for t in self.targets}
         for block, here, part in self._parts(rows):
             for ensemble in self._labelling(block):
@@ -88,7 +89,7 @@ class ForestModel:
                 "a forest under neighbours 'label' draws labels for given public rows, not whole rows; "
                 "use label(rows) instead"
             )
-        rng = generator(seed)
+        rng = self._generator(seed)
         sizes = np.array([max(block.rows, 0.0) for block in self.blocks])
 
         def draw(wanted: int) -> Codes:
@@ -140,6 +141,13 @@ class ForestModel:
         return cls(schema, facts["relation"], tuple(facts["targets"]), facts["strata"], tuple(blocks))
 
     # --- inside -----------------------------------------------------------------------------------
+
+    def _generator(self, seed: int | None) -> Generator:
+        """One that differs between models of different targets: equal draws would make them associated."""
+        if seed is None:
+            return generator()
+        named = "\0".join((str(seed), *self.targets)).encode()
+        return generator(int.from_bytes(sha256(named).digest()[:16]))
 
     def _labelling(self, block: Block) -> tuple[Ensemble, ...]:
         """The ensembles that label the targets; others make the columns that these ask."""

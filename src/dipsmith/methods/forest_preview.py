@@ -163,8 +163,19 @@ class Outlook:
 
     def shares(self) -> list[Shares]:
         """The shares of every step, in one stratum."""
+        rows = self.facts.rows
+        if self.facts.public_rows is not None:
+            rows = int(self.facts.public_rows[1].sum())
+        typical = None if rows is None else rows // self.strata.size
         return [
-            self.recipe.shares(self.schema, step, budget, noisy=self.noisy)
+            self.recipe.shares(
+                self.schema,
+                step,
+                budget,
+                relation=self.strata.relation,
+                rows=typical,
+                noisy=self.noisy,
+            )
             for step, budget in zip(self.steps, self.budgets, strict=True)
         ]
 

@@ -48,6 +48,11 @@ LEAST_SPLIT: Final = 25
 RANK_RATIO: Final = 3.0
 """With several trees, how many times likelier each attribute is to be asked next than the one ranked after it."""
 
+MARGINAL_COST: Final = 1e-3
+"""Nats per row that the noise on the label marginal may cost."""
+
+MOST_FOR_MARGINAL: Final = 0.6
+
 MEASURED_AT_ONCE: Final = 1 << 24
 """Cells counted in one pass."""
 
@@ -88,17 +93,28 @@ class Recipe:
         deepest = len(step.predictors) if self.max_depth is None else self.max_depth
         return min(expected, deepest, len(step.predictors))
 
-    def shares(self, schema: Schema, step: Step, budget: Budget, *, noisy: bool) -> Shares:
-        """What each question of a step may cost."""
+    def shares(
+        self,
+        schema: Schema,
+        step: Step,
+        budget: Budget,
+        *,
+        relation: str,
+        rows: int | None,
+        noisy: bool,
+    ) -> Shares:
+        """What each question of a step may cost, given the public number of rows."""
         if not step.predictors:
             return Shares(budget, (), (), ())
         depth = self.depth(schema, step)
         choices = min(depth, len(step.predictors) - 1) if self.ordered else 0
         levels = depth - 1 if noisy else 0
+        marginal = self._for_marginal(schema, step, budget, relation, rows)
+        rest = (1.0 - marginal) / (1.0 - self.marginal_share)
         asked = [
-            self.marginal_share,
-            self.order_share if choices else 0.0,
-            self.growth_share if levels else 0.0,
+            marginal,
+            rest * self.order_share if choices else 0.0,
+            rest * self.growth_share if levels else 0.0,
         ]
         parts: list[Budget] = list(budget.split([*(a for a in asked if a > 0), 1.0 - sum(asked)]))
         trees: tuple[Budget, ...] = tuple(parts.pop().split(self.trees))
@@ -109,6 +125,24 @@ class Recipe:
             () if given[2] is None else tuple(given[2].split(levels * self.trees)),
             trees,
         )
+
+    def _for_marginal(
+        self, schema: Schema, step: Step, budget: Budget, relation: str, rows: int | None
+    ) -> float:
+        """The share of the label marginal: as set, or more where its noise alone would cost too much.
+
+        With K equally frequent labels, noise of variance v on their counts costs K(K−1)·v/2n² nats per row,
+        and v falls with the square of ε, or with ρ.
+        """
+        if self.marginal_share == 0 or not rows:
+            return self.marginal_share
+        labels = schema.size(step.targets)
+        whole = count_noise(
+            relation, schema.unit.max_rows, budget, single=relation == "label" and labels == 2
+        )
+        loss = labels * (labels - 1) * whole.sd**2 / (2 * rows**2)
+        needed = (loss / MARGINAL_COST) ** (0.5 if budget.currency == "epsilon" else 1.0)
+        return float(max(self.marginal_share, min(needed, MOST_FOR_MARGINAL)))
 
 
 @dataclass(frozen=True)
@@ -243,13 +277,6 @@ class Purchase:
         return Marginal.of(self.schema, self.step.targets)
 
     @cached_property
-    def public(self) -> bool:
-        """Whether the sizes of leaves are public."""
-        return self.curator.relation == "label" and all(
-            self.schema[name].role == "public" for name in self.step.predictors
-        )
-
-    @cached_property
     def n_b(self) -> float:
         """The count down to which branches are split."""
         if self.recipe.n_b is not None:
@@ -345,7 +372,8 @@ class Purchase:
 
     def _leaf_counts(self, grown: Grown, measured: Measurement) -> LeafCounts:
         values = measured.values.reshape(-1, self.labels.size).astype(np.float64)
-        if measured.totals is not None:
+        # A tree that asks private attributes alone has only the public total of all rows.
+        if measured.totals is not None and len(measured.totals) == grown.tree.size:
             return LeafCounts(
                 grown.tree, values, measured.variance, measured.totals.astype(np.float64), public=True
             )
