@@ -56,7 +56,7 @@ THINNED: Final = 250_000
 """Distinct rows that the steps go through at most; all rows are used to correct them."""
 STEPS: Final = 40
 HALVINGS: Final = 6
-ROUNDS: Final = 4
+ROUNDS: Final = 3
 """Rounds of choosing penalties in each step."""
 TURNS: Final = 6
 SWEEPS: Final = 30

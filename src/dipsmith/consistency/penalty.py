@@ -1,8 +1,8 @@
 """How strongly effects are pulled towards zero, chosen from noisy tables alone.
 
 Effects of one term are a sample from a normal law with precision Σ_k λ_k R_k over its cells, the same
-for every label contrast: R = I draws each effect towards zero, R = DᵀD draws neighbouring cells of an
-ordered attribute towards each other (a random walk). Around a current estimate the noisy statistics
+for every label contrast: R = I draws each effect towards zero, differences along an ordered attribute
+draw neighbouring cells towards each other or towards a line (`walk`, `trend`). Around a current estimate the noisy statistics
 say of the effects φ no more than the quadratic φᵀGφ/2 − gᵀφ does, where G weighs each equation by its
 information against sampling *and* noise (see `dipsmith.consistency.logistic`). The λ are those that
 make the noisy tables most probable once φ is integrated out, times a prior on the scale
@@ -108,6 +108,21 @@ class Choice:
     log_strengths: tuple[Float, ...]
     effects: Float
     determined: tuple[float, ...]
+
+
+def trend(cells: int, ordered: int) -> tuple[Float, Float, Float]:
+    """Structures of effects along one ordered attribute, whose first `ordered` cells are in order.
+
+    A straight line has a λ of its own and costs nothing else: R₁ = I − uuᵀ draws towards the line u,
+    R₂ = D₂ᵀD₂ against curvature (an integrated random walk, as in a smoothing spline), R₃ = uuᵀ/cells
+    towards no slope. Shrinking a slope would attenuate every regression on the attribute.
+    """
+    line = np.zeros(cells)
+    line[:ordered] = np.arange(ordered) - (ordered - 1) / 2
+    line /= np.linalg.norm(line)
+    second = np.diff(np.eye(cells)[:ordered], n=2, axis=0)
+    along = np.outer(line, line)
+    return np.eye(cells) - along, second.T @ second, along / cells
 
 
 def walk(shape: Sequence[int], ordered: Sequence[int]) -> Float | None:
@@ -320,7 +335,7 @@ def _slices(penalties: Sequence[Penalty]) -> list[slice]:
 
 
 def _prior_covariance(penalty: Penalty, log_strengths: Float) -> Float:
-    if penalty.structures == (None,):
+    if len(penalty.structures) == 1 and penalty.structures[0] is None:
         return np.diag(np.full(penalty.cells, np.exp(-log_strengths[0])))
     return np.asarray(np.linalg.inv(penalty.precision(log_strengths)))
 

@@ -28,7 +28,7 @@ from dipsmith.consistency.clique import Clique, bars, needed_columns
 from dipsmith.consistency.design import Design, barred_softmax
 from dipsmith.consistency.effects import Effect, Effects, listed, standard_errors
 from dipsmith.consistency.logistic import Equations, Fit, fit
-from dipsmith.consistency.penalty import SCALE, Penalty, walk
+from dipsmith.consistency.penalty import SCALE, Penalty, trend, walk
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.methods.method import Arrays, Planned, PublicFacts
 from dipsmith.methods.misfit import Misfit, allowance
@@ -370,8 +370,12 @@ class _Resolved:
             return Penalty(cells, contrasts, fixed=FREE)
         if not clique.predictors and clique.targets in target_groups(self.schema, self.targets):
             return Penalty(cells, contrasts, fixed=WIDE)
-        steps = walk(shape, [self._ordered(p) for p in clique.predictors]) if cells <= WALKED else None
-        return Penalty(cells, contrasts, (None,) if steps is None else (None, steps))
+        ordered = [self._ordered(p) for p in clique.predictors]
+        if cells > WALKED or max(ordered, default=0) < 3:
+            return Penalty(cells, contrasts)
+        if len(shape) == 1:
+            return Penalty(cells, contrasts, trend(cells, ordered[0]))
+        return Penalty(cells, contrasts, (None, walk(shape, ordered)))
 
     def _ordered(self, name: str) -> int:
         domain = self.schema[name].domain

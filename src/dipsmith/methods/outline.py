@@ -13,7 +13,7 @@ total of Σ L_c/ε_c², which is least, for a given Σ ε_c, when ε_c ∝ L_c^(
 
 **Adaptive interactions** get three tenths of that rest when at least one is affordable, else nothing.
 An interaction is affordable when the noise variance on its cells is at most four times the sampling
-variance of an average cell; a tenth of its share pays for choosing it.
+variance of an average cell; a fifth of its share pays for choosing it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ JOINT_LABELS: Final = 50
 MARGINAL_COST: Final = 1e-3
 LEAST_MARGINAL, MOST_MARGINAL = 0.1, 0.6
 ADAPTIVE_SHARE: Final = 0.3
-CHOICE_SHARE: Final = 0.1
+CHOICE_SHARE: Final = 0.2
 NOISE_TO_SAMPLING: Final = 4.0
 MOST_ROUNDS: Final = 6
 
