@@ -158,7 +158,7 @@ class Branching:
         cell = np.empty(len(codes), dtype=np.int64)
         for start in range(0, len(codes), BLOCK):
             block = codes if len(codes) <= BLOCK else codes.take(slice(start, start + BLOCK))
-            table = code_table(block, self.columns)
+            table = code_table(block, self.columns, self.attributes)
             rows = np.arange(len(block), dtype=np.int32)
             nodes = np.zeros(len(block), dtype=np.int32)
             ends = np.zeros(len(block), dtype=np.int32)
@@ -269,10 +269,17 @@ class LabelledLeaves:
         return (self.leaves, self.labels) if public and private else (None, self)
 
 
-def code_table(codes: Codes, columns: Sequence[str]) -> NDArray[np.unsignedinteger]:
-    """The codes of some columns as one matrix, columns × rows, in the smallest type that holds them all."""
-    kind = np.result_type(np.uint8, *(codes[name].dtype for name in columns))
+def code_table(
+    codes: Codes, columns: Sequence[str], asked: Sequence[str] | None = None
+) -> NDArray[np.unsignedinteger]:
+    """The codes of some columns as one matrix, columns × rows, in the smallest type that holds them all.
+
+    With `asked`, only those columns are filled: rows that are counted hold no others.
+    """
+    filled = columns if asked is None else asked
+    kind = np.result_type(np.uint8, *(codes[name].dtype for name in filled))
     table = np.empty((len(columns), len(codes)), dtype=kind)
     for i, name in enumerate(columns):
-        table[i] = codes[name]
+        if name in filled:
+            table[i] = codes[name]
     return table
