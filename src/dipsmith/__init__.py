@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from dipsmith.inference.combine import combine
+    from dipsmith.inference.fit import fit
+    from dipsmith.inference.noise_aware import noise_aware
     from dipsmith.methods.aim import AIM
     from dipsmith.methods.flat import Flat
     from dipsmith.methods.forest import Forest
@@ -44,6 +47,9 @@ _HOMES = {
     "Steps": "dipsmith.methods.steps",
     "Universal": "dipsmith.methods.universal",
     "ZCDP": "dipsmith.privacy.budget",
+    "combine": "dipsmith.inference.combine",
+    "fit": "dipsmith.inference.fit",
+    "noise_aware": "dipsmith.inference.noise_aware",
     "public_table": "dipsmith.synthesis.public",
     "source": "dipsmith.sources",
     "synthesize": "dipsmith.synthesis.synthesize",
@@ -64,6 +70,9 @@ __all__ = [
     "Schema",
     "Steps",
     "Universal",
+    "combine",
+    "fit",
+    "noise_aware",
     "public_table",
     "source",
     "synthesize",

@@ -110,7 +110,7 @@ class Combined:
     @property
     def std_error(self) -> Float:
         """√T."""
-        return np.sqrt(self.variance)
+        return np.asarray(np.sqrt(self.variance))
 
     @property
     def raw(self) -> Float:
@@ -127,7 +127,8 @@ class Combined:
     def statistic(self) -> Float:
         """The estimates in standard errors."""
         known = self.std_error > 0
-        return np.divide(self.estimate, self.std_error, out=np.full(len(self.names), np.nan), where=known)
+        empty = np.full(len(self.names), np.nan)
+        return np.asarray(np.divide(self.estimate, self.std_error, out=empty, where=known))
 
     @property
     def p_value(self) -> Float:
@@ -238,7 +239,9 @@ def combine(
         raise UnsupportedError(DRAWN)
     q, u = _lines(estimates, "estimates"), _lines(variances, "variances")
     if q.shape != u.shape:
-        raise UsageError(f"estimates have shape {q.shape} and variances {u.shape}; expected one variance each")
+        raise UsageError(
+            f"estimates have shape {q.shape} and variances {u.shape}; expected one variance each"
+        )
     m = len(q)
     if m < 2:
         raise UsageError(
@@ -271,7 +274,7 @@ def quantile(p: float, df: Float) -> Float:
     from scipy import special
 
     finite = np.isfinite(df)
-    return np.where(finite, special.stdtrit(np.where(finite, df, 1.0), p), special.ndtri(p))
+    return np.asarray(np.where(finite, special.stdtrit(np.where(finite, df, 1.0), p), special.ndtri(p)))
 
 
 def two_sided(statistic: Float, df: Float) -> Float:
@@ -279,7 +282,9 @@ def two_sided(statistic: Float, df: Float) -> Float:
     from scipy import special
 
     finite, size = np.isfinite(df), -np.abs(statistic)
-    return 2 * np.where(finite, special.stdtr(np.where(finite, df, 1.0), size), special.ndtr(size))
+    return np.asarray(
+        2 * np.where(finite, special.stdtr(np.where(finite, df, 1.0), size), special.ndtr(size))
+    )
 
 
 def checked_level(level: float) -> float:
@@ -304,7 +309,9 @@ def as_text(table: Table) -> str:
     lines = [table.columns, *(tuple(str(v) for v in row) for row in table.rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(table.columns))]
     aligned = [
-        "  ".join(v.ljust(w) if i == 0 else v.rjust(w) for i, (v, w) in enumerate(zip(line, widths, strict=True)))
+        "  ".join(
+            v.ljust(w) if i == 0 else v.rjust(w) for i, (v, w) in enumerate(zip(line, widths, strict=True))
+        )
         for line in lines
     ]
     return "\n".join([*(line.rstrip() for line in aligned), *([table.note] if table.note else [])])

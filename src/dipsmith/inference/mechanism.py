@@ -63,7 +63,9 @@ class Mechanism:
         """The mechanism that made a release; `method` where the card cannot tell it."""
         card = release.card
         if not release.models:
-            raise UnsupportedError("this release has no model, so its mechanism is not known; get it with model-1.json")
+            raise UnsupportedError(
+                "this release has no model, so its mechanism is not known; get it with model-1.json"
+            )
         share: Budget = card.budget
         if card.each == "split" and card.sets > 1:
             share = card.budget.split(card.sets)[0]
@@ -98,13 +100,18 @@ class Mechanism:
         model = self.method.fit(curator)
         if self.schema.neighbours == "label":
             if not isinstance(model, Labeller):
-                raise UnsupportedError(f"{self.method.name} labelled these rows, but its model cannot; give method=…")
+                raise UnsupportedError(
+                    f"{self.method.name} labelled these rows, but its model cannot; give method=…"
+                )
             public = table.select([n for n in table.column_names if n not in model.targets])
             whole = public.combine_chunks().to_batches(max_chunksize=table.num_rows or 1)
             return [
-                pa.concat_tables([labelled(model, batch, _seed(random)) for batch in whole]) for _ in range(draws)
+                pa.concat_tables([labelled(model, batch, _seed(random)) for batch in whole])
+                for _ in range(draws)
             ]
-        return [decode(model.sample(self.rows, _seed(random)), generator(_seed(random))) for _ in range(draws)]
+        return [
+            decode(model.sample(self.rows, _seed(random)), generator(_seed(random))) for _ in range(draws)
+        ]
 
 
 def _method(card: Card) -> Method:

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dipsmith.errors import UnsupportedError, UsageError
+from dipsmith.errors import UsageError
 from dipsmith.inference.combine import Combined, checked_level
 from dipsmith.inference.estimates import Estimates, Estimator, Float, stacked
 from dipsmith.inference.mechanism import Mechanism
@@ -45,6 +45,9 @@ REPLICATES = 50
 """Runs by default: the standard error is then known to a tenth of itself."""
 
 FEWEST = 10
+
+FOUND = 0.8
+"""Share of the runs in which an estimate must be found: a level may be missing from some tables."""
 
 Progress = Callable[[str, float], None]
 
@@ -94,9 +97,13 @@ def noise_aware(
     """
     checked_level(level)
     if replicates < FEWEST:
-        raise UsageError(f"replicates is {replicates}, expected at least {FEWEST}: fewer say nothing about a variance")
+        raise UsageError(
+            f"replicates is {replicates}, expected at least {FEWEST}: fewer say nothing about a variance"
+        )
     each = tuple(Estimates.of(estimate(table), table.num_rows) for table in release.tables)
-    runs = _rerun(release, each, estimate, replicates, Mechanism.of(release, method), generator(seed), progress)
+    runs = _rerun(
+        release, each, estimate, replicates, Mechanism.of(release, method), generator(seed), progress
+    )
     return _with_noise(release, each, runs, correct=correct, level=level)
 
 
@@ -148,34 +155,29 @@ def _with_noise(
     release: Release, each: tuple[Estimates, ...], runs: _Runs, *, correct: bool, level: float
 ) -> Combined:
     q, u = stacked(each)
-    m, replicates = len(q), len(runs.moved)
-    lost = ~np.isfinite(runs.moved).all(axis=0)
-    bias, spread = runs.moved.mean(axis=0), runs.moved.var(axis=0, ddof=1)
-    within = u.mean(axis=0)
+    m, estimate, within = len(q), q.mean(axis=0), u.mean(axis=0)
+    shift = _moments(runs.moved)
+    notes = list(dict.fromkeys(note for e in each for note in e.notes))
     if runs.draws > 1:
-        # Drawing is seen between the draws of a run (R degrees of freedom) and between the sets (m − 1).
-        between = (replicates * runs.drawing + (m - 1) * q.var(axis=0, ddof=1)) / (replicates + m - 1)
-        noise = np.maximum(spread - runs.drawing / runs.draws, 0.0)
+        # Drawing is seen between the draws of a run (one degree of freedom each) and between the sets.
+        seen = shift.runs + m - 1
+        between = (shift.runs * runs.drawing + (m - 1) * q.var(axis=0, ddof=1)) / seen
+        noise = np.maximum(shift.variance - runs.drawing / runs.draws, 0.0)
         rule = f"T = ū + B/m + Var_noise over {m} sets drawn from one model"
     else:
-        between, noise = np.zeros_like(within), spread / m
+        between, noise = np.zeros_like(within), shift.variance / m
         rule = "T = ū + Var_noise" + (f" over {m} sets that were sanitised separately" if m > 1 else "")
-    mechanism = between / m + noise
-    estimate = q.mean(axis=0)
-    notes = [*_once(note for e in each for note in e.notes)]
     if correct:
-        shrunk = np.divide(-bias, estimate, out=np.zeros_like(bias), where=estimate != 0)
+        shrunk = np.divide(-shift.mean, estimate, out=np.zeros_like(estimate), where=estimate != 0)
         widened = (1 + np.clip(shrunk, 0.0, 1.0)) ** 2
-        between, noise = between * widened, noise * widened + spread / replicates
-        mechanism = between / m + noise
-        estimate = estimate - bias
-        notes.append("Estimates are corrected for the bias that the mechanism shows when it is run on the release.")
+        between, noise = between * widened, noise * widened + shift.variance / shift.runs
+        estimate = estimate - shift.mean
+        notes.append("The bias that the mechanism shows when it is run on the release is taken off.")
+    if (lost := int((np.isnan(shift.variance) & ~np.isnan(within)).sum())) > 0:
+        notes.append(f"{lost} estimates could not be found in most runs and have no interval.")
+    mechanism = between / m + noise
     variance = within + mechanism
-    if lost.any():
-        notes.append(f"{int(lost.sum())} estimates could not be found in every run and have no interval.")
-    residual = min(e.df for e in each)
-    parts = mechanism**2 / (replicates - 1) + within**2 / residual
-    df = np.divide(variance**2, parts, out=np.full(len(within), np.inf), where=parts > 0)
+    parts = mechanism**2 / (shift.runs - 1) + within**2 / min(e.df for e in each)
     return Combined(
         names=each[0].names,
         estimate=estimate,
@@ -183,17 +185,31 @@ def _with_noise(
         between=between,
         noise=noise,
         variance=variance,
-        df=df,
+        df=np.divide(variance**2, parts, out=np.full(len(within), np.inf), where=parts > 0),
         sets=m,
-        rule=f"{rule}, by {replicates} runs of {release.card.method} at {release.card.price} on the synthetic rows",
+        rule=f"{rule}, by {len(runs.moved)} runs of {release.card.method} on the synthetic rows",
         level=level,
-        bias=bias if correct else None,
+        bias=shift.mean if correct else None,
         notes=tuple(notes),
     )
 
 
-def _once(notes: object) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(notes))  # type: ignore[call-overload]
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    mean: Float
+    variance: Float
+    runs: Float
+
+
+def _moments(moved: Float) -> _Moments:
+    """Mean and variance over the runs in which an estimate was found; NaN where these are too few."""
+    found = np.isfinite(moved)
+    runs = found.sum(axis=0).astype(np.float64)
+    enough = runs >= max(FEWEST, FOUND * len(moved))
+    counted = np.where(enough, runs, np.nan)
+    mean = np.where(found, moved, 0.0).sum(axis=0) / counted
+    variance = (np.where(found, moved - mean, 0.0) ** 2).sum(axis=0) / (counted - 1)
+    return _Moments(mean, variance, np.maximum(runs, 2.0))
 
 
 def sampling_only(each: tuple[Estimates, ...], level: float, why: str) -> Combined:
@@ -212,10 +228,6 @@ def sampling_only(each: tuple[Estimates, ...], level: float, why: str) -> Combin
         df=np.full(len(within), min(e.df for e in each)),
         sets=m,
         rule=why,
-        level=level,
-        notes=_once(note for e in each for note in e.notes),
+        level=checked_level(level),
+        notes=tuple(dict.fromkeys(note for e in each for note in e.notes)),
     )
-
-
-__all__ = ["REPLICATES", "noise_aware", "sampling_only"]
-assert UnsupportedError
