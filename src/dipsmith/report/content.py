@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+Cell = str | int | float | None
 
 
 @dataclass(frozen=True)
@@ -12,30 +16,27 @@ class Table:
 
     caption: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[str | int | float | None, ...], ...]
+    rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
 
     @classmethod
     def of(
-        cls,
-        caption: str,
-        columns: Sequence[str],
-        rows: Sequence[Sequence[str | int | float | None]],
-        note: str = "",
+        cls, caption: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]], note: str = ""
     ) -> Table:
         """Make a table from any sequences."""
         return cls(caption, tuple(columns), tuple(tuple(r) for r in rows), note)
 
+    def to_csv(self) -> str:
+        r"""The numbers in full, for other programs.
 
-@dataclass(frozen=True)
-class Figure:
-    """A drawing as SVG text, the finding it shows, and its numbers as a table behind it."""
-
-    title: str
-    svg: str
-    caption: str
-    alternative: str
-    numbers: Table | None = None
+        >>> Table.of("t", ["a", "b"], [["x, y", 0.5]]).to_csv()
+        'a,b\n"x, y",0.5\n'
+        """
+        held = io.StringIO()
+        writer = csv.writer(held, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows([["" if c is None or c != c else c for c in row] for row in self.rows])
+        return held.getvalue()
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,51 @@ class Facts:
 
 
 @dataclass(frozen=True)
+class Figure:
+    """A drawing as SVG text, the finding it shows, and its numbers.
+
+    Attributes
+    ----------
+    title
+        The finding or the question.
+    svg
+        The drawing; empty where nothing can be drawn, in which case the numbers are shown as a table.
+    caption
+        What is drawn, with n and ε.
+    alternative
+        The same for those who do not see it.
+    numbers
+        What was drawn, as a table.
+    parameters
+        How the data were made: the table under the figure.
+    file
+        Name of the files that hold the numbers, without ending, where the page is saved with them.
+    """
+
+    title: str
+    svg: str
+    caption: str
+    alternative: str
+    numbers: Table | None = None
+    parameters: Facts | None = None
+    file: str = ""
+
+
+@dataclass(frozen=True)
 class Code:
     """A command or a few lines of code to copy."""
 
     text: str
 
 
-Block = str | Table | Figure | Facts | Code
+@dataclass(frozen=True)
+class Heading:
+    """A heading within a section."""
+
+    text: str
+
+
+Block = str | Table | Figure | Facts | Code | Heading
 
 
 @dataclass(frozen=True)
@@ -65,7 +104,11 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """One self-contained page. `confidential` puts the red band on the screen and on every printed page."""
+    """One self-contained page.
+
+    `confidential` puts the red band on the screen and on every printed page; `sortable` lets readers sort the tables
+    (by a few lines of script, so never on a page that is released); `contents` lists the sections at the top.
+    """
 
     title: str
     lead: tuple[str, ...]
@@ -73,3 +116,10 @@ class Page:
     confidential: bool = False
     stamp: str = ""
     footer: str = ""
+    sortable: bool = False
+    contents: bool = False
+
+    def figures(self) -> Iterator[Figure]:
+        """Every figure of the page."""
+        for section in self.sections:
+            yield from (b for b in section.blocks if isinstance(b, Figure))

@@ -1,46 +1,77 @@
 """Content to HTML, one pure function per kind of block.
 
-The page is self-contained: styles inside, no script, no request to anywhere. It follows the reader's
-dark mode, prints well, and reads in order for a screen reader.
+The page is self-contained: styles inside, no request to anywhere, and no script except, on pages that say so, the few
+lines that sort tables. It follows the reader's dark mode, prints well, and reads in order for a screen reader.
 """
 
 from __future__ import annotations
 
+import re
 from html import escape
 
-from dipsmith.report.content import Block, Code, Facts, Figure, Page, Section, Table
+from dipsmith.report.content import Block, Cell, Code, Facts, Figure, Heading, Page, Section, Table
 
 STYLE = """
-:root { --paper: #fffdf9; --ink: #1b1b1b; --soft: #5c5a55; --rule: #cfcabf; --accent: #0072b2; --alarm: #b3261e; }
+:root { --paper: #fffdf9; --ink: #1b1b1b; --soft: #5c5a55; --rule: #cfcabf; --accent: #0072b2; --second: #b84a00; --third: #00795a; --fourth: #9c4f7f; --alarm: #b3261e; }
 @media (prefers-color-scheme: dark) {
-  :root { --paper: #16171a; --ink: #e9e6df; --soft: #a7a39a; --rule: #44423d; --accent: #6bb7e8; --alarm: #e0685f; }
+  :root { --paper: #16171a; --ink: #e9e6df; --soft: #a7a39a; --rule: #44423d; --accent: #6bb7e8; --second: #f0925a; --third: #4fc4a1; --fourth: #dc9cc4; --alarm: #c8453c; }
 }
 * { box-sizing: border-box; }
-body { margin: 0; background: var(--paper); color: var(--ink); font: 17px/1.55 Charter, 'Bitstream Charter', Georgia, serif; }
-main { max-width: 44rem; margin: 0 auto; padding: 3rem 1.5rem 4rem; }
+body { margin: 0; background: var(--paper); color: var(--ink); font: 17px/1.55 Charter, 'Bitstream Charter', Georgia, 'DejaVu Serif', serif; }
+main { max-width: 50rem; margin: 0 auto; padding: 3rem 1.5rem 4rem; }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 1rem; font-weight: 600; }
 h2 { font-size: 1.2rem; margin: 2.6rem 0 .6rem; font-weight: 600; }
+h3 { font-size: 1rem; margin: 1.8rem 0 .4rem; font-weight: 600; }
 p { margin: 0 0 .8rem; max-width: 68ch; }
+a { color: var(--accent); }
 .lead { font-size: 1.05rem; }
-.soft, figcaption, caption, footer { color: var(--soft); font-size: .86rem; }
+.soft, figcaption, caption, footer, nav { color: var(--soft); font-size: .86rem; }
+nav ol { padding: 0; margin: 1.2rem 0 0; list-style: none; columns: 2; } nav li { padding: .1rem 0; }
 table { border-collapse: collapse; width: 100%; margin: 1rem 0 1.4rem; font-variant-numeric: tabular-nums lining-nums; font-size: .92rem; }
 caption { text-align: left; padding-bottom: .4rem; caption-side: top; }
 th, td { text-align: left; padding: .28rem .9rem .28rem 0; vertical-align: top; border-bottom: 1px solid var(--rule); font-weight: 400; }
 thead th { border-bottom: 1.5px solid var(--ink); font-size: .84rem; color: var(--soft); vertical-align: bottom; }
 td.n, th.n { text-align: right; padding-right: 0; padding-left: .9rem; white-space: nowrap; }
+th button { all: unset; cursor: pointer; } th button:focus-visible { outline: 2px solid var(--accent); }
+th[aria-sort=ascending] button::after { content: ' ↑'; } th[aria-sort=descending] button::after { content: ' ↓'; }
 dl { display: grid; grid-template-columns: minmax(9rem, max-content) 1fr; gap: .25rem 1.4rem; margin: 1rem 0 1.4rem; }
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 pre { overflow-x: auto; padding: .8rem 1rem; border-left: 3px solid var(--accent); font: .84rem/1.45 ui-monospace, 'DejaVu Sans Mono', monospace; }
-figure { margin: 1.4rem 0; } figure svg { width: 100%; height: auto; }
+figure { margin: 2rem 0; } figure svg { display: block; width: 100%; height: auto; margin: .4rem 0; } figure p { margin: 0; font-weight: 600; }
+figure dl { font-size: .86rem; margin: .6rem 0 0; gap: .1rem 1.4rem; }
 .scroll { overflow-x: auto; }
-.band { background: var(--alarm); color: #fff; text-align: center; padding: .35rem; font: 600 .95rem/1.3 system-ui, sans-serif; letter-spacing: .08em; position: sticky; top: 0; }
+.band { background: var(--alarm); color: #fff; text-align: center; padding: .35rem; font-weight: 600; font-size: .95rem; line-height: 1.3; letter-spacing: .08em; position: sticky; top: 0; z-index: 1; }
 .stamp { border: 2px solid var(--alarm); color: var(--alarm); padding: .5rem .8rem; margin: 0 0 1.4rem; font-weight: 600; }
 footer { margin-top: 3rem; border-top: 1px solid var(--rule); padding-top: .8rem; }
-@media print { .band { position: fixed; left: 0; right: 0; } main { padding-top: 1.5rem; max-width: none; } body { font-size: 11pt; } }
+@media print {
+  :root { --paper: #fff; --ink: #000; --soft: #444; --rule: #bbb; --accent: #0072b2; --second: #b84a00; --third: #00795a; --fourth: #9c4f7f; --alarm: #b3261e; }
+  main { padding: 0; max-width: none; } body { font-size: 10.5pt; } nav { display: none; }
+  figure, tr, pre { break-inside: avoid; } h2, h3, caption { break-after: avoid; } .band { position: static; }
+}
 """
 
+PRINTED_BAND = """
+@page { margin: 20mm 16mm 18mm; @top-center { content: 'CONFIDENTIAL — reads authentic rows, not for release'; color: #b3261e; font: 600 10pt serif; border-bottom: 1.5pt solid #b3261e; } }
+"""
+"""On paper the band is part of every page's margin, where no text can run under it."""
 
-def number(value: str | float | None) -> str:
+SORTING = """
+document.querySelectorAll('th button').forEach(function (b) { b.addEventListener('click', function () {
+  var th = b.parentNode, table = th.closest('table'), body = table.tBodies[0], i = th.cellIndex;
+  var up = th.getAttribute('aria-sort') !== 'ascending';
+  table.querySelectorAll('th').forEach(function (h) { h.removeAttribute('aria-sort'); });
+  th.setAttribute('aria-sort', up ? 'ascending' : 'descending');
+  var key = function (r) { var c = r.cells[i], v = c.getAttribute('data-v'); return v === null ? c.textContent : parseFloat(v); };
+  Array.from(body.rows).sort(function (a, b) { var x = key(a), y = key(b);
+    var d = typeof x === 'number' && typeof y === 'number' ? x - y : String(x).localeCompare(String(y), undefined, {numeric: true});
+    return up ? d : -d; }).forEach(function (r) { body.appendChild(r); });
+}); });
+"""
+
+BAND = "CONFIDENTIAL — reads authentic rows, not for release"
+
+
+def number(value: Cell) -> str:
     """A number as a person reads it: three significant digits, thousands grouped.
 
     >>> number(1234567), number(0.04567), number(None)
@@ -56,26 +87,35 @@ def number(value: str | float | None) -> str:
         return "–"
     if abs(value) >= 1000:
         return f"{value:,.0f}"
+    if 0 < abs(value) < 1e-4:
+        return f"{value:.1e}".replace("e-0", "e-")
     return f"{value:.3g}"
 
 
-def table(block: Table) -> str:
+def table(block: Table, *, sortable: bool = False) -> str:
     """A table with its caption; columns of numbers are right-aligned."""
     columns = range(len(block.columns))
     numeric = [all(not isinstance(r[i], str) for r in block.rows) and bool(block.rows) for i in columns]
+    sortable = sortable and len(block.rows) > 2
 
-    def cell(tag: str, i: int, text: str) -> str:
-        marks = (' scope="col"' if tag == "th" else "") + (' class="n"' if numeric[i] else "")
-        return f"<{tag}{marks}>{escape(text)}</{tag}>"
+    def head(i: int) -> str:
+        text = escape(block.columns[i])
+        inner = f'<button type="button">{text}</button>' if sortable else text
+        return f'<th scope="col"{mark(i)}>{inner}</th>'
 
-    head = "".join(cell("th", i, block.columns[i]) for i in columns)
-    body = "".join(
-        "<tr>" + "".join(cell("td", i, number(row[i])) for i in columns) + "</tr>" for row in block.rows
-    )
+    def cell(i: int, value: Cell) -> str:
+        plain = sortable and isinstance(value, int | float) and value == value
+        exact = f' data-v="{value:.9g}"' if plain else ""
+        return f"<td{mark(i)}{exact}>{escape(number(value))}</td>"
+
+    def mark(i: int) -> str:
+        return ' class="n"' if numeric[i] else ""
+
+    body = "".join("<tr>" + "".join(cell(i, row[i]) for i in columns) + "</tr>" for row in block.rows)
     note = f'<p class="soft">{escape(block.note)}</p>' if block.note else ""
     return (
         f'<div class="scroll"><table><caption>{escape(block.caption)}</caption>'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{note}"
+        f"<thead><tr>{''.join(head(i) for i in columns)}</tr></thead><tbody>{body}</tbody></table></div>{note}"
     )
 
 
@@ -84,11 +124,18 @@ def facts(block: Facts) -> str:
     return "<dl>" + "".join(f"<dt>{escape(n)}</dt><dd>{escape(v)}</dd>" for n, v in block.rows) + "</dl>"
 
 
-def figure(block: Figure) -> str:
-    """A drawing with its title, caption and text alternative."""
+def figure(block: Figure, *, sortable: bool = False) -> str:
+    """A drawing with its title, caption, text alternative and parameters; its table where it is not drawn."""
+    drawing = block.svg.replace("<svg ", f'<svg role="img" aria-label="{escape(block.alternative)}" ', 1)
+    if not drawing and block.numbers is not None:
+        drawing = table(block.numbers, sortable=sortable)
+    numbers = (
+        f' Numbers: <a href="{escape(block.file)}.csv">{escape(block.file)}.csv</a>.' if block.file else ""
+    )
+    under = facts(block.parameters) if block.parameters is not None else ""
     return (
-        f'<figure role="group" aria-label="{escape(block.alternative)}"><p><strong>{escape(block.title)}</strong></p>'
-        f"{block.svg}<figcaption>{escape(block.caption)}</figcaption></figure>"
+        f"<figure><p>{escape(block.title)}</p>{drawing}"
+        f"<figcaption>{escape(block.caption)}{numbers}</figcaption>{under}</figure>"
     )
 
 
@@ -97,34 +144,63 @@ def code(block: Code) -> str:
     return f"<pre>{escape(block.text)}</pre>"
 
 
-def block(content: Block) -> str:
+def heading(block: Heading) -> str:
+    """A heading within a section."""
+    return f"<h3>{escape(block.text)}</h3>"
+
+
+def block(content: Block, *, sortable: bool = False) -> str:
     """Any block."""
     if isinstance(content, str):
         return f"<p>{escape(content)}</p>"
     if isinstance(content, Table):
-        return table(content)
+        return table(content, sortable=sortable)
     if isinstance(content, Facts):
         return facts(content)
     if isinstance(content, Figure):
-        return figure(content)
+        return figure(content, sortable=sortable)
+    if isinstance(content, Heading):
+        return heading(content)
     return code(content)
 
 
-def section(content: Section) -> str:
+def section(content: Section, *, sortable: bool = False) -> str:
     """A heading and its blocks."""
-    return f"<section><h2>{escape(content.heading)}</h2>{''.join(block(b) for b in content.blocks)}</section>"
+    inner = "".join(block(b, sortable=sortable) for b in content.blocks)
+    return f'<section id="{anchor(content.heading)}"><h2>{escape(content.heading)}</h2>{inner}</section>'
+
+
+def anchor(text: str) -> str:
+    """A heading as an address within the page.
+
+    >>> anchor("Who is served worst?")
+    'who-is-served-worst'
+    """
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def contents(content: Page) -> str:
+    """The list of sections."""
+    items = "".join(
+        f'<li><a href="#{anchor(s.heading)}">{escape(s.heading)}</a></li>' for s in content.sections
+    )
+    return f'<nav aria-label="Contents"><ol>{items}</ol></nav>'
 
 
 def page(content: Page) -> str:
     """The whole page."""
-    band = '<div class="band" role="alert">CONFIDENTIAL — reads authentic rows, not for release</div>'
+    band = f'<div class="band" role="alert">{BAND}</div>' if content.confidential else ""
     stamp = f'<p class="stamp">{escape(content.stamp)}</p>' if content.stamp else ""
     lead = "".join(f'<p class="lead">{escape(p)}</p>' for p in content.lead)
+    style = STYLE + (PRINTED_BAND if content.confidential else "")
+    script = f"<script>{SORTING}</script>" if content.sortable else ""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(content.title)}</title><style>{STYLE}</style></head><body>"
-        f"{band if content.confidential else ''}<main><h1>{escape(content.title)}</h1>{stamp}{lead}"
-        f"{''.join(section(s) for s in content.sections)}"
-        f"<footer>{escape(content.footer)}</footer></main></body></html>\n"
+        f"<title>{'CONFIDENTIAL: ' if content.confidential else ''}{escape(content.title)}</title>"
+        f"<style>{style}</style></head><body>"
+        f"{band}<main><h1>{escape(content.title)}</h1>{stamp}{lead}"
+        f"{contents(content) if content.contents else ''}"
+        f"{''.join(section(s, sortable=content.sortable) for s in content.sections)}"
+        f"<footer>{escape(content.footer)}</footer></main>{script}</body></html>\n"
     )

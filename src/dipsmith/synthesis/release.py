@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 
 from dipsmith.codec.decode import codebook
 from dipsmith.errors import DamageError, InputError, UsageError
-from dipsmith.report.content import Code, Page, Section, Table
+from dipsmith.report.content import Page
 from dipsmith.report.sections import page
 from dipsmith.schema import Schema
 from dipsmith.synthesis.card import Card
 from dipsmith.synthesis.fitted import FittedModel
+from dipsmith.synthesis.report import report_page
 from dipsmith.synthesis.writing import digest, whole_folder
 
 Format = Literal["parquet", "csv"]
@@ -91,42 +92,15 @@ class Release:
         """Read a release back from its folder."""
         path = Path(folder)
         card = read_card(path)
-        tables = tuple(read_table(set_file(path, i)) for i in range(1, card.sets + 1))
+        schema = Schema.read(path / "schema.yaml")
+        tables = tuple(read_table(set_file(path, i), schema) for i in range(1, card.sets + 1))
         stems = sorted(path.glob("model-*.json"), key=lambda p: int(p.stem.split("-")[1]))
         models = tuple(FittedModel.load(p.with_suffix("")) for p in stems)
-        return cls(tables, models, Schema.read(path / "schema.yaml"), card, path)
+        return cls(tables, models, schema, card, path)
 
     def report_page(self) -> Page:
         """The releasable report: made from the release alone."""
-        card = self.card
-        first = self.tables[0]
-        sections = [
-            Section(
-                "How to read it",
-                (
-                    Code(
-                        'R:      arrow::read_parquet("synthetic-1.parquet")\n'
-                        'Stata:  import delimited "synthetic-1.csv"      (release made with --format csv)\n'
-                        'Python: dipsmith.Release.load("FOLDER").tables[0].to_pandas()'
-                    ),
-                    f"{card.sets_text}.",
-                ),
-            ),
-            Section("The columns", (_columns_table(self.schema),)),
-            Section("The synthetic values", tuple(_frequencies(first, a.name) for a in self.schema)),
-        ]
-        return Page(
-            title=f"Synthetic data: {card.dataset}",
-            lead=(
-                f"{card.rows:,} synthetic rows by {card.method}, released under differential privacy: {card.guarantee}.",
-                card.meaning,
-                "No row is a person. Small groups carry relatively more noise than large ones: treat counts near the "
-                "noise level as unknown.",
-            ),
-            sections=tuple(sections),
-            stamp="NOT PRIVATE: made with a fixed noise seed, for tests only" if card.testing else "",
-            footer=f"dipsmith {card.version}; this page uses only the release.",
-        )
+        return report_page(self)
 
     def __str__(self) -> str:
         return str(self.card)
@@ -153,12 +127,16 @@ def set_file(folder: Path, i: int) -> Path:
     raise DamageError(f"'{folder}' has no synthetic-{i}.parquet or .csv; get the release again")
 
 
-def read_table(path: Path) -> pa.Table:
-    """One set as a table."""
+def read_table(path: Path, schema: Schema) -> pa.Table:
+    """One set as a table; in CSV the schema says what is text, so that a code such as 06 stays one."""
     try:
         if path.suffix == ".parquet":
             return pq.read_table(path)
-        options = pa_csv.ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=False)
+        options = pa_csv.ConvertOptions(
+            column_types={a.name: pa.string() for a in schema if a.type == "string"},
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        )
         return pa_csv.read_csv(path, convert_options=options)
     except (OSError, pa.ArrowException):
         raise DamageError(f"'{path.name}' cannot be read; get the release again") from None
@@ -183,19 +161,3 @@ def _escaped(table: pa.Table) -> pa.Table:
             ]
             table = table.set_column(i, table.column_names[i], pa.array(safe, column.type))
     return table
-
-
-def _columns_table(schema: Schema) -> Table:
-    rows = [
-        (a.name, a.type, a.role, a.size, ", ".join(a.labels[:4]) + (" …" if a.size > 4 else ""))
-        for a in schema
-    ]
-    return Table.of("What was released", ("column", "type", "role", "levels", "first levels"), rows)
-
-
-def _frequencies(table: pa.Table, name: str, most: int = 8) -> Table:
-    counts = table.column(name).value_counts()
-    pairs = sorted(((str(c["values"]), int(c["counts"].as_py())) for c in counts), key=lambda p: -p[1])
-    shown = [(value, n, n / max(1, table.num_rows)) for value, n in pairs[:most]]
-    rest = len(pairs) - len(shown)
-    return Table.of(name, ("value", "rows", "share"), shown, f"and {rest} more values" if rest > 0 else "")

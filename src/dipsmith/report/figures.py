@@ -1,0 +1,494 @@
+"""Drawings as SVG text: one visual language for every figure.
+
+Authentic is near-black, solid and filled; synthetic is blue, dashed and open; further releases are vermilion, bluish
+green and purple (Okabe and Ito's set, told apart by the colour-blind). Public facts and reference lines are grey. Colours
+are written as the page's custom properties, so that a figure follows the page into dark mode and onto paper. Text stays
+text: readers can select it and screen readers can read it.
+
+The same numbers give the same bytes. More than `RASTERISED` points are drawn as an image inside the drawing.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+RASTERISED = 5000
+WIDTH = 8.0
+"""Inches; the page shows a figure at about 90 pixels to the inch."""
+
+INK, SOFT, RULE = "#1b1b1b", "#5c5a55", "#cfcabf"
+COLOURS = ("#0072b2", "#b84a00", "#00795a", "#9c4f7f")
+"""Blue, vermilion, bluish green, purple, each dark enough to read on paper."""
+_PROPERTIES = {
+    INK: "var(--ink)",
+    SOFT: "var(--soft)",
+    RULE: "var(--rule)",
+    "#fffdf9": "var(--paper)",
+    **dict(zip(COLOURS, ("var(--accent)", "var(--second)", "var(--third)", "var(--fourth)"), strict=True)),
+}
+DASH = (0, (4, 2))
+MARKS = ("o", "s", "^", "D")
+
+Floats = NDArray[np.float64]
+
+
+def available() -> bool:
+    """Whether figures can be drawn here."""
+    return find_spec("matplotlib") is not None
+
+
+@dataclass(frozen=True, eq=False)
+class Against:
+    """One panel of authentic (x) against synthetic (y) values; the farthest points are named."""
+
+    title: str
+    authentic: Floats
+    synthetic: Floats
+    labels: Sequence[str]
+    note: str = ""
+    authentic_error: Floats | None = None
+    synthetic_error: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A series: values with 95 % half-widths (nan where unknown)."""
+
+    name: str
+    values: Floats
+    half_width: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Trend:
+    """One panel of a quantity over ordered positions: authentic, and one line per release."""
+
+    title: str
+    authentic: Line
+    synthetic: Sequence[Line]
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """One panel of shares by level; `ordered` levels keep their order, others are sorted by share."""
+
+    title: str
+    labels: Sequence[str]
+    shares: Floats
+    ordered: bool
+
+
+def against(
+    panels: Sequence[Against], x: str, y: str, *, named: int = 3, power: float = 1.0, colours: bool = True
+) -> str:
+    """Authentic against synthetic, one panel per release, equal axes, the slope-1 line.
+
+    With `power` below 1 the axes are stretched near 0 (values to that power), for proportions of many sizes.
+    """
+    with _figure(WIDTH, min(4.4, WIDTH / len(panels) + 0.5)) as (figure, done):
+        axes = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
+        values = np.concatenate([np.concatenate([p.authentic, p.synthetic]) for p in panels] or [np.zeros(1)])
+        low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+        margin = 0.06 * (high - low or 1.0)
+        bounds = (0.0 if low >= 0 and power < 1 else low - margin, high + margin)
+        for i, (panel, axis) in enumerate(zip(panels, axes, strict=True)):
+            colour = COLOURS[i % len(COLOURS)] if colours else COLOURS[0]
+            axis.plot(bounds, bounds, color=SOFT, linewidth=0.8, zorder=1)
+            if i == 0:
+                at = bounds[0] + (0.06 if power == 1 else 0.02) * (bounds[1] - bounds[0])
+                axis.annotate(
+                    "equal", (at, at), xytext=(4, -9), textcoords="offset points", color=SOFT, fontsize=7.5
+                )
+            many = len(panel.authentic) > RASTERISED
+            if panel.authentic_error is not None or panel.synthetic_error is not None:
+                axis.errorbar(
+                    panel.authentic,
+                    panel.synthetic,
+                    xerr=panel.authentic_error,
+                    yerr=panel.synthetic_error,
+                    fmt="none",
+                    ecolor=colour,
+                    elinewidth=0.6,
+                    alpha=0.45,
+                    zorder=2,
+                )
+            axis.plot(
+                panel.authentic,
+                panel.synthetic,
+                MARKS[i % len(MARKS)],
+                markersize=2.2 if many else 4,
+                markerfacecolor="none",
+                markeredgecolor=colour,
+                markeredgewidth=0.5 if many else 0.9,
+                alpha=0.35 if many else 0.9,
+                rasterized=many,
+                zorder=3,
+            )
+            _name_farthest(axis, panel, named, bounds, power)
+            axis.set_xlim(bounds)
+            axis.set_ylim(bounds)
+            if power != 1:
+                axis.set_xscale("function", functions=_power(power))
+                axis.set_yscale("function", functions=_power(power))
+                ticks = _power_ticks(bounds[1])
+                axis.set_xticks(ticks, [f"{t:g}" for t in ticks])
+                axis.set_yticks(ticks, [f"{t:g}" for t in ticks])
+                axis.minorticks_off()
+            axis.set_aspect("equal", adjustable="box")
+            axis.set_title(panel.title, color=colour if len(panels) > 1 else INK)
+            axis.set_xlabel(x)
+            if panel.note:
+                axis.text(0.03, 0.97, panel.note, transform=axis.transAxes, va="top", fontsize=8, color=INK)
+        axes[0].set_ylabel(y)
+        return done()
+
+
+def bars(labels: Sequence[str], authentic: Floats, synthetic: Sequence[Line], x: str) -> str:
+    """Horizontal bars, authentic filled and one open bar per release under it, in the given order."""
+    rows, groups = len(labels), 1 + len(synthetic)
+    with _figure(WIDTH, 0.9 + rows * (0.13 + 0.1 * groups)) as (figure, done):
+        axis = figure.subplots()
+        thick = 0.8 / groups
+        at = np.arange(rows, dtype=float)
+        axis.barh(at - 0.4 + thick / 2, authentic, thick * 0.92, color=INK, label="authentic")
+        for i, line in enumerate(synthetic):
+            axis.barh(
+                at - 0.4 + thick * (i + 1.5),
+                line.values,
+                thick * 0.8,
+                facecolor="none",
+                edgecolor=COLOURS[i % len(COLOURS)],
+                linestyle=DASH,
+                linewidth=0.9,
+                label=line.name,
+            )
+        axis.set_yticks(at, [_short(label, 44) for label in labels])
+        axis.set_ylim(rows - 0.4, -0.6)
+        axis.set_xlabel(x)
+        axis.legend(frameon=False, loc="lower right", fontsize=8)
+        return done()
+
+
+def trends(positions: Sequence[str], panels: Sequence[Trend], y: str, *, zero: bool = True) -> str:
+    """Coefficients over ordered positions, one panel each: authentic solid and filled, synthetic dashed and open."""
+    columns = min(3, len(panels))
+    rows = -(-len(panels) // columns)
+    with _figure(WIDTH, 0.5 + 2.3 * rows) as (figure, done):
+        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        at = np.arange(len(positions), dtype=float)
+        for panel, axis in zip(panels, grid.ravel(), strict=False):
+            if zero:
+                axis.axhline(0, color=RULE, linewidth=0.8, zorder=1)
+            if panel.authentic.half_width is not None:
+                low, high = (panel.authentic.values + s * panel.authentic.half_width for s in (-1, 1))
+                axis.fill_between(at, low, high, color=INK, alpha=0.12, linewidth=0, zorder=1)
+            axis.plot(at, panel.authentic.values, "-o", color=INK, markersize=4, linewidth=1.3, zorder=4)
+            for i, line in enumerate(panel.synthetic):
+                shift = 0.05 * (i + 1)
+                axis.errorbar(
+                    at + shift,
+                    line.values,
+                    yerr=line.half_width,
+                    fmt=MARKS[i % len(MARKS)],
+                    linestyle=DASH,
+                    color=COLOURS[i % len(COLOURS)],
+                    markerfacecolor="none",
+                    markersize=4.5,
+                    linewidth=1.2,
+                    elinewidth=0.7,
+                    zorder=5,
+                )
+            axis.set_title(panel.title)
+            axis.set_xticks(at, positions)
+            axis.margins(x=0.12)
+        for axis in grid.ravel()[len(panels) :]:
+            axis.set_visible(False)
+        for row in grid:
+            row[0].set_ylabel(y)
+        _key(figure, ["authentic", *(line.name for line in panels[0].synthetic)] if panels else [])
+        return done()
+
+
+def intervals(labels: Sequence[str], authentic: Line, synthetic: Sequence[Line], x: str) -> str:
+    """Estimates with 95 % intervals, one row each: authentic filled and solid, releases open and dashed under it."""
+    rows = len(labels)
+    with _figure(WIDTH, 1.0 + rows * (0.2 + 0.13 * len(synthetic))) as (figure, done):
+        axis = figure.subplots()
+        at = np.arange(rows, dtype=float)
+        step = 0.62 / (1 + len(synthetic))
+        axis.axvline(0, color=RULE, linewidth=0.8, zorder=1)
+        for i, line in enumerate([authentic, *synthetic]):
+            colour = INK if i == 0 else COLOURS[(i - 1) % len(COLOURS)]
+            drawn = axis.errorbar(
+                line.values,
+                at - 0.31 + step * (i + 0.5),
+                xerr=line.half_width,
+                fmt="o" if i == 0 else MARKS[(i - 1) % len(MARKS)],
+                color=colour,
+                markerfacecolor=colour if i == 0 else "none",
+                markersize=4.5,
+                elinewidth=1.1,
+                zorder=3,
+            )
+            if i:
+                for bar in drawn[2]:
+                    bar.set_linestyle(DASH)
+        axis.set_yticks(at, [_short(label, 44) for label in labels])
+        axis.set_ylim(rows - 0.4, -0.6)
+        axis.set_xlabel(x)
+        _key(figure, ["authentic", *(line.name for line in synthetic)])
+        return done()
+
+
+def by_size(labels: Sequence[str], floor: Floats, synthetic: Sequence[Line], x: str, y: str) -> str:
+    """An error by class of size, one line per release, above the error of chance in grey."""
+    with _figure(WIDTH, 3.2) as (figure, done):
+        axis = figure.subplots()
+        at = np.arange(len(labels), dtype=float)
+        axis.plot(at, floor, "-", color=SOFT, linewidth=1.2, marker=".", markersize=5)
+        axis.annotate(
+            "two authentic samples",
+            (at[0], floor[0]),
+            xytext=(8, -2),
+            textcoords="offset points",
+            color=SOFT,
+            fontsize=8,
+        )
+        for i, line in enumerate(synthetic):
+            colour = COLOURS[i % len(COLOURS)]
+            axis.plot(
+                at,
+                line.values,
+                linestyle=DASH,
+                marker=MARKS[i % len(MARKS)],
+                color=colour,
+                markerfacecolor="none",
+                markersize=5,
+                linewidth=1.3,
+            )
+            axis.annotate(
+                line.name,
+                (at[-1], line.values[-1]),
+                xytext=(6, 3),
+                textcoords="offset points",
+                color=colour,
+                fontsize=8,
+            )
+        axis.set_xticks(at, labels)
+        axis.set_ylim(bottom=0)
+        axis.set_xlabel(x)
+        axis.set_ylabel(y)
+        axis.margins(x=0.08)
+        return done()
+
+
+def curves(panels: Sequence[tuple[str, Line, Sequence[Line]]], at: Floats, x: str, y: str) -> str:
+    """ROC curves, one panel per target: the ceiling near-black and solid, each release dashed, chance the diagonal."""
+    columns = min(3, max(1, len(panels)))
+    rows = -(-len(panels) // columns)
+    with _figure(WIDTH, 0.5 + rows * (WIDTH / max(columns, 2) * 0.95)) as (figure, done):
+        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        for i, ((title, ceiling, lines), axis) in enumerate(zip(panels, grid.ravel(), strict=False)):
+            axis.plot([0, 1], [0, 1], color=SOFT, linewidth=0.8)
+            if i == 0:
+                axis.annotate(
+                    "baseline",
+                    (0.62, 0.62),
+                    xytext=(4, -10),
+                    textcoords="offset points",
+                    color=SOFT,
+                    fontsize=8,
+                )
+            axis.plot(at, ceiling.values, color=INK, linewidth=1.3)
+            for j, line in enumerate(lines):
+                axis.plot(at, line.values, linestyle=DASH, color=COLOURS[j % len(COLOURS)], linewidth=1.3)
+            axis.set_title(title)
+            axis.set_xlabel(x)
+            axis.set_aspect("equal")
+        for axis in grid.ravel()[len(panels) :]:
+            axis.set_visible(False)
+        for row in grid:
+            row[0].set_ylabel(y)
+        names = [panels[0][1].name, *(line.name for line in panels[0][2])] if panels else []
+        _key(figure, names, marks=False)
+        return done()
+
+
+def distributions(panels: Sequence[Distribution], *, most: int = 12) -> str:
+    """Shares by level of each synthetic column: bars, open and blue; long lists show their largest levels."""
+    columns = min(3, max(1, len(panels)))
+    rows = -(-len(panels) // columns)
+    with _figure(WIDTH, 0.3 + 2.35 * rows) as (figure, done):
+        grid = figure.subplots(rows, columns, squeeze=False)
+        style = {"facecolor": "none", "edgecolor": COLOURS[0], "linewidth": 0.9}
+        for panel, axis in zip(panels, grid.ravel(), strict=False):
+            shares, labels = panel.shares, list(panel.labels)
+            if panel.ordered and len(labels) > 6:
+                at = np.arange(len(labels))
+                axis.bar(at, shares, 0.86 if len(labels) < 40 else 1.0, **style)
+                shown = np.unique(np.linspace(0, len(labels) - 1, 4).astype(int))
+                axis.set_xticks(shown, [_short(labels[i], 11) for i in shown])
+                axis.set_ylim(bottom=0)
+            else:
+                order = np.arange(len(labels)) if panel.ordered else np.argsort(-shares, kind="stable")
+                order = order[:most]
+                axis.barh(np.arange(len(order)), shares[order], 0.72, **style)
+                axis.set_yticks(np.arange(len(order)), [_short(labels[i], 14) for i in order])
+                axis.set_ylim(max(len(order), 3) - 0.4, -0.6)
+                axis.set_xlim(left=0)
+            rest = len(labels) - most if not panel.ordered and len(labels) > most else 0
+            axis.set_title(panel.title + (f" (largest {most} of {len(labels)})" if rest else ""))
+            axis.locator_params(axis="y" if panel.ordered and len(labels) > 6 else "x", nbins=4)
+        for axis in grid.ravel()[len(panels) :]:
+            axis.set_visible(False)
+        return done()
+
+
+# Inside -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _figure(width: float, height: float) -> Iterator[tuple[Any, Callable[[], str]]]:
+    """An empty figure in our style, and the function that turns it into SVG."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    style = {
+        "svg.hashsalt": "dipsmith",
+        "svg.fonttype": "none",
+        "font.family": "DejaVu Serif",
+        "font.size": 9,
+        "axes.titlesize": 9,
+        "axes.titlelocation": "left",
+        "axes.labelsize": 8.5,
+        "axes.labelcolor": INK,
+        "axes.edgecolor": SOFT,
+        "axes.linewidth": 0.7,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.titlecolor": INK,
+        "xtick.color": SOFT,
+        "ytick.color": SOFT,
+        "xtick.labelsize": 8,
+        "ytick.labelsize": 8,
+        "text.color": INK,
+        "figure.facecolor": "none",
+        "axes.facecolor": "none",
+        "savefig.facecolor": "none",
+        "axes.unicode_minus": True,
+    }
+    with mpl.rc_context(style):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(figure)
+
+        def done() -> str:
+            held = io.StringIO()
+            figure.savefig(held, format="svg", dpi=150, metadata={"Date": None, "Creator": None})
+            return _cleaned(held.getvalue())
+
+        yield figure, done
+
+
+def _cleaned(svg: str) -> str:
+    """The drawing alone: no XML prologue, no metadata, page colours, ids that no other drawing of the page has."""
+    svg = svg[svg.index("<svg ") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
+    svg = re.sub(r' (?:width|height)="[\d.]+pt"', "", svg, count=2)
+    svg = re.sub(r' (?:version|xmlns)="[^"]*"', "", svg, count=2)
+    for colour, name in _PROPERTIES.items():
+        svg = svg.replace(colour, name)
+    svg = svg.replace("'DejaVu Serif'", "inherit").replace('"DejaVu Serif"', "inherit")
+    used = set(re.findall(r"(?:url\(#|href=\"#)([^)\"]+)", svg))
+    mark = sha256(svg.encode()).hexdigest()[:8]
+
+    def renamed(found: re.Match[str]) -> str:
+        return f' id="{mark}-{found[1]}"' if found[1] in used else ""
+
+    svg = re.sub(r' id="([^"]+)"', renamed, svg)
+    svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{mark}-\1)", svg)
+    svg = re.sub(r'href="#([^"]+)"', rf'href="#{mark}-\1"', svg)
+    return re.sub(r"\n\s*", "\n", svg).strip()
+
+
+def _name_farthest(axis: Any, panel: Against, named: int, bounds: tuple[float, float], power: float) -> None:
+    if not len(panel.authentic):
+        return
+    stretch = _power(power)[0]
+    distance = np.abs(stretch(panel.synthetic) - stretch(panel.authentic))
+    middle = sum(bounds) / 2
+    placed: list[float] = []
+    for i in np.argsort(-distance, kind="stable")[:named]:
+        right = panel.authentic[i] < middle
+        above = panel.synthetic[i] >= panel.authentic[i]
+        axis.annotate(
+            _short(panel.labels[int(i)], 34),
+            (panel.authentic[i], panel.synthetic[i]),
+            xytext=(
+                5 if right else -5,
+                (4 if above else -9)
+                - 8 * sum(abs(p - panel.synthetic[i]) < 0.05 * (bounds[1] - bounds[0]) for p in placed),
+            ),
+            textcoords="offset points",
+            ha="left" if right else "right",
+            fontsize=7,
+            color=INK,
+        )
+        placed.append(float(panel.synthetic[i]))
+
+
+def _key(figure: Any, names: Sequence[str], *, marks: bool = True) -> None:
+    """What the lines are, once for all panels."""
+    from matplotlib.lines import Line2D
+
+    handles = []
+    for i, _ in enumerate(names):
+        colour = INK if i == 0 else COLOURS[(i - 1) % len(COLOURS)]
+        mark = ("o" if i == 0 else MARKS[(i - 1) % len(MARKS)]) if marks else None
+        handles.append(
+            Line2D(
+                [],
+                [],
+                color=colour,
+                linestyle="-" if i == 0 else DASH,
+                marker=mark,
+                markerfacecolor=colour if i == 0 else "none",
+                markersize=4.5,
+            )
+        )
+    if handles:
+        figure.legend(handles, names, loc="outside upper right", ncols=len(names), frameon=False, fontsize=8)
+
+
+def _power(power: float) -> tuple[Any, Any]:
+    return (
+        lambda v: np.sign(v) * np.abs(v) ** power,
+        lambda v: np.sign(v) * np.abs(v) ** (1 / power),
+    )
+
+
+def _power_ticks(high: float) -> list[float]:
+    ticks = [0.0, *(m * 10.0**e for e in range(-4, 1) for m in (1, 2, 5))]
+    kept = [t for t in ticks if t <= high]
+    chosen = [0.0]
+    for tick in kept[1:]:
+        if tick**0.5 - chosen[-1] ** 0.5 >= 0.13 * high**0.5:
+            chosen.append(tick)
+    return chosen
+
+
+def _short(label: str, most: int) -> str:
+    # a dollar sign would be read as mathematics
+    text = label if len(label) <= most else label[: most - 1] + "…"
+    return text.replace("$", r"\$")

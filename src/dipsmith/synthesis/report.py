@@ -1,0 +1,240 @@
+"""The releasable report: what was done, what it looks like, how good it can be, how to analyse it.
+
+Made from the release alone: card, schema and synthetic tables. It is a function of what is published anyway, so
+publishing it tells nothing more; a test swaps the authentic rows, freezes the mechanisms' outputs and finds the same
+bytes. It has no script. Without the `analysis` extra it has tables only, and says so.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.codec.encode import Encoder
+from dipsmith.counting.tally import count
+from dipsmith.report import figures
+from dipsmith.report.content import Block, Code, Facts, Figure, Page, Section, Table
+from dipsmith.schema import Codes, Marginal
+from dipsmith.synthesis.spent import Z95, Measured, column_noise, drowned_below, measured
+
+if TYPE_CHECKING:
+    from dipsmith.synthesis.release import Release
+
+MOST_DRAWN = 24
+"""Columns that are drawn; all are tabulated."""
+MOST_ASSOCIATED = 24
+MOST_ROWS = 200_000
+"""Rows that associations are computed from at most: the first ones, in the release's own (random) order."""
+MOST_LINES = 20
+
+
+def report_page(release: Release) -> Page:
+    """The report of a release."""
+    card = release.card
+    tables = measured(card, release.schema)
+    codes = Codes.concatenate([Encoder(release.schema).encode(release.tables[0])[0]])
+    return Page(
+        title=f"Synthetic data: {card.dataset}",
+        lead=_lead(release, tables),
+        sections=(
+            Section("What was done", _done(release)),
+            Section("What the noise does", _noise(release, tables)),
+            Section("The synthetic columns", _columns(release, codes)),
+            Section("Associations in the synthetic rows", _associations(codes)),
+            Section("How to analyse it", _analysis(release)),
+        ),
+        stamp="NOT PRIVATE: made with a fixed noise seed, for tests only" if card.testing else "",
+        footer=f"dipsmith {card.version}; this page uses only the release. The release card (card.html) has every detail.",
+    )
+
+
+def _lead(release: Release, tables: list[Measured]) -> tuple[str, ...]:
+    card = release.card
+    named = list(dict.fromkeys(t.what for t in tables if t.attributes is not None))
+    kept = _listed(named, 5) if named else "what the method measured, listed below"
+    limit = drowned_below(tables)
+    small = (
+        f"groups of fewer than about {max(1, round(limit)):,} rows" if np.isfinite(limit) else "small groups"
+    )
+    return (
+        f"{card.rows:,} synthetic rows by {card.method}, released under differential privacy: {card.guarantee}. {card.meaning}",
+        f"Kept, up to known noise: {kept}.",
+        f"Not kept: whatever is beyond these tables and the model that joins them, and {small}, whose counts the noise "
+        "drowns; rare groups are served worst. No row is a person.",
+    )
+
+
+def _done(release: Release) -> tuple[Block, ...]:
+    card = release.card
+    facts = [
+        ("Method", card.method),
+        *((f"  {name}", json.dumps(value, ensure_ascii=False)) for name, value in card.parameters.items()),
+        ("Budget", card.price),
+        ("Unit of protection", str(card.unit["text"])),
+        ("Neighbours", card.neighbours),
+        ("Rows", f"{card.rows:,} ({card.rows_known})"),
+        ("Sets", card.sets_text),
+        ("Domains", card.provenance),
+    ]
+    if card.disclosed:
+        facts.append(("Disclosed as they are", ", ".join(card.disclosed)))
+    return Facts(tuple(facts)), *card.notes
+
+
+def _noise(release: Release, tables: list[Measured]) -> tuple[Block, ...]:
+    n = max(1, release.card.rows)
+    shown = tables[:MOST_LINES]
+    rest = len(tables) - len(shown)
+    asked = Table.of(
+        "Every table that was measured, and the noise on one of its counts",
+        ("table", "cells", "times", "noise s.d.", "95 % within ±", "of a share ±"),
+        [(t.what, t.cells, t.times, t.sd, Z95 * t.sd, Z95 * t.sd / n) for t in shown],
+        (f"And {rest} more tables with more noise. " if rest > 0 else "")
+        + f"Noise: {_listed(sorted({t.mechanism for t in tables}), 2)}. Before counts are made consistent, which lowers it.",
+    )
+    public = release.schema.public if release.card.neighbours == "label" else ()
+    drawn = [0.01, 0.1, 0.5]
+    rows: list[tuple[str | int | float | None, ...]] = []
+    for column in column_noise(tables, release.schema):
+        if column.name in public:
+            continue
+        noise = None if column.sd is None else Z95 * column.sd / n
+        tvd = (
+            None if column.sd is None else min(1.0, 0.5 * column.levels * np.sqrt(2 / np.pi) * column.sd / n)
+        )
+        rows.append((column.name, column.levels, noise, tvd))
+    expected = Table.of(
+        "Expected error of every column's distribution, from the noise alone",
+        ("column", "levels", "one level's share, 95 % within ±", "total variation distance"),
+        rows,
+        "A dash: the column was not measured in a table of its own; its distribution follows from the model.",
+    )
+    drawing = ", ".join(f"±{Z95 * np.sqrt(p * (1 - p) / n):.2g} for a share of {p:g}" for p in drawn)
+    blocks: list[Block] = [asked] if tables else ["Nothing was measured: no noise line is on the card."]
+    if rows:
+        blocks.append(expected)
+    blocks.append(
+        f"Drawing {n:,} rows from the noisy model adds its own error: {drawing} (95 %). "
+        "The larger of the two errors decides what the rows can tell."
+    )
+    return tuple(blocks)
+
+
+def _columns(release: Release, codes: Codes) -> tuple[Block, ...]:
+    schema, n = release.schema, max(1, len(codes))
+    counts = {a.name: np.bincount(codes[a.name], minlength=a.size) for a in schema}
+    listing = Table.of(
+        "What was released",
+        ("column", "type", "role", "levels", "most frequent"),
+        [(a.name, a.type, a.role, a.size, _most_frequent(a.labels, counts[a.name], n)) for a in schema],
+    )
+    drawn = [a for a in schema if a.size > 1][:MOST_DRAWN]
+    shares = Table.of(
+        "Shares of the synthetic rows",
+        ("column", "level", "rows", "share"),
+        [
+            (a.name, a.labels[i], int(counts[a.name][i]), counts[a.name][i] / n)
+            for a in schema
+            for i in range(a.size)
+        ],
+    )
+    if not figures.available():
+        some = [r for a in schema for r in _top_rows(a.name, a.labels, counts[a.name], n)]
+        return (
+            listing,
+            Table.of("Most frequent levels", ("column", "level", "rows", "share"), some),
+            "Figures need more libraries (pip install 'dipsmith[analysis]'); this report has tables only.",
+        )
+    panels = [
+        figures.Distribution(a.name, a.labels, counts[a.name] / n, bool(a.domain.ordered)) for a in drawn
+    ]
+    said = "; ".join(f"{a.name}: {_most_frequent(a.labels, counts[a.name], n)}" for a in drawn)
+    left = len(schema.names) - len(drawn)
+    figure = Figure(
+        title="How the synthetic rows are distributed",
+        svg=figures.distributions(panels) if panels else "",
+        caption=f"Share of the rows by level; n = {len(codes):,} synthetic rows, {release.card.price}."
+        + (f" {left} more columns are not drawn." if left > 0 else ""),
+        alternative=f"Bar charts of the shares of every level. Most frequent: {said}.",
+        numbers=shares,
+    )
+    return listing, figure
+
+
+def _associations(codes: Codes) -> tuple[Block, ...]:
+    names = [n for n in codes.names if 1 < codes.schema[n].size <= 1000][:MOST_ASSOCIATED]
+    some = codes.take(slice(0, MOST_ROWS))
+    cells = [Marginal.of(codes.schema, pair) for pair in combinations(names, 2)]
+    found = []
+    for marginal, table in zip(cells, count([some], cells), strict=True):
+        found.append((" and ".join(marginal.attributes), _cramer(table.reshape(marginal.shape))))
+    found.sort(key=lambda pair: -pair[1])
+    if not found:
+        return ("There are no two columns to associate.",)
+    note = f"Cramér's V: 0 is none, 1 is complete. From {len(some):,} synthetic rows"
+    return (
+        Table.of(
+            "The strongest associations between two columns",
+            ("columns", "Cramér's V"),
+            found[:10],
+            note + (f"; {len(found) - 10} weaker pairs are not shown." if len(found) > 10 else "."),
+        ),
+    )
+
+
+def _analysis(release: Release) -> tuple[Block, ...]:
+    card = release.card
+    rule = {
+        None: "There is one set. Its ordinary standard errors leave the noise out: dipsmith.fit adds it.",
+        "split": "The sets were sanitised separately: analyse each, then combine with T = ū + B/m (dipsmith.combine).",
+        "draw": "The sets were drawn from one sanitised model and share its noise: T = ū + B/m does not apply, "
+        "use the noise-aware intervals of dipsmith.fit.",
+    }[card.each]
+    numeric = [a.name for a in release.schema if a.type in ("number", "integer") and a.domain.ordered]
+    others = [a.name for a in release.schema if a.name not in numeric[:1]]
+    formula = f"{numeric[0] if numeric else others[0]} ~ {' + '.join(others[: 3 if numeric else 0]) or '1'}"
+    return (
+        Code(
+            "import dipsmith as ds\n"
+            'release = ds.Release.load("FOLDER")\n'
+            "release.tables[0].to_pandas()                    # the first set\n"
+            f'ds.fit(release, "{formula}")     # estimates with honest intervals'
+        ),
+        Code(
+            'R:      arrow::read_parquet("synthetic-1.parquet")\n'
+            'Stata:  import delimited "synthetic-1.csv"      (release made with --format csv)'
+        ),
+        rule,
+        "Check that the folder is whole and unchanged with: dipsmith verify FOLDER. Counts near the noise's standard "
+        "deviation are not evidence of anything; impossible combinations declared in schema.yaml never occur.",
+    )
+
+
+def _cramer(table: NDArray[np.int64]) -> float:
+    kept = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0].astype(np.float64)
+    if min(kept.shape, default=0) < 2:
+        return 0.0
+    n = kept.sum()
+    expected = np.outer(kept.sum(axis=1), kept.sum(axis=0)) / n
+    return float(np.sqrt(((kept - expected) ** 2 / expected).sum() / n / (min(kept.shape) - 1)))
+
+
+def _most_frequent(labels: tuple[str, ...], counts: NDArray[np.int64], n: int) -> str:
+    order = np.argsort(-counts, kind="stable")[:3]
+    return ", ".join(f"{labels[i]} {counts[i] / n:.0%}" for i in order if counts[i])
+
+
+def _top_rows(
+    name: str, labels: tuple[str, ...], counts: NDArray[np.int64], n: int
+) -> list[tuple[str, str, int, float]]:
+    order = np.argsort(-counts, kind="stable")[:8]
+    return [(name, labels[i], int(counts[i]), counts[i] / n) for i in order]
+
+
+def _listed(items: list[str], most: int) -> str:
+    shown = "; ".join(items[:most])
+    return shown + (f"; and {len(items) - most} more" if len(items) > most else "")
