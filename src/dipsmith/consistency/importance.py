@@ -110,7 +110,7 @@ def information_criterion(counts: NDArray[np.int64], penalty: float = 2.0) -> fl
     """Σ over the nodes (lines) of −2·log L + penalty · levels; levels are those of the schema.
 
     >>> round(information_criterion(np.array([[30, 10]])), 6)
-    7.937217
+    7.87083
     """
     nodes, levels = counts.shape
     within = log_factorial_excess(counts).sum() - log_factorial_excess(counts.sum(axis=1)).sum()

@@ -34,7 +34,7 @@ MAIN_EFFECTS: Final[Mapping[str, tuple[float, ...]]] = {
 }
 INTERCEPT: Final = 0.0
 LOWEST, HIGHEST, BINS = -5.0, 7.0, 15
-CELL_MEANS_SEED: Final = 0
+CELL_MEANS_SEED: Final = 1279
 
 Model = Literal[1, 2]
 Float = NDArray[np.float64]

@@ -12,7 +12,8 @@ attributes are precise even where single cells are not. What is different from t
   L), the row count is public or one more;
 - larger levels get more of the budget (cube-root rule), negative counts go by projection, not clipping;
 - AIC takes its number of levels from the schema, which halves its sensitivity, and is used at the rate
-  that a monotone score allows (`consistency.importance`);
+  that a monotone score allows; attributes are chosen by the rows that a split puts in their place unless
+  AIC is asked for, which prefers few and skewed levels whatever they are good for (`consistency.importance`);
 - `layers="auto"` stops where public facts say that a further layer would drown in its own noise.
 
 Layers buy precise upper marginals, never precise cells: while the full table is readable by itself,
@@ -45,7 +46,7 @@ from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator, Score
 from dipsmith.schema import Schema
 
-Select = Literal["aic", "bic", "marginal-error"]
+Select = Literal["marginal-error", "aic", "bic"]
 
 UNKNOWN_ROWS = 2
 """Layers of "auto" when the number of rows is private and was not given: as in the paper's studies."""
@@ -70,7 +71,8 @@ class Steps:
         The attributes of each layer, which makes the order public and free; or how many layers to choose
         privately; or "auto", as many as public facts say are readable.
     select
-        By what attributes are chosen: "aic", "bic" (needs a public row count) or "marginal-error".
+        By what attributes are chosen: "marginal-error" (the rows that a split puts in their place), "aic" as
+        in the paper, or "bic" (needs a public row count).
     share
         Share of the budget for choosing.
     groups
@@ -82,8 +84,10 @@ class Steps:
     post
         "project" or "clip", within each parent from the root down.
     same_order
-        Choose one order for all branches instead of one for each. Cheaper under `replace`, and the only
-        way where a unit may own several rows.
+        Whether one order is chosen for all branches instead of one for each: one pass over the rows for
+        each layer instead of each node, cheaper under `replace`, and the only way where a unit may own
+        several rows. Default: for "auto", whose trees are deep; not for a given number of layers, as in the
+        paper.
 
     Examples
     --------
@@ -92,12 +96,12 @@ class Steps:
     """
 
     layers: int | str | Sequence[Sequence[str]] = "auto"
-    select: Select = "aic"
+    select: Select = "marginal-error"
     share: float = 0.1
     groups: int | Sequence[Sequence[str]] | None = None
     layer_weights: Sequence[float] | None = None
     post: Post = "project"
-    same_order: bool = False
+    same_order: bool | None = None
 
     name: ClassVar[str] = "steps"
     relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace")
@@ -120,7 +124,7 @@ class Steps:
             layers = Layers.uniform(curator.schema, stages.layers)
         elif self.groups == 2:
             layers = self._two_groups(curator, stages, stages.for_choice)
-        elif self.same_order or curator.max_rows > 1:
+        elif self._one_order(curator.max_rows):
             layers = self._common_order(curator, stages, stages.for_choice)
         else:
             layers = self._own_orders(curator.nested(stages.for_choice, "order"), stages)
@@ -208,6 +212,9 @@ class Steps:
         return level_budgets(facts.budget, facts.rows, weights, self.layer_weights)
 
     # --- private choices --------------------------------------------------------------------------
+
+    def _one_order(self, max_rows: int) -> bool:
+        return max_rows > 1 or (self.layers == "auto" if self.same_order is None else self.same_order)
 
     def _score(
         self, facts: Readable, schema: Schema, candidates: Sequence[Group], nodes: int, within: Group = ()
