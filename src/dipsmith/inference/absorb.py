@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from dipsmith.errors import UsageError
-from dipsmith.inference.design import extra
+from dipsmith.inference.design import extra, renumbered
 from dipsmith.inference.estimates import Float
 
 TOLERANCE = 1e-12
@@ -61,11 +61,11 @@ def absorb(columns: Float, fixed: tuple[NDArray[np.int64], ...]) -> Absorbed:
 def _cells(fixed: tuple[NDArray[np.int64], ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Number the combinations that occur; and the groups of each, combinations × fixed effects."""
     sizes = [int(f.max()) + 1 for f in fixed]
-    joint = fixed[0]
+    cell = fixed[0]
     for f, size in zip(fixed[1:], sizes[1:], strict=True):
-        joint = joint * size + f
-        joint = np.unique(joint, return_inverse=True)[1]
-    _, first, cell = np.unique(joint, return_index=True, return_inverse=True)
+        cell = renumbered(cell * size + f)
+    first = np.empty(int(cell.max()) + 1, dtype=np.int64)
+    first[cell] = np.arange(len(cell))
     return cell, np.column_stack([f[first] for f in fixed])
 
 
@@ -76,7 +76,7 @@ def _demeaned(averages: Float, groups: NDArray[np.int64], rows: Float) -> Float:
     centre = np.average(averages, axis=0, weights=rows)
     scale = np.sqrt(np.average((averages - centre) ** 2, axis=0, weights=rows))
     scale[scale == 0] = 1.0
-    demean = extra("pyfixest.estimation").demean
+    demean = extra("pyfixest.core.demean").demean
     found, converged = demean(
         np.ascontiguousarray((averages - centre) / scale),
         groups.astype(np.uint64),

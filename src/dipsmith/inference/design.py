@@ -101,7 +101,7 @@ def design(formula: Analysed, table: pa.Table, levels: Levels, cluster: str | No
             f"no row is left for '{formula.text}': in every row some value is missing or not finite"
         )
     codes = {name: _numbered(table, name) for group in formula.fixed for name in group}
-    clusters = None if cluster is None else _renumbered(_numbered(table, cluster)[kept])
+    clusters = None if cluster is None else renumbered(_numbered(table, cluster)[kept])
     fixed = tuple(_combined([codes[name][kept] for name in group]) for group in formula.fixed)
     return Design(y, np.ascontiguousarray(X), names, fixed, clusters, left_out)
 
@@ -121,6 +121,13 @@ def _frame(formula: Analysed, table: pa.Table, levels: Levels) -> tuple[Any, NDA
         else:
             columns[name] = _numbers(name, column)
     return pandas.DataFrame(columns, copy=False), known
+
+
+def binary(formula: Analysed, table: pa.Table, levels: Levels) -> bool:
+    """Whether a formula's response is 0 or 1, or one of two levels, in every row that has one."""
+    y, known = _response(formula, _frame(formula, table, levels)[0], levels)
+    y = y[known & np.isfinite(y)]
+    return bool(((y == 0) | (y == 1)).all())
 
 
 def _response(formula: Analysed, frame: Any, levels: Levels) -> tuple[Float, NDArray[np.bool_]]:
@@ -258,11 +265,12 @@ def _combined(codes: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     """Number the combinations that occur."""
     joint = codes[0]
     for more in codes[1:]:
-        joint = _renumbered(joint) * (int(more.max(initial=0)) + 1) + more
-    return _renumbered(joint)
+        joint = renumbered(joint) * (int(more.max(initial=0)) + 1) + more
+    return renumbered(joint)
 
 
-def _renumbered(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+def renumbered(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number the codes that occur, in their order, without gaps."""
     if codes.size and int(codes.max()) <= 4 * codes.size:
         present = np.zeros(int(codes.max()) + 1, dtype=bool)
         present[codes] = True

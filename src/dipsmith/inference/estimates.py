@@ -38,6 +38,8 @@ class Estimates:
         Residual degrees of freedom; infinite where normal quantiles apply.
     notes
         What a reader should know.
+    family
+        How they were found, where that was not decided beforehand.
     """
 
     names: tuple[str, ...]
@@ -46,6 +48,7 @@ class Estimates:
     rows: int
     df: float = inf
     notes: tuple[str, ...] = ()
+    family: str = ""
 
     @property
     def variances(self) -> Float:

@@ -6,8 +6,8 @@ one set or sets of one model (`noise_aware`). A plain table can be given as well
 noise, and the result says so.
 
 Families: ordinary least squares with any number of fixed effects (pyfixest), ridge, logistic regression
-(statsmodels), logistic with a ridge, and Firth's for separated data. "auto" takes least squares for numbers
-and logistic regression for two levels, Firth's where some set is separated.
+by maximum likelihood or with a ridge, and Firth's for separated data. "auto" takes least squares for numbers
+and logistic regression for two levels, Firth's for all sets where one is separated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.inference.combine import DRAWN, Combined, Estimate, as_text, combine
-from dipsmith.inference.design import Design, Levels, design, extra, levels_of
+from dipsmith.inference.design import Design, Levels, binary, design, extra, levels_of
 from dipsmith.inference.estimates import Estimates, stacked
 from dipsmith.inference.formula import Analysed, analysed
 from dipsmith.inference.least_squares import least_squares
@@ -104,11 +104,8 @@ class Analysis:
         levels = levels_of(parts, tables, schema, dict(reference or {}))
         analysis = cls(parts, levels, family, robust, cluster, penalty)
         if family == "auto":
-            binary = all(analysis.design(t).binary for t in tables)
-            chosen = replace(analysis, family="logistic" if binary else "ols")
-            if binary and any(maximum_likelihood(chosen.design(t)) is None for t in tables):
-                return replace(chosen, family="firth")
-            return chosen
+            logistic = all(binary(parts, t, levels) for t in tables)
+            return replace(analysis, family="logistic" if logistic else "ols", falls_back=True)
         return analysis
 
     def design(self, table: pa.Table) -> Design:
@@ -130,7 +127,7 @@ class Analysis:
         if found is not None:
             return found
         if self.falls_back:
-            return firth(made, robust=self.robust)
+            return replace(firth(made, robust=self.robust), family="firth")
         raise UsageError(SEPARATED)
 
     @property
@@ -301,7 +298,7 @@ def fit(
         cluster=cluster,
         penalty=penalty,
     )
-    each = tuple(analysis(table) for table in tables)
+    analysis, each = _each(analysis, tables)
     chosen = _rule(release, rule)
     if chosen == "combine":
         combined = combine(*stacked(each), names=each[0].names, level=level, release=release)
@@ -326,6 +323,15 @@ def fit(
         )
         combined = sampling_only(each, level, why)
     return Fit(analysis, combined, each)
+
+
+def _each(analysis: Analysis, tables: Sequence[pa.Table]) -> tuple[Analysis, tuple[Estimates, ...]]:
+    """Every set by itself; all by Firth's method where "auto" finds one of them separated."""
+    each = tuple(analysis(table) for table in tables)
+    if any(e.family == "firth" for e in each) and analysis.family != "firth":
+        analysis = replace(analysis, family="firth")
+        each = tuple(analysis(table) for table in tables)
+    return analysis, each
 
 
 def _rule(release: Release | None, rule: Rule) -> Rule:
