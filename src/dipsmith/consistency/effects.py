@@ -31,6 +31,8 @@ class Effect:
 
     Attributes
     ----------
+    stratum
+        The stratum that the effect is about; empty for all rows.
     attributes, level
         The public attributes of the term and the names of their values, joined by ×.
     targets, label, reference
@@ -41,6 +43,7 @@ class Effect:
         Public number of rows in the cell.
     """
 
+    stratum: str
     attributes: str
     level: str
     targets: str
@@ -80,7 +83,7 @@ class Effects:
 
     def __str__(self) -> str:
         lines = [
-            f"{e.attributes} = {e.level}: {e.targets} {e.label} against {e.reference} {e.effect:+.3f} ± {e.std_error:.3f}"
+            f"{e.stratum + ' ' if e.stratum else ''}{e.attributes} = {e.level}: {e.targets} {e.label} against {e.reference} {e.effect:+.3f} ± {e.std_error:.3f}"
             for e in self.effects[:SHOWN]
         ]
         return "\n".join([*lines, *([f"… {len(self) - SHOWN} more"] if len(self) > SHOWN else [])])
@@ -128,6 +131,7 @@ def standard_errors(term: Term, covariance: Float, sizes: NDArray[np.integer]) -
 
 
 def listed(
+    stratum: str,
     attributes: Sequence[str],
     levels: Sequence[Sequence[str]],
     targets: Sequence[str],
@@ -142,6 +146,7 @@ def listed(
     for cell, (effects, spread) in enumerate(zip(centred(table, sizes), errors, strict=True)):
         for label, (effect, error) in enumerate(zip(effects, spread, strict=True), start=1):
             yield Effect(
+                stratum,
                 " × ".join(attributes),
                 cells[cell],
                 " × ".join(targets),

@@ -235,9 +235,7 @@ class _Group:
         assert self.weighing is not None
         return self.weighing.covariances(self.terms, self.penalties, [strengths[c] for c in self.terms])
 
-    def _weighed(
-        self, phi: Float, held: Float, again: bool
-    ) -> tuple[_Weighing | _CellWeighing, Float]:
+    def _weighed(self, phi: Float, held: Float, again: bool) -> tuple[_Weighing | _CellWeighing, Float]:
         if again and self.weighing is not None:
             weighing, moments = self.weighing, self.design.moments(phi)
         elif self.apart:

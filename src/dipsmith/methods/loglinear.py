@@ -15,43 +15,50 @@ families". Keeping the likelihood's normaliser public is what the `label` relati
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.consistency.clique import Clique, bars, needed_columns
-from dipsmith.consistency.design import Design, barred_softmax
-from dipsmith.consistency.effects import Effect, Effects, listed, standard_errors
+from dipsmith.consistency.design import Design
+from dipsmith.consistency.effects import standard_errors
 from dipsmith.consistency.logistic import Equations, Fit, fit
 from dipsmith.consistency.penalty import SCALE, Penalty, trend, walk
-from dipsmith.errors import UnsupportedError, UsageError
-from dipsmith.methods.method import Arrays, Planned, PublicFacts
+from dipsmith.errors import UsageError
+from dipsmith.methods.loglinear_model import Block, LogLinearModel
+from dipsmith.methods.method import Planned, PublicFacts
 from dipsmith.methods.misfit import Misfit, allowance
-from dipsmith.methods.outline import Outline, noise_sd, occupied, outline, remaining, target_groups
+from dipsmith.methods.outline import (
+    Outline,
+    Terms,
+    noise_sd,
+    occupied,
+    outline,
+    remaining,
+    shares,
+    target_groups,
+)
+from dipsmith.privacy import neighbours
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.measurement import Measurement
-from dipsmith.privacy.randomness import generator
 from dipsmith.schema import Codes, Schema
-from dipsmith.schema.formula import Formula
+
+__all__ = ["LogLinear", "LogLinearModel"]
 
 Float = NDArray[np.float64]
 
-MOST_LABELS: Final = 2000
-"""Joint labels whose probabilities are held for each row of a chunk."""
 WIDE: Final = 0.25
 """Precision of the intercepts: labels may well be a thousand times as frequent as others."""
 FREE: Final = 1e-6
 """Precision of effects that are not to be shrunk; above 0 because tables overlap in their sums."""
 WALKED: Final = 1500
 """Cells of a table along which smoothness is reckoned with at most."""
-BLOCK: Final = 1 << 21
-"""Probabilities held at once when labelling."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +74,14 @@ class LogLinear:
         for, and the response, must be among them: what is not in the model is independent of the
         synthetic labels given what is.
     interactions
-        "auto" to add interactions of predictors adaptively when the budget can pay for them, a list of
-        groups of predictors to include, or 0 for none.
+        "auto" to choose interactions of predictors when the budget can pay for them and no analyses are
+        planned, a list of groups of predictors to include, or 0 for none.
     analyses
-        Planned analyses, as formulas ("log(pay) ~ sex + race + age | agency") or as attributes; their
-        public attributes are put in the model, products with a target as interactions with the response.
+        Planned analyses, as formulas ("log(pay) ~ sex + race + age | agency") or as attributes. Their
+        public attributes are put in the model, products with a target as interactions with the response,
+        and the whole budget goes to those.
+    strata
+        A public attribute (a year) by whose labels the rows are divided, one model for each.
     smooth
         Attributes along which neighbouring effects are drawn together; default: the ordered ones.
     shrink
@@ -89,6 +99,7 @@ class LogLinear:
     predictors: Sequence[str] | None = None
     interactions: Literal["auto", 0] | Sequence[Sequence[str]] = "auto"
     analyses: Sequence[str | Sequence[str]] = ()
+    strata: str | None = None
     smooth: Sequence[str] | None = None
     shrink: bool = True
     max_effects: int = 2500
@@ -124,262 +135,113 @@ class LogLinear:
         Privacy
         -------
         `label` only. Reads private rows through `curator.measure` and `curator.choose` alone; public
-        rows and their multiplicities are free. Spends the curator's whole budget.
+        rows and their multiplicities are free. Spends the curator's whole budget; strata are disjoint
+        blocks of public rows (`Curator.partition`).
         """
-        resolved = _Resolved.of(self, curator.schema, curator.relation)
-        columns = needed_columns(curator.schema, resolved.targets, resolved.predictors)
-        rows, multiplicities = curator.public_rows(columns)
+        terms = self._terms(curator.schema, curator.relation)
+        children = [curator] if self.strata is None else curator.partition(self.strata, curator.budget)
+        blocks = [self._fit_block(child, terms) for child in children]
+        curator.report("fitting", 1.0)
+        return LogLinearModel(curator.schema, terms.targets, self.strata, tuple(blocks))
+
+    def _fit_block(self, curator: Curator, terms: Terms) -> Block:
+        schema = curator.schema
+        rows, multiplicities = curator.public_rows(needed_columns(schema, terms.targets, terms.predictors))
         facts = PublicFacts(int(multiplicities.sum()), (rows, multiplicities))
-        asked = resolved.outline(curator.budget, facts)
-        cliques = [*asked.marginals, *asked.effects]
-        measured = (
-            curator.measure([c.marginal(curator.schema) for c in cliques], asked.costs) if cliques else []
-        )
-        fitting = _Fitting(resolved, rows, multiplicities, tuple(cliques), tuple(measured))
+        asked = self._outline(terms, curator.budget, facts)
+        cliques = (*asked.marginals, *asked.effects)
+        fitting = _Fitting(self, terms, rows, multiplicities).with_tables(curator, cliques, asked.costs)
         found = fitting.solve(curator, rough=bool(asked.rounds))
         candidates = list(asked.candidates)
-        for i, (cost_of_choice, cost) in enumerate(asked.rounds, start=1):
+        for i, (for_choice, cost) in enumerate(asked.rounds, start=1):
             if not candidates:
-                break
-            chosen = curator.choose(candidates, fitting.misfit(candidates, found, cost), cost_of_choice)
-            (table,) = curator.measure([chosen.marginal(curator.schema)], [cost])
-            fitting = replace(
-                fitting, cliques=(*fitting.cliques, chosen), measured=(*fitting.measured, table)
-            )
+                # Nothing more fits: what is left buys the main tables a second time.
+                left = shares(schema, facts, curator.remaining or cost, cliques)
+                fitting = fitting.with_tables(curator, cliques, left)
+                return fitting.block(fitting.solve(curator, found, rough=False))
+            chosen = curator.choose(candidates, fitting.misfit(candidates, found, cost), for_choice)
+            fitting = fitting.with_tables(curator, [chosen], [cost])
             candidates = remaining(
-                curator.schema,
-                facts,
-                candidates,
-                fitting.cliques,
-                resolved.predictors,
-                cost,
-                self.max_effects,
+                schema, facts, candidates, fitting.cliques, terms.predictors, cost, self.max_effects
             )
-            found = fitting.solve(curator, found, rough=i < len(asked.rounds) and bool(candidates))
-        curator.report("fitting", 1.0)
-        return fitting.model(found)
+            found = fitting.solve(curator, found, rough=i < len(asked.rounds))
+        return fitting.block(found)
 
     def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
         """One line per table and choice, with the standard error to expect of a typical effect."""
-        resolved = _Resolved.of(self, schema, schema.neighbours)
+        terms = self._terms(schema, schema.neighbours)
         if public.public_rows is not None:
             public = replace(public, rows=int(public.public_rows[1].sum()))
-        asked = resolved.outline(budget, public)
+        if self.strata is None:
+            return self._planned(terms, budget, public, "")
+        recurs = neighbours.unit_recurs(schema.unit.max_rows, schema.unit.per, self.strata)
+        size = schema[self.strata].size
+        each: list[Budget] = [*budget.split(size)] if recurs else [budget] * size
         lines = []
-        for clique, cost in zip((*asked.marginals, *asked.effects), asked.costs, strict=True):
-            labels = clique.labels(schema)
-            cells = occupied(schema, public, clique)
-            stage = (
-                "label marginal"
-                if not clique.predictors
-                else "effect"
-                if len(clique.predictors) == 1
-                else "interaction"
-            )
-            sd = noise_sd(schema, cost, labels)
-            error, note = _expected_error(public.rows, cells, labels, sd), ""
-            what = str(clique)
-            if clique.predictors and error is not None:
-                what += f": effects to ± {error:.2g}"
-                if error > SCALE:
-                    note = f"the noise hides most effects of {' × '.join(clique.predictors)} at this budget"
-            lines.append(Planned(stage, what, cost, cells * labels, sd, note))
-        among = f"one of {len(asked.candidates)} groups of predictors, or of three that extend one"
-        for i, (choice, cost) in enumerate(asked.rounds, start=1):
-            which = f"{i} of {len(asked.rounds)}"
-            lines.append(Planned(f"choice {which}", among, choice))
-            sd = noise_sd(schema, cost, asked.candidates[0].labels(schema))
-            lines.append(Planned(f"interaction {which}", "as chosen", cost, None, sd))
+        for code, (label, part) in enumerate(zip(schema[self.strata].labels, each, strict=True)):
+            facts = PublicFacts(None if public.rows is None else public.rows // size)
+            if public.public_rows is not None and self.strata in public.public_rows[0].columns:
+                rows, multiplicities = public.public_rows
+                here = np.flatnonzero(rows[self.strata] == code)
+                held = multiplicities[here]
+                facts = PublicFacts(int(held.sum()), (rows.take(here), held))
+            lines += self._planned(terms, part, facts, f"{self.strata} {label}: ")
         return lines
 
+    def _planned(self, terms: Terms, budget: Budget, facts: PublicFacts, prefix: str) -> list[Planned]:
+        schema, asked = terms.schema, self._outline(terms, budget, facts)
+        stages = {0: "label marginal", 1: "effect"}
+        lines = []
+        for clique, cost in zip((*asked.marginals, *asked.effects), asked.costs, strict=True):
+            labels, cells = clique.labels(schema), occupied(schema, facts, clique)
+            sd = noise_sd(schema, cost, labels)
+            error = _expected_error(facts.rows, cells, labels, sd) if clique.predictors else None
+            known = "" if error is None else f": effects to ± {error:.2g}"
+            hidden = error is not None and error > SCALE
+            note = f"noise hides all but large effects of {' × '.join(clique.predictors)}" if hidden else ""
+            stage = prefix + stages.get(len(clique.predictors), "interaction")
+            lines.append(Planned(stage, str(clique) + known, cost, cells * labels, sd, note))
+        for i, (choice, cost) in enumerate(asked.rounds, start=1):
+            which = f"{i} of {len(asked.rounds)}"
+            among = f"one of {len(asked.candidates)} pairs of predictors, or one chosen before and a third"
+            lines.append(Planned(f"{prefix}choice {which}", among, choice))
+            sd = noise_sd(schema, cost, asked.candidates[0].labels(schema))
+            lines.append(Planned(f"{prefix}interaction {which}", "as chosen", cost, None, sd))
+        return lines
 
-@dataclass(frozen=True, eq=False)
-class LogLinearModel:
-    """Effects of public attributes on private labels; labels any rows that have those attributes.
-
-    Attributes
-    ----------
-    schema, targets
-        What is labelled, in the schema's order.
-    cliques
-        The terms: the label marginal first.
-    tables
-        The effects θ of every term, public cells × labels.
-    errors
-        Standard errors of its effects against the first label, relative to the average row.
-    sizes
-        Public number of rows in its cells.
-    strengths
-        log λ of its penalties.
-    """
-
-    schema: Schema
-    targets: tuple[str, ...]
-    cliques: tuple[Clique, ...]
-    tables: tuple[Float, ...]
-    errors: tuple[Float, ...]
-    sizes: tuple[NDArray[np.int64], ...]
-    strengths: tuple[Float, ...]
-
-    @property
-    def predictors(self) -> tuple[str, ...]:
-        """The public attributes that decide a label, those that rules name included."""
-        return needed_columns(self.schema, self.targets, {p for c in self.cliques for p in c.predictors})
-
-    def probabilities(self, rows: Codes) -> Float:
-        """The probability of every (joint) label for every row: rows × labels, in the schema's order."""
-        parts = [p for _, p in self._blocks(rows)]
-        return np.concatenate(parts) if parts else np.zeros((0, self.schema.size(self.targets)))
-
-    def label(self, rows: Codes, seed: int | None = None) -> Codes:
-        """Draw the targets of every row, beside the columns it has; the same seed draws the same labels."""
-        rng = generator(seed)
-        shape = tuple(self.schema[t].size for t in self.targets)
-        drawn = np.empty(len(rows), dtype=np.int64)
-        for here, p in self._blocks(rows):
-            reached = np.cumsum(p, axis=1)
-            at = rng.random(len(p)) * reached[:, -1]
-            drawn[here] = (reached <= at[:, None]).sum(axis=1)
-        columns = dict(zip(self.targets, np.unravel_index(drawn, shape), strict=True))
-        return Codes.of(self.schema, {**rows.columns, **columns}, len(rows))
-
-    def sample(self, n: int | None = None, seed: int | None = None) -> Codes:
-        """Refuse: this model knows labels given rows, not rows."""
-        raise UsageError(
-            "a loglinear model draws labels for given public rows, not whole rows; use label(rows) instead"
-        )
-
-    def effects(self) -> Effects:
-        """The estimated effects with noise-aware standard errors."""
-        found: list[Effect] = []
-        for i, clique in enumerate(self.cliques):
-            if clique.predictors:
-                levels = [self.schema[p].labels for p in clique.predictors]
-                labels = [self.schema[t].labels for t in clique.targets]
-                arrays = self.tables[i], self.errors[i], self.sizes[i]
-                found += listed(clique.predictors, levels, clique.targets, labels, *arrays)
-        return Effects(tuple(found))
-
-    def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Effects, standard errors and public sizes."""
-        facts = {
-            "targets": list(self.targets),
-            "cliques": [{"predictors": list(c.predictors), "targets": list(c.targets)} for c in self.cliques],
-        }
-        arrays: dict[str, NDArray[Any]] = {}
-        for kind in ("tables", "errors", "sizes", "strengths"):
-            arrays |= {f"{kind}/{i}": a for i, a in enumerate(getattr(self, kind))}
-        return facts, arrays
-
-    @classmethod
-    def from_state(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
-        """The model back from its state."""
-        cliques = tuple(Clique(tuple(c["predictors"]), tuple(c["targets"])) for c in facts["cliques"])
-        kinds = {
-            kind: tuple(arrays[f"{kind}/{i}"] for i in range(len(cliques)))
-            for kind in ("tables", "errors", "sizes", "strengths")
-        }
-        return cls(schema, tuple(facts["targets"]), cliques, **kinds)
-
-    def _blocks(self, rows: Codes) -> Iterator[tuple[slice, Float]]:
-        if absent := [p for p in self.predictors if p not in rows.columns]:
-            needed = ", ".join(self.predictors)
-            raise UsageError(f"rows to be labelled have no column '{absent[0]}'; the model needs: {needed}")
-        joint = self.schema.size(self.targets)
-        step = max(256, BLOCK // joint)
-        spread = [
-            t[:, c.of_label(self.schema, self.targets)]
-            for c, t in zip(self.cliques, self.tables, strict=True)
-        ]
-        for start in range(0, len(rows), step):
-            here = slice(start, min(start + step, len(rows)))
-            part = rows.take(here)
-            eta = np.zeros((len(part), joint))
-            for clique, table in zip(self.cliques, spread, strict=True):
-                eta += table[clique.groups(self.schema).index(part)]
-            yield here, barred_softmax(eta, bars(part, self.targets), slice(None))[0]
-
-
-@dataclass(frozen=True)
-class _Resolved:
-    """A method's parameters against a schema."""
-
-    method: LogLinear
-    schema: Schema
-    targets: tuple[str, ...]
-    predictors: tuple[str, ...]
-    interactions: tuple[tuple[str, ...], ...]
-
-    @classmethod
-    def of(cls, method: LogLinear, schema: Schema, relation: str) -> _Resolved:
-        if relation not in method.relations:
-            raise UnsupportedError(
-                f"loglinear needs public predictors, neighbours label, and the schema says {relation}: "
-                "its likelihood is public only given public columns; use Forest, MST or AIM to make whole rows"
-            )
-        for name in method.targets:
-            if schema[name].role == "public":
-                raise UsageError(
-                    f"loglinear: target '{name}' is public, nothing to synthesise; make it private"
-                )
-        targets = tuple(n for n in schema.names if n in set(method.targets))
-        if (joint := schema.size(targets)) > MOST_LABELS:
-            raise UnsupportedError(
-                f"loglinear: {', '.join(targets)} have {joint:,} joint labels, at most {MOST_LABELS:,} are "
-                "possible; collapse labels, label some of them in another run, or use forest"
-            )
-        wanted = set(schema.public if method.predictors is None else method.predictors)
-        groups = [] if isinstance(method.interactions, str | int) else [tuple(g) for g in method.interactions]
-        for text in method.analyses:
-            names, products = _analysed(schema, text)
-            for name in names:
-                if schema[name].role == "private" and name not in targets:
-                    raise UsageError(
-                        f"loglinear: an analysis uses private column '{name}'; add it to targets"
-                    )
-            wanted |= {n for n in names if schema[n].role == "public"}
-            groups += products
-        distinct = {frozenset(g): g for g in reversed(groups)}
-        wanted |= {n for g in groups for n in g}
-        for name in wanted | set(method.smooth or ()):
-            if schema[name].role == "private":
-                raise UsageError(
-                    f"loglinear: predictor '{name}' is private; predictors must be public columns"
-                )
-        predictors = tuple(n for n in schema.names if n in wanted)
-        return cls(method, schema, targets, predictors, tuple(reversed(distinct.values())))
-
-    def outline(self, budget: Budget, facts: PublicFacts) -> Outline:
-        """The questions and their costs."""
-        return outline(
-            self.schema,
-            budget,
-            facts,
+    def _terms(self, schema: Schema, relation: str) -> Terms:
+        return Terms.of(
+            schema,
+            relation,
             targets=self.targets,
             predictors=self.predictors,
-            interactions=self.interactions,
-            adaptive=self.method.interactions == "auto",
-            max_effects=self.method.max_effects,
+            interactions=() if isinstance(self.interactions, str | int) else self.interactions,
+            analyses=self.analyses,
+            strata=self.strata,
         )
 
-    def penalty(self, clique: Clique) -> Penalty:
+    def _outline(self, terms: Terms, budget: Budget, facts: PublicFacts) -> Outline:
+        adaptive = self.interactions == "auto" and not self.analyses
+        return outline(terms, budget, facts, adaptive=adaptive, max_effects=self.max_effects)
+
+    def penalty(self, terms: Terms, clique: Clique) -> Penalty:
         """The prior of a clique's effects."""
-        shape = [self.schema[p].size for p in clique.predictors]
-        cells, contrasts = prod(shape), clique.labels(self.schema) - 1
-        if not self.method.shrink:
+        shape = [terms.schema[p].size for p in clique.predictors]
+        cells, contrasts = prod(shape), clique.labels(terms.schema) - 1
+        if not self.shrink:
             return Penalty(cells, contrasts, fixed=FREE)
-        if not clique.predictors and clique.targets in target_groups(self.schema, self.targets):
+        if not clique.predictors and clique.targets in target_groups(terms.schema, terms.targets):
             return Penalty(cells, contrasts, fixed=WIDE)
-        ordered = [self._ordered(p) for p in clique.predictors]
+        ordered = [self._ordered(terms.schema, p) for p in clique.predictors]
         if cells > WALKED or max(ordered, default=0) < 3:
             return Penalty(cells, contrasts)
         if len(shape) == 1:
             return Penalty(cells, contrasts, trend(cells, ordered[0]))
         return Penalty(cells, contrasts, (None, walk(shape, ordered)))
 
-    def _ordered(self, name: str) -> int:
-        domain = self.schema[name].domain
-        chosen = domain.ordered if self.method.smooth is None else name in self.method.smooth
+    def _ordered(self, schema: Schema, name: str) -> int:
+        domain = schema[name].domain
+        chosen = domain.ordered if self.smooth is None else name in self.smooth
         return domain.size - int(domain.missing) if chosen else 0
 
 
@@ -387,32 +249,45 @@ class _Resolved:
 class _Fitting:
     """Noisy tables over public rows: all that the fit is a function of."""
 
-    resolved: _Resolved
+    method: LogLinear
+    terms: Terms
     rows: Codes
     multiplicities: NDArray[np.int64]
-    cliques: tuple[Clique, ...]
-    measured: tuple[Measurement, ...]
+    cliques: tuple[Clique, ...] = ()
+    tables: tuple[Float, ...] = ()
+    variances: tuple[float, ...] = ()
+
+    def with_tables(self, curator: Curator, cliques: Sequence[Clique], costs: Sequence[Budget]) -> _Fitting:
+        """Buy tables; one that was bought before is averaged with the new one by precision."""
+        if not cliques:
+            return self
+        measured = curator.measure([c.marginal(curator.schema) for c in cliques], costs)
+        held = {c: (t, v) for c, t, v in zip(self.cliques, self.tables, self.variances, strict=True)}
+        for clique, measurement in zip(cliques, measured, strict=True):
+            table, variance = _on_totals(measurement)
+            if clique in held and held[clique][1] + variance > 0:
+                older, spread = held[clique]
+                share = variance / (variance + spread)
+                table, variance = share * older + (1 - share) * table, share * spread
+            held[clique] = table, variance
+        tables, variances = zip(*held.values(), strict=True)
+        return replace(self, cliques=tuple(held), tables=tables, variances=variances)
 
     @cached_property
     def design(self) -> Design:
         """The public side of the model."""
-        targets = self.resolved.targets
         return Design(
-            terms=tuple(c.term(self.rows, targets) for c in self.cliques),
+            terms=tuple(c.term(self.rows, self.terms.targets) for c in self.cliques),
             multiplicities=self.multiplicities,
-            labels=self.resolved.schema.size(targets),
-            barred=bars(self.rows, targets),
+            labels=self.terms.schema.size(self.terms.targets),
+            barred=bars(self.rows, self.terms.targets),
         )
 
     def solve(self, curator: Curator, before: Fit | None = None, *, rough: bool) -> Fit:
         """Fit, starting from a smaller model's effects where there is one."""
-        equations = Equations(
-            design=self.design,
-            statistics=self.design.statistics([_on_totals(m) for m in self.measured]),
-            variances=tuple(m.variance * (2 if m.single else 1) for m in self.measured),
-            penalties=tuple(self.resolved.penalty(c) for c in self.cliques),
-        )
-        start, strengths = np.zeros(self.design.size), [p.start() for p in equations.penalties]
+        penalties = tuple(self.method.penalty(self.terms, c) for c in self.cliques)
+        equations = Equations(self.design, self.design.statistics(self.tables), self.variances, penalties)
+        start, strengths = np.zeros(self.design.size), [p.start() for p in penalties]
         if before is not None:
             start[: len(before.effects)] = before.effects
             strengths[: len(before.log_strengths)] = before.log_strengths
@@ -420,66 +295,38 @@ class _Fitting:
 
     def misfit(self, candidates: Sequence[Clique], found: Fit, cost: Budget) -> Misfit:
         """The score by which the next interaction is chosen."""
-        schema, targets = self.resolved.schema, self.resolved.targets
-        terms = [c.term(self.rows, targets) for c in candidates]
+        schema = self.terms.schema
+        terms = [c.term(self.rows, self.terms.targets) for c in candidates]
         expected = dict(zip(candidates, self.design.expected_tables(found.effects, terms), strict=True))
         allowed = {c: allowance(e, noise_sd(schema, cost, c.labels(schema))) for c, e in expected.items()}
         return Misfit(expected, allowed, schema)
 
-    def model(self, found: Fit) -> LogLinearModel:
-        """What the fit found, as a labeller."""
+    def block(self, found: Fit) -> Block:
+        """What the fit found."""
+        terms = self.design.terms
         sizes = [
             np.bincount(t.cell, weights=self.multiplicities, minlength=t.cells).astype(np.int64)
-            for t in self.design.terms
+            for t in terms
         ]
-        errors = [
-            standard_errors(t, c, n)
-            for t, c, n in zip(self.design.terms, found.covariances, sizes, strict=True)
-        ]
-        return LogLinearModel(
-            schema=self.resolved.schema,
-            targets=self.resolved.targets,
-            cliques=self.cliques,
-            tables=tuple(self.design.effects(found.effects)),
-            errors=tuple(errors),
-            sizes=tuple(sizes),
-            strengths=found.log_strengths,
-        )
+        errors = [standard_errors(*each) for each in zip(terms, found.covariances, sizes, strict=True)]
+        effects = self.design.effects(found.effects)
+        return Block(self.cliques, tuple(effects), tuple(errors), tuple(sizes), found.log_strengths)
 
 
-def _on_totals(measured: Measurement) -> Float:
-    """Noisy label counts with the excess over each group's public size taken off the noisy ones equally."""
+def _on_totals(measured: Measurement) -> tuple[Float, float]:
+    """Noisy label counts projected on the public group sizes, and the noise variance of a label contrast."""
     assert measured.totals is not None
     table = measured.groups.astype(np.float64)
     noisy = (
         np.ones(table.shape, dtype=bool) if measured.noisy is None else measured.noisy.reshape(table.shape)
     )
     excess = (table.sum(axis=1) - measured.totals) / np.maximum(noisy.sum(axis=1), 1)
-    return np.asarray(table - excess[:, None] * noisy)
-
-
-def _analysed(schema: Schema, text: str | Sequence[str]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The attributes of an analysis, and the groups of public ones that it multiplies.
-
-    A product with a private column ("sex*agency") is about how the response depends on it, so the
-    response belongs to the group.
-    """
-    if not isinstance(text, str):
-        return tuple(text), []
-    if "~" not in text:
-        return (text,), []
-    formula = Formula.parse(text)
-    groups = []
-    for product in formula.products:
-        private = any(schema[n].role == "private" for n in product)
-        names = dict.fromkeys((*product, *(formula.response if private else ())))
-        groups.append(tuple(n for n in names if schema[n].role == "public"))
-    return formula.attributes, [g for g in groups if len(g) > 1]
+    return table - excess[:, None] * noisy, measured.variance * (2 if measured.single else 1)
 
 
 def _expected_error(rows: int | None, cells: int, labels: int, sd: float) -> float | None:
     """Standard error of the log-odds of equally frequent labels in a cell of average size, before shrinkage."""
-    if not rows or labels < 2:
+    if not rows:
         return None
     information = rows / max(cells, 1) / labels
     variance = sd**2 * (2 if labels == 2 else 1)

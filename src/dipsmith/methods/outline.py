@@ -11,7 +11,7 @@ counts costs K(K − 1)v/2n² on average.
 total of Σ L_c/ε_c², which is least, for a given Σ ε_c, when ε_c ∝ L_c^(1/3). Under zCDP the variance is
 Δ²/2ρ_c, and the rule is ρ_c ∝ L_c^(1/2). Cells are those that are publicly occupied, times labels.
 
-**Adaptive interactions** get three tenths of that rest when at least one is affordable, else nothing.
+**Adaptive interactions** get a fifth of that rest when at least one is affordable, else nothing.
 An interaction is affordable when the noise variance on its cells is at most four times the sampling
 variance of an average cell; a fifth of its share pays for choosing it.
 """
@@ -27,18 +27,85 @@ from typing import Final
 import numpy as np
 
 from dipsmith.consistency.clique import Clique
+from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.methods.method import PublicFacts, count_noise
 from dipsmith.privacy.budget import Budget
 from dipsmith.schema import Marginal, Schema
+from dipsmith.schema.formula import Formula
 
 JOINT_LABELS: Final = 50
 """Up to so many joint labels several targets are modelled as one."""
+MOST_LABELS: Final = 2000
+"""Joint labels whose probabilities are held for each row of a chunk, at most."""
 MARGINAL_COST: Final = 1e-3
 LEAST_MARGINAL, MOST_MARGINAL = 0.1, 0.6
-ADAPTIVE_SHARE: Final = 0.3
+ADAPTIVE_SHARE: Final = 0.2
 CHOICE_SHARE: Final = 0.2
 NOISE_TO_SAMPLING: Final = 4.0
 MOST_ROUNDS: Final = 6
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a model is made of, checked against a schema: targets, predictors, interactions that are wanted."""
+
+    schema: Schema
+    targets: tuple[str, ...]
+    predictors: tuple[str, ...]
+    interactions: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(
+        cls,
+        schema: Schema,
+        relation: str,
+        *,
+        targets: Sequence[str],
+        predictors: Sequence[str] | None,
+        interactions: Sequence[Sequence[str]],
+        analyses: Sequence[str | Sequence[str]],
+        strata: str | None,
+    ) -> Terms:
+        """Check roles and names; a formula adds its public attributes and its products."""
+        if relation != "label":
+            raise UnsupportedError(
+                f"loglinear needs public predictors, neighbours label, and the schema says {relation}: "
+                "its likelihood is public only given public columns; use forest, mst or aim to make whole rows"
+            )
+        for name in targets:
+            if schema[name].role == "public":
+                raise UsageError(
+                    f"loglinear: target '{name}' is public, nothing to synthesise; make it private"
+                )
+        labelled = tuple(n for n in schema.names if n in set(targets))
+        if (joint := schema.size(labelled)) > MOST_LABELS:
+            raise UnsupportedError(
+                f"loglinear: {', '.join(labelled)} have {joint:,} joint labels, at most {MOST_LABELS:,} are "
+                "possible; collapse labels, label some of them in another run, or use forest"
+            )
+        wanted = set(schema.public if predictors is None else predictors)
+        groups = [tuple(g) for g in interactions]
+        for analysis in analyses:
+            names, products = _analysed(schema, analysis)
+            for name in names:
+                if schema[name].role == "private" and name not in labelled:
+                    raise UsageError(
+                        f"loglinear: an analysis uses private column '{name}'; add it to targets"
+                    )
+            wanted |= {n for n in names if schema[n].role == "public"}
+            groups += products
+        wanted |= {n for g in groups for n in g} | ({strata} if strata else set())
+        for name in schema.names:
+            if name in wanted and schema[name].role == "private":
+                raise UsageError(
+                    f"loglinear: predictor '{name}' is private; predictors must be public columns"
+                )
+        for name in wanted:
+            schema[name]
+        groups = [tuple(n for n in g if n != strata) for g in groups]
+        distinct = {frozenset(g): g for g in reversed(groups) if len(g) > 1}
+        asked = tuple(n for n in schema.names if n in wanted and n != strata)
+        return cls(schema, labelled, asked, tuple(reversed(distinct.values())))
 
 
 @dataclass(frozen=True)
@@ -68,53 +135,42 @@ def target_groups(schema: Schema, targets: Sequence[str]) -> list[tuple[str, ...
     return [(t,) for t in targets] if several else [tuple(targets)]
 
 
-def outline(
-    schema: Schema,
-    budget: Budget,
-    facts: PublicFacts,
-    *,
-    targets: Sequence[str],
-    predictors: Sequence[str],
-    interactions: Sequence[tuple[str, ...]],
-    adaptive: bool,
-    max_effects: int,
-) -> Outline:
+def outline(terms: Terms, budget: Budget, facts: PublicFacts, *, adaptive: bool, max_effects: int) -> Outline:
     """Decide the cliques and their shares from public facts alone."""
-    groups = [g for g in target_groups(schema, targets) if schema.size(g) > 1]
+    schema = terms.schema
+    groups = [g for g in target_groups(schema, terms.targets) if schema.size(g) > 1]
+    if not groups:
+        return Outline((), (), ())
     marginals = [Clique((), g) for g in groups]
     if len(groups) > 1:
         marginals += [Clique((), (a[0], b[0])) for a, b in combinations(groups, 2)]
-    telling = [p for p in predictors if _occupied(schema, facts, (p,)) > 1]
-    singles = [Clique((p,), g) for p in telling for g in groups]
-    given = [Clique(c, g) for c in interactions for g in groups]
-    effects = [*singles, *given]
-    if not marginals:
-        return Outline((), (), ())
+    telling = [p for p in terms.predictors if _occupied(schema, facts, (p,)) > 1]
+    effects = [Clique((p,), g) for p in telling for g in groups]
+    effects += [Clique(i, g) for i in terms.interactions for g in groups]
     share = _marginal_share(schema, budget, facts, marginals) if effects else 1.0
-    rest = 1.0 - share
     room = max_effects - sum(effects_of(schema, c) for c in (*marginals, *effects))
-    taken = {frozenset(i) for i in interactions}
+    taken = {frozenset(i) for i in terms.interactions}
     pairs = [Clique(p, g) for p in combinations(telling, 2) for g in groups if frozenset(p) not in taken]
     pairs = [c for c in pairs if adaptive and effects_of(schema, c) <= room]
-    rounds, candidates = _adaptive(schema, budget, facts, pairs, rest * ADAPTIVE_SHARE)
-    weights = [_weight(schema, facts, c, budget) for c in marginals]
-    parts = [share * w / sum(weights) for w in weights]
-    left = rest * (1 - ADAPTIVE_SHARE) if rounds else rest
-    weights = [_weight(schema, facts, c, budget) for c in effects]
-    parts += [left * w / sum(weights) for w in weights]
-    for _ in range(rounds):
-        each = rest * ADAPTIVE_SHARE / rounds
-        parts += [each * CHOICE_SHARE, each * (1 - CHOICE_SHARE)]
+    rounds, candidates = _adaptive(schema, budget, facts, pairs, (1 - share) * ADAPTIVE_SHARE)
+    later = (1 - share) * ADAPTIVE_SHARE / rounds if rounds else 0.0
+    parts = [share * w for w in _weights(schema, facts, marginals, budget)]
+    parts += [(1 - share - later * rounds) * w for w in _weights(schema, facts, effects, budget)]
+    parts += [later * CHOICE_SHARE, later * (1 - CHOICE_SHARE)] * rounds
     costs = budget.split(parts)
     asked = len(marginals) + len(effects)
-    later = costs[asked:]
     return Outline(
         marginals=tuple(marginals),
         effects=tuple(effects),
         costs=tuple(costs[:asked]),
         candidates=tuple(candidates),
-        rounds=tuple(zip(later[::2], later[1::2], strict=True)),
+        rounds=tuple(zip(costs[asked::2], costs[asked + 1 :: 2], strict=True)),
     )
+
+
+def shares(schema: Schema, facts: PublicFacts, budget: Budget, cliques: Sequence[Clique]) -> list[Budget]:
+    """A budget over tables by the cube-root rule (square root under zCDP)."""
+    return list(budget.split(_weights(schema, facts, cliques, budget)))
 
 
 def remaining(
@@ -168,9 +224,11 @@ def _occupied(schema: Schema, facts: PublicFacts, names: Sequence[str]) -> int:
     return int(seen.sum())
 
 
-def _weight(schema: Schema, facts: PublicFacts, clique: Clique, budget: Budget) -> float:
-    cells = max(1, occupied(schema, facts, clique)) * clique.labels(schema)
-    return float(cells ** (1 / 3 if budget.currency == "epsilon" else 1 / 2))
+def _weights(schema: Schema, facts: PublicFacts, cliques: Sequence[Clique], budget: Budget) -> list[float]:
+    power = 1 / 3 if budget.currency == "epsilon" else 1 / 2
+    cells = [max(1, occupied(schema, facts, c)) * c.labels(schema) for c in cliques]
+    total = sum(float(n**power) for n in cells)
+    return [float(n**power) / total for n in cells]
 
 
 def _marginal_share(schema: Schema, budget: Budget, facts: PublicFacts, marginals: Sequence[Clique]) -> float:
@@ -213,3 +271,22 @@ def _affordable(schema: Schema, facts: PublicFacts, clique: Clique, cost: Budget
 
 def _part(budget: Budget, share: float) -> Budget:
     return type(budget).of_units(max(1, int(budget.units * share)))
+
+
+def _analysed(schema: Schema, text: str | Sequence[str]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The attributes of an analysis, and the groups of public ones that it multiplies.
+
+    A product with a private column ("sex*agency") is about how the response depends on it, so the
+    response belongs to the group.
+    """
+    if not isinstance(text, str):
+        return tuple(text), []
+    if "~" not in text:
+        return (text,), []
+    formula = Formula.parse(text)
+    groups = []
+    for product in formula.products:
+        private = any(schema[n].role == "private" for n in product)
+        names = dict.fromkeys((*product, *(formula.response if private else ())))
+        groups.append(tuple(n for n in names if schema[n].role == "public"))
+    return formula.attributes, [g for g in groups if len(g) > 1]
