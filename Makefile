@@ -25,7 +25,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
 
 audit: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 tests/audit
+	$(BIN)/python -m pytest -n 2 -m slow
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m dipsmith.cli.reference docs/reference/cli.md

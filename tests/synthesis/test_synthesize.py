@@ -250,3 +250,24 @@ def test_everything_prints(ledger):
     assert "ε = 1" in str(release)
     assert release._repr_html_().startswith("<!doctype html>")
     assert release.card._repr_html_().startswith("<!doctype html>")
+
+
+def test_formulas_are_escaped_when_asked(tmp_path):
+    declared = ds.Schema.from_dict(
+        {
+            "name": "people",
+            "unit": "row",
+            "neighbours": "replace",
+            "fields": [{"name": "note", "type": "string", "enum": ["=1+1", "plain"], "other": "plain"}],
+        }
+    )
+    assert declared.formula_like() == [("note", "=1+1")]
+    table = pa.table({"note": ["=1+1"] * 50 + ["plain"] * 50})
+    release = ds.synthesize(table, declared, ds.Flat(), budget=ds.PureDP(10), testing=True, noise_seed=1)
+    release.save(tmp_path / "plain", format="csv")
+    release.save(tmp_path / "safe", format="csv", escape=True)
+    assert '"=1+1"' in (tmp_path / "plain" / "synthetic-1.csv").read_text()
+    assert '"=1+1"' not in (tmp_path / "safe" / "synthetic-1.csv").read_text()
+    assert "'=1+1" in (tmp_path / "safe" / "synthetic-1.csv").read_text()
+    assert ds.verify(tmp_path / "safe").rows == 100
+    assert set(ds.Release.load(tmp_path / "safe").tables[0]["note"].to_pylist()) == {"=1+1", "plain"}

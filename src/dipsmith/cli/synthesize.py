@@ -66,6 +66,8 @@ def synthesize(
     table: Annotated[
         str | None, typer.Option("--table", help="The table, when FILE is a database address.")
     ] = None,
+    encoding: Annotated[str | None, typer.Option("--encoding", help="CSV that is not UTF-8, e.g. latin-1.")] = None,
+    delimiter: Annotated[str | None, typer.Option("--delimiter", help="CSV: , ; tab or | (found when omitted).")] = None,
     json: Json = False,
 ) -> None:
     """Make synthetic tables in place of a confidential one, and charge the ledger."""
@@ -88,7 +90,7 @@ def synthesize(
         )
     with progress(json) as show:
         release = run(
-            source(data, table=table),
+            source(data, table=table, encoding=encoding, delimiter=delimiter),
             declared,
             chosen,
             budget=budget,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
@@ -24,7 +25,8 @@ from dipsmith.synthesis.writing import digest, whole_folder
 
 Format = Literal["parquet", "csv"]
 
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = r"^([=+\-@\t\r])"
+"""Text that a spreadsheet reads as a formula begins like this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +139,7 @@ def read_table(path: Path, schema: Schema) -> pa.Table:
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         )
-        return pa_csv.read_csv(path, convert_options=options)
+        return _unescaped(pa_csv.read_csv(path, convert_options=options))
     except (OSError, pa.ArrowException):
         raise DamageError(f"'{path.name}' cannot be read; get the release again") from None
 
@@ -153,11 +155,18 @@ def write_table(table: pa.Table, path: Path, *, escape: bool = False) -> None:
 
 
 def _escaped(table: pa.Table) -> pa.Table:
+    return _replaced(table, _FORMULA, r"'\1")
+
+
+def _unescaped(table: pa.Table) -> pa.Table:
+    return _replaced(table, "^'" + _FORMULA[1:], r"\1")
+
+
+def _replaced(table: pa.Table, pattern: str, replacement: str) -> pa.Table:
     for i, column in enumerate(table.columns):
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            safe = [
-                f"'{v}" if isinstance(v, str) and v.startswith(_FORMULA_STARTS) else v
-                for v in column.to_pylist()
-            ]
-            table = table.set_column(i, table.column_names[i], pa.array(safe, column.type))
+            changed = pc.replace_substring_regex(column, pattern, replacement, max_replacements=1)
+            table = table.set_column(i, table.column_names[i], changed)
     return table
