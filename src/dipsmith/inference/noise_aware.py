@@ -38,7 +38,7 @@ from dipsmith.inference.combine import Combined, checked_level
 from dipsmith.inference.estimates import Estimates, Estimator, Float, stacked
 from dipsmith.inference.mechanism import Mechanism
 from dipsmith.methods.method import Method
-from dipsmith.privacy.randomness import Generator, generator
+from dipsmith.privacy.randomness import generator
 from dipsmith.synthesis.release import Release
 
 REPLICATES = 50
@@ -96,15 +96,38 @@ def noise_aware(
         noise_aware(release, mean_age)
     """
     checked_level(level)
-    if replicates < FEWEST:
-        raise UsageError(
-            f"replicates is {replicates}, expected at least {FEWEST}: fewer say nothing about a variance"
-        )
     each = tuple(Estimates.of(estimate(table), table.num_rows) for table in release.tables)
-    runs = _rerun(
-        release, each, estimate, replicates, Mechanism.of(release, method), generator(seed), progress
-    )
-    return _with_noise(release, each, runs, correct=correct, level=level)
+    # Several draws of one model: a second draw in each run tells drawing from noise.
+    draws = 2 if release.card.each == "draw" and len(each) > 1 else 1
+    found = _rerun(release, each, estimate, replicates, draws, method, seed, progress)
+    return _with_noise(release, each, found, correct=correct, level=level)
+
+
+def runs(
+    release: Release,
+    estimate: Estimator,
+    *,
+    replicates: int = REPLICATES,
+    draws: int = 1,
+    method: Method | None = None,
+    seed: int | None = None,
+    progress: Progress | None = None,
+) -> Float:
+    """By how much the mechanism moves estimates when it is run on a release, run after run.
+
+    Parameters
+    ----------
+    draws
+        Sets to draw from the model of each run; their estimates are averaged.
+
+    Returns
+    -------
+    moved
+        Runs × estimates.
+    """
+    each = tuple(Estimates.of(estimate(table), table.num_rows) for table in release.tables)
+    split = release.card.each == "split"
+    return _rerun(release, each, estimate, replicates, 1 if split else draws, method, seed, progress).moved
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,14 +154,18 @@ def _rerun(
     each: tuple[Estimates, ...],
     estimate: Estimator,
     replicates: int,
-    mechanism: Mechanism,
-    random: Generator,
+    draws: int,
+    method: Method | None,
+    seed: int | None,
     progress: Progress | None,
 ) -> _Runs:
+    if replicates < FEWEST:
+        raise UsageError(
+            f"replicates is {replicates}, expected at least {FEWEST}: fewer say nothing about a variance"
+        )
+    mechanism, random = Mechanism.of(release, method), generator(seed)
     values, _ = stacked(each)
     codes = [mechanism.codes(t) for t in release.tables]
-    # Several draws of one model: a second draw in each run tells drawing from noise.
-    draws = 2 if release.card.each == "draw" and len(each) > 1 else 1
     moved, drawing = [], []
     for run in range(replicates):
         i = run % len(each)
