@@ -2,10 +2,11 @@
 
 An effect is the log-odds of a label against the reference label (the first of the schema) in one cell
 of a term, relative to the average row: effects of a term, weighted by the public number of rows in
-each cell, sum to zero. The standard error is the posterior standard deviation of the shrunk estimate:
-over the cells of a table, ± 1.96 of them hold the truth 95 times in 100 (Nychka 1988, "Bayesian
-confidence intervals for smoothing splines", for why that holds across a function though not at every
-point of it).
+each cell, sum to zero. Labels are drawn with *shrunk* effects, which are better on the whole but drawn
+towards zero one by one. What is reported for reading is the estimate without that pull, whose standard
+error covers sampling and noise: ± 1.96 of them hold the truth 95 times in 100. (Interactions overlap with
+the effects that they refine and are told from them by shrinkage alone; they are reported shrunk, with
+their posterior standard deviation.)
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class Effect:
     targets, label, reference
         The private attributes, the label concerned, and the label it is held against.
     effect, std_error
-        The log-odds relative to the average row, and its standard error.
+        The log-odds relative to the average row, and its standard error; infinite where no row tells.
+    shrunk
+        The effect as it is used for drawing labels.
     rows
         Public number of rows in the cell.
     """
@@ -51,6 +54,7 @@ class Effect:
     reference: str
     effect: float
     std_error: float
+    shrunk: float
     rows: int
 
 
@@ -91,7 +95,7 @@ class Effects:
     def _repr_html_(self) -> str:
         head = "".join(
             f"<th>{t}</th>"
-            for t in ("attribute", "level", "target", "label", "against", "effect", "s.e.", "rows")
+            for t in ("attribute", "level", "target", "label", "against", "effect", "s.e.", "shrunk", "rows")
         )
         rows = "".join(
             "<tr>"
@@ -99,7 +103,7 @@ class Effects:
                 f"<td>{html.escape(str(v))}</td>"
                 for v in (e.attributes, e.level, e.targets, e.label, e.reference)
             )
-            + f"<td>{e.effect:+.3f}</td><td>{e.std_error:.3f}</td><td>{e.rows:,}</td></tr>"
+            + f"<td>{e.effect:+.3f}</td><td>{e.std_error:.3f}</td><td>{e.shrunk:+.3f}</td><td>{e.rows:,}</td></tr>"
             for e in self.effects[:SHOWN]
         )
         more = f"<p>… {len(self) - SHOWN} more: to_arrow()</p>" if len(self) > SHOWN else ""
@@ -137,14 +141,19 @@ def listed(
     targets: Sequence[str],
     labels: Sequence[Sequence[str]],
     table: Float,
+    unshrunk: Float,
     errors: Float,
     sizes: NDArray[np.integer],
 ) -> Iterator[Effect]:
     """One line per cell and label of a term."""
     cells = _products(levels)
     names = _products(labels)
-    for cell, (effects, spread) in enumerate(zip(centred(table, sizes), errors, strict=True)):
-        for label, (effect, error) in enumerate(zip(effects, spread, strict=True), start=1):
+    shrunk = centred(table, sizes)
+    effects = np.where(sizes[:, None] > 0, centred(unshrunk, sizes), shrunk)
+    spread = np.where(sizes[:, None] > 0, errors, np.inf)
+    for cell in range(len(cells)):
+        for label in range(1, len(names)):
+            at = cell, label - 1
             yield Effect(
                 stratum,
                 " × ".join(attributes),
@@ -152,8 +161,9 @@ def listed(
                 " × ".join(targets),
                 names[label],
                 names[0],
-                float(effect),
-                float(error),
+                float(effects[at]),
+                float(spread[at]),
+                float(shrunk[at]),
                 int(sizes[cell]),
             )
 

@@ -46,6 +46,8 @@ Float = NDArray[np.float64]
 
 TOGETHER: Final = 3000
 """Effects that are solved together at most: the matrix takes 72 MB, its inverse about a second."""
+FREE: Final = 1e-6
+"""Precision of effects that are not to be shrunk; above 0 because tables overlap in their sums."""
 LEAST_VARIANCE: Final = 1e-3
 """Tables overlap in their sums, so exact ones would have a singular covariance."""
 NEGLIGIBLE: Final = 1e-6
@@ -72,13 +74,16 @@ class Fit:
         Flat effects in label contrasts, in the order of the design.
     log_strengths
         log λ of every term.
+    unshrunk
+        The effects without the pull of the penalties on terms that are reported so.
     covariances
-        Posterior covariance of every term's own effects: (cells·k)² for a term that was solved
-        together with others, cells × k × k for one that was solved cell by cell.
+        Covariance of every term's own unshrunk effects: (cells·k)² for a term that was solved together
+        with others, cells × k × k for one that was solved cell by cell.
     """
 
     effects: Float
     log_strengths: tuple[Float, ...]
+    unshrunk: Float
     covariances: tuple[Float, ...]
 
 
@@ -96,12 +101,16 @@ class Equations:
         Noise variance of a contrast, one per term.
     penalties
         The priors of the effects, one per term.
+    reported_free
+        Which terms are reported as they are without shrinkage (terms nested in others cannot be: they
+        are told from each other by their penalties alone).
     """
 
     design: Design
     statistics: Float
     variances: tuple[float, ...]
     penalties: tuple[Penalty, ...]
+    reported_free: tuple[bool, ...]
 
     def noise(self, term: int) -> float:
         """The noise variance that is reckoned with."""
@@ -149,10 +158,13 @@ def fit(
             report(min(0.95, (turn + 1) / 3))
         if moved < enough:
             break
+    unshrunk = phi.copy()
     covariances: dict[int, Float] = {}
     for group in groups:
-        covariances |= group.covariances(phi, strengths)
-    return Fit(phi, tuple(strengths), tuple(covariances[c] for c in range(len(design.terms))))
+        unshrunk[group.at], held_by = group.reported(phi, strengths)
+        covariances |= held_by
+    every = tuple(covariances[c] for c in range(len(design.terms)))
+    return Fit(phi, tuple(strengths), unshrunk, every)
 
 
 def _settled(
@@ -200,6 +212,7 @@ class _Group:
         if apart:
             self.penalties = [Penalty(p.cells, p.contrasts, fixed=p.fixed) for p in self.penalties]
         self.noise = np.concatenate([np.full(design.terms[c].size, equations.noise(c)) for c in terms])
+        self.free = [equations.reported_free[c] for c in terms]
 
     def solve(
         self, phi: Float, strengths: list[Float], held: Float, enough: float, steps: int
@@ -230,10 +243,24 @@ class _Group:
         by_term = dict(zip(self.terms, chosen, strict=True))
         return phi, [by_term.get(c, s) for c, s in enumerate(strengths)], first
 
-    def covariances(self, phi: Float, strengths: Sequence[Float]) -> dict[int, Float]:
-        """Each term's own block of the posterior covariance."""
+    def reported(self, phi: Float, strengths: Sequence[Float]) -> tuple[Float, dict[int, Float]]:
+        """Effects without the pull of the penalties, and each term's own block of their covariance.
+
+        At the solution the right-hand side is (G + P)φ, so one step with P taken off gives the estimate
+        (G + P₀)⁻¹(G + P)φ, which is unbiased where P₀ is 0, with covariance (G + P₀)⁻¹.
+        """
         assert self.weighing is not None
-        return self.weighing.covariances(self.terms, self.penalties, [strengths[c] for c in self.terms])
+        shrunk = [strengths[c] for c in self.terms]
+        unshrunk = [
+            Penalty(p.cells, p.contrasts, fixed=FREE) if f else p
+            for p, f in zip(self.penalties, self.free, strict=True)
+        ]
+        off = [p.start() if f else s for p, s, f in zip(unshrunk, shrunk, self.free, strict=True)]
+        pull = np.zeros(len(self.at))
+        ends = pairwise(np.cumsum([0, *(p.size for p in self.penalties)]))
+        for p, s, (a, b) in zip(self.penalties, shrunk, ends, strict=True):
+            pull[a:b] = p.pull(s, phi[self.at][a:b])
+        return self.weighing.reported(phi[self.at], pull, self.terms, unshrunk, off)
 
     def _weighed(self, phi: Float, held: Float, again: bool) -> tuple[_Weighing | _CellWeighing, Float]:
         if again and self.weighing is not None:
@@ -290,13 +317,19 @@ class _Weighing:
         """Squared length of a step, scaled by the information."""
         return float(delta @ (self.G @ delta))
 
-    def covariances(
-        self, terms: Sequence[int], penalties: Sequence[Penalty], strengths: Sequence[Float]
-    ) -> dict[int, Float]:
-        """Every term's own block of (G + P)⁻¹."""
+    def reported(
+        self,
+        phi: Float,
+        pull: Float,
+        terms: Sequence[int],
+        penalties: Sequence[Penalty],
+        strengths: Sequence[Float],
+    ) -> tuple[Float, dict[int, Float]]:
+        """(G + P₀)⁻¹(Gφ + pull), and every term's own block of (G + P₀)⁻¹."""
         whole = dense_covariance(self.G, penalties, strengths)
-        ends = np.cumsum([0, *(p.size for p in penalties)])
-        return {c: whole[a:b, a:b].copy() for c, (a, b) in zip(terms, pairwise(ends), strict=True)}
+        ends = pairwise(np.cumsum([0, *(p.size for p in penalties)]))
+        blocks = {c: whole[a:b, a:b].copy() for c, (a, b) in zip(terms, ends, strict=True)}
+        return whole @ (self.G @ phi + pull), blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,11 +362,18 @@ class _CellWeighing:
         """Squared length of a step, scaled by the information."""
         return self._form(self.G, delta)
 
-    def covariances(
-        self, terms: Sequence[int], penalties: Sequence[Penalty], strengths: Sequence[Float]
-    ) -> dict[int, Float]:
-        """One small matrix per cell."""
-        return {terms[0]: cellwise_covariance(self.G, float(strengths[0][0]))}
+    def reported(
+        self,
+        phi: Float,
+        pull: Float,
+        terms: Sequence[int],
+        penalties: Sequence[Penalty],
+        strengths: Sequence[Float],
+    ) -> tuple[Float, dict[int, Float]]:
+        """The same cell by cell: one small matrix each."""
+        each = cellwise_covariance(self.G, float(strengths[0][0]))
+        right = self.G @ self._cells(phi) + self._cells(pull)
+        return (each @ right).ravel(), {terms[0]: each}
 
     def _cells(self, flat: Float) -> Float:
         return flat.reshape(len(self.H), -1, 1)

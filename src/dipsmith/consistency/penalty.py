@@ -82,6 +82,14 @@ class Penalty:
                 whole += np.exp(log_strength) * structure
         return whole
 
+    def pull(self, log_strengths: Float, effects: Float) -> Float:
+        """The precision times some effects."""
+        table = effects.reshape(self.cells, self.contrasts)
+        total = np.zeros_like(table)
+        for structure, strength in zip(self.structures, np.exp(log_strengths), strict=True):
+            total += strength * (table if structure is None else structure @ table)
+        return total.ravel()
+
     def cost(self, log_strengths: Float, effects: Float) -> float:
         """The quadratic form of some effects."""
         table = effects.reshape(self.cells, self.contrasts)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from dipsmith.consistency.clique import Clique, bars, needed_columns
 from dipsmith.consistency.design import Design
 from dipsmith.consistency.effects import standard_errors
-from dipsmith.consistency.logistic import Equations, Fit, fit
+from dipsmith.consistency.logistic import FREE, Equations, Fit, fit
 from dipsmith.consistency.penalty import SCALE, Penalty, trend, walk
 from dipsmith.errors import UsageError
 from dipsmith.methods.loglinear_model import Block, LogLinearModel
@@ -55,8 +55,6 @@ Float = NDArray[np.float64]
 
 WIDE: Final = 0.25
 """Precision of the intercepts: labels may well be a thousand times as frequent as others."""
-FREE: Final = 1e-6
-"""Precision of effects that are not to be shrunk; above 0 because tables overlap in their sums."""
 WALKED: Final = 1500
 """Cells of a table along which smoothness is reckoned with at most."""
 
@@ -286,7 +284,13 @@ class _Fitting:
     def solve(self, curator: Curator, before: Fit | None = None, *, rough: bool) -> Fit:
         """Fit, starting from a smaller model's effects where there is one."""
         penalties = tuple(self.method.penalty(self.terms, c) for c in self.cliques)
-        equations = Equations(self.design, self.design.statistics(self.tables), self.variances, penalties)
+        equations = Equations(
+            design=self.design,
+            statistics=self.design.statistics(self.tables),
+            variances=self.variances,
+            penalties=penalties,
+            reported_free=tuple(len(c.predictors) <= 1 for c in self.cliques),
+        )
         start, strengths = np.zeros(self.design.size), [p.start() for p in penalties]
         if before is not None:
             start[: len(before.effects)] = before.effects
@@ -309,8 +313,14 @@ class _Fitting:
             for t in terms
         ]
         errors = [standard_errors(*each) for each in zip(terms, found.covariances, sizes, strict=True)]
-        effects = self.design.effects(found.effects)
-        return Block(self.cliques, tuple(effects), tuple(errors), tuple(sizes), found.log_strengths)
+        return Block(
+            cliques=self.cliques,
+            tables=tuple(self.design.effects(found.effects)),
+            unshrunk=tuple(self.design.effects(found.unshrunk)),
+            errors=tuple(errors),
+            sizes=tuple(sizes),
+            strengths=found.log_strengths,
+        )
 
 
 def _on_totals(measured: Measurement) -> tuple[Float, float]:

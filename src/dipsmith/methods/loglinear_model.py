@@ -22,7 +22,7 @@ Float = NDArray[np.float64]
 
 BLOCK: Final = 1 << 21
 """Probabilities held at once when labelling."""
-KINDS: Final = ("tables", "errors", "sizes", "strengths")
+KINDS: Final = ("tables", "unshrunk", "errors", "sizes", "strengths")
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +35,10 @@ class Block:
         The terms: the label marginal first.
     tables
         The effects θ of every term, public cells × labels.
+    unshrunk
+        The same without the pull of the penalties, for reading rather than labelling.
     errors
-        Standard errors of its effects against the first label, relative to the average row.
+        Standard errors of the unshrunk effects against the first label, relative to the average row.
     sizes
         Public number of rows in its cells.
     strengths
@@ -45,6 +47,7 @@ class Block:
 
     cliques: tuple[Clique, ...]
     tables: tuple[Float, ...]
+    unshrunk: tuple[Float, ...]
     errors: tuple[Float, ...]
     sizes: tuple[NDArray[np.int64], ...]
     strengths: tuple[Float, ...]
@@ -115,7 +118,7 @@ class LogLinearModel:
                 if clique.predictors:
                     levels = [self.schema[p].labels for p in clique.predictors]
                     labels = [self.schema[t].labels for t in clique.targets]
-                    arrays = block.tables[i], block.errors[i], block.sizes[i]
+                    arrays = block.tables[i], block.unshrunk[i], block.errors[i], block.sizes[i]
                     found += listed(stratum, clique.predictors, levels, clique.targets, labels, *arrays)
         return Effects(tuple(found))
 
