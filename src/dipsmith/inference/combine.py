@@ -135,6 +135,11 @@ class Combined:
         """Two-sided p-values of "the true value is 0"."""
         return two_sided(self.statistic, self.df)
 
+    @property
+    def variance_is_sampling(self) -> bool:
+        """Whether T is nothing but sampling variance."""
+        return bool(np.array_equal(self.variance, self.within, equal_nan=True))
+
     def at(self, level: float) -> Combined:
         """The same with intervals of another level."""
         return replace(self, level=checked_level(level))
@@ -186,12 +191,14 @@ class Combined:
         from dipsmith.report.content import Table
 
         percent = f"{self.level:.0%}"
-        columns = ("", "estimate", "s.e.", f"{percent} from", "to", "p", "noise share of s.e.²")
-        share = 1 - np.divide(self.within, self.variance, out=np.ones(len(self)), where=self.variance > 0)
-        rows = [
-            (e.name, *map(shown, (e.value, e.std_error, e.low, e.high)), shown_p(e.p_value), f"{s:.0%}")
-            for e, s in zip(self, np.nan_to_num(share), strict=True)
+        columns: tuple[str, ...] = ("", "estimate", "s.e.", f"{percent} from", "to", "p")
+        rows: list[tuple[str, ...]] = [
+            (e.name, *map(shown, (e.value, e.std_error, e.low, e.high)), shown_p(e.p_value)) for e in self
         ]
+        if not self.variance_is_sampling:
+            share = 1 - np.divide(self.within, self.variance, out=np.ones(len(self)), where=self.variance > 0)
+            columns = (*columns, "noise share of s.e.²")
+            rows = [(*row, "–" if np.isnan(s) else f"{s:.0%}") for row, s in zip(rows, share, strict=True)]
         return Table.of(caption, columns, rows, " ".join((f"{self.rule}.", *self.notes)))
 
     def __str__(self) -> str:

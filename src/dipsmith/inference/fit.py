@@ -281,9 +281,9 @@ def fit(
     >>> print(fit(table, "y ~ x"))
     y ~ x: Least squares, 5 rows
     <BLANKLINE>
-               estimate   s.e.  95% from     to      p  noise share of s.e.²
-    Intercept       1.5  1.555    -3.447  6.447  0.406                    0%
-    x[T.b]          4.5  2.007    -1.887  10.89  0.111                    0%
+               estimate   s.e.  95% from     to      p
+    Intercept       1.5  1.555    -3.447  6.447  0.406
+    x[T.b]          4.5  2.007    -1.887  10.89  0.111
     Reference: x = a. Ordinary intervals: nothing is known of any noise in this table.
     """
     extra("pyfixest")
