@@ -317,7 +317,7 @@ def test_missing_values_stay_correlated():
     place = Categories.of("xy", missing=True)
     schema = Schema(
         "t",
-        (Attribute("work", "string", Categories.of("no yes".split())), Attribute("place", "string", place)),
+        (Attribute("work", "string", Categories.of(["no", "yes"])), Attribute("place", "string", place)),
         Unit(),
         "replace",
     )

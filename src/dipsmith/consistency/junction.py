@@ -205,31 +205,23 @@ def _members(bits: int) -> list[int]:
 
 
 def _eliminate(sizes: Sequence[int], near: Sequence[int]) -> list[int]:
-    """The cliques of greedy elimination, by the cheaper of two orders: least cells, fewest new links."""
-    weights = [log(s) for s in sizes]
-    orders = (_order(weights, list(near), fill) for fill in (False, True))
-    return min(orders, key=lambda cliques: sum(prod(sizes[i] for i in _members(c)) for c in cliques))
+    """The cliques of greedy elimination: always the attribute whose clique has the fewest cells.
 
+    Measured: fewest new links instead, or the better of both, gives models no better and takes longer.
+    """
+    weights, around = [log(s) for s in sizes], list(near)
 
-def _order(weights: Sequence[float], near: list[int], fill: bool) -> list[int]:
-    def cost(v: int) -> tuple[float, float, int]:
-        around = _members(near[v])
-        cells = sum(weights[i] for i in around)
-        missing = sum((near[v] & ~near[i]).bit_count() for i in around) if fill else 0
-        return missing, cells, v
+    def cost(v: int) -> tuple[float, int]:
+        return sum(weights[i] for i in _members(around[v])), v
 
-    costs = {v: cost(v) for v in range(len(near))}
+    costs = {v: cost(v) for v in range(len(around))}
     cliques = []
     while costs:
-        _, _, v = min(costs.values())
-        cliques.append(near[v])
-        around = [i for i in _members(near[v]) if i != v]
-        touched = 0
-        for i in around:
-            near[i] = (near[i] | near[v]) & ~(1 << v)
-            touched |= near[i]
+        _, v = min(costs.values())
         del costs[v]
-        for i in _members(touched) if fill else around:
+        cliques.append(around[v])
+        for i in _members(around[v] & ~(1 << v)):
+            around[i] = (around[i] | around[v]) & ~(1 << v)
             costs[i] = cost(i)
     return cliques
 

@@ -7,8 +7,8 @@ and fit again; when a measurement changes the model by no more than its own nois
 get more budget each. Candidates are the workload's marginals and all marginals below them, as long as
 the model with them stays within `max_cells`, a limit that opens as the budget is spent.
 
-What is different here, at the same ε: fewer and better measurements to begin with (twice as many rounds
-as columns instead of sixteen times); the noise that counts is what is left of it after negative counts
+What is different here, at the same ε: fewer and better measurements to begin with (three times as many
+rounds as columns instead of sixteen times); the noise that counts is what is left of it after negative counts
 are gone (`misfit.noise_left`), so that sparse tables are not shunned; columns get a budget of their own;
 cells are shrunk as far as their noise demands, every fit starts where the last one ended (`entropy`).
 
@@ -61,7 +61,7 @@ class AIM:
     workload
         Instead of `degree`: the sets of attributes whose marginals matter.
     rounds
-        Into how many rounds the budget is divided at first; default: twice the number of columns.
+        Into how many rounds the budget is divided at first; default: three times the number of columns.
     one_way
         Share of the budget for the columns one by one.
     choice
@@ -78,7 +78,7 @@ class AIM:
     degree: int = 2
     workload: Sequence[Sequence[str]] | None = None
     rounds: int | None = None
-    one_way: float = 0.2
+    one_way: float = 0.35
     choice: float = 0.1
     max_cells: int = 1 << 18
 
@@ -182,7 +182,7 @@ class AIM:
         return first, second
 
     def _rounds(self, schema: Schema) -> int:
-        return 2 * len(schema.names) if self.rounds is None else self.rounds
+        return 3 * len(schema.names) if self.rounds is None else self.rounds
 
     def _allowed(
         self,

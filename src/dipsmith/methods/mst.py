@@ -65,7 +65,7 @@ class MST:
     0.1
     """
 
-    one_way: float = 0.2
+    one_way: float = 0.35
     choice: float = 0.1
     max_cells: int = 1 << 19
 
