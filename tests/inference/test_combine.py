@@ -91,7 +91,9 @@ def release(each, sets=3):
         }
     )
     table = pa.table({"y": ["a"] * 70 + ["b"] * 30})
-    return ds.synthesize(table, schema, ds.Flat(), budget=ds.PureDP(1), sets=sets, each=each, testing=True, noise_seed=1)
+    return ds.synthesize(
+        table, schema, ds.Flat(), budget=ds.PureDP(1), sets=sets, each=each, testing=True, noise_seed=1
+    )
 
 
 def test_draws_of_one_model_are_refused_with_the_reason():
@@ -103,7 +105,18 @@ def test_draws_of_one_model_are_refused_with_the_reason():
 def test_it_prints_and_converts():
     found = combine([[1.0, 5.0], [2.0, 5.5]], [[0.5, 0.1], [1.0, 0.1]], names=["sex[T.F]", "<age>"])
     text = str(found)
-    assert text.splitlines()[0].split() == ["estimate", "s.e.", "95%", "from", "to", "p", "noise", "share", "of", "s.e.²"]
+    assert text.splitlines()[0].split() == [
+        "estimate",
+        "s.e.",
+        "95%",
+        "from",
+        "to",
+        "p",
+        "noise",
+        "share",
+        "of",
+        "s.e.²",
+    ]
     assert text.splitlines()[1].startswith("sex[T.F]")
     assert "T = ū + B/m over 2 sets" in text
     html = found._repr_html_()
@@ -138,11 +151,15 @@ def covered(q, u, noise=0.0):
     within, between = u.mean(axis=1), q.var(axis=1, ddof=1)
     total = within + between / m + noise
     df = np.full(len(q), np.inf) if noise else (m - 1) * (1 + m * within / between) ** 2
-    half = np.where(np.isinf(df), stats.norm.ppf(0.975), stats.t.ppf(0.975, np.where(np.isinf(df), 1, df))) * np.sqrt(total)
+    half = np.where(
+        np.isinf(df), stats.norm.ppf(0.975), stats.t.ppf(0.975, np.where(np.isinf(df), 1, df))
+    ) * np.sqrt(total)
     return (np.abs(q.mean(axis=1) - 0.3) <= half).mean(), 2 * half.mean()
 
 
-@pytest.mark.parametrize(("n", "epsilon", "share"), [(1000, 0.1, 0.953), (1000, 1, 0.952), (10_000, 0.1, 0.952)])
+@pytest.mark.parametrize(
+    ("n", "epsilon", "share"), [(1000, 0.1, 0.953), (1000, 1, 0.952), (10_000, 0.1, 0.952)]
+)
 def test_separate_sets_cover(n, epsilon, share):
     # 20,000 repeats: the standard error of a share of .952 is .0015; ± .0075 is five of them (6e-7).
     q, u, _ = proportions(n, epsilon, 5, 20_000, "split")

@@ -27,7 +27,7 @@ from dipsmith.inference.separation import separated
 STEPS = 200
 HALVINGS = 30
 LONGEST = 5.0
-SMALL = 1e-10
+SMALL = 1e-13
 """A step that promises less than this, in squared standard errors, is the last one."""
 
 FAR = 15.0
@@ -117,7 +117,7 @@ def _climb(rows: Grouped, penalty: _Firth | _Ridge) -> Float:
         step = inverse @ score
         gain = float(score @ step)
         if not gain > SMALL:
-            return b
+            return b + step
         step = step * min(1.0, LONGEST / float(np.abs(rows.X @ step).max()))
         for _ in range(HALVINGS):
             ahead = b + step
