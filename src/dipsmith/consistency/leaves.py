@@ -5,7 +5,7 @@ Privacy: reads noisy counts and public facts only; post-processing, free.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -51,8 +51,14 @@ class LeafCounts:
         """The counts, moved by the same amount within each leaf so that they add up to a public size."""
         if not self.public:
             return self.values
-        gap = self.values.sum(axis=1) - self.sizes
-        return np.asarray(self.values - gap[:, None] / self.labels)
+        gap = self._sums - self.sizes
+        gap /= self.labels
+        return np.asarray(self.values - gap[:, None])
+
+    @property
+    def _sums(self) -> Floats:
+        # A product with ones is several times as fast as a sum over so short an axis.
+        return np.asarray(self.values @ np.ones(self.labels))
 
     @property
     def totals(self) -> tuple[Floats, float]:
@@ -66,13 +72,54 @@ class LeafCounts:
         # With two labels a single count was drawn: the other is the size minus it.
         return 1.0 - 1.0 / self.labels if self.public and self.labels > 2 else 1.0
 
-    def residuals(self, p: Floats, label: int) -> tuple[Floats, Floats]:
-        """How far the counts of a label are from what `p` predicts, and the variance of that noise."""
+    def working(self, cells: NDArray[np.integer], labels: list[int]) -> Working:
+        """Some leaves and labels, as the fit needs them."""
+        values = self.consistent if self.public else self.values
+        kept = np.ascontiguousarray(values[cells][:, labels].T, dtype=np.float32)
+        sizes = self.sizes[cells].astype(np.float32)
         if self.public:
-            noise = self.variance * self._left_of_noise
-            return self.consistent[:, label] - self.sizes * p, np.broadcast_to(noise, p.shape)
-        rest = (1.0 - p) ** 2 + (self.labels - 1) * p**2
-        return self.values[:, label] - self.values.sum(axis=1) * p, self.variance * rest
+            return Working(kept, sizes, sizes, self.variance * self._left_of_noise, None)
+        sums = self._sums[cells].astype(np.float32)
+        return Working(kept, sizes, sums, self.variance, self.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Working:
+    """Counts of some leaves, labels × leaves, with what they must be compared to.
+
+    Attributes
+    ----------
+    values
+        Noisy counts.
+    sizes
+        Rows in each leaf, exact or estimated.
+    sums
+        What the counts of a leaf add up to: its size, or the sum of its noisy counts.
+    variance
+        Variance of the noise on one count.
+    labels
+        The number of labels whose noise is in `sums`; None where `sums` are exact.
+    """
+
+    values: NDArray[np.float32]
+    sizes: NDArray[np.float32]
+    sums: NDArray[np.float32]
+    variance: float
+    labels: int | None
+
+    def part(self, here: slice) -> Working:
+        """Some of the leaves."""
+        return replace(self, values=self.values[:, here], sizes=self.sizes[here], sums=self.sums[here])
+
+    def apart(self, p: NDArray[np.float32]) -> NDArray[np.float32]:
+        """How far the counts are from what `p` predicts."""
+        return np.asarray(self.values - self.sums * p)
+
+    def noise(self, p: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The variance that noise adds to `apart`."""
+        if self.labels is None:
+            return np.float32(self.variance)  # type: ignore[return-value]
+        return np.asarray(np.float32(self.variance) * ((1.0 - p) ** 2 + (self.labels - 1) * p**2))
 
 
 def estimated_sizes(sums: Floats, variance: float, guess: Floats) -> Floats:

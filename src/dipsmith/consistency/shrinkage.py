@@ -25,6 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +39,11 @@ Floats = NDArray[np.float64]
 Narrow = NDArray[np.float32]
 Wide = NDArray[np.floating]
 
-ROUNDS = 4
-"""Linearisations; the fourth moves nothing that matters."""
+TURNS, BRIEF_TURNS, LARGE = (3, 1, 1, 1), (2, 1, 0), 1 << 16
+"""Rounds of linearisation, and how often variances and steps are estimated in each; fewer for large trees."""
+
+PART = 1 << 13
+"""Nodes handled at a time, so that they stay in the processor's cache."""
 
 STEP = 2.0
 """The most that log-odds may move in one round."""
@@ -46,11 +51,14 @@ STEP = 2.0
 CAUTION = 2.0
 """By how much, in deviance, a variance must fit better than a smaller one: what Akaike charges a parameter."""
 
-SAMPLE = 1 << 12
+SAMPLE = 3000
 """Nodes of a level from which its variances are estimated: those of the largest families."""
 
 VARIANCES = np.concatenate([[0.0], np.geomspace(1e-3, 8.0, 11)])
 """The variances of log-odds that are compared."""
+
+CALIBRATED = 3e-4
+"""How far, relatively, the leaves' sum may be from the label marginal."""
 
 RAREST = 1e-6
 """No label is given a smaller probability before rules are applied."""
@@ -62,8 +70,8 @@ FAINTEST = 1e-30
 """Precision that counts as none; 0 would divide by 0."""
 
 
-def shrink(counts: LeafCounts, marginal: Floats) -> Floats:
-    """The label distribution of every leaf, leaves without rows included.
+def shrink(counts: LeafCounts, marginal: Floats) -> Narrow:
+    """The label distribution of every leaf (leaves × labels), leaves without rows included.
 
     Parameters
     ----------
@@ -75,30 +83,33 @@ def shrink(counts: LeafCounts, marginal: Floats) -> Floats:
     marginal = np.clip(marginal, RAREST, 1.0)
     marginal = marginal / marginal.sum()
     columns = [1] if counts.labels == 2 else list(range(counts.labels))
-    odds = _Smoother(counts, marginal, columns).run()
-    p = expit(odds)
-    table = np.stack([1.0 - p[0], p[0]], axis=1) if counts.labels == 2 else p.T
-    table = np.maximum(table, RAREST)
-    table /= table.sum(axis=1, keepdims=True)
+    p = _Smoother(counts, marginal, columns).run()
+    expit(p, out=p)
+    table = np.concatenate([1.0 - p, p]) if counts.labels == 2 else p
+    np.maximum(table, np.float32(RAREST), out=table)
     return _calibrated(table, counts.sizes, marginal)
 
 
-def _calibrated(table: Floats, sizes: Floats, marginal: Floats) -> Floats:
-    """Raise or lower each label's odds everywhere alike, so that the leaves add up to the marginal."""
-    filled = sizes > 0
-    if not filled.any():
-        return table
-    share = sizes[filled] / sizes[filled].sum()
-    part, factor = table[filled], np.ones(len(marginal))
-    for _ in range(30):
-        now = part * factor
-        now /= now.sum(axis=1, keepdims=True)
-        ratio = marginal / (share @ now)
-        factor *= ratio
-        if np.abs(ratio - 1).max() < 1e-4:
+def _calibrated(table: Narrow, sizes: Floats, marginal: Floats) -> Narrow:
+    """Raise or lower each label's odds everywhere alike, so that the leaves add up to the marginal.
+
+    From labels × leaves, in any scale, to leaves × labels; the table given is used up.
+    """
+    filled = np.flatnonzero(sizes > 0)
+    share = (sizes[filled] / max(sizes.sum(), 1.0)).astype(np.float32)
+    part, factor = table.take(filled, axis=1), np.ones(len(marginal))
+    for _ in range(30 if len(filled) else 0):
+        now = np.zeros(len(marginal))
+        for start in range(0, len(filled), PART):
+            here = part[:, start : start + PART] * factor.astype(np.float32)[:, None]
+            here *= share[start : start + PART] / here.sum(axis=0)
+            now += here.sum(axis=1)
+        factor *= marginal / now
+        if np.abs(marginal / now - 1).max() < CALIBRATED:
             break
-    table = table * factor
-    return np.asarray(table / table.sum(axis=1, keepdims=True))
+    table *= factor.astype(np.float32)[:, None]
+    table /= table.sum(axis=0)
+    return np.ascontiguousarray(table.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,14 +138,37 @@ class _Families:
 
 
 @dataclass(frozen=True, eq=False)
-class _Level:
-    """One level below the root: its nodes that have rows, and those that tell most about the variances."""
+class _Part:
+    """Some families of a level, few enough for the processor's cache."""
 
     nodes: slice
     parents: NDArray[np.int64]
     families: _Families
+
+
+@dataclass(frozen=True, eq=False)
+class _Level:
+    """One level below the root: its nodes that have rows, and those that tell most about the variances."""
+
+    parts: list[_Part]
     telling: NDArray[np.int64]
     sample: _Families
+    partial: bool
+
+    @classmethod
+    def of(cls, first: int, parents: NDArray[np.int64], families: _Families, rows: Floats) -> _Level:
+        telling = _telling(families, rows)
+        ends = np.append(families.starts, len(families.group))
+        cuts = np.unique(np.searchsorted(ends, np.arange(0, ends[-1], PART)))
+        parts = []
+        for low, high in pairwise([*cuts[cuts < len(families.fans)].tolist(), len(families.fans)]):
+            start, stop = int(ends[low]), int(ends[high])
+            group = families.group[start:stop]
+            family = _Families(
+                families.starts[low:high] - start, families.fans[low:high], group, families.groups
+            )
+            parts.append(_Part(slice(first + start, first + stop), parents[low:high], family))
+        return cls(parts, first + np.flatnonzero(telling), families.keeping(telling), not bool(telling.all()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,16 +201,7 @@ class _Shape:
             fans = np.diff(starts, append=len(here))
             group = (offsets[tree.asks[above]] + tree.code[here]).astype(np.int64, copy=False)
             families = _Families(starts, fans, group, int(offsets[-1]))
-            telling = _telling(families, rows[here])
-            levels.append(
-                _Level(
-                    slice(int(first), int(last)),
-                    place[above[starts]],
-                    families,
-                    np.flatnonzero(telling),
-                    families.keeping(telling),
-                )
-            )
+            levels.append(_Level.of(int(first), place[above[starts]], families, rows[here]))
         leaves = np.flatnonzero(tree.asks[nodes] < 0)
         return cls(nodes, leaves, tree.leaf_of[nodes[leaves]], levels)
 
@@ -200,86 +225,92 @@ class _Smoother:
     """The rounds of the fit, for some labels at once (labels × nodes)."""
 
     def __init__(self, counts: LeafCounts, marginal: Floats, columns: list[int]) -> None:
-        self.root = logit(np.clip(marginal[columns], RAREST, 1.0 - RAREST))
+        self.root = logit(np.clip(marginal[columns], RAREST, 1.0 - RAREST)).astype(np.float32)
         self.tree = counts.tree
         self.shape = _Shape.of(counts.tree, counts.sizes)
-        cells = self.shape.cells
-        self.counts = LeafCounts(
-            counts.tree, counts.values[cells], counts.variance, counts.sizes[cells], counts.public
-        )
-        self.columns = columns
+        self.working = counts.working(self.shape.cells, columns)
 
-    def run(self) -> Floats:
+    def run(self) -> Narrow:
         """The log-odds of all leaves."""
-        odds = np.repeat(self.root[:, None], len(self.shape.nodes), axis=1).astype(np.float32)
-        blank = np.zeros((len(self.columns), int(self.tree.fans.sum())))
+        odds = np.repeat(self.root[:, None], len(self.shape.nodes), axis=1)
+        z, w = np.zeros_like(odds), np.zeros_like(odds)
+        blank = np.zeros((len(odds), int(self.tree.fans.sum())))
         effects = [_Effects(0.0, blank) for _ in self.shape.levels]
-        for turn in range(ROUNDS if len(self.shape.nodes) else 0):
-            z, w = self._linearised(odds)
-            self._upward(z, w, effects, turns=3 if turn == 0 else 1)
-            moved = self._downward(z, w, effects)
-            moved -= odds
-            np.clip(moved, -STEP, STEP, out=moved)
-            odds += moved
-            np.clip(odds, -SUREST, SUREST, out=odds)
-            if np.abs(moved).max(initial=0.0) < 0.02:
-                break
+        rounds = BRIEF_TURNS if len(self.shape.nodes) > LARGE else TURNS
+        for turns in rounds if len(self.shape.nodes) else ():
+            self._linearise(odds, z, w)
+            self._upward(z, w, effects, turns)
+            self._downward(z, w, effects, odds)
         return self._everywhere(odds, effects)
 
-    def _linearised(self, odds: Narrow) -> tuple[Narrow, Narrow]:
-        """Working log-odds of the leaves and their precision."""
-        z, w = np.zeros_like(odds), np.zeros_like(odds)
-        at = self.shape.leaves
-        for i, label in enumerate(self.columns):
-            here = odds[i, at]
-            p = expit(here).astype(np.float64)
-            slope = self.counts.sizes * p * (1.0 - p)
-            apart, noise = self.counts.residuals(p, label)
-            w[i, at] = np.maximum(slope * slope / (slope + noise), FAINTEST)
-            z[i, at] = here + apart / slope
-        return z, w
+    def _linearise(self, odds: Narrow, z: Narrow, w: Narrow) -> None:
+        """Set working log-odds of the leaves and their precision."""
+        for start in range(0, len(self.shape.leaves), PART):
+            here = slice(start, start + PART)
+            leaves, working = self.shape.leaves[here], self.working.part(here)
+            at = odds.take(leaves, axis=1)
+            p = expit(at)
+            slope = p * (1.0 - p)
+            slope *= working.sizes
+            at += working.apart(p) / slope
+            z[:, leaves] = at
+            w[:, leaves] = np.maximum(slope * slope / (slope + working.noise(p)), np.float32(FAINTEST))
 
     def _upward(self, z: Narrow, w: Narrow, effects: list[_Effects], turns: int) -> None:
         """From the leaves to the root: each level's effects, and what each inner node hears from below."""
         for i in range(len(self.shape.levels) - 1, -1, -1):
             level = self.shape.levels[i]
-            families, here, passed = level.families, z[:, level.nodes], w[:, level.nodes]
-            effects[i] = _level_effects(level, here, passed, effects[i], turns)
-            passed = passed / (1.0 + passed * np.float32(effects[i].tau2))
-            below = families.sums(passed)
-            passed *= here - effects[i].steps(families)
-            w[:, level.parents] = below
-            z[:, level.parents] = families.sums(passed) / below
+            effect = effects[i] = _level_effects(level, z, w, effects[i], turns)
+            for part in level.parts:
+                passed = effect.passed(w[:, part.nodes])
+                below = part.families.sums(passed)
+                heard = part.families.sums(passed * effect.without_steps(z[:, part.nodes], part.families))
+                w[:, part.parents] = below
+                z[:, part.parents] = heard / below
 
-    def _downward(self, z: Narrow, w: Narrow, effects: list[_Effects]) -> Narrow:
-        """From the root to the leaves: what is expected from above, corrected by what was heard from below."""
-        odds = np.empty_like(z)
-        odds[:, 0] = self.root
+    def _downward(self, z: Narrow, w: Narrow, effects: list[_Effects], odds: Narrow) -> None:
+        """From the root to the leaves: what is expected from above, corrected by what was heard from below.
+
+        Each node moves by STEP at most; its children expect what it would be without that limit.
+        """
+        # What is smoothed is kept in z, which is set anew in the next round.
+        z[:, 0] = self.root
         for level, effect in zip(self.shape.levels, effects, strict=True):
-            expected = level.families.spread(odds[:, level.parents])
-            expected += effect.steps(level.families)
-            gain = w[:, level.nodes] * np.float32(effect.tau2)
-            gain /= 1.0 + gain
-            gain *= z[:, level.nodes] - expected
-            odds[:, level.nodes] = expected + gain
-        return odds
+            for part in level.parts:
+                expected = part.families.spread(z.take(part.parents, axis=1))
+                if effect.stepping:
+                    expected += effect.steps(part.families)
+                if effect.tau2 > 0:
+                    gain = w[:, part.nodes] * np.float32(effect.tau2)
+                    gain /= 1.0 + gain
+                    gain *= z[:, part.nodes] - expected
+                    expected += gain
+                z[:, part.nodes] = expected
+        for start in range(0, odds.shape[1], PART):
+            nodes = slice(start, start + PART)
+            moved = np.clip(z[:, nodes] - odds[:, nodes], -STEP, STEP)
+            odds[:, nodes] = np.clip(odds[:, nodes] + moved, -SUREST, SUREST)
 
-    def _everywhere(self, odds: Narrow, effects: list[_Effects]) -> Floats:
+    def _everywhere(self, odds: Narrow, effects: list[_Effects]) -> Narrow:
         """The log-odds of all leaves: one without rows is what its parent and the step to it let expect."""
-        tree = self.tree
+        tree, shape = self.tree, self.shape
+        if len(shape.leaves) == tree.size:
+            return odds.take(shape.leaves, axis=1)
         full = np.empty((len(odds), len(tree.asks)), dtype=np.float32)
-        full[:, self.shape.nodes] = odds
-        known = np.zeros(len(tree.asks), dtype=bool)
-        known[self.shape.nodes] = True
-        full[:, 0] = np.where(known[0], full[:, 0], self.root)
+        full[:, 0] = self.root
+        full[:, shape.nodes] = odds
+        bare = np.ones(len(tree.asks), dtype=bool)
+        bare[shape.nodes] = False
         offsets = np.concatenate([[0], np.cumsum(tree.fans)])
         for depth, (start, stop) in enumerate(_below_root(tree)):
-            bare = start + np.flatnonzero(~known[start:stop])
-            up = tree.parent[bare]
-            full[:, bare] = full[:, up]
-            if depth < len(effects):
-                full[:, bare] += effects[depth].gamma[:, offsets[tree.asks[up]] + tree.code[bare]]
-        return full[:, tree.leaves].astype(np.float64)
+            nodes = start + np.flatnonzero(bare[start:stop])
+            up = tree.parent[nodes]
+            expected = full.take(up, axis=1)
+            if depth < len(effects) and effects[depth].stepping:
+                step = offsets[tree.asks[up]] + tree.code[nodes]
+                expected += effects[depth].gamma.astype(np.float32).take(step, axis=1)
+            full[:, nodes] = expected
+        return full.take(tree.leaves, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,32 +320,54 @@ class _Effects:
     tau2: float
     gamma: Floats
 
+    @cached_property
+    def stepping(self) -> bool:
+        return bool(self.gamma.any())
+
+    @cached_property
+    def _narrow(self) -> Narrow:
+        return self.gamma.astype(np.float32)
+
     def steps(self, families: _Families) -> Narrow:
-        return self.gamma.astype(np.float32)[:, families.group]
+        return self._narrow.take(families.group, axis=1)
+
+    def without_steps(self, z: Narrow, families: _Families) -> Narrow:
+        return z - self.steps(families) if self.stepping else z
+
+    def passed(self, weight: Narrow) -> Narrow:
+        return weight / (1.0 + weight * np.float32(self.tau2)) if self.tau2 > 0 else weight
 
 
 def _level_effects(level: _Level, z: Narrow, w: Narrow, before: _Effects, turns: int) -> _Effects:
     """Estimate τ² and γ in turns, each given the other; on the nodes that tell most, then γ on all."""
-    told, weight = z[:, level.telling].astype(np.float64), w[:, level.telling].astype(np.float64)
-    tau2, gamma = before.tau2, before.gamma
+    effect = before
+    if not turns:
+        return effect
+    told, weight = (x.take(level.telling, axis=1).astype(np.float64) for x in (z, w))
+    several = len(level.sample.fans) > 1
     for _ in range(turns):
-        tau2 = _between(level.sample, told - gamma[:, level.sample.group], weight)
-        if len(level.sample.fans) > 1:
-            for _ in range(2):
-                gamma = _steps(level.sample, told, weight / (1.0 + weight * tau2), gamma)
-    if len(level.sample.fans) > 1 and len(level.telling) < level.families.group.size:
-        gamma = _steps(level.families, z, w / (1.0 + w * np.float32(tau2)), gamma)
-    return _Effects(tau2, gamma)
+        tau2 = _between(level.sample, told - effect.gamma.take(level.sample.group, axis=1), weight)
+        effect = _Effects(tau2, effect.gamma)
+        for _ in range(2 if several else 0):
+            effect = _Effects(
+                tau2, _steps([(level.sample, told, weight / (1.0 + weight * tau2))], effect.gamma)
+            )
+    if several and level.partial:
+        parts = [(part.families, z[:, part.nodes], effect.passed(w[:, part.nodes])) for part in level.parts]
+        effect = _Effects(effect.tau2, _steps(parts, effect.gamma))
+    return effect
 
 
-def _steps(families: _Families, z: Wide, weight: Wide, gamma: Floats) -> Floats:
+def _steps(parts: list[tuple[_Families, Wide, Wide]], gamma: Floats) -> Floats:
     """γ anew: the average of each step over all families, drawn to 0."""
-    centre = _family_means(families, z - gamma.astype(z.dtype)[:, families.group], weight)
-    precision = families.group_sums(weight)
+    precision, told = np.zeros_like(gamma), np.zeros_like(gamma)
+    for families, z, weight in parts:
+        steps = gamma.astype(z.dtype).take(families.group, axis=1)
+        centre = _family_means(families, z - steps, weight)
+        precision += families.group_sums(weight)
+        told += families.group_sums(weight * (z - centre))
     known = precision > 0
-    raw = np.divide(
-        families.group_sums(weight * (z - centre)), precision, out=np.zeros_like(precision), where=known
-    )
+    raw = np.divide(told, precision, out=np.zeros_like(told), where=known)
     omega2 = _among_groups(raw[known], 1.0 / precision[known])
     return np.asarray(raw * (precision * omega2) / (1.0 + precision * omega2))
 

@@ -305,8 +305,8 @@ class Purchase:
         made = []
         for i, counts in enumerate(leaves):
             self.curator.report("shrinking", i / len(leaves))
-            p = shrink(counts, marginal) if self.recipe.shrink else plain(counts, marginal)
-            made.append(LeafTable(counts.tree, p.astype(np.float32)))
+            p = shrink(counts, marginal) if self.recipe.shrink else plain(counts, marginal).astype(np.float32)
+            made.append(LeafTable(counts.tree, p))
         return Ensemble(self.schema, self.step.targets, tuple(made)), rows
 
     def _weights(self, marginal: NDArray[np.float64], rows: float) -> NDArray[np.float64]:
