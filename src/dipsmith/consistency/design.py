@@ -33,7 +33,8 @@ from scipy import sparse
 Float = NDArray[np.float64]
 
 CHUNK_BYTES = 1 << 24
-"""Size of one chunk's probabilities; measured best among 2²⁰ … 2²⁷."""
+"""Size of the widest array of one chunk of rows."""
+LEAST_ROWS = 256
 
 
 def contrasts(labels: int) -> Float:
@@ -199,7 +200,7 @@ class Design:
     def _passes(self, phi: Float, wide: int) -> Iterator[tuple[slice, Float, Float]]:
         spread = [e[:, t.of_label] for t, e in zip(self.terms, self.effects(phi), strict=True)]
         rows = len(self.multiplicities)
-        step = max(256, CHUNK_BYTES // (8 * wide))
+        step = max(LEAST_ROWS, CHUNK_BYTES // (8 * wide))
         for start in range(0, rows, step):
             chunk = slice(start, min(start + step, rows))
             eta = np.zeros((chunk.stop - chunk.start, self.labels))

@@ -48,6 +48,8 @@ TOGETHER: Final = 3000
 """Effects that are solved together at most: the matrix takes 72 MB, its inverse about a second."""
 FREE: Final = 1e-6
 """Precision of effects that are not to be shrunk; above 0 because tables overlap in their sums."""
+CANCELS: Final = 1e6
+"""Noise variance above which H − V + VWV would lose digits that matter."""
 LEAST_VARIANCE: Final = 1e-3
 """Tables overlap in their sums, so exact ones would have a singular covariance."""
 NEGLIGIBLE: Final = 1e-6
@@ -281,10 +283,12 @@ class _Group:
 
 @dataclass(frozen=True, eq=False)
 class _Weighing:
-    """The information matrix weighed against noise, W = (H + V)⁻¹ and G = HWH = H − V + VWV."""
+    """The information matrix weighed against noise: W = (H + V)⁻¹ and G = HWH.
+
+    G = H − V + VWV needs no product of large matrices, but loses the last digits of V.
+    """
 
     H: Float
-    noise: Float
     W: Float
     G: Float
 
@@ -297,17 +301,20 @@ class _Weighing:
             raise np.linalg.LinAlgError("information plus noise is not positive definite")
         inverse, _ = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
         W = symmetric(inverse)
+        if noise.max(initial=0.0) > CANCELS:
+            G = H @ (W @ H)
+            return cls(H, W, (G + G.T) / 2)
         G = noise[:, None] * W * noise
         G += H
         G[np.diag_indices(len(H))] -= noise
-        return cls(H, noise, W, G)
+        return cls(H, W, G)
 
     def choose(
         self, residual: Float, phi: Float, penalties: Sequence[Penalty], strengths: Sequence[Float]
     ) -> Choice:
         """Penalties and effects, from HW(residual + Hφ)."""
-        whole = residual + self.H @ phi
-        return choose_dense(self.G, whole - self.noise * (self.W @ whole), penalties, strengths, ROUNDS)
+        right = self.H @ (self.W @ (residual + self.H @ phi))
+        return choose_dense(self.G, right, penalties, strengths, ROUNDS)
 
     def square(self, residual: Float) -> float:
         """Squared length of a residual, scaled by sampling and noise."""
@@ -337,7 +344,6 @@ class _CellWeighing:
     """The same for one large term, whose information matrix is one small block per cell."""
 
     H: Float
-    noise: float
     W: Float
     G: Float
 
@@ -345,7 +351,7 @@ class _CellWeighing:
     def of(cls, H: Float, noise: float) -> _CellWeighing:
         W = np.asarray(np.linalg.inv(H + noise * np.eye(H.shape[1])), dtype=np.float64)
         G = H @ W @ H
-        return cls(H, noise, W, (G + G.transpose(0, 2, 1)) / 2)
+        return cls(H, W, (G + G.transpose(0, 2, 1)) / 2)
 
     def choose(
         self, residual: Float, phi: Float, penalties: Sequence[Penalty], strengths: Sequence[Float]

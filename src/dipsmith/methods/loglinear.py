@@ -47,7 +47,7 @@ from dipsmith.privacy import neighbours
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.measurement import Measurement
-from dipsmith.schema import Codes, Schema
+from dipsmith.schema import Codes, Marginal, Schema
 
 __all__ = ["LogLinear", "LogLinearModel"]
 
@@ -144,7 +144,7 @@ class LogLinear:
 
     def _fit_block(self, curator: Curator, terms: Terms) -> Block:
         schema = curator.schema
-        rows, multiplicities = curator.public_rows(needed_columns(schema, terms.targets, terms.predictors))
+        rows, multiplicities = _public_rows(curator, needed_columns(schema, terms.targets, terms.predictors))
         facts = PublicFacts(int(multiplicities.sum()), (rows, multiplicities))
         asked = self._outline(terms, curator.budget, facts)
         cliques = (*asked.marginals, *asked.effects)
@@ -321,6 +321,14 @@ class _Fitting:
             sizes=tuple(sizes),
             strengths=found.log_strengths,
         )
+
+
+def _public_rows(curator: Curator, columns: Sequence[str]) -> tuple[Codes, NDArray[np.int64]]:
+    """The distinct public rows; without columns they are all alike."""
+    if columns:
+        return curator.public_rows(columns)
+    (total,) = curator.public_counts([Marginal(curator.schema, ())])
+    return Codes(curator.schema, {}, len(total)), total
 
 
 def _on_totals(measured: Measurement) -> tuple[Float, float]:
