@@ -3,6 +3,7 @@
 - Sequential composition: costs on the same rows add (Dwork et al. 2006; Bun and Steinke 2016,
   Lemma 1.7).
 - Parallel composition: events in disjoint blocks compose by `Partitioned.rule`.
+- The best of a secret number of ε₀-DP runs costs (2 + η)·ε₀ (`dipsmith.privacy.repetition`).
 - One currency: under ρ, pure ε-DP costs ε²/2 (Bun and Steinke 2016, Proposition 1.4), the
   exponential mechanism ε²/8 (Cesar and Rogers 2021, "Bounding, Concentrating, and Truncating").
   From ρ there is no way back to pure ε.
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field
 
 from dipsmith.errors import BudgetError
 from dipsmith.privacy.budget import UNITS, Budget, Currency, of_units
-from dipsmith.privacy.events import Chosen, Event, Looked, Measured, Partitioned, Supplied, block_of
+from dipsmith.privacy.events import Chosen, Event, Looked, Measured, Partitioned, Repeated, Supplied, block_of
 from dipsmith.privacy.neighbours import check_relation
 
 
@@ -42,7 +43,7 @@ def cost(event: Event, currency: Currency) -> int:
     """What one event costs by itself in a currency, in units of 1e-12, rounded up."""
     if isinstance(event, Looked):
         return 0
-    if not isinstance(event, Measured | Chosen | Partitioned | Supplied):
+    if not isinstance(event, Measured | Chosen | Partitioned | Supplied | Repeated):
         raise BudgetError(f"{type(event).__name__} is not an event with a known price")
     budget = event.budget
     if budget is None:

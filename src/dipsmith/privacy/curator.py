@@ -27,15 +27,27 @@ from dipsmith.counting.count import Rows
 from dipsmith.counting.held import HeldRows
 from dipsmith.errors import BudgetError, UnsupportedError, UsageError
 from dipsmith.privacy import neighbours
+from dipsmith.privacy.accountant import Accountant
 from dipsmith.privacy.budget import Budget, PureDP
-from dipsmith.privacy.events import Chosen, Event, Measured, Partitioned, Supplied, block_of, inside
+from dipsmith.privacy.events import (
+    Chosen,
+    Event,
+    Measured,
+    Partitioned,
+    Repeated,
+    Supplied,
+    block_of,
+    inside,
+)
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace, noisy_blocks
 from dipsmith.privacy.randomness import Stream, coins
+from dipsmith.privacy.repetition import Repetitions
 from dipsmith.privacy.selection import select
 from dipsmith.schema import Cells, Codes, Marginal, Schema
 
 C = TypeVar("C")
+O = TypeVar("O")
 C_contra = TypeVar("C_contra", contravariant=True)
 
 Progress = Callable[[str, float], None]
@@ -288,6 +300,74 @@ class Curator:
             law="permute-and-flip" if self.pure else "exponential",
         )
         return candidates[winner]
+
+    def best_of(
+        self,
+        run: Callable[[Curator], tuple[O, float]],
+        law: Repetitions,
+        budget: PureDP,
+        *,
+        candidates: int,
+        score: str,
+        conceal: float = 0.0,
+    ) -> O:
+        """Run a mechanism a secret random number of times and keep the outcome with the highest score.
+
+        Privacy
+        -------
+        Each run is given a curator of its own that holds ε₀ = `law.each(budget)`, so that outcome and score
+        together are ε₀-DP; the best outcome is (2 + η)·ε₀-DP (``docs/proofs/private-selection.md``). One
+        event is recorded, before the first run. The runs write to no ledger and report no progress.
+
+        Parameters
+        ----------
+        run
+            The mechanism: asks the curator it is given, and returns an outcome with its score, which
+            must be a function of the curator's answers alone.
+        law
+            The law of the number of runs.
+        budget
+            What the best outcome costs; pure ε only.
+        candidates, score
+            For the record: among how many settings a run draws, and by which score runs are compared.
+        conceal
+            The share of all numbers of runs that one duration stands for: the call returns no sooner than
+            that many runs would have taken, since its end is written down with the time.
+        """
+        if not (self.pure and isinstance(budget, PureDP)):
+            raise UnsupportedError(
+                "the best of several runs has a price in pure ε only: run with PureDP, or choose settings on a "
+                "public stand-in, which is free"
+            )
+        each = law.each(budget)
+        self._take(budget)
+        self._journal.record(
+            Repeated(
+                block=self.block,
+                candidates=candidates,
+                score=score,
+                eta=law.eta,
+                gamma=law.gamma,
+                budget=budget,
+            )
+        )
+        self.report("selecting", 0.0)
+        best = law.best(self._stream, lambda: run(self._trial(each)), conceal)
+        self.report("selecting", 1.0)
+        return best
+
+    def _trial(self, budget: PureDP) -> Curator:
+        """A curator for one run of several: fresh coins, an accountant of its own, nobody who waits."""
+        return Curator(
+            self._rows,
+            budget,
+            stream=self._stream,
+            journal=Accountant(budget, self.relation),
+            given_rows=self._given_rows,
+            relation=self.relation,
+            block=self.block,
+            moving=self._moving,
+        )
 
     # --- children ---------------------------------------------------------------------------------
 

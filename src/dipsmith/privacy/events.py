@@ -177,13 +177,53 @@ class Looked:
     relation: str | None = None
 
 
-Event = Measured | Chosen | Partitioned | Supplied | Looked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeated:
+    """One outcome kept of a secret random number of runs, by a score that is part of each outcome.
+
+    How many runs there were is in no event. Each was ε₀-DP, and the best one costs (2 + η)·ε₀
+    (`dipsmith.privacy.repetition`).
+
+    Attributes
+    ----------
+    candidates
+        Among how many settings each run drew.
+    score
+        The score's name.
+    eta, gamma
+        The law of the number of runs.
+    budget
+        (2 + η)·ε₀ or more; ε₀ is the largest that it covers.
+    """
+
+    candidates: int
+    score: str
+    eta: Fraction
+    gamma: Fraction
+    budget: Budget
+    block: str = ""
+    relation: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_budget(self.budget)
+        if self.relation is not None:
+            check_relation(self.relation)
+        if not isinstance(self.budget, PureDP):
+            raise BudgetError("the best of several runs has a price in pure ε only, not in ρ: use PureDP")
+        if self.candidates < 1 or not (self.eta > -1 and 0 < self.gamma < 1):
+            raise BudgetError(
+                f"a selection by '{self.score}' needs a candidate, η above −1 and γ between 0 and 1"
+            )
+
+
+Event = Measured | Chosen | Partitioned | Supplied | Repeated | Looked
 
 _KINDS: Mapping[str, type[Event]] = {
     "measured": Measured,
     "chosen": Chosen,
     "partitioned": Partitioned,
     "supplied": Supplied,
+    "repeated": Repeated,
     "looked": Looked,
 }
 
@@ -229,7 +269,7 @@ def from_dict(record: Mapping[str, Any]) -> Event:
         if fields.get("budget") is not None:
             ((currency, units),) = fields["budget"].items()
             fields["budget"] = of_units(currency, units)
-        for name in ("sensitivity", "scale"):
+        for name in ("sensitivity", "scale", "eta", "gamma"):
             if name in fields:
                 fields[name] = Fraction(fields[name])
         return cls(**fields)

@@ -14,7 +14,7 @@ from typing import Any
 
 from dipsmith.errors import DamageError
 from dipsmith.privacy.budget import Budget, PureDP, of_units, zcdp_to_approx
-from dipsmith.privacy.events import Chosen, Event, Measured, Supplied
+from dipsmith.privacy.events import Chosen, Event, Measured, Repeated, Supplied
 from dipsmith.report.content import Facts, Page, Section, Table
 from dipsmith.report.sections import page
 from dipsmith.schema import Schema
@@ -216,6 +216,16 @@ def spending(events: Sequence[Event]) -> tuple[dict[str, Any], ...]:
                     "mechanism": event.mechanism,
                     "cells": None,
                     "sensitivity": float(event.sensitivity),
+                    "cost": float(event.budget.exact),
+                }
+            )
+        elif isinstance(event, Repeated):
+            lines.append(
+                {
+                    "what": f"{where}the best by {event.score} of a secret number of runs among {event.candidates} settings",
+                    "mechanism": f"private selection, η = {event.eta}, γ = {event.gamma}",
+                    "cells": None,
+                    "sensitivity": None,
                     "cost": float(event.budget.exact),
                 }
             )
