@@ -176,7 +176,7 @@ CONCLUSIONS = """## What it shows
 - **How negative counts go matters more than consistency**: projection instead of clipping, and 20/80 (the cube-root
   rule) instead of 50/50, together take off 40 to 50 % of the error at ε ≥ 2.
 - **Discrete noise never costs accuracy and gains up to a quarter** (flat, clipped, ε ≥ 5).
-- **`Steps()` as it comes is never worse than `Flat`**: from n, ε and the number of cells it sees whether the table is readable by
+- **`Steps()` as it comes is as good as `Flat` or better**: from n, ε and the number of cells it sees whether the table is readable by
   itself, and uses no layer where it is. In the two scenarios where it is not (n = 4,000, ε = 0.5) its layers take off 10 % and 26 %
   of the flat table's error.
 - The network of degree 1 has little noise and much bias: best at ε = 0.5, useless beyond, with intervals that cover

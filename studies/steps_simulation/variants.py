@@ -16,7 +16,7 @@ Noise is continuous Laplace, as in the paper and in the reference values, or the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
@@ -93,6 +93,37 @@ def phantom_two_levels(upper: Float, leaves: Float, b: int = NOMINAL) -> tuple[F
     below = leaves.sum(axis=-1)
     node = b / (b + 1) * upper + below / (b + 1)
     return node, leaves + ((node - below) / b)[..., None]
+
+
+def phantom_tree(levels: Sequence[Float], total: Float, b: int) -> Float:
+    """Hay's formula on several levels with a nominal fan-out; the leaves that it releases.
+
+    Parameters
+    ----------
+    levels
+        The noisy counts of each level below the root, nodes along the first axis; any further axes are
+        carried along.
+    total
+        The exact count of the root.
+    b
+        The nominal number of children of every node.
+    """
+    estimates = [levels[-1]]
+    for height, own in enumerate(reversed(levels[:-1]), start=2):
+        below = _children(estimates[0], len(own)).sum(axis=1)
+        whole = b**height - 1
+        estimates.insert(
+            0, (b**height - b ** (height - 1)) / whole * own + (b ** (height - 1) - 1) / whole * below
+        )
+    made = total[None]
+    for level in estimates:
+        children = _children(level, len(made))
+        made = (children + ((made - children.sum(axis=1)) / b)[:, None]).reshape(level.shape)
+    return made
+
+
+def _children(level: Float, parents: int) -> Float:
+    return level.reshape(parents, len(level) // parents, *level.shape[1:])
 
 
 def printed_upper(upper: Float, leaves: Float, b: int = NOMINAL, height: int = 1) -> Float:
