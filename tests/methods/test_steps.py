@@ -1,6 +1,8 @@
 """STEPS: what is charged, what is chosen, that counts agree, and when layers are worth it."""
 
 import json
+import subprocess
+import sys
 from fractions import Fraction
 from itertools import product
 
@@ -510,3 +512,30 @@ def test_wrong_parameters(arguments, match):
 def test_unknown_columns_are_named():
     with pytest.raises(SchemaError, match="'turnout'"):
         fitted(ds.Steps(layers=[["turnout"]]))
+
+
+LARGE = """
+import resource, time
+import dipsmith as ds
+from dipsmith.examples import voters
+from dipsmith.privacy.curator import Curator
+from dipsmith.schema import Codes
+
+people = Codes.of(voters.schema(), voters.codes())
+order = [["voted"], ["college_degree"], ["preregistration_state"]]
+for method in (ds.Flat(), ds.Steps(layers=order), ds.Steps(layers=order, post="clip"), ds.Universal(), ds.Steps()):
+    started = time.process_time()
+    rows = method.fit(Curator.rehearse(people, ds.PureDP(1), seed=1)).sample(seed=1)
+    assert len(rows) == len(people) and rows.lawful().all()
+    print(method.name, time.process_time() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+def test_the_youth_voter_table_takes_seconds_and_less_than_a_gigabyte():
+    """1,290,240 possible cells of 1,720,320, in a process of its own."""
+    ran = subprocess.run([sys.executable, "-c", LARGE], capture_output=True, text=True, check=True)
+    lines = [line.split() for line in ran.stdout.splitlines()]
+    assert [line[0] for line in lines] == ["flat", "steps", "steps", "universal", "steps"]
+    assert all(float(seconds) < 10 for _, seconds, _ in lines)
+    assert int(lines[-1][2]) < 1_000_000  # kilobytes
