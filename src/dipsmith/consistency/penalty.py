@@ -6,7 +6,7 @@ draw neighbouring cells towards each other or towards a line (`walk`, `trend`). 
 say of the effects φ no more than the quadratic φᵀGφ/2 − gᵀφ does, where G weighs each equation by its
 information against sampling *and* noise (see `dipsmith.consistency.logistic`). The λ are those that
 make the noisy tables most probable once φ is integrated out, times a prior on the scale
-τ = λ^(−1/2), log τ ~ N(log 0.3, 0.7²):
+τ = λ^(−1/2), log τ ~ N(log 0.2, 0.7²):
 
     log p(λ | G, g) = ½ log|P| − ½ log|G + P| + ½ gᵀ(G + P)⁻¹g + log prior(λ),    P = P(λ).
 
@@ -32,7 +32,7 @@ from scipy import linalg
 
 Float = NDArray[np.float64]
 
-SCALE: Final = 0.3
+SCALE: Final = 0.2
 """Prior median of an effect's standard deviation τ, on the logit scale."""
 SPREAD: Final = 0.7
 """Prior standard deviation of log τ."""

@@ -38,7 +38,7 @@ JOINT_LABELS: Final = 50
 MOST_LABELS: Final = 2000
 """Joint labels whose probabilities are held for each row of a chunk, at most."""
 MARGINAL_COST: Final = 1e-3
-LEAST_MARGINAL, MOST_MARGINAL = 0.1, 0.6
+LEAST_MARGINAL, MOST_MARGINAL = 0.1, 0.95
 ADAPTIVE_SHARE: Final = 0.2
 CHOICE_SHARE: Final = 0.2
 NOISE_TO_SAMPLING: Final = 4.0
