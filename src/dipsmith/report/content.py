@@ -19,6 +19,12 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
 
+    def __post_init__(self) -> None:
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise ValueError(
+                f"table '{self.caption}' has a row that does not fit its {len(self.columns)} columns"
+            )
+
     @classmethod
     def of(
         cls, caption: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]], note: str = ""

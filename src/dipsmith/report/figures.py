@@ -134,7 +134,7 @@ def against(
                 rasterized=many,
                 zorder=3,
             )
-            _name_farthest(axis, panel, named, bounds, power)
+            _name_farthest(axis, panel, named, power)
             axis.set_xlim(bounds)
             axis.set_ylim(bounds)
             if power != 1:
@@ -144,7 +144,7 @@ def against(
                 axis.set_xticks(ticks, [f"{t:g}" for t in ticks])
                 axis.set_yticks(ticks, [f"{t:g}" for t in ticks])
                 axis.minorticks_off()
-            axis.set_aspect("equal", adjustable="box")
+            axis.set_box_aspect(1)
             axis.set_title(panel.title, color=colour if len(panels) > 1 else INK)
             axis.set_xlabel(x)
             if panel.note:
@@ -257,7 +257,7 @@ def by_size(labels: Sequence[str], floor: Floats, synthetic: Sequence[Line], x: 
         at = np.arange(len(labels), dtype=float)
         axis.plot(at, floor, "-", color=SOFT, linewidth=1.2, marker=".", markersize=5)
         axis.annotate(
-            "two authentic samples",
+            "chance alone",
             (at[0], floor[0]),
             xytext=(8, -2),
             textcoords="offset points",
@@ -314,7 +314,7 @@ def curves(panels: Sequence[tuple[str, Line, Sequence[Line]]], at: Floats, x: st
                 axis.plot(at, line.values, linestyle=DASH, color=COLOURS[j % len(COLOURS)], linewidth=1.3)
             axis.set_title(title)
             axis.set_xlabel(x)
-            axis.set_aspect("equal")
+            axis.set_box_aspect(1)
         for axis in grid.ravel()[len(panels) :]:
             axis.set_visible(False)
         for row in grid:
@@ -419,33 +419,47 @@ def _cleaned(svg: str) -> str:
     svg = re.sub(r' id="([^"]+)"', renamed, svg)
     svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{mark}-\1)", svg)
     svg = re.sub(r'href="#([^"]+)"', rf'href="#{mark}-\1"', svg)
-    return re.sub(r"\n\s*", "\n", svg).strip()
+    return _shorter(re.sub(r"\n\s*", "\n", svg).strip())
 
 
-def _name_farthest(axis: Any, panel: Against, named: int, bounds: tuple[float, float], power: float) -> None:
-    if not len(panel.authentic):
+_MARKS = re.compile(r"<g([^>]*)>\n((?:<use [^>]*/>\n)+)</g>")
+
+
+def _shorter(svg: str) -> str:
+    """The same drawing in fewer bytes: coordinates to a hundredth of a point, the style of a row of marks said once."""
+
+    def hoisted(found: re.Match[str]) -> str:
+        styles = set(re.findall(r' style="([^"]*)"', found[2]))
+        if len(styles) != 1 or found[2].count("<use ") < 3:
+            return found[0]
+        marks = re.sub(r' style="[^"]*"', "", found[2])
+        return f'<g{found[1]}>\n<g style="{styles.pop()}">\n{marks}</g>\n</g>'
+
+    svg = _MARKS.sub(hoisted, svg)
+    return re.sub(r"(?<=[ \"(,LMCQ])(-?\d+\.\d{2})\d+(?=[ \"),\n])", r"\1", svg)
+
+
+def _name_farthest(axis: Any, panel: Against, named: int, power: float) -> None:
+    """Number the farthest points and say what they are in the corner that points near the line leave free."""
+    if not len(panel.authentic) or not named:
         return
     stretch = _power(power)[0]
     distance = np.abs(stretch(panel.synthetic) - stretch(panel.authentic))
-    middle = sum(bounds) / 2
-    placed: list[float] = []
-    for i in np.argsort(-distance, kind="stable")[:named]:
-        right = panel.authentic[i] < middle
+    chosen = np.argsort(-distance, kind="stable")[:named]
+    for rank, i in enumerate(chosen, start=1):
         above = panel.synthetic[i] >= panel.authentic[i]
         axis.annotate(
-            _short(panel.labels[int(i)], 34),
+            str(rank),
             (panel.authentic[i], panel.synthetic[i]),
-            xytext=(
-                5 if right else -5,
-                (4 if above else -9)
-                - 8 * sum(abs(p - panel.synthetic[i]) < 0.05 * (bounds[1] - bounds[0]) for p in placed),
-            ),
+            xytext=(-4, 3) if above else (4, -8),
             textcoords="offset points",
-            ha="left" if right else "right",
-            fontsize=7,
+            ha="right" if above else "left",
+            fontsize=7.5,
+            fontweight="bold",
             color=INK,
         )
-        placed.append(float(panel.synthetic[i]))
+    said = "\n".join(f"{rank} {_short(panel.labels[int(i)], 40)}" for rank, i in enumerate(chosen, start=1))
+    axis.text(0.98, 0.02, said, transform=axis.transAxes, ha="right", va="bottom", fontsize=7, color=INK)
 
 
 def _key(figure: Any, names: Sequence[str], *, marks: bool = True) -> None:

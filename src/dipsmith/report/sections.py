@@ -31,7 +31,7 @@ table { border-collapse: collapse; width: 100%; margin: 1rem 0 1.4rem; font-vari
 caption { text-align: left; padding-bottom: .4rem; caption-side: top; }
 th, td { text-align: left; padding: .28rem .9rem .28rem 0; vertical-align: top; border-bottom: 1px solid var(--rule); font-weight: 400; }
 thead th { border-bottom: 1.5px solid var(--ink); font-size: .84rem; color: var(--soft); vertical-align: bottom; }
-td.n, th.n { text-align: right; padding-right: 0; padding-left: .9rem; white-space: nowrap; }
+td.n, th.n { text-align: right; padding-left: .9rem; white-space: nowrap; } td.n:last-child, th.n:last-child { padding-right: 0; }
 th button { all: unset; cursor: pointer; } th button:focus-visible { outline: 2px solid var(--accent); }
 th[aria-sort=ascending] button::after { content: ' ↑'; } th[aria-sort=descending] button::after { content: ' ↓'; }
 dl { display: grid; grid-template-columns: minmax(9rem, max-content) 1fr; gap: .25rem 1.4rem; margin: 1rem 0 1.4rem; }

@@ -7,8 +7,10 @@ that occurs only in the authentic table is lost. Under differential privacy both
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dipsmith.schema import Codes
 from dipsmith.utility.pair import Pair, group_of
@@ -31,7 +33,7 @@ class CellSizes:
     lost, lost_rows
         Share of the authentic combinations, and rows, that the synthetic table does not have.
     correlation
-        Correlation of the two tables' counts over all occupied cells.
+        Correlation of the two tables' counts over all cells, empty ones included.
     """
 
     cells: int
@@ -53,7 +55,6 @@ def cell_sizes(pair: Pair) -> CellSizes:
         for part in (number[: len(pair.authentic)], number[len(pair.authentic) :])
     ]
     a, s = sides
-    varied = len(first) > 1 and a.std() > 0 and s.std() > 0
     return CellSizes(
         pair.schema.size(pair.names),
         _by_size(a),
@@ -62,16 +63,23 @@ def cell_sizes(pair: Pair) -> CellSizes:
         _share(s[a == 0].sum(), s.sum()),
         _share(((a > 0) & (s == 0)).sum(), (a > 0).sum()),
         _share(a[s == 0].sum(), a.sum()),
-        float(np.corrcoef(a, s)[0, 1]) if varied else float("nan"),
+        _correlation(a, s, pair.schema.size(pair.names)),
     )
 
 
-def _by_size(counts: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[tuple[int, int], ...]:
+def _by_size(counts: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
     rows = []
     for size in range(1, 6):
         cells = int((counts == size).sum())
         rows.append((cells, size * cells))
     return (*rows, (int((counts > 5).sum()), int(counts[counts > 5].sum())))
+
+
+def _correlation(a: NDArray[np.int64], s: NDArray[np.int64], cells: int) -> float:
+    means = float(a.sum()) / cells, float(s.sum()) / cells
+    covariance = float(a @ s) / cells - means[0] * means[1]
+    variances = [float(x @ x) / cells - m**2 for x, m in zip((a, s), means, strict=True)]
+    return covariance / sqrt(variances[0] * variances[1]) if min(variances) > 0 else float("nan")
 
 
 def _share(part: np.integer, whole: np.integer) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations
 from math import comb
 
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 
 from dipsmith.counting.tally import count, count_sparse
 from dipsmith.schema import Codes, Marginal
-from dipsmith.utility.pair import Pair
+from dipsmith.utility.chance import exchanged_gaps, expected_gaps
+from dipsmith.utility.pair import Pair, group_of
 
 MOST_TABLES = 600
 """With more k-way tables than this a random choice of them is compared; the report says so."""
@@ -26,6 +28,7 @@ AT_ONCE = 1 << 25
 """Cells counted in one pass."""
 
 Counts = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,13 +36,22 @@ class Crosstab:
     """The counts of one cross-table in both data sets.
 
     `shape` is that of the table when every cell is held, None when `authentic` and `synthetic` list the
-    cells that are occupied in either of the two.
+    cells that are occupied in either of the two. `spread` is the variance of the difference of the two counts when rows
+    with the same given columns are exchanged; None where no column is given.
     """
 
     names: tuple[str, ...]
     authentic: Counts
     synthetic: Counts
     shape: tuple[int, ...] | None
+    spread: Floats | None = None
+
+    def chance_gaps(self) -> Floats:
+        """The expected absolute difference of the two shares of every cell, by chance alone."""
+        n, m = int(self.authentic.sum()), int(self.synthetic.sum())
+        if self.spread is not None:
+            return exchanged_gaps(self.spread, n)
+        return expected_gaps(self.authentic + self.synthetic, n, m)
 
     def proportions(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Both tables as shares of their rows."""
@@ -53,6 +65,7 @@ class Crosstabs:
     pair: Pair
     seed: int = 0
     _held: dict[tuple[str, ...], Crosstab] = field(default_factory=dict, repr=False)
+    _exchange: dict[tuple[str, ...], Floats] = field(default_factory=dict, repr=False)
 
     def ways(self, k: int) -> list[tuple[str, ...]]:
         """The k-way tables to compare: those with a synthesised column, at most `MOST_TABLES` of them."""
@@ -111,7 +124,30 @@ class Crosstabs:
         tables = [count(_chunks(side), batch) for side in (self.pair.authentic, self.pair.synthetic)]
         for marginal, authentic, synthetic in zip(batch, *tables, strict=True):
             names = marginal.attributes
-            self._held[names] = Crosstab(names, authentic, synthetic, marginal.shape)
+            spread = None
+            if self.pair.given:
+                key = marginal.index(self._both)
+                spread = np.bincount(key, self._weights(names), minlength=marginal.size).astype(np.float64)
+            self._held[names] = Crosstab(names, authentic, synthetic, marginal.shape, spread)
+
+    @cached_property
+    def _both(self) -> Codes:
+        return Codes.concatenate([self.pair.authentic, self.pair.synthetic])
+
+    def _weights(self, names: tuple[str, ...]) -> Floats:
+        """What each row adds to the variance of its cell's difference: 4·n_a·n_s(N − k)/(N²(N − 1)) of its stratum."""
+        changed = tuple(n for n in names if n in self.pair.changed)
+        if changed not in self._exchange:
+            assert self.pair.strata is not None
+            stratum = np.concatenate(self.pair.strata)
+            rows = np.bincount(stratum).astype(np.float64)
+            authentic = np.bincount(self.pair.strata[0], minlength=len(rows))
+            alike = group_of(self._both, (*self.pair.given, *changed))[0]
+            k = np.bincount(alike)[alike]
+            whole, mine = rows[stratum], authentic[stratum]
+            factor = 4 * mine * (whole - mine) / np.maximum(whole**2 * (whole - 1), 1.0)
+            self._exchange[changed] = factor * (whole - k)
+        return self._exchange[changed]
 
     def _sparse(self, names: tuple[str, ...]) -> Crosstab:
         marginal = Marginal.of(self.pair.schema, names)

@@ -25,7 +25,7 @@ from dipsmith.schema import Codes
 from dipsmith.utility.classifiers import classifier_of, fitted, matrix
 from dipsmith.utility.pair import Pair, group_of
 
-ROWS = 50_000
+ROWS = 30_000
 """Rows of each table that are used at most."""
 SURE = 0.9
 MOST_CLASSES = 10
@@ -136,7 +136,7 @@ Rule = Callable[[Codes], Floats]
 def _boosted(rows: Codes, known: Sequence[str], target: str, seed: int) -> Rule:
     predictors = rows.project(known)
     model = fitted(
-        classifier_of("boosting", predictors, seed)[1].set_params(max_iter=40),
+        classifier_of("boosting", predictors, seed)[1].set_params(max_iter=30, max_leaf_nodes=16),
         matrix(predictors, "codes"),
         rows[target].astype(np.int64),
     )

@@ -9,7 +9,7 @@ agency and occupation. All are drawn with authentic values on the x-axis, synthe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -25,6 +25,10 @@ MOST_JOINT = 24
 """Levels that a combination of target columns may have in panels (a) and (b)."""
 MOST_LEVELS = 60
 """Levels that a predictor of the logistic panel may have."""
+FEWEST = 20
+"""Levels with fewer rows than this in either table are left out of panels (c) and (d): their slopes are noise."""
+MOST_POINTS = 40_000
+"""Panels (c) and (d) stop at the table that reaches this many points."""
 
 Floats = NDArray[np.float64]
 
@@ -100,12 +104,12 @@ def joint_proportions(crosstabs: Crosstabs) -> Points:
 
 def p_slopes(crosstabs: Crosstabs) -> Points:
     """(c): P(y | x) − P(y | not x) for all ordered pairs of level indicators of two columns."""
-    return _joined([_slopes(crosstabs, t) for t in crosstabs.all(2) if t.shape is not None])
+    return _joined(_until_full(crosstabs, _slopes))
 
 
 def correlations(crosstabs: Crosstabs) -> Points:
     """(d): the correlations of all pairs of level indicators of two columns."""
-    return _joined([_correlations(crosstabs, t) for t in crosstabs.all(2) if t.shape is not None])
+    return _joined(_until_full(crosstabs, _correlations))
 
 
 def slopes(table: NDArray[np.integer]) -> Floats:
@@ -193,13 +197,36 @@ def _ordered(pair: Pair, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(n for n in pair.names if n in set(names))
 
 
+def _until_full(crosstabs: Crosstabs, made: Callable[[Crosstabs, Crosstab], Points]) -> list[Points]:
+    found: list[Points] = []
+    for table in crosstabs.all(2):
+        if table.shape is not None and sum(map(len, found)) < MOST_POINTS:
+            found.append(made(crosstabs, table))
+    return found
+
+
+def _frequent(table: Crosstab) -> NDArray[np.bool_]:
+    """The cells whose row and column levels both have enough rows in both tables."""
+    assert table.shape is not None
+    fine = np.ones(table.shape, dtype=bool)
+    for side in (table.authentic, table.synthetic):
+        counts = side.reshape(table.shape)
+        fine &= (counts.sum(axis=1) >= FEWEST)[:, None] & (counts.sum(axis=0) >= FEWEST)[None, :]
+    return fine
+
+
 def _points(crosstabs: Crosstabs, table: Crosstab) -> Points:
     assert table.shape is not None
     authentic, synthetic = table.proportions()
     at = np.flatnonzero((authentic > 0) | (synthetic > 0))
     codes = np.unravel_index(at, table.shape)
     attributes = [crosstabs.pair.schema[n] for n in table.names]
-    levels = [[a.labels[c] for c in code] for a, code in zip(attributes, codes, strict=True)]
+    targets = targets_of(crosstabs.pair)
+    # Which column a label belongs to is said where it is not one of those that every category has.
+    starts = ["" if a.name in targets else f"{a.name} " for a in attributes]
+    levels = [
+        [start + a.labels[c] for c in code] for a, code, start in zip(attributes, codes, starts, strict=True)
+    ]
     return Points(tuple(" · ".join(row) for row in zip(*levels, strict=True)), authentic[at], synthetic[at])
 
 
@@ -210,8 +237,8 @@ def _slopes(crosstabs: Crosstabs, table: Crosstab) -> Points:
     first, second = (crosstabs.pair.schema[n] for n in table.names)
     return _joined(
         [
-            _indicators(second, first, [f.T for f in forward]),
-            _indicators(first, second, backward),
+            _indicators(second, first, [f.T for f in forward], _frequent(table).T),
+            _indicators(first, second, backward, _frequent(table)),
         ]
     )
 
@@ -220,12 +247,12 @@ def _correlations(crosstabs: Crosstabs, table: Crosstab) -> Points:
     assert table.shape is not None
     found = [level_correlations(part.reshape(table.shape)) for part in (table.authentic, table.synthetic)]
     first, second = (crosstabs.pair.schema[n] for n in table.names)
-    return _indicators(first, second, found)
+    return _indicators(first, second, found, _frequent(table))
 
 
-def _indicators(y: Attribute, x: Attribute, values: Sequence[Floats]) -> Points:
+def _indicators(y: Attribute, x: Attribute, values: Sequence[Floats], frequent: NDArray[np.bool_]) -> Points:
     """Matrices of y's levels × x's levels as points; of a column with two levels one says all."""
-    kept = np.isfinite(values[0]) & np.isfinite(values[1])
+    kept = frequent & np.isfinite(values[0]) & np.isfinite(values[1])
     for axis, attribute in ((0, y), (1, x)):
         if attribute.size == 2:
             kept[(slice(1, None),) if axis == 0 else (slice(None), slice(1, None))] = False

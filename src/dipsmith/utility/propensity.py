@@ -212,9 +212,11 @@ class _Stacked:
         within = self.stratum if self.stratum is not None else fold
         if within is None:
             return rng.permutation(self.synthetic)
-        drawn = np.lexsort((rng.random(len(within)), within))
+        # One sort of number + fraction puts rows in random order within each stratum.
         flags = np.empty_like(self.synthetic)
-        flags[drawn] = self.synthetic[np.argsort(within, kind="stable")]
+        flags[np.argsort(within + rng.random(len(within)))] = self.synthetic[
+            np.argsort(within, kind="stable")
+        ]
         return flags
 
     def resampled(self, rng: np.random.Generator) -> tuple[NDArray[np.int64], Flags]:

@@ -1,8 +1,8 @@
 """Who is served worst: the error within every subgroup, by its size.
 
 A subgroup is a level of a column, or a combination of levels of two. Within it the distribution of every other
-column is compared: the TVD of the subgroup's table, averaged over those columns, beside the TVD that two
-independent samples of the subgroup's size would have. Small groups differ more by chance alone; what exceeds
+column is compared: the TVD of the subgroup's table, averaged over those columns, beside the TVD that chance alone
+gives a group of its size (`dipsmith.utility.chance`). Small groups differ more by chance alone; what exceeds
 that floor is what the release did to them. A group that the synthetic table does not have at all is lost (TVD 1).
 """
 
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.utility.chance import exchanged_gaps, expected_gaps
 from dipsmith.utility.crosstabs import Crosstab, Crosstabs
-from dipsmith.utility.marginal_error import expected_gap
 
 SMALLEST = 10
 """Groups with fewer authentic rows than this are counted but not named: they are anecdotes, and people."""
@@ -163,7 +163,10 @@ def _within(table: Crosstab, changed: tuple[str, ...]) -> Iterator[tuple[tuple[s
         a = np.moveaxis(authentic, axis, -1).reshape(-1, table.shape[axis])
         s = np.moveaxis(synthetic, axis, -1).reshape(-1, table.shape[axis])
         n, m = a.sum(axis=1), s.sum(axis=1)
-        shares = a / np.maximum(n, 1)[:, None]
-        gap = 0.5 * np.abs(shares - s / np.maximum(m, 1)[:, None]).sum(axis=1)
-        floor = 0.5 * expected_gap(shares, n[:, None], np.maximum(m, 1)[:, None]).sum(axis=1)
+        gap = 0.5 * np.abs(a / np.maximum(n, 1)[:, None] - s / np.maximum(m, 1)[:, None]).sum(axis=1)
+        if table.spread is not None:
+            spread = np.moveaxis(table.spread.reshape(table.shape), axis, -1).reshape(a.shape)
+            floor = 0.5 * exchanged_gaps(spread, n[:, None]).sum(axis=1)
+        else:
+            floor = 0.5 * expected_gaps(a + s, n[:, None], m[:, None]).sum(axis=1)
         yield by, _Sums(n, m, np.where(m == 0, 1.0, gap), np.minimum(floor, 1.0), 1)

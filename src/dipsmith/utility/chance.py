@@ -1,0 +1,59 @@
+"""By how much two tables of one population differ by chance: the expected gap of every cell.
+
+Call rows authentic and synthetic at random, keep everything else: then a cell with k rows in both tables together gets a
+hypergeometric number of authentic ones, and the expected absolute difference of the two shares has a closed form (De
+Moivre's for the binomial, times the finite-population factor). Given k it is exact, so over all samples it is unbiased,
+also for cells with a handful of rows, where the normal approximation is not.
+
+Where columns are given (the same rows in both tables), rows may only be exchanged among those with the same given
+columns. Of such a stratum a cell gets a hypergeometric number again; the variances of the strata add up, and a sum of so
+many ±1 gives the expected difference.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+Floats = NDArray[np.float64]
+
+
+def expected_gaps(
+    pooled: NDArray[np.integer], n: NDArray[np.integer] | int, m: NDArray[np.integer] | int
+) -> Floats:
+    """E|share of n − share of m| of cells with `pooled` rows in both tables together.
+
+    >>> expected_gaps(np.array([0, 1, 2]), 100, 100).round(5).tolist()
+    [0.0, 0.01, 0.00997]
+    >>> half_normal = np.sqrt(2 / np.pi * .01 * .99 * 2 / 10_000)  # two samples of 10,000, a share of .01
+    >>> round(float(expected_gaps(np.array([200]), 10_000, 10_000)[0] / half_normal), 2)
+    1.0
+    """
+    k = np.asarray(pooled, dtype=np.float64)
+    a, s = np.maximum(np.asarray(n, dtype=np.float64), 1.0), np.maximum(np.asarray(m, dtype=np.float64), 1.0)
+    p = a / (a + s)
+    j = np.floor(k * p) + 1
+    with np.errstate(invalid="ignore"):
+        logs = (
+            np.log(2 * j)
+            + gammaln(k + 1)
+            - gammaln(j + 1)
+            - gammaln(np.maximum(k - j, 0) + 1)
+            + j * np.log(p)
+            + (k - j + 1) * np.log1p(-p)
+        )
+    deviation = np.where((k > 0) & (j <= k), np.exp(logs), k * p)
+    finite = np.sqrt(np.clip((a + s - k) / np.maximum(a + s - 1, 1.0), 0.0, 1.0))
+    return np.asarray((1 / a + 1 / s) * deviation * finite)
+
+
+def exchanged_gaps(variance: Floats, n: NDArray[np.integer] | int) -> Floats:
+    """E|share − share| of cells whose difference of counts has this variance, being a sum of so many ±1.
+
+    >>> exchanged_gaps(np.array([0.0, 400.0]), 1000).round(4).tolist()  # normal: √(2/π · 400) / 1000
+    [0.0, 0.016]
+    """
+    half = (np.maximum(variance, 1.0) + 0.5) / 2
+    sums = 2 * np.exp(gammaln(half + 0.5) - gammaln(half)) / np.sqrt(np.pi)
+    return np.asarray(np.minimum(variance, 1.0) * sums / np.maximum(np.asarray(n, dtype=np.float64), 1.0))

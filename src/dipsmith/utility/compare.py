@@ -1,0 +1,232 @@
+"""`compare`: authentic and synthetic rows side by side, for the steward's eyes only.
+
+Every call is a look at exact figures of private rows: it is written into the ledger before the first row is read, and
+counted on the next release's card. Looks are not charged, because nothing is released; choosing among releases by
+looking is a way to spend privacy that no ledger sees, and the count is there to be asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dipsmith.errors import UsageError
+from dipsmith.privacy.ledger import Ledger
+from dipsmith.schema import Codes, Schema
+from dipsmith.sources import Source, source
+from dipsmith.synthesis.release import Release
+from dipsmith.utility.authentic import authentic_table
+from dipsmith.utility.classifiers import available, require_known
+from dipsmith.utility.comparison import Comparison
+from dipsmith.utility.findings import Findings, find
+from dipsmith.utility.matching import Matched, matched
+from dipsmith.utility.pair import authentic_codes
+from dipsmith.utility.regression import Regression, RegressionComparison, compare_regression
+
+DEFAULT_CLASSIFIERS = ("logistic", "interactions", "cart", "boosting")
+MOST_RELEASES = 4
+
+Progress = Callable[[str, float], None]
+
+
+def compare(
+    authentic: Any,
+    *releases: Release | str | Path,
+    ledger: Ledger | str | Path,
+    analyses: Sequence[Regression | str | Mapping[str, Any]] = (),
+    schema: Schema | None = None,
+    names: Sequence[str] | None = None,
+    classifiers: Sequence[Any] | None = None,
+    sensitive: Sequence[str] | None = None,
+    third: Any = None,
+    match_on: str | Sequence[str] | None = None,
+    draws: int = 40,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Compare releases with the authentic rows. The result is CONFIDENTIAL.
+
+    Parameters
+    ----------
+    authentic
+        The confidential rows: a file, folder, glob or database address, or any frame.
+    releases
+        One to four releases, or their folders, compared side by side.
+    ledger
+        Where the look is logged; required.
+    analyses
+        Regressions to compare: formulas, or `Regression` objects (or mappings) with `by`, `reference`, `family`.
+    schema
+        What codes mean; default: the schema that the first release was made by.
+    names
+        What to call the releases; default: their folders' names, or method and budget.
+    classifiers
+        Who tries to tell the tables apart: "logistic", "interactions", "cart", "forest", "svm", "boosting", or any
+        scikit-learn classifier. Default: logistic, interactions, CART and boosting.
+    sensitive
+        Columns to attack in the disclosure assessment; default: the synthesised ones.
+    third, match_on
+        A third file and the identifier (one or more columns) by which it is joined with the authentic rows; it is
+        labelled by the release's model, and the labels compared. Without `third`, a release that holds the
+        identifier itself is joined.
+    draws
+        Draws of every null distribution.
+    seed
+        For samples, folds and null draws.
+    progress
+        Called with (stage, share done).
+
+    Privacy
+    -------
+    Reads private rows exactly. Nothing of the result may be released. Each call is logged in the ledger before the
+    first row is read, and counted on the card of the next release.
+    """
+    loaded = _loaded(releases, names)
+    chosen = tuple(
+        classifiers if classifiers is not None else [c for c in DEFAULT_CLASSIFIERS if c in available()]
+    )
+    require_known(chosen)
+    wanted = [Regression.of(a) for a in analyses]
+    base = schema if schema is not None else _common_schema(loaded)
+    columns = _columns(base, loaded, wanted)
+    on = _identifier(third, match_on)
+    book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
+    if not isinstance(book, Ledger):
+        raise UsageError(
+            "a ledger is required, because every comparison is a look: ledger=Ledger('budget.db')"
+        )
+    private = source(authentic)
+    private.check([*columns, *(c for c in on if c not in columns)])
+    say = progress or (lambda stage, share: None)
+    looks = [book.look(name, _what(loaded, wanted, on)) for name in _datasets(base, loaded)]
+
+    codes, left_out = authentic_codes(private, base, columns, lambda share: say("reading", share))
+    findings: list[Findings] = []
+    for name, release in loaded.items():
+        made = find(
+            name,
+            release,
+            codes,
+            base,
+            classifiers=chosen,
+            sensitive=sensitive,
+            draws=draws,
+            seed=seed,
+            progress=lambda share, name=name: say(f"comparing {name}", share),  # type: ignore[misc]
+        )
+        if on:
+            made = replace(made, matched=_matched(private, codes, third, release, base, on))
+        findings.append(made)
+    regressions = _regressions(private, base, loaded, wanted, say)
+    return Comparison(
+        dataset=base.name,
+        schema=base,
+        findings=tuple(findings),
+        regressions=tuple(regressions),
+        left_out=left_out,
+        looks=looks[0],
+        seed=seed,
+    )
+
+
+def _loaded(releases: Sequence[Release | str | Path], names: Sequence[str] | None) -> dict[str, Release]:
+    if not 1 <= len(releases) <= MOST_RELEASES:
+        raise UsageError(f"{len(releases)} releases were given, expected one to {MOST_RELEASES}")
+    loaded = [r if isinstance(r, Release) else Release.load(r) for r in releases]
+    if names is not None and len(set(names)) != len(loaded):
+        raise UsageError(f"names: {len(loaded)} different names are needed, got {', '.join(names) or 'none'}")
+    called = list(names) if names is not None else [_name(r) for r in loaded]
+    if len(set(called)) < len(called):
+        called = [f"{name} ({i})" for i, name in enumerate(called, start=1)]
+    return dict(zip(called, loaded, strict=True))
+
+
+def _name(release: Release) -> str:
+    return f"{release.card.method}, {release.card.price.split(' (')[0]}"
+
+
+def _common_schema(loaded: Mapping[str, Release]) -> Schema:
+    """The schema of the first release; refuses releases whose codes mean something else."""
+    first, *others = loaded.values()
+    if not first.models:
+        raise UsageError("the release has no model and so no schema of the authentic rows; give schema=")
+    base = first.models[0].schema
+    for release in others:
+        other = release.models[0].schema if release.models else base
+        for attribute in other:
+            if attribute.name in base and base[attribute.name].domain != attribute.domain:
+                raise UsageError(
+                    f"column '{attribute.name}' has other levels or bins in one release than in another; "
+                    "give schema= with levels that fit all, or compare them one by one"
+                )
+    return base
+
+
+def _columns(schema: Schema, loaded: Mapping[str, Release], wanted: Sequence[Regression]) -> list[str]:
+    shared = [n for n in schema.names if all(n in t.column_names for r in loaded.values() for t in r.tables)]
+    if not shared:
+        raise UsageError(
+            f"the releases have no column in common with schema '{schema.name}'; give the right schema"
+        )
+    for regression in wanted:
+        for name in regression.columns:
+            if name not in shared:
+                raise UsageError(
+                    f"analysis '{regression.formula}' names '{name}', which is not in every table; there are: {', '.join(shared)}"
+                )
+    return shared
+
+
+def _identifier(third: Any, match_on: str | Sequence[str] | None) -> tuple[str, ...]:
+    if match_on is None:
+        if third is not None:
+            raise UsageError("a third file needs match_on=, the identifier by which it is joined")
+        return ()
+    return (match_on,) if isinstance(match_on, str) else tuple(match_on)
+
+
+def _datasets(schema: Schema, loaded: Mapping[str, Release]) -> list[str]:
+    return list(dict.fromkeys([schema.name, *(r.card.dataset for r in loaded.values())]))
+
+
+def _what(loaded: Mapping[str, Release], wanted: Sequence[Regression], on: tuple[str, ...]) -> str:
+    requests = ", ".join(r.card.request for r in loaded.values())
+    more = f", {len(wanted)} analyses" if wanted else ""
+    joined = f", joined by {' + '.join(on)}" if on else ""
+    said = f"comparison with release {requests}{more}{joined}"
+    return "".join(c if c.isprintable() else "?" for c in said)[:1000]
+
+
+def _matched(
+    private: Source, codes: Codes, third: Any, release: Release, schema: Schema, on: tuple[str, ...]
+) -> Matched:
+    public = set(schema.public) if schema.neighbours == "label" else set()
+    targets = [n for n in codes.names if n not in public]
+    if third is None:
+        return matched(private, codes, source(release.tables[0]), release.tables[0], schema, on, targets)
+    file = source(third)
+    labelled = release.model.label(file, seed=0)
+    return matched(
+        private, codes, file, labelled, schema, on, [t for t in targets if t in labelled.column_names]
+    )
+
+
+def _regressions(
+    private: Source,
+    schema: Schema,
+    loaded: Mapping[str, Release],
+    wanted: Sequence[Regression],
+    say: Progress,
+) -> list[RegressionComparison]:
+    if not wanted:
+        return []
+    needed = {name for r in wanted for name in r.columns}
+    table = authentic_table(private, schema, [n for n in schema.names if n in needed])
+    found = []
+    for i, regression in enumerate(wanted):
+        part = table.select([n for n in table.column_names if n in regression.columns])
+        found.append(compare_regression(regression, part, loaded, schema))
+        say("fitting", (i + 1) / len(wanted))
+    return found

@@ -1,0 +1,285 @@
+"""Regressions in both tables: would an analyst of the release have concluded the same.
+
+A formula is fitted to the authentic rows and to every set of every release by the same code
+(`dipsmith.inference.fit`), with the same levels and references. Sets that were sanitised separately are combined by
+T = ū + B/m; of others the ordinary intervals are taken, which leave the noise out, as most analysts would do, or the
+noise-aware ones (`replicates`). Differences in differences, fixed effects, ridge and logistic models are formulas and
+families like any other.
+
+Per coefficient: Karr's interval overlap with the ratio of the widths, whether the authentic interval covers the
+synthetic estimate, and whether sign and significance agree. `by` fits one regression per level of a column (a year).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dipsmith.errors import UsageError
+from dipsmith.schema.formula import Formula
+from dipsmith.utility.overlap import covers, overlap, width_ratio
+
+if TYPE_CHECKING:
+    from dipsmith.inference.combine import Combined
+    from dipsmith.inference.fit import Analysis
+    from dipsmith.schema import Schema
+    from dipsmith.synthesis.release import Release
+
+MOST_LEVELS = 60
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Regression:
+    """An analysis to compare.
+
+    Attributes
+    ----------
+    formula
+        As for `dipsmith.fit`: ``"log(pay) ~ sex + race + age + I(age**2) | agency + occupation"``.
+    by
+        A column whose levels get a regression each.
+    reference
+        For categories, the level that the others are compared with.
+    family
+        "auto", "ols", "ridge", "logistic" or "firth".
+    shown
+        Coefficients that begin with one of these are drawn; default: those of the synthesised columns.
+    replicates
+        Above 0: noise-aware intervals, by so many runs of the mechanism.
+    """
+
+    formula: str
+    by: str | None = None
+    reference: Mapping[str, object] = field(default_factory=dict)
+    family: Literal["auto", "ols", "ridge", "logistic", "firth"] = "auto"
+    shown: tuple[str, ...] = ()
+    replicates: int = 0
+
+    @classmethod
+    def of(cls, given: Regression | str | Mapping[str, Any]) -> Regression:
+        """A regression from a formula or a mapping of its attributes."""
+        if isinstance(given, Regression):
+            return given
+        if isinstance(given, str):
+            return cls(given)
+        try:
+            return cls(**given)
+        except TypeError:
+            known = "formula, by, reference, family, shown, replicates"
+            raise UsageError(f"an analysis is a formula, or a mapping with {known}") from None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads."""
+        names = Formula.parse(self.formula).attributes
+        return names if self.by is None or self.by in names else (*names, self.by)
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """One coefficient in both tables."""
+
+    name: str
+    authentic: float
+    authentic_interval: tuple[float, float]
+    synthetic: float
+    synthetic_interval: tuple[float, float]
+
+    @property
+    def overlap(self) -> float:
+        """Karr's overlap of the intervals."""
+        return overlap(self.authentic_interval, self.synthetic_interval)
+
+    @property
+    def covered(self) -> bool:
+        """Whether the authentic interval contains the synthetic estimate."""
+        return covers(self.authentic_interval, self.synthetic)
+
+    @property
+    def width_ratio(self) -> float:
+        """How many times as wide the synthetic interval is."""
+        return width_ratio(self.authentic_interval, self.synthetic_interval)
+
+    @property
+    def same_conclusion(self) -> bool:
+        """Whether both are significantly positive, both significantly negative, or neither is significant."""
+        return _conclusion(self.authentic_interval) == _conclusion(self.synthetic_interval)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What an analyst of one release would have found, beside the authentic finding."""
+
+    release: str
+    coefficients: tuple[Coefficient, ...]
+    level: str = ""
+
+    @property
+    def overlap(self) -> float:
+        """Mean interval overlap."""
+        return _mean([c.overlap for c in self.coefficients])
+
+    @property
+    def covered(self) -> float:
+        """Share of the authentic intervals that cover the synthetic estimate."""
+        return _mean([float(c.covered) for c in self.coefficients])
+
+    @property
+    def same_conclusion(self) -> float:
+        """Share of the coefficients with the same sign and significance."""
+        return _mean([float(c.same_conclusion) for c in self.coefficients])
+
+    @property
+    def width_ratio(self) -> float:
+        """Median ratio of the widths."""
+        ratios = [c.width_ratio for c in self.coefficients if c.width_ratio == c.width_ratio]
+        return float(np.median(ratios)) if ratios else float("nan")
+
+
+@dataclass(frozen=True)
+class RegressionComparison:
+    """A regression in the authentic table and in every release; with `by` once per level."""
+
+    regression: Regression
+    name: str
+    references: str
+    rule: str
+    agreements: tuple[Agreement, ...]
+    levels: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def of(self, release: str, level: str = "") -> Agreement | None:
+        """The agreement of one release (at one level)."""
+        return next((a for a in self.agreements if (a.release, a.level) == (release, level)), None)
+
+
+def compare_regression(
+    regression: Regression,
+    authentic: pa.Table,
+    releases: Mapping[str, Release],
+    schema: Schema,
+    progress: Callable[[float], None] | None = None,
+) -> RegressionComparison:
+    """Fit a regression to the authentic rows and to every set of every release.
+
+    Privacy
+    -------
+    Exact function of private rows: confidential.
+    """
+    from dipsmith.inference.fit import Analysis
+
+    tables = [authentic, *(t for r in releases.values() for t in r.tables)]
+    tables = [t.select([c for c in authentic.column_names if c in t.column_names]) for t in tables]
+    analysis = Analysis.of(
+        regression.formula,
+        tables,
+        schema=schema,
+        reference={k: str(v) for k, v in regression.reference.items()},
+        family=regression.family,
+    )
+    levels = _levels(tables, regression.by)
+    found: list[Agreement] = []
+    notes: list[str] = []
+    rule = ""
+    for i, level in enumerate(levels or [""]):
+        try:
+            part = _at(authentic, regression.by, level)
+            original = _ordinary(analysis, [part], "Ordinary intervals")
+            for name, release in releases.items():
+                sets = [_at(t, regression.by, level) for t in release.tables]
+                combined = _combined(analysis, release, sets, regression, level)
+                rule = combined.rule
+                found.append(Agreement(name, tuple(_coefficients(original, combined)), level))
+        except UsageError as error:
+            notes.append(f"{regression.by} = {level}: {error}" if level else str(error))
+        if progress is not None:
+            progress((i + 1) / max(1, len(levels)))
+    return RegressionComparison(
+        regression, analysis.name, analysis.references, rule, tuple(found), tuple(levels), tuple(notes)
+    )
+
+
+def _combined(
+    analysis: Analysis, release: Release, sets: Sequence[pa.Table], regression: Regression, level: str
+) -> Combined:
+    from dipsmith.inference.combine import combine
+    from dipsmith.inference.estimates import stacked
+    from dipsmith.inference.noise_aware import noise_aware
+
+    if regression.replicates and not level:
+        return noise_aware(release, analysis, replicates=regression.replicates, seed=0)
+    if len(sets) > 1 and release.card.each == "split":
+        each = tuple(analysis(t) for t in sets)
+        return combine(*stacked(each), names=each[0].names, release=release)
+    return _ordinary(analysis, sets, "Ordinary intervals, which leave the noise of privacy out")
+
+
+def _ordinary(analysis: Analysis, sets: Sequence[pa.Table], why: str) -> Combined:
+    from dipsmith.inference.noise_aware import sampling_only
+
+    return sampling_only(tuple(analysis(t) for t in sets), 0.95, why)
+
+
+def _coefficients(original: Combined, synthetic: Combined) -> list[Coefficient]:
+    low, high = original.interval
+    lows, highs = synthetic.interval
+    places = {name: i for i, name in enumerate(synthetic.names)}
+    found = []
+    for i, name in enumerate(original.names):
+        j = places.get(name)
+        if j is None or not np.isfinite([original.estimate[i], low[i], synthetic.estimate[j], lows[j]]).all():
+            continue
+        found.append(
+            Coefficient(
+                name,
+                float(original.estimate[i]),
+                (float(low[i]), float(high[i])),
+                float(synthetic.estimate[j]),
+                (float(lows[j]), float(highs[j])),
+            )
+        )
+    return found
+
+
+def _levels(tables: Sequence[pa.Table], by: str | None) -> list[str]:
+    if by is None:
+        return []
+    if any(by not in t.column_names for t in tables):
+        raise UsageError(f"by='{by}': there is no such column in every table")
+    seen = {v for t in tables for v in pc.unique(_text(t.column(by))).to_pylist() if v is not None}
+    if len(seen) > MOST_LEVELS:
+        raise UsageError(f"by='{by}' has {len(seen)} values, at most {MOST_LEVELS} regressions are made")
+    return sorted(seen, key=lambda v: (_number(v), v))
+
+
+def _at(table: pa.Table, by: str | None, level: str) -> pa.Table:
+    return table if by is None else table.filter(pc.equal(_text(table.column(by)), level))
+
+
+def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return column.cast(pa.string())
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("inf")
+
+
+def _conclusion(interval: tuple[float, float]) -> int:
+    return 1 if interval[0] > 0 else -1 if interval[1] < 0 else 0
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else float("nan")
