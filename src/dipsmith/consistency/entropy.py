@@ -315,7 +315,7 @@ class _Dual:
             expected[term.part] = sum_axes(beliefs[term.clique], term.kept).ravel()
         expected *= self.total
         pull = self.penalty * theta
-        objective = self.total * log_sum - float(theta @ self.counts) + 0.5 * float(pull @ theta)
+        objective = self.total * log_sum - _dot(theta, self.counts) + 0.5 * _dot(pull, theta)
         return objective, expected - self.counts + pull, expected
 
     def minimise(self, theta: Array, tolerance: float, iterations: int) -> Array:
@@ -325,11 +325,11 @@ class _Dual:
         for _ in range(iterations):
             metric = 1 / (expected + self.penalty)
             direction = _direction(gradient, metric, steps)
-            slope = float(gradient @ direction)
+            slope = _dot(gradient, direction)
             if slope >= 0:
                 steps.clear()
                 direction = -gradient * metric
-                slope = float(gradient @ direction)
+                slope = _dot(gradient, direction)
             if -slope <= tolerance * self.total:
                 break
             size = min(1.0, _LONGEST_STEP / float(np.abs(direction).max()))
@@ -342,8 +342,8 @@ class _Dual:
                 if size < 1e-8:
                     return theta
             moved, bent = ahead - theta, new_gradient - gradient
-            curvature = float(moved @ bent)
-            if curvature > 1e-12 * sqrt(float(moved @ moved) * float(bent @ bent)):
+            curvature = _dot(moved, bent)
+            if curvature > 1e-12 * sqrt(_dot(moved, moved) * _dot(bent, bent)):
                 steps.append((moved, bent, 1 / curvature))
                 del steps[:-_HISTORY]
             theta, value, gradient = ahead, new_value, new_gradient
@@ -356,18 +356,23 @@ class _Dual:
         return Fitted(self.tree, tuple(beliefs), potentials, self.total)
 
 
+def _dot(left: Array, right: Array) -> float:
+    """The inner product, without BLAS: its threads cost far more than they save on a busy machine."""
+    return float(np.einsum("i,i->", left, right))
+
+
 def _direction(gradient: Array, metric: Array, steps: Sequence[tuple[Array, Array, float]]) -> Array:
     """The two-loop recursion of L-BFGS."""
     q = gradient.copy()
     along = []
     for moved, bent, rho in reversed(steps):
-        a = rho * float(moved @ q)
+        a = rho * _dot(moved, q)
         q -= a * bent
         along.append(a)
     q *= metric
     if steps:
         moved, bent, rho = steps[-1]
-        q *= 1 / (rho * float(bent @ (metric * bent)))
+        q *= 1 / (rho * _dot(bent, metric * bent))
     for (moved, bent, rho), a in zip(steps, reversed(along), strict=True):
-        q += moved * (a - rho * float(bent @ q))
+        q += moved * (a - rho * _dot(bent, q))
     return -q

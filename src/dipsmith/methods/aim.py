@@ -80,7 +80,7 @@ class AIM:
     rounds: int | None = None
     one_way: float = 0.35
     choice: float = 0.1
-    max_cells: int = 1 << 18
+    max_cells: int = 1 << 19
 
     name: ClassVar[str] = "aim"
     relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace")
