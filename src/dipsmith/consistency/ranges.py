@@ -4,8 +4,8 @@ With h levels of branching b, a range of w values is a sum of at most 2·(b − 
 counts. Noise is added on every level; least squares makes the answers to all ranges agree (a range and its
 parts add up) and lowers their variance (Hay, Rastogi, Miklau and Suciu, "Boosting the accuracy of
 differentially private histograms through consistency", VLDB 2010). How many levels pay depends on the
-number of values: below about 90 none do (Qardaji, Yang and Li, "Understanding hierarchical methods for
-differentially private histograms", VLDB 2013, find the same on real tables); `best_depth` computes it.
+number of values, and below about 90 none do: `best_depth` computes it (how branching matters: Qardaji, Yang
+and Li, "Understanding hierarchical methods for differentially private histograms", VLDB 2013).
 
 Privacy: intervals are cut from the public list of values.
 """
