@@ -97,7 +97,7 @@ def release(each, sets=3):
 
 
 def test_draws_of_one_model_are_refused_with_the_reason():
-    with pytest.raises(UnsupportedError, match="drawn from one sanitised model .* noise_aware"):
+    with pytest.raises(UnsupportedError, match=r"drawn from one sanitised model .* noise_aware"):
         combine([1, 2, 3], [1, 1, 1], release=release("draw"))
     assert isinstance(combine([1, 2, 3], [1, 1, 1], release=release("split")), Combined)
 

@@ -229,7 +229,7 @@ def _coded(column: pa.ChunkedArray, levels: Sequence[str]) -> NDArray[np.int64]:
     place = {level: i for i, level in enumerate(levels)}
     words = whole.dictionary.cast(pa.string()).to_pylist()
     to_level = np.array([*(place.get(w, -1) for w in words), -1], dtype=np.int64)
-    at = whole.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
+    at = whole.indices.cast(pa.int64()).fill_null(len(words)).to_numpy(zero_copy_only=False)
     return np.asarray(to_level[at])
 
 
@@ -257,8 +257,8 @@ def _numbered(table: pa.Table, name: str) -> NDArray[np.int64]:
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     column = column.unify_dictionaries()
-    indices = pa.chunked_array([c.indices for c in column.chunks], type=column.type.index_type)
-    return np.asarray(indices.fill_null(-1).to_numpy().astype(np.int64) + 1)
+    indices = pa.chunked_array([c.indices.cast(pa.int64()) for c in column.chunks], type=pa.int64())
+    return np.asarray(indices.fill_null(-1).to_numpy() + 1)
 
 
 def _combined(codes: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
