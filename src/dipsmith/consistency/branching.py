@@ -159,14 +159,18 @@ class Branching:
         for start in range(0, len(codes), BLOCK):
             block = codes if len(codes) <= BLOCK else codes.take(slice(start, start + BLOCK))
             table = code_table(block, self.columns, self.attributes)
-            rows = np.arange(len(block), dtype=np.int32)
-            nodes = np.zeros(len(block), dtype=np.int32)
-            ends = np.zeros(len(block), dtype=np.int32)
-            for _ in range(len(self.levels) - 2):
+            rows, nodes = self.enter(table)
+            ends = nodes
+            for _ in range(len(self.levels) - 3):
                 rows, nodes = self.descend(table, rows, nodes)
                 ends[rows] = nodes
             cell[start : start + len(ends)] = self.leaf_of.take(ends)
         return cell
+
+    def enter(self, table: NDArray[np.unsignedinteger]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Move all rows from the root to its children."""
+        rows = np.arange(table.shape[1], dtype=np.int32)
+        return rows, table[self.asks[0]].astype(np.int32) + self.first[0]
 
     def descend(
         self, table: NDArray[np.unsignedinteger], rows: NDArray[np.int32], nodes: NDArray[np.int32]
@@ -204,13 +208,81 @@ class Branching:
 
 
 @dataclass(frozen=True, eq=False)
+class OccupiedLeaves:
+    """The leaves of a tree in which public rows lie, each a cell of its own; the last cell is all others.
+
+    Where sizes are public, most leaves of a deep tree are known to be empty: nothing is counted there, and
+    nothing has to be held.
+
+    Attributes
+    ----------
+    tree
+        The tree.
+    occupied
+        The numbers of its occupied leaves, ascending.
+    """
+
+    tree: Branching
+    occupied: NDArray[np.int64]
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the rows."""
+        return self.tree.schema
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The attributes that nodes may ask."""
+        return self.tree.columns
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes that some node asks."""
+        return self.tree.attributes
+
+    @property
+    def size(self) -> int:
+        """Number of occupied leaves, and one."""
+        return len(self.occupied) + 1
+
+    @property
+    def key(self) -> str:
+        """The tree's key and the number of leaves that are occupied."""
+        return f"{len(self.occupied)} of {self.tree.key}"
+
+    @cached_property
+    def _cells(self) -> NDArray[np.int32]:
+        cells = np.full(self.tree.size, len(self.occupied), dtype=np.int32)
+        cells[self.occupied] = np.arange(len(self.occupied), dtype=np.int32)
+        return cells
+
+    def index(self, codes: Codes) -> NDArray[np.int64]:
+        """The cell of every row."""
+        return self._cells.take(self.tree.index(codes)).astype(np.int64)
+
+    def paths(self) -> NDArray[np.int32]:
+        """As the tree's, with nothing known about the last cell."""
+        paths = self.tree.paths()
+        return np.concatenate([paths[self.occupied], np.full((1, paths.shape[1]), -1, dtype=np.int32)])
+
+    def possible(self) -> NDArray[np.bool_] | None:
+        """Cells whose path breaks no rule."""
+        fine = self.tree.possible()
+        return None if fine is None else np.append(fine[self.occupied], True)
+
+    def by_role(self) -> tuple[Cells | None, Cells | None]:
+        """As the tree's."""
+        return (self, None) if self.tree.by_role()[0] is not None else (None, self)
+
+
+@dataclass(frozen=True, eq=False)
 class LabelledLeaves:
     """The leaves of a tree × the labels of some targets: cell = leaf · labels + label.
 
     Like `dipsmith.schema.Crossed`, and it knows the rules that link a path with a label.
     """
 
-    leaves: Branching
+    leaves: Branching | OccupiedLeaves
     labels: Marginal
 
     @property

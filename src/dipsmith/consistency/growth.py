@@ -78,7 +78,9 @@ class RowCounter:
 
     def __call__(self, tree: Branching) -> NDArray[np.floating] | NDArray[np.integer]:
         """Count the rows at every node of the last level; to be asked level by level."""
-        if len(tree.levels) > 2:
+        if len(tree.levels) == 3:
+            self._here = tree.enter(self._table)
+        elif len(tree.levels) > 3:
             self._above = self._standing(tree)
             self._here = tree.descend(self._table, *self._above)
         self._seen = tree
@@ -89,13 +91,11 @@ class RowCounter:
 
     def _standing(self, tree: Branching) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Where rows stand one level above the last: nodes may have been numbered anew since they moved."""
-        if len(tree.levels) == 3:
-            return self._above
         assert self._seen is not None
         level = slice(tree.levels[-4], tree.levels[-3])
         if np.array_equal(self._seen.asks[level], tree.asks[level]):
             return self._here
-        return tree.descend(self._table, *self._above)
+        return tree.enter(self._table) if level.start == 0 else tree.descend(self._table, *self._above)
 
 
 @dataclass(frozen=True, eq=False)

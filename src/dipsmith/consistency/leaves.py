@@ -33,6 +33,8 @@ class LeafCounts:
         Rows in each leaf: public, or an estimate.
     public
         Whether `sizes` are exact, so that the counts of a leaf are known to add up to its size.
+    cells
+        The numbers of the leaves that were measured, ascending; None when all were. The others are empty.
     """
 
     tree: Branching
@@ -40,6 +42,15 @@ class LeafCounts:
     variance: float
     sizes: Floats
     public: bool
+    cells: NDArray[np.int64] | None = None
+
+    def spread(self, x: Floats) -> Floats:
+        """What is known of each measured leaf as an array over all leaves, 0 where nothing was measured."""
+        if self.cells is None:
+            return x
+        full = np.zeros((self.tree.size, *x.shape[1:]))
+        full[self.cells] = x
+        return full
 
     @property
     def labels(self) -> int:
@@ -74,6 +85,8 @@ class LeafCounts:
 
     def working(self, cells: NDArray[np.integer], labels: list[int]) -> Working:
         """Some leaves and labels, as the fit needs them."""
+        if self.cells is not None:
+            cells = np.searchsorted(self.cells, cells)
         values = self.consistent if self.public else self.values
         kept = np.ascontiguousarray(values[cells][:, labels].T, dtype=np.float32)
         sizes = self.sizes[cells].astype(np.float32)
@@ -156,9 +169,9 @@ def plain(counts: LeafCounts, marginal: Floats | None = None, least: float = 1.0
     """
     tree, labels = counts.tree, counts.labels
     own = np.zeros((len(tree.asks), labels))
-    own[tree.leaves] = counts.values
+    own[tree.leaves] = counts.spread(counts.values)
     noise = np.zeros(len(tree.asks))
-    noise[tree.leaves] = np.where(counts.sizes > 0, labels * counts.variance, 0.0)
+    noise[tree.leaves] = np.where(counts.spread(counts.sizes) > 0, labels * counts.variance, 0.0)
     for start, stop in reversed(list(zip(tree.levels[1:], tree.levels[2:], strict=False))):
         np.add.at(own, tree.parent[start:stop], own[start:stop])
         np.add.at(noise, tree.parent[start:stop], noise[start:stop])

@@ -217,7 +217,7 @@ class Forest:
                 curator.schema, step, share, relation=curator.relation, rows=rows, noisy=growth == "noisy"
             )
             ground = self._ground(curator, step, growth, drawn, totals)
-            ensemble, counted = Purchase(asked, recipe, step, shares, ground).buy()
+            ensemble, counted = Purchase(asked, recipe, step, shares, ground, growth).buy()
             made.append(ensemble)
             totals.append(counted)
             if growth == "synthetic" and i + 1 < len(steps):

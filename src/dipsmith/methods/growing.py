@@ -14,7 +14,9 @@ last unit.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -27,6 +29,7 @@ from numpy.typing import NDArray
 from dipsmith.consistency.branching import (
     Branching,
     LabelledLeaves,
+    OccupiedLeaves,
     code_table,
 )
 from dipsmith.consistency.ensemble import Ensemble, LeafTable
@@ -52,6 +55,9 @@ MARGINAL_COST: Final = 1e-3
 """Nats per row that the noise on the label marginal may cost."""
 
 MOST_FOR_MARGINAL: Final = 0.6
+
+THREADS: Final = 4
+"""Trees that are estimated at the same time, at most."""
 
 MEASURED_AT_ONCE: Final = 1 << 24
 """Cells counted in one pass."""
@@ -265,6 +271,7 @@ class Purchase:
     step: Step
     shares: Shares
     ground: Ground | None
+    growth: str
 
     @property
     def schema(self) -> Schema:
@@ -275,6 +282,13 @@ class Purchase:
     def labels(self) -> Marginal:
         """The joint labels of the targets."""
         return Marginal.of(self.schema, self.step.targets)
+
+    @property
+    def free(self) -> bool:
+        """Whether trees grow on the exact public counts of the very rows that are measured."""
+        return self.growth == "public-predictors" and all(
+            self.schema[name].role == "public" for name in self.step.predictors
+        )
 
     @cached_property
     def n_b(self) -> float:
@@ -302,12 +316,16 @@ class Purchase:
         leaves = self._measured(grown)
         if self.shares.marginal is not None or self.recipe.shrink:
             marginal = joined_marginal([*known, *(counts.totals for counts in leaves)])
-        made = []
-        for i, counts in enumerate(leaves):
-            self.curator.report("shrinking", i / len(leaves))
+        self.curator.report("shrinking", 0.0)
+
+        def finished(counts: LeafCounts) -> LeafTable:
             p = shrink(counts, marginal) if self.recipe.shrink else plain(counts, marginal).astype(np.float32)
-            made.append(LeafTable(counts.tree, p))
-        return Ensemble(self.schema, self.step.targets, tuple(made)), rows
+            return LeafTable(counts.tree, p)
+
+        # Each tree is a task of its own: the result does not depend on the number of threads.
+        with ThreadPoolExecutor(min(len(leaves), os.cpu_count() or 1, THREADS)) as pool:
+            made = tuple(pool.map(finished, leaves))
+        return Ensemble(self.schema, self.step.targets, made), rows
 
     def _weights(self, marginal: NDArray[np.float64], rows: float) -> NDArray[np.float64]:
         """How early each predictor is asked: as given, or by what it tells about the targets."""
@@ -360,7 +378,7 @@ class Purchase:
 
     def _measured(self, grown: Sequence[tuple[Grown, Budget]]) -> list[LeafCounts]:
         """The noisy label counts of all trees, in as few passes over the rows as memory allows."""
-        cells = [LabelledLeaves(g.tree, self.labels) for g, _ in grown]
+        cells = [LabelledLeaves(self._leaves(g), self.labels) for g, _ in grown]
         budgets = [budget for _, budget in grown]
         answers: list[Measurement] = []
         while len(answers) < len(cells):
@@ -370,13 +388,21 @@ class Purchase:
             answers += self.curator.measure(cells[start:stop], budgets[start:stop])
         return [self._leaf_counts(g, m) for (g, _), m in zip(grown, answers, strict=True)]
 
+    def _leaves(self, grown: Grown) -> Branching | OccupiedLeaves:
+        """What is measured: all leaves, or where their sizes are public those that have rows."""
+        if not self.free:
+            return grown.tree
+        return OccupiedLeaves(grown.tree, np.flatnonzero(grown.counts[grown.tree.leaves] > 0))
+
     def _leaf_counts(self, grown: Grown, measured: Measurement) -> LeafCounts:
         values = measured.values.reshape(-1, self.labels.size).astype(np.float64)
         # A tree that asks private attributes alone has only the public total of all rows.
-        if measured.totals is not None and len(measured.totals) == grown.tree.size:
-            return LeafCounts(
-                grown.tree, values, measured.variance, measured.totals.astype(np.float64), public=True
-            )
+        if measured.totals is not None and len(measured.totals) == len(values):
+            sizes, leaves = measured.totals.astype(np.float64), getattr(measured.cells, "leaves", None)
+            if isinstance(leaves, OccupiedLeaves):
+                cells = leaves.occupied
+                return LeafCounts(grown.tree, values[:-1], measured.variance, sizes[:-1], True, cells)
+            return LeafCounts(grown.tree, values, measured.variance, sizes, public=True)
         guess = grown.counts[grown.tree.leaves]
         sizes = estimated_sizes(values.sum(axis=1), self.labels.size * measured.variance, guess)
         return LeafCounts(grown.tree, values, measured.variance, sizes, public=False)
