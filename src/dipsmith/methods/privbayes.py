@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from math import inf, pi, sqrt
+from math import comb, inf, pi, prod, sqrt
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -40,6 +40,9 @@ from dipsmith.methods.method import Planned, PublicFacts, count_noise, require_r
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Schema
+
+ENUMERATED = 200_000
+"""Up to so many possible tables are looked at one by one to see which can be counted."""
 
 CAUTION = 0.25
 """How much of the noise in a family's table counts against it: fitted together, most of it averages out."""
@@ -174,7 +177,7 @@ class PrivBayes:
         largest = min(
             self._useful_cells(columns.total, sd, for_tables.currency),
             self.max_cells,
-            COUNTED_CELLS / max(1, len(list(combinations(schema.names, 2)))),
+            _countable(schema, self.degree + 1),
         )
         growth = _Growth(schema, self.degree, largest, self.max_cells)
         shares: list[Budget] = list(for_network.split(links))
@@ -197,7 +200,8 @@ class _Growth:
 
     def __init__(self, schema: Schema, degree: int, largest: float, max_cells: int) -> None:
         self.sizes = {a.name: a.size for a in schema.attributes}
-        self.degree, self.largest, self.max_cells = degree, largest, max_cells
+        self.degree, self.largest = degree, largest
+        self.limit = max(max_cells, sum(self.sizes.values()))
         self.network: list[Family] = []
         self.inside: list[str] = []
         self.links: list[Attributes] = []
@@ -207,16 +211,18 @@ class _Growth:
         """Every outside column with every set of parents that is useful and leaves the model small enough."""
         names = list(self.sizes)
         if not self.inside:
-            return [(b, (a,)) for a, b in combinations(names, 2) if self._cells((a, b)) <= self.largest]
+            first = [(b, (a,)) for a, b in combinations(names, 2)]
+            return [f for f in first if self._cells(f) <= min(self.largest, self.limit)]
         outside = [n for n in names if n not in self.inside]
         least = min(self.sizes[n] for n in outside)
         found: list[Family] = [(n, ()) for n in outside]
+        now = cells_needed(self.sizes, self.links)
         for count in range(1, self.degree + 1):
             for parents in combinations(self.inside, count):
-                cells = self._cells(parents)
-                if cells * least > self.largest or not self._fits(parents):
+                if self._cells((outside[0], parents)) / self.sizes[outside[0]] * least > self.largest:
                     continue
-                found += [(n, parents) for n in outside if cells * self.sizes[n] <= self.largest]
+                room = min(self.largest, self.limit - self._tied(parents, now))
+                found += [f for n in outside if self._cells(f := (n, parents)) <= room]
         return found
 
     def attach(self, family: Family) -> None:
@@ -229,20 +235,31 @@ class _Growth:
         self.inside.append(column)
         self.links.append((column, *parents))
 
-    def _cells(self, attributes: Attributes) -> int:
-        return int(np.prod([self.sizes[n] for n in attributes], dtype=np.float64))
+    def _cells(self, family: Family) -> int:
+        return prod(self.sizes[n] for n in (family[0], *family[1]))
 
-    def _fits(self, parents: Attributes) -> bool:
-        """Whether the model stays within its limit when the parents are tied together."""
-        if any(set(parents) <= set(link) for link in self.links) or len(parents) == 1:
-            return True
+    def _tied(self, parents: Attributes, now: int) -> float:
+        """Cells of the model once the parents are in one clique: the column then adds its family's cells."""
+        if len(parents) == 1 or any(set(parents) <= set(link) for link in self.links):
+            return now
         if parents in self.refused:
-            return False
-        # The column itself adds a clique of at most `largest` cells and no further links.
-        if cells_needed(self.sizes, [*self.links, parents]) + self.largest <= self.max_cells:
-            return True
-        self.refused.add(parents)
-        return False
+            return inf
+        cells = cells_needed(self.sizes, [*self.links, parents])
+        if cells >= self.limit:
+            # The model only grows: what does not fit now never will.
+            self.refused.add(parents)
+        return cells
+
+
+def _countable(schema: Schema, ways: int) -> float:
+    """The largest table such that all tables of up to that size could be counted in bounded memory."""
+    sizes = [a.size for a in schema.attributes]
+    tables = sum(comb(len(sizes), k) for k in range(2, ways + 1))
+    if tables > ENUMERATED:
+        return COUNTED_CELLS / tables
+    cells = np.sort([float(prod(c)) for k in range(2, ways + 1) for c in combinations(sizes, k)])
+    fitting = int(np.searchsorted(np.cumsum(cells), COUNTED_CELLS, side="right"))
+    return float(cells[fitting - 1]) if fitting else 0.0
 
 
 def _costs(columns: OneWay, schema: Schema, candidates: list[Family], sd: float) -> dict[Family, float]:
