@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dipsmith.synthesis.release import Release
     from dipsmith.synthesis.synthesize import synthesize
     from dipsmith.synthesis.verify import verify
+    from dipsmith.utility.compare import compare
 
 _HOMES = {
     "AIM": "dipsmith.methods.aim",
@@ -48,6 +49,7 @@ _HOMES = {
     "Universal": "dipsmith.methods.universal",
     "ZCDP": "dipsmith.privacy.budget",
     "combine": "dipsmith.inference.combine",
+    "compare": "dipsmith.utility.compare",
     "fit": "dipsmith.inference.fit",
     "noise_aware": "dipsmith.inference.noise_aware",
     "public_table": "dipsmith.synthesis.public",
@@ -71,6 +73,7 @@ __all__ = [
     "Steps",
     "Universal",
     "combine",
+    "compare",
     "fit",
     "noise_aware",
     "public_table",

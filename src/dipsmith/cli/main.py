@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from dipsmith import __version__
-from dipsmith.cli import demo, interval, ledger, plan, schema, synthesize, verify
+from dipsmith.cli import compare, demo, interval, ledger, plan, report, schema, synthesize, verify
 from dipsmith.errors import DipsmithError
 
 _CommandLineError: Any = typer.BadParameter.__mro__[2]
@@ -58,6 +58,8 @@ schema.add_to(app)
 plan.add_to(app)
 synthesize.add_to(app)
 verify.add_to(app)
+compare.add_to(app)
+report.add_to(app)
 ledger.add_to(app)
 interval.add_to(app)
 

@@ -125,7 +125,7 @@ def matched(
     once = _single(left)
     at = pc.index_in(right, once)
     unique_right = pc.is_in(right, _single(right))
-    known = pc.is_in(right, pc.unique(left))
+    known = pc.is_in(right, pc.unique(left).drop_null())
     fine = pc.and_(pc.is_valid(at), unique_right).to_numpy(zero_copy_only=False)
     ambiguous = pc.and_(known, pc.invert(pa.array(fine))).to_numpy(zero_copy_only=False)
     position = pc.index_in(once, left).to_numpy(zero_copy_only=False)
@@ -145,7 +145,7 @@ def matched(
 
 
 def _keys(source: Source, on: Sequence[str]) -> pa.Array:
-    """The identifier of every row as one text."""
+    """The identifier of every row as one text; null where a part of it is missing."""
     missing = [name for name in on if name not in source.columns]
     if missing:
         raise SourceError(
@@ -153,14 +153,16 @@ def _keys(source: Source, on: Sequence[str]) -> pa.Array:
         )
     parts = []
     for batch in source.batches(list(on)):
-        columns = [texts(batch.column(name)).fill_null("") for name in on]
-        parts.append(pc.binary_join_element_wise(*(c.cast(pa.large_string()) for c in columns), "\x1f"))
+        columns = [batch.column(name) for name in on]
+        plain = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in columns]
+        wide = [texts(c).cast(pa.large_string()) for c in plain]
+        parts.append(pc.binary_join_element_wise(*wide, pa.scalar("\x1f", pa.large_string())))
     return pa.concat_arrays(parts) if parts else pa.array([], pa.large_string())
 
 
 def _single(keys: pa.Array) -> pa.Array:
     """The keys that occur exactly once."""
-    counted = pc.value_counts(keys)
+    counted = pc.value_counts(keys.drop_null())
     return pc.filter(counted.field("values"), pc.equal(counted.field("counts"), 1))
 
 
