@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from dipsmith import __version__
 from dipsmith.cli import compare, demo, interval, ledger, plan, report, schema, synthesize, verify
 from dipsmith.errors import DipsmithError
+from dipsmith.version import VERSION
 
 _CommandLineError: Any = typer.BadParameter.__mro__[2]
 """What typer raises for wrong options, wherever this version of it keeps the class."""
@@ -33,7 +33,7 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        typer.echo(f"dipsmith {__version__}")
+        typer.echo(f"dipsmith {VERSION}")
         raise typer.Exit
 
 

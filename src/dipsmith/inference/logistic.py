@@ -117,7 +117,8 @@ def _climb(rows: Grouped, penalty: _Firth | _Ridge) -> Float:
         step = inverse @ score
         gain = float(score @ step)
         if not gain > SMALL:
-            return b + step
+            moved: Float = b + step
+            return moved
         step = step * min(1.0, LONGEST / float(np.abs(rows.X @ step).max()))
         for _ in range(HALVINGS):
             ahead = b + step

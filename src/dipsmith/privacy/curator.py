@@ -249,7 +249,7 @@ class Curator:
         if len(cells) != len(budgets):
             raise UsageError(f"{len(cells)} partitions but {len(budgets)} budgets")
         if keep_above is None:
-            check_size(cells)
+            check_size(list(cells))
         else:
             return [self._measure_large(c, b, keep_above) for c, b in zip(cells, budgets, strict=True)]
         self._charge([self._event(c, b, self._is_single(c)) for c, b in zip(cells, budgets, strict=True)])

@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from dipsmith import __version__
 from dipsmith.codec.decode import decode, released_schema
 from dipsmith.counting.count import BatchRows
 from dipsmith.errors import UsageError
@@ -28,6 +27,7 @@ from dipsmith.synthesis.card import Card, spending, unit_facts
 from dipsmith.synthesis.fitted import FittedModel, labelled
 from dipsmith.synthesis.release import Release
 from dipsmith.synthesis.typed import as_declared
+from dipsmith.version import VERSION
 
 Each = Literal["split", "draw"]
 Progress = Callable[[str, float], None]
@@ -256,7 +256,7 @@ def _card(
         each=each,
         rows=tables[0].num_rows,
         rows_known=known,
-        version=__version__,
+        version=VERSION,
         ledger_head=None if reservation is None else reservation.head,
         reservation=None if reservation is None else str(reservation.id),
         looks=0 if ledger is None else ledger.looks(schema.name),
