@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dipsmith import __version__
+from dipsmith.version import VERSION
 from dipsmith.report.content import Cell, Page, Section, Table
 from dipsmith.utility import chapters
 from dipsmith.utility.analysis_chapter import regressions
@@ -54,7 +54,7 @@ def comparison_page(comparison: Comparison) -> Page:
         confidential=True,
         sortable=True,
         contents=True,
-        footer=f"dipsmith {__version__}. CONFIDENTIAL: every number on this page was computed from authentic rows without "
+        footer=f"dipsmith {VERSION}. CONFIDENTIAL: every number on this page was computed from authentic rows without "
         f"protection. Looks at '{comparison.dataset}' logged so far: {comparison.looks}.",
     )
 
