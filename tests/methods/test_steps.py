@@ -144,7 +144,7 @@ def test_nothing_is_paid_for_a_choice_without_alternatives():
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("select", ["aic", "marginal-error"])
 def test_the_joint_loss_of_all_choices_is_within_what_was_paid(relation, select, monkeypatch):
-    """Every outcome of two layers of choices, on a table and all its neighbours: loss ≤ share · ε.
+    """Every outcome of two layers of choices, on a table and many neighbours: loss ≤ share · ε.
 
     The candidates' probabilities are computed exactly for the scores, sensitivities and rates with which
     the code calls the mechanism; the outcome is the whole tree.
@@ -183,7 +183,7 @@ def test_the_joint_loss_of_all_choices_is_within_what_was_paid(relation, select,
     here = law_of(base)
     worst = 0.0
     for leaves in np.flatnonzero(base):
-        for enters in [None] if relation == "add-remove" else range(12):
+        for enters in [None] if relation == "add-remove" else (1, 3, 6, 10):
             if enters == leaves:
                 continue
             other = base.copy()

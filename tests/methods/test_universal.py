@@ -60,6 +60,7 @@ def test_ranges_agree_with_their_parts(relation):
     assert model.range_query("x", 0, 700).value == pytest.approx(model.noisy.total)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("relation", "currency"), [("add-remove", "pure"), ("replace", "pure"), ("replace", "zcdp")]
 )
@@ -93,7 +94,7 @@ def test_many_values_are_answered_better_than_by_a_flat_histogram():
     squared, stated = {}, {}
     for name, method in {"tree": ds.Universal(), "flat": ds.Flat()}.items():
         found, errors = [], []
-        for seed in range(12):
+        for seed in range(6):
             model, _ = fitted(method, codes, "0.5", seed)
             for low, high in ranges:
                 answer = model.range_query("x", low, high)
