@@ -200,6 +200,41 @@ def stages_of(method, curator):
     return method._stages(curator.schema, curator.relation, curator.budget, curator.rows)
 
 
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+@pytest.mark.parametrize("arguments", [{"layers": 2}, {"layers": 2, "same_order": True}, {"groups": 2}])
+def test_nothing_but_the_answers_decides_what_follows(relation, arguments, monkeypatch):
+    """With every mechanism's output frozen, other rows give the same tree, the same counts, the same charges."""
+    tape: list[object] = []
+    answers = {verb: getattr(Curator, verb) for verb in ("measure", "choose")}
+
+    def recorded(verb):
+        def record(self, *args):
+            tape.append(answers[verb](self, *args))
+            return tape[-1]
+
+        return record
+
+    def replayed(verb):
+        def replay(self, *args):
+            answers[verb](self, *args)
+            return tape.pop(0)
+
+        return replay
+
+    found = []
+    for seed, play in ((0, recorded), (9, replayed)):
+        with monkeypatch.context() as patch:
+            for verb in answers:
+                patch.setattr(Curator, verb, play(verb))
+            schema = schema_of(relation, rules=())
+            found.append(fitted(ds.Steps(**arguments), codes=people(schema, 2000, seed), relation=relation))
+    (first, charged), (second, charged_again) = found
+    assert tape == []
+    assert charged == charged_again
+    assert first.state()[0] == second.state()[0]
+    assert all(np.array_equal(a, second.state()[1][k]) for k, a in first.state()[1].items())
+
+
 def test_blocks_answer_at_the_rate_of_their_relation():
     """Under replace a block may gain or lose a row: a monotone score at half the budget there."""
     _, events = fitted(ds.Steps(layers=2, select="aic"), "replace")
