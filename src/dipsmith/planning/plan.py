@@ -1,4 +1,4 @@
-"""The plan of a run: what will be asked, what each question costs, how large the noise will be.
+"""The plan of a run: what will be asked, what each question costs, and how good the answers can be.
 
 Made before anything is spent, from public facts only: the schema, the budget, the number of rows where
 it is public or given, and under `label` the public columns.
@@ -6,21 +6,81 @@ it is public or given, and under `label` the public columns.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dipsmith.errors import UsageError
+from dipsmith.methods.forest import Forest
 from dipsmith.methods.method import Method, Planned, PublicFacts, require_relation
+from dipsmith.planning.expected_error import MarginalError, marginal_errors
+from dipsmith.planning.label_width import SHARE, LabelWidths, label_widths, with_shrunk
+from dipsmith.planning.leaf_interval import rows_for_width
+from dipsmith.planning.resources import Resources, resources
+from dipsmith.planning.target import solve, strain_of_labels, strain_of_marginals
 from dipsmith.privacy.budget import Budget
 from dipsmith.schema import Schema
 
-BYTES_PER_CELL = 40
-"""Measured: counts, noise, estimates, projection and sampling hold at most five arrays of eight bytes."""
+_NUMBERED = re.compile(r"\s+\d+( of \d+)?\b")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Questions of one kind, together.
+
+    Attributes
+    ----------
+    name
+        What they are for.
+    questions
+        How many there are.
+    budget
+        What they cost together.
+    share
+        The same as a share of the run's budget.
+    cells
+        Noisy numbers in all; None where no line says how many.
+    sd
+        The smallest and the largest standard deviation of the noise on one count; None for choices.
+    """
+
+    name: str
+    questions: int
+    budget: Budget
+    share: float
+    cells: int | None
+    sd: tuple[float, float] | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stage as JSON-able values."""
+        return {
+            "stage": self.name,
+            "questions": self.questions,
+            "cost": float(self.budget.exact),
+            "share": self.share,
+            "cells": self.cells,
+            "sd": None if self.sd is None else list(self.sd),
+        }
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The questions of a run, in order."""
+    """The questions of a run, in order, and what can be expected of it.
+
+    Attributes
+    ----------
+    steps
+        The questions of one sanitisation.
+    errors
+        The expected error of every 1- and 2-way marginal.
+    widths
+        Under `label`: the leaves or cells in which labels are made.
+    p0, level
+        The authentic share and the level that `widths` are for.
+    resources
+        About how much memory and time it will take.
+    """
 
     dataset: str
     method: str
@@ -31,6 +91,11 @@ class Plan:
     sets: int
     each: str | None
     steps: tuple[Planned, ...]
+    errors: tuple[MarginalError, ...]
+    widths: tuple[LabelWidths, ...]
+    p0: float
+    level: float
+    resources: Resources
 
     @property
     def cells(self) -> int:
@@ -39,8 +104,16 @@ class Plan:
 
     @property
     def memory(self) -> int:
-        """About how many bytes the tables will take."""
-        return BYTES_PER_CELL * self.cells
+        """About how many bytes the run will take."""
+        return self.resources.memory
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The questions by what they are for, in order."""
+        groups: dict[str, list[Planned]] = {}
+        for step in self.steps:
+            groups.setdefault(_NUMBERED.sub("", step.stage), []).append(step)
+        return tuple(_stage(name, group, self.steps) for name, group in groups.items())
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -59,7 +132,10 @@ class Plan:
             "sets": self.sets,
             "each": self.each,
             "cells": self.cells,
-            "memory_bytes": self.memory,
+            "memory_bytes": self.resources.memory,
+            "seconds": self.resources.seconds,
+            "resources": self.resources.to_dict(),
+            "stages": [stage.to_dict() for stage in self.stages],
             "steps": [
                 {
                     "stage": s.stage,
@@ -71,6 +147,12 @@ class Plan:
                 }
                 for s in self.steps
             ],
+            "errors": [e.to_dict() for e in self.errors],
+            "labels": {
+                "p0": self.p0,
+                "level": self.level,
+                "widths": [w.to_dict() for w in self.widths],
+            },
             "warnings": list(self.warnings),
         }
 
@@ -83,13 +165,28 @@ def plan(
     public: PublicFacts | None = None,
     sets: int = 1,
     each: str | None = None,
+    p0: float = SHARE,
+    level: float = 0.9,
 ) -> Plan:
-    """What `synthesize` would ask and spend; reads no private value."""
+    """What `synthesize` would ask and spend, and what can be expected of it; reads no private value.
+
+    Parameters
+    ----------
+    schema, method, budget
+        What is planned.
+    public
+        The number of rows, and under `label` the public rows.
+    sets, each
+        As for `synthesize`.
+    p0, level
+        For which authentic share, and at which level, the widths of label shares are given.
+    """
     require_relation(method, schema.neighbours)
-    if sets > 1 and each is None:
+    if sets > 1 and each not in ("split", "draw"):
         raise UsageError("several sets need --each split or --each draw")
     facts = public or PublicFacts()
     share = budget.split(sets)[0] if each == "split" else budget
+    steps = tuple(method.plan(schema, share, facts))
     return Plan(
         dataset=schema.name,
         method=method.name,
@@ -99,5 +196,67 @@ def plan(
         rows=facts.rows,
         sets=sets,
         each=each,
-        steps=tuple(method.plan(schema, share, facts)),
+        steps=steps,
+        errors=marginal_errors(schema, method, share, steps, facts),
+        widths=with_shrunk(
+            label_widths(schema, method, share, steps, facts, p0=p0, level=level), method, p0, level
+        ),
+        p0=p0,
+        level=level,
+        resources=resources(schema, method, share, steps, facts, sets=sets, each=each),
+    )
+
+
+def budget_for_width(
+    schema: Schema,
+    method: Method,
+    width: float,
+    *,
+    currency: str = "epsilon",
+    public: PublicFacts | None = None,
+    sets: int = 1,
+    each: str | None = None,
+    p0: float = SHARE,
+    level: float = 0.9,
+) -> Budget:
+    """The least budget, to three digits, with which shares are as precise as asked.
+
+    Under `label`: the interval of a label's synthetic share in the leaf or cell of the median row is no
+    wider than `width`, in every ensemble or effect. Otherwise: the noise's interval of a share is no wider,
+    in every 1- and 2-way marginal whose noise is known beforehand.
+    """
+    if not 0 < width < 1:
+        raise UsageError(f"the target width is {width}, expected a share between 0 and 1")
+    require_relation(method, schema.neighbours)
+    if isinstance(method, Forest) and method.n_b is None:
+        least = rows_for_width(width, p0, 1e3, noise="discrete", level=level)
+        raise UsageError(
+            "forest: by default leaves shrink as the noise does, so no ε makes them precise; fix their size, e.g. "
+            f"--set n_b={2 * least} --set n_leaf={least} (a width of {width} needs {least:,} rows or more in a leaf)"
+        )
+    facts = public or PublicFacts()
+
+    def strain(budget: Budget) -> float:
+        share = budget.split(sets)[0] if each == "split" else budget
+        steps = tuple(method.plan(schema, share, facts))
+        if schema.neighbours == "label":
+            widths = label_widths(schema, method, share, steps, facts, p0=p0, level=level)
+            return strain_of_labels(widths, width, p0, level)
+        return strain_of_marginals(marginal_errors(schema, method, share, steps, facts), width, level)
+
+    return solve(strain, currency)
+
+
+def _stage(name: str, group: Sequence[Planned], steps: Sequence[Planned]) -> Stage:
+    units = sum(s.budget.units for s in group)
+    whole = sum(s.budget.units for s in steps)
+    cells = [s.cells for s in group if s.cells is not None]
+    sds = [s.sd for s in group if s.sd is not None]
+    return Stage(
+        name,
+        len(group),
+        type(group[0].budget).of_units(units),
+        units / whole,
+        sum(cells) if cells else None,
+        (min(sds), max(sds)) if sds else None,
     )
