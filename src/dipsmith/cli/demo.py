@@ -68,7 +68,9 @@ def demo(
                 request=f"demo {name}",
                 progress=show,
             )
-            releases[name].save(folder / ("release" if name == "loglinear" else f"release-{name}"), format="csv")
+            releases[name].save(
+                folder / ("release" if name == "loglinear" else f"release-{name}"), format="csv"
+            )
         coefficients = _coefficients(folder / "personnel.csv", releases)
     release = releases["loglinear"]
     facts = {
@@ -98,7 +100,10 @@ def demo(
         table(
             f"Is the pay gap kept? Coefficients of {ANALYSIS}",
             ("against M and E", "confidential", "log-linear", "forest"),
-            [(term, *(f"{value:+.4f}" for value in values.values())) for term, values in coefficients.items()],
+            [
+                (term, *(f"{value:+.4f}" for value in values.values()))
+                for term, values in coefficients.items()
+            ],
             right=(1, 2, 3),
         )
     say(
@@ -116,7 +121,10 @@ def _coefficients(confidential: Path, releases: Mapping[str, Release]) -> dict[s
     codes = ConvertOptions(column_types={"occupation": "string"})
     found: dict[str, dict[str, float]] = {}
     try:
-        for name, rows in (("confidential", read_csv(confidential, convert_options=codes)), *((n, r.tables[0]) for n, r in releases.items())):
+        for name, rows in (
+            ("confidential", read_csv(confidential, convert_options=codes)),
+            *((n, r.tables[0]) for n, r in releases.items()),
+        ):
             fitted = fit(rows, ANALYSIS, reference=REFERENCE, rule="sampling").to_arrow().to_pylist()
             for line in fitted:
                 if str(line["term"]).startswith(("sex", "race")):

@@ -66,8 +66,12 @@ def synthesize(
     table: Annotated[
         str | None, typer.Option("--table", help="The table, when FILE is a database address.")
     ] = None,
-    encoding: Annotated[str | None, typer.Option("--encoding", help="CSV that is not UTF-8, e.g. latin-1.")] = None,
-    delimiter: Annotated[str | None, typer.Option("--delimiter", help="CSV: , ; tab or | (found when omitted).")] = None,
+    encoding: Annotated[
+        str | None, typer.Option("--encoding", help="CSV that is not UTF-8, e.g. latin-1.")
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option("--delimiter", help="CSV: , ; tab or | (found when omitted).")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Make synthetic tables in place of a confidential one, and charge the ledger."""

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dipsmith.version import VERSION
 from dipsmith.report.content import Cell, Page, Section, Table
 from dipsmith.utility import chapters
 from dipsmith.utility.analysis_chapter import regressions
 from dipsmith.utility.disclosure_chapter import disclosure
 from dipsmith.utility.findings import Findings
 from dipsmith.utility.panel_chapters import panels, subgroups
+from dipsmith.version import VERSION
 
 if TYPE_CHECKING:
     from dipsmith.utility.comparison import Comparison
