@@ -99,7 +99,7 @@ def _calibrated(table: Narrow, sizes: Floats, marginal: Floats) -> Narrow:
     From labels × leaves, in any scale, to leaves × labels; the table given is used up.
     """
     filled = np.flatnonzero(sizes > 0)
-    share = (sizes[filled] / max(sizes.sum(), 1.0)).astype(np.float32)
+    share = (sizes[filled] / (sizes[filled].sum() or 1.0)).astype(np.float32)
     part, factor = table.take(filled, axis=1), np.ones(len(marginal))
     for _ in range(30 if len(filled) else 0):
         now = np.zeros(len(marginal))
@@ -108,6 +108,7 @@ def _calibrated(table: Narrow, sizes: Floats, marginal: Floats) -> Narrow:
             here *= share[start : start + PART] / here.sum(axis=0)
             now += here.sum(axis=1)
         factor *= marginal / now
+        factor /= factor.max()  # only ratios count
         if np.abs(marginal / now - 1).max() < CALIBRATED:
             break
     table *= factor.astype(np.float32)[:, None]
