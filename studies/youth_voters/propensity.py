@@ -59,6 +59,6 @@ def _propensity(authentic: Float32, synthetic: Float32) -> NDArray[np.float64]:
         return float(value), (left @ x).astype(np.float64) / len(x) + RIDGE * beta
 
     found = minimize(
-        loss, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 150, "ftol": 1e-7}
+        loss, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 60, "ftol": 1e-6}
     )
     return np.asarray(x @ found.x.astype(np.float32), dtype=np.float64)
