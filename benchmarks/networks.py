@@ -120,7 +120,7 @@ class Recording:
         return getattr(self._curator, name)
 
     def measure(self, cells, budgets):
-        """Run it."""
+        """Measure, and remember what came out."""
         found = self._curator.measure(cells, budgets)
         self.measured += found
         return found
