@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import dipsmith as ds
+from dipsmith.inference.combine import Combined
 from dipsmith.inference.fit import Analysis
 from dipsmith.inference.noise_aware import noise_aware
 from dipsmith.privacy.randomness import generator
@@ -86,7 +87,7 @@ def women(rows: int, seed: int) -> pa.Table:
 def scenarios() -> Iterator[Scenario]:
     """The lines of the table."""
     share = layout("replace").project(["s"])
-    for epsilon in ("0.2", "1"):
+    for epsilon in ("0.1", "1"):
         yield Scenario("share, flat", women, 1000, epsilon, share, ds.Flat(), "s ~ 1", ("Intercept",))
     for epsilon in ("0.5", "2", "5"):
         yield Scenario(
@@ -141,10 +142,11 @@ def run(scenario: Scenario, repeats: int) -> str:
             noise_seed=seed,
         )
         analysis = Analysis.of(scenario.formula, release.tables, schema=release.schema, family=family)
+        corrected = noise_aware(release, analysis, replicates=RUNS, seed=seed)
         kinds = (
             ds.fit(release, scenario.formula, family="ols", rule="sampling").combined,
-            noise_aware(release, analysis, replicates=RUNS, correct=False, seed=seed),
-            noise_aware(release, analysis, replicates=RUNS, correct=True, seed=seed),
+            uncorrected(corrected),
+            corrected,
         )
         for i, kind in enumerate(kinds):
             low, high = (end[at] for end in kind.interval)
@@ -152,6 +154,14 @@ def run(scenario: Scenario, repeats: int) -> str:
             widths[i] += np.mean(high - low) / repeats
     shown = " | ".join(f"{h:.3f} ({w:.3f})" for h, w in zip(hits, widths, strict=True))
     return f"| {scenario.name} | {scenario.rows:,} | {scenario.epsilon} | {shown} |"
+
+
+def uncorrected(found: Combined) -> Combined:
+    """The same runs without correction of bias (one set)."""
+    assert found.bias is not None
+    widened = (1 + np.clip(-found.bias / found.raw, 0, 1)) ** 2
+    noise = found.noise / (widened + 1 / RUNS)
+    return replace(found, estimate=found.raw, noise=noise, variance=found.within + noise, bias=None)
 
 
 def independence_line(epsilon: str, repeats: int, link: float) -> str:
