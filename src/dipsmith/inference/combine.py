@@ -92,6 +92,8 @@ class Combined:
         What was taken off q̄ (0 where nothing was).
     notes
         What a reader should know.
+    runs
+        Where the mechanism was run again: how each run scattered the estimates.
     """
 
     names: tuple[str, ...]
@@ -106,6 +108,7 @@ class Combined:
     level: float = 0.95
     bias: Float | None = None
     notes: tuple[str, ...] = ()
+    runs: Float | None = None
 
     @property
     def std_error(self) -> Float:
