@@ -37,9 +37,8 @@ def test_constant_answers_stand_beside_the_agreement():
     rows = [consistency(p, np.full(105, 0.9), level) for level in (0.01, 0.05, 0.10)]
     assert [round(r.nothing, 3) for r in rows] == [0.152, 0.143, 0.105]
     assert [round(r.everything, 3) for r in rows] == [0.848, 0.857, 0.895]
-    assert [r.agreement for r in rows] == [
-        r.nothing for r in rows
-    ]  # a constant answer earns its constant score …
+    # a constant answer earns its constant score …
+    assert [r.agreement for r in rows] == pytest.approx([r.nothing for r in rows])
     assert [r.kappa for r in rows] == pytest.approx([0, 0, 0])  # … and no κ
 
 

@@ -25,7 +25,7 @@ def expected_gaps(
     """E|share of n − share of m| of cells with `pooled` rows in both tables together.
 
     >>> expected_gaps(np.array([0, 1, 2]), 100, 100).round(5).tolist()
-    [0.0, 0.01, 0.01005]
+    [0.0, 0.01, 0.00995]
     >>> half_normal = np.sqrt(2 / np.pi * .01 * .99 * 2 / 10_000)  # two samples of 10,000, a share of .01
     >>> round(float(expected_gaps(np.array([200]), 10_000, 10_000)[0] / half_normal), 2)
     1.0
