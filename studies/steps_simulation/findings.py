@@ -153,7 +153,7 @@ INTRODUCTION = """# The STEPS simulation study, repeated
 Bowen, Liu and Su (arXiv 1803.06763, section 3) compare STEPS with a universal histogram and PrivBayes on two
 regressions. Here the study is repeated with the algorithm as printed, with its consistency step done exactly, with
 the flat table that the paper leaves out, and with this package's own methods. `python -m studies.steps_simulation`
-makes this page; {repeats} repeats took {minutes:.0f} minutes with {jobs} processes.
+makes this page; {repeats} repeats take {minutes:.0f} minutes of processor time, shared by two processes.
 
 **Set-up.** Four uniform predictors with 2, 3, 4 and 5 levels; y in 15 bins over the public range [−5, 7]; Model 1: 11
 coefficients, Model 2: 120 cell means, ridge penalty 1; n = 10,000 and 4,000; ε = 0.5, 2, 5, 10; m = 4 sets at ε/4, combined
@@ -184,10 +184,10 @@ CONCLUSIONS = """## What it shows
 """
 
 
-def page(lines: Sequence[Line], repeats: int, minutes: float, jobs: int) -> str:
+def page(lines: Sequence[Line], repeats: int, minutes: float) -> str:
     """The results as Markdown."""
     continuous, discrete = by_scenario(lines, "continuous"), by_scenario(lines, "discrete")
-    text = [INTRODUCTION.format(repeats=repeats, minutes=minutes, jobs=jobs), CONCLUSIONS, "## Checks\n"]
+    text = [INTRODUCTION.format(repeats=repeats, minutes=minutes), CONCLUSIONS, "## Checks\n"]
     text += ["| claim | found | |", "|---|---|---|"]
     text += [f"| {c.claim} | {c.figure} | {'holds' if c.holds else '**fails**'} |" for c in checks(lines)]
     ours = [name for _, _, name, _ in discrete if name.startswith("dipsmith")]
