@@ -76,6 +76,7 @@ class MemoForest:
         """Grow, noise the leaves, and give the test rows their label distributions."""
         names = [n for n in train.schema.public if n in train.columns]
         labels = train.schema[target].size
+        codes = [np.stack([c[n] for n in names], axis=1).astype(np.int64) for c in (train, test)]
         total = np.zeros((len(test), labels))
         for _ in range(self.trees):
             leaf = [np.zeros(len(c), dtype=np.int64) for c in (train, test)]
@@ -87,7 +88,6 @@ class MemoForest:
                 if not growing.any():
                     break
                 asked = np.where(used, -1.0, rng.random(used.shape)).argmax(axis=1)
-                codes = [np.stack([c[n] for n in names], axis=1).astype(np.int64) for c in (train, test)]
                 below = []
                 for at, rows in zip(leaf, codes, strict=True):
                     branch = np.where(growing[at], rows[np.arange(len(at)), asked[at]] + 1, 0)

@@ -122,6 +122,26 @@ def test_it_prints_a_table(split):
     assert found.formula == FORMULA
 
 
+def test_terms_are_tested_together(staff, released, split):
+    smf = pytest.importorskip("statsmodels.formula.api")
+    frame = staff.to_pandas().assign(
+        race=lambda f: f["race"].astype(str), agency=lambda f: f["agency"].astype(str)
+    )
+    wald = smf.ols("np.log(pay) ~ race + age + agency", frame).fit().wald_test_terms(scalar=True).table
+    found = ds.fit(staff, "log(pay) ~ race + age | agency").joint("race")
+    assert found.statistic == pytest.approx(wald.loc["race", "statistic"], rel=1e-7)
+    assert found.p_value == pytest.approx(wald.loc["race", "pvalue"], rel=1e-6)
+    # One coefficient: F is the square of t, whichever rule.
+    for release, options in ((split, {}), (released, {"replicates": 15, "seed": 1})):
+        fitted = ds.fit(release, "log(pay) ~ sex + race + age", **options)
+        one = fitted.joint("sex")
+        t = fitted["sex[T.M]"].value / fitted["sex[T.M]"].std_error
+        assert one.statistic == pytest.approx(t**2, rel=0.15)
+        assert fitted.joint("sex", "race").df > 2
+    with pytest.raises(UsageError, match="no coefficient of agency"):
+        ds.fit(staff, "log(pay) ~ race | agency").joint("agency")
+
+
 def test_levels_come_from_the_schema_and_are_the_same_in_every_set(split):
     found = ds.fit(split, "log(pay) ~ race")
     assert found.names == ("Intercept", "race[T.B]", "race[T.C]", "race[T.D]", "race[T.E]")

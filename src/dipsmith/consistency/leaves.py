@@ -58,25 +58,21 @@ class LeafCounts:
         return int(self.values.shape[1])
 
     @cached_property
-    def consistent(self) -> Floats:
-        """The counts, moved by the same amount within each leaf so that they add up to a public size."""
-        if not self.public:
-            return self.values
-        gap = self._sums - self.sizes
-        gap /= self.labels
-        return np.asarray(self.values - gap[:, None])
-
-    @property
     def _sums(self) -> Floats:
         # A product with ones is several times as fast as a sum over so short an axis.
         return np.asarray(self.values @ np.ones(self.labels))
+
+    @cached_property
+    def _excess(self) -> Floats:
+        """By how much each count of a leaf must fall so that they add up to its public size."""
+        return np.asarray((self._sums - self.sizes) / self.labels if self.public else 0.0 * self.sizes)
 
     @property
     def totals(self) -> tuple[Floats, float]:
         """The counts summed over all leaves, and the variance of each sum."""
         left = self._left_of_noise * self.variance
         noisy = int((self.sizes > 0).sum()) if self.public else len(self.sizes)
-        return self.consistent.sum(axis=0), left * noisy
+        return self.values.sum(axis=0) - self._excess.sum(), left * noisy
 
     @property
     def _left_of_noise(self) -> float:
@@ -85,15 +81,15 @@ class LeafCounts:
 
     def working(self, cells: NDArray[np.integer], labels: list[int]) -> Working:
         """Some leaves and labels, as the fit needs them."""
+        here: NDArray[np.integer] | slice = cells
         if self.cells is not None:
-            cells = np.searchsorted(self.cells, cells)
-        values = self.consistent if self.public else self.values
-        kept = np.ascontiguousarray(values[cells][:, labels].T, dtype=np.float32)
-        sizes = self.sizes[cells].astype(np.float32)
+            here = slice(None) if len(cells) == len(self.cells) else np.searchsorted(self.cells, cells)
+        kept = np.ascontiguousarray(self.values[here][:, labels].T, dtype=np.float32)
+        kept -= self._excess[here].astype(np.float32)
+        sizes = self.sizes[here].astype(np.float32)
         if self.public:
             return Working(kept, sizes, sizes, self.variance * self._left_of_noise, None)
-        sums = self._sums[cells].astype(np.float32)
-        return Working(kept, sizes, sums, self.variance, self.labels)
+        return Working(kept, sizes, self._sums[here].astype(np.float32), self.variance, self.labels)
 
 
 @dataclass(frozen=True, eq=False)

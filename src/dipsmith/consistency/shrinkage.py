@@ -45,7 +45,7 @@ HOPELESS = 30.0
 TURNS, BRIEF_TURNS, LARGE = (3, 1, 1, 1), (2, 1), 1 << 16
 """Rounds of linearisation, and how often variances and steps are estimated in each; fewer for large trees."""
 
-PART = 1 << 13
+PART = 1 << 14
 """Nodes handled at a time, so that they stay in the processor's cache."""
 
 STEP = 2.0
@@ -189,7 +189,9 @@ class _Shape:
         rows = np.zeros(len(tree.asks))
         rows[tree.leaves] = sizes
         for start, stop in reversed(_below_root(tree)):
-            rows += np.bincount(tree.parent[start:stop], rows[start:stop], len(rows))
+            inner = np.flatnonzero(tree.asks[tree.parent[start] : tree.parent[stop - 1] + 1] >= 0)
+            inner += tree.parent[start]
+            rows[inner] = np.add.reduceat(rows[start:stop], tree.first[inner] - start)
         nodes = np.flatnonzero(rows > 0)
         place = np.full(len(rows), -1, dtype=np.int64)
         place[nodes] = np.arange(len(nodes))
@@ -313,7 +315,7 @@ class _Smoother:
             expected = full.take(up, axis=1)
             if depth < len(effects) and effects[depth].stepping:
                 step = offsets[tree.asks[up]] + tree.code[nodes]
-                expected += effects[depth].gamma.astype(np.float32).take(step, axis=1)
+                expected += effects[depth].narrow.take(step, axis=1)
             full[:, nodes] = expected
         return full.take(tree.leaves, axis=1)
 
@@ -330,11 +332,11 @@ class _Effects:
         return bool(self.gamma.any())
 
     @cached_property
-    def _narrow(self) -> Narrow:
+    def narrow(self) -> Narrow:
         return self.gamma.astype(np.float32)
 
     def steps(self, families: _Families) -> Narrow:
-        return self._narrow.take(families.group, axis=1)
+        return self.narrow.take(families.group, axis=1)
 
     def without_steps(self, z: Narrow, families: _Families) -> Narrow:
         return z - self.steps(families) if self.stepping else z

@@ -92,6 +92,8 @@ class Combined:
         What was taken off q̄ (0 where nothing was).
     notes
         What a reader should know.
+    runs
+        Where the mechanism was run again: how each run scattered the estimates.
     """
 
     names: tuple[str, ...]
@@ -106,6 +108,7 @@ class Combined:
     level: float = 0.95
     bias: Float | None = None
     notes: tuple[str, ...] = ()
+    runs: Float | None = None
 
     @property
     def std_error(self) -> Float:
@@ -302,8 +305,12 @@ def checked_level(level: float) -> float:
 
 
 def shown(value: float) -> str:
-    """A number with four significant digits."""
-    return "–" if np.isnan(value) else f"{value:,.4g}"
+    """A number with four significant digits, or all those before the point.
+
+    >>> shown(0.012345), shown(43210.9)
+    ('0.01234', '43,211')
+    """
+    return "–" if np.isnan(value) else f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:,.4g}"
 
 
 def shown_p(value: float) -> str:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
+import numpy as np
 import pyarrow as pa
 
 from dipsmith.errors import UnsupportedError, UsageError
@@ -28,6 +29,7 @@ from dipsmith.inference.least_squares import least_squares
 from dipsmith.inference.logistic import firth, maximum_likelihood, ridge_logistic
 from dipsmith.inference.noise_aware import REPLICATES, noise_aware, sampling_only
 from dipsmith.inference.ridge import ridge
+from dipsmith.inference.tests import Significance, referred
 from dipsmith.methods.method import Method
 from dipsmith.report.content import Table
 from dipsmith.schema import Schema
@@ -189,6 +191,35 @@ class Fit:
     def at(self, level: float) -> Fit:
         """The same with intervals of another level."""
         return replace(self, combined=self.combined.at(level))
+
+    def joint(self, *terms: str) -> Significance:
+        """Test that all coefficients of some terms are 0 together.
+
+        Parameters
+        ----------
+        terms
+            Terms or single coefficients: "race" means every level of race.
+        """
+        at = [i for i, n in enumerate(self.names) if any(n == t or n.startswith(f"{t}[") for t in terms)]
+        at = [i for i in at if np.isfinite(self.combined.estimate[i])]
+        if not at:
+            raise UsageError(
+                f"there is no coefficient of {' or '.join(terms)}; there are: {', '.join(self.names[:20])}"
+            )
+        within = np.mean([e.covariance[np.ix_(at, at)] for e in self.each], axis=0)
+        whiten = np.linalg.inv(np.linalg.cholesky(within)).T
+        z = self.combined.estimate[at] @ whiten
+        if self.combined.runs is not None:
+            moved = self.combined.runs[:, at]
+            scattered, share = moved[np.isfinite(moved).all(axis=1)], 1.0
+        elif self.combined.variance_is_sampling:
+            scattered, share = np.zeros((2, len(at))), 1.0
+        else:
+            scattered, share = np.array([e.values[at] for e in self.each]), 1 / len(self.each)
+        residual = min(e.df for e in self.each)
+        return referred(
+            float(z @ z), len(at), scattered @ whiten, share, f"{' and '.join(terms)} all 0", residual
+        )
 
     def to_arrow(self) -> Any:
         """The coefficients as a `pyarrow.Table`."""

@@ -175,7 +175,7 @@ def _rerun(
         drawing.append(found[1:].var(axis=0, ddof=1) if draws > 1 else np.zeros(values.shape[1]))
         if progress is not None:
             progress("running the mechanism again", (run + 1) / replicates)
-    return _Runs(np.array(moved), np.mean(drawing, axis=0), draws)
+    return _Runs(np.array(moved), _moments(np.array(drawing)).mean, draws)
 
 
 def _with_noise(
@@ -194,6 +194,7 @@ def _with_noise(
     else:
         between, noise = np.zeros_like(within), shift.variance / m
         rule = "T = ū + Var_noise" + (f" over {m} sets that were sanitised separately" if m > 1 else "")
+    widened = np.ones_like(estimate)
     if correct:
         shrunk = np.divide(-shift.mean, estimate, out=np.zeros_like(estimate), where=estimate != 0)
         widened = (1 + np.clip(shrunk, 0.0, 1.0)) ** 2
@@ -218,6 +219,8 @@ def _with_noise(
         level=level,
         bias=shift.mean if correct else None,
         notes=tuple(notes),
+        # The average of m separately sanitised sets is scattered by 1/√m of what one is.
+        runs=runs.moved * np.sqrt(widened / (m if runs.draws == 1 else 1)),
     )
 
 

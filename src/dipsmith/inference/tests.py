@@ -244,22 +244,45 @@ class _Average:
         return np.asarray((kept - own) / np.sqrt(self.expected)).ravel()
 
     def tested(self, scattered: Float, share: float, name: str) -> Significance:
-        """Refer X² to its moments, given residuals scattered by noise and the share of their variance that counts."""
-        k, nu = self.df, len(scattered) - 1
+        """Test the average table, given residuals of tables that noise has scattered."""
         chi = float((((self.table - self.expected) ** 2) / self.expected).sum())
-        centred = scattered - scattered.mean(axis=0)
-        inner = centred @ centred.T / nu
-        trace = float(np.trace(inner))
-        square = _unbiased_square(float((inner**2).sum()), trace, nu, k)
-        first, second = share * trace / k, share**2 * square
-        inflation = 1 + first
-        # Σλ² against (Σλ)²/k: how unequal the weights of the chi-squared variables are.
-        unequal = max(k * (k + 2 * k * first + second) / (k * inflation) ** 2, 1.0)
-        df = k / unequal
-        statistic = chi / (k * inflation)
-        denominator = inf if first <= 0 else nu * (share * trace) ** 2 / second * (inflation / first) ** 2
-        p = upper_tail(statistic, df, denominator)
-        return Significance(name, statistic, df, denominator, p, inflation, chi)
+        return referred(chi, self.df, scattered, share, name)
+
+
+def referred(
+    chi: float, k: int, scattered: Float, share: float, name: str, residual: float = inf
+) -> Significance:
+    """Refer a chi-squared statistic to its first two moments under noise.
+
+    Parameters
+    ----------
+    chi, k
+        |z|² of standardised estimates z, and their dimensions.
+    scattered
+        z of several tables that differ by noise and drawing.
+    share
+        Which share of their variance the average has: 1/m for m of them, 1 where each stands for it.
+    name
+        What is tested.
+    residual
+        Degrees of freedom by which z was standardised.
+    """
+    nu = len(scattered) - 1
+    centred = scattered - scattered.mean(axis=0)
+    inner = centred @ centred.T / nu
+    trace = float(np.trace(inner))
+    square = _unbiased_square(float((inner**2).sum()), trace, nu, k)
+    first, second = share * trace / k, share**2 * square
+    inflation = 1 + first
+    # Σλ² against (Σλ)²/k: how unequal the weights of the chi-squared variables are.
+    unequal = max(k * (k + 2 * k * first + second) / (k * inflation) ** 2, 1.0)
+    statistic, df, denominator = chi / (k * inflation), k / unequal, inf
+    if first > 0:
+        denominator = nu * (share * trace) ** 2 / second * (inflation / first) ** 2
+    denominator = min(denominator, residual)
+    return Significance(
+        name, statistic, df, denominator, upper_tail(statistic, df, denominator), inflation, chi
+    )
 
 
 def _unbiased_square(square: float, trace: float, nu: int, k: int) -> float:

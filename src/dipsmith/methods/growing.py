@@ -14,9 +14,7 @@ last unit.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -55,9 +53,6 @@ MARGINAL_COST: Final = 1e-3
 """Nats per row that the noise on the label marginal may cost."""
 
 MOST_FOR_MARGINAL: Final = 0.6
-
-THREADS: Final = 4
-"""Trees that are estimated at the same time, at most."""
 
 MEASURED_AT_ONCE: Final = 1 << 24
 """Cells counted in one pass."""
@@ -316,16 +311,12 @@ class Purchase:
         leaves = self._measured(grown)
         if self.shares.marginal is not None or self.recipe.shrink:
             marginal = joined_marginal([*known, *(counts.totals for counts in leaves)])
-        self.curator.report("shrinking", 0.0)
-
-        def finished(counts: LeafCounts) -> LeafTable:
+        made = []
+        for i, counts in enumerate(leaves):
+            self.curator.report("shrinking", i / len(leaves))
             p = shrink(counts, marginal) if self.recipe.shrink else plain(counts, marginal).astype(np.float32)
-            return LeafTable(counts.tree, p)
-
-        # Each tree is a task of its own: the result does not depend on the number of threads.
-        with ThreadPoolExecutor(min(len(leaves), os.cpu_count() or 1, THREADS)) as pool:
-            made = tuple(pool.map(finished, leaves))
-        return Ensemble(self.schema, self.step.targets, made), rows
+            made.append(LeafTable(counts.tree, p))
+        return Ensemble(self.schema, self.step.targets, tuple(made)), rows
 
     def _weights(self, marginal: NDArray[np.float64], rows: float) -> NDArray[np.float64]:
         """How early each predictor is asked: as given, or by what it tells about the targets."""

@@ -11,7 +11,8 @@ counts costs K(K − 1)v/2n² on average.
 total of Σ L_c/ε_c², which is least, for a given Σ ε_c, when ε_c ∝ L_c^(1/3). Under zCDP the variance is
 Δ²/2ρ_c, and the rule is ρ_c ∝ L_c^(1/2). Cells are those that are publicly occupied, times labels.
 
-**Adaptive interactions** get a fifth of that rest when at least one is affordable, else nothing.
+**Adaptive interactions** get a fifth of that rest when at least one is affordable, else nothing; two
+fifths when the noise variance on most other tables stays below a tenth of their sampling variance even so.
 An interaction is affordable when the noise variance on its cells is at most four times the sampling
 variance of an average cell; a fifth of its share pays for choosing it.
 """
@@ -39,7 +40,8 @@ MOST_LABELS: Final = 2000
 """Joint labels whose probabilities are held for each row of a chunk, at most."""
 MARGINAL_COST: Final = 1e-3
 LEAST_MARGINAL, MOST_MARGINAL = 0.1, 0.95
-ADAPTIVE_SHARE: Final = 0.2
+ADAPTIVE_SHARE, GENEROUS_SHARE = 0.2, 0.4
+NEGLIGIBLE_NOISE: Final = 0.1
 CHOICE_SHARE: Final = 0.2
 NOISE_TO_SAMPLING: Final = 4.0
 MOST_ROUNDS: Final = 6
@@ -152,8 +154,11 @@ def outline(terms: Terms, budget: Budget, facts: PublicFacts, *, adaptive: bool,
     taken = {frozenset(i) for i in terms.interactions}
     pairs = [Clique(p, g) for p in combinations(telling, 2) for g in groups if frozenset(p) not in taken]
     pairs = [c for c in pairs if adaptive and effects_of(schema, c) <= room]
-    rounds, candidates = _adaptive(schema, budget, facts, pairs, (1 - share) * ADAPTIVE_SHARE)
-    later = (1 - share) * ADAPTIVE_SHARE / rounds if rounds else 0.0
+    spare = (1 - share) * (
+        GENEROUS_SHARE if _quiet(schema, budget, facts, effects, share) else ADAPTIVE_SHARE
+    )
+    rounds, candidates = _adaptive(schema, budget, facts, pairs, spare)
+    later = spare / rounds if rounds else 0.0
     parts = [share * w for w in _weights(schema, facts, marginals, budget)]
     parts += [(1 - share - later * rounds) * w for w in _weights(schema, facts, effects, budget)]
     parts += [later * CHOICE_SHARE, later * (1 - CHOICE_SHARE)] * rounds
@@ -262,11 +267,26 @@ def _adaptive(
     return rounds, candidates if rounds else []
 
 
+def _quiet(
+    schema: Schema, budget: Budget, facts: PublicFacts, effects: Sequence[Clique], marginal: float
+) -> bool:
+    """Whether noise is negligible on most tables even with the generous share given away."""
+    left = _part(budget, (1 - marginal) * (1 - GENEROUS_SHARE))
+    costs = zip(effects, _weights(schema, facts, effects, budget), strict=True)
+    ratios = [_noise_to_sampling(schema, facts, c, _part(left, w)) for c, w in costs]
+    return bool(ratios) and float(np.median(ratios)) <= NEGLIGIBLE_NOISE
+
+
 def _affordable(schema: Schema, facts: PublicFacts, clique: Clique, cost: Budget) -> bool:
     """Whether the noise variance on a cell is at most four times the sampling variance of an average one."""
+    return _noise_to_sampling(schema, facts, clique, cost) <= NOISE_TO_SAMPLING
+
+
+def _noise_to_sampling(schema: Schema, facts: PublicFacts, clique: Clique, cost: Budget) -> float:
+    """Noise variance of a count over the sampling variance of an average cell with equally frequent labels."""
     labels = clique.labels(schema)
     sampling = (facts.rows or 0) / max(1, occupied(schema, facts, clique)) / labels
-    return noise_sd(schema, cost, labels) ** 2 <= NOISE_TO_SAMPLING * sampling
+    return noise_sd(schema, cost, labels) ** 2 / max(sampling, 1e-9)
 
 
 def _part(budget: Budget, share: float) -> Budget:

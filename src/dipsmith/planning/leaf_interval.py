@@ -230,11 +230,11 @@ def _check_width(width: float) -> None:
 
 
 def _bisected(wide: Callable[[float], bool], low: float, high: float) -> float:
-    """The least λ that is not too little, to seven digits; `high` is not."""
+    """The least λ that is not too little, to five digits; `high` is not."""
     if not wide(low):
         return low
     a, b = log(low), log(high)
-    while b - a > 1e-8:
+    while b - a > 1e-5:
         middle = (a + b) / 2
         a, b = (middle, b) if wide(exp(middle)) else (a, middle)
     return exp(b)

@@ -10,19 +10,20 @@ plan made with it reaches the width.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import ceil, floor, log10
 from statistics import NormalDist
 
 from dipsmith.errors import UsageError
 from dipsmith.planning.expected_error import MarginalError
 from dipsmith.planning.label_width import LabelWidths
-from dipsmith.planning.law import LARGEST
+from dipsmith.planning.law import LARGEST, NoiseLaw
 from dipsmith.planning.leaf_interval import lam_for_width
 from dipsmith.privacy.budget import LARGEST as LARGEST_BUDGET
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
 
 ROUNDS = 40
-START = "1"
+"""Budgets that are tried at most; a handful is usual."""
 
 
 def strain_of_labels(widths: tuple[LabelWidths, ...], width: float, p0: float, level: float) -> float:
@@ -37,7 +38,7 @@ def strain_of_labels(widths: tuple[LabelWidths, ...], width: float, p0: float, l
         assert typical is not None
         n = min(typical[0], LARGEST)
         try:
-            needed = lam_for_width(width, p0, n, noise=found.noise, level=level)
+            needed = _needed(width, p0, n, found.noise, level)
         except UsageError:
             raise UsageError(
                 f"'{found.what}' labels the median row from {n:,} rows, whose drawing alone makes a share uncertain by more than "
@@ -45,6 +46,12 @@ def strain_of_labels(widths: tuple[LabelWidths, ...], width: float, p0: float, l
             ) from None
         worst = max(worst, needed / found.lam)
     return worst
+
+
+@lru_cache(maxsize=1024)
+def _needed(width: float, p0: float, n: int, noise: NoiseLaw, level: float) -> float:
+    """The least λ; the same for every budget that is tried."""
+    return lam_for_width(width, p0, n, noise=noise, level=level)
 
 
 def strain_of_marginals(errors: tuple[MarginalError, ...], width: float, level: float) -> float:

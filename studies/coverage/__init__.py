@@ -1,0 +1,1 @@
+"""How often intervals from synthetic data cover: the figures of docs/tutorials/inference.md."""
