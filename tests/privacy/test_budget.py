@@ -104,7 +104,8 @@ def test_text_and_repr_round_trip(n):
         assert eval(repr(budget)) == budget
         assert type(budget)(decimal_text(n)).units == n
         assert of_units(budget.currency, n) == budget
-        assert type(budget)(float(budget.exact)).units <= n
+        if n < 10**15:  # a float keeps fifteen digits
+            assert type(budget)(float(budget.exact)).units == n
 
 
 @given(units, st.integers(1, 50))

@@ -1,0 +1,157 @@
+"""Figures: the same bytes for the same numbers, page colours, text that stays text, images for many points."""
+
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+from dipsmith.report import figures
+from dipsmith.report.figures import Against, Distribution, Line, Trend
+
+
+def rng():
+    return np.random.default_rng(0)
+
+
+def scatter(n=40, panels=1):
+    random = rng()
+    x = random.normal(size=n)
+    return [
+        Against(f"release {i}", x, 0.8 * x + random.normal(0, 0.1, n), [f"p{j}" for j in range(n)], "r = 0.9")
+        for i in range(panels)
+    ]
+
+
+MADE = {
+    "against": lambda: figures.against(scatter(), "authentic", "synthetic"),
+    "against-four": lambda: figures.against(scatter(panels=4), "authentic", "synthetic"),
+    "stretched": lambda: figures.against(
+        [Against("", np.array([0, 0.001, 0.2]), np.array([0.001, 0.002, 0.25]), ["a", "b", "c"])],
+        "x",
+        "y",
+        power=0.5,
+    ),
+    "errors": lambda: figures.against(
+        [Against("", np.arange(3.0), np.arange(3.0), ["a", "b", "c"], "", np.full(3, 0.1), np.full(3, 0.2))],
+        "x",
+        "y",
+    ),
+    "bars": lambda: figures.bars(
+        ["a", "b"], np.array([0.6, 0.4]), [Line("synthetic", np.array([0.5, 0.5]))], "share"
+    ),
+    "trends": lambda: figures.trends(
+        ["1996", "2003"],
+        [
+            Trend(
+                "sex[T.F]",
+                Line("authentic", np.array([-0.1, -0.2]), np.array([0.01, 0.01])),
+                [Line("s", np.array([0.0, np.nan]), np.array([0.1, np.nan]))],
+            )
+        ],
+        "coefficient",
+    ),
+    "intervals": lambda: figures.intervals(
+        ["a", "b"],
+        Line("authentic", np.array([1.0, 2]), np.array([0.1, 0.2])),
+        [Line("synthetic", np.array([1.1, 1.9]), np.array([0.2, 0.2]))],
+        "x",
+    ),
+    "by_size": lambda: figures.by_size(
+        ["1 to 9", "10 or more"], np.array([0.2, 0.1]), [Line("s", np.array([0.4, 0.1]))], "rows", "TVD"
+    ),
+    "curves": lambda: figures.curves(
+        [("sex", Line("ceiling", np.linspace(0, 1, 11)), [Line("attacker", np.linspace(0, 1, 11))])],
+        np.linspace(0, 1, 11),
+        "x",
+        "y",
+    ),
+    "distributions": lambda: figures.distributions(
+        [
+            Distribution("job", [f"l{i}" for i in range(20)], rng().dirichlet(np.ones(20)), False),
+            Distribution("age", [str(i) for i in range(30)], rng().dirichlet(np.ones(30)), True),
+        ]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_the_same_numbers_give_the_same_bytes(name):
+    assert MADE[name]() == MADE[name]()
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_drawing_is_well_formed_and_fetches_nothing(name):
+    svg = MADE[name]()
+    assert svg.startswith("<svg ")
+    ET.fromstring(
+        svg.replace("<svg ", '<svg xmlns:xlink="http://www.w3.org/1999/xlink" ', 1)
+        if "xmlns:xlink" not in svg
+        else svg
+    )
+    assert not re.findall(r'href="(?!#|data:)', svg)
+    assert "<script" not in svg
+    assert "<metadata" not in svg
+    assert "<text" in svg  # text is text, not outlines
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_colours_are_those_of_the_page(name):
+    svg = MADE[name]()
+    left = set(
+        re.findall(r"#[0-9a-f]{6}\b", re.sub(r'(?:id|href)="[^"]*"|url\([^)]*\)|base64,[^"]*', "", svg))
+    )
+    assert not left & {c.lower() for c in (figures.INK, figures.SOFT, *figures.COLOURS)}
+    assert "var(--ink)" in svg or "var(--soft)" in svg
+
+
+def test_authentic_is_solid_and_filled_synthetic_dashed_and_open():
+    svg = MADE["trends"]()
+    dashed = re.findall(r'style="[^"]*stroke-dasharray[^"]*"', svg)
+    assert dashed
+    assert all("var(--accent)" in style for style in dashed)
+    assert re.search(r"fill: var\(--ink\)", svg)
+
+
+def test_two_drawings_on_one_page_share_no_id():
+    ids = [set(re.findall(r' id="([^"]+)"', MADE[name]())) for name in ("against", "bars", "trends")]
+    assert not (ids[0] & ids[1] | ids[0] & ids[2] | ids[1] & ids[2])
+
+
+def test_every_reference_has_its_target():
+    for made in MADE.values():
+        svg = made()
+        ids = re.findall(r' id="([^"]+)"', svg)
+        assert len(ids) == len(set(ids))
+        used = set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', svg))
+        assert {a or b for a, b in used} <= set(ids)
+
+
+def test_more_than_five_thousand_points_are_an_image():
+    few, many = figures.against(scatter(5000), "x", "y"), figures.against(scatter(5001), "x", "y")
+    assert "data:image/png" not in few
+    assert "data:image/png" in many
+    assert len(many) < 400_000
+
+
+def test_the_farthest_points_are_named():
+    points = Against("", np.zeros(5), np.array([0, 1, 5, 3, 0.5]), list("abcde"))
+    svg = figures.against([points], "x", "y")
+    assert "1 c" in svg
+    assert "2 d" in svg
+    assert "3 b" in svg
+
+
+def test_a_label_is_not_mathematics():
+    svg = figures.bars(["$x^2$ & <b>"], np.array([1.0]), [Line("s", np.array([1.0]))], "share")
+    assert "$x^2$ &amp; &lt;b&gt;" in svg
+
+
+def test_long_labels_are_cut():
+    svg = figures.bars(["x" * 200], np.array([1.0]), [Line("s", np.array([1.0]))], "share")
+    assert "x" * 60 not in svg
+
+
+def test_without_matplotlib_nothing_is_available(monkeypatch):
+    monkeypatch.setattr("dipsmith.report.figures.find_spec", lambda name: None)
+    assert not figures.available()

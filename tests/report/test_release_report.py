@@ -1,0 +1,247 @@
+"""The releasable report: a function of the release alone."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dipsmith as ds
+from dipsmith.privacy.curator import Curator
+from dipsmith.report.sections import page, section
+from dipsmith.synthesis.spent import column_noise, drowned_below, measured
+
+FIELDS = [
+    {"name": "age", "type": "integer", "minimum": 20, "maximum": 69, "bins": {"width": 10}},
+    {"name": "job", "type": "string", "enum": ["01", "02", "03"], "other": "01"},
+    {"name": "sex", "type": "string", "enum": ["F", "M"], "other": "M"},
+]
+CANARY = "Zuleika-Canary-7731"
+
+
+def schema(neighbours="replace", **more):
+    fields = [
+        {**f, "role": "public" if neighbours == "label" and f["name"] != "sex" else "private"} for f in FIELDS
+    ]
+    return ds.Schema.from_dict(
+        {"name": "staff", "unit": "row", "neighbours": neighbours, "fields": fields, **more}
+    )
+
+
+def staff(n=1500, seed=0):
+    rng = np.random.default_rng(seed)
+    job = np.array(["01", "02", "03"])[rng.integers(0, 3, n)]
+    sex = np.where(rng.random(n) < np.where(job == "02", 0.8, 0.3), "F", "M")
+    return pa.table({"age": rng.integers(20, 70, n), "job": job, "sex": sex})
+
+
+def synthesize(table, method=None, declared=None, **more):
+    return ds.synthesize(
+        table,
+        declared or schema(),
+        method or ds.Marginals(cliques=[["job", "sex"]]),
+        budget=ds.PureDP(1),
+        testing=True,
+        noise_seed=5,
+        seed=2,
+        **more,
+    )
+
+
+@pytest.fixture(scope="module")
+def release():
+    return synthesize(staff())
+
+
+@pytest.mark.parametrize("heading", ["What was done", "What the noise does", "How to analyse it"])
+def test_sections_are_as_they_were(release, snapshot, heading):
+    found = next(s for s in release.report_page().sections if s.heading == heading)
+    snapshot("report-" + heading.lower().replace(" ", "-"), section(found))
+
+
+def test_the_columns_section(release):
+    found = next(s for s in release.report_page().sections if s.heading == "The synthetic columns")
+    text = section(found)
+    assert "<svg" in text
+    assert "n = 1,500 synthetic rows, ε = 1" in text
+    figure = next(b for b in found.blocks if hasattr(b, "svg"))
+    by_level = {(r[0], r[1]): r[2] for r in figure.numbers.rows}
+    counts = {v["values"]: v["counts"] for v in release.tables[0]["sex"].value_counts().to_pylist()}
+    assert by_level[("sex", "F")] == counts["F"]
+
+
+def test_associations_are_those_of_the_synthetic_rows(release):
+    from scipy.stats.contingency import association
+
+    found = next(s for s in release.report_page().sections if s.heading.startswith("Associations"))
+    table = found.blocks[0]
+    frame = release.tables[0].to_pandas()
+    expected = association(
+        frame.groupby(["job", "sex"], observed=True).size().unstack().to_numpy(), method="cramer"
+    )
+    assert dict(table.rows)["job and sex"] == pytest.approx(expected)
+
+
+def test_the_page_opens_with_guarantee_and_limits(release):
+    lead = release.report_page().lead
+    assert len(lead) == 3
+    assert "ε = 1, unit row, neighbours replace" in lead[0]
+    assert "job × sex" in lead[1]
+    assert "rare groups are served worst" in lead[2]
+
+
+def test_it_has_no_script_and_no_band(release):
+    text = page(release.report_page())
+    assert "<script" not in text
+    assert "CONFIDENTIAL" not in text
+    assert "http" not in text
+
+
+def test_a_testing_release_is_stamped(release):
+    assert "NOT PRIVATE" in page(release.report_page())
+
+
+def test_without_matplotlib_it_has_tables_and_says_so(release, monkeypatch):
+    monkeypatch.setattr("dipsmith.report.figures.available", lambda: False)
+    text = page(release.report_page())
+    assert "<svg" not in text
+    assert "this report has tables only" in text
+    assert "Most frequent levels" in text
+
+
+def test_the_noise_is_that_of_the_mechanism(release):
+    tables = {t.what: t for t in measured(release.card, release.schema)}
+    lines = {line["what"].removeprefix("counts of "): line for line in release.card.spending}
+    for what, table in tables.items():
+        q = np.exp(-lines[what]["cost"] / lines[what]["sensitivity"])
+        assert table.sd == pytest.approx(np.sqrt(2 * q) / (1 - q))
+    # ε = 1, Δ = 1: variance 1.8413
+    columns = {c.name: c for c in column_noise(list(tables.values()), release.schema)}
+    assert columns["sex"].sd == pytest.approx(tables["job × sex"].sd * np.sqrt(3))
+    assert columns["age"].sd == pytest.approx(tables["age"].sd)
+    assert drowned_below(list(tables.values())) == pytest.approx(2 * max(t.sd for t in tables.values()))
+
+
+def test_noise_under_zcdp():
+    release = ds.synthesize(staff(), schema(), ds.Flat(), budget=ds.ZCDP("0.5"), testing=True, noise_seed=1)
+    (table,) = measured(release.card, release.schema)
+    assert table.mechanism == "discrete Gaussian"
+    assert table.sd**2 == pytest.approx(2 / (2 * 0.5))  # Δ₂² = 2 under replace
+
+
+def test_expected_errors_cover_what_the_noise_does():
+    """The 95 % margin of a level's share holds in repeated runs.
+
+    60 runs × 2 levels; each exceeds its margin with probability ≤ .05 (drawn shares are taken from the model, so that
+    drawing adds nothing). More than 18 of 60 independent runs has probability < 1e-9.
+    """
+    table = staff(4000)
+    truth = sum(v == "F" for v in table["sex"].to_pylist()) / 4000
+    outside = 0
+    for seed in range(60):
+        made = ds.synthesize(
+            table, schema(), ds.Marginals(), budget=ds.PureDP("0.2"), testing=True, noise_seed=seed, seed=0
+        )
+        noise = {c.name: c for c in column_noise(measured(made.card, made.schema), made.schema)}["sex"]
+        share = made.model.count({"sex": "F"}).value / 4000
+        outside += abs(share - truth) > 1.96 * noise.sd / 4000
+    assert outside <= 18
+
+
+# A function of the release alone ---------------------------------------------------------------------------------------
+
+
+class Frozen:
+    """Mechanism outputs of one run, played back in the next."""
+
+    verbs = ("measure", "choose", "total")
+
+    def __init__(self, monkeypatch):
+        self.tape, self.at, self.patch = [], 0, monkeypatch
+        self.real = {verb: getattr(Curator, verb) for verb in self.verbs}
+
+    def record(self):
+        for verb, real in self.real.items():
+
+            def recorded(curator, *arguments, _real=real, **options):
+                answer = _real(curator, *arguments, **options)
+                self.tape.append(answer)
+                return answer
+
+            self.patch.setattr(Curator, verb, recorded)
+
+    def replay(self):
+        for verb, real in self.real.items():
+
+            def replayed(curator, *arguments, _real=real, **options):
+                _real(
+                    curator, *arguments, **options
+                )  # events and charges as before, the answer from the tape
+                self.at += 1
+                return self.tape[self.at - 1]
+
+            self.patch.setattr(Curator, verb, replayed)
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "method"),
+    [
+        ("replace", lambda: ds.Marginals(cliques=[["job", "sex"]])),
+        ("replace", lambda: ds.Flat()),
+        ("label", lambda: ds.Forest(targets=["sex"])),
+    ],
+    ids=["marginals", "flat", "forest"],
+)
+def test_swapping_the_authentic_rows_changes_no_byte(monkeypatch, tmp_path, neighbours, method):
+    first = staff(seed=0)
+    if neighbours == "label":  # the public columns are public: only labels are swapped
+        other = first.set_column(2, "sex", pa.array(np.random.default_rng(9).choice(["F", "M"], 1500)))
+    else:
+        other = staff(seed=99)
+    frozen = Frozen(monkeypatch)
+    frozen.record()
+    one = synthesize(first, method(), schema(neighbours))
+    frozen.replay()
+    two = synthesize(other, method(), schema(neighbours))
+    assert frozen.at == len(frozen.tape) > 0
+    assert page(one.report_page()) == page(two.report_page())
+    # and so is everything else in the folder but the card, which has the time and the request
+    folders = [release.save(tmp_path / name, format="csv") for name, release in (("one", one), ("two", two))]
+    for path in sorted(folders[0].iterdir()):
+        if path.name.startswith("card"):
+            continue
+        again = folders[1] / path.name
+        if path.suffix == ".npz":
+            with np.load(path) as a, np.load(again) as b:
+                assert sorted(a.files) == sorted(b.files)
+                assert all(np.array_equal(a[n], b[n]) for n in a.files)
+        else:
+            assert path.read_bytes() == again.read_bytes(), path.name
+    cards = [json.loads((f / "card.json").read_text()) for f in folders]
+    changed = {k for k in cards[0] if cards[0][k] != cards[1][k]}
+    assert changed <= {"created", "request", "files"}
+
+
+def test_without_freezing_the_bytes_do_change():
+    assert page(synthesize(staff(seed=0)).report_page()) != page(synthesize(staff(seed=99)).report_page())
+
+
+def test_canaries_in_private_values_appear_in_no_releasable_file(tmp_path, capsys, caplog):
+    table = staff()
+    for name in ("job", "sex"):
+        values = table[name].to_pylist()
+        values[3] = CANARY
+        table = table.set_column(table.column_names.index(name), name, pa.array(values))
+    release = synthesize(table)
+    folder = release.save(tmp_path / "r", format="csv")
+    (tmp_path / "again.html").write_text(page(ds.Release.load(folder).report_page()), "utf-8")
+    for path in [*folder.iterdir(), tmp_path / "again.html"]:
+        assert CANARY.encode() not in path.read_bytes(), path.name
+    out = capsys.readouterr()
+    assert CANARY not in out.out + out.err + caplog.text + str(release) + release._repr_html_()
+
+
+def test_the_report_of_a_folder_is_the_report_that_was_saved(tmp_path, release):
+    for ending in ("csv", "parquet"):
+        folder = release.save(tmp_path / ending, format=ending)
+        assert page(ds.Release.load(folder).report_page()) == (folder / "report.html").read_text("utf-8")
