@@ -406,7 +406,7 @@ def _cleaned(svg: str) -> str:
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(r' (?:width|height)="[\d.]+pt"', "", svg, count=2)
-    svg = re.sub(r' (?:version|xmlns)="[^"]*"', "", svg, count=2)
+    svg = re.sub(r' (?:version|xmlns(?::xlink)?)="[^"]*"', "", svg, count=3).replace("xlink:href=", "href=")
     for colour, name in _PROPERTIES.items():
         svg = svg.replace(colour, name)
     svg = svg.replace("'DejaVu Serif'", "inherit").replace('"DejaVu Serif"', "inherit")

@@ -72,7 +72,7 @@ def _done(release: Release) -> tuple[Block, ...]:
     card = release.card
     facts = [
         ("Method", card.method),
-        *((f"  {name}", json.dumps(value, ensure_ascii=False)) for name, value in card.parameters.items()),
+        *((f"  {name}", json.dumps(value, ensure_ascii=False)) for name, value in sorted(card.parameters.items())),
         ("Budget", card.price),
         ("Unit of protection", str(card.unit["text"])),
         ("Neighbours", card.neighbours),
