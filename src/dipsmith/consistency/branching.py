@@ -153,19 +153,53 @@ class Branching:
 
     def index(self, codes: Codes) -> NDArray[np.int64]:
         """The leaf of every row."""
+        return self.routed(codes, self._ends)
+
+    @cached_property
+    def _ends(self) -> NDArray[np.int32]:
+        return self.ends(np.arange(self.size, dtype=np.int32))
+
+    def ends(self, cells: NDArray[np.int32]) -> NDArray[np.int32]:
+        """For each node where a row goes on: an inner node's number, or ~c in a leaf of cell c.
+
+        Inner nodes are few and are numbered by themselves, so that what is looked up at them stays in the
+        processor's cache; only this table, one number per node, is read at random.
+        """
+        ends = np.empty(len(self.asks), dtype=np.int32)
+        inner, _, _ = self._inner
+        ends[inner] = np.arange(len(inner), dtype=np.int32)
+        ends[self.leaves] = ~cells
+        return ends
+
+    @cached_property
+    def _inner(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+        """The inner nodes, what they ask and their first children."""
+        inner = np.flatnonzero(self.asks >= 0)
+        return inner, self.asks[inner].astype(np.intp), self.first[inner].astype(np.intp)
+
+    def routed(self, codes: Codes, ends: NDArray[np.int32]) -> NDArray[np.int64]:
+        """The cell of every row, for cells of leaves as `ends` gives them."""
         if len(self.asks) == 1:
-            return np.zeros(len(codes), dtype=np.int64)
+            return np.full(len(codes), ~ends[0], dtype=np.int64)
         cell = np.empty(len(codes), dtype=np.int64)
+        _, asks, first = self._inner
         for start in range(0, len(codes), BLOCK):
             block = codes if len(codes) <= BLOCK else codes.take(slice(start, start + BLOCK))
             table = code_table(block, self.columns, self.attributes)
-            rows, nodes = self.enter(table)
-            ends = nodes
+            codes_of, places = table.ravel(), asks * len(block)
+            here = cell[start : start + len(block)]
+            here[:] = ends.take(first[0] + table[asks[0]].astype(np.intp))
+            rows, at = np.arange(len(block)), here
             for _ in range(len(self.levels) - 3):
-                rows, nodes = self.descend(table, rows, nodes)
-                ends[rows] = nodes
-            cell[start : start + len(ends)] = self.leaf_of.take(ends)
-        return cell
+                moving = np.flatnonzero(at >= 0)
+                rows, at = rows.take(moving), at.take(moving)
+                place = places.take(at)
+                place += rows
+                child = first.take(at)
+                child += codes_of.take(place).astype(np.intp)
+                at = ends.take(child).astype(np.intp)
+                here[rows] = at
+        return np.invert(cell, out=cell)
 
     def enter(self, table: NDArray[np.unsignedinteger]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Move all rows from the root to its children."""
@@ -251,14 +285,14 @@ class OccupiedLeaves:
         return f"{len(self.occupied)} of {self.tree.key}"
 
     @cached_property
-    def _cells(self) -> NDArray[np.int32]:
+    def _ends(self) -> NDArray[np.int32]:
         cells = np.full(self.tree.size, len(self.occupied), dtype=np.int32)
         cells[self.occupied] = np.arange(len(self.occupied), dtype=np.int32)
-        return cells
+        return self.tree.ends(cells)
 
     def index(self, codes: Codes) -> NDArray[np.int64]:
         """The cell of every row."""
-        return self._cells.take(self.tree.index(codes)).astype(np.int64)
+        return self.tree.routed(codes, self._ends)
 
     def paths(self) -> NDArray[np.int32]:
         """As the tree's, with nothing known about the last cell."""

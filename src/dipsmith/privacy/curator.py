@@ -254,11 +254,10 @@ class Curator:
             return [self._measure_large(c, b, keep_above) for c, b in zip(cells, budgets, strict=True)]
         self._charge([self._event(c, b, self._is_single(c)) for c, b in zip(cells, budgets, strict=True)])
         publics = [self._public_part(c) for c in cells]
-        totals = iter(self._rows.count_public([p for p in publics if p is not None]))
         counts = self._rows.count(cells)
         return [
-            self._noised(c, n, b, None if p is None else next(totals))
-            for c, n, b, p in zip(cells, counts, budgets, publics, strict=True)
+            self._noised(c, n, b, sizes)
+            for c, n, b, sizes in zip(cells, counts, budgets, self._sizes(publics, counts), strict=True)
         ]
 
     def total(self, budget: Budget) -> Measurement:
@@ -451,6 +450,18 @@ class Curator:
         if private is None or (public is None and _mixed(private)):
             return None
         return Marginal(self.schema, ()) if public is None else public
+
+    def _sizes(
+        self, publics: Sequence[Cells | None], counts: Sequence[NDArray[np.int64]]
+    ) -> list[NDArray[np.int64] | None]:
+        """The public group sizes of each table; without rules no row is left out, and its own sums are they."""
+        if not self.schema.rules:
+            return [
+                None if p is None else np.asarray(n.reshape(p.size, -1).sum(axis=1))
+                for p, n in zip(publics, counts, strict=True)
+            ]
+        found = iter(self._rows.count_public([p for p in publics if p is not None]))
+        return [None if p is None else next(found) for p in publics]
 
     def _is_single(self, cells: Cells) -> bool:
         public = self._public_part(cells)
