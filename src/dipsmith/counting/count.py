@@ -187,7 +187,7 @@ class BatchRows:
                 rows=len(codes),
                 held=len(held),
                 keep=None if held is codes else np.packbits(keep),
-                lawful=_packed(held.lawful()),
+                lawful=_packed(held.lawful()) if schema.rules else None,
                 public=_packed(public.lawful()) if schema.rules and public.names else None,
             )
             start += len(codes)

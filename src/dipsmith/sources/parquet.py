@@ -29,7 +29,7 @@ from dipsmith.sources.stamp import Stamp, reading
 
 MAGIC = b"PAR1"
 _RUN_ROWS = 1 << 20
-_THREADS = 2
+_THREADS = 3
 _WAITING = 1 << 25
 """Bytes of decoded indices that may wait in each thread."""
 
