@@ -32,6 +32,9 @@ Narrow = NDArray[np.float32]
 BLOCK = 1 << 19
 """Probabilities held at once when labelling."""
 
+FEW = 32
+"""Labels up to which a pass over the rows for each label is faster than one along the labels."""
+
 
 @dataclass(frozen=True, eq=False)
 class LeafTable:
@@ -101,16 +104,17 @@ class Ensemble:
         if len(self.trees) == 1 or self._barring(part):
             return _pick(self._average(part), generator)
         which = generator.integers(0, len(self.trees), len(part))
+        asked = part.project(self.columns)
         label = np.empty(len(part), dtype=np.int64)
         for i, table in enumerate(self.trees):
             mine = np.flatnonzero(which == i)
-            label[mine] = _pick(table.p[table.tree.index(part.take(mine))], generator)
+            label[mine] = _pick(table.p.take(table.tree.index(asked.take(mine)), axis=0), generator)
         return label
 
     def _average(self, part: Codes) -> Floats:
         p = np.zeros((len(part), self.labels.size))
         for table in self.trees:
-            p += table.p[table.tree.index(part)]
+            p += table.p.take(table.tree.index(part), axis=0)
         for rule in self._barring(part):
             p = self._barred(p, part, rule)
         p /= p.sum(axis=1, keepdims=True)
@@ -169,8 +173,22 @@ class Ensemble:
 
 def _pick(p: NDArray[np.floating], generator: Generator) -> NDArray[np.int64]:
     """One label for each row, with the given probabilities."""
-    reached = np.cumsum(p, axis=1)
-    at = generator.random(len(p)) * reached[:, -1]
+    labels = p.shape[1]
+    reached = _reached(p) if labels <= FEW else np.cumsum(p, axis=1).T
+    at = generator.random(len(p)) * reached[-1]
+    label = np.zeros(len(p), dtype=np.int64)
+    for limit in reached:
+        label += limit <= at
     # A label of probability 0 at the end must not be reached by rounding.
-    last = p.shape[1] - 1 - (p[:, ::-1] > 0).argmax(axis=1)
-    return np.asarray(np.minimum((reached <= at[:, None]).sum(axis=1), last), dtype=np.int64)
+    if (beyond := np.flatnonzero(label == labels)).size:
+        label[beyond] = labels - 1 - (p[beyond, ::-1] > 0).argmax(axis=1)
+    return label
+
+
+def _reached(p: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Cumulative sums over the labels, labels × rows; label by label, which is faster than along so short an axis."""
+    reached = np.empty(p.shape[::-1], dtype=p.dtype)
+    reached[0] = p[:, 0]
+    for k in range(1, len(reached)):
+        np.add(reached[k - 1], p[:, k], out=reached[k])
+    return reached

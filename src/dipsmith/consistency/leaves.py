@@ -116,6 +116,18 @@ class Working:
     variance: float
     labels: int | None
 
+    def at(self, places: NDArray[np.int64], size: int) -> Working:
+        """The leaves at their places among `size` nodes; the others are given one row that says nothing."""
+        values = np.zeros((len(self.values), size), dtype=np.float32)
+        values[:, places] = self.values
+        sizes = np.ones(size, dtype=np.float32)
+        sizes[places] = self.sizes
+        sums = sizes
+        if self.sums is not self.sizes:
+            sums = np.ones(size, dtype=np.float32)
+            sums[places] = self.sums
+        return replace(self, values=values, sizes=sizes, sums=sums)
+
     def part(self, here: slice) -> Working:
         """Some of the leaves."""
         return replace(self, values=self.values[:, here], sizes=self.sizes[here], sums=self.sums[here])

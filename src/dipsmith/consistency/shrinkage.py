@@ -23,14 +23,14 @@ Privacy: reads noisy counts and public facts only; post-processing, free.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import logit
 
 from dipsmith.consistency.branching import Branching
 from dipsmith.consistency.leaves import LeafCounts
@@ -86,34 +86,56 @@ def shrink(counts: LeafCounts, marginal: Floats) -> Narrow:
     marginal = np.clip(marginal, RAREST, 1.0)
     marginal = marginal / marginal.sum()
     columns = [1] if counts.labels == 2 else list(range(counts.labels))
-    p = _Smoother(counts, marginal, columns).run()
-    expit(p, out=p)
-    table = np.concatenate([1.0 - p, p]) if counts.labels == 2 else p
-    np.maximum(table, np.float32(RAREST), out=table)
-    return _calibrated(table, counts.spread(counts.sizes), marginal)
+    smoother = _Smoother(counts, marginal, columns)
+    odds, effects = smoother.run()
+    shape, sizes = smoother.shape, smoother.working.sizes
+    filled = _chances(odds.take(shape.leaves, axis=1))
+    factor = _calibration(filled, sizes.take(shape.leaves), marginal)
+    found = np.empty((counts.tree.size, counts.labels), dtype=np.float32)
+    for start in range(0, len(shape.leaves), PART):
+        here = slice(start, start + PART)
+        found[shape.cells[here]] = _shares(filled[:, here], factor)
+    for cells, expected in smoother.without_rows(odds, effects):
+        found[cells] = _shares(_chances(expected), factor)
+    return found
 
 
-def _calibrated(table: Narrow, sizes: Floats, marginal: Floats) -> Narrow:
-    """Raise or lower each label's odds everywhere alike, so that the leaves add up to the marginal.
+def _chances(odds: Narrow) -> Narrow:
+    """Of log-odds of each label against the rest, its chance (labels × leaves)."""
+    p = _expit(odds)
+    if len(p) == 1:
+        p = np.concatenate([1.0 - p, p])
+    return np.maximum(p, np.float32(RAREST), out=p)
 
-    From labels × leaves, in any scale, to leaves × labels; the table given is used up.
-    """
-    filled = np.flatnonzero(sizes > 0)
-    share = (sizes[filled] / (sizes[filled].sum() or 1.0)).astype(np.float32)
-    part, factor = table.take(filled, axis=1), np.ones(len(marginal))
-    for _ in range(30 if len(filled) else 0):
+
+def _expit(odds: Narrow) -> Narrow:
+    """The logistic function, twice as fast as SciPy's; log-odds are bounded, so that nothing overflows."""
+    p = np.exp(-odds)
+    p += 1.0
+    return np.reciprocal(p, out=p)
+
+
+def _shares(chances: Narrow, factor: Floats) -> Narrow:
+    """Calibrated distributions, leaves × labels."""
+    scaled = chances * factor.astype(np.float32)[:, None]
+    scaled /= scaled.sum(axis=0)
+    return np.asarray(scaled.T)
+
+
+def _calibration(chances: Narrow, sizes: Narrow, marginal: Floats) -> Floats:
+    """By how much to raise or lower each label's odds everywhere, so that the leaves add up to the marginal."""
+    factor = np.ones(len(marginal))
+    share = (sizes / (sizes.sum(dtype=np.float64) or 1.0)).astype(np.float32)
+    for _ in range(30 if len(sizes) else 0):
         now = np.zeros(len(marginal))
-        for start in range(0, len(filled), PART):
-            here = part[:, start : start + PART] * factor.astype(np.float32)[:, None]
-            here *= share[start : start + PART] / here.sum(axis=0)
-            now += here.sum(axis=1)
+        for start in range(0, len(sizes), PART):
+            here = chances[:, start : start + PART] * factor.astype(np.float32)[:, None]
+            now += here @ (share[start : start + PART] / here.sum(axis=0))
         factor *= marginal / now
         factor /= factor.max()  # only ratios count
         if np.abs(marginal / now - 1).max() < CALIBRATED:
             break
-    table *= factor.astype(np.float32)[:, None]
-    table /= table.sum(axis=0)
-    return np.ascontiguousarray(table.T)
+    return factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,9 +199,14 @@ class _Level:
 
 @dataclass(frozen=True, eq=False)
 class _Shape:
-    """The nodes of a tree that have rows, level by level."""
+    """The nodes of a tree that have rows, level by level.
+
+    `place` gives the position of each node of the tree among them, −1 for one without rows; `leaves` are the
+    positions of leaves, and `cells` the numbers of these leaves in the tree.
+    """
 
     nodes: NDArray[np.int64]
+    place: NDArray[np.int32]
     leaves: NDArray[np.int64]
     cells: NDArray[np.int32]
     levels: list[_Level]
@@ -193,8 +220,8 @@ class _Shape:
             inner += tree.parent[start]
             rows[inner] = np.add.reduceat(rows[start:stop], tree.first[inner] - start)
         nodes = np.flatnonzero(rows > 0)
-        place = np.full(len(rows), -1, dtype=np.int64)
-        place[nodes] = np.arange(len(nodes))
+        place = np.full(len(rows), -1, dtype=np.int32)
+        place[nodes] = np.arange(len(nodes), dtype=np.int32)
         offsets = np.concatenate([[0], np.cumsum(tree.fans)])
         levels = []
         for start, stop in _below_root(tree):
@@ -207,9 +234,9 @@ class _Shape:
             fans = np.diff(starts, append=len(here))
             group = (offsets[tree.asks[above]] + tree.code[here]).astype(np.int64, copy=False)
             families = _Families(starts, fans, group, int(offsets[-1]))
-            levels.append(_Level.of(int(first), place[above[starts]], families, rows[here]))
+            levels.append(_Level.of(int(first), place[above[starts]].astype(np.int64), families, rows[here]))
         leaves = np.flatnonzero(tree.asks[nodes] < 0)
-        return cls(nodes, leaves, tree.leaf_of[nodes[leaves]], levels)
+        return cls(nodes, place, leaves, tree.leaf_of[nodes[leaves]], levels)
 
 
 def _below_root(tree: Branching) -> list[tuple[int, int]]:
@@ -234,10 +261,10 @@ class _Smoother:
         self.root = logit(np.clip(marginal[columns], RAREST, 1.0 - RAREST)).astype(np.float32)
         self.tree = counts.tree
         self.shape = _Shape.of(counts.tree, counts.spread(counts.sizes))
-        self.working = counts.working(self.shape.cells, columns)
+        self.working = counts.working(self.shape.cells, columns).at(self.shape.leaves, len(self.shape.nodes))
 
-    def run(self) -> Narrow:
-        """The log-odds of all leaves."""
+    def run(self) -> tuple[Narrow, list[_Effects]]:
+        """The log-odds of all nodes that have rows, and what each level says of a step down."""
         odds = np.repeat(self.root[:, None], len(self.shape.nodes), axis=1)
         z, w = np.zeros_like(odds), np.zeros_like(odds)
         blank = np.zeros((len(odds), int(self.tree.fans.sum())))
@@ -247,21 +274,24 @@ class _Smoother:
             self._linearise(odds, z, w)
             self._upward(z, w, effects, turns)
             self._downward(z, w, effects, odds)
-        return self._everywhere(odds, effects)
+        return odds, effects
 
     def _linearise(self, odds: Narrow, z: Narrow, w: Narrow) -> None:
-        """Set working log-odds of the leaves and their precision."""
-        for start in range(0, len(self.shape.leaves), PART):
+        """Set working log-odds of the leaves and their precision; what inner nodes get is overwritten."""
+        for start in range(0, odds.shape[1], PART):
             here = slice(start, start + PART)
-            leaves, working = self.shape.leaves[here], self.working.part(here)
-            at = odds.take(leaves, axis=1)
-            # Twice as fast as expit, and log-odds are bounded.
-            p = np.reciprocal(1.0 + np.exp(-at))
+            working, at = self.working.part(here), odds[:, here]
+            p = _expit(at)
             slope = p * (1.0 - p)
             slope *= working.sizes
-            at += working.apart(p) / slope
-            z[:, leaves] = at
-            w[:, leaves] = np.maximum(slope * slope / (slope + working.noise(p)), np.float32(FAINTEST))
+            apart = working.apart(p)
+            apart /= slope
+            np.add(at, apart, out=z[:, here])
+            noise = working.noise(p)
+            noise = noise + slope
+            slope *= slope
+            slope /= noise
+            np.maximum(slope, np.float32(FAINTEST), out=w[:, here])
 
     def _upward(self, z: Narrow, w: Narrow, effects: list[_Effects], turns: int) -> None:
         """From the leaves to the root: each level's effects, and what each inner node hears from below."""
@@ -298,26 +328,37 @@ class _Smoother:
             moved = np.clip(z[:, nodes] - odds[:, nodes], -STEP, STEP)
             odds[:, nodes] = np.clip(odds[:, nodes] + moved, -SUREST, SUREST)
 
-    def _everywhere(self, odds: Narrow, effects: list[_Effects]) -> Narrow:
-        """The log-odds of all leaves: one without rows is what its parent and the step to it let expect."""
-        tree, shape = self.tree, self.shape
-        if len(shape.leaves) == tree.size:
-            return odds.take(shape.leaves, axis=1)
-        full = np.empty((len(odds), len(tree.asks)), dtype=np.float32)
-        full[:, 0] = self.root
-        full[:, shape.nodes] = odds
-        bare = np.ones(len(tree.asks), dtype=bool)
-        bare[shape.nodes] = False
-        offsets = np.concatenate([[0], np.cumsum(tree.fans)])
-        for depth, (start, stop) in enumerate(_below_root(tree)):
-            nodes = start + np.flatnonzero(bare[start:stop])
-            up = tree.parent[nodes]
-            expected = full.take(up, axis=1)
-            if depth < len(effects) and effects[depth].stepping:
-                step = offsets[tree.asks[up]] + tree.code[nodes]
-                expected += effects[depth].narrow.take(step, axis=1)
-            full[:, nodes] = expected
-        return full.take(tree.leaves, axis=1)
+    def without_rows(
+        self, odds: Narrow, effects: list[_Effects]
+    ) -> Iterator[tuple[NDArray[np.int32], Narrow]]:
+        """Leaves without rows and their log-odds: what the nearest node above with rows lets expect.
+
+        Hardly ever is that not the parent.
+        """
+        tree, place = self.tree, self.shape.place
+        for depth, (start, stop) in enumerate([(0, 1), *_below_root(tree)]):
+            bare = start + np.flatnonzero((place[start:stop] < 0) & (tree.asks[start:stop] < 0))
+            for first in range(0, len(bare), PART):
+                nodes = bare[first : first + PART]
+                expected = np.zeros((len(odds), len(nodes)), dtype=np.float32)
+                at, above = nodes, depth
+                while above > 0 and (climbing := np.flatnonzero(place[at] < 0)).size:
+                    above -= 1
+                    low = at[climbing]
+                    high = tree.parent[low]
+                    if above < len(effects) and effects[above].stepping:
+                        step = self.offsets[tree.asks[high]] + (low - tree.first[high])
+                        expected[:, climbing] += effects[above].narrow.take(step, axis=1)
+                    at = at.copy()
+                    at[climbing] = high
+                there = place[at]
+                expected += odds.take(there, axis=1) if there.min() >= 0 else self.root[:, None]
+                yield tree.leaf_of[nodes], expected
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where the steps of each attribute start among all steps."""
+        return np.concatenate([[0], np.cumsum(self.tree.fans)])
 
 
 @dataclass(frozen=True, eq=False)
