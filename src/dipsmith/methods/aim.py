@@ -22,6 +22,7 @@ Whitehouse, Ramdas, Rogers and Wu, ICML 2023, section 3). ``docs/proofs/aim.md``
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -171,7 +172,8 @@ class AIM:
         below = {c for w in workload for size in range(1, len(w) + 1) for c in combinations(w, size)}
         fitting = sorted((c for c in below if schema.size(c) <= self.max_cells), key=lambda c: (len(c), c))
         kept = within_cells(schema, fitting, COUNTED_CELLS)
-        overlap = {c: float(sum(len(set(c) & set(w)) for w in workload)) for c in kept}
+        asked = Counter(name for w in workload for name in w)
+        overlap = {c: float(sum(asked[name] for name in c)) for c in kept}
         most = max(overlap.values(), default=1.0)
         return {c: o / most for c, o in overlap.items()}
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from math import exp, inf, lgamma, log, pi, sqrt
 from typing import Any, Final, Literal
@@ -142,6 +143,19 @@ class _Outlook:
     label: bool
     pure: bool
 
+    @cached_property
+    def _pairs(self) -> dict[Names, float]:
+        """The pairs that a spanning tree may measure, and their weights in its budget."""
+        assert isinstance(self.method, MST)
+        pairs = self.method.candidates(self.schema)
+        sizes = [self.schema.size(p) for p in pairs]
+        weights = budget_weights(sizes, "epsilon" if self.pure else "rho")
+        return dict(zip(pairs, weights, strict=True))
+
+    @cached_property
+    def _mean_weight(self) -> float:
+        return sum(self._pairs.values()) / len(self._pairs)
+
     def tables(self, steps: Sequence[Planned]) -> list[_Table]:
         """The tables that the plan names."""
         # A hierarchy whose order is chosen or drawn is known by its leaves only.
@@ -218,7 +232,7 @@ class _Outlook:
     def _by_pair(self, name: str, steps: Sequence[Planned]) -> list[float]:
         """What the least telling pair says of a column; a spanning tree measures at least one."""
         assert isinstance(self.method, MST)
-        partners = [b if a == name else a for a, b in self.method.candidates(self.schema) if name in (a, b)]
+        partners = [b if a == name else a for a, b in self._pairs if name in (a, b)]
         if not partners:
             return []
         worst = max(partners, key=lambda p: self.schema[p].size)
@@ -232,14 +246,13 @@ class _Outlook:
         if not isinstance(self.method, MST):
             return [step.sd**2]
         # Larger pairs get a larger share: this one beside average ones.
-        pairs = self.method.candidates(self.schema)
-        if names not in pairs and names[::-1] not in pairs:
+        pairs = self._pairs
+        weight = pairs.get(names, pairs.get(names[::-1]))
+        if weight is None:
             return []
-        sizes = [self.schema.size(p) for p in pairs]
-        weights = budget_weights([self.schema.size(names), *sizes], step.budget.currency)
         joins = len(self.schema.names) - 1
-        rest = (joins - 1) * sum(weights[1:]) / len(pairs)
-        share = step.budget.split([weights[0], rest])[0] if rest > 0 else step.budget
+        rest = (joins - 1) * self._mean_weight
+        share = step.budget.split([weight, rest])[0] if rest > 0 else step.budget
         return [count_noise(self.schema.neighbours, self.schema.unit.max_rows, share).sd ** 2]
 
     def _cells(self, names: Names) -> int:
