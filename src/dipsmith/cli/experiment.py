@@ -1,0 +1,231 @@
+"""`dipsmith experiment run|show`: factorial studies of methods and parameters."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dipsmith.cli.terminal import Json, emit, say, table
+
+if TYPE_CHECKING:
+    from dipsmith.experiments.experiment import Experiment
+    from dipsmith.experiments.results import Results
+    from dipsmith.experiments.runner import Standing
+
+EXAMPLES = """Examples:
+
+  dipsmith experiment show study.yaml
+
+  dipsmith experiment run study.yaml
+
+  dipsmith experiment run study.yaml --out results/ --jobs 2
+
+  dipsmith experiment run study.yaml --page docs/study.md
+"""
+
+StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="The study file (YAML).")]
+OutFolder = Annotated[
+    Path | None,
+    typer.Option("--out", help="The folder of its results; NAME-results by default. Resumed if it exists."),
+]
+DataFile = Annotated[
+    str | None, typer.Option("--data", help="The file of rows, instead of the one that the study names.")
+]
+
+experiments = typer.Typer(
+    help="Factorial studies: run methods with varied parameters, compare, and report what matters.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+    app.add_typer(experiments, name="experiment")
+
+
+@experiments.command(epilog=EXAMPLES)
+def run(
+    study: StudyFile,
+    out: OutFolder = None,
+    data: DataFile = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, help="Processes; one per core by default.")
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option("--page", help="Also write the report as Markdown, figures as SVG beside it."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Run a study on all cores, or the rest of one that was interrupted; nothing is run twice."""
+    from dipsmith.experiments.experiment import REPORT, Experiment
+    from dipsmith.experiments.results import TABLE
+
+    experiment = Experiment.read(study, out, data=data)
+    with _progress(quiet=json) as told:
+        results = experiment.run(jobs, told)
+    if page is not None:
+        experiment.write_page(results, page, _command(study, page))
+    if json:
+        emit(_facts(experiment, results))
+        return
+    _show(experiment, results)
+    for reason in results.failed[:3]:
+        say(f"Gave nothing: {reason}")
+    say(f"Written: {experiment.out / TABLE}, {experiment.out / REPORT}" + (f", {page}" if page else ""))
+
+
+@experiments.command(epilog=EXAMPLES)
+def show(study: StudyFile, out: OutFolder = None, data: DataFile = None, json: Json = False) -> None:
+    """Say what a study will do and cost, how far it is, and what it has found; runs nothing."""
+    from dipsmith.experiments import runner
+    from dipsmith.experiments.experiment import Experiment
+    from dipsmith.experiments.results import Results
+
+    experiment = Experiment.read(study, out, data=data)
+    laboratory = experiment.laboratory
+    results = Results.of(laboratory.study, laboratory.runs, runner.outcomes(experiment.out))
+    if json:
+        emit(_facts(experiment, results))
+        return
+    _show(experiment, results)
+    say(f"Next: dipsmith experiment run {study}" + (f" --out {out}" if out else ""))
+
+
+def _facts(experiment: Experiment, results: Results) -> dict[str, Any]:
+    from dipsmith.experiments.claims import check
+
+    laboratory = experiment.laboratory
+    cost = laboratory.cost
+    complete = _done(results) + len(results.failed) >= len(laboratory.runs)
+    return {
+        "study": laboratory.study.name,
+        "settings": len(laboratory.settings),
+        "repeats": laboratory.study.repeats,
+        "runs": len(laboratory.runs),
+        "done": _done(results),
+        "failed": list(results.failed),
+        "cost": None if cost is None else {cost.currency: float(cost.exact)},
+        "out": str(experiment.out),
+        "means": _means(results),
+        "claims": [
+            {"says": c.says, "found": c.found, "holds": c.holds} for c in (check(results) if complete else ())
+        ],
+    }
+
+
+def _done(results: Results) -> int:
+    return len(results.table.column("run").unique())
+
+
+def _means(results: Results) -> list[dict[str, Any]]:
+    import numpy as np
+
+    found = []
+    for metric in results.metrics:
+        response = results.response(metric)
+        for name, labels in response.factors.items():
+            for level in results.order(name):
+                values = response.values[labels == level]
+                if len(values):
+                    found.append(
+                        {"metric": metric, "factor": name, "level": level, "mean": float(np.nanmean(values))}
+                    )
+    return found
+
+
+def _show(experiment: Experiment, results: Results) -> None:
+    from dipsmith.experiments.claims import check
+    from dipsmith.experiments.report import protection
+    from dipsmith.report.sections import number
+
+    laboratory = experiment.laboratory
+    study = laboratory.study
+    say(study.question)
+    runs = f"{len(laboratory.settings)} settings × {study.repeats} repeats = {len(laboratory.runs)} runs"
+    say(f"{runs}, {_done(results)} done. {_cost(experiment) or protection(study, laboratory)}")
+    means = _means(results)
+    if not means:
+        return
+    metrics = results.metrics[:6]
+    lines: dict[tuple[str, str], dict[str, float]] = {(m["factor"], m["level"]): {} for m in means}
+    for m in means:
+        lines[m["factor"], m["level"]][m["metric"]] = m["mean"]
+    say("")
+    table(
+        "Means by level of each parameter, over all others",
+        ("parameter", "level", *metrics),
+        [(f, v, *(number(known.get(m)) for m in metrics)) for (f, v), known in lines.items()],
+        right=range(2, 2 + len(metrics)),
+    )
+    if study.claims and _done(results) + len(results.failed) >= len(laboratory.runs):
+        table(
+            "Claims",
+            ("claim", "found", ""),
+            [(c.says, c.found, "holds" if c.holds else "DOES NOT HOLD") for c in check(results)],
+        )
+
+
+def _cost(experiment: Experiment) -> str:
+    cost = experiment.laboratory.cost
+    if cost is None:
+        return ""
+    return f"The rows are private: all runs together cost {cost}; every comparison is a logged look. CONFIDENTIAL."
+
+
+def _command(study: Path, page: Path) -> str:
+    return f"dipsmith experiment run {study} --page {page}"
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Callable[[Standing], None] | None]:
+    """Runs done and time left on standard error: a bar in a terminal, else a line now and then."""
+    if quiet:
+        yield None
+        return
+    if not sys.stderr.isatty():
+        import time
+
+        last = [float("-inf"), -1.0]
+
+        def line(standing: Standing) -> None:
+            finished = standing.done == standing.total
+            if finished or time.monotonic() - last[0] > 20:
+                last[0] = time.monotonic()
+                typer.echo(_standing(standing), err=True)
+
+        yield line
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    with Progress(
+        BarColumn(), TextColumn("{task.description}"), console=Console(stderr=True), transient=True
+    ) as bars:
+        task = bars.add_task("starting", total=None)
+
+        def bar(standing: Standing) -> None:
+            bars.update(task, total=standing.total, completed=standing.done, description=_standing(standing))
+
+        yield bar
+
+
+def _standing(standing: Standing) -> str:
+    parts = [f"{standing.done} of {standing.total} runs"]
+    if standing.found:
+        parts.append(f"{standing.found} from before")
+    if standing.failed:
+        parts.append(f"{standing.failed} gave nothing")
+    if standing.left is not None and standing.done < standing.total:
+        parts.append(f"about {_time(standing.left)} left")
+    return ", ".join(parts)
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

@@ -1,0 +1,87 @@
+"""Claims: sentences about a study that its results can refute, checked each time it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dipsmith.errors import InputError
+from dipsmith.experiments.anova import anova
+from dipsmith.experiments.design import shown
+from dipsmith.experiments.metrics import METRICS
+from dipsmith.experiments.results import Response, Results
+from dipsmith.experiments.study import ClaimEntry
+from dipsmith.report.sections import number
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A claim, what was found, and whether it holds."""
+
+    says: str
+    found: str
+    holds: bool
+
+
+def check(results: Results) -> list[Checked]:
+    """Hold every claim of the study against its results."""
+    return [_checked(claim, results) for claim in results.study.claims]
+
+
+def _checked(claim: ClaimEntry, results: Results) -> Checked:
+    response = selected(results.response(claim.metric, claim.coefficient), claim.where)
+    if claim.term:
+        return _about_term(claim, response)
+    higher = claim.metric in METRICS and METRICS[claim.metric].better == "higher"
+    higher = higher or claim.metric.endswith(": overlap")
+    better, than = (selected(response, levels).values for levels in (claim.better, claim.than))
+    a, b = float(np.nanmean(better)), float(np.nanmean(than))
+    spread = float(np.hypot(_error(better), _error(than)))
+    found = f"{number(a)} against {number(b)} (standard error of the difference {number(spread)})"
+    return Checked(claim.says, found, bool(a > b if higher else a < b))
+
+
+def _about_term(claim: ClaimEntry, response: Response) -> Checked:
+    table = anova(response)
+    wanted = set(claim.term)
+    term = next((t for t in table.terms if set(t.factors) == wanted), None)
+    if term is None:
+        raise InputError(
+            f"claim '{claim.says}': {' × '.join(claim.term)} is no term; there are: {', '.join(t.name for t in table.terms)}"
+        )
+    found = f"{term.share:.1%} of the variation, p {_p(term.p)}"
+    if claim.largest:
+        first = table.terms[0]
+        return Checked(claim.says, f"{found}; the largest term is {first.name}", set(first.factors) == wanted)
+    if claim.share_below is not None:
+        return Checked(claim.says, found, term.share < claim.share_below)
+    if claim.share_above is not None:
+        return Checked(claim.says, found, term.share > claim.share_above)
+    return Checked(claim.says, found, term.p < (claim.p_below or 0.0))
+
+
+def selected(response: Response, levels: Mapping[str, Any]) -> Response:
+    """The runs with these levels."""
+    kept = np.ones(len(response.values), dtype=bool)
+    for name, level in levels.items():
+        wanted = [shown(v) for v in (level if isinstance(level, list) else [level])]
+        if name not in response.factors:
+            raise InputError(
+                f"'{name}' is not varied in this study; there are: {', '.join(response.factors)}"
+            )
+        kept &= np.isin(response.factors[name], wanted)
+    if not kept.any():
+        raise InputError(f"no run has {', '.join(f'{k} = {v}' for k, v in levels.items())}")
+    return response.where(kept)
+
+
+def _error(values: Any) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0
+
+
+def _p(p: float) -> str:
+    return "not known" if p != p else "< 0.0001" if p < 1e-4 else f"= {p:.2g}"

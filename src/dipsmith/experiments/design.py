@@ -1,0 +1,196 @@
+"""Designs: which combinations of levels are run.
+
+*Full factorial*: all of them. *Fractional*: a subset of a given size that is D-optimal for main effects and two-way
+interactions (or main effects, where it is too small for those), found by exchange (Fedorov, Theory of Optimal
+Experiments, 1972): for factors with two levels these are the regular fractions of the textbooks, and it works for any
+mixture of levels. *Random*: a given number drawn without replacement. The same study gives the same design.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.errors import InputError
+from dipsmith.experiments.study import Levels, StudyEntry
+
+MOST_SETTINGS = 100_000
+RESTARTS = 5
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One combination: the method, the level of every factor as a label, and the parameters it stands for."""
+
+    method: str
+    name: str
+    levels: Mapping[str, str]
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A parameter that is varied: labels and the values behind them, in the order of the file."""
+
+    name: str
+    labels: tuple[str, ...]
+    values: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, name: str, levels: Levels) -> Factor:
+        """Levels are a list of values, or a mapping of labels to values.
+
+        >>> Factor.of("weights", {"equal": None, "pay": {"pay": 40}}).labels
+        ('equal', 'pay')
+        >>> Factor.of("n_b", [25, 500]).labels
+        ('25', '500')
+        """
+        pairs = list(levels.items()) if isinstance(levels, dict) else [(shown(v), v) for v in levels]
+        labels = [str(label) for label, _ in pairs]
+        if len(set(labels)) < len(labels):
+            raise InputError(
+                f"'{name}' has the same level twice; name the levels: {name}: {{label: value, …}}"
+            )
+        if not pairs:
+            raise InputError(f"'{name}' has no levels; list at least one")
+        return cls(name, tuple(labels), tuple(v for _, v in pairs))
+
+
+def shown(value: Any) -> str:
+    """A level as a label.
+
+    >>> shown(0.25), shown(None), shown(["sex", "race"])
+    ('0.25', 'none', '["sex", "race"]')
+    """
+    if value is None:
+        return "none"
+    if isinstance(value, str):
+        return value
+    return f"{value:g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+
+
+def settings(study: StudyEntry) -> list[Setting]:
+    """The settings of a study, methods in the order of the file."""
+    found: list[Setting] = []
+    for entry in study.methods:
+        factors = [Factor.of(n, levels) for n, levels in (study.vary | entry.vary).items()]
+        fixed = study.set | entry.set
+        clash = sorted(set(fixed) & {f.name for f in factors} & set(entry.set))
+        if clash:
+            raise InputError(
+                f"method '{entry.label}': '{clash[0]}' is both fixed ('set') and varied; keep one of them"
+            )
+        fixed = {k: v for k, v in fixed.items() if k not in {f.name for f in factors}}
+        for index in _chosen(factors, study):
+            pairs = [(f.name, f.labels[i], f.values[i]) for f, i in zip(factors, index, strict=True)]
+            found.append(
+                Setting(
+                    entry.method,
+                    entry.label,
+                    {name: label for name, label, _ in pairs},
+                    fixed | {name: value for name, _, value in pairs},
+                )
+            )
+    return found
+
+
+def _chosen(factors: Sequence[Factor], study: StudyEntry) -> list[tuple[int, ...]]:
+    sizes = [len(f.labels) for f in factors]
+    if int(np.prod(sizes, dtype=np.int64)) > MOST_SETTINGS:
+        raise InputError(f"the grid has more than {MOST_SETTINGS:,} settings; vary fewer parameters")
+    grid = list(product(*(range(size) for size in sizes)))
+    design = study.design
+    if design == "full":
+        return grid
+    wanted = design.fractional or design.random or 0
+    if wanted >= len(grid):
+        return grid
+    if design.random is not None:
+        drawn = np.random.default_rng(study.seed).choice(len(grid), wanted, replace=False)
+        return [grid[i] for i in sorted(drawn)]
+    return [grid[i] for i in fraction(sizes, wanted, study.seed)]
+
+
+def fraction(sizes: Sequence[int], runs: int, seed: int = 0) -> list[int]:
+    """A D-optimal choice of so many rows of the full factorial with these numbers of levels.
+
+    >>> fraction([2, 2, 2], 4)  # half of 2³: each level, and each pair of levels of two factors, equally often
+    [0, 3, 5, 6]
+    """
+    indexes = np.array(list(product(*(range(size) for size in sizes))))
+    for ways in (2, 1):
+        model = model_matrix(indexes, sizes, ways)
+        if model.shape[1] <= runs:
+            break
+    else:
+        raise InputError(
+            f"a fraction of {runs} settings is too small for {model.shape[1]} main effects; give {model.shape[1]} or more"
+        )
+    rng = np.random.default_rng(seed)
+    best: tuple[float, list[int]] = (-np.inf, [])
+    for _ in range(RESTARTS):
+        chosen = _exchanged(model, list(rng.choice(len(model), runs, replace=False)))
+        found = _log_determinant(model[chosen])
+        if found > best[0] + 1e-9:
+            best = (found, sorted(chosen))
+    # Every sign flip of a regular fraction is as good: take the one that contains the first settings.
+    return _canonical(best[1], indexes, sizes)
+
+
+def model_matrix(indexes: NDArray[np.int64], sizes: Sequence[int], ways: int) -> Floats:
+    """Intercept, contrasts of every factor and (with two ways) their products; orthogonal over the full grid."""
+    blocks = [_contrasts(size)[indexes[:, j]] for j, size in enumerate(sizes)]
+    columns = [np.ones((len(indexes), 1)), *blocks]
+    if ways > 1:
+        for a, b in combinations(blocks, 2):
+            columns.append((a[:, :, None] * b[:, None, :]).reshape(len(indexes), -1))
+    return np.concatenate(columns, axis=1)
+
+
+def _contrasts(size: int) -> Floats:
+    """Orthonormal contrasts of a factor's levels, one row per level."""
+    helmert = np.zeros((size, max(0, size - 1)))
+    for j in range(size - 1):
+        helmert[: j + 1, j] = 1.0
+        helmert[j + 1, j] = -(j + 1.0)
+    norms = np.sqrt((helmert**2).sum(axis=0) / size)
+    return np.asarray(helmert / norms) if size > 1 else helmert
+
+
+def _exchanged(model: Floats, chosen: list[int]) -> list[int]:
+    """Swap a chosen setting for another as long as the determinant grows (one exchange at a time)."""
+    p = model.shape[1]
+    for _ in range(20 * len(chosen)):
+        inverse = np.linalg.inv(model[chosen].T @ model[chosen] + 1e-9 * np.eye(p))
+        outside = np.setdiff1d(np.arange(len(model)), chosen)
+        spread = model @ inverse
+        d_in = np.einsum("ij,ij->i", spread[chosen], model[chosen])
+        d_out = np.einsum("ij,ij->i", spread[outside], model[outside])
+        cross = spread[chosen] @ model[outside].T
+        gain = (1 - d_in)[:, None] * (1 + d_out)[None, :] + cross**2
+        i, j = np.unravel_index(int(gain.argmax()), gain.shape)
+        if gain[i, j] <= 1 + 1e-6:
+            break
+        chosen[int(i)] = int(outside[j])
+    return chosen
+
+
+def _log_determinant(rows: Floats) -> float:
+    sign, value = np.linalg.slogdet(rows.T @ rows)
+    return float(value) if sign > 0 else -np.inf
+
+
+def _canonical(chosen: Sequence[int], indexes: NDArray[np.int64], sizes: Sequence[int]) -> list[int]:
+    """Relabel levels cyclically so that the first setting of the grid is in the fraction."""
+    shift = indexes[chosen[0]]
+    moved = (indexes[list(chosen)] - shift) % np.array(sizes)
+    place = np.array([int(np.prod(sizes[j + 1 :], dtype=np.int64)) for j in range(len(sizes))])
+    return sorted(int(v) for v in moved @ place)

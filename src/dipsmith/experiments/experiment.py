@@ -1,0 +1,114 @@
+"""A study from its file to its report, on one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dipsmith.errors import BudgetError, InputError
+from dipsmith.experiments import pages, runner
+from dipsmith.experiments.metrics import Metric
+from dipsmith.experiments.report import report
+from dipsmith.experiments.results import Results
+from dipsmith.experiments.runner import Progress
+from dipsmith.experiments.study import parse
+from dipsmith.experiments.trial import Laboratory, budget
+from dipsmith.privacy.ledger import Ledger
+from dipsmith.report.content import Page
+from dipsmith.report.sections import page as html
+from dipsmith.schema import Schema
+
+REPORT = "report.html"
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """A study that was read and checked, and where its results go."""
+
+    text: str
+    base: Path
+    out: Path
+    laboratory: Laboratory
+    extra: Mapping[str, Metric] | None = None
+
+    @classmethod
+    def read(
+        cls,
+        path: Path,
+        out: Path | None = None,
+        *,
+        data: str | None = None,
+        extra: Mapping[str, Metric] | None = None,
+    ) -> Experiment:
+        """Read a study file; `data` names the file of rows instead of the one that it names."""
+        import yaml
+
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError):
+            raise InputError(f"study '{path}' cannot be read; give the path of a YAML file") from None
+        study = parse(text, path.name)
+        if data is not None:
+            if study.data.file is None:
+                raise InputError(f"{path.name}: the study simulates its rows; leave --data out")
+            said = yaml.safe_load(text)
+            said["data"]["file"] = str(Path(data).absolute())
+            text = yaml.safe_dump(said, sort_keys=False, allow_unicode=True)
+            study = parse(text, path.name)
+        base = path.absolute().parent
+        folder = out if out is not None else Path(f"{study.name}-results")
+        return cls(text, base, folder, Laboratory(study, base, folder, extra), extra)
+
+    def require_budget(self) -> None:
+        """Refuse a study on private rows that its grant cannot pay for, before the first charge."""
+        cost, data = self.laboratory.cost, self.laboratory.study.data
+        if cost is None or data.ledger is None or data.schema_ is None:
+            return
+        name = Schema.read(self.base / data.schema_).name
+        statement = Ledger(self.base / data.ledger).show(name)
+        done = {o.id for o in runner.outcomes(self.out)}
+        units = sum(budget(r.setting).units for r in self.laboratory.runs if r.id not in done)
+        if statement.currency == cost.currency and units > statement.remaining_units:
+            left = type(cost).of_units(statement.remaining_units) if statement.remaining_units else "nothing"
+            raise BudgetError(
+                f"the study's {len(self.laboratory.runs) - len(done)} runs cost {type(cost).of_units(units)} and '{name}' has {left} left; "
+                "run it on a public stand-in or a simulated example, or ask for a larger grant"
+            )
+
+    def run(self, jobs: int | None = None, progress: Progress | None = None) -> Results:
+        """Run it, or the rest of it, and write the table and the report.
+
+        Privacy
+        -------
+        On private rows every run is charged before a value is read, and every comparison is a logged look.
+        """
+        self.require_budget()
+        study = self.laboratory.study
+        found = runner.run(
+            self.text, self.out, base=self.base, jobs=jobs, extra=self.extra, progress=progress
+        )
+        results = Results.of(study, self.laboratory.runs, found)
+        if not results.table.num_rows:
+            raise InputError(f"no run of '{study.name}' gave a number: {results.failed[0]}")
+        results.save(self.out, self.text)
+        made = self.page(results)
+        for figure in made.figures():
+            if figure.numbers is not None:
+                (self.out / f"{figure.file}.csv").write_text(figure.numbers.to_csv(), "utf-8")
+        (self.out / REPORT).write_text(html(made), "utf-8")
+        return results
+
+    def page(self, results: Results) -> Page:
+        """The report's content."""
+        return report(results, self.laboratory)
+
+    def write_page(self, results: Results, path: Path, command: str) -> None:
+        """The report as Markdown with SVG figures, below the text that the study names."""
+        study = self.laboratory.study
+        if study.data.private:
+            raise InputError(
+                "the report of a study on private rows is confidential and has no page; see report.html"
+            )
+        text = None if study.text is None else (self.base / study.text).read_text("utf-8")
+        pages.write(self.page(results), path, title=study.title or study.name, command=command, text=text)

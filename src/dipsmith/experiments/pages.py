@@ -1,0 +1,76 @@
+"""A report as Markdown with its figures as SVG files beside it, for documentation that is kept under version control."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dipsmith.errors import InputError
+from dipsmith.experiments.figures import standalone
+from dipsmith.report.content import Block, Code, Facts, Figure, Heading, Page, Table
+from dipsmith.report.sections import number
+
+
+def write(page: Page, path: Path, *, title: str, command: str, text: str | None) -> None:
+    """Write PATH and, in the folder of the same name, its figures and their numbers.
+
+    Parameters
+    ----------
+    page
+        The report.
+    path
+        The Markdown file; overwritten, as it is generated.
+    title
+        Its heading.
+    command
+        The command that makes it, which the page names.
+    text
+        What a person wrote about the study, put before the tables.
+    """
+    if path.suffix != ".md":
+        raise InputError(f"a page is written as Markdown, got '{path.name}'; name it …md")
+    folder = path.with_suffix("")
+    folder.mkdir(parents=True, exist_ok=True)
+    for figure in page.figures():
+        if figure.svg:
+            (folder / f"{figure.file}.svg").write_text(standalone(figure.svg), "utf-8")
+        if figure.numbers is not None:
+            (folder / f"{figure.file}.csv").write_text(figure.numbers.to_csv(), "utf-8")
+    parts = [f"# {title}", *page.lead, f"Made by `{command}`."]
+    parts += [text.strip()] if text else []
+    for section in page.sections:
+        parts += [f"## {section.heading}", *(_block(b, folder.name) for b in section.blocks)]
+    path.write_text("\n\n".join(parts) + "\n", "utf-8")
+
+
+def _block(block: Block, folder: str) -> str:
+    if isinstance(block, str):
+        return block
+    if isinstance(block, Heading):
+        return f"### {block.text}"
+    if isinstance(block, Code):
+        return f"```\n{block.text}\n```"
+    if isinstance(block, Facts):
+        return "\n".join(["| | |", "|---|---|", *(f"| {_cell(n)} | {_cell(v)} |" for n, v in block.rows)])
+    if isinstance(block, Table):
+        return _table(block)
+    return _figure(block, folder)
+
+
+def _figure(figure: Figure, folder: str) -> str:
+    drawn = f"![{_cell(figure.alternative)}]({folder}/{figure.file}.svg)\n\n" if figure.svg else ""
+    numbers = f" [Numbers]({folder}/{figure.file}.csv)." if figure.numbers is not None else ""
+    return f"**{figure.title}**\n\n{drawn}{figure.caption}{numbers}"
+
+
+def _table(table: Table) -> str:
+    numeric = [all(not isinstance(r[i], str) for r in table.rows) for i in range(len(table.columns))]
+    head = "| " + " | ".join(_cell(c) for c in table.columns) + " |"
+    rule = "|" + "|".join("---:" if n else "---" for n in numeric) + "|"
+    rows = ["| " + " | ".join(_cell(number(c)) for c in row) + " |" for row in table.rows]
+    note = f"\n\n{table.note}" if table.note else ""
+    return f"{table.caption}\n\n" + "\n".join([head, rule, *rows]) + note
+
+
+def _cell(text: str) -> str:
+    """Text that cannot end a cell or begin markup."""
+    return " ".join(str(text).split()).replace("|", r"\|").replace("[", r"\[").replace("]", r"\]")

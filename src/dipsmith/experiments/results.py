@@ -1,0 +1,207 @@
+"""Results as a tidy table: one row for each number of each run, with the levels of all factors beside it.
+
+Columns: run, method, one for each factor, repeat, spent (ε or ρ in all), metric, term, level, value, reference. Factors
+whose levels are numbers are numbers. Written as Parquet, with the study file in the metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from dipsmith.errors import InputError
+from dipsmith.experiments.study import StudyEntry, parse
+from dipsmith.experiments.trial import Outcome, Run
+
+TABLE = "results.parquet"
+SECONDS = "cpu-seconds"
+
+Labels = NDArray[np.str_]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Response:
+    """One number per run: what an analysis of variance explains.
+
+    Attributes
+    ----------
+    metric, term
+        What it is.
+    factors
+        For every factor the level of each run, as a label.
+    repeat
+        The repeat of each run.
+    values, references
+        The number, and what to hold it against.
+    """
+
+    metric: str
+    term: str
+    factors: dict[str, Labels]
+    repeat: NDArray[np.int64]
+    values: Floats
+    references: Floats
+
+    def where(self, kept: NDArray[np.bool_]) -> Response:
+        """Some of the runs; factors that no longer vary are dropped."""
+        factors = {n: v[kept] for n, v in self.factors.items() if len(set(v[kept])) > 1}
+        return Response(
+            self.metric, self.term, factors, self.repeat[kept], self.values[kept], self.references[kept]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """The numbers of a study."""
+
+    study: StudyEntry
+    table: pa.Table
+    failed: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, study: StudyEntry, runs: Sequence[Run], outcomes: Sequence[Outcome]) -> Results:
+        """Lay the outcomes of runs out as a table."""
+        known = {o.id: o for o in outcomes}
+        done = [(r, known[r.id]) for r in runs if r.id in known]
+        names = list(dict.fromkeys(n for r in runs for n in r.setting.levels))
+        columns: dict[str, list[Any]] = {
+            n: [] for n in ("run", "method", *names, "repeat", "spent", "metric", "term", "level")
+        }
+        values: list[float] = []
+        references: list[float] = []
+        for run, outcome in done:
+            timed = [] if outcome.failed else [(SECONDS, "", "", outcome.seconds, float("nan"))]
+            rows = [(m.metric, m.term, m.level, m.value, m.reference) for m in outcome.measured] + timed
+            for metric, term, level, value, reference in rows:
+                columns["run"].append(run.id)
+                columns["method"].append(run.setting.name)
+                for n in names:
+                    columns[n].append(run.setting.levels.get(n))
+                columns["repeat"].append(run.repeat)
+                columns["spent"].append(outcome.spent)
+                columns["metric"].append(metric)
+                columns["term"].append(term)
+                columns["level"].append(level)
+                values.append(value)
+                references.append(reference)
+        made = {n: _typed(v) if n in names else pa.array(v) for n, v in columns.items()}
+        table = pa.table(made | {"value": pa.array(values), "reference": pa.array(references)})
+        failed = dict.fromkeys(f"{_words(r)}: {o.failed}" for r, o in done if o.failed)
+        return cls(study, table, tuple(failed))
+
+    def save(self, folder: Path, text: str) -> Path:
+        """Write the table, whole or not at all."""
+        path = folder / TABLE
+        part = path.with_name(f".{TABLE}.part")
+        pq.write_table(self.table.replace_schema_metadata({"study": text}), part)
+        part.replace(path)
+        return path
+
+    @classmethod
+    def load(cls, path: Path) -> Results:
+        """Read a table that `save` wrote."""
+        try:
+            table = pq.read_table(path)
+        except (OSError, pa.ArrowException):
+            raise InputError(f"'{path}' cannot be read; run the study again") from None
+        text = (table.schema.metadata or {}).get(b"study")
+        if text is None:
+            raise InputError(f"'{path}' holds no study; expected {TABLE} of a study's folder")
+        return cls(parse(text.decode()), table)
+
+    @property
+    def factors(self) -> list[str]:
+        """What was varied, in the order of the file."""
+        fixed = ("run", "method", "repeat", "spent", "metric", "term", "level", "value", "reference")
+        return [n for n in self.table.column_names if n not in fixed]
+
+    @property
+    def metrics(self) -> list[str]:
+        """The single numbers of a run, in the order of the file; coefficients are not among them."""
+        own = [*self.study.metrics]
+        for a in self.study.analyses:
+            own += [f"{a.label}: error", f"{a.label}: overlap"]
+        return [m for m in own if m in self._present]
+
+    @cached_property
+    def _present(self) -> set[str]:
+        return set(self.table.column("metric").unique().to_pylist())
+
+    @cached_property
+    def columns(self) -> dict[str, Any]:
+        """Columns as arrays; factors as labels."""
+        found: dict[str, Any] = {}
+        for name in self.table.column_names:
+            column = self.table.column(name)
+            if name in self.factors:
+                found[name] = np.array([_label(v) for v in column.to_pylist()])
+            else:
+                found[name] = column.to_numpy()
+        return found
+
+    def response(self, metric: str, term: str | None = None) -> Response:
+        """The number of every run; of an analysis' coefficient the mean absolute error over its levels."""
+        c = self.columns
+        kept = c["metric"] == metric
+        if term is not None:
+            kept = kept & (c["term"] == term)
+        values = c["value"][kept] if term is None else np.abs(c["value"][kept] - c["reference"][kept])
+        _, first, run = np.unique(c["run"][kept].astype(str), return_index=True, return_inverse=True)
+        sizes = np.bincount(run)
+        factors = {
+            n: c[n][kept][first].astype(str)
+            for n in ("method", *self.factors)
+            if len(set(c[n][kept][first])) > 1
+        }
+        return Response(
+            metric,
+            term or "",
+            factors,
+            c["repeat"][kept][first],
+            np.bincount(run, values) / sizes,
+            np.bincount(run, c["reference"][kept]) / sizes,
+        )
+
+    def rows(self, metric: str) -> dict[str, Any]:
+        """All rows of a metric as arrays, for figures over levels."""
+        kept = self.columns["metric"] == metric
+        return {n: v[kept] for n, v in self.columns.items()}
+
+    def order(self, factor: str) -> list[str]:
+        """The levels of a factor in the order of the file."""
+        from dipsmith.experiments.design import Factor
+
+        if factor == "method":
+            return [m.label for m in self.study.methods]
+        found: list[str] = []
+        for varied in (self.study.vary, *(m.vary for m in self.study.methods)):
+            if factor in varied:
+                found += [v for v in Factor.of(factor, varied[factor]).labels if v not in found]
+        return found
+
+
+def _typed(labels: list[str | None]) -> pa.Array:
+    try:
+        return pa.array([None if v is None else float(v) for v in labels], pa.float64())
+    except ValueError:
+        return pa.array(labels, pa.string())
+
+
+def _label(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _words(run: Run) -> str:
+    levels = ", ".join(f"{k} = {v}" for k, v in run.setting.levels.items())
+    return run.setting.name + (f" ({levels})" if levels else "")

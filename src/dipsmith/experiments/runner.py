@@ -1,0 +1,286 @@
+"""Running a study on all cores, so that it can be killed at any moment and goes on where it stopped.
+
+Each finished run is one line of the journal, written and synced before the next is handed out; a run that is under way
+when the machine stops is done again (or, on private rows that were read, refused and reported: it is charged and never
+draws twice). Workers are separate processes that wait on a pipe: when the parent is gone, even by kill -9, the pipe
+closes and they end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+
+from dipsmith.errors import DamageError, OutputError
+from dipsmith.experiments.metrics import Metric
+from dipsmith.experiments.study import StudyEntry, parse
+from dipsmith.experiments.trial import Laboratory, Outcome, Run
+
+JOURNAL = "runs.jsonl"
+STUDY = "study.yaml"
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a study is: runs done (of them found in the journal), in all, failed, and seconds left (None: not known yet)."""
+
+    done: int
+    found: int
+    total: int
+    failed: int
+    left: float | None
+
+
+Progress = Callable[[Standing], None]
+
+
+def run(
+    text: str,
+    out: Path,
+    *,
+    base: Path | None = None,
+    jobs: int | None = None,
+    extra: Mapping[str, Metric] | None = None,
+    progress: Progress | None = None,
+) -> list[Outcome]:
+    """Run a study, or the rest of it.
+
+    Parameters
+    ----------
+    text
+        The study file's text.
+    out
+        The folder of its results; it may hold a part of them.
+    base
+        Where the paths in the file start from.
+    jobs
+        Processes; default: one per core.
+    extra
+        Metrics of the study's own; their functions must be importable by the workers.
+    progress
+        Told after every run.
+
+    Privacy
+    -------
+    On private rows every run is charged to the ledger that the file names, before a value is read.
+    """
+    study = parse(text)
+    laboratory = Laboratory(study, base, out, extra)
+    _prepare(out, study, text)
+    with _journal(out) as journal:
+        wanted = {r.id for r in laboratory.runs}
+        done = {o.id: o for o in journal.outcomes if o.id in wanted}
+        left = [r for r in laboratory.runs if r.id not in done]
+        found = len(done)
+
+        def stand(seconds: float | None) -> None:
+            if progress is not None:
+                failed = sum(1 for o in done.values() if o.failed)
+                progress(Standing(len(done), found, len(laboratory.runs), failed, seconds))
+
+        stand(None)
+        workers = min(jobs or _cores(), len(left))
+        clock = _Clock(laboratory.runs, workers)
+        for outcome in _outcomes(text, base, out, extra, laboratory, left, workers):
+            journal.add(outcome)
+            done[outcome.id] = outcome
+            stand(clock.left(done))
+    return [done[r.id] for r in laboratory.runs]
+
+
+def outcomes(out: Path) -> list[Outcome]:
+    """What the journal of a folder holds."""
+    path = out / JOURNAL
+    return _lines(path.read_bytes())[0] if path.exists() else []
+
+
+def _prepare(out: Path, study: StudyEntry, text: str) -> None:
+    kept = out / STUDY
+    if kept.exists():
+        before = parse(kept.read_text("utf-8"), str(kept))
+        if before.name != study.name:
+            raise OutputError(
+                f"'{out}' holds the results of study '{before.name}', not '{study.name}'; choose another folder with --out"
+            )
+    elif out.exists() and any(out.iterdir()):
+        raise OutputError(f"'{out}' exists and holds no study; choose another folder with --out")
+    out.mkdir(parents=True, exist_ok=True)
+    _whole(kept, text)
+
+
+def _whole(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(text, "utf-8")
+    part.replace(path)
+
+
+# The journal ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Journal:
+    handle: int
+    outcomes: list[Outcome]
+
+    def add(self, outcome: Outcome) -> None:
+        """One line, on the disk before anything else happens."""
+        line = json.dumps(outcome.to_dict(), ensure_ascii=False, separators=(",", ":")) + "\n"
+        os.write(self.handle, line.encode())
+        os.fsync(self.handle)
+
+
+@contextmanager
+def _journal(out: Path) -> Iterator[_Journal]:
+    path = out / JOURNAL
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        _lock(handle, out)
+        found, whole = _lines(path.read_bytes())
+        # A line that a kill cut short is no outcome; it must not join the next one.
+        os.ftruncate(handle, whole)
+        yield _Journal(handle, found)
+    finally:
+        os.close(handle)
+
+
+def _lines(text: bytes) -> tuple[list[Outcome], int]:
+    """The outcomes, and how many bytes of whole lines there are."""
+    whole = text.rfind(b"\n") + 1
+    found = []
+    for number, line in enumerate(text[:whole].splitlines(), start=1):
+        try:
+            found.append(Outcome.from_dict(json.loads(line)))
+        except (ValueError, KeyError, TypeError):
+            raise DamageError(
+                f"{JOURNAL}, line {number} is no run of a study; remove the line to do its run again"
+            ) from None
+    return found, whole
+
+
+def _lock(handle: int, out: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows: two runs in one folder are then the user's to avoid
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise OutputError(f"'{out}' is being written by another run; wait for it, or choose --out") from None
+
+
+# Workers ----------------------------------------------------------------------------------------------------------
+
+
+def _outcomes(
+    text: str,
+    base: Path | None,
+    out: Path,
+    extra: Mapping[str, Metric] | None,
+    laboratory: Laboratory,
+    left: list[Run],
+    workers: int,
+) -> Iterator[Outcome]:
+    if workers <= 1:
+        yield from (laboratory.run(r) for r in left)
+        return
+    numbers = {r.id: i for i, r in enumerate(laboratory.runs)}
+    context = get_context("spawn")
+    queue = iter([numbers[r.id] for r in left])
+    pipes: list[Connection] = []
+    processes = []
+    with _one_thread_each():
+        for _ in range(workers):
+            here, there = context.Pipe()
+            process = context.Process(target=_work, args=(there, text, base, out, extra), daemon=True)
+            process.start()
+            there.close()
+            pipes.append(here)
+            processes.append(process)
+    try:
+        busy = [p for p in pipes if _hand(p, next(queue, None))]
+        while busy:
+            for pipe in wait(busy):
+                assert isinstance(pipe, Connection)
+                try:
+                    said = json.loads(pipe.recv_bytes())
+                except EOFError:
+                    raise MemoryError("a worker ended without an answer") from None
+                yield Outcome.from_dict(said)
+                if not _hand(pipe, next(queue, None)):
+                    busy.remove(pipe)
+    finally:
+        for pipe in pipes:
+            pipe.close()
+        for process in processes:
+            process.join(timeout=5)
+            if process.is_alive():
+                process.terminate()
+
+
+def _hand(pipe: Connection, number: int | None) -> bool:
+    if number is None:
+        return False
+    pipe.send_bytes(json.dumps(number).encode())
+    return True
+
+
+def _work(
+    pipe: Connection, text: str, base: Path | None, out: Path, extra: Mapping[str, Metric] | None
+) -> None:
+    """Do runs as they come until the pipe closes."""
+    laboratory = Laboratory(parse(text), base, out, extra)
+    with suppress(EOFError, OSError):
+        while True:
+            number = json.loads(pipe.recv_bytes())
+            outcome = laboratory.run(laboratory.runs[number])
+            pipe.send_bytes(json.dumps(outcome.to_dict()).encode())
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Workers are as many as cores already; libraries that start threads of their own would only quarrel."""
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Clock:
+    """How long it will take still: the mean time of each method's runs so far, for those that are left."""
+
+    def __init__(self, runs: list[Run], workers: int) -> None:
+        self._runs = runs
+        self._workers = max(1, workers)
+
+    def left(self, done: Mapping[str, Outcome]) -> float:
+        """Seconds left."""
+        by_method: dict[str, list[float]] = {}
+        for r in self._runs:
+            if r.id in done:
+                by_method.setdefault(r.setting.name, []).append(done[r.id].seconds)
+        every = [s for known in by_method.values() for s in known]
+        usual = sum(every) / len(every)
+        waiting = 0.0
+        for r in self._runs:
+            if r.id not in done:
+                known = by_method.get(r.setting.name)
+                waiting += sum(known) / len(known) if known else usual
+        return waiting / self._workers
