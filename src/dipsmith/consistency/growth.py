@@ -133,14 +133,15 @@ def grow(
     """
     tree, used = root, np.zeros((1, len(root.columns)), dtype=bool)
     counts: NDArray[np.float64] = np.asarray(counter(root), dtype=np.float64)
-    seen = [counts]
+    seen, above = [counts], np.zeros(1, dtype=np.int64)
     deepest = len(root.columns) if max_depth is None else min(max_depth, len(root.columns))
     for _ in range(deepest):
         chosen = np.flatnonzero(counts >= n_b)
         if not len(chosen):
             break
+        free = used[above[chosen]]
         asked = np.full(len(counts), -1, dtype=np.int64)
-        asked[chosen] = draw.pick(used[chosen])
+        asked[chosen] = draw.pick(free)
         grown = tree.split(asked)
         below = np.asarray(counter(grown), dtype=np.float64)
         if n_leaf is not None:
@@ -150,9 +151,11 @@ def grow(
             grown, below = tree.split(asked), below[np.repeat(~thin, fans)]
             if len(grown.levels) == len(tree.levels):
                 break
-        up = grown.parent[tree.levels[-1] :] - tree.levels[-2]
-        used = used[up]
-        used[np.arange(len(up)), asked[up]] = True
+            chosen, free = chosen[~thin], free[~thin]
+        # What a path has asked is kept for the nodes that were split; `above` tells each child's.
+        used = free
+        used[np.arange(len(chosen)), asked[chosen]] = True
+        above = np.repeat(np.arange(len(chosen)), tree.fans[asked[chosen]])
         tree, counts = grown, below
         seen.append(counts)
     return Grown(tree, np.concatenate(seen))

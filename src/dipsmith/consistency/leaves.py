@@ -84,7 +84,8 @@ class LeafCounts:
         here: NDArray[np.integer] | slice = cells
         if self.cells is not None:
             here = slice(None) if len(cells) == len(self.cells) else np.searchsorted(self.cells, cells)
-        kept = np.ascontiguousarray(self.values[here][:, labels].T, dtype=np.float32)
+        held = self.values[here] if labels == list(range(self.labels)) else self.values[here][:, labels]
+        kept = np.ascontiguousarray(held.T, dtype=np.float32)
         kept -= self._excess[here].astype(np.float32)
         sizes = self.sizes[here].astype(np.float32)
         if self.public:

@@ -39,7 +39,7 @@ Floats = NDArray[np.float64]
 Narrow = NDArray[np.float32]
 Wide = NDArray[np.floating]
 
-HOPELESS = 30.0
+HOPELESS = 10.0
 """Deviance above the least at which larger variances are no longer tried."""
 
 TURNS, BRIEF_TURNS, LARGE = (3, 1, 1, 1), (2, 1), 1 << 16
