@@ -97,8 +97,9 @@ def demo(
         ],
     )
     if coefficients:
+        say(f"Is the pay gap kept? {ANALYSIS}:")
         table(
-            f"Is the pay gap kept? Coefficients of {ANALYSIS}",
+            "Coefficients",
             ("against M and E", "confidential", "log-linear", "forest"),
             [
                 (term, *(f"{value:+.4f}" for value in values.values()))
