@@ -13,6 +13,8 @@
     ├── DamageError                 5   a ledger or release that fails its own checks
     └── MissingExtraError           6   an optional library is not installed
 
+    HopelessNoise                   –   a warning: noise will outweigh the rows, said before anything is spent
+
 A message is one line. It says what was got, what was expected and what to do, and names the
 column. It never echoes a value of a private row: whoever raises an error here decides with that
 in mind, and whoever shows one may show it whole.
@@ -82,3 +84,7 @@ class MissingExtraError(DipsmithError):
         Drawing figures needs more libraries: pip install 'dipsmith[analysis]'
         """
         return cls(f"{what} needs more libraries: pip install 'dipsmith[{extra}]'")
+
+
+class HopelessNoise(UserWarning):
+    """Noise that will outweigh the rows: said, with a better method, before anything is spent."""

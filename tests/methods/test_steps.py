@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import warnings
 from fractions import Fraction
 from itertools import product
 
@@ -13,7 +14,7 @@ import pytest
 import dipsmith as ds
 from dipsmith.consistency.layers import LayerCells
 from dipsmith.consistency.tree_model import TreeModel
-from dipsmith.errors import SchemaError, UnsupportedError, UsageError
+from dipsmith.errors import HopelessNoise, SchemaError, UnsupportedError, UsageError
 from dipsmith.methods.method import PublicFacts
 from dipsmith.privacy.accountant import total
 from dipsmith.privacy.curator import Curator
@@ -508,6 +509,34 @@ def test_hopeless_noise_is_said_before_it_is_bought():
     assert "flat" in fine.note
     layer = method.plan(schema, ds.PureDP("0.00005"), PublicFacts(rows=3000))[0]
     assert "hopeless" in layer.note
+
+
+def test_noise_that_outweighs_any_usual_table_is_said_without_a_row_count():
+    schema = schema_of()
+    assert ds.Flat().plan(schema, ds.PureDP(1), PublicFacts())[-1].note == ""
+    for method in (ds.Steps(layers=[["vote"]]), ds.Flat(), ds.Universal(depth=1)):
+        last = method.plan(schema, ds.PureDP("0.0001"), PublicFacts())[-1]
+        assert "hopeless unless there are many more rows" in last.note
+        assert "mst or aim" in last.note
+
+
+@pytest.mark.parametrize("method", [ds.Flat(), ds.Steps(layers=[["vote"]]), ds.Universal(depth=1)])
+def test_synthesize_warns_while_nothing_is_spent(method, tmp_path):
+    """As an error the warning stops the run, and the ledger holds no spending; as a warning it does not."""
+    schema = schema_of("add-remove", rules=())
+    rng = np.random.default_rng(0)
+    frame = pa.table({a.name: rng.choice(list(a.domain.labels), 50) for a in schema})
+    ledger = ds.Ledger(tmp_path / "budget.db")
+    ledger.grant(schema.name, ds.PureDP(1), by="me", why="test")
+    run = {"budget": ds.PureDP("0.1"), "ledger": ledger, "rows": 50}
+    with pytest.raises(HopelessNoise, match=r"against 50 rows; .*mst or aim"):
+        ds.synthesize(frame, schema, method, **run)  # warnings are errors here
+    assert ledger.show(schema.name).spent_units == 0
+    with pytest.warns(HopelessNoise, match="mst or aim"):
+        assert ds.synthesize(frame, schema, method, **run).tables[0].num_rows == 50
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ds.synthesize(frame, schema, ds.MST(), **run)
 
 
 def test_chosen_orders_are_planned_as_a_line():

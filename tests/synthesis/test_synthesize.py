@@ -118,6 +118,9 @@ def test_a_failure_after_reading_keeps_the_charge(ledger):
         name = "failing"
         relations = ("replace",)
 
+        def plan(self, schema, budget, public):
+            return []
+
         def fit(self, curator):
             raise RuntimeError("in the middle")
 

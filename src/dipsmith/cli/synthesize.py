@@ -19,6 +19,7 @@ from dipsmith.cli.terminal import (
     emit,
     method_of,
     progress,
+    said,
     say,
     warn,
 )
@@ -75,7 +76,7 @@ def synthesize(
     json: Json = False,
 ) -> None:
     """Make synthetic tables in place of a confidential one, and charge the ledger."""
-    from dipsmith.errors import UsageError
+    from dipsmith.errors import HopelessNoise, UsageError
     from dipsmith.privacy.ledger import Ledger
     from dipsmith.schema import Schema
     from dipsmith.sources import source
@@ -92,7 +93,7 @@ def synthesize(
         warn(
             f"column '{column}' has the label {label!r}, which a spreadsheet reads as a formula; see --escape-formulas"
         )
-    with progress(json) as show:
+    with progress(json) as show, said(HopelessNoise):
         release = run(
             source(data, table=table, encoding=encoding, delimiter=delimiter),
             declared,

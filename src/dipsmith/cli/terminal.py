@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -71,6 +72,30 @@ def table(
 def warn(text: str) -> None:
     """A line on standard error that does not stop the run."""
     typer.secho(f"dipsmith: note: {text}", err=True, fg=typer.colors.YELLOW if sys.stderr.isatty() else None)
+
+
+@contextmanager
+def said(kind: type[Warning]) -> Iterator[None]:
+    """Warnings of a kind become notes, at the moment they come up."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", kind)
+        before = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, kind):
+                warn(str(message))
+            else:
+                before(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        yield
 
 
 def budget_of(epsilon: str | None, rho: str | None, delta: str | None) -> Budget:

@@ -20,6 +20,9 @@ from dipsmith.consistency.noisy_tree import level_weights
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import noise_for
 
+UNKNOWN_ROWS = 100_000
+"""Where the number of rows is unknown, noise worth this many rows is worth a warning."""
+
 
 @dataclass(frozen=True)
 class Readable:
@@ -69,3 +72,20 @@ def spurious_rows(cells: int, sd: float) -> float:
     2.34
     """
     return cells * sd / sqrt(8)
+
+
+def forewarning(cells: int, sd: float, rows: int | None, usable: str = "") -> str:
+    """What a steward should know before paying for so many cells; empty where noise does not outweigh the rows.
+
+    >>> print(forewarning(1_000_000, 2.0, 44_821).split(";")[0])
+    hopeless: about 707,107 rows' worth of noise in empty cells against 44,821 rows
+    >>> forewarning(1_000, 2.0, 44_821)
+    ''
+    """
+    made = spurious_rows(cells, sd)
+    if made <= (UNKNOWN_ROWS if rows is None else rows):
+        return ""
+    said = f"about {made:,.0f} rows' worth of noise in empty cells"
+    if rows is None:
+        return f"hopeless unless there are many more rows: {said}; {usable}use mst or aim, or coarser bins"
+    return f"hopeless: {said} against {rows:,} rows; {usable}use mst or aim, or coarser bins"

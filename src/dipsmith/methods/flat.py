@@ -16,6 +16,7 @@ import numpy as np
 
 from dipsmith.consistency.answers import Answer, NoisyTable, Post, pooled
 from dipsmith.consistency.lawful import lawful_rows
+from dipsmith.consistency.readable import forewarning
 from dipsmith.consistency.sampling import sample_cells
 from dipsmith.errors import UsageError
 from dipsmith.methods.method import Arrays, Planned, PublicFacts, count_noise, require_relation
@@ -106,13 +107,9 @@ class Flat:
             noise = count_noise(schema.neighbours, schema.unit.max_rows, for_count)
             steps.append(Planned("row count", "all rows", for_count, 1, noise.sd))
         noise = count_noise(schema.neighbours, schema.unit.max_rows, budget)
-        spurious = marginal.size * noise.sd / sqrt(8)
-        note = ""
-        if public.rows is not None and spurious > public.rows:
-            note = (
-                f"hopeless: about {spurious:,.0f} rows' worth of noise in empty cells against {public.rows:,} rows; "
-                "use mst or aim, or coarser bins"
-            )
+        possible = marginal.possible() if marginal.size <= DENSE_CELLS else None
+        cells = marginal.size if possible is None else int(possible.sum())
+        note = forewarning(cells, noise.sd, public.rows)
         steps.append(Planned("full table", marginal.key, budget, marginal.size, noise.sd, note))
         return steps
 

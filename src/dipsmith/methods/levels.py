@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dipsmith.consistency.noisy_tree import LARGEST_TABLE, Hierarchy
-from dipsmith.consistency.readable import Readable, spurious_rows
+from dipsmith.consistency.readable import Readable, forewarning
 from dipsmith.errors import UsageError
 from dipsmith.methods.method import Planned, count_noise
 from dipsmith.privacy.budget import Budget
@@ -64,12 +64,10 @@ def planned_levels(
         size = facts.leaves if i == last else cells.size
         stage = "row count" if i == 0 else "leaves" if i == last else f"layer {i}"
         note = remark if 0 < i < last else ""
-        if facts.hopeless(size, sd):
-            usable = "only sums over the layers are usable; " if i == last > 1 else ""
-            note = (
-                f"hopeless: about {spurious_rows(size, sd):,.0f} rows' worth of noise in empty cells against "
-                f"{facts.rows:,} rows; {usable}use mst or aim, or coarser bins"
-            )
+        usable = "only sums over the layers are usable; " if i == last > 1 else ""
+        hopeless = forewarning(size, sd, facts.rows, usable)
+        if hopeless:
+            note = hopeless
         elif i == last > 1 and facts.rows is not None and not facts.hopeless(size, facts.sd_alone):
             note = "readable by itself: flat makes single cells more precise, layers only sums over them"
         steps.append(Planned(stage, cells.key, share, size, sd, note))

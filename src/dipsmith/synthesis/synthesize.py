@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, is_dataclass
@@ -14,8 +15,8 @@ import pyarrow as pa
 
 from dipsmith.codec.decode import decode, released_schema
 from dipsmith.counting.count import BatchRows
-from dipsmith.errors import UsageError
-from dipsmith.methods.method import Labeller, Method, Model, require_relation
+from dipsmith.errors import HopelessNoise, UsageError
+from dipsmith.methods.method import Labeller, Method, Model, PublicFacts, require_relation
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator, Journal, Rehearsal
 from dipsmith.privacy.events import Event
@@ -83,6 +84,7 @@ def synthesize(
     _refuse_contradictions(schema, method, sets, each, rows, onto, ledger, testing, noise_seed)
     private = source(data)
     private.check(schema.columns)
+    _forewarn(schema, method, budget, sets if each == "split" else 1, rows)
     target = private if onto is None else source(onto)
     if onto is not None:
         target.check(schema.public)
@@ -134,6 +136,15 @@ def synthesize(
     finish = None if reservation is None else reservation.finish
     fitted = tuple(FittedModel(method.name, m) for m in models)
     return Release(tuple(tables), fitted, released_schema(schema), card, None, finish)
+
+
+def _forewarn(schema: Schema, method: Method, budget: Budget, sanitisations: int, rows: int | None) -> None:
+    """Say what the plan calls hopeless, from public facts alone, while nothing is spent yet."""
+    if schema.neighbours == "label":
+        return
+    for step in method.plan(schema, budget.split(sanitisations)[0], PublicFacts(rows)):
+        if step.note.startswith("hopeless"):
+            warnings.warn(f"{method.name}, {step.stage}: {step.note}", HopelessNoise, stacklevel=3)
 
 
 def _fit(curator: Curator, method: Method, sanitisations: int) -> list[Model]:
