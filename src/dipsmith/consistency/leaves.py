@@ -38,13 +38,13 @@ class LeafCounts:
     """
 
     tree: Branching
-    values: Floats
+    values: NDArray[np.floating]
     variance: float
     sizes: Floats
     public: bool
     cells: NDArray[np.int64] | None = None
 
-    def spread(self, x: Floats) -> Floats:
+    def spread(self, x: NDArray[np.floating]) -> NDArray[np.floating]:
         """What is known of each measured leaf as an array over all leaves, 0 where nothing was measured."""
         if self.cells is None:
             return x
@@ -60,7 +60,7 @@ class LeafCounts:
     @cached_property
     def _sums(self) -> Floats:
         # A product with ones is several times as fast as a sum over so short an axis.
-        return np.asarray(self.values @ np.ones(self.labels))
+        return np.asarray(self.values @ np.ones(self.labels, dtype=self.values.dtype), dtype=np.float64)
 
     @cached_property
     def _excess(self) -> Floats:
@@ -72,7 +72,7 @@ class LeafCounts:
         """The counts summed over all leaves, and the variance of each sum."""
         left = self._left_of_noise * self.variance
         noisy = int((self.sizes > 0).sum()) if self.public else len(self.sizes)
-        return self.values.sum(axis=0) - self._excess.sum(), left * noisy
+        return self.values.sum(axis=0, dtype=np.float64) - self._excess.sum(), left * noisy
 
     @property
     def _left_of_noise(self) -> float:
@@ -142,6 +142,16 @@ class Working:
         if self.labels is None:
             return np.float32(self.variance)  # type: ignore[return-value]
         return np.asarray(np.float32(self.variance) * ((1.0 - p) ** 2 + (self.labels - 1) * p**2))
+
+
+def as_floats(counts: NDArray[np.integer]) -> NDArray[np.floating]:
+    """Counts (leaves × labels) in four bytes where they and the sums over labels are exact in them, else in eight.
+
+    >>> as_floats(np.array([[3, -1]])).dtype, as_floats(np.array([[1 << 30, 0]])).dtype
+    (dtype('float32'), dtype('float64'))
+    """
+    largest = max(int(counts.max(initial=0)), -int(counts.min(initial=0)))
+    return counts.astype(np.float32 if largest * counts.shape[1] < 1 << 24 else np.float64)
 
 
 def estimated_sizes(sums: Floats, variance: float, guess: Floats) -> Floats:

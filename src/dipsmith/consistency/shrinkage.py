@@ -212,7 +212,7 @@ class _Shape:
     levels: list[_Level]
 
     @classmethod
-    def of(cls, tree: Branching, sizes: Floats) -> _Shape:
+    def of(cls, tree: Branching, sizes: Wide) -> _Shape:
         rows = np.zeros(len(tree.asks))
         rows[tree.leaves] = sizes
         for start, stop in reversed(_below_root(tree)):

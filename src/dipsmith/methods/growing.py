@@ -15,7 +15,7 @@ last unit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import ceil, log, pi, sqrt
@@ -32,7 +32,7 @@ from dipsmith.consistency.branching import (
 )
 from dipsmith.consistency.ensemble import Ensemble, LeafTable
 from dipsmith.consistency.growth import Draw, Grown, RowCounter, grow
-from dipsmith.consistency.leaves import LeafCounts, estimated_sizes, joined_marginal, plain
+from dipsmith.consistency.leaves import LeafCounts, as_floats, estimated_sizes, joined_marginal, plain
 from dipsmith.consistency.shrinkage import shrink
 from dipsmith.methods.method import count_noise
 from dipsmith.privacy.budget import Budget
@@ -54,8 +54,8 @@ MARGINAL_COST: Final = 1e-3
 
 MOST_FOR_MARGINAL: Final = 0.6
 
-MEASURED_AT_ONCE: Final = 1 << 24
-"""Cells counted in one pass."""
+MEASURED_AT_ONCE: Final = 1 << 22
+"""Cells counted in one pass over the rows: 32 MB of counts."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,8 @@ class Dependence:
     The score of attribute a is ½ Σ_c Σ_k |N_ck − N_c·π_k| minus what chance alone would give, N the counts of
     a's labels c with the targets' labels k, π a distribution fixed beforehand. One row more or less in cell
     (c, k) changes the sum by ½·(1 − π_k + Σ_{j≠k} π_j) = 1 − π_k ≤ 1, a changed label by ½·2 = 1, a replaced
-    row by at most 2 (``docs/proofs/forest.md``).
+    row by at most 2. Under `label` a row whose predictor is private as well (a sequence of targets) may leave
+    one group and enter another, as a replaced row does (``docs/proofs/forest.md``).
 
     Attributes
     ----------
@@ -222,8 +223,10 @@ class Dependence:
         return float(apart.sum()) / 2 - self.chance[candidate]
 
     def sensitivity(self, relation: str, max_rows: int) -> Fraction:
-        """One for each row, two where a row may be replaced."""
-        return Fraction(max_rows * (2 if relation == "replace" else 1))
+        """One for each row, two where a row may change its group: replaced, or asked about a private attribute."""
+        asks_private = any(self.schema[name].role == "private" for name in self.chance)
+        moves = relation == "replace" or (relation == "label" and asks_private)
+        return Fraction(max_rows * (2 if moves else 1))
 
     def monotone(self, relation: str) -> bool:
         """A row may bring some attributes nearer to independence and others further from it."""
@@ -309,13 +312,17 @@ class Purchase:
             return Ensemble(self.schema, self.step.targets, tables), rows
         grown = self._grown(self._weights(marginal, rows[0]), rows[0])
         leaves = self._measured(grown)
+        del grown
         if self.shares.marginal is not None or self.recipe.shrink:
             marginal = joined_marginal([*known, *(counts.totals for counts in leaves)])
-        made = []
-        for i, counts in enumerate(leaves):
-            self.curator.report("shrinking", i / len(leaves))
+        made: list[LeafTable] = []
+        trees = len(leaves)
+        while leaves:
+            self.curator.report("shrinking", len(made) / trees)
+            counts = leaves.pop(0)
             p = shrink(counts, marginal) if self.recipe.shrink else plain(counts, marginal).astype(np.float32)
-            made.append(LeafTable(counts.tree, p))
+            # A copy, without what was worked out on the way.
+            made.append(LeafTable(replace(counts.tree), p))
         return Ensemble(self.schema, self.step.targets, tuple(made)), rows
 
     def _weights(self, marginal: NDArray[np.float64], rows: float) -> NDArray[np.float64]:
@@ -369,15 +376,20 @@ class Purchase:
 
     def _measured(self, grown: Sequence[tuple[Grown, Budget]]) -> list[LeafCounts]:
         """The noisy label counts of all trees, in as few passes over the rows as memory allows."""
-        cells = [LabelledLeaves(self._leaves(g), self.labels) for g, _ in grown]
-        budgets = [budget for _, budget in grown]
-        answers: list[Measurement] = []
-        while len(answers) < len(cells):
-            start, stop = len(answers), len(answers) + 1
-            while stop < len(cells) and sum(c.size for c in cells[start : stop + 1]) <= MEASURED_AT_ONCE:
-                stop += 1
-            answers += self.curator.measure(cells[start:stop], budgets[start:stop])
-        return [self._leaf_counts(g, m) for (g, _), m in zip(grown, answers, strict=True)]
+        found: list[LeafCounts] = []
+        waiting: list[tuple[Grown, Budget, LabelledLeaves]] = []
+        for tree, budget in grown:
+            cells = LabelledLeaves(self._leaves(tree), self.labels)
+            if waiting and sum(c.size for _, _, c in waiting) + cells.size > MEASURED_AT_ONCE:
+                found += self._answered(waiting)
+                waiting = []
+            waiting.append((tree, budget, cells))
+        return found + self._answered(waiting)
+
+    def _answered(self, asked: Sequence[tuple[Grown, Budget, LabelledLeaves]]) -> list[LeafCounts]:
+        """The label counts of some trees, in one pass."""
+        answers = self.curator.measure([c for _, _, c in asked], [b for _, b, _ in asked])
+        return [self._leaf_counts(g, m) for (g, _, _), m in zip(asked, answers, strict=True)]
 
     def _leaves(self, grown: Grown) -> Branching | OccupiedLeaves:
         """What is measured: all leaves, or where their sizes are public those that have rows."""
@@ -386,7 +398,7 @@ class Purchase:
         return OccupiedLeaves(grown.tree, np.flatnonzero(grown.counts[grown.tree.leaves] > 0))
 
     def _leaf_counts(self, grown: Grown, measured: Measurement) -> LeafCounts:
-        values = measured.values.reshape(-1, self.labels.size).astype(np.float64)
+        values = as_floats(measured.values.reshape(-1, self.labels.size))
         # A tree that asks private attributes alone has only the public total of all rows.
         if measured.totals is not None and len(measured.totals) == len(values):
             sizes, leaves = measured.totals.astype(np.float64), getattr(measured.cells, "leaves", None)
@@ -395,7 +407,9 @@ class Purchase:
                 return LeafCounts(grown.tree, values[:-1], measured.variance, sizes[:-1], True, cells)
             return LeafCounts(grown.tree, values, measured.variance, sizes, public=True)
         guess = grown.counts[grown.tree.leaves]
-        sizes = estimated_sizes(values.sum(axis=1), self.labels.size * measured.variance, guess)
+        sizes = estimated_sizes(
+            values.sum(axis=1, dtype=np.float64), self.labels.size * measured.variance, guess
+        )
         return LeafCounts(grown.tree, values, measured.variance, sizes, public=False)
 
 
