@@ -183,7 +183,7 @@ def coder(attribute: Attribute) -> Coder:
 # Categories --------------------------------------------------------------------------------------------------
 
 
-def _places(domain: Categories) -> tuple[int, int]:
+def places(domain: Categories) -> tuple[int, int]:
     """The codes of a value outside the list and of a missing value; DROP when there is none."""
     missing, other = domain.missing_code, domain.other
     outside = other if other is not None else missing if missing is not None else DROP
@@ -196,7 +196,7 @@ def _dtype(domain: Categories) -> np.dtype[Any]:
 
 
 def _text_categories(domain: Categories) -> Coder:
-    outside, absent = _places(domain)
+    outside, absent = places(domain)
     listed = pa.array(domain.values, pa.large_string())
     table = np.array(domain.codes, dtype=_dtype(domain))
 
@@ -221,7 +221,7 @@ def _text_categories(domain: Categories) -> Coder:
 
 
 def _truth(domain: Categories) -> Coder:
-    outside, absent = _places(domain)
+    outside, absent = places(domain)
 
     def code(array: pa.Array) -> IntArray:
         values, known = booleans(array)
@@ -231,7 +231,7 @@ def _truth(domain: Categories) -> Coder:
 
 
 def _whole_categories(domain: Categories) -> Coder:
-    outside, absent = _places(domain)
+    outside, absent = places(domain)
     order = np.argsort([int(v) for v in domain.values])
     listed = np.array([int(v) for v in domain.values], dtype=np.int64)[order]
     codes_of = np.array(domain.codes, dtype=_dtype(domain))[order]

@@ -21,7 +21,7 @@ _NUMBER = r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf|in
 _DATE = r"^(?P<y>[0-9]{4})-(?P<m>[0-9]{2})-(?P<d>[0-9]{2})"
 _TIME = r"(?:[T ](?P<H>[0-9]{2}):(?P<M>[0-9]{2})(?::(?P<S>[0-9]{2})(?:\.(?P<f>[0-9]{1,9}))?)?"
 _ZONE = r"(?P<z>Z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?$"
-_TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
+TRUE, FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 _DAY = 86_400_000_000
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -125,7 +125,7 @@ def booleans(array: pa.Array) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         )
     if _is_text(array.type):
         lower = pc.ascii_lower(texts(array))
-        yes, no = (_among(lower, words) for words in (_TRUE, _FALSE))
+        yes, no = (_among(lower, words) for words in (TRUE, FALSE))
         values, known = numbers(array)
         number = np.ones(len(values), dtype=bool) if known is None else known
         return yes | number & (values == 1), yes | no | number & ((values == 1) | (values == 0))

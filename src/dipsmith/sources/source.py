@@ -127,6 +127,10 @@ def _from_url(
         raise UsageError("encoding= and delimiter= are for CSV files; leave them out for a database")
     if table is None:
         raise UsageError(f"which table of the {scheme}:// database? say table=…")
-    raise UsageError(
-        f"this version does not read {scheme}:// databases; export the table to Parquet and give its path"
-    )
+    if scheme == "spark":
+        from dipsmith.sources.spark import spark_table
+
+        return spark_table(url, table)
+    from dipsmith.sources.tables import duckdb_table, postgresql_table
+
+    return duckdb_table(url, table) if scheme == "duckdb" else postgresql_table(url, table)

@@ -1,0 +1,239 @@
+"""Rows that are counted where they are: an engine groups, and only aggregated counts come back.
+
+`PushedRows` fulfils `Rows` with one question: for some sets of attributes, which combinations of codes
+occur and how often? Every verb of the curator is an integer sum over such tables, so every partition of
+rows can be counted, also one that no engine knows, such as the leaves of a tree. Sets that are asked for
+together are answered by one scan; small ones share a joint table; what was answered before is not asked
+again.
+
+Guarantee: the same counts, row for row, as `BatchRows` gives for the same rows and key
+(``docs/proofs/counting.md``; `tests/sources/` compares them on every engine).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.counting.contingency import check_size
+from dipsmith.counting.count import BatchRows, Rows, View
+from dipsmith.counting.tally import JOINT, check_index, fused, words_of
+from dipsmith.schema import Cells, Codes, Marginal, Schema
+from dipsmith.sources import Progress, Source
+
+Fixed = tuple[tuple[str, int], ...]
+Keys = list[NDArray[np.int64]]
+KEPT = 1 << 22
+"""The most combinations that are remembered from earlier answers."""
+_CHUNK = 1 << 20
+
+
+class Grouping(Protocol):
+    """Whoever groups rows: an SQL engine, a cluster."""
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the rows."""
+
+    def grouped(
+        self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View
+    ) -> list[tuple[Keys, NDArray[np.int64]]]:
+        """For each set of attributes the combinations that occur and how often, in one scan.
+
+        A combination is a mixed-radix number over the attributes in the given order, in the words of
+        `tally.words_of`. Combinations come in any order, each once.
+
+        Privacy
+        -------
+        Exact and private. Only these aggregates leave the engine.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """The combinations of some attributes that occur, and how often."""
+
+    codes: Codes
+    counts: NDArray[np.int64]
+
+    def cells(self, cells: Cells) -> NDArray[np.int64]:
+        """How many rows fall in each cell of a partition."""
+        found = np.zeros(cells.size, dtype=np.int64)
+        np.add.at(found, cells.index(self.codes), self.counts)
+        return found
+
+
+@dataclass(eq=False)
+class _Memory:
+    """Earlier answers, until they are too many."""
+
+    held: dict[tuple[Fixed, View], list[Grouped]] = field(default_factory=dict)
+    size: int = 0
+
+    def find(self, fixed: Fixed, view: View, wanted: frozenset[str]) -> Grouped | None:
+        fitting = [g for g in self.held.get((fixed, view), []) if wanted <= set(g.codes.names)]
+        return min(fitting, key=lambda g: len(g.counts), default=None)
+
+    def keep(self, fixed: Fixed, view: View, answers: Sequence[Grouped]) -> None:
+        for grouped in answers:
+            if self.size + len(grouped.counts) <= KEPT:
+                self.size += len(grouped.counts)
+                self.held.setdefault((fixed, view), []).append(grouped)
+
+
+@dataclass(frozen=True, eq=False)
+class PushedRows:
+    """Rows behind a `Grouping`, or the block of them with given codes.
+
+    Privacy
+    -------
+    Everything here is exact and private, as in `BatchRows`.
+    """
+
+    grouping: Grouping
+    fixed: Fixed = ()
+    _memory: _Memory = field(default_factory=_Memory, repr=False)
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the rows."""
+        return self.grouping.schema
+
+    def count(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
+        """Count the lawful rows in every cell of every partition, in one scan."""
+        return self._counted(cells, "lawful")
+
+    def count_public(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
+        """Count the rows that break no rule of the public columns."""
+        return self._counted(cells, "public")
+
+    def count_sparse(self, cells: Cells) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the occupied cells, sorted, and the number of lawful rows in each."""
+        check_index(cells)
+        grouped = self._tables([cells.attributes], "lawful")[0]
+        indices, inverse = np.unique(cells.index(grouped.codes), return_inverse=True)
+        counts = np.zeros(len(indices), dtype=np.int64)
+        np.add.at(counts, inverse, grouped.counts)
+        return indices.astype(np.int64, copy=False), counts
+
+    def distinct(self, attributes: Sequence[str]) -> tuple[Codes, NDArray[np.int64]]:
+        """Return the distinct combinations among lawful rows and how often each occurs."""
+        return self._distinct(attributes, "lawful")
+
+    def distinct_public(self, attributes: Sequence[str]) -> tuple[Codes, NDArray[np.int64]]:
+        """Return the distinct combinations of public attributes and how often each occurs."""
+        return self._distinct(attributes, "public")
+
+    def total(self) -> int:
+        """Return the number of rows held, lawful or not."""
+        return int(self._tables([()], "held")[0].counts.sum())
+
+    def within(self, attribute: str, code: int) -> Rows:
+        """Return the block of rows with this code."""
+        self.schema[attribute]
+        return PushedRows(self.grouping, (*self.fixed, (attribute, code)), self._memory)
+
+    def codes(self) -> Iterator[Codes]:
+        """Yield the lawful rows, batch by batch, in the order of their codes."""
+        codes, counts = self.distinct(self.schema.names)
+        ends = np.cumsum(counts)
+        for start in range(0, int(counts.sum()), _CHUNK):
+            at = np.arange(start, min(start + _CHUNK, int(ends[-1])))
+            yield codes.take(np.searchsorted(ends, at, side="right"))
+
+    def _counted(self, cells: Sequence[Cells], view: View) -> list[NDArray[np.int64]]:
+        check_size(list(cells))
+        tables = self._tables([c.attributes for c in cells], view)
+        return [grouped.cells(table) for grouped, table in zip(tables, cells, strict=True)]
+
+    def _distinct(self, attributes: Sequence[str], view: View) -> tuple[Codes, NDArray[np.int64]]:
+        grouped = self._tables([tuple(attributes)], view)[0]
+        return _collapsed(grouped, self.schema, attributes)
+
+    def _tables(self, sets: Sequence[tuple[str, ...]], view: View) -> list[Grouped]:
+        """For each set a table that has its attributes; one scan for all that are not known yet."""
+        known = [self._memory.find(self.fixed, view, frozenset(names)) for names in sets]
+        asked = cover([names for names, found in zip(sets, known, strict=True) if found is None], self.schema)
+        answers: list[Grouped] = []
+        if asked:
+            for names, (keys, counts) in zip(
+                asked, self.grouping.grouped(asked, self.fixed, view), strict=True
+            ):
+                answers.append(Grouped(_codes(keys, len(counts), names, self.schema), counts))
+            self._memory.keep(self.fixed, view, answers)
+        return [
+            next(a for a in answers if set(names) <= set(a.codes.names)) if found is None else found
+            for names, found in zip(sets, known, strict=True)
+        ]
+
+
+def rows_of(
+    source: Source, schema: Schema, progress: Progress | None = None, key: bytes | None = None
+) -> Rows:
+    """The rows of a source, counted by the source itself where it can, else batch by batch."""
+    from dipsmith.sources.tables import SqlTable
+
+    if isinstance(source, SqlTable):
+        from dipsmith.counting.statements import SqlGrouping
+
+        return PushedRows(SqlGrouping.of(source, schema, key))
+    return BatchRows(source, schema, key, progress=progress)
+
+
+def cover(sets: Sequence[tuple[str, ...]], schema: Schema, limit: int = JOINT) -> list[tuple[str, ...]]:
+    """Few sets of attributes such that each given set lies in one of them.
+
+    A set inside another is answered by it; sets are put together as long as their joint table has at
+    most `limit` cells.
+
+    >>> from dipsmith.schema import Attribute, Categories, Unit
+    >>> s = Schema("t", tuple(Attribute(n, "string", Categories.of("ab")) for n in "xyz"), Unit(), "replace")
+    >>> cover([("x",), ("x", "y"), ("z",), ()], s)
+    [('x', 'y', 'z')]
+    >>> cover([("x",), ("x", "y"), ("z",), ()], s, limit=4)
+    [('x', 'y'), ('z',)]
+    """
+    made: list[set[str]] = []
+    for names in sorted({frozenset(s) for s in sets}, key=lambda s: (-schema.size(tuple(s)), sorted(s))):
+        if any(names <= whole for whole in made):
+            continue
+        sizes = [(prod(schema[n].size for n in whole | names), i) for i, whole in enumerate(made)]
+        size, at = min(sizes, default=(limit + 1, 0))
+        if size <= limit:
+            made[at] |= names
+        else:
+            made.append(set(names))
+    return [tuple(n for n in schema.names if n in whole) for whole in made]
+
+
+def _codes(keys: Keys, rows: int, names: tuple[str, ...], schema: Schema) -> Codes:
+    shape = Marginal.of(schema, names).shape
+    columns: dict[str, NDArray[np.integer]] = {}
+    for (a, b), key in zip(words_of(shape), keys, strict=True):
+        if b > a:
+            columns |= zip(names[a:b], np.unravel_index(key, shape[a:b]), strict=True)
+    return Codes.of(schema, columns, rows)
+
+
+def _collapsed(
+    grouped: Grouped, schema: Schema, attributes: Sequence[str]
+) -> tuple[Codes, NDArray[np.int64]]:
+    """Sum a table over the attributes that were not asked for; sort as `tally.distinct` does."""
+    words = fused(grouped.codes, attributes)
+    order = np.lexsort(words[::-1]) if words else np.arange(len(grouped.counts))
+    rows = len(order)
+    new = np.zeros(rows, dtype=bool)
+    new[:1] = True
+    for word in words:
+        ranked = word[order]
+        new[1:] |= ranked[1:] != ranked[:-1]
+    starts = np.flatnonzero(new)
+    counts = np.add.reduceat(grouped.counts[order], starts) if rows else np.zeros(0, dtype=np.int64)
+    at = order[starts]
+    columns = {name: grouped.codes[name][at] for name in attributes}
+    return Codes.of(schema, columns, len(at)), counts.astype(np.int64, copy=False)

@@ -1,0 +1,286 @@
+"""Counting inside an SQL engine: one statement that encodes, truncates, filters and groups.
+
+The statement is built from the inside out: the table's columns as values (`codec.sql`), their codes, the
+rows of crowded units left out, rules, and one GROUP BY over the mixed-radix keys of all sets of attributes
+(GROUPING SETS where there are several). Rows are dropped in the order that `counting.count` states.
+
+Unit truncation ranks a unit's rows by SHA-256 of the same text as `counting.units.hashed_text`, so that
+the engine keeps exactly the rows that the batch path keeps.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.codec.encode import Encoder
+from dipsmith.codec.sql import Coded, coded, unit_text
+from dipsmith.counting.count import View
+from dipsmith.counting.pushed import Fixed, Keys
+from dipsmith.counting.tally import words_of
+from dipsmith.counting.units import hashed_columns
+from dipsmith.errors import SourceError
+from dipsmith.schema import Rule, Schema
+from dipsmith.sources.dialect import Dialect, Kind, Parameters
+from dipsmith.sources.tables import SqlTable
+
+
+@dataclass(frozen=True, eq=False)
+class SqlGrouping:
+    """The rows of an SQL table, grouped by the engine.
+
+    Attributes
+    ----------
+    source
+        The table.
+    schema
+        What is public about it.
+    key
+        The secret by which rows beyond `max_rows` are chosen.
+    """
+
+    source: SqlTable
+    schema: Schema
+    key: bytes = field(repr=False)
+
+    @classmethod
+    def of(cls, source: SqlTable, schema: Schema, key: bytes | None = None) -> SqlGrouping:
+        """Make a grouping, with a fresh key unless one is given; refuse what the batch path refuses."""
+        Encoder(schema)
+        source.check(schema.columns)
+        made = cls(source, schema, secrets.token_bytes(32) if key is None else key)
+        if schema.unit.column is not None:
+            made._units(source.engine.dialect)
+        return made
+
+    def grouped(
+        self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View
+    ) -> list[tuple[Keys, NDArray[np.int64]]]:
+        """For each set of attributes the combinations that occur and how often, in one scan."""
+        parameters = Parameters()
+        statement = self.statement(sets, fixed, view, parameters)
+        found = self.source.engine.integers(statement, parameters)
+        answers = []
+        for i, names in enumerate(sets):
+            words = len(words_of([self.schema[n].size for n in names]))
+            if not found:
+                answers.append(([np.zeros(0, dtype=np.int64)] * words, np.zeros(0, dtype=np.int64)))
+                continue
+            mine = found[0] == i
+            answers.append(([word[mine] for word in found[1 : 1 + words]], found[-1][mine]))
+        return answers
+
+    def statement(
+        self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View, parameters: Parameters
+    ) -> str:
+        """The statement: columns tag, words of the key, number of rows; all whole numbers."""
+        schema, dialect = self.schema, self.source.engine.dialect
+        deciding = {name for name, _ in fixed} | {a.name for a in schema if not a.domain.total}
+        deciding |= {name for rule in self._rules(view) for name in rule.attributes}
+        wanted = {name for names in sets for name in names} | deciding
+        units = [] if schema.unit.column is None else self._units(dialect)
+        names = [n for n in schema.names if n in wanted or units]
+        columns = [_Column.of(self, name, parameters) for name in names]
+        read = [f"{c.coded.read} AS r{c.place}" for c in columns] + [f"{x} AS {u}" for u, x in units]
+        rows = f"SELECT {', '.join(read) or '1 AS one'} FROM {self.source.engine.table} AS t"
+        early = [f"{c.early} AS r{c.place}" for c in columns] + [u for u, _ in units]
+        rows = f"SELECT {', '.join(early) or '1 AS one'} FROM ({rows}) AS t0"
+        keys = [self._keys(n) for n in sets]
+        where = [f"{self._code(n)} = {int(code)}" for n, code in fixed] + self._lawful(view)
+        known = [f"c{c.place} >= 0" for c in columns if not schema[c.name].domain.total]
+        if not units and all(deciding <= set(s) for s in sets):
+            physical = [[f"r{c.place}" for c in columns if c.name in set(s)] for s in sets]
+            rows = _coded(_pregrouped(rows, physical), columns, ["tag", "n"])
+            return _summed(rows, known + where, keys)
+        rows = _coded(rows, columns, [u for u, _ in units])
+        rows = f"SELECT * FROM ({rows}) AS t3" + (f" WHERE {' AND '.join(known)}" if known else "")
+        if units:
+            rows = self._truncated(rows, [u for u, _ in units], parameters)
+        return _grouped(rows, where, keys)
+
+    def _code(self, name: str) -> str:
+        return f"c{self.schema.names.index(name)}"
+
+    def _truncated(self, rows: str, units: Sequence[str], parameters: Parameters) -> str:
+        """At most `max_rows` rows of every unit, by the keyed hash."""
+        dialect, unit = self.source.engine.dialect, ", ".join(units)
+        hashed = [self._code(n) for n in hashed_columns(self.schema)]
+        ties = [self._code(n) for n in self.schema.names if self._code(n) not in hashed]
+        order = f" ORDER BY {', '.join(ties)}" if ties else ""
+        prefix = dialect.placeholder(parameters.add(f"{self.key.hex()}|"))
+
+        def text(x: str) -> str:
+            return f"CAST({x} AS {dialect.text})"
+
+        listed = " || ',' || ".join(map(text, hashed)) or "''"
+        spelled = f"{text(prefix)} || {' || '.join(f'{u} || {_BAR}' for u in units)} || {listed} || {_BAR} || {text('same')}"
+        limit = self.schema.unit.max_rows
+        return (
+            f"SELECT * FROM (SELECT *, CASE WHEN crowd <= {limit} THEN 1 ELSE row_number() OVER (PARTITION BY {unit} "
+            f"ORDER BY CASE WHEN crowd > {limit} THEN {dialect.hashed(spelled)} END) END AS place FROM (SELECT *, "
+            f"row_number() OVER (PARTITION BY {', '.join([*units, *hashed])}{order}) - 1 AS same, "
+            f"count(*) OVER (PARTITION BY {unit}) AS crowd FROM ({rows}) AS e) AS h) AS p WHERE place <= {limit}"
+        )
+
+    def _units(self, dialect: Dialect) -> list[tuple[str, str]]:
+        unit = self.schema.unit
+        named = [("u", unit.column), ("p", unit.per)]
+        return [
+            (short, unit_text(name, f"t.{dialect.name(name)}", self._kind(name), dialect))
+            for short, name in named
+            if name is not None
+        ]
+
+    def _kind(self, name: str) -> Kind:
+        kind = self.source.kinds[name]
+        if kind is None:
+            raise SourceError(f"{self.source.describe()}: column '{name}' cannot be read; give a view of it")
+        return kind
+
+    def _rules(self, view: View) -> list[Rule]:
+        public = set(self.schema.public)
+        return [
+            rule
+            for rule in self.schema.rules
+            if view == "lawful" or (view == "public" and set(rule.attributes) <= public)
+        ]
+
+    def _lawful(self, view: View) -> list[str]:
+        """What a row must fulfil to be in a view."""
+        conditions = []
+        for rule in self._rules(view):
+            parts = [f"({_among(self._code(name), codes)})" for name, codes in rule.never]
+            conditions.append(f"NOT ({' AND '.join(parts) or 'TRUE'})")
+        return conditions
+
+    def _keys(self, names: tuple[str, ...]) -> list[str]:
+        """The words of the mixed-radix key of some attributes."""
+        sizes = [self.schema[n].size for n in names]
+        words = []
+        for a, b in words_of(sizes):
+            terms = [
+                f"CAST({self._code(name)} AS bigint) * {prod(sizes[i + 1 : b])}"
+                for i, name in enumerate(names[a:b], start=a)
+            ]
+            words.append(" + ".join(terms) or "CAST(0 AS bigint)")
+        return words
+
+
+_BAR = "'|'"
+
+
+@dataclass(frozen=True)
+class _Column:
+    """One column of the statement: its place in the schema and how it is encoded."""
+
+    name: str
+    place: int
+    coded: Coded
+
+    @classmethod
+    def of(cls, grouping: SqlGrouping, name: str, parameters: Parameters) -> _Column:
+        dialect = grouping.source.engine.dialect
+        column, kind = f"t.{dialect.name(name)}", grouping._kind(name)
+        made = coded(grouping.schema[name], column, kind, dialect, parameters)
+        return cls(name, grouping.schema.names.index(name), made)
+
+    @property
+    def early(self) -> str:
+        return self.coded.early.replace("{r}", f"r{self.place}")
+
+    @property
+    def value(self) -> str:
+        return self.coded.value.replace("{r}", f"r{self.place}")
+
+    @property
+    def code(self) -> str:
+        return self.coded.code.replace("{v}", f"t2.v{self.place}").replace("{c}", f"d{self.place}.c")
+
+
+def _coded(rows: str, columns: Sequence[_Column], others: Sequence[str]) -> str:
+    """Look up what was read, row by row or group by group."""
+    values = [f"{c.value} AS v{c.place}" for c in columns] + list(others)
+    codes = [f"{c.code} AS c{c.place}" for c in columns] + [f"t2.{x} AS {x}" for x in others]
+    joins = [
+        f"LEFT JOIN {c.coded.join} AS d{c.place} ON d{c.place}.v = t2.v{c.place}"
+        for c in columns
+        if c.coded.join is not None
+    ]
+    return (
+        f"SELECT {', '.join(codes) or '1 AS one'} FROM (SELECT {', '.join(values) or '1 AS one'} "
+        f"FROM ({rows}) AS t1) AS t2 {' '.join(joins)}"
+    )
+
+
+def _pregrouped(rows: str, sets: Sequence[list[str]]) -> str:
+    """Group by what was read, before anything is looked up: few groups instead of many rows."""
+    columns = sorted({c for s in sets for c in s}, key=lambda c: int(c[1:]))
+    listed = "".join(f"{c}, " for c in columns)
+    if len(sets) == 1:
+        by = f" GROUP BY {', '.join(columns)}" if columns else ""
+        return f"SELECT {listed}CAST(0 AS bigint) AS tag, count(*) AS n FROM ({rows}) AS t4{by}"
+    cases = [
+        " AND ".join(f"GROUPING({c}) = {int(c not in s)}" for c in columns) + f" THEN {i}"
+        for i, s in enumerate(sets)
+    ]
+    tag = f"CAST(CASE WHEN {' WHEN '.join(cases)} END AS bigint) AS tag"
+    by = ", ".join(f"({', '.join(s)})" for s in sets)
+    return f"SELECT {listed}{tag}, count(*) AS n FROM ({rows}) AS t4 GROUP BY GROUPING SETS ({by})"
+
+
+def _summed(rows: str, where: Sequence[str], keys: Sequence[list[str]]) -> str:
+    """Sum groups by their codes; the tag says which key a group belongs to."""
+    width = max(map(len, keys))
+    made = []
+    for j in range(width):
+        cases = " ".join(f"WHEN {i} THEN {words[j]}" for i, words in enumerate(keys) if len(words) > j)
+        made.append(f"CASE tag {cases} ELSE 0 END AS w{j}" if len(keys) > 1 else f"{keys[0][j]} AS w{j}")
+    inner = f"SELECT tag, {', '.join(made)}, n FROM ({rows}) AS t5" + (
+        f" WHERE {' AND '.join(where)}" if where else ""
+    )
+    listed = ", ".join(f"w{j}" for j in range(width))
+    return f"SELECT tag, {listed}, CAST(sum(n) AS bigint) AS n FROM ({inner}) AS t6 GROUP BY tag, {listed}"
+
+
+def _grouped(rows: str, where: Sequence[str], keys: Sequence[list[str]]) -> str:
+    """Group rows by several keys at once; a tag says which key a line belongs to."""
+    flat = [[f"k{i}_{j}" for j in range(len(words))] for i, words in enumerate(keys)]
+    named = [
+        f"{x} AS {k}" for ks, words in zip(flat, keys, strict=True) for k, x in zip(ks, words, strict=True)
+    ]
+    inner = f"SELECT {', '.join(named)} FROM ({rows}) AS held" + (
+        f" WHERE {' AND '.join(where)}" if where else ""
+    )
+    number = "CAST(count(*) AS bigint) AS n"
+    if len(keys) == 1:
+        return (
+            f"SELECT CAST(0 AS bigint) AS tag, {', '.join(flat[0])}, {number} FROM ({inner}) AS s "
+            f"GROUP BY {', '.join(flat[0])}"
+        )
+    tag = " ".join(f"WHEN GROUPING({ks[0]}) = 0 THEN {i}" for i, ks in enumerate(flat))
+    width = max(map(len, flat))
+    words = []
+    for j in range(width):
+        present = [ks[j] for ks in flat if len(ks) > j]
+        words.append(f"COALESCE({', '.join([*present, 'CAST(0 AS bigint)'])}) AS w{j}")
+    sets = ", ".join(f"({', '.join(ks)})" for ks in flat)
+    return (
+        f"SELECT CAST(CASE {tag} END AS bigint) AS tag, {', '.join(words)}, {number} FROM ({inner}) AS s "
+        f"GROUP BY GROUPING SETS ({sets})"
+    )
+
+
+def _among(column: str, codes: Sequence[int]) -> str:
+    """Whether a code is one of some, by the runs that they form."""
+    runs: list[list[int]] = []
+    for code in sorted(codes):
+        if runs and code == runs[-1][1] + 1:
+            runs[-1][1] = code
+        else:
+            runs.append([code, code])
+    return " OR ".join(f"{column} BETWEEN {a} AND {b}" for a, b in runs) or "FALSE"
