@@ -1,204 +1,66 @@
-"""Run with `python -m studies.coverage [repeats]`: intervals and tests on simulated tables whose truth is known.
+"""Run with `python -m studies.coverage [part …] [--minutes 10]`: intervals and tests on tables whose truth is known.
 
-Every table is drawn from a known population, released, and analysed as a researcher would analyse it; a
-95 % interval should hold the population's value 95 times in 100. Printed: coverage and mean width of ordinary
-intervals, noise-aware ones without and with correction of bias.
+Every table is drawn from a known population, released, and analysed as a researcher would analyse it; a 95 % interval
+should hold the population's value 95 times in 100. Scenarios that results.csv already holds are not run again, so that
+the study can be done in pieces; delete the file to start afresh. Parts: rules, path, regressions, independence.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+from studies.coverage import independence, lines, regressions, rules, whole_path
+from studies.coverage.lines import Line
+from studies.coverage.page import page
 
-import dipsmith as ds
-from dipsmith.inference.combine import Combined
-from dipsmith.inference.fit import Analysis
-from dipsmith.inference.noise_aware import noise_aware
-from dipsmith.privacy.randomness import generator
-
-RUNS = 40
-POPULATION = 400_000
+PAGE = Path("docs/studies/coverage.md")
+Scenario = tuple[tuple[str, str, int, float], Callable[[], list[Line]]]
 
 
-@dataclass(frozen=True)
-class Scenario:
-    """A population, a release of a sample from it, and an analysis.
-
-    Attributes
-    ----------
-    name
-        For print.
-    population
-        Draws rows: (rows, seed) → table.
-    rows, epsilon
-        Of the release.
-    schema, method
-        What is public, and how it is synthesised.
-    formula, terms
-        The analysis, and the coefficients that are looked at.
-    """
-
-    name: str
-    population: Callable[[int, int], pa.Table]
-    rows: int
-    epsilon: str
-    schema: ds.Schema
-    method: Any
-    formula: str
-    terms: tuple[str, ...]
-
-
-def people(rows: int, seed: int) -> pa.Table:
-    """Four groups, two sexes, a score of 0 to 11 that depends on both."""
-    random = generator(seed)
-    a = random.integers(0, 4, rows)
-    female = random.random(rows) < np.array([0.3, 0.4, 0.55, 0.7])[a]
-    y = np.clip(np.round(4 + 0.5 * a + 0.8 * female + random.normal(0, 1.5, rows)), 0, 11)
-    return pa.table({"a": np.array(list("pqrs"))[a], "y": y.astype(int), "s": np.where(female, "F", "M")})
-
-
-def layout(neighbours: str) -> ds.Schema:
-    """The schema of `people`; under label only the sex is private."""
-    return ds.Schema.from_dict(
-        {
-            "name": "people",
-            "unit": "row",
-            "neighbours": neighbours,
-            "fields": [
-                {"name": "a", "type": "string", "enum": list("pqrs"), "other": "p", "role": "public"},
-                {"name": "y", "type": "integer", "minimum": 0, "maximum": 11, "role": "public"},
-                {"name": "s", "type": "string", "enum": ["M", "F"], "other": "M", "role": "private"},
-            ],
-        }
-    )
-
-
-def women(rows: int, seed: int) -> pa.Table:
-    """A column with a share of .3."""
-    return pa.table({"s": np.where(generator(seed).random(rows) < 0.3, "F", "M")})
-
-
-def scenarios() -> Iterator[Scenario]:
-    """The lines of the table."""
-    share = layout("replace").project(["s"])
-    for epsilon in ("0.1", "1"):
-        yield Scenario("share, flat", women, 1000, epsilon, share, ds.Flat(), "s ~ 1", ("Intercept",))
-    for epsilon in ("0.5", "2", "5"):
-        yield Scenario(
-            "y ~ a + s, flat",
-            people,
-            1000,
-            epsilon,
-            layout("replace"),
-            ds.Flat(),
-            "y ~ a + s",
-            ("a[T.s]", "s[T.F]"),
-        )
-    for epsilon in ("0.5", "2"):
-        yield Scenario(
-            "y ~ a + s, mst",
-            people,
-            4000,
-            epsilon,
-            layout("replace"),
-            ds.MST(),
-            "y ~ a + s",
-            ("a[T.s]", "s[T.F]"),
-        )
-    for method in (ds.Forest(targets=["s"]), ds.LogLinear(targets=["s"])):
-        for epsilon in ("0.2", "1", "4"):
-            yield Scenario(
-                f"y ~ a + s, {method.name}",
-                people,
-                4000,
-                epsilon,
-                layout("label"),
-                method,
-                "y ~ a + s",
-                ("s[T.F]",),
-            )
-
-
-def run(scenario: Scenario, repeats: int) -> str:
-    """One line: coverage and width of three kinds of intervals."""
-    family = "ols"
-    whole = scenario.population(POPULATION, 10**6)
-    truth = Analysis.of(scenario.formula, [whole], schema=scenario.schema, family=family)(whole)
-    at = [truth.names.index(t) for t in scenario.terms]
-    hits, widths = np.zeros(3), np.zeros(3)
-    for seed in range(repeats):
-        release = ds.synthesize(
-            scenario.population(scenario.rows, seed),
-            scenario.schema,
-            scenario.method,
-            budget=ds.PureDP(scenario.epsilon),
-            testing=True,
-            noise_seed=seed,
-        )
-        analysis = Analysis.of(scenario.formula, release.tables, schema=release.schema, family=family)
-        corrected = noise_aware(release, analysis, replicates=RUNS, seed=seed)
-        kinds = (
-            ds.fit(release, scenario.formula, family="ols", rule="sampling").combined,
-            uncorrected(corrected),
-            corrected,
-        )
-        for i, kind in enumerate(kinds):
-            low, high = (end[at] for end in kind.interval)
-            hits[i] += np.mean((low <= truth.values[at]) & (truth.values[at] <= high)) / repeats
-            widths[i] += np.mean(high - low) / repeats
-    shown = " | ".join(f"{h:.3f} ({w:.3f})" for h, w in zip(hits, widths, strict=True))
-    return f"| {scenario.name} | {scenario.rows:,} | {scenario.epsilon} | {shown} |"
-
-
-def uncorrected(found: Combined) -> Combined:
-    """The same runs without correction of bias (one set)."""
-    assert found.bias is not None
-    widened = (1 + np.clip(-found.bias / found.raw, 0, 1)) ** 2
-    noise = found.noise / (widened + 1 / RUNS)
-    return replace(found, estimate=found.raw, noise=noise, variance=found.within + noise, bias=None)
-
-
-def independence_line(epsilon: str, repeats: int, link: float) -> str:
-    """How often ordinary and corrected tests of independence reject at 5 %."""
-    from dipsmith.inference.tests import independence
-
-    counts = np.zeros(2)
-    for seed in range(repeats):
-        table = people(1000, seed)
-        mixed = pc.take(table["s"], pa.array(generator(seed + 10**7).permutation(1000)))
-        kept = generator(seed).random(1000) < link
-        s = pc.if_else(pa.array(kept), table["s"], mixed)
-        release = ds.synthesize(
-            pa.table({"a": table["a"], "s": s}),
-            layout("replace").project(["a", "s"]),
-            ds.Flat(),
-            budget=ds.PureDP(epsilon),
-            testing=True,
-            noise_seed=seed,
-        )
-        counts[0] += independence(release, "a", "s", rule="sampling").p_value < 0.05
-        counts[1] += independence(release, "a", "s", replicates=RUNS, seed=seed).p_value < 0.05
-    return f"| {epsilon} | {link} | " + " | ".join(f"{c / repeats:.3f}" for c in counts) + " |"
+def scenarios(parts: list[str]) -> Iterator[Scenario]:
+    """What there is to run, with the name under which results.csv knows it."""
+    if "rules" in parts:
+        for rows, epsilon in rules.CASES:
+            yield ("rules", "share of .3", rows, epsilon), partial(rules.rules, rows, epsilon)
+    if "path" in parts:
+        for relation in whole_path.RELATIONS:
+            known = ("whole path", f"flat, {relation}", whole_path.ROWS, float(whole_path.EPSILON))
+            yield known, partial(whole_path.whole_path, relation)
+    if "independence" in parts:
+        for text, link in independence.CASES:
+            case = "independent" if link == 0 else "associated"
+            known = ("independence", case, independence.ROWS, float(text))
+            yield known, partial(independence.rejections, text, link)
+    if "regressions" in parts:
+        for one in regressions.scenarios():
+            known = ("regressions", one.name, one.rows, float(one.epsilon))
+            yield known, partial(regressions.regression, one)
 
 
 def main() -> None:
-    """Print both tables."""
-    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-    print(
-        "| analysis, method | rows | ε | ordinary | noise-aware | and corrected |\n|---|---|---|---|---|---|"
-    )
-    for scenario in scenarios():
-        print(run(scenario, repeats), flush=True)
-    print("\n| ε | link | ordinary test | corrected test |\n|---|---|---|---|")
-    for epsilon in ("0.2", "0.5", "2"):
-        for link in (0.0, 0.5):
-            print(independence_line(epsilon, repeats, link), flush=True)
+    """Run what is missing, then write the page."""
+    options = argparse.ArgumentParser(prog="python -m studies.coverage", description=__doc__)
+    every = ["rules", "path", "regressions", "independence"]
+    options.add_argument("parts", nargs="*", default=every, help=", ".join(every))
+    options.add_argument("--minutes", type=float, default=60.0, help="start nothing new after so long")
+    options.add_argument("--page", type=Path, default=PAGE)
+    chosen = options.parse_args()
+    started = time.monotonic()
+    done = lines.read()
+    for known, run in scenarios(chosen.parts):
+        if any(line.scenario == known for line in done):
+            continue
+        if time.monotonic() - started > 60 * chosen.minutes:
+            print("out of time; run again for the rest")
+            break
+        done += run()
+        lines.write(done)
+        print(f"{time.monotonic() - started:6.0f} s  {known}", flush=True)
+    chosen.page.write_text(page(done), "utf-8")
 
 
 if __name__ == "__main__":

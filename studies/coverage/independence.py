@@ -1,0 +1,45 @@
+"""Chi-squared tests of one sanitised table: how often they reject where nothing is, and where something is."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from studies.coverage.lines import Line
+from studies.coverage.regressions import layout, people
+
+import dipsmith as ds
+from dipsmith.inference.tests import independence
+from dipsmith.privacy.randomness import generator
+
+REPEATS, RUNS, ROWS = 300, 30, 1000
+CASES = tuple((epsilon, link) for epsilon in ("0.2", "0.5", "2") for link in (0.0, 0.5))
+KINDS = ("ordinary test", "corrected test")
+
+
+def rejections(epsilon: str, link: float, repeats: int = REPEATS) -> list[Line]:
+    """How often two tests of independence reject at 5 %; `link` is the share of rows that keep their own sex."""
+    started = time.process_time()
+    counts = np.zeros(len(KINDS))
+    for seed in range(repeats):
+        table = people(ROWS, seed)
+        mixed = pc.take(table["s"], pa.array(generator(seed + 10**7).permutation(ROWS)))
+        kept = generator(seed).random(ROWS) < link
+        release = ds.synthesize(
+            pa.table({"a": table["a"], "s": pc.if_else(pa.array(kept), table["s"], mixed)}),
+            layout("replace").project(["a", "s"]),
+            ds.Flat(),
+            budget=ds.PureDP(epsilon),
+            testing=True,
+            noise_seed=seed,
+        )
+        counts[0] += independence(release, "a", "s", rule="sampling").p_value < 0.05
+        counts[1] += independence(release, "a", "s", replicates=RUNS, seed=seed).p_value < 0.05
+    seconds = time.process_time() - started
+    case = "independent" if link == 0 else "associated"
+    return [
+        Line("independence", case, ROWS, float(epsilon), kind, repeats, float(c), float("nan"), seconds)
+        for kind, c in zip(KINDS, counts / repeats, strict=True)
+    ]

@@ -1,0 +1,92 @@
+"""The same proportion through the whole path: rows, `synthesize`, a release, its card, `combine` or `noise_aware`."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from studies.coverage.lines import Line
+from studies.coverage.rules import AWARE, REFUSED, SETS, SPLIT, TRUTH
+
+import dipsmith as ds
+from dipsmith.inference.combine import Combined
+from dipsmith.privacy.randomness import generator
+
+REPEATS, RUNS = 500, 20
+ROWS, EPSILON = 1000, "0.1"
+RELATIONS = ("add-remove", "replace")
+ORDINARY = "one set, ordinary interval"
+ONE = "one set, T = ū + Var_noise"
+
+
+def whole_path(relation: str, repeats: int = REPEATS) -> list[Line]:
+    """Coverage and width of five intervals from the same authentic rows."""
+    started = time.process_time()
+    kinds = (SPLIT, REFUSED, AWARE, ORDINARY, ONE)
+    hits, widths = np.zeros(len(kinds)), np.zeros(len(kinds))
+    for seed in range(repeats):
+        table = pa.table({"s": np.where(generator(seed).random(ROWS) < TRUTH, "F", "M")})
+        for i, (low, high) in enumerate(intervals(table, relation, seed)):
+            hits[i] += low <= TRUTH <= high
+            widths[i] += high - low
+    seconds = time.process_time() - started
+    return [
+        Line("whole path", f"flat, {relation}", ROWS, float(EPSILON), kind, repeats, *found, seconds)
+        for kind, *found in zip(kinds, hits / repeats, widths / repeats, strict=True)
+    ]
+
+
+def intervals(table: pa.Table, relation: str, seed: int) -> list[tuple[float, float]]:
+    """Separate sets, draws (by the refused and the right rule), and one set (ordinary and noise-aware)."""
+    split, drawn = (released(table, relation, seed, each) for each in ("split", "draw"))
+    one = released(table, relation, seed, None)
+    q, u = (np.array(v) for v in zip(*map(women, split.tables), strict=True))
+    a, b = (np.array(v) for v in zip(*map(women, drawn.tables), strict=True))
+    share, variance = women(one.tables[0])
+    found = [
+        ends(ds.combine(q, u, release=split)),
+        # What the rule would say if it were not refused: the numbers alone do not tell how they were made.
+        ends(ds.combine(a, b)),
+        ends(ds.noise_aware(drawn, women, replicates=RUNS, seed=seed)),
+    ]
+    half = 1.959964 * variance**0.5
+    return [
+        *found,
+        (share - half, share + half),
+        ends(ds.noise_aware(one, women, replicates=RUNS, seed=seed)),
+    ]
+
+
+def released(table: pa.Table, relation: str, seed: int, each: str | None) -> ds.Release:
+    schema = ds.Schema.from_dict(
+        {
+            "name": "women",
+            "unit": "row",
+            "neighbours": relation,
+            "fields": [{"name": "s", "type": "string", "enum": ["M", "F"], "other": "M"}],
+        }
+    )
+    return ds.synthesize(
+        table,
+        schema,
+        ds.Flat(),
+        budget=ds.PureDP(EPSILON),
+        rows=ROWS if relation == "add-remove" else None,
+        sets=SETS if each else 1,
+        each=each,
+        testing=True,
+        noise_seed=seed,
+    )
+
+
+def women(table: pa.Table) -> tuple[float, float]:
+    """The share of women and its ordinary variance."""
+    share = float(pc.mean(pc.equal(table["s"].cast(pa.string()), "F").cast(pa.float64())).as_py())
+    return share, share * (1 - share) / table.num_rows
+
+
+def ends(found: Combined) -> tuple[float, float]:
+    low, high = found.interval
+    return float(low[0]), float(high[0])
