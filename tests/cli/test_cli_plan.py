@@ -150,3 +150,35 @@ def test_contradictions_are_one_line_and_exit_code_2(dipsmith, people, arguments
     ran = dipsmith("plan", *arguments)
     assert ran.code == 2
     assert len(ran.err.splitlines()) == 1
+
+
+def test_a_forest_tells_what_trees_cost_and_how_deep_they_go(dipsmith, people):
+    arguments = ("people.csv", "--schema", "label.yaml", "--method", "forest", "--epsilon", 1)
+    asked = ("--set", "trees=3", "--set", "n_b=200", "--set", "strata=grade")
+    said = planned(dipsmith, *arguments, *asked)["forest"]
+    trees = [c for c in said["costs"] if c["question"] == "leaves of a tree"]
+    assert sum(c["times"] for c in trees) == 3
+    assert {c["strata"] for c in trees} == {1}
+    assert sum(c["total"] for c in said["costs"]) == pytest.approx(1)
+    (shape,) = said["shapes"]
+    # Four grades of about 750 rows, three trees each: all ask the five places, then have fewer than 200 rows.
+    assert shape["leaves_by_depth"] == [0, 4 * 3 * 5]
+    assert sum(shape["rows_by_depth"]) == 3 * 3000
+    ran = dipsmith("plan", *arguments, *asked)
+    assert "leaves of a tree" in ran.out
+    assert "Attributes asked on the way to a leaf" in ran.out
+
+
+def test_a_log_linear_model_tells_every_table_and_the_precision_of_its_effects(dipsmith, people):
+    arguments = ("people.csv", "--schema", "label.yaml", "--method", "loglinear")
+    errors = []
+    for epsilon in ("0.1", "10"):
+        said = planned(dipsmith, *arguments, "--epsilon", epsilon)
+        effects = [s for s in said["steps"] if s["effect_error"] is not None]
+        assert [s["what"].split(":")[0] for s in effects] == ["place × sex", "grade × sex"]
+        assert [s["cells"] for s in effects] == [10, 8]
+        errors.append(effects[0]["effect_error"])
+    # Without noise 600 rows to a cell: the log-odds of an even share have a standard error of 2/√600.
+    assert errors[1] == pytest.approx(2 / 600**0.5, rel=0.05)
+    assert errors[0] > 2 * errors[1]
+    assert "least precise first" in dipsmith("plan", *arguments, "--epsilon", 1).out

@@ -385,7 +385,10 @@ def test_the_marginal_gets_more_when_the_budget_is_tiny():
 
 
 def test_strata_are_parallel_for_units_within_them_and_add_up_otherwise():
-    for unit, each in ((Unit("id", 2, "year"), 1.0), (Unit("id", 2), 0.5)):
+    for unit, stage in (
+        (Unit("id", 2, "year"), "in each year: label marginal"),
+        (Unit("id", 2), "year year0: label marginal"),
+    ):
         schema = schema_of({"year": 2, "a": 3}, {"y": 2}, unit=unit)
         codes, _ = simulated(schema, "y", 8000, seed=13, scale=0.0)
         year, a = codes["year"].astype(int), codes["a"].astype(int)
@@ -400,8 +403,9 @@ def test_strata_are_parallel_for_units_within_them_and_add_up_otherwise():
             assert p[(year == k) & (a == 0)].mean() == pytest.approx(0.2 if k else 0.8, abs=0.05)
         facts = PublicFacts(None, curator.public_rows(["year", "a"]))
         lines = method.plan(schema, PureDP(1), facts)
-        assert sum(line.budget.units for line in lines) == 2 * each * 10**12
-        assert lines[0].stage == "year year0: label marginal"
+        assert sum(line.budget.units for line in lines) == 10**12
+        assert lines[0].stage == stage
+        assert ("2 times as much" in lines[0].note) == (unit.per == "year")
         assert {e.stratum for e in model.effects()} == {"year0", "year1"}
         made = LogLinearModel.from_state(schema, *model.state()).label(codes, seed=3)
         assert made["y"].tolist() == model.label(codes, seed=3)["y"].tolist()

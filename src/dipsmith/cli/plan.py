@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dipsmith.privacy.budget import Budget
     from dipsmith.schema import Schema
 
+COSTS = 8
 SHOWN = 6
 """Lines of each table on the screen, worst first; --json has all."""
 
@@ -192,12 +193,82 @@ def _show(planned: Plan) -> None:
             f"{planned.sets} sets: "
             + ("the questions are asked once per set" if split else "drawn from one model")
         )
+    _show_trees(planned)
+    _show_effects(planned)
     _show_errors(planned)
     _show_widths(planned)
     took = planned.resources
     _heading(
         f"About {took.memory / 1e6:,.0f} MB of memory and {_time(took.seconds)}, to within a factor of two."
     )
+
+
+def _show_trees(planned: Plan) -> None:
+    """What each tree of a forest costs, and how deep its branches go."""
+    if planned.forest is None:
+        return
+    _heading(f"What each question costs: {planned.budget.symbol} each × how often × strata that add up")
+    table(
+        "",
+        ("labels", "question", "each", "times", "strata", "total"),
+        [
+            (
+                c.ensemble,
+                c.question,
+                f"{float(c.each.exact):.4g}",
+                c.times,
+                c.strata,
+                f"{float(c.total.exact):.4g}",
+            )
+            for c in planned.forest.costs[:COSTS]
+        ],
+        right=(2, 3, 4, 5),
+    )
+    if len(planned.forest.costs) > COSTS:
+        say(f"… {len(planned.forest.costs) - COSTS} more: --json")
+    if planned.forest.all_strata.units > planned.forest.total.units:
+        say(f"A person who is in every stratum pays {planned.forest.all_strata} in all.")
+    shapes = [s for s in planned.forest.shapes if s.leaves][:2]
+    if not shapes:
+        return
+    _heading("Attributes asked on the way to a leaf: share of the rows, leaves that have rows")
+    deepest = max(len(s.leaves_by_depth) for s in shapes)
+    lines: list[tuple[object, ...]] = []
+    for shape in shapes:
+        rows = [*shape.rows_by_depth, *[0] * (deepest - len(shape.rows_by_depth))]
+        leaves = [*shape.leaves_by_depth, *[0] * (deepest - len(shape.leaves_by_depth))]
+        split = f"{shape.ensemble}, split from {shape.n_b:,.0f} rows"
+        lines.append((f"{split}: rows", *(f"{r / max(sum(rows), 1):.0%}" for r in rows)))
+        lines.append(("leaves", *(f"{n:,}" for n in leaves)))
+    table("", ("", *(str(d) for d in range(deepest))), lines, right=tuple(range(1, deepest + 1)))
+
+
+def _show_effects(planned: Plan) -> None:
+    """Of a log-linear labeller: every table, and how precisely it tells effects."""
+    known = [s for s in planned.steps if s.effect_error is not None and s.cells is not None]
+    if not known:
+        return
+    worst = sorted(known, key=lambda s: -(s.effect_error or 0.0))
+    _heading(
+        "Effects on labels, least precise first; ± is the standard error of a typical log-odds, before shrinkage"
+    )
+    table(
+        "",
+        ("table", "noisy numbers", planned.budget.symbol, "noise sd", "±"),
+        [
+            (
+                s.what.rsplit(": ", 1)[0],
+                f"{s.cells:,}",
+                f"{float(s.budget.exact):.3g}",
+                f"{s.sd:.3g}",
+                f"{s.effect_error:.2g}",
+            )
+            for s in worst[:SHOWN]
+        ],
+        right=(1, 2, 3, 4),
+    )
+    if len(worst) > SHOWN:
+        say(f"… {len(worst) - SHOWN} more, ± {worst[-1].effect_error:.2g} or more")
 
 
 def _show_errors(planned: Plan) -> None:

@@ -172,19 +172,31 @@ class LogLinear:
             public = replace(public, rows=int(public.public_rows[1].sum()))
         if self.strata is None:
             return self._planned(terms, budget, public, "")
-        recurs = neighbours.unit_recurs(schema.unit.max_rows, schema.unit.per, self.strata)
-        size = schema[self.strata].size
-        each: list[Budget] = [*budget.split(size)] if recurs else [budget] * size
+        unit, size = schema.unit, schema[self.strata].size
+        facts = [self._stratum(public, code, size) for code in range(size)]
+        if not neighbours.unit_recurs(unit.max_rows, unit.per, self.strata):
+            # Strata cost no more together than one: shown is the smallest, where noise weighs most.
+            least = min(facts, key=lambda f: f.rows or 0)
+            lines = self._planned(terms, budget, least, f"in each {self.strata}: ")
+            if lines and unit.per == self.strata:
+                note = f"costs a person who is in all {size} strata {size} times as much: the unit is {unit}"
+                lines[0] = replace(lines[0], note=note)
+            return lines
         lines = []
-        for code, (label, part) in enumerate(zip(schema[self.strata].labels, each, strict=True)):
-            facts = PublicFacts(None if public.rows is None else public.rows // size)
-            if public.public_rows is not None and self.strata in public.public_rows[0].columns:
-                rows, multiplicities = public.public_rows
-                here = np.flatnonzero(rows[self.strata] == code)
-                held = multiplicities[here]
-                facts = PublicFacts(int(held.sum()), (rows.take(here), held))
-            lines += self._planned(terms, part, facts, f"{self.strata} {label}: ")
+        parts: list[Budget] = [*budget.split(size)]
+        for label, part, held in zip(schema[self.strata].labels, parts, facts, strict=True):
+            lines += self._planned(terms, part, held, f"{self.strata} {label}: ")
         return lines
+
+    def _stratum(self, public: PublicFacts, code: int, size: int) -> PublicFacts:
+        """What is public about one stratum; an equal share of the rows where it is not known."""
+        assert self.strata is not None
+        if public.public_rows is None or self.strata not in public.public_rows[0].columns:
+            return PublicFacts(None if public.rows is None else public.rows // size)
+        rows, multiplicities = public.public_rows
+        here = np.flatnonzero(rows[self.strata] == code)
+        held = multiplicities[here]
+        return PublicFacts(int(held.sum()), (rows.take(here), held))
 
     def _planned(self, terms: Terms, budget: Budget, facts: PublicFacts, prefix: str) -> list[Planned]:
         schema, asked = terms.schema, self._outline(terms, budget, facts)
@@ -198,7 +210,7 @@ class LogLinear:
             hidden = error is not None and error > SCALE
             note = f"noise hides all but large effects of {' × '.join(clique.predictors)}" if hidden else ""
             stage = prefix + stages.get(len(clique.predictors), "interaction")
-            lines.append(Planned(stage, str(clique) + known, cost, cells * labels, sd, note))
+            lines.append(Planned(stage, str(clique) + known, cost, cells * labels, sd, note, error))
         for i, (choice, cost) in enumerate(asked.rounds, start=1):
             which = f"{i} of {len(asked.rounds)}"
             among = f"one of {len(asked.candidates)} pairs of predictors, or one chosen before and a third"

@@ -46,6 +46,9 @@ class Planned:
         Standard deviation of the noise on one count (None for a choice).
     note
         Anything a steward should know.
+    effect_error
+        Of a table from which effects on labels are estimated: the standard error to expect of an effect's
+        log-odds (None for other questions, and where the number of rows is unknown).
     """
 
     stage: str
@@ -54,6 +57,7 @@ class Planned:
     cells: int | None = None
     sd: float | None = None
     note: str = ""
+    effect_error: float | None = None
 
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -24,7 +24,7 @@ each figure means:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from math import exp, inf, lgamma, log, pi, sqrt
@@ -170,7 +170,8 @@ class _Outlook:
                 self.schema.size([n for n in names if self.schema[n].role == "private"]) if self.label else 0
             )
             found.append(_Table(names, float(size), step.sd**2, labels))
-        return found
+        strata = getattr(self.method, "strata", None)
+        return found if strata is None else _over_strata(found, self.schema[strata].size)
 
     def forest(self, budget: Budget, steps: Sequence[Planned]) -> list[_Table]:
         """Label marginals, and under `label` with public rows the leaves of the trees."""
@@ -261,6 +262,17 @@ class _Outlook:
         public = tuple(n for n in names if self.schema[n].role == "public")
         groups = occupied(self.schema, self.facts, Clique(public, ())) if public else 1
         return max(1, groups) * self.schema.size([n for n in names if n not in public])
+
+
+def _over_strata(tables: Sequence[_Table], strata: int) -> list[_Table]:
+    """Tables of single strata, all listed or one for all, as tables of all rows: counts and noise add up."""
+    groups: dict[Names, list[_Table]] = {}
+    for table in tables:
+        groups.setdefault(table.attributes, []).append(table)
+    return [
+        replace(group[0], variance=strata * sum(t.variance for t in group) / len(group))
+        for group in groups.values()
+    ]
 
 
 def table_of(schema: Schema, step: Planned) -> Names | None:

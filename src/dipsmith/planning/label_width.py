@@ -109,7 +109,7 @@ def label_widths(
         preview = method.preview(schema, budget, facts)
         return tuple(_of_shape(schema, preview, i, law, p0, level) for i in range(len(preview.shapes)))
     if isinstance(method, LogLinear):
-        found = [_of_effect(schema, step, facts, law, p0, level) for step in steps]
+        found = [_of_effect(schema, step, facts, law, p0, level, method.strata) for step in steps]
         return tuple(w for w in found if w is not None)
     return ()
 
@@ -144,7 +144,13 @@ def _of_shape(
 
 
 def _of_effect(
-    schema: Schema, step: Planned, facts: PublicFacts, law: NoiseLaw, p0: float, level: float
+    schema: Schema,
+    step: Planned,
+    facts: PublicFacts,
+    law: NoiseLaw,
+    p0: float,
+    level: float,
+    strata: str | None,
 ) -> LabelWidths | None:
     names = table_of(schema, step)
     if names is None or step.sd is None:
@@ -153,10 +159,11 @@ def _of_effect(
     private = [n for n in names if n not in public]
     labels = schema.size(private)
     if facts.public_rows is None:
-        cells = max(1, (step.cells or labels) // labels)
+        cells = max(1, (step.cells or labels) // labels) * (schema[strata].size if strata else 1)
         sizes = (max(1, facts.rows // cells),) * len(QUANTILES) if facts.rows else ()
         return _widths(" × ".join(names), labels, step.sd, sizes, cells, law, p0, level)
     codes, often = facts.public_rows
+    public += [strata] if strata is not None else []
     groups = np.bincount(
         Marginal.of(schema, public).index(codes), weights=often, minlength=schema.size(public)
     )

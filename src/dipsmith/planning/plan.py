@@ -13,6 +13,7 @@ from typing import Any
 
 from dipsmith.errors import UsageError
 from dipsmith.methods.forest import Forest
+from dipsmith.methods.forest_preview import Preview
 from dipsmith.methods.method import Method, Planned, PublicFacts, require_relation
 from dipsmith.planning.expected_error import MarginalError, marginal_errors
 from dipsmith.planning.label_width import SHARE, LabelWidths, label_widths, with_shrunk
@@ -80,6 +81,8 @@ class Plan:
         The authentic share and the level that `widths` are for.
     resources
         About how much memory and time it will take.
+    forest
+        Of a forest: what each tree costs, how deep branches go, how large leaves are.
     """
 
     dataset: str
@@ -96,6 +99,7 @@ class Plan:
     p0: float
     level: float
     resources: Resources
+    forest: Preview | None = None
 
     @property
     def cells(self) -> int:
@@ -144,6 +148,7 @@ class Plan:
                     "cells": s.cells,
                     "sd": s.sd,
                     "note": s.note,
+                    "effect_error": s.effect_error,
                 }
                 for s in self.steps
             ],
@@ -153,6 +158,7 @@ class Plan:
                 "level": self.level,
                 "widths": [w.to_dict() for w in self.widths],
             },
+            "forest": None if self.forest is None else self.forest.to_dict(),
             "warnings": list(self.warnings),
         }
 
@@ -204,6 +210,7 @@ def plan(
         p0=p0,
         level=level,
         resources=resources(schema, method, share, steps, facts, sets=sets, each=each),
+        forest=method.preview(schema, share, facts) if isinstance(method, Forest) else None,
     )
 
 
