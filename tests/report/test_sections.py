@@ -7,6 +7,7 @@ from dipsmith.report.sections import (
     anchor,
     block,
     code,
+    column,
     contents,
     facts,
     figure,
@@ -127,8 +128,27 @@ def test_numbers_are_readable(value, shown):
 
 def test_numbers_of_a_column_are_right_aligned_and_texts_are_not():
     made = table(SCORES)
-    assert '<th scope="col" class="n">value</th>' in made
-    assert '<th scope="col">note</th>' in made
+    assert '<th scope="col" class="n w">value</th>' in made
+    assert '<th scope="col" class="w">note</th>' in made
+    assert '<td class="n">1,234,567</td>' in made
+    assert '<th scope="row" class="w">TVD &amp; more</th>' in made  # the first column heads its row
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "shown"),
+    [
+        ("KS", [0.038, 0.0286, None, 0.0071], ["0.0380", "0.0286", "–", "0.0071"]),
+        ("score", [0.00481, 3.9, 1.0, 0.0], ["0.00481", "3.90", "1.00", "0"]),
+        ("p", [0.04, 1e-12, float("nan")], ["0.0400", "< 0.0001", "–"]),
+        ("change", [-0.5, 0.25], ["−0.500", "0.250"]),
+        ("count", [1234, 5], ["1,234", "5"]),
+        ("large", [12345.6, 0.5], ["12,346", "0.500"]),
+        ("tiny", [3e-5, 0.2], ["3.0e-5", "0.200"]),
+        ("text", ["-a", "b"], ["-a", "b"]),
+    ],
+)
+def test_numbers_of_one_column_share_their_decimals(name, values, shown):
+    assert column(name, values) == shown
 
 
 def test_a_row_that_does_not_fit_is_refused():

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 RASTERISED = 5000
-WIDTH = 8.0
-"""Inches; the page shows a figure at about 90 pixels to the inch."""
+WIDTH = 7.2
+"""Inches; the page shows a figure at about 105 pixels to the inch, so that 7.5 points are 11 pixels."""
 
 INK, SOFT, RULE = "#1b1b1b", "#5c5a55", "#cfcabf"
 COLOURS = ("#0072b2", "#b84a00", "#00795a", "#9c4f7f")
@@ -80,12 +80,18 @@ class Trend:
 
 @dataclass(frozen=True, eq=False)
 class Distribution:
-    """One panel of shares by level; `ordered` levels keep their order, others are sorted by share."""
+    """One panel of shares by level; `ordered` levels keep their order, others are sorted by share.
+
+    `public` shares are facts, drawn grey and filled; others are synthetic, with the 95 % half-width of the noise on one
+    share where it is known.
+    """
 
     title: str
     labels: Sequence[str]
     shares: Floats
     ordered: bool
+    public: bool = False
+    noise: float | None = None
 
 
 def against(
@@ -156,7 +162,7 @@ def against(
 def bars(labels: Sequence[str], authentic: Floats, synthetic: Sequence[Line], x: str) -> str:
     """Horizontal bars, authentic filled and one open bar per release under it, in the given order."""
     rows, groups = len(labels), 1 + len(synthetic)
-    with _figure(WIDTH, 0.9 + rows * (0.13 + 0.1 * groups)) as (figure, done):
+    with _figure(WIDTH, 1.0 + rows * (0.12 + 0.085 * groups)) as (figure, done):
         axis = figure.subplots()
         thick = 0.8 / groups
         at = np.arange(rows, dtype=float)
@@ -173,9 +179,11 @@ def bars(labels: Sequence[str], authentic: Floats, synthetic: Sequence[Line], x:
                 label=line.name,
             )
         axis.set_yticks(at, [_short(label, 44) for label in labels])
+        axis.tick_params(axis="y", length=0)
         axis.set_ylim(rows - 0.4, -0.6)
         axis.set_xlabel(x)
-        axis.legend(frameon=False, loc="lower right", fontsize=8)
+        handles, names = axis.get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside upper right", ncols=len(names), frameon=False, fontsize=8)
         return done()
 
 
@@ -211,8 +219,7 @@ def trends(positions: Sequence[str], panels: Sequence[Trend], y: str, *, zero: b
             axis.set_title(panel.title)
             axis.set_xticks(at, positions)
             axis.margins(x=0.12)
-        for axis in grid.ravel()[len(panels) :]:
-            axis.set_visible(False)
+        _hide_beyond(grid, len(panels))
         for row in grid:
             row[0].set_ylabel(y)
         _key(figure, ["authentic", *(line.name for line in panels[0].synthetic)] if panels else [])
@@ -251,19 +258,12 @@ def intervals(labels: Sequence[str], authentic: Line, synthetic: Sequence[Line],
 
 
 def by_size(labels: Sequence[str], floor: Floats, synthetic: Sequence[Line], x: str, y: str) -> str:
-    """An error by class of size, one line per release, above the error of chance in grey."""
-    with _figure(WIDTH, 3.2) as (figure, done):
+    """An error by class of size on a log scale, one line per release, above the error of chance in grey."""
+    with _figure(WIDTH, 3.6) as (figure, done):
         axis = figure.subplots()
         at = np.arange(len(labels), dtype=float)
         axis.plot(at, floor, "-", color=SOFT, linewidth=1.2, marker=".", markersize=5)
-        axis.annotate(
-            "chance alone",
-            (at[0], floor[0]),
-            xytext=(8, -2),
-            textcoords="offset points",
-            color=SOFT,
-            fontsize=8,
-        )
+        ends = [("chance alone", float(floor[-1]), SOFT)] if len(floor) else []
         for i, line in enumerate(synthetic):
             colour = COLOURS[i % len(COLOURS)]
             axis.plot(
@@ -276,19 +276,21 @@ def by_size(labels: Sequence[str], floor: Floats, synthetic: Sequence[Line], x: 
                 markersize=5,
                 linewidth=1.3,
             )
-            axis.annotate(
-                line.name,
-                (at[-1], line.values[-1]),
-                xytext=(6, 3),
-                textcoords="offset points",
-                color=colour,
-                fontsize=8,
-            )
+            ends.append((line.name, float(line.values[-1]), colour))
+        every = np.concatenate([floor, *(line.values for line in synthetic)])
+        every = every[np.isfinite(every) & (every > 0)]
+        if len(every):
+            axis.set_yscale("log")
+            low, high = float(every.min()) * 0.8, float(every.max()) * 1.25
+            axis.set_ylim(low, high)
+            ticks = [t for t in _decades(low, high) if low <= t <= high]
+            axis.set_yticks(ticks, [f"{t:g}" for t in ticks])
+            axis.minorticks_off()
+            _name_ends(axis, at[-1], ends, np.log(high / low))
         axis.set_xticks(at, labels)
-        axis.set_ylim(bottom=0)
         axis.set_xlabel(x)
         axis.set_ylabel(y)
-        axis.margins(x=0.08)
+        axis.set_xlim(-0.3, len(labels) + 0.25)
         return done()
 
 
@@ -296,7 +298,7 @@ def curves(panels: Sequence[tuple[str, Line, Sequence[Line]]], at: Floats, x: st
     """ROC curves, one panel per target: the ceiling near-black and solid, each release dashed, chance the diagonal."""
     columns = min(3, max(1, len(panels)))
     rows = -(-len(panels) // columns)
-    with _figure(WIDTH, 0.5 + rows * (WIDTH / max(columns, 2) * 0.95)) as (figure, done):
+    with _figure(WIDTH, 0.65 + rows * (WIDTH / max(columns, 2))) as (figure, done):
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         for i, ((title, ceiling, lines), axis) in enumerate(zip(panels, grid.ravel(), strict=False)):
             axis.plot([0, 1], [0, 1], color=SOFT, linewidth=0.8)
@@ -315,8 +317,7 @@ def curves(panels: Sequence[tuple[str, Line, Sequence[Line]]], at: Floats, x: st
             axis.set_title(title)
             axis.set_xlabel(x)
             axis.set_box_aspect(1)
-        for axis in grid.ravel()[len(panels) :]:
-            axis.set_visible(False)
+        _hide_beyond(grid, len(panels))
         for row in grid:
             row[0].set_ylabel(y)
         names = [panels[0][1].name, *(line.name for line in panels[0][2])] if panels else []
@@ -325,32 +326,39 @@ def curves(panels: Sequence[tuple[str, Line, Sequence[Line]]], at: Floats, x: st
 
 
 def distributions(panels: Sequence[Distribution], *, most: int = 12) -> str:
-    """Shares by level of each synthetic column: bars, open and blue; long lists show their largest levels."""
+    """Shares by level of each column: synthetic ones open and blue, public ones grey; long lists show their largest levels."""
     columns = min(3, max(1, len(panels)))
     rows = -(-len(panels) // columns)
-    with _figure(WIDTH, 0.3 + 2.35 * rows) as (figure, done):
+    with _figure(WIDTH, 0.4 + 2.3 * rows) as (figure, done):
         grid = figure.subplots(rows, columns, squeeze=False)
-        style = {"facecolor": "none", "edgecolor": COLOURS[0], "linewidth": 0.9}
         for panel, axis in zip(panels, grid.ravel(), strict=False):
+            style = {"edgecolor": SOFT if panel.public else COLOURS[0], "linewidth": 0.9}
+            style["facecolor"] = RULE if panel.public else "none"
+            whisker = {"ecolor": COLOURS[0], "elinewidth": 0.9, "capsize": 0}
             shares, labels = panel.shares, list(panel.labels)
             if panel.ordered and len(labels) > 6:
                 at = np.arange(len(labels))
-                axis.bar(at, shares, 0.86 if len(labels) < 40 else 1.0, **style)
+                drawn = {"error_kw": whisker, "yerr": panel.noise} if panel.noise is not None else {}
+                axis.bar(at, shares, 0.86 if len(labels) < 40 else 1.0, **style, **drawn)
                 shown = np.unique(np.linspace(0, len(labels) - 1, 4).astype(int))
                 axis.set_xticks(shown, [_short(labels[i], 11) for i in shown])
                 axis.set_ylim(bottom=0)
+                axis.set_ylabel("share of rows")
+                axis.locator_params(axis="y", nbins=4)
             else:
                 order = np.arange(len(labels)) if panel.ordered else np.argsort(-shares, kind="stable")
                 order = order[:most]
-                axis.barh(np.arange(len(order)), shares[order], 0.72, **style)
+                drawn = {"error_kw": whisker, "xerr": panel.noise} if panel.noise is not None else {}
+                axis.barh(np.arange(len(order)), shares[order], 0.72, **style, **drawn)
                 axis.set_yticks(np.arange(len(order)), [_short(labels[i], 14) for i in order])
+                axis.tick_params(axis="y", length=0)
                 axis.set_ylim(max(len(order), 3) - 0.4, -0.6)
                 axis.set_xlim(left=0)
-            rest = len(labels) - most if not panel.ordered and len(labels) > most else 0
-            axis.set_title(panel.title + (f" (largest {most} of {len(labels)})" if rest else ""))
-            axis.locator_params(axis="y" if panel.ordered and len(labels) > 6 else "x", nbins=4)
-        for axis in grid.ravel()[len(panels) :]:
-            axis.set_visible(False)
+                axis.set_xlabel("share of rows")
+                axis.locator_params(axis="x", nbins=4)
+            rest = not panel.ordered and len(labels) > most
+            axis.set_title(_short(panel.title, 26) + (f", {most} of {len(labels)}" if rest else ""))
+        _hide_beyond(grid, len(panels))
         return done()
 
 
@@ -459,7 +467,45 @@ def _name_farthest(axis: Any, panel: Against, named: int, power: float) -> None:
             color=INK,
         )
     said = "\n".join(f"{rank} {_short(panel.labels[int(i)], 40)}" for rank, i in enumerate(chosen, start=1))
-    axis.text(0.98, 0.02, said, transform=axis.transAxes, ha="right", va="bottom", fontsize=7, color=INK)
+    axis.text(0.98, 0.02, said, transform=axis.transAxes, ha="right", va="bottom", fontsize=7.5, color=INK)
+
+
+def _hide_beyond(grid: Any, panels: int) -> None:
+    """Hide the empty places of the last row; the panel above one keeps the labels of the axis that they would share."""
+    columns = grid.shape[1]
+    for i, axis in enumerate(grid.ravel()):
+        if i >= panels:
+            axis.set_visible(False)
+        elif i + columns >= panels:
+            axis.tick_params(labelbottom=True)
+
+
+def _name_ends(axis: Any, x: float, ends: Sequence[tuple[str, float, str]], height: float) -> None:
+    """Name lines at their right ends on a log scale, moved apart where they would touch."""
+    known = sorted((e for e in ends if e[1] > 0), key=lambda e: e[1])
+    least = 0.055 * height
+    places: list[float] = []
+    for _, value, _ in known:
+        places.append(max(float(np.log(value)), places[-1] + least) if places else float(np.log(value)))
+    # what was pushed up is centred on where it would have been
+    shift = (places[-1] - float(np.log(known[-1][1]))) / 2 if places else 0.0
+    for (name, _, colour), place in zip(known, places, strict=True):
+        axis.annotate(
+            _short(name, 18),
+            (x, float(np.exp(place - shift))),
+            xytext=(8, 0),
+            textcoords="offset points",
+            va="center",
+            color=colour,
+            fontsize=8,
+        )
+
+
+def _decades(low: float, high: float) -> list[float]:
+    """1, 2, 5 × powers of ten around a range; only the ones where that is plenty."""
+    first, last = int(np.floor(np.log10(low))), int(np.ceil(np.log10(high)))
+    steps = (1, 2, 5) if last - first <= 3 else (1,)
+    return [m * 10.0**e for e in range(first, last + 1) for m in steps]
 
 
 def _key(figure: Any, names: Sequence[str], *, marks: bool = True) -> None:

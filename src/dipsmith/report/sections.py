@@ -7,7 +7,9 @@ lines that sort tables. It follows the reader's dark mode, prints well, and read
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from html import escape
+from math import floor, isfinite, log10
 
 from dipsmith.report.content import Block, Cell, Code, Facts, Figure, Heading, Page, Section, Table
 
@@ -29,9 +31,10 @@ a { color: var(--accent); }
 nav ol { padding: 0; margin: 1.2rem 0 0; list-style: none; columns: 2; } nav li { padding: .1rem 0; }
 table { border-collapse: collapse; width: 100%; margin: 1rem 0 1.4rem; font-variant-numeric: tabular-nums lining-nums; font-size: .92rem; }
 caption { text-align: left; padding-bottom: .4rem; caption-side: top; }
-th, td { text-align: left; padding: .28rem .9rem .28rem 0; vertical-align: top; border-bottom: 1px solid var(--rule); font-weight: 400; }
-thead th { border-bottom: 1.5px solid var(--ink); font-size: .84rem; color: var(--soft); vertical-align: bottom; }
-td.n, th.n { text-align: right; padding-left: .9rem; white-space: nowrap; } td.n:last-child, th.n:last-child { padding-right: 0; }
+th, td { text-align: left; padding: .28rem 0 .28rem 1.1rem; vertical-align: top; border-bottom: 1px solid var(--rule); font-weight: 400; }
+th:first-child, td:first-child { padding-left: 0; }
+thead th { border-bottom: 1.5px solid var(--ink); font-size: .84rem; line-height: 1.3; color: var(--soft); vertical-align: bottom; }
+.n { text-align: right; } td.n, .w { white-space: nowrap; }
 th button { all: unset; cursor: pointer; } th button:focus-visible { outline: 2px solid var(--accent); }
 th[aria-sort=ascending] button::after { content: ' ↑'; } th[aria-sort=descending] button::after { content: ' ↓'; }
 dl { display: grid; grid-template-columns: minmax(9rem, max-content) 1fr; gap: .25rem 1.4rem; margin: 1rem 0 1.4rem; }
@@ -68,6 +71,11 @@ document.querySelectorAll('th button').forEach(function (b) { b.addEventListener
 }); });
 """
 
+LEAST_P = 0.0001
+"""Smaller p-values are not told apart: they rest on the tails of an approximation."""
+SHORT = 22
+"""Columns of texts no longer than this are not broken into lines."""
+
 BAND = "CONFIDENTIAL — reads authentic rows, not for release"
 
 
@@ -92,26 +100,62 @@ def number(value: Cell) -> str:
     return f"{value:.3g}"
 
 
+def column(name: str, values: Sequence[Cell]) -> list[str]:
+    """A column of a table as text: numbers of one order of magnitude share their decimals, p-values have a floor.
+
+    >>> column("KS", [0.038, 0.0286, None, 0.0071])
+    ['0.0380', '0.0286', '–', '0.0071']
+    >>> column("score", [0.00481, 3.9, 1.0])  # several orders of magnitude: three digits each
+    ['0.00481', '3.90', '1.00']
+    >>> column("p", [0.04, 1e-12])
+    ['0.0400', '< 0.0001']
+    """
+    floats = [v for v in values if isinstance(v, float) and isfinite(v)]
+    sizes = [abs(v) for v in floats if v and not (name == "p" and abs(v) < LEAST_P)]
+    alike = bool(sizes) and max(sizes) < 1000 and max(sizes) <= 100 * min(sizes)
+    decimals = max(0, 2 - floor(log10(max(sizes)))) if alike else 0
+
+    def shown(value: Cell) -> str:
+        if not isinstance(value, float) or not isfinite(value) or abs(value) >= 1000:
+            return number(value)
+        if name == "p" and value < LEAST_P:
+            return f"< {LEAST_P}"
+        if value == 0:
+            return "0"
+        if alike:
+            return f"{value:.{decimals}f}"
+        return number(value) if abs(value) < 1e-4 else f"{value:#.3g}".removesuffix(".")
+
+    return [shown(v) if isinstance(v, str) else re.sub(r"^-", "\N{MINUS SIGN}", shown(v)) for v in values]
+
+
 def table(block: Table, *, sortable: bool = False) -> str:
-    """A table with its caption; columns of numbers are right-aligned."""
+    """A table with its caption; columns of numbers are right-aligned, the first column heads its row."""
     columns = range(len(block.columns))
     numeric = [all(not isinstance(r[i], str) for r in block.rows) and bool(block.rows) for i in columns]
+    short = [max((len(str(r[i])) for r in block.rows), default=0) <= SHORT for i in columns]
+    texts = [column(block.columns[i], [r[i] for r in block.rows]) for i in columns]
     sortable = sortable and len(block.rows) > 2
 
     def head(i: int) -> str:
         text = escape(block.columns[i])
         inner = f'<button type="button">{text}</button>' if sortable else text
-        return f'<th scope="col"{mark(i)}>{inner}</th>'
+        whole = "" if " " in block.columns[i] else "w"  # a name is not broken at its hyphens
+        classes = " ".join(filter(None, ("n" if numeric[i] else "", whole)))
+        return '<th scope="col"' + (f' class="{classes}"' if classes else "") + f">{inner}</th>"
 
-    def cell(i: int, value: Cell) -> str:
+    def cell(i: int, row: int, value: Cell) -> str:
         plain = sortable and isinstance(value, int | float) and value == value
         exact = f' data-v="{value:.9g}"' if plain else ""
-        return f"<td{mark(i)}{exact}>{escape(number(value))}</td>"
+        tag, scope = ("th", ' scope="row"') if i == 0 and not numeric[0] else ("td", "")
+        return f"<{tag}{scope}{mark(i)}{exact}>{escape(texts[i][row])}</{tag}>"
 
     def mark(i: int) -> str:
-        return ' class="n"' if numeric[i] else ""
+        return ' class="n"' if numeric[i] else ' class="w"' if short[i] else ""
 
-    body = "".join("<tr>" + "".join(cell(i, row[i]) for i in columns) + "</tr>" for row in block.rows)
+    body = "".join(
+        "<tr>" + "".join(cell(i, at, row[i]) for i in columns) + "</tr>" for at, row in enumerate(block.rows)
+    )
     note = f'<p class="soft">{escape(block.note)}</p>' if block.note else ""
     return (
         f'<div class="scroll"><table><caption>{escape(block.caption)}</caption>'

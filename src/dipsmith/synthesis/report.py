@@ -8,6 +8,7 @@ bytes. It has no script. Without the `analysis` extra it has tables only, and sa
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from dipsmith.codec.encode import Encoder
 from dipsmith.counting.tally import count
 from dipsmith.report import figures
 from dipsmith.report.content import Block, Code, Facts, Figure, Page, Section, Table
-from dipsmith.schema import Codes, Marginal
+from dipsmith.schema import Bins, Codes, Marginal, Schema
 from dipsmith.synthesis.spent import Z95, Measured, column_noise, drowned_below, measured
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def report_page(release: Release) -> Page:
         sections=(
             Section("What was done", _done(release)),
             Section("What the noise does", _noise(release, tables)),
-            Section("The synthetic columns", _columns(release, codes)),
+            Section("The synthetic columns", _columns(release, codes, tables)),
             Section("Associations in the synthetic rows", _associations(codes)),
             Section("How to analyse it", _analysis(release)),
         ),
@@ -72,7 +73,7 @@ def _done(release: Release) -> tuple[Block, ...]:
     card = release.card
     facts = [
         ("Method", card.method),
-        *((f"  {name}", json.dumps(value, ensure_ascii=False)) for name, value in sorted(card.parameters.items())),
+        *((("Settings", chosen),) if (chosen := settings(card.parameters)) else ()),
         ("Budget", card.price),
         ("Unit of protection", str(card.unit["text"])),
         ("Neighbours", card.neighbours),
@@ -83,6 +84,29 @@ def _done(release: Release) -> tuple[Block, ...]:
     if card.disclosed:
         facts.append(("Disclosed as they are", ", ".join(card.disclosed)))
     return Facts(tuple(facts)), *card.notes
+
+
+def settings(parameters: Mapping[str, object]) -> str:
+    """The parameters of a method in words, those that were left open left out.
+
+    >>> settings({"trees": 3, "targets": ["sex", "race"], "shrink": True, "weights": None})
+    'shrink yes, targets sex + race, trees 3'
+    """
+    said = []
+    for name, value in sorted(parameters.items()):
+        if value is None or value == [] or value == ():
+            continue
+        said.append(f"{name} {_in_words(value)}")
+    return ", ".join(said)
+
+
+def _in_words(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        nested = any(isinstance(v, list | tuple) for v in value)
+        return (" and " if nested else " + ").join(_in_words(v) for v in value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _noise(release: Release, tables: list[Measured]) -> tuple[Block, ...]:
@@ -124,8 +148,10 @@ def _noise(release: Release, tables: list[Measured]) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def _columns(release: Release, codes: Codes) -> tuple[Block, ...]:
+def _columns(release: Release, codes: Codes, tables: list[Measured]) -> tuple[Block, ...]:
     schema, n = release.schema, max(1, len(codes))
+    public = set(schema.public) if release.card.neighbours == "label" else set()
+    noise = {c.name: c.sd for c in column_noise(tables, schema)}
     counts = {a.name: np.bincount(codes[a.name], minlength=a.size) for a in schema}
     listing = Table.of(
         "What was released",
@@ -150,14 +176,24 @@ def _columns(release: Release, codes: Codes) -> tuple[Block, ...]:
             "Figures need more libraries (pip install 'dipsmith[analysis]'); this report has tables only.",
         )
     panels = [
-        figures.Distribution(a.name, a.labels, counts[a.name] / n, bool(a.domain.ordered)) for a in drawn
+        figures.Distribution(
+            a.name,
+            a.labels,
+            counts[a.name] / n,
+            bool(a.domain.ordered),
+            a.name in public,
+            None if a.name in public or (sd := noise[a.name]) is None else Z95 * sd / n,
+        )
+        for a in drawn
     ]
     said = "; ".join(f"{a.name}: {_most_frequent(a.labels, counts[a.name], n)}" for a in drawn)
     left = len(schema.names) - len(drawn)
     figure = Figure(
         title="How the synthetic rows are distributed",
         svg=figures.distributions(panels) if panels else "",
-        caption=f"Share of the rows by level; n = {len(codes):,} synthetic rows, {release.card.price}."
+        caption=f"Share of the rows by level; n = {len(codes):,} synthetic rows, {release.card.price}. Blue: synthetic, with "
+        "whiskers that hold 95 % of the noise."
+        + (" Grey: public, as they are." if public else "")
         + (f" {left} more columns are not drawn." if left > 0 else ""),
         alternative=f"Bar charts of the shares of every level. Most frequent: {said}.",
         numbers=shares,
@@ -194,9 +230,7 @@ def _analysis(release: Release) -> tuple[Block, ...]:
         "draw": "The sets were drawn from one sanitised model and share its noise: T = ū + B/m does not apply, "
         "use the noise-aware intervals of dipsmith.fit.",
     }[card.each]
-    numeric = [a.name for a in release.schema if a.type in ("number", "integer") and a.domain.ordered]
-    others = [a.name for a in release.schema if a.name not in numeric[:1]]
-    formula = f"{numeric[0] if numeric else others[0]} ~ {' + '.join(others[: 3 if numeric else 0]) or '1'}"
+    formula = _formula(release.schema)
     return (
         Code(
             "import dipsmith as ds\n"
@@ -214,6 +248,17 @@ def _analysis(release: Release) -> tuple[Block, ...]:
     )
 
 
+def _formula(schema: Schema) -> str:
+    """A regression to start from: the finest number on a few columns, the private ones first."""
+    numbers = [a for a in schema if a.type in ("number", "integer") and isinstance(a.domain, Bins)]
+    response = max(numbers, key=lambda a: a.size, default=next(iter(schema))).name
+    others = sorted(
+        (a for a in schema if a.name != response and a.size > 1), key=lambda a: a.role == "public"
+    )
+    terms = [a.name for a in others][: 3 if numbers else 0]
+    return f"{response} ~ {' + '.join(terms) or '1'}"
+
+
 def _cramer(table: NDArray[np.int64]) -> float:
     kept = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0].astype(np.float64)
     if min(kept.shape, default=0) < 2:
@@ -225,7 +270,7 @@ def _cramer(table: NDArray[np.int64]) -> float:
 
 def _most_frequent(labels: tuple[str, ...], counts: NDArray[np.int64], n: int) -> str:
     order = np.argsort(-counts, kind="stable")[:3]
-    return ", ".join(f"{labels[i]} {counts[i] / n:.0%}" for i in order if counts[i])
+    return ", ".join(f"{labels[i]} ({counts[i] / n:.0%})" for i in order if counts[i])
 
 
 def _top_rows(

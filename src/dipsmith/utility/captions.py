@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from dipsmith.report.content import Cell, Facts, Table
+from dipsmith.synthesis.report import settings
 from dipsmith.utility.findings import Findings
 
 Rows = list[tuple[Cell, ...]]
@@ -25,22 +25,13 @@ def table(
 
 
 def parameters(found: Sequence[Findings]) -> Facts:
-    """How the data were made: the table under a figure."""
+    """How the data were made: the table under a figure, one line for each release."""
     rows = []
     for f in found:
-        settings = ", ".join(
-            f"{k} = {json.dumps(v, ensure_ascii=False)}"
-            for k, v in f.card.parameters.items()
-            if v not in (None, [], ())
-        )
-        rows += [
-            (
-                f.name if len(found) > 1 else "Method",
-                f"{f.card.method}" + (f" ({settings})" if settings else ""),
-            ),
-            ("Guarantee", f.card.guarantee),
-            ("Rows", f"{f.rows[0]:,} authentic, {f.rows[1]:,} synthetic, {f.card.sets_text}"),
-        ]
+        chosen = settings(f.card.parameters)
+        made = f.card.method + (f" ({chosen})" if chosen else "")
+        said = f"{made}; {f.card.guarantee}; {f.rows[0]:,} authentic and {f.rows[1]:,} synthetic rows, {f.card.sets_text}"
+        rows.append((f.name if len(found) > 1 else "Made by", said))
     first = found[0]
     if first.given:
         rows.append(("Held fixed", f"{', '.join(first.given)} (public, the same rows in both tables)"))

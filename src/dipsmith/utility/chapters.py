@@ -84,7 +84,7 @@ def marginals(found: Sequence[Findings]) -> Section:
                 [
                     (
                         e.ways,
-                        f"{len(e.tables):,}" + (f" of {e.possible:,}" if len(e.tables) < e.possible else ""),
+                        len(e.tables),
                         f.set_tvd[i],
                         e.floor,
                         e.worst.tvd if e.worst else None,
@@ -97,13 +97,21 @@ def marginals(found: Sequence[Findings]) -> Section:
         ],
         "Half the sum of absolute differences of shares: the share of rows that would have to move. Floor: chance "
         "alone."
-        + (" Tables of public columns alone are left out: they are the same." if found[0].given else ""),
+        + (" Tables of public columns alone are left out: they are the same." if found[0].given else "")
+        + "".join(
+            f" Of {e.possible:,} tables of {e.ways} columns {len(e.tables):,} were chosen at random."
+            for e in found[0].marginals
+            if len(e.tables) < e.possible
+        ),
     )
     worst: list[tuple[Findings, Rows]] = []
     for f in found:
         every = sorted((t for e in f.marginals for t in e.tables), key=lambda t: t.floor - t.tvd)[:WORST]
-        worst.append((f, [(" × ".join(t.names), t.tvd, t.floor) for t in every]))
-    blocks: list[Block] = [means, table("The tables farthest off", ("table", "TVD", "floor"), worst)]
+        worst.append((f, [(" × ".join(t.names), t.tvd, t.floor, t.tvd - t.floor) for t in every]))
+    farthest = table(
+        "The tables farthest off, beyond what chance explains", ("table", "TVD", "floor", "excess"), worst
+    )
+    blocks: list[Block] = [means, farthest]
     ranges = [
         (f, [(" × ".join(r.names), r.queries, r.mean, r.largest, r.relative) for r in f.ranges[:WORST]])
         for f in found
@@ -192,9 +200,9 @@ def full_table(found: Sequence[Findings]) -> Section:
     kept = table(
         "Combinations that only one table has",
         (
-            "invented combinations",
+            "invented",
             "rows in them",
-            "lost combinations",
+            "lost",
             "rows in them",
             "correlation of cells",
         ),

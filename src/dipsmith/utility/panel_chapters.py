@@ -14,6 +14,8 @@ from dipsmith.utility.panels import FEWEST, Points
 from dipsmith.utility.subgroups import SMALLEST
 
 MOST_BARS = 24
+SHRUNK = 0.95
+"""A slope of synthetic on authentic below this is attenuation that a title should tell."""
 
 
 def panels(found: Sequence[Findings]) -> Section:
@@ -98,7 +100,9 @@ def subgroups(found: Sequence[Findings]) -> Section:
     smallest = found[0].subgroups.classes[0]
     svg = ""
     if figures.available():
-        svg = figures.by_size(labels, floor, lines, "authentic rows in the subgroup", "mean TVD within it")
+        svg = figures.by_size(
+            labels, floor, lines, "authentic rows in the subgroup", "mean TVD within it (log scale)"
+        )
     figure = Figure(
         title="How far off is the distribution within a subgroup, by its size?",
         svg=svg,
@@ -197,8 +201,7 @@ def _against(
         [(f.name, len(p), p.correlation, p.slope, p.rmse) for f, p in zip(found, points, strict=True)],
     )
     return Figure(
-        title=f"{title}: correlation {far.correlation:.3f}"
-        + ("" if len(found) == 1 else f" ({found[0].name})"),
+        title=f"{title}: {_verdict(found, points)}",
         svg=svg,
         caption=f"{caption} {len(far):,} points, the three farthest are named. {sizes(found)}",
         alternative=f"{title}, authentic against synthetic. {kept}. Farthest from equality: {farthest}.",
@@ -206,6 +209,15 @@ def _against(
         parameters=parameters(found),
         file=f"numbers/{file}",
     )
+
+
+def _verdict(found: Sequence[Findings], points: Sequence[Points]) -> str:
+    """The finding of a panel in a few words."""
+    if len(found) == 1:
+        p = points[0]
+        shrunk = f", shrunk to {p.slope:.0%}" if p.slope < SHRUNK else ""
+        return f"correlation {p.correlation:.3f}{shrunk}"
+    return ", ".join(f"{f.name} {p.correlation:.3f}" for f, p in zip(found, points, strict=True))
 
 
 def _point_numbers(found: Sequence[Findings], points: Sequence[Points]) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,17 +62,26 @@ def comparison_page(comparison: Comparison) -> Page:
 
 def lead(comparison: Comparison) -> tuple[str, ...]:
     """What was released under which guarantee; what is kept well; what is not, and who is served worst."""
-    first = comparison.findings[0]
-    released = "; ".join(
-        f"{f.name}: {f.rows[1]:,} synthetic rows by {f.card.method}, {f.card.guarantee}"
-        for f in comparison.findings
-    )
-    several = len(comparison.findings) > 1
-    about = f" ({first.name})" if several else ""
+    found = comparison.findings
+    first = found[0]
+    guarantees = list(dict.fromkeys(f.card.guarantee for f in found))
+    if len(found) == 1:
+        released = f"{first.rows[1]:,} synthetic rows by {first.card.method}, {first.card.guarantee}"
+    elif len(guarantees) == 1:
+        each = ", ".join(f"{f.name} ({f.rows[1]:,} rows by {f.card.method})" for f in found)
+        released = f"{len(found)} releases, {each}, each under {guarantees[0]}"
+    else:
+        released = "; ".join(
+            f"{f.name}: {f.rows[1]:,} synthetic rows by {f.card.method}, {f.card.guarantee}" for f in found
+        )
+
+    def told(of: Callable[[Findings], str]) -> str:
+        return of(first) if len(found) == 1 else ". ".join(f"{f.name}: {of(f)}" for f in found)
+
     return (
         f"{first.rows[0]:,} authentic rows of '{comparison.dataset}' are compared with {released}. {first.card.meaning}",
-        f"Kept{about}: {_kept(first)}.",
-        f"Not kept{about}: {_not_kept(first)}.",
+        f"Kept: {told(_kept)}.",
+        f"Not kept: {told(_not_kept)}.",
     )
 
 
@@ -96,7 +106,10 @@ def glance(comparison: Comparison) -> Table:
     for regression in comparison.regressions:
         shown = [[a for a in regression.agreements if a.release == f.name] for f in found]
         means = [float(np.mean([a.overlap for a in part])) if part else float("nan") for part in shown]
-        lines.append((f"interval overlap: {regression.regression.formula}", [(m, None) for m in means]))
+        formula = regression.regression.formula
+        said = formula if len(formula) <= 34 else formula[:33] + "…"
+        by = f", by {regression.regression.by}" if regression.regression.by else ""
+        lines.append((f"interval overlap: {said}{by}", [(m, None) for m in means]))
     columns = ["score"]
     for f in found:
         columns += [f.name if len(found) > 1 else "value", "chance"]
@@ -121,13 +134,9 @@ def _kept(found: Findings) -> str:
     best = found.marginals[0] if found.marginals else None
     if best is not None and best.tables:
         which = "the synthesised columns" if found.given else "single columns"
-        near = (
-            "as close as two samples are"
-            if best.mean <= 1.5 * best.floor
-            else f"within {best.mean:.2g} of the rows"
-        )
+        near = "as close as two samples are, " if best.mean <= 1.5 * best.floor else ""
         parts.append(
-            f"the distributions of {which} ({near}: mean TVD {best.mean:.2g}, floor {best.floor:.2g})"
+            f"the distributions of {which} ({near}mean TVD {best.mean:.2g}, by chance {best.floor:.2g})"
         )
     if found.associations.rank_correlation >= 0.9:
         parts.append(
