@@ -136,3 +136,20 @@ def test_rows_beyond_max_rows_are_labelled_but_not_counted():
     release = synthesize(table, declared)
     assert release.tables[0].num_rows == 2000
     assert "person" not in release.tables[0].column_names
+
+
+@pytest.mark.parametrize(
+    ("unit", "said"),
+    [
+        ({"column": "id", "max_rows": 1, "per": "code"}, ["once in each code (ε = 1)", "all 3", "ε = 3"]),
+        ({"column": "id", "max_rows": 3}, []),
+        ("row", []),
+    ],
+)
+def test_the_card_tells_what_a_person_in_every_stratum_pays(unit, said):
+    by_code = ds.Forest(targets=["sex"], strata="code")
+    release = ds.synthesize(staff(), schema(unit=unit), by_code, budget=ds.PureDP(1), testing=True)
+    assert release.card.units == ds.PureDP(1).units
+    assert len(release.card.notes) == bool(said)
+    for part in said:
+        assert part in release.card.notes[0]

@@ -14,7 +14,7 @@ from typing import Any
 
 from dipsmith.errors import DamageError
 from dipsmith.privacy.budget import Budget, PureDP, of_units, zcdp_to_approx
-from dipsmith.privacy.events import Chosen, Event, Measured, Repeated, Supplied
+from dipsmith.privacy.events import Chosen, Event, Measured, Partitioned, Repeated, Supplied
 from dipsmith.report.content import Facts, Page, Section, Table
 from dipsmith.report.sections import page
 from dipsmith.schema import Schema
@@ -192,6 +192,26 @@ class Card:
         return (
             f"{stamp}{self.dataset}: {self.rows:,} rows by {self.method}; {self.guarantee}; {self.sets_text}"
         )
+
+
+def sums(schema: Schema, events: Sequence[Event]) -> tuple[str, ...]:
+    """What a person pays in all whose rows lie in every block, where the unit is protected once in each.
+
+    The budget on the card is that of the unit (a person in one year: the maximum over the years). Those who
+    think of the person need the sum.
+    """
+    said = []
+    for event in events:
+        if not (isinstance(event, Partitioned) and event.rule == "maximum"):
+            continue
+        if schema.unit.per == event.attribute:
+            blocks = schema[event.attribute].size
+            whole = type(event.budget).of_units(event.budget.units * blocks)
+            said.append(
+                f"The unit is protected once in each {event.attribute} ({event.budget}); a {schema.unit.column or 'unit'} "
+                f"with rows in all {blocks} is charged the sum, {whole}."
+            )
+    return tuple(said)
 
 
 def spending(events: Sequence[Event]) -> tuple[dict[str, Any], ...]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from dipsmith.codec.decode import decode, released_schema
 from dipsmith.counting.count import BatchRows
-from dipsmith.errors import HopelessNoise, UsageError
+from dipsmith.errors import HopelessNoise, UnsupportedError, UsageError
 from dipsmith.methods.method import Labeller, Method, Model, PublicFacts, require_relation
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator, Journal, Rehearsal
@@ -24,7 +24,7 @@ from dipsmith.privacy.ledger import AlreadyReleased, Ledger, Reservation
 from dipsmith.privacy.randomness import Stream, generator
 from dipsmith.schema import Schema
 from dipsmith.sources import Source, source
-from dipsmith.synthesis.card import Card, spending, unit_facts
+from dipsmith.synthesis.card import Card, spending, sums, unit_facts
 from dipsmith.synthesis.fitted import FittedModel, labelled
 from dipsmith.synthesis.release import Release
 from dipsmith.synthesis.typed import as_declared
@@ -142,7 +142,12 @@ def _forewarn(schema: Schema, method: Method, budget: Budget, sanitisations: int
     """Say what the plan calls hopeless, from public facts alone, while nothing is spent yet."""
     if schema.neighbours == "label":
         return
-    for step in method.plan(schema, budget.split(sanitisations)[0], PublicFacts(rows)):
+    try:
+        steps = method.plan(schema, budget.split(sanitisations)[0], PublicFacts(rows))
+    except UnsupportedError:
+        # Some plans need a row count that under `replace` becomes known only by reading; fit refuses what it must.
+        return
+    for step in steps:
         if step.note.startswith("hopeless"):
             warnings.warn(f"{method.name}, {step.stage}: {step.note}", HopelessNoise, stacklevel=3)
 
@@ -272,7 +277,7 @@ def _card(
         reservation=None if reservation is None else str(reservation.id),
         looks=0 if ledger is None else ledger.looks(schema.name),
         testing=testing,
-        notes=schema.notes,
+        notes=(*schema.notes, *sums(schema, events)),
         files={},
     )
 
