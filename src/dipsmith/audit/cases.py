@@ -1,0 +1,102 @@
+"""What is audited: every method under every relation it supports, and the settings that ask other questions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
+
+from dipsmith.errors import UsageError
+from dipsmith.methods.aim import AIM
+from dipsmith.methods.catalogue import METHODS
+from dipsmith.methods.flat import Flat
+from dipsmith.methods.forest import Forest
+from dipsmith.methods.loglinear import LogLinear
+from dipsmith.methods.marginals import Marginals
+from dipsmith.methods.method import Method
+from dipsmith.methods.mst import MST
+from dipsmith.methods.privbayes import PrivBayes
+from dipsmith.methods.steps import Steps
+from dipsmith.methods.universal import Universal
+from dipsmith.tuning.private_selection import Selected
+from dipsmith.tuning.scores import LogLoss, MarginalFit
+
+
+@dataclass(frozen=True)
+class Case:
+    """A method with its settings under one relation.
+
+    Attributes
+    ----------
+    price
+        Where only the best of several runs is released: what a run's ε is multiplied by.
+    plain
+        Whether it is refused where there are rules, or units with several rows.
+    """
+
+    name: str
+    relation: str
+    method: Any
+    price: float | None = None
+    plain: bool = False
+
+    @property
+    def key(self) -> str:
+        """The name by which results are kept."""
+        return f"{self.name} · {self.relation}"
+
+
+def method_for(name: str, relation: str, targets: Sequence[str]) -> Method:
+    """A method of the catalogue with its default settings; `targets` where it needs them."""
+    if name not in METHODS:
+        raise UsageError(f"method '{name}' is unknown; choose one of: {', '.join(METHODS)}")
+    made: Any = METHODS[name]
+    found = next((f for f in fields(made) if f.name == "targets"), None)
+    needed = found is not None and (relation == "label" or found.default is MISSING)
+    method: Method = made(targets=tuple(targets)) if needed else made()
+    return method
+
+
+def catalogue_cases(targets: Sequence[str]) -> list[Case]:
+    """Every method of the catalogue under every relation it supports, with its default settings."""
+    return [
+        Case(name, relation, method_for(name, relation, targets))
+        for name, made in METHODS.items()
+        for relation in getattr(made, "relations", ())
+    ]
+
+
+def variants(targets: Sequence[str]) -> list[Case]:
+    """Settings under which a method asks other questions than by default."""
+    both, t = ("add-remove", "replace"), tuple(targets)
+    table: list[tuple[str, Sequence[str], Any]] = [
+        ("flat, clipped", both, Flat(post="clip")),
+        ("marginals, pairs", both, Marginals(cliques=2)),
+        ("universal, deep", both, Universal(depth=3)),
+        ("steps, own orders", both, Steps(layers=2, same_order=False)),
+        ("steps, AIC", both, Steps(layers=2, select="aic")),
+        ("steps, two groups", both, Steps(groups=2)),
+        ("steps, BIC", ("replace",), Steps(layers=2, select="bic")),
+        ("privbayes, mutual information", ("replace",), PrivBayes(score="mutual-information")),
+        ("privbayes, degree 1", both, PrivBayes(degree=1, theta=0)),
+        ("mst, mostly choices", both, MST(choice=0.5)),
+        ("aim, triples", both, AIM(degree=3, rounds=4)),
+        ("forest, sequential", ("label",), Forest(targets=t, leaves="sequential", n_b=2)),
+        ("forest, noisy growth", both, Forest(growth="noisy", n_b=2)),
+        ("forest, three trees", (*both, "label"), Forest(targets=t, trees=3, n_b=2)),
+        ("forest, strata", ("label",), Forest(targets=t, strata="grade", n_b=2)),
+        ("forest, strata", both, Forest(strata="grade", n_b=2)),
+        ("loglinear, strata", ("label",), LogLinear(targets=t, strata="grade")),
+        ("loglinear, interaction", ("label",), LogLinear(targets=t, interactions=[("age", "grade")])),
+    ]
+    plain = ("steps, BIC", "privbayes, mutual information")
+    made = [
+        Case(name, relation, method, plain=name in plain)
+        for name, relations, method in table
+        for relation in relations
+    ]
+    fitting = Selected((Flat(), Marginals()), MarginalFit(), eta=1)
+    labelling = Selected((Forest(targets=t, n_b=2), Forest(targets=t, n_b=50)), LogLoss(), eta=0)
+    made += [Case("selected", relation, fitting, price=3.0) for relation in both]
+    made.append(Case("selected", "label", labelling, price=2.0))
+    return made

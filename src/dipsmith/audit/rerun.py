@@ -1,0 +1,144 @@
+"""One run and its rerun on a neighbouring table with the first run's answers: what an outsider could tell apart.
+
+The whole path is run, from raw rows to a release: reading, encoding, truncation, the method, drawing, the card, and
+on request the ledger and the files. `Outcome` holds everything that anyone sees of a run except the time of day.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from dipsmith.audit.cases import Case
+from dipsmith.audit.pairs import Pair
+from dipsmith.audit.tape import Replay, Tape, noise_score, recording, replaying, same
+from dipsmith.audit.watch import Watch
+from dipsmith.errors import DipsmithError
+from dipsmith.privacy.budget import Budget
+from dipsmith.privacy.ledger import Ledger
+from dipsmith.schema import Schema
+from dipsmith.synthesis.synthesize import synthesize
+
+_TIMES = ("created", "ledger_head", "files")
+"""What differs between any two runs, whatever the rows."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a pair of runs showed.
+
+    Attributes
+    ----------
+    kind
+        How the tables differ.
+    findings
+        What could be told apart without having been paid for.
+    loss
+        What the answers cost for this pair, in the budget's currency.
+    questions
+        How many tables and choices were answered.
+    noise
+        Sum over all draws of (x²/variance − 1), and the standard deviation of that sum.
+    """
+
+    kind: str
+    findings: tuple[str, ...]
+    loss: float
+    questions: int
+    noise: tuple[float, float]
+
+
+def check_pair(
+    pair: Pair, case: Case, budget: Budget, seed: int, folder: Path | None = None, sets: int = 1
+) -> Checked:
+    """Record a run on one table of a pair, rerun it on the other with the same answers, and compare.
+
+    Parameters
+    ----------
+    folder
+        An empty folder: the runs then charge a ledger there and write their releases, and both are compared.
+    """
+    tape = Tape()
+    first, strays = _run(recording(tape), pair.before, pair.schema, case, budget, seed, folder, "one", sets)
+    replay = Replay(tape)
+    second, more = _run(replaying(replay), pair.after, pair.schema, case, budget, seed, folder, "two", sets)
+    replay.close(budget, case.price)
+    findings = [*strays, *more, *replay.findings]
+    findings += [f"{what}: differs" for what in first if not same(first[what], second.get(what))]
+    questions = sum(not isinstance(e, tuple) and hasattr(e, "budget") for e in tape.entries)
+    return Checked(pair.kind, tuple(dict.fromkeys(findings)), replay.loss, questions, noise_score(tape))
+
+
+def _run(
+    watched: AbstractContextManager[Watch],
+    table: pa.Table,
+    schema: Schema,
+    case: Case,
+    budget: Budget,
+    seed: int,
+    folder: Path | None,
+    name: str,
+    sets: int,
+) -> tuple[dict[str, Any], list[str]]:
+    """Everything that can be seen of a run, and what happened outside every mechanism."""
+    said: list[tuple[str, float]] = []
+    seen: dict[str, Any] = {"messages": said}
+    ledger = None
+    if folder is not None:
+        ledger = Ledger(folder / f"{name}.db")
+        ledger.grant(schema.name, budget, by="auditor")
+    with watched as watch:
+        try:
+            release = synthesize(
+                table,
+                schema,
+                case.method,
+                budget=budget,
+                ledger=ledger,
+                sets=sets,
+                each="split" if sets > 1 else None,
+                request="audit",
+                seed=seed,
+                testing=True,
+                noise_seed=seed,
+                # How far reading has come tells how large the file is, as its duration does (threat model).
+                progress=lambda stage, share: said.append((stage, share)) if stage != "reading" else None,
+            )
+        except DipsmithError as error:
+            return seen | {"error": f"{type(error).__name__}: {error}"}, watch.strays
+    seen["rows"] = [part.num_rows for part in release.tables]
+    seen["types"] = [str(part.schema) for part in release.tables]
+    seen["tables"] = [part.to_pydict() for part in release.tables]
+    states = [model.inner.state() for model in release.models]
+    seen["facts"] = [json.dumps(facts, sort_keys=True, default=str) for facts, _ in states]
+    seen["arrays"] = [dict(arrays) for _, arrays in states]
+    seen["card"] = {k: v for k, v in json.loads(release.card.to_json()).items() if k not in _TIMES}
+    if folder is not None and ledger is not None:
+        where = release.save(folder / name)
+        seen["files"] = _files(where, (name,))
+        shown = json.dumps(ledger.show(schema.name).as_dict(), default=str, sort_keys=True)
+        seen["ledger"] = re.sub(r"20\d\d-\d\d-\d\dT[^\"]*", "TIME", shown.replace(str(folder / name), "DIR"))
+    return seen, watch.strays
+
+
+def _files(folder: Path, names: Sequence[str]) -> dict[str, Any]:
+    """Names, sizes and bytes; of the card, which holds the time and a chained digest, the names of its fields."""
+    found: dict[str, Any] = {}
+    for path in sorted(folder.iterdir()):
+        if path.name == "card.json":
+            found[path.name] = sorted(json.loads(path.read_text("utf-8")))
+        elif path.suffix == ".html":
+            text = re.sub(r"20\d\d-\d\d-\d\d[T ][\d:+.Z]*|[0-9a-f]{64}", "…", path.read_text("utf-8"))
+            found[path.name] = text
+        elif path.suffix == ".npz":
+            found[path.name] = path.stat().st_size
+        else:
+            found[path.name] = path.read_bytes()
+    return found

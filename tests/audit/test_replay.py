@@ -1,0 +1,341 @@
+"""Record and replay on neighbouring tables: nothing but paid answers depends on one unit.
+
+The full matrix (200 pairs for each method, relation and currency) is `make audit`; this is its short version.
+"""
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+from dipsmith.audit.cases import catalogue_cases, variants
+from dipsmith.audit.pairs import KINDS, PRIVATE, neighbours
+from dipsmith.audit.rerun import check_pair
+from dipsmith.audit.tape import Replay, Tape, recording, replaying
+from dipsmith.counting.held import HeldRows
+from dipsmith.methods.growing import Dependence
+from dipsmith.privacy.budget import ZCDP, PureDP
+from dipsmith.privacy.curator import Curator, Rehearsal
+from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dipsmith.privacy.randomness import Stream
+from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit
+
+BUDGETS = {"pure": PureDP(2), "zcdp": ZCDP("0.3")}
+CATALOGUE = catalogue_cases(PRIVATE)
+VARIANTS = variants(PRIVATE)
+
+
+@pytest.mark.parametrize("currency", BUDGETS)
+@pytest.mark.parametrize("case", CATALOGUE, ids=lambda case: case.key)
+def test_nothing_but_paid_answers_depends_on_one_unit(case, currency):
+    first = 0 if currency == "pure" else 2
+    for seed in range(first, first + 2):
+        checked = check_pair(neighbours(case.relation, seed), case, BUDGETS[currency], seed)
+        assert checked.findings == (), f"{checked.kind}, seed {seed}"
+        assert checked.questions > 0
+
+
+@pytest.mark.parametrize("case", VARIANTS, ids=lambda case: case.key)
+def test_nothing_but_paid_answers_depends_on_one_unit_with_other_settings(case):
+    seeds = range(1) if case.price else range(8, 10)
+    for seed in seeds:
+        currency = "pure" if case.price or seed % 2 else "zcdp"
+        pair = neighbours(case.relation, seed, plain=case.plain)
+        checked = check_pair(pair, case, BUDGETS[currency], seed)
+        assert checked.findings == (), f"{checked.kind}, seed {seed}"
+        assert checked.questions > 0
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in CATALOGUE if c.relation == c.method.relations[-1]], ids=lambda case: case.key
+)
+def test_files_and_ledgers_are_the_same(case, tmp_path):
+    """With the ledger charged, several sets and the release written."""
+    checked = check_pair(neighbours(case.relation, 12), case, PureDP(2), 12, tmp_path, sets=2)
+    assert checked.findings == ()
+    assert (tmp_path / "one" / "card.json").is_file()
+
+
+def test_tables_held_block_by_block(monkeypatch):
+    monkeypatch.setattr("dipsmith.methods.flat.DENSE_CELLS", 4)
+    flat = next(c for c in CATALOGUE if c.name == "flat")
+    for seed in range(6):
+        checked = check_pair(neighbours(flat.relation, seed), flat, PureDP(1), seed)
+        assert checked.findings == ()
+
+
+def test_every_kind_of_neighbour_is_drawn():
+    for relation, kinds in KINDS.items():
+        drawn = {neighbours(relation, seed).kind for seed in range(len(kinds))}
+        assert drawn == set(kinds)
+    assert neighbours("add-remove", 5).kind == "empty table"
+    sizes = [len(t) for t in (neighbours("add-remove", 5).before, neighbours("add-remove", 5).after)]
+    assert min(sizes) == 0 < max(sizes)
+
+
+# --- the instrument itself: each of its findings must be able to appear ----------------------------
+
+
+def halved(monkeypatch, where):
+    """Noise of half the scale that was charged for, in three places where a slip could make it."""
+    if where == "between the charge and the draw":
+        original = Curator._noise
+        drawing = Curator._noised
+
+        def quiet(self, budget, single):
+            law = original(self, budget, single)
+            if isinstance(law, DiscreteLaplace):
+                return DiscreteLaplace(law.scale / 2)
+            return DiscreteGaussian(law.sigma2 / 4)
+
+        def noised(self, cells, counts, budget, totals):
+            self._noise = lambda b, single: quiet(self, b, single)
+            try:
+                return drawing(self, cells, counts, budget, totals)
+            finally:
+                del self._noise
+
+        monkeypatch.setattr(Curator, "_noised", noised)
+    elif where == "after the draw":
+        drawing = Curator._noised
+
+        def noised(self, cells, counts, budget, totals):
+            answer = drawing(self, cells, counts, budget, totals)
+            answer.values[:] = counts + (answer.values - counts) // 2
+            return answer
+
+        monkeypatch.setattr(Curator, "_noised", noised)
+    else:
+        for law in (DiscreteLaplace, DiscreteGaussian):
+            sample = law.sample
+            monkeypatch.setattr(law, "sample", lambda self, s, n, sample=sample: sample(self, s, n) // 2)
+
+
+@pytest.mark.parametrize("case", CATALOGUE, ids=lambda case: case.key)
+def test_half_noise_is_flagged_for_every_method(case, monkeypatch):
+    places = ("between the charge and the draw", "after the draw")
+    halved(monkeypatch, places[CATALOGUE.index(case) % 2])
+    assert any(
+        check_pair(neighbours(case.relation, seed), case, PureDP(1), seed).findings for seed in range(3)
+    ), "half of the noise went unnoticed"
+
+
+@pytest.mark.parametrize("budget", [PureDP("0.5"), ZCDP("0.05")], ids=str)
+def test_half_noise_of_a_broken_sampler_shows_in_the_draws(budget, monkeypatch):
+    """Σ(x²/variance − 1) over at least 600 draws: six standard deviations have probability below 1e-6 (skewed).
+
+    Half the noise puts a draw's mean at −3/4, which is −7 standard deviations (Laplace) or more. `make audit` pools the
+    draws of every method.
+    """
+    flat = next(c for c in CATALOGUE if c.name == "flat")
+    assert abs(pooled(flat, budget, 600)) < 6
+    halved(monkeypatch, "in the sampler")
+    assert pooled(flat, budget, 600) < -6
+
+
+def pooled(case, budget, draws):
+    total = spread = 0.0
+    seed = 0
+    while spread < 7 * draws:
+        checked = check_pair(neighbours(case.relation, seed), case, budget, seed)
+        total += checked.noise[0]
+        spread += checked.noise[1] ** 2
+        seed += 1
+    return total / spread**0.5
+
+
+def pair_of_codes(relation="add-remove"):
+    schema = Schema(
+        "t",
+        (
+            Attribute("a", "string", Categories.of("xy", other="x"), "public"),
+            Attribute("b", "string", Categories.of("uvw", other="u"), "private"),
+        ),
+        Unit(),
+        relation,
+    )
+    one = Codes.of(schema, {"a": np.array([0, 0, 1]), "b": np.array([0, 1, 2])})
+    other = Codes.of(schema, {"a": np.array([0, 0, 1]), "b": np.array([0, 1, 1])})
+    less = one.take(slice(0, 2))
+    return one, (other if relation == "label" else less)
+
+
+def findings_of(act, relation="add-remove", budget=None):
+    """What record and replay say of something done with a curator."""
+    budget = budget or PureDP(1)
+    one, other = pair_of_codes(relation)
+    tape = Tape()
+    with recording(tape) as first:
+        act(Curator.rehearse(one, budget, seed=1))
+    replay = Replay(tape)
+    with replaying(replay) as second:
+        act(Curator.rehearse(other, budget, seed=1))
+    replay.close(budget)
+    return [*first.strays, *second.strays, *replay.findings]
+
+
+def table(curator, *names):
+    return Marginal.of(curator.schema, names or curator.schema.names)
+
+
+def test_a_sound_question_has_no_findings():
+    assert findings_of(lambda c: c.measure([table(c)], [PureDP(1)])) == []
+    assert findings_of(lambda c: c.measure([table(c)], [PureDP(1)]), "label") == []
+
+
+def test_rows_read_beside_the_curator_are_strays():
+    (stray, *_) = findings_of(lambda c: c._rows.count([table(c)]))
+    assert "outside every mechanism" in stray
+
+
+def test_noise_drawn_beside_the_curator_is_a_stray():
+    (stray, *_) = findings_of(lambda c: DiscreteLaplace(Fraction(1)).sample(c._stream, 3))
+    assert "random bytes" in stray
+
+
+def test_questions_that_depend_on_rows_are_found():
+    def peeking(curator):
+        few = curator._rows.held.rows < 3
+        curator.measure([table(curator, "a" if few else "b")], [PureDP(1)])
+
+    assert any("another question" in f for f in findings_of(peeking))
+
+
+def test_charges_that_depend_on_rows_are_found():
+    def act(curator):
+        n = curator._rows.held.rows
+        curator.measure([table(curator)], [PureDP(Fraction(n, 10))])
+
+    assert any("another budget" in f for f in findings_of(act))
+
+
+def test_one_answer_more_is_found():
+    def act(curator):
+        for _ in range(curator._rows.held.rows):
+            curator.measure([table(curator)], [PureDP("0.1")])
+
+    assert any("on one table only" in f for f in findings_of(act))
+
+
+def test_a_free_answer_that_differs_is_found(monkeypatch):
+    monkeypatch.setattr(Curator, "rows", property(lambda self: self._rows.total()))
+    assert any("free" in f for f in findings_of(lambda c: c.rows))
+
+
+def test_overspending_by_composition_is_found(monkeypatch):
+    monkeypatch.setattr(Curator, "_take", lambda self, budget: None)
+
+    def act(curator):
+        for _ in range(2):
+            curator.measure([table(curator)], [PureDP(1)])
+
+    assert any("the transcript cost 2" in f for f in findings_of(act))
+
+
+class Tally:
+    """A score whose declared sensitivity is too small."""
+
+    name = "tally"
+
+    def __init__(self, sensitivity=Fraction(1, 2), both_ways=False):
+        self.declared, self.both_ways = sensitivity, both_ways
+
+    def tables(self, candidate):
+        return [candidate]
+
+    def value(self, candidate, counts):
+        n = float(counts[0].sum())
+        return -n if self.both_ways and len(candidate.attributes) == 1 else n
+
+    def sensitivity(self, relation, max_rows):
+        return self.declared
+
+    def monotone(self, relation):
+        return True
+
+
+def test_scores_that_move_too_far_are_found():
+    def act(curator):
+        curator.choose([table(curator), table(curator, "a")], Tally(), PureDP(1))
+
+    assert any("scores differ by 1" in f for f in findings_of(act))
+
+
+def test_scores_that_are_not_monotone_are_found():
+    def act(curator):
+        curator.choose([table(curator), table(curator, "a")], Tally(Fraction(1), True), PureDP(1))
+
+    assert any("declared monotone" in f for f in findings_of(act))
+
+
+def test_empty_cells_without_noise_are_found(monkeypatch):
+    drawing = Curator._noised
+
+    def noised(self, cells, counts, budget, totals):
+        answer = drawing(self, cells, counts, budget, totals)
+        answer.values[counts == 0] = 0
+        return answer
+
+    monkeypatch.setattr(Curator, "_noised", noised)
+    assert findings_of(lambda c: c.measure([table(c)], [PureDP(1)])) != []
+
+
+def test_a_stream_that_moves_on_is_replayed():
+    """Replayed answers are the recorded ones although the stream is another."""
+    one, other = pair_of_codes()
+    tape = Tape()
+    with recording(tape):
+        first = Curator.rehearse(one, PureDP(1), seed=1).measure([table_of(one)], [PureDP(1)])[0]
+    replay = Replay(tape)
+    with replaying(replay):
+        again = Curator(HeldRows(other), PureDP(1), stream=Stream(), journal=Rehearsal())
+        second = again.measure([table_of(other)], [PureDP(1)])[0]
+    assert second.values.tolist() == first.values.tolist()
+    assert replay.loss == pytest.approx(1)
+
+
+def table_of(codes):
+    return Marginal.of(codes.schema, codes.schema.names)
+
+
+# --- what the audit has found ----------------------------------------------------------------------
+
+
+def test_a_sequence_of_targets_pays_for_asking_private_attributes():
+    """All tables of two rows over two private columns: how far one row's labels move the score of the order."""
+    schema = Schema(
+        "t",
+        (
+            Attribute("p", "string", Categories.of("xy", other="x"), "public"),
+            Attribute("s", "string", Categories.of("uv", other="u"), "private"),
+            Attribute("t", "string", Categories.of("FGH", other="F"), "private"),
+        ),
+        Unit(),
+        "label",
+    )
+    for asked, allowed in ((("p",), 1), (("p", "s"), 2)):
+        score = Dependence(schema, ("t",), np.array([0.02, 0.08, 0.9]), dict.fromkeys(asked, 0.0))
+        assert score.sensitivity("label", 1) == allowed
+        widest = 0.0
+        rows = list(product(range(2), range(2), range(3)))
+        for fixed, (p, s, t) in product(rows, rows):
+            for s2, t2 in product(range(2), range(3)):
+                values = []
+                for row in ((p, s, t), (p, s2, t2)):
+                    codes = Codes.of(schema, dict(zip("pst", np.array([fixed, row]).T, strict=True)))
+                    counted = Curator.rehearse(codes, PureDP(1), seed=0)._rows
+                    values.append([score.value(a, counted.count(score.tables(a))) for a in asked])
+                widest = max(widest, float(np.abs(np.subtract(*values)).max()))
+        assert widest <= allowed
+    # One row of sixty goes from (u, F) to (v, F): both its group that loses it and the one that gains it move away
+    # from independence.
+    s, t = np.zeros(61, int), np.full(61, 2)
+    t[0] = 0
+    moved = s.copy()
+    moved[0] = 1
+    score = Dependence(schema, ("t",), np.array([0.02, 0.08, 0.9]), {"s": 0.0})
+    one, other = (HeldRows(Codes.of(schema, {"p": 0 * t, "s": x, "t": t})) for x in (s, moved))
+    tables = score.tables("s")
+    difference = score.value("s", other.count(tables)) - score.value("s", one.count(tables))
+    assert 1.85 < difference <= 2
