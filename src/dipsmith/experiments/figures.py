@@ -49,10 +49,11 @@ class Panel:
 
 @dataclass(frozen=True)
 class Axes:
-    """Words and scales: what runs along x and y, and which axes are logarithmic."""
+    """Words and scales: what runs along x and y, what tells the lines apart, and which axes are logarithmic."""
 
     x: str
     y: str
+    lines: str = ""
     reference: str = ""
     authentic: bool = False
     log_x: bool = False
@@ -96,6 +97,34 @@ def interaction(positions: Sequence[str], rows: Mapping[str, Sequence[Panel]], a
             axis.set_xlabel(axes.x)
         first = rows[quantities[0]][0]
         _key(figure, [line.name for line in first.lines], axes, first.reference is not None)
+        return done()
+
+
+def multiples(positions: Sequence[str], panel: Panel, axes: Axes) -> str:
+    """Many lines as small multiples: one line to a panel, in blue, the others behind it in grey; scales are shared."""
+    numeric = _numbers(positions) if axes.log_x else None
+    at = np.arange(len(positions), dtype=float) if numeric is None else np.log10(numeric)
+    columns = min(3, len(panel.lines))
+    rows = -(-len(panel.lines) // columns)
+    with figures._figure(figures.WIDTH, 0.5 + 1.9 * rows) as (figure, done):
+        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        for line, axis in zip(panel.lines, grid.ravel(), strict=False):
+            for other in panel.lines:
+                if other is not line:
+                    axis.plot(at, other.values, color=RULE, linewidth=0.8, zorder=1)
+            _draw(axis, at, Panel(line.name, [line], panel.reference), axes)
+            axis.set_title(figures._short(line.name, 34), color=COLOURS[0])
+            axis.set_xticks(at, [figures._short(p, 8) for p in positions])
+            if axes.log_y:
+                axis.set_yscale("log")
+        for axis in grid.ravel()[len(panel.lines) :]:
+            axis.set_visible(False)
+        for axis in grid[-1]:
+            axis.set_xlabel(axes.x)
+        for row in grid:
+            row[0].set_ylabel(figures._short(axes.y, 26))
+        if panel.reference is not None:
+            _key(figure, [], axes, True)
         return done()
 
 
@@ -147,7 +176,7 @@ def _key(figure: Any, names: Sequence[str], axes: Axes, reference: bool) -> None
                 markersize=4.5,
             )
         )
-        said.append(figures._short(name, 34))
+        said.append(figures._short(f"{axes.lines} = {name}" if axes.lines else name, 34))
     figure.legend(
         handles, said, loc="outside upper right", ncols=min(5, len(said)), frameon=False, fontsize=8
     )

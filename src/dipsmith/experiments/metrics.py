@@ -8,7 +8,7 @@ that of the label marginal (log loss), or 1 where perfect agreement is 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -85,8 +85,8 @@ class Compared:
         return self._scored[key]
 
 
-Measure = Callable[[Compared], tuple[float, float]]
-"""Value and reference."""
+Measure = Callable[[Compared], "tuple[float, float] | Sequence[Measured]"]
+"""Value and reference; or several, each with its level."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,11 @@ def measure(names: Sequence[str], compared: Compared, metrics: Mapping[str, Metr
     """All the metrics of a study for one run."""
     found = []
     for name in names:
-        value, reference = metrics[name].measure(compared)
-        found.append(Measured(name, float(value), float(reference)))
+        measured = metrics[name].measure(compared)
+        if isinstance(measured, tuple):
+            found.append(Measured(name, float(measured[0]), float(measured[1])))
+        else:
+            found += [replace(m, metric=name) for m in measured]
     return found
 
 

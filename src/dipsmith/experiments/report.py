@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dipsmith.errors import InputError
 from dipsmith.experiments import figures as drawing
 from dipsmith.experiments.anova import Anova, anova
 from dipsmith.experiments.claims import check, selected
+from dipsmith.experiments.design import shown
 from dipsmith.experiments.figures import Axes, Line, Panel, mean_and_width
 from dipsmith.experiments.metrics import Metric
 from dipsmith.experiments.results import SECONDS, Response, Results
@@ -76,10 +78,14 @@ def title_of(metric: str, metrics: Any) -> str:
     """A metric in words."""
     if metric in metrics:
         return str(metrics[metric].title)
-    name, colon, kind = metric.rpartition(": ")
-    if colon and kind == "error":
-        return f"mean absolute error of the coefficients, {name}"
-    return f"mean interval overlap, {name}" if colon and kind == "overlap" else metric
+    name, _, kind = metric.rpartition(": ")
+    words = {
+        "error": "mean absolute error of the coefficients",
+        "overlap": "mean interval overlap",
+        "coverage": "share of intervals that contain the authentic estimate",
+        "width": "mean width of the intervals, in authentic ones",
+    }
+    return f"{words[kind]}, {name}" if kind in words else metric
 
 
 def _design(results: Results, laboratory: Laboratory) -> Facts:
@@ -121,7 +127,7 @@ def default_figures(results: Results) -> list[FigureEntry]:
     order = {n: len(set(v)) for n, v in response.factors.items()}
     pairs = [t.factors for t in anova(response).terms if len(t.factors) == 2]
     if not pairs:
-        return [FigureEntry(metric=metric, x=n, lines="method") for n in list(order)[:1] if n != "method"]
+        return [FigureEntry(metric=metric, x=n) for n in order]
     found = []
     for pair in pairs[:DEFAULT_FIGURES]:
         x, lines = sorted(pair, key=lambda n: -order[n])
@@ -133,34 +139,39 @@ def default_figures(results: Results) -> list[FigureEntry]:
 def figure(entry: FigureEntry, results: Results, metrics: Any, file: str) -> Figure:
     """An interaction plot with its numbers."""
     known = {*results.factors, "method"}
-    for name in (entry.lines, entry.panels, entry.x, *entry.where):
+    for name in (entry.lines, entry.panels, None if entry.over else entry.x, *entry.where):
         if name is not None and name not in known:
             raise InputError(
                 f"figure of '{entry.metric}': '{name}' is not varied; there are: {', '.join(known)}"
             )
     if entry.over == "level":
-        return _over_levels(entry, results, file)
+        if entry.lines is None:
+            raise InputError(
+                f"figure of '{entry.metric}': give lines, the parameter that gets a line for each level"
+            )
+        return _over_levels(entry, results, metrics, file)
     if entry.x is None:
         raise InputError(
             f"figure of '{entry.metric}': give x (a parameter), or 'over: level' for coefficients"
         )
     response = selected(results.response(entry.metric), entry.where)
     positions = _levels(results, response, entry.x)
-    names = _levels(results, response, entry.lines)
+    names = _levels(results, response, entry.lines) if entry.lines else [""]
     panels: list[Panel] = []
     numbers: list[tuple[Cell, ...]] = []
     for level in _levels(results, response, entry.panels) if entry.panels else [""]:
         part = selected(response, {entry.panels: level}) if entry.panels else response
         lines = []
         for name in names:
-            points = [_at(part, response, {entry.x: p, entry.lines: name}) for p in positions]
+            by = {entry.lines: name} if entry.lines else {}
+            points = [_at(part, {entry.x: p, **by}) for p in positions]
             means = [mean_and_width(v) for v, _ in points]
             lines.append(Line(name, np.array([m for m, _ in means]), np.array([w for _, w in means])))
             numbers += [
                 (level, name, p, m, w, int(np.isfinite(v).sum()))
                 for p, (m, w), (v, _) in zip(positions, means, points, strict=True)
             ]
-        held = [_at(part, response, {entry.x: p})[1] for p in positions]
+        held = [_at(part, {entry.x: p})[1] for p in positions]
         reference = np.array([float(np.nanmean(r)) if np.isfinite(r).any() else np.nan for r in held])
         known_reference = np.isfinite(reference).any() and (reference > 0).any()
         panels.append(
@@ -170,40 +181,60 @@ def figure(entry: FigureEntry, results: Results, metrics: Any, file: str) -> Fig
                 reference if known_reference else None,
             )
         )
-    title = entry.title or f"{title_of(entry.metric, metrics)}: {entry.lines} and {entry.x}"
+    title = (
+        entry.title
+        or f"{title_of(entry.metric, metrics)}: {f'{entry.lines} and ' if entry.lines else ''}{entry.x}"
+    )
     described = metrics[entry.metric].reference if entry.metric in metrics else "1 is perfect"
     numeric = drawing._numbers(positions)
     wide = numeric is not None and len(numeric) > 2 and numeric.max() / numeric.min() >= 8
     axes = Axes(
         entry.x + (", logarithmic scale" if wide else ""),
         title_of(entry.metric, metrics),
+        lines="" if entry.lines in (None, "method") else entry.lines,
         reference=described,
         log_x=bool(wide),
+        log_y=entry.log,
     )
-    svg = drawing.interaction(positions, {"": panels}, axes) if available.available() else ""
+    many = len(names) > drawing.MOST_LINES
+    if many and len(panels) > 1:
+        raise InputError(
+            f"figure of '{entry.metric}': {len(names)} lines need a panel each; leave 'panels' out, or draw fewer with 'where'"
+        )
+    svg = ""
+    if available.available():
+        svg = (
+            drawing.multiples(positions, panels[0], axes)
+            if many
+            else drawing.interaction(positions, {"": panels}, axes)
+        )
     better = metrics[entry.metric].better if entry.metric in metrics else ""
     caption = (
-        f"{title_of(entry.metric, metrics)}{f' ({better} is better)' if better else ''} by {entry.x}, a line for each "
-        f"{entry.lines}{f', a panel for each {entry.panels}' if entry.panels else ''}{_where(entry)}. {_sizes(results)} "
+        f"{title_of(entry.metric, metrics)}{f' ({better} is better)' if better else ''} by {entry.x}"
+        f"{f', a line for each {entry.lines}' if entry.lines else ''}{f', a panel for each {entry.panels}' if entry.panels else ''}{_where(entry)}. {_sizes(results)} "
         "Means with 95 % intervals over repeats and what is not drawn."
     )
-    columns = (entry.panels or "panel", entry.lines, entry.x, "mean", "95 % half-width", "runs")
+    columns = (entry.panels or "panel", entry.lines or "line", entry.x, "mean", "95 % half-width", "runs")
     return Figure(title, svg, caption, f"{title}. {caption}", Table.of(title, columns, numbers), None, file)
 
 
-def _over_levels(entry: FigureEntry, results: Results, file: str) -> Figure:
+def _over_levels(entry: FigureEntry, results: Results, metrics: Any, file: str) -> Figure:
     """Coefficients over the levels of an analysis (years): authentic solid, a dashed line per level of a parameter."""
     rows = results.rows(entry.metric)
+    assert entry.lines is not None
     if not len(rows["value"]):
         raise InputError(f"figure: '{entry.metric}' is no analysis of this study")
     kept = np.ones(len(rows["value"]), dtype=bool)
     for name, level in entry.where.items():
-        from dipsmith.experiments.design import shown
-
-        kept &= rows[name].astype(str) == shown(level)
+        wanted = [shown(v) for v in (level if isinstance(level, list) else [level])]
+        kept &= np.isin(rows[name].astype(str), wanted)
+    if not kept.any():
+        raise InputError(f"figure of '{entry.metric}': no run has{_where(entry)}")
     terms = entry.terms or list(dict.fromkeys(rows["term"].tolist()))
-    positions = sorted(set(rows["level"].tolist()))
-    panel_levels = results.order(entry.panels) if entry.panels else [""]
+    positions = sorted(set(rows["level"].tolist()), key=_in_order)
+    panel_levels = _present(results, rows, kept, entry.panels) if entry.panels else [""]
+    names = _present(results, rows, kept, entry.lines)
+    analysis = next((a for a in results.study.analyses if a.label == entry.metric), None)
     drawn: dict[str, list[Panel]] = {}
     numbers: list[tuple[Cell, ...]] = []
     for term in terms:
@@ -215,7 +246,7 @@ def _over_levels(entry: FigureEntry, results: Results, file: str) -> Figure:
                 [float(np.mean(rows["reference"][here & (rows["level"] == p)])) for p in positions]
             )
             lines = []
-            for name in results.order(entry.lines):
+            for name in names:
                 of = here & (rows[entry.lines].astype(str) == name)
                 means = [mean_and_width(rows["value"][of & (rows["level"] == p)]) for p in positions]
                 lines.append(Line(name, np.array([m for m, _ in means]), np.array([w for _, w in means])))
@@ -227,11 +258,21 @@ def _over_levels(entry: FigureEntry, results: Results, file: str) -> Figure:
             drawn.setdefault(term, []).append(panel)
     title = entry.title or f"{entry.metric}: authentic and synthetic coefficients by {entry.lines}"
     axes = Axes(
-        next((a.by for a in results.study.analyses if a.label == entry.metric), "") or "", "", authentic=True
+        (analysis.by or "") if analysis else (entry.x or "level"),
+        "" if analysis else title_of(entry.metric, metrics),
+        lines="" if entry.lines in (None, "method") else entry.lines,
+        authentic=analysis is not None,
+        reference="" if analysis else metrics[entry.metric].reference,
+        log_y=entry.log,
     )
     svg = drawing.interaction(positions, drawn, axes) if available.available() else ""
+    what = (
+        f"Coefficients of {entry.metric}; authentic solid"
+        if analysis
+        else f"{title_of(entry.metric, metrics)}; reference solid"
+    )
     caption = (
-        f"Coefficients of {entry.metric}; authentic solid, synthetic dashed, a line for each {entry.lines}"
+        f"{what}, synthetic dashed, a line for each {entry.lines}"
         f"{f', a panel for each {entry.panels}' if entry.panels else ''}{_where(entry)}. {_sizes(results)} Means with 95 % "
         "intervals over repeats and what is not drawn."
     )
@@ -239,7 +280,20 @@ def _over_levels(entry: FigureEntry, results: Results, file: str) -> Figure:
     return Figure(title, svg, caption, f"{title}. {caption}", Table.of(title, columns, numbers), None, file)
 
 
-def _at(part: Response, whole: Response, levels: dict[str, str]) -> tuple[Any, Any]:
+def _in_order(level: str) -> tuple[float, str]:
+    """Numbers by size, then words."""
+    try:
+        return float(level), level
+    except ValueError:
+        return float("inf"), level
+
+
+def _present(results: Results, rows: dict[str, Any], kept: NDArray[np.bool_], factor: str) -> list[str]:
+    present = set(rows[factor][kept].astype(str).tolist())
+    return [v for v in results.order(factor) if v in present]
+
+
+def _at(part: Response, levels: dict[str, str]) -> tuple[Any, Any]:
     kept = np.ones(len(part.values), dtype=bool)
     for name, level in levels.items():
         if name in part.factors:

@@ -23,6 +23,8 @@ from dipsmith.experiments.trial import Outcome, Run
 
 TABLE = "results.parquet"
 SECONDS = "cpu-seconds"
+ANALYSED = ("error", "overlap", "coverage", "width")
+"""What is said of a regression besides its coefficients."""
 
 Labels = NDArray[np.str_]
 Floats = NDArray[np.float64]
@@ -129,7 +131,7 @@ class Results:
         """The single numbers of a run, in the order of the file; coefficients are not among them."""
         own = [*self.study.metrics]
         for a in self.study.analyses:
-            own += [f"{a.label}: error", f"{a.label}: overlap"]
+            own += [f"{a.label}: {kind}" for kind in ANALYSED]
         return [m for m in own if m in self._present]
 
     @cached_property

@@ -131,13 +131,14 @@ class FigureEntry(Entry):
     """An interaction plot: `x` along the axis, `lines` by one parameter, `panels` left and right by another."""
 
     metric: str
-    lines: str
+    lines: str | None = None
     panels: str | None = None
     x: str | None = None
     over: Literal["level"] | None = None
     terms: list[str] = []
     where: dict[str, Any] = {}
     title: str = ""
+    log: bool = False
 
 
 class ClaimEntry(Entry):
@@ -249,7 +250,6 @@ _NEEDED = {
     "formula": "e.g. 'log(pay) ~ sex + race + age | agency'",
     "metric": "the name of a metric or analysis of this study",
     "says": "the sentence that the results may refute",
-    "lines": "the parameter that gets a line for each level",
 }
 
 
@@ -290,7 +290,12 @@ def parse(text: str, name: str = "study") -> StudyEntry:
     try:
         return StudyEntry.model_validate(data)
     except ValidationError as error:
-        first = min(error.errors(include_url=False), key=lambda e: e["type"] != "extra_forbidden")
+        # A key that is not known explains most; of a union, the branch that was meant explains more than the others.
+        kinds = ("extra_forbidden", "value_error")
+        first = min(
+            error.errors(include_url=False),
+            key=lambda e: kinds.index(e["type"]) if e["type"] in kinds else len(kinds),
+        )
         raise InputError(_explain(first, tree, name)) from None
 
 

@@ -1,0 +1,1 @@
+"""The synthetic-data chapter of Programming Differential Privacy, with its bug and without."""

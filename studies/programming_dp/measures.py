@@ -1,0 +1,120 @@
+"""What the chapter asks of its synthetic rows, as metrics of a study; each beside the direct Laplace answer at the same ε.
+
+The direct answer costs the whole ε for *one* question; a synthetic table answers all of them. Percent errors are
+|synthetic − true| / true, as in the chapter; for the direct answer their expectation is used.
+"""
+
+from __future__ import annotations
+
+from math import exp
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.experiments.metrics import Compared, Measured, Metric
+
+WIDTHS = (1, 2, 5, 10, 20, 40, 60)
+FIRST, LAST = 17, 91
+LARGE = 100
+"""Ranges with fewer people are left out: a percentage of next to nothing says nothing."""
+
+
+def ages(c: Compared) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Authentic and synthetic ages, in the order of the rows (bins are single years from 0)."""
+    synthetic = c.release.tables[0].column("age").to_numpy()
+    return c.authentic["age"].astype(np.int64), synthetic.astype(np.int64)
+
+
+def direct(c: Compared) -> float:
+    """E|noise| of one count with the whole budget: discrete Laplace noise."""
+    q = exp(-float(c.release.card.budget.exact))
+    return 2 * q / (1 - q * q)
+
+
+def count(values: NDArray[np.int64], low: int, high: int) -> int:
+    """How many have low ≤ value < high."""
+    return int(((values >= low) & (values < high)).sum())
+
+
+def count_as_printed(synthetic: NDArray[np.int64], authentic: NDArray[np.int64], low: int, high: int) -> int:
+    """The chapter's `range_query`: the upper bound is compared with the *authentic* row of the same index."""
+    n = min(len(synthetic), len(authentic))
+    return int(((synthetic[:n] >= low) & (authentic[:n] < high)).sum())
+
+
+def range_percent(c: Compared) -> list[Measured]:
+    """Mean percent error over all ranges of a width."""
+    a, s = ages(c)
+    sums = [np.concatenate([[0], np.cumsum(np.bincount(v, minlength=100)[:100])]) for v in (a, s)]
+    found = []
+    for width in WIDTHS:
+        low = np.arange(FIRST, LAST - width + 1)
+        true, made = (total[low + width] - total[low] for total in sums)
+        kept = true >= LARGE
+        if kept.any():
+            error = float((np.abs(made - true)[kept] / true[kept]).mean())
+            found.append(
+                Measured("", 100 * error, 100 * direct(c) * float((1 / true[kept]).mean()), level=str(width))
+            )
+    return found
+
+
+def _one_range(c: Compared, low: int, high: int) -> tuple[float, float]:
+    a, s = ages(c)
+    true = count(a, low, high)
+    return 100 * abs(count(s, low, high) - true) / true, 100 * direct(c) / true
+
+
+def range_20_65(c: Compared) -> tuple[float, float]:
+    """People of 20 to 64."""
+    return _one_range(c, 20, 65)
+
+
+def range_20_30(c: Compared) -> tuple[float, float]:
+    """People of 20 to 29."""
+    return _one_range(c, 20, 30)
+
+
+def range_20_30_bug(c: Compared) -> tuple[float, float]:
+    """The same as printed. Rows of a release come in order of cells, those of the chapter in random order."""
+    a, s = ages(c)
+    shuffled = np.random.default_rng(0).permutation(s)
+    true = count(a, 20, 30)
+    return 100 * abs(count_as_printed(shuffled, a, 20, 30) - true) / true, 100 * direct(c) / true
+
+
+def mean_percent(c: Compared) -> tuple[float, float]:
+    """Mean age; the direct answer divides a noisy sum of ages up to 99 by the known number of rows."""
+    a, s = ages(c)
+    true = float(a.mean())
+    return 100 * abs(float(s.mean()) - true) / true, 100 * 99 * direct(c) / (len(a) * true)
+
+
+def rows_percent(c: Compared) -> tuple[float, float]:
+    """How many rows there are."""
+    a, s = ages(c)
+    return 100 * abs(len(s) - len(a)) / len(a), 100 * direct(c) / len(a)
+
+
+def cells(c: Compared) -> tuple[float, float]:
+    """Total variation distance of age × occupation, where both are there; by chance alone the reference."""
+    from dipsmith.utility.marginal_error import marginal_error
+
+    if len(c.pairs[0].names) < 2:
+        return float("nan"), float("nan")
+    found = marginal_error(c.tables[0], 2)
+    return found.mean, found.floor
+
+
+_DIRECT = "the direct Laplace answer to this one question"
+MEASURES = {
+    "range-percent": Metric("percent error of range queries by width", "lower", range_percent, _DIRECT),
+    "range-20-65": Metric("percent error, ages 20 to 64", "lower", range_20_65, _DIRECT),
+    "range-20-30": Metric("percent error, ages 20 to 29", "lower", range_20_30, _DIRECT),
+    "range-20-30-bug": Metric(
+        "percent error, ages 20 to 29, as the chapter prints it", "lower", range_20_30_bug, _DIRECT
+    ),
+    "mean-percent": Metric("percent error of the mean age", "lower", mean_percent, _DIRECT),
+    "rows-percent": Metric("percent error of the number of rows", "lower", rows_percent, _DIRECT),
+    "cells": Metric("total variation distance, age × occupation", "lower", cells, "what chance alone gives"),
+}

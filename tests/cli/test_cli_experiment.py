@@ -1,0 +1,65 @@
+"""`dipsmith experiment` on the command line."""
+
+import json
+
+import pytest
+
+STUDY = """
+name: small
+question: Does more ε help?
+data: {example: regression, rows: 300}
+vary: {epsilon: [0.5, 2]}
+methods: [{method: flat}, {method: marginals}]
+repeats: 2
+metrics: [tvd-1]
+"""
+
+
+@pytest.fixture
+def study(tmp_path):
+    path = tmp_path / "study.yaml"
+    path.write_text(STUDY)
+    return path
+
+
+def test_show_runs_nothing_and_says_what_it_will_do(dipsmith, study, tmp_path):
+    ran = dipsmith("experiment", "show", study)
+    assert ran.code == 0
+    assert "4 settings × 2 repeats = 8 runs, 0 done" in ran.out
+    assert "no privacy was spent" in ran.out
+    assert not (tmp_path / "small-results").exists()
+
+
+def test_run_writes_everything_and_resumes(dipsmith, study, tmp_path):
+    ran = dipsmith("experiment", "run", study, "--jobs", 1, "--page", tmp_path / "page.md")
+    assert ran.code == 0, ran.err
+    assert "8 of 8 runs" in ran.err
+    assert "Means by level" in ran.out
+    for name in ("results.parquet", "report.html", "study.yaml", "runs.jsonl"):
+        assert (tmp_path / "small-results" / name).exists()
+    assert (tmp_path / "page.md").exists()
+    again = dipsmith("experiment", "run", study, "--jobs", 1)
+    assert "8 of 8 runs, 8 from before" in again.err
+
+
+def test_json(dipsmith, study, tmp_path):
+    told = json.loads(
+        dipsmith("experiment", "run", study, "--jobs", 1, "--out", tmp_path / "o", "--json").out
+    )
+    assert (told["runs"], told["done"], told["cost"], told["failed"]) == (8, 8, None, [])
+    means = {(m["factor"], m["level"]): m["mean"] for m in told["means"]}
+    assert means["epsilon", "2"] < means["epsilon", "0.5"]
+    assert set(means) == {("epsilon", "0.5"), ("epsilon", "2"), ("method", "flat"), ("method", "marginals")}
+
+
+def test_bad_files_are_one_line_and_exit_code_3(dipsmith, study):
+    study.write_text(STUDY.replace("repeats: 2", "repeets: 2"))
+    ran = dipsmith("experiment", "run", study)
+    assert ran.code == 3
+    assert ran.err == "dipsmith: error: study.yaml, line 7: repeets: unknown key; did you mean 'repeats'?\n"
+
+
+def test_other_rows_need_a_study_of_a_file(dipsmith, study):
+    ran = dipsmith("experiment", "run", study, "--data", "x.csv")
+    assert ran.code == 3
+    assert "simulates its rows" in ran.err

@@ -1,0 +1,112 @@
+"""Study files: what is read, and what is said in one line when something is wrong."""
+
+from pathlib import Path
+
+import pytest
+from experiment_studies import SMALL, altered
+
+from dipsmith.errors import InputError
+from dipsmith.experiments.design import settings
+from dipsmith.experiments.study import parse, read
+from dipsmith.experiments.trial import Laboratory
+
+ROOT = Path(__file__).parents[2]
+STUDIES = sorted((ROOT / "studies").glob("*/*.yaml"))
+
+
+def test_a_study_is_read():
+    study = parse(SMALL)
+    assert [m.label for m in study.methods] == ["table", "columns"]
+    assert len(settings(study)) == 2 * 2 + 2
+    assert len(Laboratory(study).runs) == 12
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("question:", "qestion:", "line 3: qestion: unknown key; did you mean 'question'?"),
+        ("question: Does more ε help?", "", "question: missing; one sentence"),
+        ("method: flat", "method: flt", "line 7: methods[1]: method 'flt' is unknown; choose one of"),
+        (
+            "vary: {post",
+            "vary: {pots",
+            "line 7: methods[1]: flat has no parameter 'pots'; did you mean 'post'?",
+        ),
+        ("repeats: 2", "repeats: two", "line 9: repeats: must be integer, got 'two'"),
+        ("repeats: 2", "repeats: 0", "repeats is 0, expected 1 or more"),
+        ("repeats: 2", "repeats: 2\nrepeats: 3", "line 10: 'repeats' is given twice"),
+        ("seed: 4", "design: {fractional: 3, random: 2}", "line 10: design: design is 'full'"),
+        ("seed: 4", "design: {fractional: 1}", "at least 2 settings"),
+        ("name: columns", "name: table", "two methods have the same name"),
+        ("example: regression", "example: regresion", "line 4: data.example: must be 'personnel'"),
+        ("example: regression, rows: 300", "rows: 300", "line 4: data: give either 'example'"),
+        ("example: regression, rows: 300", "file: a.csv", "a file needs 'schema'"),
+        ("example: regression, rows: 300", "file: a.csv, schema: a.yaml", "either 'ledger'"),
+        ("rows: 300", "rows: 300, ledger: b.db", "simulated rows are free"),
+        ("metrics: [tvd-1, tvd-2]", "", "nothing is measured"),
+        ("vary: {epsilon: [0.5, 2]}", "", "method 'table' needs a budget"),
+        (
+            "vary: {epsilon: [0.5, 2]}",
+            "vary: {epsilon: [1], count_share: [0.1]}",
+            "'count_share' is varied for all methods",
+        ),
+        ("name: small", "name: Small Study", "name is 'Small Study'"),
+        ("data: {", "data: {{", "line 5: not valid YAML"),
+        ("seed: 4", "claims: [{says: x, metric: tvd-1}]", "line 10: claims[1]: a claim has 'term'"),
+    ],
+)
+def test_wrong_files_are_told_in_one_line(old, new, said):
+    with pytest.raises(InputError) as told:
+        parse(altered(SMALL, old, new), "study.yaml")
+    message = str(told.value)
+    assert said in message
+    assert message.startswith("study.yaml")
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("tvd-1", "tvd1", "metric 'tvd1' is unknown; did you mean 'tvd-1'?"),
+        ("[0.5, 2]", "[0.5, -2]", "epsilon is '-2', expected a number above 0"),
+        ("[0.5, 2]", "[1, 1.0]", "'epsilon' has the same level twice"),
+        ("vary: {post: [project, clip]}", "vary: {post: [project, crop]}", "post is 'crop'"),
+        ("vary: {post: [project, clip]}", "set: {post: clip}, vary: {post: [clip]}", "both fixed"),
+        ("seed: 4", "set: {epsilon_times: trees}", "epsilon_times names 'trees'"),
+    ],
+)
+def test_what_a_file_names_is_checked_before_anything_is_run(old, new, said):
+    with pytest.raises(Exception, match=r".") as told:
+        Laboratory(parse(altered(SMALL, old, new)))
+    assert said in str(told.value)
+
+
+def test_a_file_that_is_no_study_is_told(tmp_path):
+    with pytest.raises(InputError, match="cannot be read"):
+        read(tmp_path / "none.yaml")
+    with pytest.raises(InputError, match="a study is a mapping"):
+        parse("- 1")
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in STUDIES if p.name != "adult.yaml"], ids=lambda p: f"{p.parent.name}/{p.name}"
+)
+def test_committed_studies_are_sound(path):
+    study = read(path)
+    extra = {}
+    if study.name == "programming-dp":
+        import sys
+
+        sys.path.insert(0, str(ROOT))
+        from studies.programming_dp.measures import MEASURES
+
+        extra = MEASURES
+    laboratory = Laboratory(study, path.parent, extra=extra)
+    assert laboratory.cost is None
+    assert len({r.id for r in laboratory.runs}) == len(laboratory.runs)
+    page = ROOT / "docs" / "studies" / f"{study.name}.md"
+    text = page.read_text("utf-8")
+    assert f"{len(laboratory.settings)} settings" in text
+    assert f"= {len(laboratory.runs)} runs" in text
+    for line in (claim.says for claim in study.claims):
+        assert f"| {line} |" in text.replace(r"\[", "[").replace(r"\]", "]")

@@ -1,0 +1,142 @@
+"""Reports of studies: figures, effects, claims, and the Markdown page."""
+
+import csv
+import re
+
+import numpy as np
+import pytest
+from experiment_studies import SMALL, altered
+
+from dipsmith.errors import InputError
+from dipsmith.experiments.claims import check
+from dipsmith.experiments.experiment import Experiment
+from dipsmith.experiments.figures import mean_and_width, standalone
+from dipsmith.experiments.metrics import METRICS
+from dipsmith.experiments.report import figure
+from dipsmith.experiments.study import FigureEntry
+
+ANALYSED = """
+analyses: [{name: fit, formula: "y ~ x1 + x2 + x3", by: x4, terms: [x1]}]
+figures:
+  - {metric: tvd-2, x: epsilon, lines: method}
+  - {metric: fit, over: level, lines: epsilon, panels: method}
+claims:
+  - {says: more ε is better, metric: tvd-1, better: {epsilon: 2}, than: {epsilon: 0.5}}
+  - {says: less ε is better, metric: tvd-1, better: {epsilon: 0.5}, than: {epsilon: 2}}
+  - {says: ε matters, metric: tvd-1, where: {method: table}, term: [epsilon], share_above: 0.2}
+  - {says: it explains everything, metric: tvd-1, where: {method: table}, term: [epsilon], share_above: 0.9999}
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "study.yaml").write_text(SMALL + ANALYSED + "text: words.md\n")
+    (folder / "words.md").write_text("A person wrote this.")
+    experiment = Experiment.read(folder / "study.yaml", folder / "out")
+    return experiment, experiment.run(1)
+
+
+def test_the_report_says_what_was_done_and_what_was_found(made):
+    experiment, _ = made
+    text = (experiment.out / "report.html").read_text()
+    for words in (
+        "Does more ε help?",
+        "The rows are simulated: no privacy was spent",
+        "6 settings (full factorial) × 2 repeats = 12 runs",
+        "analysis of variance, 12 runs",
+        "epsilon × post",
+        "Means by level of each parameter",
+    ):
+        assert words in text, words
+    assert text.count("<svg") == 2
+    assert "CONFIDENTIAL" not in text
+
+
+def test_means_in_the_figure_are_means_of_the_runs(made):
+    experiment, results = made
+    rows = list(csv.DictReader((experiment.out / "figure-1.csv").read_text().splitlines()))
+    response = results.response("tvd-2")
+    for row in rows:
+        at = (response.factors["epsilon"] == row["epsilon"]) & (response.factors["method"] == row["method"])
+        assert float(row["mean"]) == pytest.approx(response.values[at].mean())
+        assert int(row["runs"]) == at.sum()
+
+
+def test_coefficients_are_drawn_over_levels_beside_authentic_ones(made):
+    experiment, results = made
+    rows = list(csv.DictReader((experiment.out / "figure-2.csv").read_text().splitlines()))
+    assert {r["level"] for r in rows} == {"1", "2", "3", "4", "5"}
+    kept = results.rows("fit")
+    first = rows[0]
+    at = (
+        (kept["level"] == first["level"])
+        & (kept["method"] == first["method"])
+        & (kept["epsilon"] == first["epsilon"])
+    )
+    assert float(first["mean"]) == pytest.approx(kept["value"][at].mean())
+    assert float(first["authentic"]) == pytest.approx(kept["reference"][at].mean())
+
+
+def test_claims_hold_or_do_not(made):
+    _, results = made
+    assert [c.holds for c in check(results)] == [True, False, True, False]
+
+
+def test_the_page_is_markdown_with_figures_beside_it(made, tmp_path):
+    experiment, results = made
+    experiment.write_page(results, tmp_path / "page.md", "dipsmith experiment run study.yaml")
+    text = (tmp_path / "page.md").read_text()
+    assert "A person wrote this." in text
+    assert "Made by `dipsmith experiment run study.yaml`." in text
+    assert "| more ε is better |" in text
+    for name in re.findall(r"\]\((page/[^)]+)\)", text):
+        assert (tmp_path / name).exists(), name
+    svg = (tmp_path / "page" / "figure-1.svg").read_text()
+    assert "<style>:root{--paper" in svg
+    assert 'xmlns="http://www.w3.org/2000/svg"' in svg
+    with pytest.raises(InputError, match="Markdown"):
+        experiment.write_page(results, tmp_path / "page.txt", "")
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"metric": "tvd-1", "x": "n_b", "lines": "epsilon"}, "'n_b' is not varied"),
+        ({"metric": "tvd-1", "lines": "epsilon"}, "give x"),
+        ({"metric": "nothing", "over": "level", "lines": "epsilon"}, "is no analysis"),
+        ({"metric": "tvd-1", "x": "post", "lines": "method", "where": {"method": "table"}}, "one level only"),
+        (
+            {"metric": "tvd-1", "x": "post", "lines": "method", "where": {"epsilon": 7}},
+            "no run has epsilon = 7",
+        ),
+    ],
+)
+def test_figures_that_cannot_be_drawn_say_why(made, entry, said):
+    _, results = made
+    with pytest.raises(InputError, match=said):
+        figure(FigureEntry(**entry), results, METRICS, "f")
+
+
+def test_many_lines_get_a_panel_each(tmp_path):
+    text = altered(SMALL, "{epsilon: [0.5, 2]}", "{epsilon: [0.5, 1, 2, 4, 8]}")
+    (tmp_path / "study.yaml").write_text(
+        altered(text, "repeats: 2", "repeats: 1") + "figures: [{metric: tvd-1, x: method, lines: epsilon}]\n"
+    )
+    experiment = Experiment.read(tmp_path / "study.yaml", tmp_path / "out")
+    (drawn,) = experiment.page(experiment.run(1)).figures()
+    for level in ("0.5", "1", "2", "4", "8"):
+        assert f">{level}</text>" in drawn.svg
+
+
+def test_half_widths_are_students():
+    assert mean_and_width(np.array([1.0, 3.0])) == (2.0, pytest.approx(12.706, abs=1e-3))
+    mean, width = mean_and_width(np.array([np.nan]))
+    assert np.isnan(mean)
+    assert np.isnan(width)
+
+
+def test_standalone_drawings_have_a_size():
+    assert standalone('<svg viewBox="0 0 400 200"><g/></svg>').startswith(
+        '<svg viewBox="0 0 400 200" width="500" height="250"'
+    )
