@@ -1,5 +1,7 @@
 """Content to HTML: a snapshot for each kind of block, and what every page must have."""
 
+import html
+
 import pytest
 
 from dipsmith.report.content import Code, Facts, Figure, Heading, Page, Section, Table
@@ -11,6 +13,7 @@ from dipsmith.report.sections import (
     contents,
     facts,
     figure,
+    framed,
     heading,
     number,
     page,
@@ -169,3 +172,11 @@ def test_anchors_are_addresses():
 def test_block_takes_any_content():
     assert block("a < b") == "<p>a &lt; b</p>"
     assert block(Heading("h")) == "<h3>h</h3>"
+
+
+def test_a_framed_page_keeps_its_styles_to_itself():
+    whole = page(Page("A & b", ("x",), (), confidential=True))
+    made = framed(whole)
+    assert made.count("<") == 2  # the frame alone: the page is text inside its attribute
+    assert 'title="CONFIDENTIAL: A &amp; b"' in made
+    assert html.unescape(made.partition('srcdoc="')[2].removesuffix('"></iframe>')) == whole

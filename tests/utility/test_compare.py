@@ -11,7 +11,8 @@ import pytest
 
 import dipsmith as ds
 from dipsmith.errors import SourceError, UsageError
-from dipsmith.report.sections import section
+from dipsmith.report.sections import framed, section
+from dipsmith.report.sections import page as whole_page
 from dipsmith.utility import chapters
 from dipsmith.utility.analysis_chapter import regressions
 from dipsmith.utility.disclosure_chapter import disclosure
@@ -259,7 +260,8 @@ def test_it_prints_and_shows_itself(label_release, row_release, ledger):
     found = quick(staff(), label_release, ledger=ledger)
     assert str(found).startswith("CONFIDENTIAL comparison")
     assert "SPECKS, logistic" in str(found)
-    assert found._repr_html_().startswith("<!doctype html>")
+    assert found._repr_html_() == framed(whole_page(found.page))
+    assert "CONFIDENTIAL" in found._repr_html_().partition("srcdoc=")[0]  # the frame is named so, too
     assert found.page.title == "Comparison with authentic rows: staff"
 
 
@@ -272,7 +274,7 @@ def test_several_releases_stand_side_by_side(label_release, ledger):
     assert good.slopes.rmse < poor.slopes.rmse
     assert "poor" in str(found)
     assert found.regressions[0].of("good").overlap >= found.regressions[0].of("poor").overlap
-    text = found._repr_html_()
+    text = whole_page(found.page)
     assert text.count("good") > 10
     assert "served worst" in text
 
@@ -336,18 +338,18 @@ def test_a_regression_that_cannot_be_fitted_says_so(label_release, ledger):
         table, label_release, ledger=ledger, analyses=[Regression("pay ~ sex*race*job*age", by="age")]
     )
     assert tiny.regressions[0].notes
-    assert "Left out" in tiny._repr_html_() or "Could not be fitted" in tiny._repr_html_()
+    assert "Left out" in whole_page(tiny.page) or "Could not be fitted" in whole_page(tiny.page)
 
 
 def test_many_points_are_drawn_as_an_image(ledger, monkeypatch, label_release):
     monkeypatch.setattr("dipsmith.report.figures.RASTERISED", 20)
-    text = quick(staff(), label_release, ledger=ledger)._repr_html_()
+    text = whole_page(quick(staff(), label_release, ledger=ledger).page)
     assert "data:image/png;base64" in text
 
 
 def test_without_matplotlib_there_are_tables(label_release, ledger, monkeypatch):
     monkeypatch.setattr("dipsmith.report.figures.available", lambda: False)
-    text = quick(staff(), label_release, ledger=ledger, analyses=["pay ~ sex"])._repr_html_()
+    text = whole_page(quick(staff(), label_release, ledger=ledger, analyses=["pay ~ sex"]).page)
     assert "<svg" not in text
     assert "pip install 'dipsmith[analysis]'; this page has tables only" in text.replace(
         "&#x27;", "'"
@@ -356,7 +358,7 @@ def test_without_matplotlib_there_are_tables(label_release, ledger, monkeypatch)
 
 
 def test_confidential_pages_can_be_sorted_and_say_what_they_are(label_release, ledger):
-    text = quick(staff(), label_release, ledger=ledger)._repr_html_()
+    text = whole_page(quick(staff(), label_release, ledger=ledger).page)
     assert text.count("<script>") == 1
     assert "aria-sort" in text
     assert '<button type="button">' in text

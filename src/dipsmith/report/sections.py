@@ -248,3 +248,14 @@ def page(content: Page) -> str:
         f"{''.join(section(s, sortable=content.sortable) for s in content.sections)}"
         f"<footer>{escape(content.footer)}</footer></main>{script}</body></html>\n"
     )
+
+
+def framed(html: str) -> str:
+    """A whole page inside another one, as notebooks show it: neither sees the other's styles.
+
+    >>> framed('<p title="a">b</p>').count('"')
+    6
+    """
+    title = re.search(r"<title>(.*?)</title>", html)
+    name = title[1] if title else "report"
+    return f'<iframe title="{name}" style="width: 100%; height: 44rem; border: 0" srcdoc="{escape(html)}"></iframe>'

@@ -16,7 +16,7 @@ from dipsmith.errors import DamageError
 from dipsmith.privacy.budget import Budget, PureDP, of_units, zcdp_to_approx
 from dipsmith.privacy.events import Chosen, Event, Measured, Partitioned, Repeated, Supplied
 from dipsmith.report.content import Facts, Page, Section, Table
-from dipsmith.report.sections import page
+from dipsmith.report.sections import framed, page
 from dipsmith.schema import Schema
 
 FORMAT = 1
@@ -185,7 +185,7 @@ class Card:
         return page(self.page())
 
     def _repr_html_(self) -> str:
-        return self.to_html()
+        return framed(self.to_html())
 
     def __str__(self) -> str:
         stamp = "NOT PRIVATE (testing seed)\n" if self.testing else ""

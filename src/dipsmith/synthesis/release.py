@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from dipsmith.codec.decode import codebook
 from dipsmith.errors import DamageError, InputError, UsageError
 from dipsmith.report.content import Page
-from dipsmith.report.sections import page
+from dipsmith.report.sections import framed, page
 from dipsmith.schema import Schema
 from dipsmith.synthesis.card import Card
 from dipsmith.synthesis.fitted import FittedModel
@@ -108,7 +108,7 @@ class Release:
         return str(self.card)
 
     def _repr_html_(self) -> str:
-        return page(self.report_page())
+        return framed(page(self.report_page()))
 
 
 def read_card(folder: Path) -> Card:

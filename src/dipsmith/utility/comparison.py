@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dipsmith.report.content import Page, Table
-from dipsmith.report.sections import page
+from dipsmith.report.sections import framed, page
 from dipsmith.schema import Schema
 from dipsmith.synthesis.writing import whole_folder
 from dipsmith.utility.findings import Findings
@@ -123,7 +123,7 @@ class Comparison:
         )
 
     def _repr_html_(self) -> str:
-        return page(self.page)
+        return framed(page(self.page))
 
 
 def _table_json(title: str, table: Table) -> str:
