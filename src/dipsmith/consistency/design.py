@@ -32,8 +32,10 @@ from scipy import sparse
 
 Float = NDArray[np.float64]
 
-CHUNK_BYTES = 1 << 24
+CHUNK_BYTES = 1 << 22
 """Size of the widest array of one chunk of rows."""
+FEW = 32
+"""Labels up to which a pass over the rows for each label is faster than one along the labels."""
 LEAST_ROWS = 256
 
 
@@ -43,12 +45,10 @@ def contrasts(labels: int) -> Float:
     >>> bool(np.allclose(contrasts(3).T @ contrasts(3), np.eye(2)))
     True
     """
-    basis = np.zeros((labels, max(labels - 1, 0)))
-    for j in range(1, labels):
-        basis[:j, j - 1] = -1.0
-        basis[j, j - 1] = j
-        basis[:, j - 1] /= np.sqrt(j * (j + 1))
-    return basis
+    j = np.arange(1, labels)
+    basis = np.triu(np.full((labels, max(labels - 1, 0)), -1.0))
+    basis[j, j - 1] = j
+    return np.asarray(basis / np.sqrt(j * (j + 1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,12 +277,22 @@ class Design:
 
 def softmax(eta: Float) -> tuple[Float, Float]:
     """Probabilities along the last axis, in place, and the log of their normaliser."""
-    top = eta.max(axis=1)
+    top = _along_labels(np.maximum, eta)
     eta -= top[:, None]
     np.exp(eta, out=eta)
-    total = eta.sum(axis=1)
+    total = _along_labels(np.add, eta)
     eta /= total[:, None]
     return eta, np.log(total) + top
+
+
+def _along_labels(ufunc: np.ufunc, x: Float) -> Float:
+    """Reduce rows × labels over the labels; label by label while these are few, which is faster."""
+    if x.shape[1] > FEW:
+        return np.asarray(ufunc.reduce(x, axis=1))
+    total = x[:, 0].copy()
+    for k in range(1, x.shape[1]):
+        ufunc(total, x[:, k], out=total)
+    return total
 
 
 def barred_softmax(eta: Float, barred: Sequence[Barred], chunk: slice) -> tuple[Float, Float]:
