@@ -10,7 +10,19 @@ from typing import Annotated, Any
 
 import typer
 
-from dipsmith.cli import compare, demo, experiment, interval, ledger, plan, report, schema, synthesize, verify
+from dipsmith.cli import (
+    compare,
+    demo,
+    experiment,
+    interval,
+    ledger,
+    plan,
+    report,
+    schema,
+    studio,
+    synthesize,
+    verify,
+)
 from dipsmith.errors import DipsmithError
 from dipsmith.version import VERSION
 
@@ -62,6 +74,7 @@ compare.add_to(app)
 report.add_to(app)
 ledger.add_to(app)
 interval.add_to(app)
+studio.add_to(app)
 experiment.add_to(app)
 
 

@@ -1,0 +1,69 @@
+"""`dipsmith studio`: the steward's page, on this machine only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dipsmith.cli.terminal import Json, emit, say
+
+EXAMPLES = """Examples:
+
+  dipsmith studio
+
+  dipsmith studio --folder work --port 8765 --no-browser
+"""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(epilog=EXAMPLES)(studio)
+
+
+def studio(
+    folder: Annotated[
+        Path,
+        typer.Option("--folder", help="Where data, ledger and releases lie; nothing outside is touched."),
+    ] = Path(),
+    ledger: Annotated[str, typer.Option("--ledger", help="The ledger, inside the folder.")] = "budget.db",
+    port: Annotated[int, typer.Option("--port", help="The port on 127.0.0.1; 0 takes any free one.")] = 8765,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
+    ] = True,
+    grace: Annotated[
+        float, typer.Option("--grace", help="Seconds in which a confirmed run can still be cancelled.")
+    ] = 5.0,
+    most_upload: Annotated[float, typer.Option("--most-upload", help="GB of the largest upload.")] = 2.0,
+    json: Json = False,
+) -> None:
+    """Serve the steward's page: projects, schema, plan, run, release, compare. Listens on 127.0.0.1 only."""
+    from dipsmith.errors import MissingExtraError, UsageError
+
+    try:
+        from dipsmith.studio.server import Studio
+    except ImportError as error:
+        if (error.name or "").split(".")[0] in ("starlette", "uvicorn", "h11"):
+            raise MissingExtraError.of("The studio", "studio") from None
+        raise
+    from dipsmith.studio.workspace import Workspace
+
+    if not 0 <= grace <= 3600 or not 0 < most_upload <= 10_000:
+        raise UsageError("--grace is 0 to 3600 seconds, --most-upload at most 10000 GB")
+    made = Studio.on(Workspace.of(folder, ledger, grace, int(most_upload * 1e9)), port)
+
+    def ready() -> None:
+        if json:
+            emit({"address": made.address, "port": made.port, "folder": str(made.workspace.folder)})
+        else:
+            say(
+                f"The studio serves {made.workspace.folder} to this machine only. Open, once:\n\n  {made.address}\n"
+            )
+            say("Stop it with Ctrl-C; jobs that run go on without it.")
+        if browser:
+            import webbrowser
+
+            webbrowser.open(made.address)
+
+    made.serve(ready)

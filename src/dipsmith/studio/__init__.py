@@ -1,0 +1,1 @@
+"""The studio: a steward's page, served on this machine only."""

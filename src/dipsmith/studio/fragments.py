@@ -1,0 +1,84 @@
+"""Report content as part of a page that allows no inline style, no script and no data address.
+
+Drawings carry their styles as attributes of the same meaning, and images inside drawings become files of their
+own. The numbers and words are those of `dipsmith.report`: there is one report, shown in two places.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from dataclasses import dataclass
+from html import escape
+
+from dipsmith.report.content import Page
+from dipsmith.report.sections import contents, section
+
+_STYLE = re.compile(r' style="([^"]*)"')
+_IMAGE = re.compile(r'href="data:image/png;base64,\s*([^"]+)"')
+_LINK = re.compile(r'<a href="(?!#)([^"]+)"')
+_SHORTHAND = re.compile(r"^(?:(bold|[1-9]00) )?([\d.]+px)")
+_ATTRIBUTES = (
+    *(
+        "fill",
+        "fill-opacity",
+        "stroke",
+        "stroke-width",
+        "stroke-linejoin",
+        "stroke-linecap",
+        "stroke-dasharray",
+    ),
+    *(
+        "stroke-dashoffset",
+        "stroke-opacity",
+        "opacity",
+        "font-size",
+        "font-weight",
+        "font-style",
+        "text-anchor",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """The inside of a page, and the images that it shows."""
+
+    html: str
+    images: tuple[bytes, ...]
+
+
+def fragment(page: Page, address: str) -> Fragment:
+    """A report's content; images are looked for under `address`/image-N.png, linked files under `address`/."""
+    lead = "".join(f'<p class="lead">{escape(p)}</p>' for p in page.lead)
+    inner = "".join(section(s, sortable=True) for s in page.sections)
+    html = lead + (contents(page) if page.contents else "") + inner
+    images: list[bytes] = []
+
+    def kept(found: re.Match[str]) -> str:
+        images.append(base64.b64decode(found[1]))
+        return f'href="{address}/image-{len(images)}.png"'
+
+    html = re.sub(r"<style[^>]*>.*?</style>", "", html, flags=re.DOTALL)
+    html = _IMAGE.sub(kept, html)
+    html = _STYLE.sub(lambda found: attributes(found[1]), html)
+    html = _LINK.sub(rf'<a href="{address}/\1"', html)
+    return Fragment(html, tuple(images))
+
+
+def attributes(style: str) -> str:
+    """The declarations of a style as attributes of an SVG element.
+
+    >>> attributes("fill: none; stroke: var(--ink); font: 600 8px serif")
+    ' fill="none" stroke="var(--ink)" font-size="8px" font-weight="600"'
+    """
+    found: dict[str, str] = {}
+    for declaration in style.split(";"):
+        name, _, value = (part.strip() for part in declaration.partition(":"))
+        if name == "font" and (short := _SHORTHAND.match(value)):
+            found["font-size"] = short[2]
+            if short[1]:
+                found["font-weight"] = short[1]
+        elif name in _ATTRIBUTES and value:
+            found[name] = value
+    return "".join(f' {name}="{value}"' for name, value in found.items())

@@ -1,0 +1,244 @@
+"""Jobs: paid runs and comparisons, each in a process of its own that outlives the server.
+
+A job is a folder: what was asked (`job.json`, written once), how far it is (`state.json`, written by the worker), and two
+locks. The worker holds `alive` while it lives, so that a job whose lock is free and that has not ended was
+killed. It holds `door` from its last look for a cancellation until the ledger has noted that data is being read; whoever
+cancels takes the same lock, so that a job is cancelled before it reads or not at all. The ledger decides what a
+killed job means: reserved, it can go on or be given back; read, its charge stays.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from dipsmith.errors import BudgetError, DipsmithError, InputError, UsageError
+from dipsmith.studio.workspace import HIDDEN, Workspace, write_json
+
+Status = Literal["waiting", "running", "finished", "failed", "cancelled", "stopped"]
+ENDED = ("finished", "failed", "cancelled")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job and how far it is.
+
+    Attributes
+    ----------
+    id
+        The request id in the ledger, for a run.
+    asked
+        What was asked, as plain data.
+    status
+        `waiting` until data is read, `stopped` if its process is gone.
+    stage, share, left
+        What it does, how much of that is done, and about how many seconds are left in all (None: unknown).
+    message
+        Why it failed.
+    """
+
+    id: str
+    kind: Literal["run", "compare"]
+    project: str
+    asked: Mapping[str, Any]
+    created: float
+    status: Status
+    stage: str
+    share: float
+    left: float | None
+    seconds: float
+    message: str
+    folder: Path
+
+    def to_dict(self) -> dict[str, Any]:
+        """The job for a page."""
+        held = {
+            name: getattr(self, name)
+            for name in ("id", "kind", "status", "stage", "share", "left", "message")
+        }
+        return {
+            **held,
+            "seconds": self.seconds,
+            "out": self.asked.get("out", ""),
+            "says": self.asked.get("says", ""),
+        }
+
+
+def folder_of(workspace: Workspace, job: str) -> Path:
+    """Where a job lies."""
+    if not job.replace("-", "").isalnum() or not 8 <= len(job) <= 64:
+        raise InputError("there is no such job; reload the page")
+    return workspace.folder / HIDDEN / "jobs" / job
+
+
+def submit(workspace: Workspace, job: str, kind: str, project: str, asked: Mapping[str, Any]) -> bool:
+    """Write down what was asked; False if this job was asked for before."""
+    folder = folder_of(workspace, job)
+    workspace.private("jobs")
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        return False
+    held = {"id": job, "kind": kind, "project": project, "created": time.time(), "asked": dict(asked)}
+    write_json(
+        folder / "job.json", {**held, "folder": str(workspace.folder), "ledger": str(workspace.ledger_file)}
+    )
+    return True
+
+
+def withdraw(workspace: Workspace, job: str) -> None:
+    """Forget a job that never began."""
+    folder = folder_of(workspace, job)
+    for file in folder.iterdir():
+        file.unlink()
+    folder.rmdir()
+
+
+def launch(workspace: Workspace, job: str, wait: float) -> None:
+    """Start the worker in a session of its own: it is nobody's child that matters."""
+    folder = folder_of(workspace, job)
+    subprocess.Popen(  # noqa: S603 - our own interpreter and module
+        [sys.executable, "-m", "dipsmith.studio.worker", str(folder), str(wait)],
+        cwd=workspace.folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    # Until the worker holds its lock the job would look like a killed one.
+    for _ in range(200):
+        if not lock_is_free(folder / "alive") or _state(folder).get("status") in ENDED:
+            return
+        time.sleep(0.05)
+
+
+def find(workspace: Workspace, job: str) -> Job:
+    """A job as it is now."""
+    folder = folder_of(workspace, job)
+    try:
+        held = json.loads((folder / "job.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        raise InputError("there is no such job; reload the page") from None
+    state = _state(folder)
+    status: Status = state.get("status", "waiting")
+    if (folder / "cancelled").exists():
+        status, state = "cancelled", {**state, "stage": "cancelled before any data was read"}
+    elif status not in ENDED and lock_is_free(folder / "alive"):
+        # The lock may have been let go between the two looks: the state written last decides.
+        state = _state(folder)
+        status = state.get("status", "waiting") if state.get("status") in ENDED else "stopped"
+    now = time.time()
+    left = state.get("left")
+    if left is not None:
+        left = max(0.0, left - (now - state.get("time", now)))
+    return Job(
+        id=held["id"],
+        kind=held["kind"],
+        project=held["project"],
+        asked=held["asked"],
+        created=held["created"],
+        status=status,
+        stage=state.get("stage", "starting"),
+        share=state.get("share", 0.0),
+        left=left,
+        seconds=(state.get("time", now) if status in (*ENDED, "stopped") else now) - held["created"],
+        message=state.get("message", ""),
+        folder=folder,
+    )
+
+
+def listed(workspace: Workspace, project: str, kind: str) -> list[Job]:
+    """The jobs of a project, the newest first."""
+    folder = workspace.folder / HIDDEN / "jobs"
+    found = [find(workspace, f.parent.name) for f in folder.glob("*/job.json")] if folder.is_dir() else []
+    return sorted((j for j in found if j.project == project and j.kind == kind), key=lambda j: -j.created)
+
+
+def cancel(workspace: Workspace, job: str) -> None:
+    """Stop a job before it reads data, and give its budget back; refused once it reads."""
+    found = find(workspace, job)
+    if found.status in ENDED:
+        raise UsageError(f"the job has ended already ({found.status})")
+    with (found.folder / "door").open("w") as door:
+        try:
+            fcntl.flock(door, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise BudgetError(
+                "too late to cancel: the data is being read, and what was spent stays spent"
+            ) from None
+        if found.kind == "run":
+            workspace.ledger.cancel(job)
+        elif _state(found.folder).get("status") == "running":
+            raise UsageError("too late to cancel: the data is being read, and the look is logged")
+        (found.folder / "cancelled").touch()
+        write_state(found.folder, "cancelled", "cancelled before any data was read", 1.0, 0.0)
+
+
+def resume(workspace: Workspace, job: str) -> None:
+    """Go on with a job whose process was killed before it read anything; nothing is charged again."""
+    found = find(workspace, job)
+    if found.status != "stopped":
+        raise UsageError(f"only a stopped job can go on; this one is {found.status}")
+    if found.kind == "run":
+        state = next((r.state for s in workspace.ledger.show() for r in s.runs if r.id == job), None)
+        if state != "reserved":
+            raise BudgetError(
+                "the data was read before the job was stopped, so that its charge stays: plan a new run"
+                if state == "read"
+                else f"the ledger says that this run is {state or 'unknown'}: plan a new run"
+            )
+    launch(workspace, job, 0.0)
+
+
+def write_state(
+    folder: Path, status: Status, stage: str, share: float, left: float | None, message: str = ""
+) -> None:
+    """Note how far a job is."""
+    facts = {
+        "status": status,
+        "stage": stage,
+        "share": share,
+        "left": left,
+        "message": message,
+        "time": time.time(),
+    }
+    write_json(folder / "state.json", facts)
+
+
+def lock_is_free(path: Path) -> bool:
+    """Whether nobody holds a lock."""
+    try:
+        handle = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    else:
+        return True
+    finally:
+        os.close(handle)
+
+
+def why(error: BaseException) -> str:
+    """An error in one line that quotes no private value."""
+    if isinstance(error, DipsmithError):
+        return str(error)
+    return f"unexpected failure ({type(error).__name__})"
+
+
+def _state(folder: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((folder / "state.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return dict(found)

@@ -1,0 +1,352 @@
+"""Plan: the method, the budget and what they are worth, before anything is spent; from public facts alone."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict, fields, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from starlette.routing import BaseRoute, Route
+
+from dipsmith.errors import BudgetError, DipsmithError, SchemaError, UsageError
+from dipsmith.methods.catalogue import METHODS
+from dipsmith.methods.method import PublicFacts
+from dipsmith.planning import leaf_interval as leaf
+from dipsmith.planning.plan import Plan
+from dipsmith.planning.plan import plan as make
+from dipsmith.planning.suggest import suggest
+from dipsmith.privacy.accountant import converted
+from dipsmith.privacy.budget import Budget, decimal_text
+from dipsmith.privacy.statement import Statement
+from dipsmith.schema import Schema
+from dipsmith.studio.asked import Asked, Download, Shown, data, page
+from dipsmith.studio.choices import Choices, supported
+from dipsmith.studio.pictures import Curve, budget_bar, leaf_picture, symbol
+from dipsmith.studio.projects import statement_of
+from dipsmith.studio.schema import schema_file, schema_of
+from dipsmith.studio.workspace import Project, Workspace
+from dipsmith.synthesis.public import public_facts
+
+SIZES = (25, 35, 50, 75, 100, 150, 250, 400, 650, 1000, 1600, 2500, 5000)
+MOST_RECORDS = 20_000
+SHOWN = 8
+
+REASONS = {
+    "loglinear": "One small noisy table per public column; keeps planned regressions at little ε.",
+    "forest": "Trees grown on public columns, noisy labels in their leaves; the method of the leaf intervals below.",
+    "mst": "A tree of pairs, chosen privately: cheap, and never blows up.",
+    "aim": "Chooses marginals in rounds, by what the model still gets wrong; repays a larger budget.",
+    "privbayes": "A Bayesian network: each column given a few others.",
+    "marginals": "Measures all tables of so many columns; for few columns.",
+    "flat": "The full table with noise in every cell; best while it is small.",
+    "steps": "The full table in layers, from coarse to fine.",
+    "universal": "A hierarchy of ranges: accurate range counts of ordered columns.",
+}
+
+# name: (least, most, step, what it does)
+SETTINGS: Mapping[str, Mapping[str, tuple[int, int, int, str]]] = {
+    "forest": {
+        "trees": (1, 10, 1, "trees"),
+        "n_b": (20, 5000, 10, "n_B: split a node only if it has so many records"),
+        "n_leaf": (10, 2500, 10, "fewest records in a leaf"),
+        "max_depth": (1, 20, 1, "deepest branch"),
+    },
+    "steps": {"layers": (1, 8, 1, "layers")},
+    "universal": {"depth": (1, 12, 1, "layers"), "branching": (2, 32, 1, "branching")},
+    "aim": {"degree": (1, 3, 1, "columns in a marginal"), "rounds": (1, 200, 1, "rounds")},
+    "privbayes": {"degree": (1, 4, 1, "parents of a column")},
+    "marginals": {"cliques": (1, 3, 1, "columns in a table")},
+}
+
+
+def routes() -> list[BaseRoute]:
+    """The addresses of this page."""
+    return [
+        Route("/p/{project}/plan", page(show), methods=["GET"]),
+        Route("/p/{project}/choices.yaml", page(export), methods=["GET"]),
+        Route("/p/{project}/script.py", page(script), methods=["GET"]),
+        Route("/api/p/{project}/plan", data(planned), methods=["POST"]),
+        Route("/api/interval", data(explored), methods=["GET"]),
+        Route("/interval.csv", page(as_csv), methods=["GET"]),
+        Route("/interval.svg", page(as_svg), methods=["GET"]),
+    ]
+
+
+def show(asked: Asked) -> Shown:
+    """The page; without a complete schema it says what is missing."""
+    project = asked.workspace.project(asked.path["project"])
+    held: dict[str, Any] = {"project": project, "step": "plan", "command": "", "problem": ""}
+    try:
+        schema = schema_of(asked.workspace, project)
+    except SchemaError as error:
+        return Shown("plan.html", {**held, "problem": str(error)})
+    statement = statement_of(asked.workspace, project.name)
+    choices = chosen(asked.workspace, project, schema)
+    held |= {
+        "schema": schema,
+        "choices": choices,
+        "methods": [(name, REASONS[name]) for name in supported(schema.neighbours)],
+        "statement": statement,
+        "symbol": symbol(statement.currency),
+        "bar": budget_bar(statement, planned=True),
+        "command": commands(asked.workspace, project, schema, choices)["plan"],
+        "state": {
+            "project": project.id,
+            "choices": asdict(choices),
+            "settings": {m: {n: list(v) for n, v in s.items()} for m, s in SETTINGS.items()},
+            "defaults": {m: _defaults(m) for m in SETTINGS},
+            "granted_units": statement.granted_units,
+            "remaining_units": statement.remaining_units,
+            "currency": statement.currency,
+            "neighbours": schema.neighbours,
+        },
+    }
+    return Shown("plan.html", held)
+
+
+def _defaults(method: str) -> dict[str, Any]:
+    named = {f.name: f.default for f in fields(METHODS[method])}  # type: ignore[arg-type]
+    return {n: named[n] if isinstance(named[n], int) else None for n in SETTINGS[method]}
+
+
+def chosen(workspace: Workspace, project: Project, schema: Schema) -> Choices:
+    """What was chosen so far; the suggested method before anything was."""
+    choices = Choices.of(project.choices)
+    if choices.method in supported(schema.neighbours):
+        return choices
+    if not project.choices:
+        left = statement_of(workspace, project.name)
+        if left.currency is not None and left.remaining_units:
+            amount = decimal_text(min(left.remaining_units, max(left.granted_units // 2, 1)))
+            choices = replace(choices, amount=amount, currency=left.currency)
+    return replace(choices, method=suggest(schema, choices.budget, choices.rows).method, settings={})
+
+
+def commands(workspace: Workspace, project: Project, schema: Schema, choices: Choices) -> dict[str, str]:
+    """What to type instead of clicking."""
+    file, ledger = schema_file(project), workspace.shown(workspace.ledger_file)
+    return {
+        "plan": choices.plan_command(file, project.data, schema.neighbours),
+        "run": choices.run_command(file, project.data, schema.neighbours, ledger, f"{project.id}-release"),
+        "grant": f"dipsmith ledger grant {shlex.quote(schema.name)} --ledger {shlex.quote(ledger)} --epsilon 1",
+    }
+
+
+def planned(asked: Asked) -> Mapping[str, Any]:
+    """The plan of the choices on the page, which are kept."""
+    project = asked.workspace.project(asked.path["project"])
+    given = asked.body.get("choices")
+    if not isinstance(given, dict):
+        raise UsageError("the choices are missing; reload the page")
+    choices = Choices.of(given)
+    schema = schema_of(asked.workspace, project)
+    if dict(project.choices) != asdict(choices):
+        asked.workspace.save(replace(project, choices=asdict(choices)))
+    facts = facts_of(asked.workspace, project, schema, choices)
+    statement = statement_of(asked.workspace, project.name)
+    suggestion = suggest(schema, choices.budget, facts.rows)
+    found = make(
+        schema, choices.made(schema), choices.budget, public=facts, sets=choices.sets, each=choices.each
+    )
+    return {
+        **_told(found),
+        "spending": spending(statement, choices.budget, schema),
+        "suggestion": {"method": suggestion.method, "reason": suggestion.reason},
+        "commands": commands(asked.workspace, project, schema, choices),
+    }
+
+
+def facts_of(workspace: Workspace, project: Project, schema: Schema, choices: Choices) -> PublicFacts:
+    """The public facts: under `label` the public columns of the file, otherwise the number that was stated."""
+    if schema.neighbours != "label" or not project.data:
+        return PublicFacts(rows=choices.rows)
+    file = workspace.inside(project.data)
+    stamp = file.stat()
+    return _public(schema, file, stamp.st_size, stamp.st_mtime_ns)
+
+
+@lru_cache(maxsize=2)
+def _public(schema: Schema, file: Path, size: int, changed: int) -> PublicFacts:
+    """The public columns, read once per state of the file."""
+    return public_facts(schema, file)
+
+
+def spending(statement: Statement, budget: Budget, schema: Schema) -> dict[str, Any]:
+    """What will be spent, under which unit and neighbours, and what remains: in one sentence."""
+    under = f"for the unit '{schema.unit}' and neighbours '{schema.neighbours}'"
+    sign = symbol(statement.currency)
+    if statement.currency is None:
+        return {
+            "sentence": f"This run would spend {budget} {under}. Nothing is granted to '{schema.name}' yet: grant a budget on the first page.",
+            "allowed": False,
+            "units": 0,
+        }
+    for what, was, now in (
+        ("neighbours", statement.relation, schema.neighbours),
+        ("unit", statement.unit, schema.unit),
+    ):
+        if was not in (None, now):
+            return {
+                "sentence": f"'{schema.name}' has spent under {what} '{was}' and the schema says '{now}': their budgets cannot be added up, so that "
+                "the ledger would refuse this run. Change the schema, or give the dataset another name and its own grant.",
+                "allowed": False,
+                "units": 0,
+            }
+    try:
+        units = converted(budget, statement.currency)
+    except BudgetError as error:
+        return {"sentence": f"{error}.", "allowed": False, "units": 0}
+    left = statement.remaining_units - units
+    price = "" if budget.currency == statement.currency else f", which costs {sign} = {decimal_text(units)},"
+    if left < 0:
+        return {
+            "sentence": f"This run asks for {budget}{price} {under}, but only {sign} = {decimal_text(statement.remaining_units)} of "
+            f"{decimal_text(statement.granted_units)} is left: the ledger will refuse it.",
+            "allowed": False,
+            "units": units,
+        }
+    return {
+        "sentence": f"This run spends {budget}{price} of the {sign} = {decimal_text(statement.granted_units)} granted to '{schema.name}', {under}; "
+        f"{sign} = {decimal_text(left)} remains.",
+        "allowed": True,
+        "units": units,
+    }
+
+
+def _told(found: Plan) -> dict[str, Any]:
+    errors = {}
+    for ways in (1, 2):
+        group = [e for e in found.errors if len(e.attributes) == ways and e.how != "public"]
+        known = sorted((e for e in group if e.tvd is not None), key=lambda e: -(e.tvd or 0.0))
+        errors[str(ways)] = {
+            "worst": [e.to_dict() for e in known[:SHOWN]],
+            "more": max(0, len(known) - SHOWN),
+            "least": known[-1].tvd if known else None,
+            "unknown": sum(e.how == "unknown" for e in group),
+        }
+    steps = sorted((s for s in found.steps if s.cells), key=lambda s: -(s.cells or 0))
+    return {
+        "stages": [s.to_dict() for s in found.stages],
+        "tables": [
+            {"what": s.what, "cells": s.cells, "cost": float(s.budget.exact), "sd": s.sd}
+            for s in steps[:SHOWN]
+        ],
+        "more_tables": max(0, len(steps) - SHOWN),
+        "cells": found.cells,
+        "rows": found.rows,
+        "errors": errors,
+        "widths": [
+            {
+                "what": w.what,
+                "leaves": w.leaves,
+                "lam": w.lam,
+                "rows": w.typical[0],
+                "width": w.typical[1],
+                "shrunk": w.shrunk,
+            }
+            for w in found.widths
+            if w.typical is not None and w.labels > 1
+        ][:SHOWN],
+        "level": found.level,
+        "p0": found.p0,
+        "resources": found.resources.to_dict(),
+        "warnings": list(dict.fromkeys(found.warnings)),
+        "symbol": found.budget.symbol,
+    }
+
+
+# The leaf-interval explorer -----------------------------------------------------------------------------------
+
+
+def explored(asked: Asked) -> Mapping[str, Any]:
+    """The interval at the chosen leaf, the band around it, and (if asked) the fewest records for a width."""
+    picked = Picked(asked.query)
+    curve, found = _curve(*picked.law), picked.interval
+    least = picked.least if asked.query.get("rows") else None
+    svg = leaf_picture(curve, picked.n, (found.lo, found.hi), picked.width, least)
+    return {"interval": found.to_dict(), "least": least, "svg": svg}
+
+
+def as_csv(asked: Asked) -> Download:
+    """The numbers of the picture."""
+    return Download("interval.csv", "text/csv; charset=utf-8", _curve(*Picked(asked.query).law).to_csv())
+
+
+def as_svg(asked: Asked) -> Download:
+    """The picture."""
+    picked = Picked(asked.query)
+    found = picked.interval
+    svg = leaf_picture(
+        _curve(*picked.law), picked.n, (found.lo, found.hi), picked.width, picked.least, alone=True
+    )
+    return Download("interval.svg", "image/svg+xml", svg)
+
+
+class Picked:
+    """What the sliders of the explorer say."""
+
+    def __init__(self, query: Mapping[str, str]) -> None:
+        try:
+            self.p0, self.lam = float(query.get("p0", "0.25")), float(query.get("lam", "0.4"))
+            self.n, self.width = int(query.get("n", "1000")), float(query.get("width", "0.05"))
+            self.level = float(query.get("level", "0.9"))
+        except ValueError:
+            raise UsageError("p0, lam, n, width and level must be numbers") from None
+        self.kind, self.noise = query.get("kind", "sym"), query.get("law", "continuous")
+        if not 1 <= self.n <= MOST_RECORDS or self.noise not in ("continuous", "discrete"):
+            raise UsageError(f"n must be 1 to {MOST_RECORDS:,}, law continuous or discrete")
+        if not 0 <= self.p0 <= 1 or not 1e-3 <= self.lam <= 100:
+            raise UsageError("p0 must be 0 to 1, lam 0.001 to 100")
+
+    @property
+    def law(self) -> tuple[float, float, str, str, float]:
+        """What the band depends on."""
+        return self.p0, self.lam, self.kind, self.noise, self.level
+
+    @property
+    def interval(self) -> leaf.LeafInterval:
+        """As `dipsmith interval --p0 --lam --n` says."""
+        return leaf.interval(self.p0, self.lam, self.n, kind=self.kind, noise=self.noise, level=self.level)  # type: ignore[arg-type]
+
+    @property
+    def least(self) -> int | None:
+        """As `dipsmith interval --p0 --lam --width` says; None where no number of records is enough."""
+        return _least(self.width, self.p0, self.lam, self.noise, self.level)
+
+
+@lru_cache(maxsize=512)
+def _least(width: float, p0: float, lam: float, noise: str, level: float) -> int | None:
+    try:
+        return leaf.rows_for_width(width, p0, lam, noise=noise, level=level)  # type: ignore[arg-type]
+    except DipsmithError:
+        return None
+
+
+@lru_cache(maxsize=256)
+def _curve(p0: float, lam: float, kind: str, noise: str, level: float) -> Curve:
+    ends = [leaf.intervals(p0, [lam], n, kind=kind, noise=noise, level=level)[0] for n in SIZES]  # type: ignore[arg-type]
+    return Curve(
+        p0, lam, level, kind, noise, SIZES, tuple(float(e[0]) for e in ends), tuple(float(e[1]) for e in ends)
+    )
+
+
+def export(asked: Asked) -> Download:
+    """The choices as YAML."""
+    project = asked.workspace.project(asked.path["project"])
+    choices = chosen(asked.workspace, project, schema_of(asked.workspace, project))
+    return Download(
+        f"{project.id}-choices.yaml", "application/yaml", choices.to_yaml(project.data, schema_file(project))
+    )
+
+
+def script(asked: Asked) -> Download:
+    """The whole run as a script."""
+    project = asked.workspace.project(asked.path["project"])
+    schema = schema_of(asked.workspace, project)
+    choices = chosen(asked.workspace, project, schema)
+    ledger = asked.workspace.shown(asked.workspace.ledger_file)
+    text = choices.script(schema, project.data, ledger, f"{project.id}-release")
+    return Download(f"{project.id}.py", "text/x-python; charset=utf-8", text)

@@ -1,0 +1,173 @@
+"""Projects: the datasets under the ledger, what is granted, spent and left, and every release so far."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from dipsmith.errors import InputError, OutputError, UsageError
+from dipsmith.privacy.budget import decimal_text
+from dipsmith.privacy.statement import Statement
+from dipsmith.schema.drafts import draft
+from dipsmith.schema.markup import parse
+from dipsmith.sources import source
+from dipsmith.studio.asked import Asked, Shown, data, page
+from dipsmith.studio.choices import Choices
+from dipsmith.studio.pictures import budget_bar, symbol
+from dipsmith.studio.workspace import DATA_ENDINGS, Project, Workspace
+
+_NAME = re.compile(r"[\w][\w. ()-]{0,120}")
+LEAST_FREE = 256 << 20
+"""An upload stops when the disk has less than this left."""
+
+
+def routes() -> list[BaseRoute]:
+    """The addresses of this page."""
+    return [
+        Route("/", page(show), methods=["GET"]),
+        Route("/api/upload/{name}", upload, methods=["PUT"]),
+        Route("/api/projects", data(create), methods=["POST"]),
+        Route("/api/projects/{project}", data(remove), methods=["DELETE"]),
+        Route("/api/grant", data(grant), methods=["POST"]),
+    ]
+
+
+def statements(workspace: Workspace) -> list[Statement]:
+    """Every account of the ledger; none when there is no ledger yet."""
+    return list(workspace.ledger.show()) if workspace.ledger_file.exists() else []
+
+
+def statement_of(workspace: Workspace, name: str) -> Statement:
+    """The account of a dataset, empty if it has none."""
+    found = next((s for s in statements(workspace) if s.name == name), None)
+    return found or Statement(name, None, 0, 0, None, None, 0, (), ())
+
+
+def show(asked: Asked) -> Shown:
+    """The page."""
+    workspace = asked.workspace
+    held = {s.name: s for s in statements(workspace)}
+    projects = workspace.projects()
+    for project in projects:
+        held.setdefault(project.name, statement_of(workspace, project.name))
+    ledger = workspace.shown(workspace.ledger_file)
+    return Shown(
+        "projects.html",
+        {
+            "project": None,
+            "step": "projects",
+            "accounts": [
+                _account(s, projects, workspace) for s in sorted(held.values(), key=lambda s: s.name)
+            ],
+            "files": workspace.data_files(),
+            "folder": str(workspace.folder),
+            "ledger": ledger,
+            "ledger_exists": workspace.ledger_file.exists(),
+            "command": f"dipsmith ledger show --ledger {shlex.quote(ledger)}",
+        },
+    )
+
+
+def _account(statement: Statement, projects: list[Project], workspace: Workspace) -> dict[str, Any]:
+    return {
+        "statement": statement,
+        "bar": budget_bar(statement),
+        "symbol": symbol(statement.currency),
+        "granted": decimal_text(statement.granted_units),
+        "spent": decimal_text(statement.spent_units),
+        "left": decimal_text(statement.remaining_units),
+        "projects": [p for p in projects if p.name == statement.name],
+        "runs": [
+            {
+                "run": run,
+                "charge": decimal_text(run.charge),
+                "where": workspace.shown(Path(run.path)) if run.path else "",
+                "time": run.time[:16].replace("T", " "),
+            }
+            for run in reversed(statement.runs)
+        ],
+    }
+
+
+async def upload(request: Request) -> Response:
+    """Stream a file into the private folder, within limits; nothing of it is read."""
+    workspace: Workspace = request.app.state.workspace
+    name = request.path_params["name"]
+    try:
+        if not _NAME.fullmatch(name) or not name.lower().endswith(DATA_ENDINGS):
+            raise InputError(
+                f"'{name[:60]}' is not a name for data: use letters and digits, ending in .csv or .parquet"
+            )
+        folder = workspace.private("uploads")
+        target = folder / name
+        if target.exists():
+            raise OutputError(f"'{name}' was uploaded before; choose it below, or rename the new file")
+        part = folder / f".{secrets.token_hex(8)}.partial"
+        try:
+            await _streamed(request, part, workspace.most_upload)
+            part.rename(target)
+        finally:
+            part.unlink(missing_ok=True)
+    except InputError as error:
+        return JSONResponse({"error": str(error)}, 413 if "larger" in str(error) else 400)
+    except ClientDisconnect:
+        return JSONResponse({"error": "the upload was interrupted; nothing was kept"}, 400)
+    return JSONResponse({"data": workspace.shown(target)})
+
+
+async def _streamed(request: Request, part: Path, most: int) -> None:
+    seen, handle = 0, os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        async for chunk in request.stream():
+            seen += len(chunk)
+            if seen > most:
+                raise InputError(
+                    f"the file is larger than {most / 1e9:.3g} GB; put it into the workspace's folder instead"
+                )
+            if os.statvfs(part.parent).f_bavail * os.statvfs(part.parent).f_frsize < LEAST_FREE:
+                raise OutputError("the disk is nearly full; make room first")
+            file.write(chunk)
+
+
+def create(asked: Asked) -> Mapping[str, Any]:
+    """A project from a file's header; no row is read."""
+    file = asked.workspace.inside(asked.text("data", 4096))
+    if not file.is_file():
+        raise InputError("there is no such file in the workspace; choose one of the list")
+    name = asked.text("name") or file.name.split(".")[0]
+    columns = source(file).columns
+    document = parse(draft(columns, name))
+    assert isinstance(document, dict)
+    made = asked.workspace.create(name, asked.workspace.shown(file), columns, document)
+    return {"project": made.id}
+
+
+def remove(asked: Asked) -> Mapping[str, Any]:
+    """Forget a draft."""
+    asked.workspace.remove(asked.path["project"])
+    return {"removed": True}
+
+
+def grant(asked: Asked) -> Mapping[str, Any]:
+    """Grant budget to a dataset."""
+    name = asked.text("name")
+    if not name:
+        raise UsageError("say which dataset the grant is for")
+    chosen = Choices.of(
+        {
+            "currency": asked.body.get("currency"),
+            "amount": asked.text("amount"),
+            "delta": asked.text("delta") or None,
+        }
+    )
+    asked.workspace.ledger.grant(name, chosen.budget, by=asked.text("by") or None, why=asked.text("why"))
+    return {"statement": asked.workspace.ledger.show(name).as_dict()}

@@ -1,0 +1,212 @@
+"""Schema: from a file's header to a complete schema, column by column, checked at every key.
+
+The page edits a draft as plain data; every change is checked here by the same reader that reads schema files, one
+column at a time, so that each complaint stands in the row it is about. No row of the data is ever read for it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from starlette.routing import BaseRoute, Route
+
+from dipsmith.errors import InputError, SchemaError, UsageError
+from dipsmith.schema import Schema
+from dipsmith.schema.files import from_dict
+from dipsmith.schema.markup import Line, parse, render
+from dipsmith.schema.show import describe
+from dipsmith.studio.asked import Asked, Download, Shown, data, page
+from dipsmith.studio.workspace import Project, Workspace
+
+MOST_COLUMNS = 5000
+
+
+def routes() -> list[BaseRoute]:
+    """The addresses of this page."""
+    return [
+        Route("/p/{project}/schema", page(show), methods=["GET"]),
+        Route("/p/{project}/schema.yaml", page(export), methods=["GET"]),
+        Route("/api/p/{project}/schema", data(save), methods=["POST"]),
+        Route("/api/p/{project}/schema/import", data(read_yaml), methods=["POST"]),
+        Route("/api/codes", data(codes), methods=["POST"]),
+    ]
+
+
+def show(asked: Asked) -> Shown:
+    """The page."""
+    project = asked.workspace.project(asked.path["project"])
+    return Shown(
+        "schema.html",
+        {
+            "project": project,
+            "step": "schema",
+            "state": {
+                "project": project.id,
+                "revision": project.revision,
+                "document": dict(project.document),
+                "columns": list(project.columns),
+                "report": report(asked.workspace, project.document),
+            },
+            "command": f"dipsmith schema check {shlex.quote(schema_file(project))}",
+        },
+    )
+
+
+def schema_file(project: Project) -> str:
+    """What the exported schema is called."""
+    return f"{project.id}.yaml"
+
+
+def export(asked: Asked) -> Download:
+    """The draft as YAML: canonical once it is complete."""
+    project = asked.workspace.project(asked.path["project"])
+    try:
+        document: Mapping[str, Any] = schema_of(asked.workspace, project).to_dict()
+    except SchemaError:
+        fields = [Line(f) for f in project.document.get("fields", []) if isinstance(f, dict)]
+        document = {**project.document, "fields": fields}
+    return Download(schema_file(project), "application/yaml", render(document))
+
+
+def save(asked: Asked) -> Mapping[str, Any]:
+    """Keep the draft and say what is missing."""
+    project = asked.workspace.project(asked.path["project"])
+    document = asked.body.get("document")
+    if not isinstance(document, dict) or not isinstance(document.get("fields"), list):
+        raise UsageError("the draft is not a schema; reload the page")
+    if len(document["fields"]) > MOST_COLUMNS:
+        raise UsageError(f"more than {MOST_COLUMNS:,} columns; use the command line")
+    revision = asked.body.get("revision")
+    if revision != project.revision:
+        raise UsageError("this draft was changed in another tab; reload the page to go on from there")
+    kept = asked.workspace.save(replace(project, document=document))
+    return {"revision": kept.revision, "report": report(asked.workspace, document)}
+
+
+def read_yaml(asked: Asked) -> Mapping[str, Any]:
+    """A schema file's text as a draft."""
+    text = asked.body.get("text")
+    if not isinstance(text, str):
+        raise UsageError("give the text of a schema file")
+    document = parse(text)
+    if not isinstance(document, dict) or not isinstance(document.get("fields"), list):
+        raise SchemaError("this is not a schema file: it has no list 'fields'")
+    return {"document": document, "report": report(asked.workspace, document)}
+
+
+def codes(asked: Asked) -> Mapping[str, Any]:
+    """A pasted code list: one code per line, or a table with code and label."""
+    text = asked.body.get("text")
+    if not isinstance(text, str):
+        raise UsageError("paste one code per line, or two columns: code and label")
+    lines = [line for line in text.splitlines() if line.strip()]
+    delimiter = max("\t;,", key=lambda d: lines[0].count(d)) if lines else ","
+    rows = [
+        [cell.strip() for cell in row]
+        for row in csv.reader(io.StringIO("\n".join(lines)), delimiter=delimiter)
+    ]
+    if len(rows) == 1 and len(rows[0]) > 2:
+        rows = [[code] for code in rows[0]]
+    if rows and rows[0][0].lower() in ("code", "value", "level"):
+        rows = rows[1:]
+    found = [row[0] for row in rows if row and row[0]]
+    if not found:
+        raise SchemaError("no code was found; paste one per line")
+    twice = next((c for i, c in enumerate(found) if c in found[:i]), None) if len(found) <= 5000 else None
+    if twice is not None:
+        raise SchemaError(f"'{twice}' is listed twice; keep one of them")
+    labels = {row[0]: row[1] for row in rows if len(row) > 1 and row[1] and row[1] != row[0]}
+    return {"enum": found, "labels": labels}
+
+
+# What is missing ----------------------------------------------------------------------------------------------
+
+
+def schema_of(workspace: Workspace, project: Project) -> Schema:
+    """The project's schema, if it is complete."""
+    confine(workspace, project.document.get("fields", []))
+    return from_dict(project.document, base=workspace.folder)
+
+
+def report(workspace: Workspace, document: Mapping[str, Any]) -> dict[str, Any]:
+    """What each column is, what is missing, and how far the draft is."""
+    fields = [f for f in document.get("fields", []) if isinstance(f, dict)]
+    relation = document.get("neighbours")
+    columns = [_column(workspace, field, relation) for field in fields]
+    rules = [_rule(workspace, rule, fields) for rule in document.get("rules") or []]
+    complete = sum(not c["error"] for c in columns)
+    problem, cells = "", None
+    try:
+        confine(workspace, fields)
+        schema = from_dict(document, base=workspace.folder)
+        cells = f"{schema.size():,}" if schema.size() < 10**12 else f"{schema.size():.2e}"
+    except InputError as error:
+        problem = str(error)
+    steps = len(fields) + 2
+    done = complete + bool(document.get("unit")) + bool(relation)
+    return {
+        "columns": columns,
+        "rules": rules,
+        "complete": complete,
+        "share": done / steps,
+        "problem": problem,
+        "cells": cells,
+        "ready": not problem,
+    }
+
+
+def confine(workspace: Workspace, fields: Sequence[Any]) -> None:
+    """Refuse code lists outside the workspace."""
+    for field in fields:
+        if isinstance(field, dict):
+            collapse = field.get("collapse")
+            named = [field.get("enum"), collapse.get("file") if isinstance(collapse, dict) else None]
+            for path in named:
+                if isinstance(path, str) and path:
+                    workspace.inside(path)
+
+
+def _column(workspace: Workspace, field: Mapping[str, Any], relation: object) -> dict[str, Any]:
+    name = str(field.get("name") or "")
+    try:
+        confine(workspace, [field])
+        alone = {"name": "draft", "unit": "row", "neighbours": "add-remove", "fields": [field]}
+        attribute = from_dict(alone, base=workspace.folder).attributes[0]
+        if not attribute.domain.total and relation != "add-remove":
+            raise SchemaError("say where a value outside the list goes: other, or missing")
+        labels = list(attribute.labels[:200])
+        return {
+            "name": name,
+            "error": "",
+            "levels": attribute.size,
+            "says": describe(attribute),
+            "labels": labels,
+        }
+    except InputError as error:
+        text = str(error).removeprefix(f"column '{name}': ")
+        return {"name": name, "error": text, "levels": None, "says": "", "labels": []}
+
+
+def _rule(workspace: Workspace, rule: object, fields: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    named = rule.get("never") if isinstance(rule, dict) else None
+    concerned = [f for f in fields if isinstance(named, dict) and f.get("name") in named]
+    try:
+        if not concerned:
+            raise SchemaError("the rule names no column of this schema")
+        confine(workspace, concerned)
+        alone = {
+            "name": "draft",
+            "unit": "row",
+            "neighbours": "add-remove",
+            "fields": concerned,
+            "rules": [rule],
+        }
+        made = from_dict(alone, base=workspace.folder)
+        return {"text": made.rules[0].text if made.rules else "; ".join(made.notes), "error": ""}
+    except InputError as error:
+        return {"text": "", "error": str(error)}

@@ -1,0 +1,49 @@
+import { ask, complain, el, sortable, state } from './page.js';
+import { draw, going } from './jobs.js';
+
+const held = state();
+const began = new Set(held.jobs.filter(going).map((job) => job.id));
+const quote = (text) => (/^[\w./=,-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`);
+let timer = null;
+
+function show(found) {
+  const open = found.jobs.filter((job) => going(job) || ['failed', 'stopped'].includes(job.status)).slice(0, 5);
+  if (el('job-list')) { if (open.length) draw(el('job-list'), open, () => '', watch); else el('job-list').replaceChildren(); }
+  const done = found.jobs.find((job) => began.has(job.id) && job.status === 'finished');
+  if (done) { location.assign(`/p/${held.project}/compare/${done.id}`); return; }
+  clearTimeout(timer);
+  if (found.jobs.some(going)) timer = setTimeout(watch, 500);
+}
+
+async function watch() {
+  try { show(await ask('GET', `/api/p/${held.project}/comparisons`)); } catch (error) { complain(error); clearTimeout(timer); timer = setTimeout(watch, 2000); }
+}
+
+function asked() {
+  const checked = (name) => [...document.querySelectorAll(`input[name=${name}]:checked`)];
+  return { request: held.request, releases: checked('release').map((c) => c.value), classifiers: checked('classifier').map((c) => c.value), analyses: el('analyses').value, by: el('by').value, reference: el('reference').value };
+}
+
+function command() {
+  const body = asked();
+  const where = [...document.querySelectorAll('input[name=release]:checked')].map((c) => quote(c.dataset.where));
+  const lines = body.analyses.split('\n').map((l) => l.trim()).filter(Boolean);
+  const parts = ['dipsmith compare', quote(held.data), ...where, ...lines.map((l) => `--analysis ${quote(l)}`)];
+  if (body.by && lines.length) parts.push(`--by ${quote(body.by)}`);
+  for (const level of body.reference.split(/[,\n]/).map((l) => l.trim()).filter(Boolean)) parts.push(`--reference ${quote(level)}`);
+  for (const name of body.classifiers) parts.push(`--classifier ${name}`);
+  el('command').textContent = [...parts, `--ledger ${quote(held.ledger)}`, '--out comparison/'].join(' ');
+}
+
+if (el('ask')) {
+  el('ask').addEventListener('input', command);
+  el('ask').addEventListener('submit', async (event) => {
+    event.preventDefault();
+    try {
+      began.add((await ask('POST', `/api/p/${held.project}/compare`, asked())).job);
+      watch();
+    } catch (error) { complain(error); }
+  });
+}
+document.querySelectorAll('.report').forEach(sortable);
+show(held);

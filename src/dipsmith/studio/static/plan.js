@@ -1,0 +1,132 @@
+import { ask, bar, complain, el, node, number, say, state, table, time } from './page.js';
+
+const held = state();
+const choices = { ...held.choices, settings: { ...held.choices.settings } };
+const mark = { epsilon: 'ε', approx: 'ε', rho: 'ρ' };
+let last = null;
+
+function fill() {
+  el('currency').value = choices.currency;
+  el('amount').value = choices.amount;
+  el('delta').value = choices.delta;
+  el('amount-slider').value = Math.log10(Number(choices.amount) || 1);
+  el('sets').value = choices.sets;
+  el('each').value = choices.each || 'split';
+  el('rows').value = choices.rows ?? '';
+  el('format').value = choices.format;
+  el('rows-box').hidden = held.neighbours === 'label';
+  settings();
+}
+
+function settings() {
+  const known = held.settings[choices.method] || {};
+  el('settings').replaceChildren(...Object.entries(known).map(([name, [least, most, step, words]]) => {
+    const value = choices.settings[name], usual = held.defaults[choices.method]?.[name];
+    const out = node('output', {}, value === undefined ? `by default${usual === null || usual === undefined ? '' : ` (${usual})`}` : String(value));
+    const slider = node('input', { type: 'range', id: `s-${name}`, min: least, max: most, step, value: value ?? usual ?? Math.round((least + most) / 4) });
+    const reset = node('button', { type: 'button', class: 'quiet', hidden: value === undefined }, 'default');
+    slider.addEventListener('input', () => { choices.settings[name] = Number(slider.value); out.textContent = slider.value; reset.hidden = false; redraw(); });
+    reset.addEventListener('click', () => { delete choices.settings[name]; settings(); redraw(); });
+    return node('div', {}, node('label', { for: `s-${name}` }, `${words}: `, out), slider, reset);
+  }));
+}
+
+// At once, from what the page knows: amounts, shares of the stages, the budget's picture.
+function sketch() {
+  el('delta-box').hidden = choices.currency !== 'approx';
+  el('each-box').hidden = choices.sets < 2;
+  el('sets-out').textContent = choices.sets;
+  const piece = document.querySelector('.budget .planned');
+  const same = held.currency === (choices.currency === 'epsilon' ? 'epsilon' : 'rho');
+  const units = same && choices.currency !== 'approx' ? Number(choices.amount) * 1e12 : last?.spending.units || 0;
+  const from = Number(piece.dataset.from);
+  const width = held.granted_units ? 1000 * units / held.granted_units : 0;
+  piece.classList.toggle('over', from + width > 1000.01);
+  piece.setAttribute('width', Math.max(0, Math.min(width, 1000 - from)).toFixed(2));
+  const left = (held.remaining_units - units) / 1e12;
+  const sign = held.currency === 'rho' ? 'ρ' : 'ε';
+  el('figures').replaceChildren(...(held.currency ? [node('span', {}, node('b', {}, `${sign} = ${Number((units / 1e12).toPrecision(6))}`), ' this run'), node('span', {}, `${Number(left.toPrecision(6))} would remain`), node('span', {}, `${held.granted_units / 1e12} granted`)] : [node('span', { class: 'soft' }, 'no grant yet')]));
+  if (last) stages(Number(choices.amount) / (Number(last.amount) || 1));
+}
+
+function stages(scale) {
+  el('stages').replaceChildren(table([['stage', false], ['asked', true], [last.symbol, true], ['', false], ['noisy numbers', true], ['noise s.d.', true]], last.stages.map((s) => [
+    s.stage, number(s.questions), number(s.cost * scale), bar(s.share, `${Math.round(100 * s.share)} %`), s.cells === null ? '–' : number(s.cells),
+    s.sd === null ? '–' : [...new Set(s.sd.map((v) => number(v / scale)))].join(' to '),
+  ])));
+}
+
+function tell(found) {
+  last = { ...found, amount: choices.amount };
+  el('sentence').textContent = found.spending.sentence;
+  el('sentence').classList.toggle('error', !found.spending.allowed);
+  el('suggestion').textContent = found.suggestion.method === choices.method ? `Suggested, and chosen: ${found.suggestion.reason}.` : `Suggested: ${found.suggestion.method} — ${found.suggestion.reason}.`;
+  const parts = [];
+  if (found.widths.length) {
+    parts.push(table([['labels in', false], ['cells', true], ['λ = ε/Δ', true], ['rows, median', true], ['width of a share', true]],
+      found.widths.map((w) => [w.what, number(w.leaves), number(w.lam), number(w.rows), number(w.width) + (w.shrunk ? `, together ${number(w.shrunk)}` : '')]), `Width of the ${Math.round(100 * found.level)} % interval of a label's share of ${found.p0}, each cell on its own`));
+  }
+  for (const ways of ['1', '2']) {
+    const group = found.errors[ways];
+    if (!group.worst.length) continue;
+    const most = Math.max(...group.worst.map((e) => e.tvd));
+    const more = group.more ? `; ${group.more} more, down to ${number(100 * group.least)}` : '';
+    parts.push(table([['marginal', false], ['cells', true], ['± share, points', true], ['total variation', true], ['', false], ['', false]],
+      group.worst.map((e) => [e.marginal.join(' × '), number(e.cells), number(100 * e.share_sd), number(100 * e.tvd), bar(e.tvd / Math.max(most, 1e-12), `${number(100 * e.tvd)} points`), e.how]),
+      `${ways === '1' ? 'Single columns' : 'Pairs'}, percentage points of all rows, worst first${more}${group.unknown ? `; ${group.unknown} cannot be foreseen` : ''}`));
+  }
+  if (!parts.length) parts.push(node('p', { class: 'soft' }, found.rows === null ? 'State the number of rows to see what the noise will do to shares.' : 'Nothing can be foreseen for this method.'));
+  el('errors').replaceChildren(...parts);
+  el('tables').replaceChildren(table([['table', false], ['cells', true], [found.symbol, true], ['noise s.d.', true]], found.tables.map((t) => [t.what, number(t.cells), number(t.cost), number(t.sd)]), found.more_tables ? `The largest; ${found.more_tables} more` : ''));
+  el('cost').textContent = `${number(found.cells)} noisy numbers in all; about ${number(found.resources.memory_bytes / 1e6)} MB of memory and ${time(found.resources.seconds)}, to within a factor of two.`;
+  el('warnings').replaceChildren(...found.warnings.map((w) => node('li', {}, `Note: ${w}.`)));
+  el('command').textContent = found.commands.plan;
+  sketch();
+}
+
+let busy = false, again = false;
+async function redraw() {
+  sketch();
+  if (busy) { again = true; return; }
+  busy = true;
+  try {
+    tell(await ask('POST', `/api/p/${held.project}/plan`, { choices }));
+    say('');
+    document.documentElement.dataset.drawn = String(Number(document.documentElement.dataset.drawn || 0) + 1);
+  } catch (error) { complain(error); } finally {
+    busy = false;
+    if (again) { again = false; redraw(); }
+  }
+}
+
+el('choices').addEventListener('submit', (event) => event.preventDefault());
+el('choices').addEventListener('input', (event) => {
+  const id = event.target.id;
+  if (id === 'amount-slider') {
+    choices.amount = String(Number((10 ** Number(el('amount-slider').value)).toPrecision(2)));
+    el('amount').value = choices.amount;
+  } else if (id === 'amount') {
+    choices.amount = el('amount').value.trim();
+    if (Number(choices.amount) > 0) el('amount-slider').value = Math.log10(Number(choices.amount)); else return;
+  } else if (event.target.name === 'method') {
+    choices.method = event.target.value;
+    choices.settings = {};
+    settings();
+  } else if (id.startsWith('s-')) return;
+  choices.currency = el('currency').value;
+  choices.delta = el('delta').value.trim() || '1e-9';
+  choices.sets = Number(el('sets').value);
+  choices.each = choices.sets > 1 ? el('each').value : null;
+  const rows = el('rows').value.replace(/[ ,_]/g, '');
+  choices.rows = /^\d+$/.test(rows) ? Number(rows) : null;
+  choices.format = el('format').value;
+  redraw();
+});
+
+document.addEventListener('use-n-b', (event) => {
+  choices.settings.n_b = event.detail;
+  settings();
+  redraw();
+});
+document.documentElement.dataset.method = choices.method;
+if (mark[choices.currency]) { fill(); redraw(); }

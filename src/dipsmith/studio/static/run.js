@@ -1,0 +1,30 @@
+import { ask, complain, el, say, state } from './page.js';
+import { draw, going } from './jobs.js';
+
+const held = state();
+let timer = null;
+
+function show(found) {
+  draw(el('job-list'), found.jobs, (job) => `/p/${held.project}/release/${job.id}`, watch);
+  el('bar').innerHTML = found.bar;
+  clearTimeout(timer);
+  if (found.jobs.some(going)) timer = setTimeout(watch, 400);
+}
+
+async function watch() {
+  try { show(await ask('GET', `/api/p/${held.project}/jobs`)); } catch (error) { complain(error); clearTimeout(timer); timer = setTimeout(watch, 2000); }
+}
+
+el('sure').addEventListener('change', () => { el('start').disabled = !el('sure').checked; });
+el('go').addEventListener('submit', async (event) => {
+  event.preventDefault();
+  el('start').disabled = true;
+  try {
+    await ask('POST', `/api/p/${held.project}/run`, { request: held.request });
+    el('sure').checked = false;
+    el('sure').disabled = true;
+    say('It has begun. For another run, reload this page.');
+  } catch (error) { complain(error); el('sure').checked = false; }
+  watch();
+});
+show(held);

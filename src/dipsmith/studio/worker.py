@@ -1,0 +1,214 @@
+"""The worker: one job in one process, from the moment it may still be cancelled to the release.
+
+``python -m dipsmith.studio.worker JOB-FOLDER SECONDS-TO-WAIT``. It calls what the command line calls; what it may know of
+private rows it passes on to nobody: its notes hold stage, share and time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+
+from dipsmith.errors import BudgetError, DipsmithError
+from dipsmith.privacy.ledger import Ledger
+from dipsmith.schema import Schema
+from dipsmith.sources import Progress, Source, source
+from dipsmith.sources.header import check_header
+from dipsmith.studio.choices import Choices
+from dipsmith.studio.jobs import why, write_state
+
+STAGES = {"reading": "reading", "labelling": "drawing", "drawing": "drawing", "writing": "writing"}
+"""Which part of the estimate a stage belongs to; every other stage is fitting."""
+ORDER = ("reading", "fitting", "drawing", "writing")
+EVERY = 0.15
+"""Seconds between notes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """A source whose syntax was checked a moment ago, so that it is not read once more for that."""
+
+    inner: Source
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The header."""
+        return self.inner.columns
+
+    def check(self, required: Sequence[str]) -> None:
+        """The header only."""
+        check_header(self.inner.describe(), self.inner.columns, required)
+
+    def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
+        """All rows."""
+        return self.inner.batches(columns, progress)
+
+    def describe(self) -> str:
+        """What it is."""
+        return self.inner.describe()
+
+
+class Notes:
+    """Tells the server how far the job is, now and then."""
+
+    def __init__(self, folder: Path, expected: Mapping[str, float]) -> None:
+        self.folder = folder
+        self._expected = expected
+        self._stage, self._since, self._last = "", time.monotonic(), 0.0
+
+    def __call__(self, stage: str, share: float) -> None:
+        """Note a stage and how much of it is done."""
+        now = time.monotonic()
+        if stage != self._stage:
+            self._stage, self._since = stage, now
+        elif now - self._last < EVERY and share < 1.0:
+            return
+        self._last = now
+        write_state(
+            self.folder, "running", stage, min(max(share, 0.0), 1.0), self._left(share, now - self._since)
+        )
+
+    def _left(self, share: float, elapsed: float) -> float | None:
+        if not self._expected:
+            return elapsed * (1 - share) / share if share > 0.2 and elapsed > 1 else None
+        part = STAGES.get(self._stage, "fitting")
+        here = self._expected.get(part, 0.0)
+        if share > 0.05 and elapsed > 0.5:
+            here = elapsed / share
+        later = sum(self._expected.get(p, 0.0) for p in ORDER[ORDER.index(part) + 1 :])
+        return max(0.0, here * (1 - share)) + later
+
+
+def main(folder: Path, wait: float) -> None:
+    """Do the job."""
+    with (folder / "alive").open("w") as alive:
+        try:
+            fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return
+        held = json.loads((folder / "job.json").read_text("utf-8"))
+        notes = Notes(folder, held["asked"].get("expected", {}))
+        try:
+            if _waited(folder, wait):
+                (_run if held["kind"] == "run" else _compare)(folder, held, notes)
+        except BaseException as error:  # noqa: BLE001 — whatever ends the job is noted, by its kind alone
+            _failed(folder, held, error)
+
+
+def _waited(folder: Path, wait: float) -> bool:
+    """Wait while the job may be cancelled; False if it was."""
+    end = time.monotonic() + wait
+    while (left := end - time.monotonic()) > 0:
+        if (folder / "cancelled").exists():
+            return False
+        write_state(folder, "waiting", "waiting: can be cancelled", 1 - left / wait, None)
+        time.sleep(min(0.2, left))
+    return True
+
+
+@contextmanager
+def _door(folder: Path) -> Iterator[IO[str] | None]:
+    """The lock that whoever cancels needs; None if the job was cancelled before."""
+    with (folder / "door").open("w") as door:
+        fcntl.flock(door, fcntl.LOCK_EX)
+        yield None if (folder / "cancelled").exists() else door
+
+
+def _through(door: IO[str], notes: Notes) -> Callable[[str, float], None]:
+    """Progress that lets the door go once data is being read: from then on the ledger refuses to cancel."""
+
+    def show(stage: str, share: float) -> None:
+        notes(stage, share)
+        fcntl.flock(door, fcntl.LOCK_UN)
+
+    return show
+
+
+def _run(folder: Path, held: Mapping[str, Any], notes: Notes) -> None:
+    from dipsmith.synthesis.synthesize import synthesize
+
+    asked = held["asked"]
+    root, ledger = Path(held["folder"]), Ledger(held["ledger"])
+    schema = Schema.from_dict(asked["schema"])
+    choices = Choices.of(asked["choices"])
+    private = source(root / asked["data"])
+    write_state(folder, "waiting", "checking the file: can be cancelled", 0.0, None)
+    private.check(schema.columns)
+    with _door(folder) as door:
+        if door is None:
+            return
+        release = synthesize(
+            Checked(private),
+            schema,
+            choices.made(schema),
+            budget=choices.budget,
+            ledger=ledger,
+            sets=choices.sets,
+            each=choices.each,
+            rows=choices.rows_for(schema),
+            request=held["id"],
+            progress=_through(door, notes),
+        )
+    notes("writing", 0.0)
+    if release.folder is None:
+        out = root / asked["out"]
+        out.parent.mkdir(exist_ok=True)
+        release.save(out, format=choices.format)
+    write_state(folder, "finished", "released", 1.0, 0.0)
+
+
+def _compare(folder: Path, held: Mapping[str, Any], notes: Notes) -> None:
+    from dipsmith.studio.fragments import fragment
+    from dipsmith.utility.compare import compare
+    from dipsmith.utility.regression import Regression
+
+    asked = held["asked"]
+    root = Path(held["folder"])
+    with _door(folder) as door:
+        if door is None:
+            return
+        # Nothing is given back here: the look is logged before the first row is read.
+        write_state(folder, "running", "reading", 0.0, None)
+    found = compare(
+        root / asked["data"],
+        *(root / r for r in asked["releases"]),
+        ledger=held["ledger"],
+        analyses=[Regression.of(a) for a in asked["analyses"]],
+        classifiers=asked["classifiers"] or None,
+        progress=notes,
+    )
+    notes("drawing the figures", 0.0)
+    out = root / asked["out"]
+    out.parent.mkdir(mode=0o700, exist_ok=True)
+    found.save(out)
+    made = fragment(found.page, f"/p/{held['project']}/compare/{held['id']}/files")
+    for i, image in enumerate(made.images, start=1):
+        (folder / f"image-{i}.png").write_bytes(image)
+    (folder / "fragment.html").write_text(made.html, "utf-8")
+    write_state(folder, "finished", "compared", 1.0, 0.0)
+
+
+def _failed(folder: Path, held: Mapping[str, Any], error: BaseException) -> None:
+    message = why(error)
+    if held["kind"] == "run":
+        try:
+            Ledger(held["ledger"]).cancel(held["id"])
+            message += "; no data was read, so nothing was spent"
+        except BudgetError:
+            message += "; data had been read, so that what was spent stays spent"
+        except DipsmithError as unsettled:
+            message += f"; the ledger could not note it: {unsettled}"
+    write_state(folder, "failed", "failed", 1.0, 0.0, message)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), float(sys.argv[2]))

@@ -1,0 +1,197 @@
+"""The workspace: one folder that everything the studio reads or writes lies in.
+
+Data files, the ledger, releases and comparisons lie in the folder itself, where the command line finds them; uploads,
+drafts and jobs in a hidden folder that only its owner can read. A path that a page names is taken relative to
+the folder and refused if it leads out of it, through links too. Drafts carry a revision: of two tabs that edit one
+draft, the second is told so instead of overwriting the first.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from dipsmith.errors import InputError, UsageError
+from dipsmith.privacy.ledger import Ledger
+
+HIDDEN = ".dipsmith-studio"
+DATA_ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".parquet", ".pq")
+MOST_LISTED = 200
+_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,60}")
+
+
+@dataclass(frozen=True)
+class Project:
+    """A dataset that is worked on: its file, the draft of its schema, and what was chosen so far.
+
+    Attributes
+    ----------
+    id
+        Its name in addresses.
+    revision
+        Grows with every change.
+    data
+        The file with the rows, relative to the workspace.
+    columns
+        The header of that file.
+    document
+        The schema as plain data, possibly unfinished.
+    choices
+        What the Plan page chose.
+    """
+
+    id: str
+    revision: int = 0
+    data: str = ""
+    columns: tuple[str, ...] = ()
+    document: Mapping[str, Any] = field(default_factory=dict)
+    choices: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The dataset's name in the ledger."""
+        return str(self.document.get("name") or self.id)
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The folder of one studio.
+
+    Attributes
+    ----------
+    folder
+        Absolute, without links.
+    ledger_file
+        The ledger, inside the folder; it need not exist yet.
+    grace
+        Seconds between confirming a run and reading the data, during which it can be cancelled.
+    most_upload
+        Bytes of the largest upload.
+    """
+
+    folder: Path
+    ledger_file: Path
+    grace: float = 5.0
+    most_upload: int = 2 << 30
+
+    @classmethod
+    def of(
+        cls, folder: Path, ledger: str = "budget.db", grace: float = 5.0, most_upload: int = 2 << 30
+    ) -> Workspace:
+        """A workspace in an existing folder; nothing is written yet."""
+        if not folder.is_dir():
+            raise InputError(f"'{folder}' is not a folder; give an existing one with --folder")
+        root = folder.resolve()
+        return cls(root, _inside(root, ledger), grace, most_upload)
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger."""
+        return Ledger(self.ledger_file)
+
+    def inside(self, path: str) -> Path:
+        """A path that a page named; refused if it leads out of the workspace."""
+        return _inside(self.folder, path)
+
+    def shown(self, path: Path) -> str:
+        """A path as people and the command line write it, relative to the workspace."""
+        return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else str(path)
+
+    def private(self, *parts: str) -> Path:
+        """A folder that only its owner can read, made when first needed."""
+        path = self.folder / HIDDEN
+        path.mkdir(mode=0o700, exist_ok=True)
+        for part in parts:
+            path = path / part
+            path.mkdir(mode=0o700, exist_ok=True)
+        return path
+
+    def data_files(self) -> list[str]:
+        """Files of the workspace that may hold rows: uploads, then its own folder, not deeper."""
+        found = []
+        for folder in (self.folder / HIDDEN / "uploads", self.folder):
+            if folder.is_dir():
+                names = sorted(p for p in folder.iterdir() if p.name.lower().endswith(DATA_ENDINGS))
+                found += [
+                    self.shown(p) for p in names if p.is_file() and p.resolve().is_relative_to(self.folder)
+                ]
+        return found[:MOST_LISTED]
+
+    # --- projects ---------------------------------------------------------------------------------
+
+    def projects(self) -> list[Project]:
+        """Every project, by name."""
+        folder = self.folder / HIDDEN / "projects"
+        files = sorted(folder.glob("*.json")) if folder.is_dir() else []
+        return sorted((self.project(f.stem) for f in files), key=lambda p: p.name)
+
+    def project(self, called: str) -> Project:
+        """One project."""
+        if not _ID.fullmatch(called):
+            raise InputError("there is no such project; go back to the first page")
+        file = self.folder / HIDDEN / "projects" / f"{called}.json"
+        if not file.is_file():
+            raise InputError("there is no such project; go back to the first page")
+        facts = json.loads(file.read_text("utf-8"))
+        return Project(**{**facts, "columns": tuple(facts["columns"])})
+
+    def create(self, name: str, data: str, columns: tuple[str, ...], document: Mapping[str, Any]) -> Project:
+        """A new project with an id of its own."""
+        stem = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "table"
+        with self._locked():
+            taken = {p.id for p in self.projects()}
+            called = next(c for c in (stem, *(f"{stem}-{i}" for i in range(2, 10_000))) if c not in taken)
+            made = Project(called, 1, data, columns, document)
+            self._write(made)
+        return made
+
+    def save(self, project: Project) -> Project:
+        """Keep a changed project; refused if another tab changed it meanwhile."""
+        with self._locked():
+            held = self.project(project.id)
+            if held.revision != project.revision:
+                raise UsageError("this draft was changed in another tab; reload the page to go on from there")
+            made = replace(project, revision=project.revision + 1)
+            self._write(made)
+        return made
+
+    def remove(self, called: str) -> None:
+        """Forget a draft; ledger, data and releases stay."""
+        self.project(called)
+        (self.folder / HIDDEN / "projects" / f"{called}.json").unlink()
+
+    def _write(self, project: Project) -> None:
+        write_json(self.private("projects") / f"{project.id}.json", asdict(project))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with (self.private() / "lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+
+def write_json(path: Path, facts: Mapping[str, Any]) -> None:
+    """Write a small file whole or not at all, readable by its owner only."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(facts, file, ensure_ascii=False)
+    Path(name).replace(path)
+
+
+def _inside(root: Path, path: str) -> Path:
+    if not path or "\0" in path or len(path) > 4096:
+        raise InputError("a path is missing or cannot be read; choose a file of the workspace")
+    found = (root / path).resolve()
+    if not found.is_relative_to(root) or found == root:
+        raise InputError(
+            f"'{path[:80]}' leads out of the workspace; move the file there or choose another --folder"
+        )
+    return found
