@@ -36,7 +36,7 @@ def _checked(claim: ClaimEntry, results: Results) -> Checked:
     if claim.term:
         return _about_term(claim, response)
     higher = claim.metric in METRICS and METRICS[claim.metric].better == "higher"
-    higher = higher or claim.metric.endswith(": overlap")
+    higher = higher or claim.metric.endswith((": overlap", ": coverage"))
     better, than = (selected(response, levels).values for levels in (claim.better, claim.than))
     a, b = float(np.nanmean(better)), float(np.nanmean(than))
     spread = float(np.hypot(_error(better), _error(than)))

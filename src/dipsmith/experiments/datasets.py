@@ -109,6 +109,10 @@ def _changed(
         if name in ("neighbours", "unit", "rules"):
             made[name] = keys
         elif name == "drop":
+            if unknown := [k for k in keys if k not in columns]:
+                raise InputError(
+                    f"schema: drop names '{unknown[0]}', which is no column; there are: {', '.join(columns)}"
+                )
             made["fields"] = [f for f in made["fields"] if f["name"] not in keys]
         elif name != RARE:
             if name not in columns or not isinstance(keys, Mapping):

@@ -17,12 +17,13 @@ from dipsmith.experiments.anova import Anova, anova
 from dipsmith.experiments.claims import check, selected
 from dipsmith.experiments.design import shown
 from dipsmith.experiments.figures import Axes, Line, Panel, mean_and_width
-from dipsmith.experiments.metrics import Metric
+from dipsmith.experiments.metrics import METRICS, Metric
 from dipsmith.experiments.results import SECONDS, Response, Results
 from dipsmith.experiments.study import FigureEntry, StudyEntry
 from dipsmith.experiments.trial import Laboratory
 from dipsmith.report import figures as available
 from dipsmith.report.content import Block, Cell, Facts, Figure, Heading, Page, Section, Table
+from dipsmith.utility.association import spearman
 from dipsmith.version import VERSION
 
 SHOWN_TERMS = 12
@@ -38,6 +39,7 @@ def report(results: Results, laboratory: Laboratory) -> Page:
         Section("Figures", tuple(_figures(results, laboratory))),
         Section("Main effects", tuple(_main_effects(results, laboratory))),
         Section("What explains the variation", tuple(_variation(results, laboratory))),
+        Section("Whether the measures agree", tuple(_agreement(results))),
     ]
     if study.claims:
         sections.insert(0, Section("Claims", (claims_table(results),)))
@@ -378,6 +380,30 @@ def _variation(results: Results, laboratory: Laboratory) -> list[Block]:
             if (cells := interaction_table(response, table, results)) is not None:
                 found.append(cells)
     return found
+
+
+def _agreement(results: Results) -> list[Block]:
+    """Rank correlations of the measures over all runs; 1 where two measures order the runs alike, better with better."""
+    metrics = [m for m in results.metrics if not m.endswith(": width")]
+    if len(metrics) < 3:
+        return []
+    columns = results.columns
+    runs = np.unique(columns["run"].astype(str))
+    values = {}
+    for metric in metrics:
+        kept = columns["metric"] == metric
+        found = dict(zip(columns["run"][kept].tolist(), columns["value"][kept].tolist(), strict=True))
+        higher = metric in METRICS and METRICS[metric].better == "higher"
+        sign = -1.0 if higher or metric.endswith((": overlap", ": coverage")) else 1.0
+        values[metric] = sign * np.array([found.get(r, np.nan) for r in runs])
+    rows: list[tuple[Cell, ...]] = []
+    for a in metrics:
+        cells: list[Cell] = []
+        for b in metrics:
+            known = np.isfinite(values[a]) & np.isfinite(values[b])
+            cells.append(1.0 if a == b else spearman(values[a][known].tolist(), values[b][known].tolist()))
+        rows.append((a, *cells))
+    return [Table.of("Rank correlation over all runs", ("", *metrics), rows)]
 
 
 def _comparable(results: Results, metric: str) -> list[tuple[str, Response]]:
