@@ -1,57 +1,66 @@
-"""Run the application: `python -m studies.youth_voters [--jobs 2] [--scored 3]`.
+"""Run the application: `python -m studies.youth_voters [--jobs 2] [--repetitions 10]`.
 
-An interrupted run goes on where it stopped.
+An interrupted run goes on where it stopped. `--page-only` writes page and figures from the committed results.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import resource
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 
+from studies.youth_voters.figures import draw
 from studies.youth_voters.findings import checks, page
-from studies.youth_voters.runs import HERE, LOG_EPSILONS, METHODS, Run, read, run, write
+from studies.youth_voters.runs import HERE, REPETITIONS, Run, asked, read, run, write
 
 PAGE = Path("docs/studies/youth-voters.md")
+IMAGES = Path("docs/images")
 
 
 def main() -> None:
     options = argparse.ArgumentParser(prog="python -m studies.youth_voters", description=__doc__)
     options.add_argument("--jobs", type=int, default=2)
+    options.add_argument("--repetitions", type=int, default=REPETITIONS)
+    options.add_argument("--of-defaults", type=int, default=2, help="repetitions of what is not in the paper")
     options.add_argument(
-        "--scored", type=int, default=3, help="sets of five that are scored with interactions"
+        "--minutes", type=float, default=float("inf"), help="stop after so many; run again to go on"
     )
-    options.add_argument("--page", type=Path, default=PAGE, help="where the results page goes")
     options.add_argument("--results", type=Path, default=HERE / "results.csv")
+    options.add_argument("--page-only", action="store_true")
     chosen = options.parse_args()
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    started = time.monotonic()
-    partial = chosen.results.with_suffix(".partial.csv")
-    runs: list[Run] = read(partial) if partial.exists() else []
-    done = {(r.method, r.log_epsilon) for r in runs}
-    asked = [(name, e) for name in METHODS for e in LOG_EPSILONS]
-    with ProcessPoolExecutor(chosen.jobs, mp_context=get_context("spawn")) as pool:
-        running = [pool.submit(run, name, e, chosen.scored) for name, e in asked if (name, e) not in done]
-        for one in running:
-            runs.append(one.result())
-            last = runs[-1]
-            write(runs, partial)
-            print(
-                f"{time.monotonic() - started:6.0f} s  {last.method}, log ε = {last.log_epsilon}: {last.pairs:.3f}",
-                flush=True,
-            )
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    minutes = (used.ru_utime + used.ru_stime) / 60
-    runs.sort(key=lambda r: asked.index((r.method, r.log_epsilon)))
-    write(runs, chosen.results)
-    partial.unlink()
-    chosen.page.write_text(page(runs, minutes), "utf-8")
+    wanted = asked(chosen.repetitions, chosen.of_defaults)
+    runs: list[Run] = read(chosen.results) if chosen.results.exists() else []
+    if not chosen.page_only:
+        runs = _continued(runs, wanted, chosen.jobs, chosen.minutes, chosen.results)
+    PAGE.write_text(page(runs), "utf-8")
+    draw(runs, IMAGES)
     for check in checks(runs):
         print(f"{'holds' if check.holds else 'FAILS'}  {check.claim}: {check.figure}")
+
+
+def _continued(
+    runs: list[Run], wanted: list[tuple[str, int, int]], jobs: int, minutes: float, path: Path
+) -> list[Run]:
+    """The runs that were there and those that were missing, written down after each."""
+    started = time.monotonic()
+    done = {r.key for r in runs}
+    missing = [key for key in wanted if key not in done]
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        for first in range(0, len(missing), 4 * jobs):
+            for one in as_completed([pool.submit(run, *key) for key in missing[first : first + 4 * jobs]]):
+                runs.append(one.result())
+                last = runs[-1]
+                print(f"{time.monotonic() - started:6.0f} s  {last.key}: {last.ks:.3f}", flush=True)
+            runs.sort(key=lambda r: wanted.index(r.key) if r.key in wanted else len(wanted))
+            write(runs, path)
+            if time.monotonic() - started > minutes * 60:
+                print(f"stopped; {sum(k not in {r.key for r in runs} for k in wanted)} runs to go")
+                break
+    return runs
 
 
 if __name__ == "__main__":

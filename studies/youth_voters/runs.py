@@ -1,18 +1,18 @@
-"""Synthetic voters by every method and ε of the paper's application, and how well they can be told from authentic ones."""
+"""Synthetic voters by every method and ε of the paper's application, and what becomes of its conclusions."""
 
 from __future__ import annotations
 
 import csv
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from math import exp
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
-from studies.youth_voters.propensity import design, distance
+from studies.youth_voters.conclusions import Agreement, Conclusions, agreement
+from studies.youth_voters.propensity import Propensity
 
 import dipsmith as ds
 from dipsmith.examples import voters
@@ -23,6 +23,7 @@ from dipsmith.schema import Codes
 
 HERE = Path(__file__).parent
 SETS = 5
+REPETITIONS = 10
 LOG_EPSILONS = (-2, -1, 0, 1, 2)
 _ORDER = [["voted"], ["college_degree"], ["preregistration_state"]]
 
@@ -32,91 +33,155 @@ AS_IN_THE_PAPER: dict[str, Method] = {
     "STEPS-3": ds.Steps(layers=_ORDER, layer_weights=[1] * 4, post="clip"),
     "UH-2": ds.Universal(depth=2, layer_weights=[1] * 3, post="clip"),
     "UH-3": ds.Universal(depth=3, layer_weights=[1] * 4, post="clip"),
-    "PrivBayes": PrivBayes(degree=2),
+    "PrivBayes": PrivBayes(degree=2, share=0.5),
 }
-"""Every level with the same budget and negative counts clipped, as in the paper; noise, least squares and network
-are the package's."""
+"""Every level with the same budget, negative counts clipped, the network's budget in two halves, as in the paper;
+noise, least squares and the choice of the network are the package's."""
 
 AS_BY_DEFAULT: dict[str, Method] = {
     "flat, projected": ds.Flat(),
-    "STEPS-3, cube root, clipped": ds.Steps(layers=_ORDER, post="clip"),
     "STEPS-3, cube root, projected": ds.Steps(layers=_ORDER),
     "STEPS, auto": ds.Steps(),
     "STEPS, auto, AIC": ds.Steps(select="aic"),
     "MST": ds.MST(),
+    "AIM": ds.AIM(),
 }
 
 METHODS = AS_IN_THE_PAPER | AS_BY_DEFAULT
+FLOOR = "other people"
+"""Five further samples of the same population instead of synthetic sets: no method can be expected to do better."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """All sets of one method at one ε.
+    """One repetition: all sets of one method at one ε.
 
-    `main` and `pairs` are the mean distances by main effects and with interactions; `layers` says what
-    divided the first set; `seconds` is the processor time of making all sets.
+    `ks` is the mean SPECKS distance with interactions, `voted` the error of the share that voted, `seconds` the
+    processor time of making all sets, `scoring` that of comparing them, `layers` what divided the first set.
     """
 
     method: str
     log_epsilon: int
-    main: float
-    pairs: float
+    repetition: int
+    ks: float
+    agreement: Agreement
     voted: float
     seconds: float
+    scoring: float
     layers: str
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """Which run it is."""
+        return self.method, self.log_epsilon, self.repetition
 
 
 @lru_cache(maxsize=1)
-def authentic() -> tuple[Codes, NDArray[np.float32], NDArray[np.float32]]:
-    """The simulated people, and their design matrices."""
+def authentic() -> tuple[Codes, Propensity, Conclusions]:
+    """The simulated people, the classifier between them and others, and what they say."""
     codes = Codes.of(voters.schema("add-remove"), voters.codes())
-    return codes, design(codes, interactions=False), design(codes, interactions=True)
+    return codes, Propensity(codes, interactions=True), Conclusions.of(codes)
 
 
-def run(name: str, log_epsilon: int, scored: int, sets: int = SETS) -> Run:
-    """Make m sets at ε/m each, and tell them from the authentic rows."""
-    codes, main, pairs = authentic()
-    method = METHODS[name]
-    budget = ds.PureDP(exp(log_epsilon) / sets)
-    started, drawn, layers = time.process_time(), [], ""
-    for i in range(sets):
-        # One seed for each set, whatever ε: random orders are then the same at all of them.
-        curator = Curator.rehearse(codes, budget, given_rows=len(codes), seed=i)
-        model = method.fit(curator)
-        drawn.append(model.sample(len(codes), seed=i))
-        order = getattr(getattr(getattr(model, "noisy", None), "hierarchy", None), "order", None)
-        layers = layers or ", ".join(" × ".join(group) for group in order or ())
-    seconds = time.process_time() - started
-    by_main = [distance(main, design(one, interactions=False)) for one in drawn]
-    by_pairs = [distance(pairs, design(one, interactions=True)) for one in drawn[:scored]]
+def asked(repetitions: int, of_defaults: int) -> list[tuple[str, int, int]]:
+    """All runs, one repetition after another, so that an interrupted study has something of everything."""
+    return [(FLOOR, 0, r) for r in range(repetitions)] + [
+        (name, e, r)
+        for r in range(repetitions)
+        for name in METHODS
+        for e in LOG_EPSILONS
+        if r < of_defaults or name in AS_IN_THE_PAPER
+    ]
+
+
+def run(name: str, log_epsilon: int, repetition: int, sets: int = SETS) -> Run:
+    """Make m sets at ε/m each, tell them from the authentic rows, and compare the conclusions."""
+    codes, classifier, conclusions = authentic()
+    started = time.process_time()
+    # One seed for each set, whatever ε: random orders are then the same at all of them.
+    seeds = [repetition * sets + i for i in range(sets)]
+    drawn, layers = [], ""
+    for seed in seeds:
+        one, order = _made(name, log_epsilon, codes, seed, sets)
+        drawn.append(one)
+        layers = layers or order
+    made = time.process_time()
+    distances, start = [], None
+    for one in drawn:
+        distance, start = classifier.distance(one, start)
+        distances.append(distance)
+    found = agreement(conclusions, [Conclusions.of(one) for one in drawn])
     wrong = abs(np.mean([one["voted"].mean() for one in drawn]) - codes["voted"].mean())
-    by_pairs = by_pairs or [float("nan")]
+    scored = time.process_time()
     return Run(
-        name, log_epsilon, float(np.mean(by_main)), float(np.mean(by_pairs)), float(wrong), seconds, layers
+        name,
+        log_epsilon,
+        repetition,
+        float(np.mean(distances)),
+        found,
+        float(wrong),
+        made - started,
+        scored - made,
+        layers,
     )
 
 
+def _made(name: str, log_epsilon: int, codes: Codes, seed: int, sets: int) -> tuple[Codes, str]:
+    if name == FLOOR:
+        return Codes.of(codes.schema, voters.codes(seed=seed + 1)), ""
+    curator = Curator.rehearse(codes, ds.PureDP(exp(log_epsilon) / sets), given_rows=len(codes), seed=seed)
+    model = METHODS[name].fit(curator)
+    order = getattr(getattr(getattr(model, "noisy", None), "hierarchy", None), "order", None)
+    return model.sample(len(codes), seed=seed), ", ".join(" × ".join(group) for group in order or ())
+
+
+# --- the file -------------------------------------------------------------------------------------
+
+_LISTS = ("consistent", "p_classes", "overlap_primary")
+
+
 def write(runs: Sequence[Run], path: Path) -> None:
-    """Write the runs as CSV."""
+    """Write the runs as CSV, one line each; lists are separated by spaces."""
     with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(asdict(runs[0])), lineterminator="\n")
-        writer.writeheader()
+        writer = csv.writer(file, lineterminator="\n")
+        inner = [f.name for f in fields(Agreement)]
+        outer = [f.name for f in fields(Run) if f.name != "agreement"]
+        writer.writerow([*outer, *inner])
         for one in runs:
-            writer.writerow({k: f"{v:.4f}" if isinstance(v, float) else v for k, v in asdict(one).items()})
+            writer.writerow(
+                [_text(getattr(one, n)) for n in outer] + [_text(getattr(one.agreement, n)) for n in inner]
+            )
 
 
 def read(path: Path) -> list[Run]:
     """Read the runs back."""
+    found = []
     with path.open(newline="") as file:
-        return [
-            Run(
-                r["method"],
-                int(r["log_epsilon"]),
-                float(r["main"]),
-                float(r["pairs"]),
-                float(r["voted"]),
-                float(r["seconds"]),
-                r["layers"],
+        for line in csv.DictReader(file):
+            inner = {}
+            for f in fields(Agreement):
+                if f.name in _LISTS:
+                    kind = int if f.name == "p_classes" else float
+                    inner[f.name] = tuple(kind(v) for v in line[f.name].split())
+                else:
+                    inner[f.name] = float(line[f.name])
+            found.append(
+                Run(
+                    line["method"],
+                    int(line["log_epsilon"]),
+                    int(line["repetition"]),
+                    float(line["ks"]),
+                    Agreement(**inner),
+                    float(line["voted"]),
+                    float(line["seconds"]),
+                    float(line["scoring"]),
+                    line["layers"],
+                )
             )
-            for r in csv.DictReader(file)
-        ]
+    return found
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return " ".join(_text(v) for v in value)
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

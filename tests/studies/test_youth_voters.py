@@ -1,7 +1,7 @@
-"""The youth-voter application: the measure works, and the committed results support the page."""
+"""The youth-voter application: the measures work, and the committed results support the page."""
 
-import re
 import sys
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +10,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from studies.youth_voters import findings, runs  # noqa: E402
-from studies.youth_voters.propensity import design, distance  # noqa: E402
+from studies.youth_voters import conclusions, findings, runs  # noqa: E402
+from studies.youth_voters.conclusions import PRIMARY, Conclusions, agreement, regression  # noqa: E402
+from studies.youth_voters.propensity import RIDGE, Propensity, in_blocks  # noqa: E402
 
 from dipsmith.examples import voters  # noqa: E402
 from dipsmith.schema import Codes  # noqa: E402
@@ -25,45 +26,164 @@ def people(n, seed):
     return Codes.of(voters.schema("add-remove"), voters.codes(n, seed))
 
 
-def test_design_has_a_column_for_every_effect():
-    codes = people(50, 0)
-    main, pairs = (design(codes, interactions=i) for i in (False, True))
-    assert main.shape == (50, 1 + 12 + 4 + 13 + 5)
-    sizes = [a.size - 1 for a in codes.schema]
-    assert pairs.shape[1] == main.shape[1] + (sum(sizes) ** 2 - sum(s * s for s in sizes)) // 2
-    assert np.array_equal(main[:, 0], np.ones(50))
+def design(codes, interactions):
+    """The design matrix written out: constant, dummies, products of dummies."""
+    blocks = [np.stack([codes[a.name] == level for level in range(1, a.size)], axis=1) for a in codes.schema]
+    columns = [np.ones((len(codes), 1)), *blocks]
+    if interactions:
+        for left, right in combinations(blocks, 2):
+            columns.append((left[:, :, None] & right[:, None, :]).reshape(len(codes), -1))
+    return np.concatenate(columns, axis=1).astype(float)
+
+
+# --- propensity scores ----------------------------------------------------------------------------
+
+
+def test_every_column_is_in_one_block():
+    schema = voters.schema("add-remove")
+    assert sorted(n for block in in_blocks(schema) for n in block) == sorted(schema.names)
+
+
+@pytest.mark.parametrize(("interactions", "effects"), [(False, 35), (True, 502)])
+def test_tables_give_the_likelihood_of_the_design_matrix(interactions, effects):
+    """The span of the dummies is the same whatever their order, so the maximum is: compared by fitted scores."""
+    first, second = people(400, 1), people(300, 2)
+    classifier = Propensity(first, interactions=interactions)
+    assert classifier.effects == effects == design(first, interactions).shape[1]
+    x = np.concatenate([design(c, interactions) for c in (first, second)])
+    y = np.repeat([0.0, 1.0], [400, 300])
+    cells = [
+        np.concatenate(both) for both in zip(classifier.authentic, classifier._cells(second), strict=True)
+    ]
+    rng = np.random.default_rng(0)
+    beta = rng.normal(0, 0.1, effects)
+    value, slope = classifier._loss(beta, cells, y)
+    scores = classifier._scores(beta, cells)
+    # The scores lie in the column space of the design matrix written out …
+    fitted = x @ np.linalg.lstsq(x, scores, rcond=None)[0]
+    assert np.allclose(fitted, scores, atol=1e-8)
+    # … and loss and slope are those of a penalised logistic regression.
+    loss = np.mean(np.logaddexp(0, scores) - y * scores) + RIDGE / 2 * beta @ beta
+    assert value == pytest.approx(loss, rel=1e-12)
+    for i in rng.choice(effects, 12, replace=False):
+        step = np.zeros(effects)
+        step[i] = 1e-5
+        ends = [classifier._loss(beta + s * step, cells, y)[0] for s in (-1, 1)]
+        assert slope[i] == pytest.approx((ends[1] - ends[0]) / 2e-5, abs=1e-8)
 
 
 def test_distance_tells_noise_from_people_and_not_people_from_people():
-    first, second = (design(people(3000, seed), interactions=False) for seed in (1, 2))
+    classifier = Propensity(people(3000, 1), interactions=False)
     rng = np.random.default_rng(0)
     schema = voters.schema("add-remove")
     uniform = Codes.of(schema, {a.name: rng.integers(0, a.size, 3000) for a in schema})
     # Two samples of 3,000 with 34 effects: the distance is about 0.06; 0.15 is far outside.
-    assert distance(first, second) < 0.15
-    assert distance(first, design(uniform, interactions=False)) > 0.75
+    assert classifier.distance(people(3000, 2))[0] < 0.15
+    assert classifier.distance(uniform)[0] > 0.75
 
 
-def test_committed_results_hold_every_claim():
+def test_a_start_from_another_set_does_not_change_the_distance():
+    classifier = Propensity(people(3000, 1), interactions=False)
+    _, start = classifier.distance(people(3000, 3))
+    second = people(3000, 2)
+    assert classifier.distance(second, start)[0] == pytest.approx(classifier.distance(second)[0], abs=2e-3)
+
+
+# --- conclusions ----------------------------------------------------------------------------------
+
+
+def test_chi_squared_tests_are_scipy_s():
+    from scipy.stats import chi2_contingency
+
+    codes = people(2000, 1)
+    found = conclusions.tests(codes)
+    pairs = list(combinations(codes.schema.names, 2))
+    assert len(found.p) == len(pairs) == 105
+    for i in (0, 17, 104):
+        a, b = pairs[i]
+        table = np.zeros((codes.schema[a].size, codes.schema[b].size), dtype=int)
+        np.add.at(table, (codes[a], codes[b]), 1)
+        reference = chi2_contingency(table, correction=False)
+        assert found.statistics[i] == pytest.approx(reference.statistic)
+        assert found.p[i] == pytest.approx(reference.pvalue)
+
+
+def test_the_regression_is_statsmodels_and_the_papers_has_no_finite_estimate():
+    import statsmodels.api as sm
+
+    codes = people(3000, 1)
+    found = regression(codes, among_registered=True)
+    kept = codes["registered"] == 1
+    names = [n for n in codes.schema.names if n not in ("voted", "registered")]
+    columns = [np.ones(kept.sum())]
+    for name in names:
+        values = codes[name][kept]
+        if name == "age":
+            columns.append(values.astype(float))
+        else:
+            columns += [(values == k).astype(float) for k in range(1, codes.schema[name].size)]
+    reference = sm.GLM(codes["voted"][kept], np.stack(columns, axis=1), sm.families.Binomial()).fit()
+    assert len(found.names) == 30
+    assert np.allclose(found.estimate, reference.params, atol=1e-5)
+    assert np.allclose(np.sqrt(found.variance), reference.bse, atol=1e-4)
+    paper = regression(codes, among_registered=False)
+    assert len(paper.names) == 32
+    at = paper.names.index(PRIMARY[1])
+    assert paper.estimate[at] > 10
+    assert paper.variance[at] ** 0.5 > 2 * paper.estimate[at]
+
+
+def test_a_table_agrees_with_itself():
+    own = Conclusions.of(people(4000, 1))
+    found = agreement(own, [own] * 5)
+    assert found.consistent == (1.0, 1.0, 1.0)
+    assert (found.kappa, found.ranks) == pytest.approx((1.0, 1.0))
+    assert sum(found.p_classes) == 105 == sum(found.p_classes[i] for i in (0, 5, 10, 15))
+    assert found.registered_all == pytest.approx(1.0, abs=1e-5)
+    assert found.registered_width == pytest.approx(1.0, abs=1e-5)
+
+
+def test_columns_without_associations_agree_by_nothing():
+    authentic = Conclusions.of(people(4000, 1))
+    rng = np.random.default_rng(0)
+    real = people(4000, 1)
+    apart = Codes.of(real.schema, {n: rng.permutation(real[n]) for n in real.schema.names})
+    found = agreement(authentic, [Conclusions.of(apart)] * 2)
+    assert abs(found.kappa) < 0.25
+    assert found.consistent[1] < 0.6
+
+
+# --- the committed results ------------------------------------------------------------------------
+
+
+def test_committed_results_are_complete_and_hold_every_claim():
     found = committed()
-    assert len(found) == len(runs.METHODS) * len(runs.LOG_EPSILONS)
+    assert {r.key for r in found} >= set(runs.asked(1, 1))
     failed = [c.claim for c in findings.checks(found) if not c.holds]
     assert failed == []
 
 
+def test_ranks_are_shared_by_equals_and_summed():
+    ranked = findings.ranks(findings.Summary(committed()), 0)
+    for column in range(len(findings.TABLE)):
+        places = sorted(r[column] for _, r in ranked.values())
+        assert places[0] == 1
+        assert all(1 <= p <= len(ranked) for p in places)
+
+
 def test_the_page_is_made_from_the_committed_results():
     page = (ROOT / "docs" / "studies" / "youth-voters.md").read_text("utf-8")
-    minutes = re.search(r"in (\d+) minutes of\s+processor time", page).group(1)
-    assert page == findings.page(committed(), float(minutes))
+    assert page == findings.page(committed())
+
+
+def test_runs_survive_the_file(tmp_path):
+    found = committed()[:7]
+    runs.write(found, tmp_path / "again.csv")
+    assert runs.read(tmp_path / "again.csv") == found
 
 
 @pytest.mark.slow
 def test_a_layer_brings_synthetic_people_closer():
-    """One set at ε = 1/5: distances by main effects carry an error of about 0.01."""
-    codes, main, _ = runs.authentic()
-    found = {
-        name: runs.run(name, 0, scored=0, sets=1).main
-        for name in ("flat", "STEPS-2", "STEPS-3", "STEPS, auto")
-    }
-    assert found["STEPS, auto"] < found["STEPS-3"] < found["STEPS-2"] < found["flat"]
-    assert len(codes) == len(main)
+    """One set at ε = 1/5: distances carry an error of about 0.01."""
+    found = {name: runs.run(name, 0, 0, sets=2).ks for name in ("flat", "STEPS-3", "STEPS, auto")}
+    assert found["STEPS, auto"] < found["STEPS-3"] < found["flat"]
