@@ -10,6 +10,8 @@ anything is scored.
 --peer mbi=PYTHON, --peer dpmm=PYTHON   interpreters in which a peer is installed: mbi gets the very
                   measurements that MST and AIM made and only has to fit and sample; dpmm runs its own methods
 --tenfold         also time every method on ten times the rows
+--only-peers      leave our own table out
+--out FILE        also write every line as JSON, added to what the file holds; `--draw FILE SVG` makes a figure of it
 
 Without --adult a simulated table of the same shape is used, and the figures mean nothing but time.
 """
@@ -176,9 +178,22 @@ def in_own_process(python: str, script: Path, task: dict) -> list[dict]:
 # --- the table ------------------------------------------------------------------------------------
 
 
-def report(label: str, runs: list[dict], scores: list[tuple[float, float, float]], extra: str = "") -> None:
-    fit, sample, rss = (np.mean([r[k] for r in runs]) for k in ("fit", "sample", "rss"))
+def report(
+    label: str,
+    runs: list[dict],
+    scores: list[tuple[float, float, float]],
+    extra: str = "",
+    out: str | None = None,
+) -> None:
+    fit, sample, rss = (float(np.mean([r[k] for r in runs])) for k in ("fit", "sample", "rss"))
     means, spread = np.mean(scores, axis=0), np.std(scores, axis=0)
+    if out is not None:
+        line = {
+            "what": label, "seeds": len(scores), "fit": fit, "sample": sample, "rss": rss,
+            "tvd": [float(m) for m in means], "sd": [float(d) for d in spread], "extra": extra,
+        }  # fmt: skip
+        with Path(out).open("a") as file:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
     print(
         f"{label:<34} fit {fit:7.2f} s  sample {sample:5.2f} s  peak {rss:5.0f} MB   "
         f"TVD1 {means[0]:.4f}  TVD2 {means[1]:.4f} ± {spread[1]:.4f}  TVD3 {means[2]:.4f}   {extra}",
@@ -214,13 +229,19 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--epsilon", type=float, nargs="*", default=[0.1, 1.0, 10.0])
     parser.add_argument("--delta", type=float, default=1e-9)
-    parser.add_argument("--pure", action="store_true", help="also pure ε")
+    parser.add_argument("--law", choices=["zcdp", "pure", "both"], default="zcdp")
+    parser.add_argument("--only-peers", action="store_true")
+    parser.add_argument("--out")
+    parser.add_argument("--draw", nargs=2, metavar=("FILE", "SVG"))
     parser.add_argument("--method", action="append")
     parser.add_argument("--tenfold", action="store_true")
     parser.add_argument("--task", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.task:
         run_one(json.loads(given.task))
+        return
+    if given.draw:
+        draw(*given.draw)
         return
     peers = dict(p.split("=", 1) for p in given.peer)
     codes = adult(given.adult)
@@ -234,21 +255,27 @@ def main() -> None:
         half = np.random.default_rng(0).permutation(n)
         first, second = ({c: v[i] for c, v in codes.items()} for i in (half[: n // 2], half[n // 2 :]))
         nothing = [{"fit": 0, "sample": 0, "rss": 0}]
-        report("one real half against the other", nothing, [scored(first, second, SHAPE)])
-        for epsilon in given.epsilon:
-            for delta in [given.delta, None] if given.pure else [given.delta]:
+        report("one real half against the other", nothing, [scored(first, second, SHAPE)], out=given.out)
+        laws = {"zcdp": [given.delta], "pure": [None], "both": [given.delta, None]}[given.law]
+        for epsilon in [] if given.only_peers else given.epsilon:
+            for delta in laws:
                 for method in given.method or METHODS:
                     compare(given, peers, here, codes, method, epsilon, delta)
         if "dpmm" in peers:
             for epsilon in given.epsilon:
-                for method in ("mst", "privbayes"):
+                for method in given.method or ("mst", "privbayes"):
                     task = base_task(
                         here, f"dpmm-{method}-{epsilon}", SHAPE, method, epsilon, given.delta, [0]
                     )
                     runs = in_own_process(peers["dpmm"], HERE / "_network_peers.py", {**task, "peer": "dpmm"})
                     if runs:
                         made = np.load(f"{task['out']}-0.npz")
-                        report(f"dpmm {method} ε = {epsilon:g}", runs, [scored(codes, made, SHAPE)])
+                        report(
+                            f"dpmm {runs[0]['version']} {method} ε = {epsilon:g}",
+                            runs,
+                            [scored(codes, made, SHAPE)],
+                            out=given.out,
+                        )
         if given.tenfold:
             tenfold(given, here, codes)
         if given.loans:
@@ -269,25 +296,32 @@ def compare(given, peers, here, codes, method, epsilon, delta) -> None:
     runs = in_own_process(sys.executable, HERE / "networks.py", task)
     drawn = [np.load(f"{task['out']}-{r['seed']}.npz") for r in runs]
     label = f"{method} ε = {epsilon:g}{' pure' if delta is None else ''}"
-    report(label, runs, [scored(codes, d, SHAPE) for d in drawn], by_scorer(given.scorer, codes, drawn[0]))
+    extra = by_scorer(given.scorer, codes, drawn[0])
+    report(label, runs, [scored(codes, d, SHAPE) for d in drawn], extra, given.out)
     if "mbi" in peers and delta is not None and method in ("mst", "aim"):
         fits = in_own_process(
             peers["mbi"], HERE / "_network_peers.py", {**task, "peer": "mbi", "seeds": [0], "name": name}
         )
         if fits:
             made = np.load(f"{task['out']}-0-mbi.npz")
-            report(f"  same measurements, mbi {fits[0]['version']}", fits, [scored(codes, made, SHAPE)])
+            peer = f"mbi {fits[0]['version']} on the measurements of {label}"
+            report(peer, fits, [scored(codes, made, SHAPE)], out=given.out)
 
 
 def tenfold(given, here, codes) -> None:
     np.savez(here / "tenfold.npz", **{c: np.tile(v, 10) for c, v in codes.items()})
     for method in given.method or METHODS:
-        seconds = []
+        seconds: list[float] = []
         for held in ("codes.npz", "tenfold.npz"):
             task = base_task(here, f"{method}-{held}", SHAPE, method, 1.0, given.delta, [0, 1], held)
             runs = in_own_process(sys.executable, HERE / "networks.py", task)
-            seconds.append(np.mean([r["fit"] for r in runs]))
-        print(f"{method}: ten times the rows take {seconds[1] / seconds[0]:.2f} times as long to fit")
+            seconds.append(float(np.mean([r["fit"] for r in runs])))
+        ratio = seconds[1] / seconds[0]
+        print(f"{method}: ten times the rows take {ratio:.2f} times as long to fit", flush=True)
+        if given.out:
+            with Path(given.out).open("a") as file:
+                line = {"what": f"{method}, ten times the rows", "seconds": seconds, "ratio": ratio}
+                file.write(json.dumps(line) + "\n")
 
 
 def wide(given, here) -> None:
@@ -301,7 +335,65 @@ def wide(given, here) -> None:
         task = base_task(here, f"wide-{method}", sizes, method, 1.0, given.delta, [0], "wide.npz")
         runs = in_own_process(sys.executable, HERE / "networks.py", task)
         made = np.load(f"{task['out']}-0.npz")
-        report(f"{method} ε = 1, {len(sizes)} columns", runs, [scored(codes, made, sizes)])
+        report(f"{method} ε = 1, {len(sizes)} columns", runs, [scored(codes, made, sizes)], out=given.out)
+
+
+# --- the figure -----------------------------------------------------------------------------------
+
+
+def draw(results: str, path: str) -> None:
+    """Two- and three-way error against ε: our methods in colour, peers open and grey, two real halves as the floor."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from dipsmith.report.figures import COLOURS, DASH, INK, MARKS, SOFT
+
+    lines = [json.loads(text) for text in Path(results).read_text("utf-8").splitlines()]
+    lines = [line for line in lines if "tvd" in line]
+    floor = next(line for line in lines if line["what"].startswith("one real half"))
+    style = {
+        "svg.hashsalt": "dipsmith", "font.family": "DejaVu Serif", "font.size": 9, "axes.titlesize": 9,
+        "axes.titlelocation": "left", "axes.spines.top": False, "axes.spines.right": False,
+        "axes.edgecolor": SOFT, "xtick.color": SOFT, "ytick.color": SOFT, "text.color": INK,
+    }  # fmt: skip
+    with mpl.rc_context(style):
+        figure = Figure(figsize=(8.0, 3.4), layout="constrained")
+        FigureCanvasAgg(figure)
+        figure.suptitle(
+            "Every method gains with ε; AIM approaches what two real halves differ by (Adult, n = 48,842, δ = 1e-9)",
+            fontsize=9.5, x=0.01, ha="left",
+        )  # fmt: skip
+        for k, axis in enumerate(figure.subplots(1, 2), start=1):
+            axis.axhline(floor["tvd"][k], color=SOFT, linewidth=0.8)
+            axis.annotate("two real halves", (0.1, floor["tvd"][k]), xytext=(0, 3), textcoords="offset points",
+                          color=SOFT, fontsize=7.5)  # fmt: skip
+            for i, method in enumerate(METHODS):
+                found = [
+                    (e, line) for e in (0.1, 1, 10) for line in lines if line["what"] == f"{method} ε = {e:g}"
+                ]
+                if not found:
+                    continue
+                axis.errorbar(
+                    [e for e, _ in found], [line["tvd"][k] for _, line in found],
+                    yerr=[2 * line["sd"][k] for _, line in found], fmt=MARKS[i], linestyle=DASH,
+                    color=COLOURS[i], markerfacecolor="white", markersize=5, linewidth=1.2,
+                )  # fmt: skip
+                last = found[0][1]["tvd"][k]
+                axis.annotate(method, (found[0][0], last), xytext=(-4, 0), textcoords="offset points", ha="right",
+                              va="center", color=COLOURS[i], fontsize=8)  # fmt: skip
+            for line in lines:
+                if line["what"].startswith(("mbi", "dpmm")):
+                    epsilon = float(line["what"].rsplit("= ", 1)[1])
+                    axis.plot(epsilon * 1.12, line["tvd"][k], "x", color=SOFT, markersize=5)
+            axis.set_xscale("log")
+            axis.set_xlim(0.045, 14)
+            axis.set_ylim(bottom=0)
+            axis.set_xticks([0.1, 1, 10], ["0.1", "1", "10"])
+            axis.set_xlabel("ε (logarithmic); × peers")
+            axis.set_title(f"{'two' if k == 1 else 'three'}-way tables")
+            axis.set_ylabel("mean total-variation distance")
+        figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
 
 
 if __name__ == "__main__":

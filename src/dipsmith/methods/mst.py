@@ -41,7 +41,7 @@ from dipsmith.schema import Marginal, Schema
 
 Pair = tuple[str, ...]
 
-RICHNESS = 0.03
+RICHNESS = 0.045
 """What a nat of entropy in a pair's columns is worth, as a share of the rows."""
 
 
