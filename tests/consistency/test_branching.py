@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dipsmith.consistency.branching import Branching, LabelledLeaves, code_table
+from dipsmith.consistency.branching import Branching, LabelledLeaves, OccupiedLeaves, code_table
 from dipsmith.consistency.growth import Draw, RowCounter, grow
 from dipsmith.errors import SchemaError
 from dipsmith.schema import Attribute, Categories, Codes, Crossed, Marginal, Rule, Schema, Unit
@@ -246,3 +246,29 @@ def test_draw_never_takes_a_used_column_by_rounding():
     draw = Draw(np.array([0.1, 0.2, 0.7]), coins, np.zeros(3, dtype=bool))
     used = np.array([[False, False, True], [True, False, True], [False, True, True]])
     assert draw.pick(used).tolist() == [1, 1, 0]
+
+
+def test_occupied_leaves_number_those_with_rows_and_put_all_others_together():
+    schema = schema_of([6, 5, 7])
+    columns = ["x0", "x1", "x2"]
+    seen, others = rows_of(schema, 400, seed=1), rows_of(schema, 5000, seed=2)
+    made = grown(seen, columns, fair(columns), 8)
+    occupied = np.flatnonzero(made.counts[made.tree.leaves] > 0)
+    leaves = OccupiedLeaves(made.tree, occupied)
+    assert 0 < len(occupied) < made.tree.size
+    assert leaves.size == len(occupied) + 1
+    found, whole = leaves.index(others), made.tree.index(others)
+    inside = np.isin(whole, occupied)
+    assert inside.any()
+    assert not inside.all()
+    np.testing.assert_array_equal(occupied[found[inside]], whole[inside])
+    assert (found[~inside] == len(occupied)).all()
+    assert (np.bincount(leaves.index(seen), minlength=leaves.size)[:-1] > 0).all()
+
+
+def test_a_tree_without_questions_is_one_cell_whatever_the_rows():
+    schema = schema_of([3])
+    root = Branching.root(schema, ["x0"])
+    assert root.index(rows_of(schema, 5)).tolist() == [0] * 5
+    assert OccupiedLeaves(root, np.array([0])).index(rows_of(schema, 5)).tolist() == [0] * 5
+    assert OccupiedLeaves(root, np.array([], dtype=np.int64)).index(rows_of(schema, 5)).tolist() == [0] * 5
