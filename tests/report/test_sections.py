@@ -15,6 +15,7 @@ from dipsmith.report.sections import (
     figure,
     framed,
     heading,
+    loose,
     number,
     page,
     section,
@@ -180,3 +181,11 @@ def test_a_framed_page_keeps_its_styles_to_itself():
     assert made.count("<") == 2  # the frame alone: the page is text inside its attribute
     assert 'title="CONFIDENTIAL: A &amp; b"' in made
     assert html.unescape(made.partition('srcdoc="')[2].removesuffix('"></iframe>')) == whole
+
+
+def test_a_table_by_itself_needs_no_stylesheet():
+    made = loose(SCORES)
+    assert "class=" not in made.replace('class="scroll"', "")
+    assert '<td style="text-align: right; white-space: nowrap">1,234,567</td>' in made
+    assert '<th scope="row" style="text-align: left; white-space: nowrap">KS</th>' in made
+    assert "<thead>" in made

@@ -208,9 +208,9 @@ class Combined:
         return as_text(self.content())
 
     def _repr_html_(self) -> str:
-        from dipsmith.report.sections import table
+        from dipsmith.report.sections import loose
 
-        return table(self.content())
+        return loose(self.content())
 
 
 def combine(

@@ -250,9 +250,9 @@ class Fit:
         return f"{table.caption}\n\n{as_text(table)}"
 
     def _repr_html_(self) -> str:
-        from dipsmith.report.sections import table
+        from dipsmith.report.sections import loose
 
-        return table(self.content())
+        return loose(self.content())
 
 
 def fit(

@@ -259,3 +259,14 @@ def framed(html: str) -> str:
     title = re.search(r"<title>(.*?)</title>", html)
     name = title[1] if title else "report"
     return f'<iframe title="{name}" style="width: 100%; height: 44rem; border: 0" srcdoc="{escape(html)}"></iframe>'
+
+
+def loose(block: Table) -> str:
+    """A table of numbers by itself, as notebooks show it: what the page's styles would say stands in the cells."""
+    left, right = (f' style="text-align: {side}; white-space: nowrap"' for side in ("left", "right"))
+    made = re.sub(r'(<t[hd](?=[ >])(?: scope="\w+")?)(?: class="[\w ]*")?', rf"\1{right}", table(block))
+    made = re.sub(rf"(<tr><t[hd][^>]*?){right}", rf"\1{left}", made)
+    made = made.replace(
+        "<caption>", '<caption style="text-align: left; caption-side: top; padding-bottom: .4em">'
+    )
+    return made.replace(' class="soft"', ' style="max-width: 68ch; opacity: .75"')
