@@ -14,7 +14,9 @@ from dipsmith.consistency.association import (
     table_of,
 )
 from dipsmith.errors import UnsupportedError, UsageError
+from dipsmith.methods.aim import AIM
 from dipsmith.methods.method import PublicFacts
+from dipsmith.methods.mst import MST
 from dipsmith.methods.privbayes import PrivBayes
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
@@ -257,6 +259,31 @@ def test_the_model_never_outgrows_its_limit():
     for limit in (40, 60, 144):
         model = PrivBayes(max_cells=limit, degree=3, theta=0).fit(Curator.rehearse(codes, ZCDP(5), seed=1))
         assert model.tree.cells <= limit
+
+
+def test_a_column_with_many_levels_is_no_blow_up():
+    """10⁵ levels: families that do not fit the limits are no candidates, by public sizes alone."""
+    sizes = {"zip": 100_000, "a": 4, "b": 3, "c": 5}
+    rng = np.random.default_rng(0)
+    codes = Codes.of(schema_of(sizes), {n: rng.integers(0, s, 3000) for n, s in sizes.items()})
+    model = PrivBayes().fit(Curator.rehearse(codes, PureDP(1), seed=1))
+    assert model.tree.cells <= 1 << 18
+    assert not any("zip" in c and len(c) > 1 for c in model.tree.cliques)
+    assert len(model.sample(50, seed=1)) == 50
+
+
+@pytest.mark.parametrize("method", [PrivBayes(), MST(), AIM()], ids=lambda m: m.name)
+def test_a_column_with_many_levels_is_said_before_it_is_bought(method):
+    sizes = {"zip": 100_000, "a": 40, "b": 3000}
+    few, *_ = method.plan(schema_of(sizes), PureDP(1), PublicFacts(rows=3000))
+    assert few.what == "zip"
+    assert "hopeless" in few.note
+    assert "collapse" in few.note
+    many, *_ = method.plan(schema_of(sizes), PureDP(1), PublicFacts(rows=10**8))
+    assert "independently of all others" in many.note
+    assert "collapse" in many.note
+    fine, *_ = method.plan(schema_of({"a": 4, "b": 3}), PureDP(1), PublicFacts(rows=10**4))
+    assert fine.note == ""
 
 
 def test_rules_hold_in_the_model():

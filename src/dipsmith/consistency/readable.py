@@ -74,7 +74,10 @@ def spurious_rows(cells: int, sd: float) -> float:
     return cells * sd / sqrt(8)
 
 
-def forewarning(cells: int, sd: float, rows: int | None, usable: str = "") -> str:
+INSTEAD = "use mst or aim, or coarser bins"
+
+
+def forewarning(cells: int, sd: float, rows: int | None, usable: str = "", advice: str = INSTEAD) -> str:
     """What a steward should know before paying for so many cells; empty where noise does not outweigh the rows.
 
     >>> print(forewarning(1_000_000, 2.0, 44_821).split(";")[0])
@@ -87,5 +90,5 @@ def forewarning(cells: int, sd: float, rows: int | None, usable: str = "") -> st
         return ""
     said = f"about {made:,.0f} rows' worth of noise in empty cells"
     if rows is None:
-        return f"hopeless unless there are many more rows: {said}; {usable}use mst or aim, or coarser bins"
-    return f"hopeless: {said} against {rows:,} rows; {usable}use mst or aim, or coarser bins"
+        return f"hopeless unless there are many more rows: {said}; {usable}{advice}"
+    return f"hopeless: {said} against {rows:,} rows; {usable}{advice}"

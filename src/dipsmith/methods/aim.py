@@ -30,7 +30,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dipsmith.consistency.columns import OneWay, one_way_budgets
+from dipsmith.consistency.columns import OneWay
 from dipsmith.consistency.entropy import Evidence, Fitted, fit, gathered
 from dipsmith.consistency.graph import COUNTED_CELLS, GraphModel, rule_links, within_cells
 from dipsmith.consistency.junction import Array, Attributes, cells_needed
@@ -38,6 +38,7 @@ from dipsmith.consistency.misfit import Misfit, noise_left
 from dipsmith.consistency.queries import marginal, pairs
 from dipsmith.errors import UsageError
 from dipsmith.methods.method import Planned, PublicFacts, count_noise, require_relation
+from dipsmith.methods.planned_columns import planned_columns
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Marginal, Schema
@@ -143,10 +144,7 @@ class AIM:
         relation, k = schema.neighbours, schema.unit.max_rows
         weights = self.weights(schema)
         for_columns, for_rounds = self._stages(budget, weights)
-        steps = [
-            Planned("column", a.name, share, a.size, count_noise(relation, k, share).sd)
-            for a, share in zip(schema.attributes, one_way_budgets(schema, for_columns), strict=True)
-        ]
+        steps = planned_columns(schema, for_columns, public.rows, weights)
         if for_rounds is None:
             return steps
         rounds = self._rounds(schema)

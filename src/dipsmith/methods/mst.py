@@ -28,13 +28,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from dipsmith.consistency.columns import OneWay, entropy, one_way_budgets
+from dipsmith.consistency.columns import OneWay, entropy
 from dipsmith.consistency.entropy import Evidence, fit
 from dipsmith.consistency.graph import COUNTED_CELLS, GraphModel, rule_links, within_cells
 from dipsmith.consistency.junction import Array
 from dipsmith.consistency.misfit import Misfit, budget_weights, noise_left
 from dipsmith.errors import UsageError
 from dipsmith.methods.method import Planned, PublicFacts, count_noise, require_relation
+from dipsmith.methods.planned_columns import planned_columns
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Marginal, Schema
@@ -104,10 +105,7 @@ class MST:
         """Every column, one choice per pair, every pair."""
         relation, k = schema.neighbours, schema.unit.max_rows
         for_columns, for_choice, for_pairs = self._stages(schema, budget)
-        steps = [
-            Planned("column", a.name, share, a.size, count_noise(relation, k, share).sd)
-            for a, share in zip(schema.attributes, one_way_budgets(schema, for_columns), strict=True)
-        ]
+        steps = planned_columns(schema, for_columns, public.rows, self.candidates(schema))
         if for_choice is None or for_pairs is None:
             return steps
         candidates = self.candidates(schema)

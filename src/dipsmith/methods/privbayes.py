@@ -30,13 +30,14 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dipsmith.consistency.association import Association, Family, MutualInformation, table_of
-from dipsmith.consistency.columns import OneWay, one_way_budgets
+from dipsmith.consistency.columns import OneWay
 from dipsmith.consistency.entropy import Evidence, fit
 from dipsmith.consistency.graph import COUNTED_CELLS, GraphModel, rule_links
 from dipsmith.consistency.junction import Attributes, cells_needed
 from dipsmith.consistency.misfit import budget_weights, noise_left
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.methods.method import Planned, PublicFacts, count_noise, require_relation
+from dipsmith.methods.planned_columns import planned_columns
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Schema
@@ -128,10 +129,7 @@ class PrivBayes:
         self._refuse_information(schema, schema.neighbours, schema.unit.max_rows)
         relation, k = schema.neighbours, schema.unit.max_rows
         for_columns, for_network, for_tables = self._stages(schema, budget)
-        steps = [
-            Planned("column", a.name, share, a.size, count_noise(relation, k, share).sd)
-            for a, share in zip(schema.attributes, one_way_budgets(schema, for_columns), strict=True)
-        ]
+        steps = planned_columns(schema, for_columns, public.rows, self._pairs(schema))
         if for_network is None or for_tables is None:
             return steps
         links = len(schema.names) - 1
@@ -152,6 +150,11 @@ class PrivBayes:
                 "privbayes: score 'mutual-information' needs neighbours 'replace', one row per unit and no rules, "
                 "because its sensitivity depends on a public number of counted rows; use score='association'"
             )
+
+    def _pairs(self, schema: Schema) -> list[tuple[str, ...]]:
+        """The pairs that may be a family, from public sizes only."""
+        largest = min(self.max_cells, _countable(schema, self.degree + 1))
+        return [p for p in combinations(schema.names, 2) if schema.size(p) <= largest]
 
     def _stages(self, schema: Schema, budget: Budget) -> tuple[Budget, Budget | None, Budget | None]:
         if len(schema.names) < 2:
