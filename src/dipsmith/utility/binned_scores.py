@@ -55,13 +55,14 @@ def statistic(scored: Scored, groups: int = 10) -> float:
 
 def _groups(scored: Scored, groups: int) -> list[tuple[float, float, float]]:
     """(mean score, authentic, synthetic) of each group; equal scores stay together."""
-    order = np.argsort(scored.scores, kind="stable")
+    order = scored.order
     scores, a, s = scored.scores[order], scored.authentic[order], scored.synthetic[order]
     weight = a + s
     below = np.cumsum(weight) - weight
     group = np.minimum((below / max(1.0, float(weight.sum())) * groups).astype(np.int64), groups - 1)
-    first = np.searchsorted(scores, scores, side="left")
-    group = group[first] if len(group) else group
+    if len(group):
+        starts = np.append(True, scores[1:] > scores[:-1])
+        group = group[np.maximum.accumulate(np.where(starts, np.arange(len(group)), 0))]
     found = []
     for g in np.unique(group):
         at = group == g

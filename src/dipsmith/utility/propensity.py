@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import Any, Literal
 
@@ -59,6 +60,11 @@ class Scored:
     scores: Floats
     authentic: Floats
     synthetic: Floats
+
+    @cached_property
+    def order(self) -> NDArray[np.int64]:
+        """The rows from the smallest score to the largest."""
+        return np.argsort(self.scores, kind="stable")
 
 
 @dataclass(frozen=True, eq=False)

@@ -60,7 +60,7 @@ def distance(scored: Scored) -> float:
     >>> distance(Scored(np.array([.1, .2, .2, .9]), np.array([1., 1, 0, 0]), np.array([0., 0, 1, 1])))
     0.5
     """
-    order = np.argsort(scored.scores, kind="stable")
+    order = scored.order
     ordered = scored.scores[order]
     last = np.append(ordered[1:] > ordered[:-1], True) if len(ordered) else np.zeros(0, dtype=bool)
     gaps = [
