@@ -12,7 +12,7 @@ formula needs equal fan-outs. It is a baseline: an order that somebody thought a
 
 Privacy
 -------
-The order is drawn from public coins; one `Curator.measure` of all levels: ``docs/proofs/steps.md``.
+The order is drawn from public coins; one `Curator.measure` of all levels: ``docs/proofs/universal.md``.
 """
 
 from __future__ import annotations
