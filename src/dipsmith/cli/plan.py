@@ -250,7 +250,8 @@ def _show_effects(planned: Plan) -> None:
         return
     worst = sorted(known, key=lambda s: -(s.effect_error or 0.0))
     _heading(
-        "Effects on labels, least precise first; ± is the standard error of a typical log-odds, before shrinkage"
+        "Effects on labels, least precise first; ± is the standard error of a log-odds in an average cell, before shrinkage, "
+        "were labels equally frequent (rare ones are less precise)"
     )
     table(
         "",

@@ -47,8 +47,9 @@ class Planned:
     note
         Anything a steward should know.
     effect_error
-        Of a table from which effects on labels are estimated: the standard error to expect of an effect's
-        log-odds (None for other questions, and where the number of rows is unknown).
+        Of a table from which effects on labels are estimated: the standard error to expect of a log-odds in an
+        average cell, were labels equally frequent (None for other questions, and where the number of rows is
+        unknown).
     """
 
     stage: str
