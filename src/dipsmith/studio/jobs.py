@@ -25,6 +25,9 @@ from dipsmith.studio.workspace import HIDDEN, Workspace, write_json
 
 Status = Literal["waiting", "running", "finished", "failed", "cancelled", "stopped"]
 ENDED = ("finished", "failed", "cancelled")
+STARTING = "starting"
+PATIENCE = 20.0
+"""Seconds that a worker may take to start before its job counts as stopped."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,7 @@ def withdraw(workspace: Workspace, job: str) -> None:
 def launch(workspace: Workspace, job: str, wait: float) -> None:
     """Start the worker in a session of its own: it is nobody's child that matters."""
     folder = folder_of(workspace, job)
+    write_state(folder, "waiting", STARTING, 0.0, None)
     subprocess.Popen(  # noqa: S603 - our own interpreter and module
         [sys.executable, "-m", "dipsmith.studio.worker", str(folder), str(wait)],
         cwd=workspace.folder,
@@ -113,11 +117,6 @@ def launch(workspace: Workspace, job: str, wait: float) -> None:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    # Until the worker holds its lock the job would look like a killed one.
-    for _ in range(200):
-        if not lock_is_free(folder / "alive") or _state(folder).get("status") in ENDED:
-            return
-        time.sleep(0.05)
 
 
 def find(workspace: Workspace, job: str) -> Job:
@@ -134,7 +133,11 @@ def find(workspace: Workspace, job: str) -> Job:
     elif status not in ENDED and lock_is_free(folder / "alive"):
         # The lock may have been let go between the two looks: the state written last decides.
         state = _state(folder)
-        status = state.get("status", "waiting") if state.get("status") in ENDED else "stopped"
+        starting = state.get("stage") == STARTING and time.time() - state["time"] < PATIENCE
+        if state.get("status") not in ENDED:
+            status = "waiting" if starting else "stopped"
+        else:
+            status = state["status"]
     now = time.time()
     left = state.get("left")
     if left is not None:

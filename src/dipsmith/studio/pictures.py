@@ -70,10 +70,9 @@ class Curve:
     def to_csv(self) -> str:
         """The numbers of the picture."""
         lines = ["p0,lam,n,lo,hi,width,level,kind,law"]
-        lines += [
-            f"{self.p0:.15g},{self.lam:.15g},{n},{lo:.15g},{hi:.15g},{hi - lo:.15g},{self.level:.15g},{self.kind},{self.law}"
-            for n, lo, hi in zip(self.sizes, self.lows, self.highs, strict=True)
-        ]
+        for n, lo, hi in zip(self.sizes, self.lows, self.highs, strict=True):
+            said = f"{self.p0!r},{self.lam!r},{n},{lo!r},{hi!r},{hi - lo!r},{self.level!r}"
+            lines.append(f"{said},{self.kind},{self.law}")
         return "\n".join(lines) + "\n"
 
 
