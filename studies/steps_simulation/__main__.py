@@ -10,10 +10,12 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
+from studies.steps_simulation.figures import draw
 from studies.steps_simulation.findings import checks, page
-from studies.steps_simulation.scenarios import HERE, REPEATS, SCENARIOS, Line, scenario, write
+from studies.steps_simulation.scenarios import HERE, REPEATS, SCENARIOS, Line, read, scenario, write
 
 PAGE = Path("docs/studies/steps-simulation.md")
+IMAGES = Path("docs/images")
 
 
 def main() -> None:
@@ -22,7 +24,11 @@ def main() -> None:
     options.add_argument("--jobs", type=int, default=2)
     options.add_argument("--page", type=Path, default=PAGE, help="where the results page goes")
     options.add_argument("--results", type=Path, default=HERE / "results.csv")
+    options.add_argument("--figures-only", action="store_true", help="draw the committed results again")
     chosen = options.parse_args()
+    if chosen.figures_only:
+        draw(read(chosen.results), IMAGES)
+        return
     # Two processes on two cores: a linear algebra library that starts threads of its own would only disturb them.
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
     started = time.monotonic()
@@ -39,6 +45,7 @@ def main() -> None:
     minutes = (used.ru_utime + used.ru_stime) / 60
     write(lines, chosen.results)
     chosen.page.write_text(page(lines, chosen.repeats, minutes), "utf-8")
+    draw(lines, IMAGES)
     for check in checks(lines):
         print(f"{'holds' if check.holds else 'FAILS'}  {check.claim}: {check.figure}")
 

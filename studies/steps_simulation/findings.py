@@ -193,7 +193,12 @@ def page(lines: Sequence[Line], repeats: int, minutes: float) -> str:
     ours = [name for _, _, name, _ in discrete if name.startswith("dipsmith")]
     known = reference()
     for model, what in ((1, "11 coefficients"), (2, "120 cell means")):
-        text.append(f"\n## Model {model} ({what}): RMSE / coverage of 95 % intervals, continuous noise\n")
+        text.append(f"\n## Model {model} ({what})\n")
+        text.append(
+            f"![Bias, RMSE, coverage and prediction error of model {model} against ε for STEPS as printed, the universal "
+            f"histogram, a network of degree 1 and Steps(); black: no privacy.](../images/steps-simulation-{model}.svg)\n"
+        )
+        text.append("### RMSE / coverage of 95 % intervals, continuous noise\n")
         text += _header()
         for name in ("no privacy", *VARIANTS):
             text.append(_row(name, model, lambda l: f"{l.rmse:.3f}/{l.coverage:.2f}", continuous))

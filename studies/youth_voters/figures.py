@@ -109,8 +109,7 @@ def _panels(
             axis.set_xticks(LOG_EPSILONS)
         for axis in grid[1]:
             axis.set_xlabel("log ε")
-        for row in grid:
-            row[0].set_ylabel(y)
+        figure.supylabel(y, fontsize=8.5)
         if len(lines) > 1:
             grid[0, 0].legend(frameon=False, fontsize=7.5, loc="center left")
         figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
@@ -133,13 +132,13 @@ def _paper(axis: Any, first: bool, method: str) -> None:
 
 
 def _constants(axis: Any, first: bool, nothing: float, everything: float) -> None:
-    for value, name in ((nothing, "nothing"), (everything, "everything")):
+    for value, name, above in ((nothing, "nothing", 12), (everything, "everything", 3)):
         axis.axhline(value, color=SOFT, linewidth=0.8)
         if first:
             axis.annotate(
                 f"'{name} is significant'",
                 (-2, value),
-                xytext=(0, 3),
+                xytext=(0, above),
                 textcoords="offset points",
                 color=SOFT,
                 fontsize=7,
