@@ -84,7 +84,8 @@ def synthesize(
     _refuse_contradictions(schema, method, sets, each, rows, onto, ledger, testing, noise_seed)
     private = source(data)
     private.check(schema.columns)
-    _forewarn(schema, method, budget, sets if each == "split" else 1, rows)
+    if not testing:
+        _forewarn(schema, method, budget, sets if each == "split" else 1, rows)
     target = private if onto is None else source(onto)
     if onto is not None:
         target.check(schema.public)
