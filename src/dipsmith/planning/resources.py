@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Final
 
 from dipsmith.methods.method import Method, Planned, PublicFacts
 from dipsmith.privacy.budget import Budget
 from dipsmith.schema import Schema
 
-START_SECONDS: Final = 4.5
-START_BYTES: Final = 210_000_000
+START_SECONDS: Final = 5.0
+START_BYTES: Final = 240_000_000
 READ_SECONDS: Final = 4e-7
 """Per field: CSV, encoding, first pass."""
 DRAW_SECONDS: Final = 3e-7
@@ -29,6 +30,10 @@ TREE_SECONDS, TREE_BYTES = 6e-7, 160.0
 """Per noisy number of a hierarchy: counting, least squares, projection, drawing."""
 TABLE_SECONDS, TABLE_BYTES = 1.3e-7, 30.0
 """Per noisy number of a single table."""
+LABEL_SECONDS, LABEL_BYTES = 4e-6, 110.0
+"""Per distinct public row and label of a log-linear model: its gradients and curvatures."""
+GRAPH_SECONDS: Final = 2.5
+"""Fitting a graphical model to many overlapping tables."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +65,22 @@ def resources(
     fits = sets if each == "split" else 1
     cells = sum(s.cells or 0 for s in steps)
     layered = method.name in ("steps", "universal")
+    kinds = _kinds(schema, method, facts)
+    estimation = LABEL_SECONDS * kinds + (GRAPH_SECONDS if method.name in ("aim", "marginals") else 0.0)
     parts = {
         "start": START_SECONDS,
         "reading": READ_SECONDS * fields,
-        "fitting": fits * cells * (TREE_SECONDS if layered else TABLE_SECONDS),
+        "fitting": fits * (cells * (TREE_SECONDS if layered else TABLE_SECONDS) + estimation),
         "drawing": sets * fields * DRAW_SECONDS,
     }
     memory = START_BYTES + fields * FIELD_BYTES * sets + cells * (TREE_BYTES if layered else TABLE_BYTES)
+    memory += kinds * LABEL_BYTES
     return Resources(int(memory), sum(parts.values()), parts)
+
+
+def _kinds(schema: Schema, method: Method, facts: PublicFacts) -> int:
+    """Distinct public rows times joint labels, where a log-linear model is fitted to them."""
+    if method.name != "loglinear":
+        return 0
+    distinct = facts.rows or 0 if facts.public_rows is None else len(facts.public_rows[0])
+    return distinct * prod(schema[t].size for t in getattr(method, "targets", ()) if t in schema)

@@ -1,0 +1,83 @@
+"""The plan's estimate of memory and time, against processes that do what was planned."""
+
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from dipsmith.examples import personnel, voters
+from dipsmith.methods.flat import Flat
+from dipsmith.methods.loglinear import LogLinear
+from dipsmith.methods.method import PublicFacts
+from dipsmith.methods.steps import Steps
+from dipsmith.planning.plan import plan
+from dipsmith.privacy.budget import PureDP
+
+RUN = """
+import resource, sys
+import dipsmith as ds
+from dipsmith.examples import personnel, voters
+{rows}
+release = ds.synthesize(table, schema, {method}, budget=ds.PureDP(1), testing=True, noise_seed=1)
+release.save(sys.argv[1])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+PEOPLE = "table, schema = personnel.simulate(10_000)[0], personnel.schema()"
+VOTERS = "table, schema = voters.simulate(), voters.schema()"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rows", "method", "schema", "facts"),
+    [
+        (
+            PEOPLE,
+            LogLinear(targets=["sex", "race"], interactions=0),
+            personnel.schema(),
+            PublicFacts(rows=40_000),
+        ),
+        (VOTERS, Steps(layers=2, same_order=True), voters.schema(), PublicFacts(rows=voters.PEOPLE)),
+    ],
+    ids=["labels", "1.3 million cells"],
+)
+def test_memory_is_foreseen_within_a_factor_of_two(rows, method, schema, facts, tmp_path):
+    foreseen = plan(schema, method, PureDP(1), public=facts).resources.memory
+    words = repr(method).replace("LogLinear", "ds.LogLinear").replace("Steps", "ds.Steps")
+    ran = subprocess.run(
+        [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-c",
+            RUN.format(rows=rows, method=words),
+            str(tmp_path / "release"),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    measured = int(ran.stdout)
+    assert 0.5 < measured / foreseen < 2
+
+
+def test_parts_add_up_and_grow_with_what_they_depend_on():
+    def took(method, schema, rows, sets=1):
+        each = "draw" if sets > 1 else None
+        return plan(schema, method, PureDP(1), public=PublicFacts(rows=rows), sets=sets, each=each).resources
+
+    small, large = (took(Flat(), voters.schema(), n) for n in (1_000, 1_000_000))
+    assert small.seconds == pytest.approx(sum(small.parts.values()))
+    assert large.memory > small.memory
+    assert large.parts["reading"] == pytest.approx(1000 * small.parts["reading"])
+    assert took(Flat(), voters.schema(), 1_000, sets=5).parts["drawing"] == pytest.approx(
+        5 * small.parts["drawing"]
+    )
+    assert took(Steps(layers=2), voters.schema(), 1_000).memory > small.memory
+    labels = [took(LogLinear(targets=t), personnel.schema(), 10_000) for t in (["sex"], ["sex", "race"])]
+    assert labels[0].parts["fitting"] < labels[1].parts["fitting"]
+
+
+def test_a_run_here_takes_no_more_memory_than_the_machine_has():
+    # The unit of ru_maxrss is kilobytes on Linux; were it bytes, the test above would compare nonsense.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > 50_000_000
