@@ -8,6 +8,7 @@ import time
 import uuid
 
 import pytest
+
 from dipsmith.errors import BudgetError, UsageError
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.ledger import Ledger

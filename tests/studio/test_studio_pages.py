@@ -2,8 +2,8 @@
 
 import json
 import re
+import runpy
 import shlex
-import subprocess
 import sys
 from xml.etree import ElementTree as ET
 
@@ -20,16 +20,23 @@ from dipsmith.studio.workspace import Workspace
 from dipsmith.synthesis.verify import verify
 
 
-def cli(folder, command):
-    words = shlex.split(command)
-    assert words[0] == "dipsmith"
-    return subprocess.run(
-        [sys.executable, "-m", "dipsmith.cli.main", *words[1:]],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.fixture
+def cli(monkeypatch, capsys, shared):
+    """Type a command in the workspace's folder, in this process; gives the exit code and what it said."""
+    from dipsmith.cli.main import main
+
+    monkeypatch.chdir(shared.folder)
+
+    def run(command: str) -> tuple[int, str]:
+        words = shlex.split(command)
+        assert words[0] == "dipsmith"
+        monkeypatch.setattr(sys, "argv", words)
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        said = capsys.readouterr()
+        return int(stopped.value.code or 0), said.out + said.err
+
+    return run
 
 
 def command_on(page: str) -> str:
@@ -38,7 +45,7 @@ def command_on(page: str) -> str:
     return html.unescape(re.search(r'<code id="command"[^>]*>([^<]+)</code>', page)[1])
 
 
-def test_every_page_has_a_command_and_the_commands_work(shared):
+def test_every_page_has_a_command_and_the_commands_work(shared, cli):
     """The commands of schema, plan and run are typed as the pages show them, beside the exported schema."""
     project = shared.project()
     shared.choose(project)
@@ -48,18 +55,18 @@ def test_every_page_has_a_command_and_the_commands_work(shared):
     assert "dipsmith ledger show" in command_on(shared.client.get("/").text)
     (shared.folder / f"{project}.yaml").write_bytes(shared.client.get(f"/p/{project}/schema.yaml").content)
     for step in ("schema", "plan", "run"):
-        ran = cli(shared.folder, command_on(pages[step]))
-        assert ran.returncode == 0, (step, command_on(pages[step]), ran.stderr)
+        code, said = cli(command_on(pages[step]))
+        assert code == 0, (step, command_on(pages[step]), said)
     assert command_on(pages["compare"]).startswith("dipsmith compare people.csv ")
     release = shared.folder / f"{project}-release"
     assert verify(release, shared.folder / "budget.db").ledger
     # it is a release like any other: the page shows it, and its own command checks it
     shown = shared.client.get(f"/p/{project}/release")
     assert "released under differential privacy: ε = 0.5, unit row, neighbours add-remove" in shown.text
-    assert cli(shared.folder, command_on(shown.text)).returncode == 0
+    assert cli(command_on(shown.text))[0] == 0
 
 
-def test_script_and_choices_say_the_same_and_the_script_runs(shared, tmp_path):
+def test_script_and_choices_say_the_same_and_the_script_runs(shared, tmp_path, monkeypatch, capsys):
     project = shared.project()
     shared.choose(
         project,
@@ -82,10 +89,9 @@ def test_script_and_choices_say_the_same_and_the_script_runs(shared, tmp_path):
         assert line in kept
     script = tmp_path / "script.py"
     script.write_text(shared.client.get(f"/p/{project}/script.py").text)
-    ran = subprocess.run(
-        [sys.executable, str(script)], cwd=shared.folder, capture_output=True, text=True, check=False
-    )
-    assert ran.returncode == 0, ran.stderr
+    monkeypatch.chdir(shared.folder)
+    runpy.run_path(str(script), run_name="__main__")
+    assert "300 rows by marginals; ε = 0.25, unit row" in capsys.readouterr().out
     card = verify(shared.folder / f"{project}-release", shared.folder / "budget.db")
     assert card.sets == 2
     assert "ε = 0.25" in card.guarantee
@@ -216,7 +222,7 @@ def test_each_column_is_checked_by_the_schema_reader(tmp_path):
     assert errors["c"] == errors["d"] == ""
     assert "did you mean 'type'" in errors["e"]
     assert told["columns"][3]["levels"] == 4
-    assert told["rules"][0] == {"text": "c true and d below 3", "error": ""}
+    assert told["rules"][0] == {"text": "c true and d [0, 3)", "error": ""}
     assert "unknown condition 'under'" in told["rules"][1]["error"]
     assert told["complete"] == 2
     assert told["share"] == pytest.approx(3 / 7)

@@ -72,7 +72,8 @@ def start(asked: Asked) -> Mapping[str, Any]:
     workspace = asked.workspace
     project = workspace.project(asked.path["project"])
     request = asked.text("request", 64)
-    jobs.folder_of(workspace, request)
+    if jobs.folder_of(workspace, request).exists():
+        return {"job": request}
     schema = schema_of(workspace, project)
     choices = chosen(workspace, project, schema)
     file = workspace.inside(project.data)
