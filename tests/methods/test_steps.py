@@ -525,15 +525,15 @@ def test_synthesize_warns_while_nothing_is_spent(method, tmp_path):
     """As an error the warning stops the run, and the ledger holds no spending; as a warning it does not."""
     schema = schema_of("add-remove", rules=())
     rng = np.random.default_rng(0)
-    frame = pa.table({a.name: rng.choice(list(a.domain.labels), 50) for a in schema})
+    frame = pa.table({a.name: rng.choice(list(a.domain.labels), 1000) for a in schema})
     ledger = ds.Ledger(tmp_path / "budget.db")
     ledger.grant(schema.name, ds.PureDP(1), by="me", why="test")
-    run = {"budget": ds.PureDP("0.1"), "ledger": ledger, "rows": 50}
-    with pytest.raises(HopelessNoise, match=r"against 50 rows; .*mst or aim"):
+    run = {"budget": ds.PureDP("0.1"), "ledger": ledger, "rows": 1000}
+    with pytest.raises(HopelessNoise, match=r"against 1,000 rows; .*mst or aim"):
         ds.synthesize(frame, schema, method, **run)  # warnings are errors here
     assert ledger.show(schema.name).spent_units == 0
     with pytest.warns(HopelessNoise, match="mst or aim"):
-        assert ds.synthesize(frame, schema, method, **run).tables[0].num_rows == 50
+        assert ds.synthesize(frame, schema, method, **run).tables[0].num_rows == 1000
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ds.synthesize(frame, schema, ds.MST(), **run)
