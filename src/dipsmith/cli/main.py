@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from dipsmith.cli import (
+    audit,
     compare,
     demo,
     experiment,
@@ -76,6 +77,7 @@ ledger.add_to(app)
 interval.add_to(app)
 studio.add_to(app)
 experiment.add_to(app)
+audit.add_to(app)
 
 
 def main() -> None:

@@ -1,0 +1,190 @@
+"""The statistical audit: many runs of a method on two worlds, attacked, and what that proves about its ε."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from statistics import mean
+from typing import Any, Final
+
+import numpy as np
+
+from dipsmith.audit.attackers import Transcript, cell_counts, linear_scores, optimal_ratios
+from dipsmith.audit.bound import CERTAINTY, TRAINING, Guesses, choose_threshold, guesses, held_out
+from dipsmith.audit.watch import watching
+from dipsmith.audit.worlds import TwinRows, worst_worlds
+from dipsmith.errors import UsageError
+from dipsmith.methods.method import Labeller, Method, Model, require_relation
+from dipsmith.privacy.budget import PureDP
+from dipsmith.privacy.curator import Curator, Rehearsal
+from dipsmith.privacy.randomness import Stream
+from dipsmith.schema import Codes
+
+LEAST_TRIALS: Final = 50
+
+REHEARSED: Final = 0.1
+"""The share of trials from which the white-box attacker learns what a run is told."""
+
+SIMULATED: Final = 20_000
+"""Runs of each world that it then simulates to choose its threshold, before a trial is counted."""
+
+REPLICATES: Final = 40
+"""How often the optimal attacker is simulated, to see what it reaches on average."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What attacks on a method showed.
+
+    Attributes
+    ----------
+    lower_bound, black_box
+        95 % lower bounds on ε: white-box and black-box attacker.
+    certain, black_box_certain
+        The same at 1 − 10⁻⁶, which must not exceed the claim.
+    optimal
+        What an optimal attacker on the same list of answers reaches on average in as many trials.
+    measurements
+        The most tables that one run measured.
+    """
+
+    method: str
+    relation: str
+    claimed: float
+    trials: int
+    seed: int
+    lower_bound: float
+    certain: float
+    black_box: float
+    black_box_certain: float
+    optimal: float
+    measurements: int
+    choices: int
+    white: Guesses
+    black: Guesses
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing certain contradicts the claim."""
+        return max(self.certain, self.black_box_certain) <= self.claimed
+
+    @property
+    def tightness(self) -> float:
+        """The white-box bound as a share of the optimal attacker's."""
+        return self.lower_bound / self.optimal if self.optimal > 0 else float("nan")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, with the verdict."""
+        return asdict(self) | {
+            "passed": self.passed,
+            "tightness": self.tightness,
+            "training_share": {"white": REHEARSED, "black": TRAINING},
+            "certainty": CERTAINTY,
+        }
+
+
+def audit(
+    method: Method,
+    relation: str,
+    *,
+    epsilon: float | str = 4,
+    trials: int = 1000,
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> Finding:
+    """Attack a method on the worst three-column tables under a relation.
+
+    Parameters
+    ----------
+    method
+        What to attack; its columns are a, b (public under `label`) and c.
+    relation
+        The neighbouring relation.
+    epsilon
+        The claim.
+    trials
+        Runs in each of the two worlds. A tenth of them shows the white-box attacker what a run is told, the others
+        are counted; the black-box attacker learns from four tenths.
+    seed
+        Of the simulated noise, so that an audit can be repeated.
+    progress
+        Told the share that is done.
+
+    Examples
+    --------
+    >>> from dipsmith.methods.flat import Flat
+    >>> found = audit(Flat(), "add-remove", epsilon=1, trials=200, seed=1)
+    >>> found.passed, found.measurements, 0.2 < found.lower_bound < 1.2
+    (True, 1, True)
+    """
+    if trials < LEAST_TRIALS:
+        raise UsageError(f"{trials} trials prove nothing; give at least {LEAST_TRIALS}")
+    require_relation(method, relation)
+    worlds = worst_worlds(relation)
+    twins = TwinRows.of(worlds)
+    budget = PureDP(epsilon)
+    public = worlds[0].project(worlds[0].schema.public)
+    ratios: list[list[float]] = [[], []]
+    counts: list[list[Any]] = [[], []]
+    told = []
+    for i in range(trials):
+        for world in (0, 1):
+            transcript = Transcript()
+            with watching(transcript):
+                model = method.fit(
+                    Curator(
+                        twins.seen_as(world),
+                        budget,
+                        stream=Stream.for_testing(f"{seed}/{i}/{world}"),
+                        journal=Rehearsal(),
+                    )
+                )
+            ratios[world].append(transcript.ratio)
+            told.append(tuple(transcript.told))
+            counts[world].append(
+                cell_counts(_rows(model, relation, len(worlds[world]), public, (seed, i, world)))
+            )
+        if progress is not None:
+            progress((i + 1) / trials)
+    first, second = (np.array(values) for values in ratios)
+    training = round(TRAINING * trials)
+    black = held_out(*linear_scores(np.array(counts[0]), np.array(counts[1]), (training, training)))
+    rehearsed = round(REHEARSED * trials)
+    stream = Stream.for_testing(f"{seed}/optimal")
+    lists = [told[: 2 * rehearsed][i % (2 * rehearsed)] for i in range(SIMULATED)]
+    threshold = choose_threshold(
+        optimal_ratios(lists, 0, stream), optimal_ratios(lists, 1, stream), trials - rehearsed
+    )
+    white = guesses(threshold, first[rehearsed:], second[rehearsed:])
+    counted = told[2 * rehearsed :]
+    optimal = mean(
+        guesses(
+            threshold, optimal_ratios(counted[0::2], 0, stream), optimal_ratios(counted[1::2], 1, stream)
+        ).epsilon()
+        for _ in range(REPLICATES)
+    )
+    return Finding(
+        method=method.name,
+        relation=relation,
+        claimed=float(budget.exact),
+        trials=trials,
+        seed=seed,
+        lower_bound=white.epsilon(),
+        certain=white.epsilon(CERTAINTY),
+        black_box=black.epsilon(),
+        black_box_certain=black.epsilon(CERTAINTY),
+        optimal=optimal,
+        measurements=max(sum(kind == "counts" for kind, _, _ in answers) for answers in told),
+        choices=max(sum(kind == "choice" for kind, _, _ in answers) for answers in told),
+        white=white,
+        black=black,
+    )
+
+
+def _rows(model: Model, relation: str, rows: int, public: Codes, seed: tuple[int, int, int]) -> Codes:
+    """The synthetic rows of a run, as many as a release would have."""
+    drawn = (seed[0] << 40) + 2 * seed[1] + seed[2]
+    if relation == "label":
+        assert isinstance(model, Labeller)
+        return model.label(public, drawn)
+    return model.sample(rows if relation == "replace" else None, drawn)

@@ -1,0 +1,126 @@
+"""Two worlds that differ in one unit, made so that every answer tells the most: three columns, one odd row.
+
+All other rows are alike; the one that differs shares no value with them, so that it moves every table of counts by as
+much as the relation allows, and nothing else hides it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.counting.count import Rows
+from dipsmith.counting.held import HeldRows
+from dipsmith.schema import Attribute, Categories, Cells, Codes, Schema, Unit
+
+Ints = NDArray[np.int64]
+
+OTHERS: Final = 60
+"""Rows that both worlds share."""
+
+TARGETS: Final = ("c",)
+
+
+def worst_schema(relation: str) -> Schema:
+    """Two public columns and a private one, each with two values."""
+    return Schema(
+        "worlds",
+        tuple(
+            Attribute(name, "string", Categories.of("01", other="0"), "private" if name == "c" else "public")
+            for name in "abc"
+        ),
+        Unit(),
+        relation,  # type: ignore[arg-type]  # refused by the schema if it is none
+    )
+
+
+def worst_worlds(relation: str) -> tuple[Codes, Codes]:
+    """The table without, or with another, odd row; and the table with it.
+
+    >>> [len(world) for world in worst_worlds("add-remove")]
+    [60, 61]
+    """
+    schema = worst_schema(relation)
+    rows = {"add-remove": ([], [1, 1, 1]), "replace": ([0, 0, 0], [1, 1, 1]), "label": ([1, 1, 0], [1, 1, 1])}
+    first, second = (_with(schema, row) for row in rows[relation])
+    return first, second
+
+
+def _with(schema: Schema, row: Sequence[int]) -> Codes:
+    others = [[0, 0, 0]] * OTHERS
+    table = np.array([*others, row] if row else others).T
+    return Codes.of(schema, dict(zip("abc", table, strict=True)))
+
+
+@dataclass(eq=False)
+class TwinRows:
+    """The rows of both worlds; the curator is told about one, and the attacker, who knows both tables, about both."""
+
+    worlds: tuple[Rows, Rows]
+    active: int
+    known: dict[str, tuple[Ints, Ints]] = field(default_factory=dict)
+    blocks: dict[tuple[str, int], tuple[Rows, Rows, dict[str, tuple[Ints, Ints]]]] = field(
+        default_factory=dict
+    )
+
+    @classmethod
+    def of(cls, worlds: tuple[Codes, Codes]) -> TwinRows:
+        """Both tables; which of them a run is told about is chosen by `seen_as`."""
+        return cls((HeldRows(worlds[0]), HeldRows(worlds[1])), 0)
+
+    def seen_as(self, world: int) -> TwinRows:
+        """The same rows as they are in one of the worlds."""
+        return TwinRows(self.worlds, world, self.known, self.blocks)
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the rows."""
+        return self.worlds[0].schema
+
+    def both(self, cells: Cells) -> tuple[Ints, Ints]:
+        """The counts in both worlds; a partition's name stands for it, so that it is counted once for all trials."""
+        if cells.key not in self.known:
+            first, second = (rows.count([cells])[0] for rows in self.worlds)
+            self.known[cells.key] = (first, second)
+        return self.known[cells.key]
+
+    def count(self, cells: Sequence[Cells]) -> list[Ints]:
+        """The counts in this world."""
+        return [self.both(c)[self.active] for c in cells]
+
+    def count_public(self, cells: Sequence[Cells]) -> list[Ints]:
+        """The public sizes, which are the same in both worlds."""
+        return self.worlds[self.active].count_public(cells)
+
+    def count_sparse(self, cells: Cells) -> tuple[Ints, Ints]:
+        """The occupied cells in this world."""
+        return self.worlds[self.active].count_sparse(cells)
+
+    def distinct(self, attributes: Sequence[str]) -> tuple[Codes, Ints]:
+        """The distinct rows in this world."""
+        return self.worlds[self.active].distinct(attributes)
+
+    def distinct_public(self, attributes: Sequence[str]) -> tuple[Codes, Ints]:
+        """The distinct public rows."""
+        return self.worlds[self.active].distinct_public(attributes)
+
+    def total(self) -> int:
+        """The number of rows in this world."""
+        return self.worlds[self.active].total()
+
+    def within(self, attribute: str, code: int) -> Rows:
+        """The block of both worlds."""
+        key = (attribute, code)
+        if key not in self.blocks:
+            first, second = (rows.within(attribute, code) for rows in self.worlds)
+            self.blocks[key] = (first, second, {})
+        one, other, known = self.blocks[key]
+        return TwinRows((one, other), self.active, known)
+
+    def codes(self) -> Iterator[Codes]:
+        """The rows of this world."""
+        return self.worlds[self.active].codes()
