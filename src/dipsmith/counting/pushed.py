@@ -176,12 +176,17 @@ def rows_of(
     source: Source, schema: Schema, progress: Progress | None = None, key: bytes | None = None
 ) -> Rows:
     """The rows of a source, counted by the source itself where it can, else batch by batch."""
+    from dipsmith.sources.spark import SparkTable
     from dipsmith.sources.tables import SqlTable
 
     if isinstance(source, SqlTable):
         from dipsmith.counting.statements import SqlGrouping
 
         return PushedRows(SqlGrouping.of(source, schema, key))
+    if isinstance(source, SparkTable):
+        from dipsmith.counting.cluster import SparkGrouping
+
+        return PushedRows(SparkGrouping.of(source, schema, key))
     return BatchRows(source, schema, key, progress=progress)
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: S608  # statements are put together from quoted names, integers and placeholders only
 """Counting inside an SQL engine: one statement that encodes, truncates, filters and groups.
 
 The statement is built from the inside out: the table's columns as values (`codec.sql`), their codes, the

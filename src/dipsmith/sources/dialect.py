@@ -1,3 +1,4 @@
+# ruff: noqa: S608  # statements are put together from quoted names, integers and placeholders only
 """How SQL engines spell the few things in which they differ: one small value per engine.
 
 Everything that is decided about a value is decided in `codec.sql`, once for all engines; a dialect only

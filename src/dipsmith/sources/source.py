@@ -79,6 +79,7 @@ def source(
     """
     from dipsmith.sources.arrow import ArrowSource, FrameSource, is_frame
     from dipsmith.sources.files import Files
+    from dipsmith.sources.spark import SparkTable, is_spark_frame
 
     if isinstance(data, str) and (url := _URL.match(data)):
         return _from_url(data, url[1].lower(), table, encoding, delimiter)
@@ -95,6 +96,8 @@ def source(
         return cast("Source", data)
     if is_frame(data):
         return FrameSource(data)
+    if is_spark_frame(data):
+        return SparkTable(data)
     if hasattr(data, "__arrow_c_stream__"):
         return ArrowSource(data)
     kind = type(data).__name__

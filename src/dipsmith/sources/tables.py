@@ -1,3 +1,4 @@
+# ruff: noqa: S608  # statements are put together from quoted names, integers and placeholders only
 """Tables of SQL engines: DuckDB files and PostgreSQL servers, read in bounded memory or asked for counts.
 
 `SqlTable` fulfils the contract of a source, and answers statements besides, so that `counting` can have
@@ -16,6 +17,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -135,7 +137,7 @@ def duckdb_table(url: str, table: str) -> SqlTable:
 class _DuckDB:
     path: Path
     given: str
-    dialect: DuckDB = DuckDB()
+    dialect: DuckDB = field(default_factory=DuckDB)
 
     @cached_property
     def _connection(self) -> Any:
@@ -145,6 +147,7 @@ class _DuckDB:
             raise MissingExtraError.of("Reading DuckDB files", "tables") from None
         with self._failures():
             connection = duckdb.connect(str(self.path), read_only=True)
+            weakref.finalize(self, connection.close)
             connection.execute("SET TimeZone = 'UTC'")
             return connection
 
@@ -243,7 +246,7 @@ class _PostgreSQL:
     url: str = field(repr=False)
     given: str
     called: str
-    dialect: PostgreSQL = PostgreSQL()
+    dialect: PostgreSQL = field(default_factory=PostgreSQL)
 
     @cached_property
     def _connection(self) -> Any:
@@ -251,6 +254,7 @@ class _PostgreSQL:
 
         with self._failures():
             connection = psycopg.connect(self.url, connect_timeout=30)
+            weakref.finalize(self, connection.close)
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             connection.read_only = True
             connection.execute(
@@ -322,7 +326,7 @@ class _PostgreSQL:
         """A column in a form that CSV carries exactly: dates as days, moments as microseconds."""
         x = self.dialect.name(name)
         if kind == "date":
-            far = "LEAST(GREATEST({}, DATE '4713-01-01 BC'), DATE '9999-12-31')".format(x)
+            far = f"LEAST(GREATEST({x}, DATE '4713-01-01 BC'), DATE '9999-12-31')"
             return f"CASE WHEN {x} IS NOT NULL THEN {far} - DATE '1970-01-01' END"
         if kind in ("timestamp", "timestamptz"):
             kept = f"LEAST(GREATEST({x}, {kind} '4713-01-01 00:00:00+00 BC'), {kind} '9999-12-31 23:59:59.999999+00')"
@@ -366,7 +370,7 @@ _CARRIED = {"text": "text", "whole": "int8", "wide": "text", "real": "float8", "
 _TRANSPORT = {
     "text": pa.string(),
     "whole": pa.int64(),
-    "wide": pa.decimal256(76, 0),
+    "wide": pa.string(),
     "real": pa.float64(),
     "decimal": pa.float64(),
     "boolean": pa.bool_(),

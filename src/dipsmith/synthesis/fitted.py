@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from dipsmith.methods.method import Labeller, Model
 from dipsmith.privacy.randomness import generator
 from dipsmith.schema import Codes, Schema
 from dipsmith.sources import source
+from dipsmith.sources.spark import SparkTable
+from dipsmith.synthesis.workers import label_on_workers, sample_on_workers
 
 FORMAT = 1
 
@@ -40,23 +43,57 @@ class FittedModel:
         """The schema of the rows."""
         return self.inner.schema
 
-    def sample(self, n: int | None = None, seed: int | None = None) -> Codes:
-        """Draw rows as codes."""
-        return self.inner.sample(n, seed)
+    def sample(
+        self, n: int | None = None, seed: int | None = None, *, on: Any = None, out: str | None = None
+    ) -> Any:
+        """Draw rows as codes; with `on` and `out`, on the workers of a Spark cluster as a Parquet folder.
 
-    def label(self, rows: Any, seed: int | None = None) -> pa.Table:
-        """Add the synthetic private columns to any frame or source that has the public ones, in its order."""
-        labeller = self._labeller()
+        Parameters
+        ----------
+        n
+            How many rows; the model's own number when omitted (on one machine).
+        seed
+            For rows that can be drawn again.
+        on
+            A Spark frame or source: its cluster draws and writes, its rows are not read.
+        out
+            The folder that the workers write; it is returned instead of codes.
+        """
+        if on is None and out is None:
+            return self.inner.sample(n, seed)
+        cluster = None if on is None else source(on)
+        if not isinstance(cluster, SparkTable) or out is None:
+            raise UsageError(
+                "drawing on a cluster needs both: on= a Spark frame or source, and out= a folder"
+            )
+        return sample_on_workers(self, cluster, n, out, seed)
+
+    def label(self, rows: Any, seed: int | None = None, *, out: str | None = None) -> Any:
+        """Add the synthetic private columns to any frame or source that has the public ones, in its order.
+
+        Rows of a Spark frame or source are labelled by its workers, which write the folder `out`
+        (Parquet); its name is returned instead of a table, and nothing is collected here.
+        """
+        labeller = self.labeller()
+        given = source(rows)
+        if isinstance(given, SparkTable):
+            if out is None:
+                raise UsageError(
+                    "the workers of a cluster write what they label: say out=, a folder they all see"
+                )
+            return label_on_workers(self, given, out, seed)
+        if out is not None:
+            raise UsageError("out= is for rows on a Spark cluster; here the labelled table is returned")
         return pa.concat_tables(
             [
                 labelled(labeller, batch, seed=None if seed is None else seed + i)
-                for i, batch in enumerate(self._batches(rows))
+                for i, batch in enumerate(given.batches(predictors(labeller)))
             ]
         )
 
     def probabilities(self, rows: Any) -> NDArray[np.float64]:
         """The probability of every label for every row: rows × labels, in the schema's order."""
-        labeller = self._labeller()
+        labeller = self.labeller()
         if isinstance(rows, Codes):
             return labeller.probabilities(rows)
         parts = [labeller.probabilities(public_codes(labeller, batch)) for batch in self._batches(rows)]
@@ -83,42 +120,49 @@ class FittedModel:
 
     def save(self, stem: Path) -> None:
         """Write STEM.json and STEM.npz."""
-        facts, arrays = self.inner.state()
-        described = {"format": FORMAT, "method": self.method, "schema": self.schema.to_dict(), "facts": facts}
-        stem.with_suffix(".json").write_text(
-            json.dumps(described, ensure_ascii=False, indent=1) + "\n", "utf-8"
-        )
-        held = io.BytesIO()
-        np.savez_compressed(held, allow_pickle=False, **dict(arrays))
-        stem.with_suffix(".npz").write_bytes(held.getvalue())
+        described, arrays = self._written()
+        stem.with_suffix(".json").write_text(described, "utf-8")
+        stem.with_suffix(".npz").write_bytes(arrays)
 
     @classmethod
     def load(cls, stem: Path) -> FittedModel:
         """Read STEM.json and STEM.npz; nothing in them is executed."""
-        try:
-            described = json.loads(stem.with_suffix(".json").read_text("utf-8"))
-            schema = Schema.from_dict(described["schema"])
-            with np.load(stem.with_suffix(".npz"), allow_pickle=False) as held:
-                arrays = {name: held[name] for name in held.files}
-            model = MODELS[described["method"]]
-            return cls(described["method"], model.from_state(schema, described["facts"], arrays))
-        except (
-            OSError,
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-            IndexError,
-            EOFError,
-            BadZipFile,
-            SchemaError,
-            zlib.error,
-        ):
-            raise DamageError(
-                f"'{stem.name}' is not a model that this version can read; get the release again"
-            ) from None
+        with _readable(stem.name):
+            return cls._read(
+                stem.with_suffix(".json").read_text("utf-8"), stem.with_suffix(".npz").read_bytes()
+            )
 
-    def _labeller(self) -> Labeller:
+    def packed(self) -> bytes:
+        """The model as bytes, to be sent to workers: what `save` writes, one after the other."""
+        described, arrays = self._written()
+        head = described.encode()
+        return len(head).to_bytes(8, "big") + head + arrays
+
+    @classmethod
+    def unpacked(cls, packed: bytes) -> FittedModel:
+        """The model back from its bytes; nothing in them is executed."""
+        with _readable("packed model"):
+            end = 8 + int.from_bytes(packed[:8], "big")
+            return cls._read(packed[8:end].decode(), packed[end:])
+
+    def _written(self) -> tuple[str, bytes]:
+        facts, arrays = self.inner.state()
+        described = {"format": FORMAT, "method": self.method, "schema": self.schema.to_dict(), "facts": facts}
+        held = io.BytesIO()
+        np.savez_compressed(held, allow_pickle=False, **dict(arrays))
+        return json.dumps(described, ensure_ascii=False, indent=1) + "\n", held.getvalue()
+
+    @classmethod
+    def _read(cls, text: str, packed: bytes) -> FittedModel:
+        described = json.loads(text)
+        schema = Schema.from_dict(described["schema"])
+        with np.load(io.BytesIO(packed), allow_pickle=False) as held:
+            arrays = {name: held[name] for name in held.files}
+        model = MODELS[described["method"]]
+        return cls(described["method"], model.from_state(schema, described["facts"], arrays))
+
+    def labeller(self) -> Labeller:
+        """The model as one that labels; refused for others."""
         if not isinstance(self.inner, Labeller):
             raise UsageError(
                 f"a {self.method} model draws whole rows and cannot label given ones; use forest or loglinear"
@@ -126,7 +170,7 @@ class FittedModel:
         return self.inner
 
     def _batches(self, rows: Any) -> Any:
-        return source(rows).batches(predictors(self._labeller()))
+        return source(rows).batches(predictors(self.labeller()))
 
     def _asked(self, verb: str) -> Any:
         asked = getattr(self.inner, verb, None)
@@ -135,6 +179,27 @@ class FittedModel:
                 f"a {self.method} model does not answer {verb}; analyse its synthetic rows instead"
             )
         return asked
+
+
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        IndexError,
+        EOFError,
+        BadZipFile,
+        SchemaError,
+        zlib.error,
+    ):
+        raise DamageError(
+            f"'{name}' is not a model that this version can read; get the release again"
+        ) from None
 
 
 def predictors(labeller: Labeller) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dipsmith.codec.encode import Encoder
 from dipsmith.codec.parse import numbers
-from dipsmith.counting.count import BatchRows
+from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import SourceError, UsageError
 from dipsmith.methods.forest import PublicTable
 from dipsmith.methods.method import PublicFacts
@@ -37,7 +37,7 @@ def public_facts(schema: Schema, data: Any = None, rows: int | None = None) -> P
     visible = replace(schema.project(schema.public), unit=Unit())
     found = source(data)
     found.check(visible.names)
-    codes, multiplicities = BatchRows(found, visible).distinct_public(visible.names)
+    codes, multiplicities = rows_of(found, visible).distinct_public(visible.names)
     return PublicFacts(rows=int(multiplicities.sum()), public_rows=(codes, multiplicities))
 
 

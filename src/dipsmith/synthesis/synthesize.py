@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from dipsmith.codec.decode import decode, released_schema
-from dipsmith.counting.count import BatchRows
+from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import HopelessNoise, UnsupportedError, UsageError
 from dipsmith.methods.method import Labeller, Method, Model, PublicFacts, require_relation
 from dipsmith.privacy.budget import Budget
@@ -89,6 +89,8 @@ def synthesize(
     target = private if onto is None else source(onto)
     if onto is not None:
         target.check(schema.public)
+    # Reads no row: an engine is only asked for its columns, so that it is refused before anything is charged.
+    counted = rows_of(private, schema, _staged(progress, "reading"))
     request = request or str(uuid.uuid4())
     book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
     stream = Stream() if noise_seed is None else Stream.for_testing(noise_seed)
@@ -109,7 +111,6 @@ def synthesize(
             settling.enter_context(reservation)
             reservation.read()
         journal = _Journal(reservation)
-        counted = BatchRows(private, schema, progress=_staged(progress, "reading"))
         curator = Curator(counted, budget, stream=stream, journal=journal, given_rows=rows, progress=progress)
         models = _fit(curator, method, sets if each == "split" else 1)
         made = _Making(schema, models, target, sets, onto is None, stream, seed, progress)

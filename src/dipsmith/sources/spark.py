@@ -1,0 +1,161 @@
+"""Tables of a Spark cluster: rows are worked on where they lie, by functions that are sent to the workers.
+
+`SparkTable` fulfils the contract of a source. `mapped` sends a function to the workers, batch of Arrow
+rows by batch: counting sends the encoder and the tally, labelling sends a fitted model. The workers need
+Python with dipsmith; nothing is pickled but the small frozen values that the functions are.
+
+A task that Spark runs again (a worker died) reads the same rows and does the same to them, because
+whatever a function draws follows from the run's secret and the number of the partition: noise lives in
+the model alone, which was made before.
+
+``spark://host:port`` is the address of a standalone master; a `pyspark` frame from any cluster may be given
+instead. How one logs in to a cluster is Spark's affair (``spark-defaults.conf``, tickets): no address that
+is given here holds a password, and no message of Spark is repeated, as it might quote a value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from dipsmith.errors import MissingExtraError, SourceError, UsageError
+from dipsmith.sources.arrow import plain
+from dipsmith.sources.header import check_header
+from dipsmith.sources.source import Progress
+
+Function = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+_REFUSED = ("array", "map", "struct", "interval", "variant", "geometry", "geography")
+_NAME = re.compile(r"`(?:[^`]|``)+`|[^.`]+")
+
+
+@dataclass(frozen=True, eq=False)
+class SparkTable:
+    """A frame of a Spark session as a source."""
+
+    frame: Any = field(repr=False)
+    called: str = "Spark frame"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self.frame.columns)
+
+    def check(self, required: Sequence[str]) -> None:
+        """Header and column types; what Spark can read has no other syntax."""
+        check_header(self.called, self.columns, required)
+        kinds = {f.name: f.dataType.simpleString() for f in self.frame.schema.fields}
+        for name in required:
+            if any(kinds[name].startswith(word) or "interval" in kinds[name] for word in _REFUSED):
+                raise SourceError(
+                    f"{self.called}: column '{name}' holds lists, structures or durations; give a frame in which it is "
+                    "text, a number, a boolean or a date"
+                )
+
+    def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
+        """All rows, only the named columns, one partition at a time: for tables that fit one machine's patience."""
+        self.check(columns)
+        with failures(self.called):
+            packed = self.mapped(columns, _packed, "rows binary")
+            for row in packed.toLocalIterator():
+                with pa.ipc.open_stream(row[0]) as reader:
+                    for batch in reader:
+                        yield plain(batch)
+        if progress is not None:
+            progress(1.0)
+
+    def selected(self, columns: Sequence[str]) -> Any:
+        """The frame of some columns."""
+        return self.frame.select(*[self.frame[_quoted(name)] for name in columns])
+
+    def mapped(self, columns: Sequence[str], function: Function, made: str) -> Any:
+        """What a function makes of the rows of each partition, on the workers.
+
+        Parameters
+        ----------
+        columns
+            What the function is given.
+        function
+            Takes the batches of a partition, gives batches.
+        made
+            The columns of what it gives, as Spark spells them: ``"tag int, n bigint"``.
+
+        Returns
+        -------
+        pyspark.sql.DataFrame
+            Nothing is computed until it is written or asked for.
+        """
+        return self.selected(columns).mapInArrow(function, made)
+
+    def describe(self) -> str:
+        """What this is."""
+        return self.called
+
+
+def spark_table(url: str, table: str) -> SparkTable:
+    """A table of a standalone cluster's catalogue, or a folder of Parquet files that its workers see."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise MissingExtraError.of("Reading Spark tables", "spark") from None
+    if "@" in url:
+        raise UsageError("a spark:// address holds no user and no password; leave them out")
+    called = f"{url}, table {table}"
+    with failures(called):
+        builder = SparkSession.builder.master(url).appName("dipsmith")
+        session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+        if "/" in table:
+            return SparkTable(session.read.parquet(table), called)
+        return SparkTable(session.table(_table_name(table)), called)
+
+
+def is_spark_frame(data: object) -> bool:
+    """Whether this is a frame of pyspark (found by name: pyspark is not imported for the question)."""
+    return any(
+        kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql")
+        for kind in type(data).__mro__
+    )
+
+
+@contextmanager
+def failures(called: str) -> Iterator[None]:
+    """Tell Spark's failures in our words; its own quote code and perhaps values."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import AnalysisException, PySparkException
+
+    try:
+        yield
+    except AnalysisException:
+        raise SourceError(f"{called}: Spark finds no such table or folder; check table=") from None
+    except (Py4JError, PySparkException, ConnectionError) as error:
+        raise SourceError(
+            f"{called}: Spark could not do the work ({type(error).__name__}); see its log, check that the workers have "
+            "dipsmith and reach the data, and run again"
+        ) from None
+
+
+def _table_name(given: str) -> str:
+    parts = _NAME.findall(given)
+    if not given or ".".join(parts) != given:
+        raise UsageError(
+            "table= must be a name such as hr.personnel, or the path of a Parquet folder; write a name with a dot in backticks"
+        )
+    return ".".join(_quoted(p[1:-1].replace("``", "`") if p.startswith("`") else p) for p in parts)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Each batch as one binary value, so that Spark hands it over untouched."""
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        yield pa.record_batch({"rows": pa.array([sink.getvalue().to_pybytes()], pa.binary())})

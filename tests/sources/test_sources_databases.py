@@ -1,0 +1,368 @@
+"""Databases that are hostile, slow or gone: names that are code, passwords, lost connections, odd types."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import itertools
+import json
+import logging
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import duckdb
+import engine_tables
+import numpy as np
+import psycopg
+import pyarrow as pa
+import pytest
+
+import dipsmith as ds
+from dipsmith.counting import BatchRows
+from dipsmith.counting.pushed import rows_of
+from dipsmith.errors import BudgetError, DipsmithError, SourceError, UsageError
+from dipsmith.schema import Attribute, Categories, Marginal, Schema, Unit
+from dipsmith.schema.bins import by_edges, point, singles
+from dipsmith.sources.dialect import DuckDB, PostgreSQL
+from dipsmith.sources.tables import table_name
+
+CANARY = "canary-pa55word"
+EVIL = "x\"'; DROP TABLE people; --%s$p0{v}"
+KEY = bytes(32)
+NUMBERS = itertools.count()
+
+PEOPLE = Schema(
+    "people",
+    (
+        Attribute("sex", "string", Categories.of(["F", "M"], other="M")),
+        Attribute("age", "integer", singles("integer", 17, 40)),
+    ),
+    Unit(),
+    "replace",
+)
+
+
+@pytest.fixture
+def people(postgresql: str) -> str:
+    """A database of its own for each test: a source of an earlier one may still hold its snapshot."""
+    name = f"d{next(NUMBERS)}"
+    with psycopg.connect(postgresql, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    address = postgresql.replace("/postgres?", f"/{name}?")
+    with psycopg.connect(address) as connection:
+        connection.execute(
+            "CREATE TABLE people AS SELECT (ARRAY['F','M'])[1 + i % 2] AS sex, 17 + i % 24 AS age FROM generate_series(1, 600) i"
+        )
+    return address
+
+
+# Injection ---------------------------------------------------------------------------------------------------
+
+
+def evil_schema() -> Schema:
+    return Schema(
+        EVIL,
+        (Attribute(EVIL, "string", Categories.of([EVIL, "a", "'; SELECT 1; --"], other="a")),),
+        Unit(),
+        "replace",
+    )
+
+
+def test_names_and_values_that_are_code_are_inert_in_duckdb(tmp_path: Path) -> None:
+    path = tmp_path / "evil.db"
+    with duckdb.connect(str(path)) as connection:
+        quoted = '"' + EVIL.replace('"', '""') + '"'
+        connection.execute("CREATE TABLE people (a int)")
+        connection.execute(f"CREATE TABLE {quoted} ({quoted} VARCHAR)")
+        connection.executemany(
+            f"INSERT INTO {quoted} VALUES (?)", [[EVIL], [EVIL], ["'; SELECT 1; --"], ["b"]]
+        )
+    found = ds.source(f"duckdb:///{path}", table=quoted)
+    counts = rows_of(found, evil_schema()).count([Marginal.of(evil_schema(), [EVIL])])[0]
+    assert counts.tolist() == [2, 1, 1]
+    assert duckdb.connect(str(path), read_only=True).execute("SELECT count(*) FROM people").fetchone() == (0,)
+    with pytest.raises(SourceError, match="no such table"):
+        _ = ds.source(f"duckdb:///{path}", table="people; DROP TABLE people").columns
+
+
+def test_names_and_values_that_are_code_are_inert_in_postgresql(people: str) -> None:
+    quoted = '"' + EVIL.replace('"', '""') + '"'
+    with psycopg.connect(people) as connection:
+        connection.execute(f"DROP TABLE IF EXISTS {quoted}".encode())
+        connection.execute(f"CREATE TABLE {quoted} ({quoted} text)".encode())
+        with connection.cursor().copy(f"COPY {quoted} FROM STDIN") as copy:
+            for value in (EVIL, EVIL, "'; SELECT 1; --", "b"):
+                copy.write_row([value])
+    found = ds.source(people, table=quoted)
+    schema = evil_schema()
+    for rows in (rows_of(found, schema), BatchRows(found, schema)):
+        assert rows.count([Marginal.of(schema, [EVIL])])[0].tolist() == [2, 1, 1]
+    with pytest.raises(SourceError, match="no such table"):
+        _ = ds.source(people, table="people; DROP TABLE people").columns
+    with psycopg.connect(people) as connection:
+        assert connection.execute("SELECT count(*) FROM people").fetchone() == (600,)
+
+
+@pytest.mark.parametrize("dialect", [DuckDB(), PostgreSQL()])
+def test_table_names_are_quoted_part_by_part(dialect: DuckDB | PostgreSQL) -> None:
+    assert table_name('hr."my.table"', dialect) == '"hr"."my.table"'
+    assert table_name('"a""b"', dialect) == '"a""b"'
+    for bad in ("", ".", "a..b", 'a"b', "a\0b", '"'):
+        with pytest.raises(UsageError, match="table="):
+            table_name(bad, dialect)
+
+
+# Credentials -------------------------------------------------------------------------------------------------
+
+
+def test_a_password_is_nowhere(people: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """In no card, ledger, log, error, description or file; with a password that works and one that does not."""
+    caplog.set_level(logging.DEBUG)
+    with psycopg.connect(people) as connection:
+        connection.execute(
+            "DO $$ BEGIN CREATE ROLE steward LOGIN PASSWORD 'canary-pa55word'; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
+        )
+        connection.execute("GRANT SELECT ON people TO steward")
+    address = people.replace("postgres:@", f"steward:{CANARY}@")
+    assert CANARY in address
+    ledger = ds.Ledger(tmp_path / "budget.db")
+    ledger.grant("people", ds.PureDP(5))
+    said = io.StringIO()
+    with redirect_stdout(said), redirect_stderr(said):
+        found = ds.source(address, table="people")
+        release = ds.synthesize(found, PEOPLE, ds.Flat(), budget=ds.PureDP(1), ledger=ledger)
+        release.save(tmp_path / "release")
+        print(found, repr(found), found.describe(), release, ledger.show("people"))
+    errors = []
+    for wrong in (
+        f"postgresql://u:{CANARY}@127.0.0.1:1/db",
+        f"postgresql://u:{CANARY}@nowhere.invalid/db",
+        f"postgresql://u:{CANARY}@/%zz?{CANARY}=1",
+        address.replace(f"/{psycopg.conninfo.conninfo_to_dict(people)['dbname']}?", "/missing?"),
+    ):
+        with pytest.raises(DipsmithError) as failed:
+            _ = ds.source(wrong, table="people").columns
+        errors.append(str(failed.value))
+        assert failed.value.__cause__ is None
+        assert failed.value.__suppress_context__
+    with pytest.raises(SourceError) as failed:
+        _ = ds.source(address, table="absent").columns
+    errors.append(str(failed.value))
+    texts = [said.getvalue(), caplog.text, *errors]
+    texts += [p.read_bytes().decode("latin-1") for p in tmp_path.rglob("*") if p.is_file()]
+    assert len(texts) > 8
+    assert not any(CANARY in text for text in texts)
+    assert not any("steward" in text for text in errors)
+
+
+def test_a_service_file_and_the_environment_are_enough(
+    people: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = psycopg.conninfo.conninfo_to_dict(people)
+    host, database = facts["host"], facts["dbname"]
+    (tmp_path / "services.conf").write_text(f"[personnel]\nhost={host}\ndbname={database}\nuser=postgres\n")
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services.conf"))
+    assert ds.source("postgresql:///?service=personnel", table="public.people").columns == ("sex", "age")
+    for name, value in {"PGHOST": str(host), "PGDATABASE": str(database), "PGUSER": "postgres"}.items():
+        monkeypatch.setenv(name, value)
+    assert ds.source("postgresql://", table="people").columns == ("sex", "age")
+
+
+def test_the_command_line_reads_databases(people: str, tmp_path: Path) -> None:
+    PEOPLE.write(tmp_path / "people.yaml")
+    ledger = ds.Ledger(tmp_path / "budget.db")
+    ledger.grant("people", ds.PureDP(5))
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "dipsmith.cli.main", "synthesize", people, "--table", "people", "--json"),
+            *("--schema", str(tmp_path / "people.yaml"), "--method", "flat", "--epsilon", "1"),
+            *("--ledger", str(tmp_path / "budget.db"), "--out", str(tmp_path / "release")),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["rows"] == 600
+
+
+# Connections that end ----------------------------------------------------------------------------------------
+
+
+def test_a_lost_connection_is_an_error_and_one_charge(people: str, tmp_path: Path) -> None:
+    ledger = ds.Ledger(tmp_path / "budget.db")
+    ledger.grant("people", ds.PureDP(5))
+    found = ds.source(people, table="people")
+    found.check(PEOPLE.columns)
+    mine = found.engine._connection.info.backend_pid  # type: ignore[attr-defined]
+    seen: list[str] = []
+
+    def cut(stage: str, share: float) -> None:
+        """At the first sign of work, after the charge."""
+        if not seen:
+            seen.append(stage)
+            with psycopg.connect(people) as other:
+                other.execute("SELECT pg_terminate_backend(%s)", [mine])
+
+    class Cutting(ds.Flat):
+        def fit(self, curator: object) -> object:
+            cut("fit", 0.0)
+            return super().fit(curator)  # type: ignore[arg-type]
+
+    with pytest.raises(SourceError, match="connection failed or was lost") as failed:
+        ds.synthesize(found, PEOPLE, Cutting(), budget=ds.PureDP(1), ledger=ledger, request="once")
+    assert seen
+    assert "\n" not in str(failed.value)
+    runs = ledger.show("people").runs
+    assert [run.id for run in runs] == ["once"]
+    with pytest.raises(BudgetError, match="once"):
+        ds.synthesize(
+            ds.source(people, table="people"),
+            PEOPLE,
+            ds.Flat(),
+            budget=ds.PureDP(1),
+            ledger=ledger,
+            request="once",
+        )
+    assert len(ledger.show("people").runs) == 1
+
+
+def test_an_engine_that_is_not_there_costs_nothing(tmp_path: Path) -> None:
+    ledger = ds.Ledger(tmp_path / "budget.db")
+    ledger.grant("people", ds.PureDP(5))
+    gone = ds.source("postgresql://127.0.0.1:1/db?connect_timeout=2", table="people")
+    with pytest.raises(SourceError, match="connection failed"):
+        ds.synthesize(gone, PEOPLE, ds.Flat(), budget=ds.PureDP(1), ledger=ledger)
+    assert not ledger.show("people").runs
+    with pytest.raises(SourceError, match="no such DuckDB file"):
+        ds.source(f"duckdb:///{tmp_path}/none.db", table="t")
+
+
+def test_rows_that_arrive_during_a_run_are_not_counted(people: str) -> None:
+    counted = rows_of(ds.source(people, table="people"), PEOPLE, key=KEY)
+    before = counted.count([Marginal.of(PEOPLE, ["sex"])])[0]
+    with psycopg.connect(people) as other:
+        other.execute("INSERT INTO people SELECT 'F', 20 FROM generate_series(1, 50)")
+    after = counted.count([Marginal.of(PEOPLE, ["sex", "age"])])[0]
+    assert before.sum() == after.sum() == 600
+
+
+# Types -------------------------------------------------------------------------------------------------------
+
+
+def test_types_that_only_engines_have_encode_alike(people: str, tmp_path: Path) -> None:
+    """Infinite dates, NaN in numeric, padded char, enums, uuid, big numbers, zones: batch and pushed agree."""
+    schema = Schema(
+        "odd",
+        (
+            Attribute("day", "date", by_edges("date", [point("date", d) for d in ("2000-01-01", "2010-01-01", "2020-01-01")], missing=True)),
+            Attribute("moment", "datetime", by_edges("datetime", [point("datetime", d) for d in ("2000-01-01", "2010-01-01", "2020-01-01")], missing=True)),
+            Attribute("amount", "number", by_edges("number", [0, 0.3, 10, 1e9], missing=True)),
+            Attribute("code", "string", Categories.of(["ab", "c"], missing=True)),
+            Attribute("mood", "string", Categories.of(["sad", "glad"], missing=True)),
+            Attribute("huge", "integer", singles("integer", 0, 3, missing=True)),
+        ),
+        Unit(),
+        "replace",
+    )  # fmt: skip
+    with psycopg.connect(people) as connection:
+        connection.execute(
+            "DROP TABLE IF EXISTS odd; DROP TYPE IF EXISTS mood; CREATE TYPE mood AS ENUM ('sad', 'glad', 'mad')"
+        )
+        connection.execute(
+            "CREATE TABLE odd (day date, moment timestamptz, amount numeric, code char(6), mood mood, huge numeric(30))"
+        )
+        connection.execute(
+            """INSERT INTO odd VALUES
+            ('infinity', 'infinity', 'NaN', 'ab', 'sad', 3), ('-infinity', '-infinity', 'Infinity', 'c', 'mad', 2),
+            ('2010-01-01', '2009-12-31 23:30:00-01', 0.3, 'AB', 'glad', 123456789012345678901234567890),
+            ('0044-03-15 BC', '0044-03-15 BC', 1e-400, '', NULL, NULL),
+            (NULL, NULL, -1e400, NULL, 'sad', -5), ('2009-12-31', '2009-12-31 23:59:59.999999+00', 1e308, 'c  ', 'sad', 1)"""
+        )
+    found = ds.source(people, table="odd")
+    cells = [Marginal.of(schema, [name]) for name in schema.names]
+    pushed, batch = rows_of(found, schema).count(cells), BatchRows(found, schema).count(cells)
+    for one, other, table in zip(pushed, batch, cells, strict=True):
+        np.testing.assert_array_equal(one, other, table.key)
+    expected = [[3, 2, 1], [3, 2, 1], [2, 1, 2, 1], [1, 2, 3], [3, 1, 2], [1, 1, 1, 2, 1]]
+    assert [counts.tolist() for counts in pushed] == expected
+
+
+def test_types_that_only_duckdb_has_encode_alike(tmp_path: Path) -> None:
+    path = tmp_path / "odd.db"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("SET TimeZone = 'Asia/Tokyo'")
+        connection.execute(
+            """CREATE TABLE odd AS SELECT * FROM (VALUES
+            ('2010-01-01 08:59:59+09'::TIMESTAMPTZ, '2009-12-31 23:59:59.999999999'::TIMESTAMP_NS, 'a'::ENUM('a', 'b'), 18446744073709551615::UBIGINT, 0.1::FLOAT, [1]),
+            ('2010-01-01 09:00:00+09'::TIMESTAMPTZ, '2010-01-01'::TIMESTAMP_NS, 'b'::ENUM('a', 'b'), 2::UBIGINT, 'nan'::FLOAT, NULL),
+            (NULL, NULL, NULL, NULL, NULL, NULL)) AS t(zoned, fine, mood, big, small, list)"""
+        )
+    schema = Schema(
+        "odd",
+        (
+            Attribute("zoned", "date", singles("date", point("date", "2009-12-31"), point("date", "2010-01-02"), missing=True)),
+            Attribute("fine", "datetime", by_edges("datetime", [point("datetime", d) for d in ("2009-01-01", "2010-01-01", "2011-01-01")], missing=True)),
+            Attribute("mood", "string", Categories.of(["a", "b"], missing=True)),
+            Attribute("big", "integer", singles("integer", 0, 3, missing=True)),
+            Attribute("small", "number", by_edges("number", [0, 0.1, 1], missing=True)),
+        ),
+        Unit(),
+        "replace",
+    )  # fmt: skip
+    found = ds.source(f"duckdb:///{path}", table="odd")
+    cells = [Marginal.of(schema, [name]) for name in schema.names]
+    pushed, batch = rows_of(found, schema).count(cells), BatchRows(found, schema).count(cells)
+    for one, other, table in zip(pushed, batch, cells, strict=True):
+        np.testing.assert_array_equal(one, other, table.key)
+    assert [c.tolist() for c in pushed] == [[1, 1, 0, 1], [1, 1, 1], [1, 1, 1], [0, 0, 1, 1, 1], [0, 1, 2]]
+    with pytest.raises(SourceError, match="column 'list' holds lists"):
+        found.check(["list"])
+
+
+# Whole releases ----------------------------------------------------------------------------------------------
+
+
+def test_a_release_from_a_database_is_the_release_from_its_rows(people: str, tmp_path: Path) -> None:
+    with psycopg.connect(people) as connection:
+        rows = connection.execute("SELECT sex, age FROM people").fetchall()
+    table = pa.table({"sex": [r[0] for r in rows], "age": [r[1] for r in rows]})
+    made = [
+        ds.synthesize(data, PEOPLE, ds.Flat(), budget=ds.PureDP(1), testing=True, noise_seed=4, seed=1)
+        for data in (table, ds.source(people, table="people"))
+    ]
+    assert made[0].tables[0].equals(made[1].tables[0])
+
+
+def test_labels_for_a_database(people: str) -> None:
+    schema = Schema(
+        "people",
+        (
+            Attribute("age", "integer", singles("integer", 17, 40), "public"),
+            Attribute("sex", "string", Categories.of(["F", "M"], other="M")),
+        ),
+        Unit(),
+        "label",
+    )
+    release = ds.synthesize(
+        ds.source(people, table="people"),
+        schema,
+        ds.LogLinear(targets=["sex"]),
+        budget=ds.PureDP(5),
+        testing=True,
+        noise_seed=1,
+    )
+    assert release.tables[0].num_rows == 600
+    assert sorted(release.tables[0]["age"].to_pylist()) == sorted(17 + i % 24 for i in range(1, 601))
+    assert release.tables[0].schema.field("age").type == pa.int64()
+
+
+def test_the_awkward_table_is_awkward() -> None:
+    """The table of the common tests holds what it is meant to hold."""
+    table = engine_tables.awkward()
+    for name in ("sex", "job", "pay", "numeral", "moment"):
+        assert table[name].null_count
+    assert dt.datetime(2011, 7, 1) in table["seen"].to_pylist()
+    assert set(engine_tables.NUMERALS) <= set(table["numeral"].to_pylist())
