@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -49,7 +50,7 @@ def audit(
 
     if method not in METHODS:
         raise UsageError(f"method '{method}' is unknown; choose one of: {', '.join(METHODS)}")
-    supported = METHODS[method].relations
+    supported: tuple[str, ...] = getattr(METHODS[method], "relations", ())
     if relation is not None and relation not in supported:
         raise UsageError(
             f"{method} does not support neighbours '{relation}'; choose one of: {', '.join(supported)}"
@@ -57,16 +58,9 @@ def audit(
     found = []
     with progress(json) as show:
         for each in supported if relation is None else (relation,):
-            found.append(
-                attack(
-                    method_for(method, each, TARGETS),
-                    each,
-                    epsilon=epsilon,
-                    trials=trials,
-                    seed=seed,
-                    progress=lambda share, each=each: show(f"attacking under {each}", share),  # type: ignore[misc]
-                )
-            )
+            told = None if show is None else partial(show, f"attacking under {each}")
+            made = method_for(method, each, TARGETS)
+            found.append(attack(made, each, epsilon=epsilon, trials=trials, seed=seed, progress=told))
     worst = max(found, key=lambda f: f.lower_bound)
     if json:
         emit(

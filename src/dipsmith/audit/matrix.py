@@ -1,0 +1,222 @@
+"""The whole audit, piece by piece: `python -m dipsmith.audit.matrix` fills a file of results and can be resumed.
+
+Each piece is one method under one relation: 200 neighbouring tables replayed in each currency, 1000 runs in each world
+attacked at ε = 4, or half of the noise taken away to see that the attack notices. Pieces that are in the file already
+are left as they are, so that an audit can be stopped at any moment; `--fresh` starts anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final
+
+from dipsmith.audit.cases import Case, catalogue_cases, variants
+from dipsmith.audit.pairs import PRIVATE, neighbours
+from dipsmith.audit.rerun import check_pair
+from dipsmith.audit.trial import audit
+from dipsmith.audit.worlds import TARGETS
+from dipsmith.privacy.budget import ZCDP, Budget, PureDP
+from dipsmith.privacy.curator import Curator
+from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dipsmith.version import VERSION
+
+PAIRS: Final = 200
+FILED: Final = 10
+"""Every so many pairs the ledger is charged and the release is written and compared too."""
+
+EPSILON: Final = 4
+TRIALS: Final = 1000
+SEED: Final = 2026
+MUTANT_TRIALS: Final = 6000
+FEW_MEASUREMENTS: Final = 5
+"""Up to so many measurements a run's answers tell enough for half of the noise to be seen from outside."""
+
+REPLAYED: Final[dict[str, Budget]] = {"pure": PureDP(2), "zcdp": ZCDP("0.3")}
+
+
+def replay_piece(case: Case, currency: str, pairs: int) -> dict[str, Any]:
+    """Replay a case on neighbouring tables of every kind."""
+    kinds: Counter[str] = Counter()
+    findings: Counter[str] = Counter()
+    loss = total = spread = 0.0
+    questions = answered = 0
+    for seed in range(pairs):
+        pair = neighbours(case.relation, SEED + seed, plain=case.plain)
+        with tempfile.TemporaryDirectory(dir=_memory()) as folder:
+            filed = Path(folder) if seed % FILED == 0 else None
+            checked = check_pair(pair, case, REPLAYED[currency], SEED + seed, filed)
+        kinds[checked.kind] += 1
+        findings.update(f"{checked.kind}, seed {SEED + seed}: {text}" for text in checked.findings)
+        loss = max(loss, checked.loss)
+        questions += checked.questions
+        answered += checked.questions > 0
+        total += checked.noise[0]
+        spread += checked.noise[1] ** 2
+    return {
+        "pairs": pairs,
+        "answered": answered,
+        "kinds": dict(kinds),
+        "questions": questions,
+        "findings": dict(findings),
+        "largest_loss": loss,
+        "budget": float(REPLAYED[currency].exact),
+        "noise_z": total / spread**0.5 if spread else 0.0,
+        "filed": -(-pairs // FILED),
+    }
+
+
+def attack_piece(case: Case, trials: int) -> dict[str, Any]:
+    """Attack a case in two worlds."""
+    return audit(case.method, case.relation, epsilon=EPSILON, trials=trials, seed=SEED).to_dict()
+
+
+def halved_piece(case: Case, trials: int) -> dict[str, Any]:
+    """Attack a case whose curator draws half of the noise that it charges for."""
+    with half_noise():
+        return audit(case.method, case.relation, epsilon=EPSILON, trials=trials, seed=SEED).to_dict()
+
+
+@contextmanager
+def half_noise() -> Iterator[None]:
+    """A curator that draws noise of half the scale it charges for: what an audit must notice."""
+    law, noised = Curator._noise, Curator._noised
+
+    def quiet(curator: Curator, budget: Budget, single: bool) -> DiscreteLaplace | DiscreteGaussian:
+        noise = law(curator, budget, single)
+        if isinstance(noise, DiscreteLaplace):
+            return DiscreteLaplace(noise.scale / 2)
+        return DiscreteGaussian(noise.sigma2 / 4)
+
+    def broken(curator: Curator, *asked: Any) -> Any:
+        vars(curator)["_noise"] = partial(quiet, curator)
+        try:
+            return noised(curator, *asked)
+        finally:
+            del vars(curator)["_noise"]
+
+    Curator._noised = broken  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        Curator._noised = noised  # type: ignore[method-assign]
+
+
+def pieces(pairs: int, trials: int, mutant_trials: int) -> dict[str, partial[dict[str, Any]]]:
+    """Every piece of the audit by its name."""
+    made: dict[str, partial[dict[str, Any]]] = {}
+    replayed = [*catalogue_cases(PRIVATE), *variants(PRIVATE)]
+    for case in replayed:
+        for currency in REPLAYED:
+            if case.price is None or currency == "pure":
+                made[f"replay | {case.key} | {currency}"] = partial(replay_piece, case, currency, pairs)
+    for case in catalogue_cases(TARGETS):
+        made[f"attack | {case.key}"] = partial(attack_piece, case, trials)
+    for case in catalogue_cases(TARGETS):
+        made[f"half noise | {case.key}"] = partial(halved_piece, case, mutant_trials)
+    return made
+
+
+def run_piece(name: str, piece: partial[dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+    """Do one piece in a process of its own and say what it took."""
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    found = piece()
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return name, {
+        **found,
+        "cpu_seconds": round(seconds, 1),
+        "done": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Fill the file; returns 1 if something was found."""
+    parser = argparse.ArgumentParser(prog="python -m dipsmith.audit.matrix", description=__doc__)
+    parser.add_argument("results", type=Path, help="the file of results (JSON)")
+    parser.add_argument("--pairs", type=int, default=PAIRS)
+    parser.add_argument("--trials", type=int, default=TRIALS)
+    parser.add_argument("--mutant-trials", type=int, default=MUTANT_TRIALS)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--minutes", type=float, default=30.0, help="start no piece after so many minutes")
+    parser.add_argument("--only", default="", help="only pieces whose name contains this")
+    parser.add_argument("--fresh", action="store_true")
+    asked = parser.parse_args(arguments)
+    held = {} if asked.fresh or not asked.results.exists() else json.loads(asked.results.read_text("utf-8"))
+    results: dict[str, Any] = held.get("pieces", {})
+    wanted = {
+        name: piece
+        for name, piece in pieces(asked.pairs, asked.trials, asked.mutant_trials).items()
+        if name not in results and asked.only in name
+    }
+    if any("half noise" in name for name in wanted):
+        wanted = {n: p for n, p in wanted.items() if not _hopeless(n, results)}
+    deadline = monotonic() + 60 * asked.minutes
+    queue = list(wanted.items())
+    with ProcessPoolExecutor(asked.jobs, mp_context=get_context("spawn"), max_tasks_per_child=8) as pool:
+        running: set[Future[tuple[str, dict[str, Any]]]] = set()
+        while queue or running:
+            while queue and len(running) < asked.jobs and monotonic() < deadline:
+                running.add(pool.submit(run_piece, *queue.pop(0)))
+            if not running:
+                break
+            done = next(as_completed(running))
+            running.discard(done)
+            name, found = done.result()
+            if "half noise" not in name or not _hopeless(name, results):
+                results[name] = found
+            _write(asked.results, results)
+            sys.stderr.write(f"{name}: {found['cpu_seconds']} s{_worry(name, found)}\n")
+    left = len(queue)
+    if left:
+        sys.stderr.write(f"{left} pieces left; run again to go on\n")
+    return int(any(_worry(name, found) for name, found in results.items()))
+
+
+def _worry(name: str, found: dict[str, Any]) -> str:
+    if name.startswith("replay"):
+        return f"; FOUND {len(found['findings'])}" if found["findings"] or abs(found["noise_z"]) > 6 else ""
+    if name.startswith("attack"):
+        return "" if found["passed"] else "; FAILED"
+    return "; half of the noise went unnoticed" if found["passed"] else ""
+
+
+def _hopeless(name: str, results: dict[str, Any]) -> bool:
+    """Whether a run takes so many measurements that half of the noise cannot be seen from outside."""
+    known = results.get(name.replace("half noise", "attack"))
+    return known is not None and known["measurements"] > FEW_MEASUREMENTS
+
+
+def _write(path: Path, results: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    facts = {
+        "version": VERSION,
+        "seed": SEED,
+        "epsilon": EPSILON,
+        "processors": os.cpu_count(),
+        "pieces": dict(sorted(results.items())),
+    }
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    part.replace(path)
+
+
+def _memory() -> str | None:
+    return "/dev/shm" if Path("/dev/shm").is_dir() and os.access("/dev/shm", os.W_OK) else None  # noqa: S108
+
+
+if __name__ == "__main__":
+    sys.exit(main())
