@@ -19,6 +19,8 @@ def mbi(task: dict) -> dict:
     import jax
 
     jax.config.update("jax_enable_x64", True)
+    # As mbi itself advises: it compiles many small programs.
+    jax.config.update("jax_enable_compilation_cache", False)
     from mbi import Domain, LinearMeasurement, estimation
 
     held = np.load(f"{task['out']}-0-measured.npz")

@@ -226,7 +226,8 @@ def main() -> None:
     parser.add_argument("--loans")
     parser.add_argument("--loans-domain")
     parser.add_argument("--peer", action="append", default=[])
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--epsilon", type=float, nargs="*", default=[0.1, 1.0, 10.0])
     parser.add_argument("--delta", type=float, default=1e-9)
     parser.add_argument("--law", choices=["zcdp", "pure", "both"], default="zcdp")
@@ -290,7 +291,7 @@ def base_task(here, name, sizes, method, epsilon, delta, seeds, codes="codes.npz
 
 
 def compare(given, peers, here, codes, method, epsilon, delta) -> None:
-    seeds = list(range(given.seeds))
+    seeds = list(range(given.first_seed, given.first_seed + given.seeds))
     name = f"{method}-{epsilon:g}-{'pure' if delta is None else 'zcdp'}"
     task = base_task(here, name, SHAPE, method, epsilon, delta, seeds, measured="mbi" in peers)
     runs = in_own_process(sys.executable, HERE / "networks.py", task)
