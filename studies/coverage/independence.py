@@ -14,7 +14,7 @@ import dipsmith as ds
 from dipsmith.inference.tests import independence
 from dipsmith.privacy.randomness import generator
 
-REPEATS, RUNS, ROWS = 300, 30, 1000
+REPEATS, RUNS, ROWS = 200, 30, 1000
 CASES = tuple((epsilon, link) for epsilon in ("0.2", "0.5", "2") for link in (0.0, 0.5))
 KINDS = ("ordinary test", "corrected test")
 

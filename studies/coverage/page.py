@@ -9,7 +9,7 @@ from studies.coverage.independence import KINDS as TESTS
 from studies.coverage.lines import Line
 from studies.coverage.regressions import KINDS as INTERVALS
 from studies.coverage.rules import AWARE, REFUSED, SETS, SPLIT
-from studies.coverage.whole_path import ONE
+from studies.coverage.whole_path import ONE, RUNS
 
 PAGE = """# How often intervals cover
 
@@ -66,7 +66,7 @@ def page(lines: Sequence[Line]) -> str:
         sets=SETS,
         rules=_covered(_part(lines, "rules"), "n = {rows:,}, ε = {epsilon:g}"),
         verdict=_verdict(lines),
-        runs=20,
+        runs=RUNS,
         path=_covered(_part(lines, "whole path"), "{case}"),
         path_verdict=_path_verdict(lines),
         regressions=_side_by_side(_part(lines, "regressions"), INTERVALS, widths=True),

@@ -17,7 +17,7 @@ from dipsmith.inference.fit import Analysis
 from dipsmith.inference.noise_aware import noise_aware
 from dipsmith.privacy.randomness import generator
 
-REPEATS, RUNS = 100, 30
+REPEATS, RUNS = 60, 25
 POPULATION = 400_000
 KINDS = ("ordinary", "noise-aware", "and corrected")
 

@@ -14,7 +14,7 @@ import dipsmith as ds
 from dipsmith.inference.combine import Combined
 from dipsmith.privacy.randomness import generator
 
-REPEATS, RUNS = 500, 20
+REPEATS, RUNS = 1000, 40
 ROWS, EPSILON = 1000, "0.1"
 RELATIONS = ("add-remove", "replace")
 ORDINARY = "one set, ordinary interval"
