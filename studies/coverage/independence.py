@@ -14,16 +14,16 @@ import dipsmith as ds
 from dipsmith.inference.tests import independence
 from dipsmith.privacy.randomness import generator
 
-REPEATS, RUNS, ROWS = 200, 30, 1000
+REPEATS, PIECE, RUNS, ROWS = 300, 100, 30, 1000
 CASES = tuple((epsilon, link) for epsilon in ("0.2", "0.5", "2") for link in (0.0, 0.5))
 KINDS = ("ordinary test", "corrected test")
 
 
-def rejections(epsilon: str, link: float, repeats: int = REPEATS) -> list[Line]:
+def rejections(epsilon: str, link: float, first: int, repeats: int = PIECE) -> list[Line]:
     """How often two tests of independence reject at 5 %; `link` is the share of rows that keep their own sex."""
     started = time.process_time()
     counts = np.zeros(len(KINDS))
-    for seed in range(repeats):
+    for seed in range(first, first + repeats):
         table = people(ROWS, seed)
         mixed = pc.take(table["s"], pa.array(generator(seed + 10**7).permutation(ROWS)))
         kept = generator(seed).random(ROWS) < link

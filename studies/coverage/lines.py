@@ -1,10 +1,10 @@
-"""Lines of results: what was measured in which scenario, kept in results.csv so that a study can be interrupted."""
+"""Lines of results: what was measured in which scenario, in pieces, so that a study can be interrupted."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -68,6 +68,23 @@ def read(path: Path = RESULTS) -> list[Line]:
             )
             for row in csv.DictReader(held)
         ]
+
+
+def merged(lines: Sequence[Line]) -> list[Line]:
+    """One line for each kind of each scenario: what several pieces found, weighted by their repeats."""
+    pieces: dict[tuple[object, ...], list[Line]] = {}
+    for line in lines:
+        pieces.setdefault((*line.scenario, line.kind), []).append(line)
+    found = []
+    for mine in pieces.values():
+        repeats = sum(line.repeats for line in mine)
+        share, width = (
+            sum(line.repeats * value for line, value in zip(mine, values, strict=True)) / repeats
+            for values in ([line.share for line in mine], [line.width for line in mine])
+        )
+        seconds = sum(line.seconds for line in mine)
+        found.append(replace(mine[0], repeats=repeats, share=share, width=width, seconds=seconds))
+    return found
 
 
 def write(lines: Sequence[Line], path: Path = RESULTS) -> None:

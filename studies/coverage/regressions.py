@@ -17,7 +17,7 @@ from dipsmith.inference.fit import Analysis
 from dipsmith.inference.noise_aware import noise_aware
 from dipsmith.privacy.randomness import generator
 
-REPEATS, RUNS = 60, 25
+REPEATS, PIECE, RUNS = 100, 10, 25
 POPULATION = 400_000
 KINDS = ("ordinary", "noise-aware", "and corrected")
 
@@ -89,14 +89,14 @@ def scenarios() -> Iterator[Scenario]:
             yield Scenario(name, people, 4000, epsilon, layout("label"), method, "y ~ a + s", terms[1:])
 
 
-def regression(scenario: Scenario, repeats: int = REPEATS) -> list[Line]:
-    """Coverage and width of three kinds of intervals."""
+def regression(scenario: Scenario, first: int, repeats: int = PIECE) -> list[Line]:
+    """Coverage and width of three kinds of intervals; `first` is the first seed."""
     started = time.process_time()
     whole = scenario.population(POPULATION, 10**6)
     truth = Analysis.of(scenario.formula, [whole], schema=scenario.schema, family="ols")(whole)
     at = [truth.names.index(t) for t in scenario.terms]
     hits, widths = np.zeros(len(KINDS)), np.zeros(len(KINDS))
-    for seed in range(repeats):
+    for seed in range(first, first + repeats):
         release = ds.synthesize(
             scenario.population(scenario.rows, seed),
             scenario.schema,

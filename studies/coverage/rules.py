@@ -24,20 +24,20 @@ AWARE = "drawn from one table, T = ū + B/m + Var_noise"
 Floats = NDArray[np.float64]
 
 
-def rules(rows: int, epsilon: float, repeats: int = REPEATS) -> list[Line]:
-    """Coverage and width of three intervals."""
+def rules(rows: int, epsilon: float, first: int, repeats: int = REPEATS) -> list[Line]:
+    """Coverage and width of three intervals; all repeats are one piece, drawn from one seed."""
     started = time.process_time()
     found = []
     for kind, noise in ((SPLIT, 0.0), (REFUSED, 0.0), (AWARE, 2 / (epsilon * rows) ** 2)):
-        q = proportions(rows, epsilon, repeats, split=kind == SPLIT)
+        q = proportions(rows, epsilon, repeats, seed=2024 + first, split=kind == SPLIT)
         found.append((kind, *covered(q, q * (1 - q) / rows, noise)))
     seconds = time.process_time() - started
     return [Line("rules", "share of .3", rows, epsilon, k, repeats, c, w, seconds) for k, c, w in found]
 
 
-def proportions(rows: int, epsilon: float, repeats: int, *, split: bool) -> Floats:
+def proportions(rows: int, epsilon: float, repeats: int, *, seed: int, split: bool) -> Floats:
     """The proportions of `SETS` sets, repeats × sets."""
-    random = generator(2024)
+    random = generator(seed)
     sampled = random.binomial(rows, TRUTH, repeats) / rows
     if split:
         noisy = sampled[:, None] + random.laplace(0, SETS / epsilon, (repeats, SETS)) / rows

@@ -14,19 +14,19 @@ import dipsmith as ds
 from dipsmith.inference.combine import Combined
 from dipsmith.privacy.randomness import generator
 
-REPEATS, RUNS = 1000, 40
+REPEATS, PIECE, RUNS = 1000, 100, 20
 ROWS, EPSILON = 1000, "0.1"
 RELATIONS = ("add-remove", "replace")
 ORDINARY = "one set, ordinary interval"
 ONE = "one set, T = ū + Var_noise"
 
 
-def whole_path(relation: str, repeats: int = REPEATS) -> list[Line]:
-    """Coverage and width of five intervals from the same authentic rows."""
+def whole_path(relation: str, first: int, repeats: int = PIECE) -> list[Line]:
+    """Coverage and width of five intervals from the same authentic rows; `first` is the first seed."""
     started = time.process_time()
     kinds = (SPLIT, REFUSED, AWARE, ORDINARY, ONE)
     hits, widths = np.zeros(len(kinds)), np.zeros(len(kinds))
-    for seed in range(repeats):
+    for seed in range(first, first + repeats):
         table = pa.table({"s": np.where(generator(seed).random(ROWS) < TRUTH, "F", "M")})
         for i, (low, high) in enumerate(intervals(table, relation, seed)):
             hits[i] += low <= TRUTH <= high
