@@ -38,13 +38,11 @@ def main() -> None:
     options.add_argument("--page", type=Path, default=PAGE)
     options.add_argument("--jobs", type=int, default=2)
     chosen = options.parse_args()
-    chosen.out.mkdir(parents=True, exist_ok=True)
-    rows = chosen.out.with_suffix(".parquet")
+    chosen.out.parent.mkdir(parents=True, exist_ok=True)
+    rows = chosen.out.with_name("adult-training.parquet")
     pq.write_table(training_rows(chosen.data), rows)
     experiment = Experiment.read(HERE / "study.yaml", chosen.out, data=str(rows), extra=MEASURES)
-    results = experiment.run(
-        chosen.jobs, lambda standing: print(f"{standing.done} of {standing.total}", end="\r", flush=True)
-    )
+    results = experiment.run(chosen.jobs)
     experiment.write_page(results, chosen.page, COMMAND)
 
 

@@ -99,10 +99,10 @@ def anova(response: Response) -> Anova:
 
 
 def _term(names: tuple[str, ...], df: int, squares: float, total: float, error: float, freedom: int) -> Term:
-    from scipy.stats import f as law
+    from scipy.special import fdtrc
 
     statistic = squares / df / error if df and error and error > 0 else float("nan")
-    p = float(law.sf(statistic, df, freedom)) if statistic == statistic else float("nan")
+    p = float(fdtrc(df, freedom, statistic)) if statistic == statistic else float("nan")
     return Term(names, df, squares, squares / total if total else float("nan"), statistic, p)
 
 

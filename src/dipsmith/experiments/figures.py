@@ -62,7 +62,7 @@ class Axes:
 
 def mean_and_width(values: Floats) -> tuple[float, float]:
     """The mean and the 95 % half-width of a mean, by Student's law."""
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     known = values[np.isfinite(values)]
     if not len(known):
@@ -70,7 +70,7 @@ def mean_and_width(values: Floats) -> tuple[float, float]:
     if len(known) < 2:
         return float(known[0]), float("nan")
     spread = float(known.std(ddof=1)) / np.sqrt(len(known))
-    return float(known.mean()), float(t.ppf(0.975, len(known) - 1)) * spread
+    return float(known.mean()), float(stdtrit(len(known) - 1, 0.975)) * spread
 
 
 def interaction(positions: Sequence[str], rows: Mapping[str, Sequence[Panel]], axes: Axes) -> str:

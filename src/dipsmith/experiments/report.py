@@ -6,6 +6,7 @@ says that it is free.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -90,18 +91,32 @@ def title_of(metric: str, metrics: Any) -> str:
     return f"{words[kind]}, {name}" if kind in words else metric
 
 
+def said(value: Any) -> str:
+    """A value of the file in words.
+
+    >>> said({"race": {"role": "public"}}), said([["age", "sex"]]), said(None)
+    ('race: (role: public)', 'age × sex', 'none')
+    """
+    if isinstance(value, dict):
+        inner = (f"{k}: ({said(v)})" if isinstance(v, dict) else f"{k}: {said(v)}" for k, v in value.items())
+        return ", ".join(inner) or "none"
+    if isinstance(value, list):
+        return ", ".join(" × ".join(map(said, v)) if isinstance(v, list) else said(v) for v in value)
+    return shown(value)
+
+
 def _design(results: Results, laboratory: Laboratory) -> Facts:
     study = results.study
     data = study.data
     rows = f", {data.rows:,} rows" + (" a year" if data.example == "personnel" else "") if data.rows else ""
-    facts = [("Rows", (f"example {data.example}" if data.example else str(data.file)) + rows)]
+    facts = [("Rows", (f"example {data.example}" if data.example else Path(str(data.file)).name) + rows)]
     for entry in study.methods:
-        fixed = ", ".join(f"{k} = {v}" for k, v in entry.set.items())
+        fixed = ", ".join(f"{k} = {said(v)}" for k, v in entry.set.items())
         facts.append((f"Method '{entry.label}'", entry.method + (f" with {fixed}" if fixed else "")))
     for name in results.factors:
         facts.append((f"Varied: {name}", ", ".join(results.order(name))))
     if study.set:
-        facts.append(("Fixed for all", ", ".join(f"{k} = {v}" for k, v in study.set.items())))
+        facts.append(("Fixed for all", ", ".join(f"{k} = {said(v)}" for k, v in study.set.items())))
     kind = "full factorial" if study.design == "full" else "fraction" if study.design.fractional else "random"
     runs = f"{len(laboratory.settings)} settings ({kind}) × {study.repeats} repeats = {len(laboratory.runs)} runs"
     seconds = results.rows(SECONDS)["value"]
@@ -311,7 +326,7 @@ def _levels(results: Results, response: Response, factor: str) -> list[str]:
 
 
 def _where(entry: FigureEntry) -> str:
-    return "".join(f", {k} = {v}" for k, v in entry.where.items())
+    return "".join(f", {k} = {said(v)}" for k, v in entry.where.items())
 
 
 def _sizes(results: Results) -> str:

@@ -205,9 +205,17 @@ class Laboratory:
             )
         return self._held[key]
 
+    def _identity(self) -> dict[str, Any]:
+        """What rows these are, wherever they lie; a file is known by its name and size."""
+        said = self.study.data.model_dump(exclude={"ledger"})
+        if said["file"] is not None:
+            path = self.base / said["file"]
+            said["file"] = [path.name, path.stat().st_size if path.is_file() else None]
+        return said
+
     def _digest(self, setting: Setting, repeat: int) -> str:
         said = {
-            "data": self.study.data.model_dump(exclude={"ledger"}),
+            "data": self._identity(),
             "seed": self.study.seed + repeat,
             "method": [setting.method, setting.name],
             "values": setting.values,
