@@ -339,3 +339,35 @@ def test_a_sequence_of_targets_pays_for_asking_private_attributes():
     tables = score.tables("s")
     difference = score.value("s", other.count(tables)) - score.value("s", one.count(tables))
     assert 1.85 < difference <= 2
+
+
+def test_people_who_recur_in_blocks_pay_the_sum():
+    """A person with a row in each of two blocks moves both: blocks must share the budget."""
+    schema = Schema(
+        "t",
+        (
+            Attribute("year", "string", Categories.of("12", other="1"), "public"),
+            Attribute("s", "string", Categories.of("uvw", other="u"), "private"),
+        ),
+        Unit("person", 2),
+        "label",
+    )
+    one, other = (
+        Codes.of(schema, {"year": np.array([0, 1, 0]), "s": np.array(labels)})
+        for labels in ([0, 0, 2], [1, 1, 2])
+    )
+
+    def act(curator):
+        for child in curator.partition("year", PureDP(1)):
+            child.measure([Marginal.of(schema, ["s"])], [child.budget])
+
+    tape = Tape()
+    with recording(tape):
+        act(Curator.rehearse(one, PureDP(1), seed=1))
+    replay = Replay(tape)
+    with replaying(replay):
+        act(Curator.rehearse(other, PureDP(1), seed=1))
+    replay.close(PureDP(1))
+    assert replay.findings == []
+    # Both rows could lie in one block, which answers at Δ₁ = 4 with ε = 1/2: one row in each costs 1/4 and 1/4.
+    assert replay.loss == pytest.approx(0.5)

@@ -1,0 +1,269 @@
+"""Planted bugs: each a slip that was made in some synthesiser, or could be made here, and the test that must notice it.
+
+A substitution's old text must occur exactly once in its file, so that a mutant whose code has moved fails loudly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+REPLAY = "tests/audit/test_replay.py::test_nothing_but_paid_answers_depends_on_one_unit"
+ENCODE = "tests/codec/test_encode.py"
+CURATOR = "tests/privacy/test_curator.py"
+LEDGER = "tests/privacy/test_ledger.py"
+RANDOMNESS = "tests/privacy/test_randomness.py"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A bug: what to replace by what in which file of the package, and the test that must fail."""
+
+    name: str
+    file: str
+    edits: tuple[tuple[str, str], ...]
+    test: str
+
+
+def one(name: str, file: str, old: str, new: str, test: str) -> Mutant:
+    return Mutant(name, file, ((old, new),), test)
+
+
+MUTANTS = (
+    one(
+        "domain from data",
+        "methods/flat.py",
+        "        marginal = Marginal.of(schema, schema.names)\n        _refuse_too_large(marginal)\n        budget = curator.budget\n",
+        "        seen = curator._rows.distinct(schema.names)[0]\n"
+        "        names = [n for n in schema.names if len(set(seen[n].tolist())) > 1] or schema.names\n"
+        "        marginal = Marginal.of(schema, names)\n        _refuse_too_large(marginal)\n        budget = curator.budget\n",
+        f"{REPLAY}[flat · add-remove-pure]",
+    ),
+    one(
+        "len(data) in control flow",
+        "methods/marginals.py",
+        "        marginals = self._marginals(curator.schema)\n        measured",
+        "        marginals = self._marginals(curator.schema)[: 2 + curator._rows.total() % 2]\n        measured",
+        f"{REPLAY}[marginals · add-remove-pure]",
+    ),
+    one(
+        "row count of the data as public",
+        "privacy/curator.py",
+        '        if self.relation == "label" or (self.relation == "replace" and self.max_rows == 1):',
+        "        if True:",
+        f"{REPLAY}[marginals · add-remove-pure]",
+    ),
+    one(
+        "unclipped value",
+        "codec/encode.py",
+        "        return lambda values: table[np.clip(values, low, high) - low]\n",
+        "        return lambda values: table[values - low]\n",
+        f"{ENCODE}::test_integers",
+    ),
+    one(
+        "NaN through clip",
+        "codec/encode.py",
+        "            values = np.floor(np.clip(_filled(values, known, low), low, high)).astype(np.int64)\n        return _absent(into(values), known, absent)",
+        "            values = np.floor(np.clip(values, low, high)).astype(np.int64)\n        return into(values)",
+        f"{ENCODE}::test_integers",
+    ),
+    one(
+        "sensitivity 0",
+        "consistency/misfit.py",
+        "        return Fraction(neighbours.l1(relation, max_rows))",
+        "        return Fraction(neighbours.l1(relation, max_rows), 10**12)",
+        f"{REPLAY}[mst · add-remove-pure]",
+    ),
+    one(
+        "sensitivity of add-remove under replace",
+        "privacy/neighbours.py",
+        "    return k if _moves_one_count(relation, single_count) else 2 * k\n",
+        "    return k\n",
+        f"{REPLAY}[flat · replace-pure]",
+    ),
+    one(
+        "several rows per unit forgotten",
+        "privacy/neighbours.py",
+        "    return max_rows\n",
+        "    return 1\n",
+        "tests/privacy/test_neighbours.py",
+    ),
+    one(
+        "noise scale / n",
+        "privacy/curator.py",
+        "        noise = self._noise(budget, single)\n        possible = cells.possible()",
+        "        noise = self._noise(budget, single)\n"
+        "        if isinstance(noise, DiscreteLaplace):\n"
+        "            noise = DiscreteLaplace(noise.scale / max(1, int(counts.sum())))\n"
+        "        possible = cells.possible()",
+        f"{REPLAY}[flat · replace-pure]",
+    ),
+    one(
+        "half noise",
+        "privacy/curator.py",
+        "            values[noisy] = counts[noisy] + noise.sample(self._stream, int(noisy.sum()))",
+        "            values[noisy] = counts[noisy] + noise.sample(self._stream, int(noisy.sum())) // 2",
+        f"{REPLAY}[flat · replace-pure]",
+    ),
+    one(
+        "half noise on single counts",
+        "privacy/curator.py",
+        "counts.reshape(-1, 2)[both, 1] + noise.sample(self._stream, int(both.sum()))",
+        "counts.reshape(-1, 2)[both, 1] + noise.sample(self._stream, int(both.sum())) // 2",
+        f"{REPLAY}[forest · label-pure]",
+    ),
+    one(
+        "half noise in the sampler",
+        "privacy/noise.py",
+        "        return _filled(n, lambda piece: fill_laplace(stream, tables, piece))",
+        "        return _filled(n, lambda piece: fill_laplace(stream, tables, piece)) // 2",
+        "tests/audit/test_replay.py::test_half_noise_of_a_broken_sampler_shows_in_the_draws",
+    ),
+    one(
+        "double spending",
+        "privacy/curator.py",
+        "        self._spent += budget.units\n",
+        "        self._spent = max(self._spent, budget.units)\n",
+        f"{CURATOR}::test_curator_refuses_to_overspend",
+    ),
+    one(
+        "double spending across nested curators",
+        "privacy/curator.py",
+        '        """A child that holds part of this curator\'s budget."""\n        self._take(budget)\n',
+        '        """A child that holds part of this curator\'s budget."""\n',
+        f"{CURATOR}::test_nested_curators_share_one_purse",
+    ),
+    one(
+        "fixed seed",
+        "privacy/randomness.py",
+        '        self._key = b""\n        self._keystream = _KeyStream(os.urandom(32), os.urandom(16))',
+        '        self._key = b""\n        self._keystream = _KeyStream(bytes(32), bytes(16))',
+        f"{RANDOMNESS}::test_system_streams_differ",
+    ),
+    one(
+        "forked noise stream",
+        "privacy/randomness.py",
+        "        return self._mark is not _PROCESS.mark or self._pid != os.getpid()",
+        "        return False",
+        f"{RANDOMNESS}::test_a_forked_child_never_continues_its_parents_stream",
+    ),
+    one(
+        "charge after release",
+        "privacy/curator.py",
+        "    def _charge(self, events: Sequence[Measured]) -> None:\n        for event in events:\n            self._take(event.budget)\n        self._journal.record(*events)\n",
+        "    def _charge(self, events: Sequence[Measured]) -> None:\n        for event in events:\n            self._take(event.budget)\n"
+        "        import atexit\n\n        atexit.register(self._journal.record, *events)\n",
+        f"{CURATOR}::test_events_are_recorded_before_an_answer_is_given",
+    ),
+    one(
+        "rows read before the reservation",
+        "synthesis/synthesize.py",
+        "            settling.enter_context(reservation)\n            reservation.read()\n",
+        "            settling.enter_context(reservation)\n",
+        "tests/audit/test_faults.py::test_a_run_has_noted_that_it_reads_before_it_reads",
+    ),
+    one(
+        "unnoised empty cells",
+        "privacy/curator.py",
+        "        noisy = np.ones(cells.size, dtype=bool) if possible is None else possible\n",
+        "        noisy = counts > 0\n",
+        f"{REPLAY}[flat · add-remove-pure]",
+    ),
+    one(
+        "occupied cells kept whatever the threshold",
+        "privacy/noise.py",
+        "        kept = np.flatnonzero(noisy > threshold)\n",
+        "        kept = np.union1d(np.flatnonzero(noisy > threshold), indices[here] - start)\n",
+        "tests/privacy/test_noise.py::test_empty_and_occupied_cells_follow_one_rule",
+    ),
+    one(
+        "parallel composition over recurring people",
+        "privacy/neighbours.py",
+        '    if unit_recurs_across_blocks:\n        return "sum"\n',
+        "",
+        "tests/audit/test_replay.py::test_people_who_recur_in_blocks_pay_the_sum",
+    ),
+    one(
+        "parallel composition under replace",
+        "privacy/neighbours.py",
+        '    if relation == "add-remove" or (relation == "label" and attribute_public):\n        return "maximum"\n    return "two-dearest"',
+        '    return "maximum"',
+        f"{CURATOR}::test_partition_follows_the_composition_rule",
+    ),
+    one(
+        "replayed request id",
+        "privacy/reservation.py",
+        '    if run.state != "reserved":\n        raise BudgetError(\n            f"request \'{run.id}\' has read data without',
+        "    if False:\n        raise BudgetError(\n            f\"request '{run.id}' has read data without",
+        f"{LEDGER}::test_an_id_that_read_data_without_a_release_never_draws_again",
+    ),
+    one(
+        "refund after reading",
+        "privacy/reservation.py",
+        '    if run.state != "reserved":\n        raise BudgetError(f"request \'{request_id}\' has read data',
+        "    if False:\n        raise BudgetError(f\"request '{request_id}' has read data",
+        LEDGER,
+    ),
+    one(
+        "selection at twice the rate",
+        "privacy/selection.py",
+        "    return step, epsilon / (moved + 2 if monotone else 2 * (moved + 1))",
+        "    return step, epsilon / (moved + 2 if monotone else (moved + 1))",
+        "tests/privacy/test_selection.py::test_privacy_loss_never_exceeds_epsilon",
+    ),
+    one(
+        "a choice under ρ at twice its ε",
+        "privacy/curator.py",
+        "    return Fraction(isqrt(int(8 * budget.exact * 10**18)), 10**9)",
+        "    return Fraction(isqrt(int(32 * budget.exact * 10**18)), 10**9)",
+        "tests/audit/test_exact_loss.py::test_choose_costs_what_it_is_charged",
+    ),
+    one(
+        "a sequence of targets asks private attributes at the public price",
+        "methods/growing.py",
+        '        moves = relation == "replace" or (relation == "label" and asks_private)',
+        '        moves = relation == "replace"',
+        "tests/audit/test_replay.py::test_a_sequence_of_targets_pays_for_asking_private_attributes",
+    ),
+    one(
+        "public sizes leave out rows by private rules",
+        "counting/count.py",
+        "                public=_packed(public.lawful()) if schema.rules and public.names else None,",
+        "                public=_packed(held.lawful()) if schema.rules and public.names else None,",
+        "tests/counting/test_counting_rows.py::test_rules_under_label_do_not_change_public_sizes",
+    ),
+    one(
+        "labelled rows in the order of the file",
+        "synthesis/synthesize.py",
+        "table.take(self.stream.permutation(table.num_rows)) if self.shuffled else table",
+        "table",
+        "tests/synthesis/test_label_release.py::test_the_order_of_rows_tells_nothing",
+    ),
+    one(
+        "rows beyond max_rows chosen by their position",
+        "counting/units.py",
+        "    order = np.lexsort([ranks[:, 0], group])\n",
+        "    order = np.lexsort([over, group])\n",
+        "tests/counting/test_counting_units.py::test_truncation_is_the_definition_in_any_order",
+    ),
+    one(
+        "a private selection at the price of one run",
+        "privacy/repetition.py",
+        "        return PureDP.of_units(floor(budget.units / (2 + self.eta)))",
+        "        return PureDP.of_units(floor(budget.units))",
+        "tests/audit/test_replay.py::test_nothing_but_paid_answers_depends_on_one_unit_with_other_settings[selected · add-remove]",
+    ),
+    one(
+        "models are unpickled",
+        "synthesis/fitted.py",
+        'with np.load(stem.with_suffix(".npz"), allow_pickle=False) as held:',
+        'with np.load(stem.with_suffix(".npz"), allow_pickle=True) as held:',
+        "tests/audit/test_hostile_files.py::test_a_pickled_array_is_never_unpickled",
+    ),
+    one(
+        "an unexpected failure shows its traceback",
+        "cli/main.py",
+        '    _fail(f"unexpected failure ({type(error).__name__}); {hint}", 1)',
+        '    _fail(f"unexpected failure ({error}); {hint}", 1)',
+        "tests/audit/test_canaries.py::test_an_unexpected_failure_names_nothing_private",
+    ),
+)
