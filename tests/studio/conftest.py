@@ -221,7 +221,7 @@ def visit(browser):
         context.on("console", said)
         context.on("weberror", lambda e: wrong.append(str(e.error)))
         page = context.new_page()
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(20_000)
         return page
 
     yield open_page

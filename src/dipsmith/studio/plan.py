@@ -30,7 +30,7 @@ from dipsmith.studio.schema import schema_file, schema_of
 from dipsmith.studio.workspace import Project, Workspace
 from dipsmith.synthesis.public import public_facts
 
-SIZES = (25, 35, 50, 75, 100, 150, 250, 400, 650, 1000, 1600, 2500, 5000)
+SIZES = (25, 40, 65, 100, 170, 280, 460, 770, 1300, 2500, 5000)
 MOST_RECORDS = 20_000
 SHOWN = 8
 

@@ -1,27 +1,61 @@
 // Jobs as the Run and Compare pages list them: stage, share done, time left, and what can be done.
+// A line that is there is changed in place, so that a button stays under the pointer and keeps the focus.
 import { ask, complain, node, time } from './page.js';
 
-const WORDS = { waiting: 'waiting', running: 'running', finished: 'done', failed: 'failed', cancelled: 'cancelled', stopped: 'stopped: its process is gone' };
+const WORDS = { waiting: 'waiting', running: 'running', finished: 'done', failed: 'failed', cancelled: 'cancelled, everything was given back', stopped: 'stopped: its process is gone' };
 export const going = (job) => job.status === 'waiting' || job.status === 'running';
+const lines = new Map();
+
+function line(job) {
+  const parts = { name: node('b'), said: node('span'), left: node('span', { class: 'soft' }), progress: node('progress', { max: 1, 'aria-label': `Progress of run ${job.id.slice(0, 8)}` }), buttons: node('span'), message: node('p', { class: 'message' }), offered: '' };
+  parts.root = node('div', { class: 'job', 'data-job': job.id }, node('span', {}, parts.name, ' — ', parts.said, ' ', parts.left), parts.progress, parts.buttons, parts.message);
+  return parts;
+}
+
+function buttons(parts, job, link, refresh) {
+  const offered = [job.can_resume, job.can_cancel, job.status === 'finished'].join();
+  if (offered === parts.offered) return;
+  parts.offered = offered;
+  const act = (words, address) => {
+    const button = node('button', { type: 'button' }, words);
+    button.addEventListener('click', async () => { button.disabled = true; try { await ask('POST', address); } catch (error) { complain(error); } refresh(); });
+    return button;
+  };
+  const made = [];
+  if (job.can_resume) made.push(act('Go on', `/api/jobs/${job.id}/resume`), ' ');
+  if (job.can_cancel) made.push(act('Cancel, give the budget back', `/api/jobs/${job.id}/cancel`));
+  if (job.status === 'finished' && link(job)) made.push(node('a', { class: 'go', href: link(job) }, 'See it'));
+  parts.buttons.replaceChildren(...made);
+}
+
+function said(job) {
+  if (job.status === 'running') return `${job.stage}, ${Math.round(100 * job.share)} %`;
+  return job.status === 'waiting' ? job.stage : WORDS[job.status];
+}
+
+function message(job) {
+  if (job.status !== 'stopped') return job.message;
+  return job.can_resume
+    ? 'Its process was ended before any data was read: go on without a new charge, or give the budget back.'
+    : 'Its process was ended. Data may have been read, so that what was spent stays spent; nothing half-written was left.';
+}
 
 export function draw(place, jobs, link, refresh) {
-  place.replaceChildren(...jobs.map((job) => {
-    const said = going(job) ? job.stage + (job.status === 'running' ? `, ${Math.round(100 * job.share)} %` : '') : WORDS[job.status];
-    const left = !going(job) ? `after ${time(job.seconds)}` : job.left === null ? `for ${time(job.seconds)}` : `about ${time(job.left)} left`;
-    const progress = node('progress', { max: 1, 'aria-label': `Progress of ${job.id.slice(0, 8)}` });
-    progress.value = going(job) ? job.share : job.status === 'finished' ? 1 : 0;
-    const buttons = node('span');
-    const act = (words, address) => {
-      const button = node('button', { type: 'button' }, words);
-      button.addEventListener('click', async () => { button.disabled = true; try { await ask('POST', address); } catch (error) { complain(error); } refresh(); });
-      buttons.append(button, ' ');
-    };
-    if (job.can_resume) act('Go on', `/api/jobs/${job.id}/resume`);
-    if (job.can_cancel) act('Cancel, give the budget back', `/api/jobs/${job.id}/cancel`);
-    if (job.status === 'finished') buttons.append(node('a', { class: 'go', href: link(job) }, 'See it'));
-    let message = job.message;
-    if (job.status === 'stopped') message = job.can_resume ? 'Its process was ended before any data was read: go on without a new charge, or give the budget back.' : 'Its process was ended. Data may have been read, so that what was spent stays spent; nothing half-written was left.';
-    return node('div', { class: 'job', 'data-job': job.id, 'data-status': job.status }, node('span', {}, node('b', {}, job.says), ` — ${said} `, node('span', { class: 'soft' }, left)), progress, buttons, message ? node('p', { class: job.status === 'failed' ? 'message error' : 'message' }, message) : null);
-  }));
-  if (!jobs.length) place.replaceChildren(node('p', { class: 'soft' }, 'None yet.'));
+  const wanted = jobs.map((job) => {
+    if (!lines.has(job.id)) lines.set(job.id, line(job));
+    const parts = lines.get(job.id);
+    parts.name.textContent = job.says;
+    parts.said.textContent = said(job);
+    parts.left.textContent = !going(job) ? `after ${time(job.seconds)}` : job.left === null ? `for ${time(job.seconds)}` : `about ${time(job.left)} left`;
+    parts.progress.value = going(job) ? job.share : job.status === 'finished' ? 1 : 0;
+    parts.progress.hidden = !going(job);
+    parts.message.textContent = message(job);
+    parts.message.hidden = !message(job);
+    parts.message.classList.toggle('error', job.status === 'failed');
+    parts.root.dataset.status = job.status;
+    buttons(parts, job, link, refresh);
+    return parts.root;
+  });
+  if (!wanted.length) wanted.push(node('p', { class: 'soft' }, 'None yet.'));
+  if (wanted.length !== place.children.length || wanted.some((w, i) => place.children[i] !== w)) place.replaceChildren(...wanted);
 }

@@ -162,7 +162,7 @@ el('grid').addEventListener('keydown', (event) => {
     Enter: () => { edit(name); el('f-type').focus(); },
     Escape: () => { chosen.clear(); show(); },
   };
-  if (event.key === 'a' && (event.ctrlKey || event.metaKey)) { for (const f of shown()) chosen.add(f.name); show(); event.preventDefault(); return; }
+  if (event.key.toLowerCase() === 'a' && (event.ctrlKey || event.metaKey)) { for (const f of shown()) chosen.add(f.name); show(); event.preventDefault(); return; }
   if (keys[event.key]) { keys[event.key](); event.preventDefault(); }
 });
 addEventListener('keydown', (event) => {
@@ -180,7 +180,8 @@ function put(f, key, value) {
 function setType(f, type) {
   put(f, 'type', type);
   if (type === 'string' || type === 'boolean') for (const key of ['minimum', 'maximum', 'bins']) delete f[key];
-  if (!['string', 'integer'].includes(type)) for (const key of ['enum', 'collapse', 'other', 'ordered']) delete f[key];
+  const words = type === 'integer' && Array.isArray(f.enum) && f.enum.some((c) => !/^-?\d+$/.test(c));
+  if (words || !['string', 'integer'].includes(type)) for (const key of ['enum', 'collapse', 'other', 'ordered']) delete f[key];
 }
 
 const listed = (f) => (Array.isArray(f.enum) ? f.enum.map(String) : []);
@@ -260,7 +261,7 @@ el('field').addEventListener('input', (event) => {
     }, 150);
     return;
   }
-  if (id === 'f-type') { setType(f, event.target.value); panels(kindOf(f)); }
+  if (id === 'f-type') { setType(f, event.target.value); el('f-kind').value = kindOf(f) || 'bounds'; panels(kindOf(f)); }
   if (id === 'f-kind') {
     if (event.target.value === 'codes') { for (const k of ['minimum', 'maximum', 'bins']) delete f[k]; } else { for (const k of ['enum', 'collapse', 'other', 'ordered']) delete f[k]; }
     panels(event.target.value);
