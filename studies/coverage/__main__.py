@@ -2,7 +2,8 @@
 
 Every table is drawn from a known population, released, and analysed as a researcher would analyse it; a 95 % interval
 should hold the population's value 95 times in 100. results.csv is written after every piece of a scenario, and what it
-holds is not run again, so that the study can be done in several goes. Parts: rules, path, regressions, independence.
+holds is not run again, so that the study can be done in several goes. Parts: rules, path,
+sets, independence, regressions.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from studies.coverage import independence, lines, regressions, rules, whole_path
+from studies.coverage import independence, lines, regressions, rules, several_sets, whole_path
 from studies.coverage.lines import Line
 from studies.coverage.page import page
 
@@ -45,6 +46,12 @@ def scenarios(parts: list[str]) -> Iterator[Scenario]:
             case = "independent" if link == 0 else "associated"
             known = ("independence", case, independence.ROWS, float(text))
             yield Scenario(known, independence.REPEATS, partial(independence.rejections, text, link))
+    if "sets" in parts:
+        for shape, rows, epsilon in several_sets.CASES:
+            for linked in (False, True):
+                known = ("several sets", several_sets.name_of(shape, linked), rows, epsilon)
+                piece = partial(several_sets.several_sets, shape, rows, epsilon, linked)
+                yield Scenario(known, several_sets.REPEATS, piece)
     if "regressions" in parts:
         for one in regressions.scenarios():
             known = ("regressions", one.name, one.rows, float(one.epsilon))
@@ -54,7 +61,7 @@ def scenarios(parts: list[str]) -> Iterator[Scenario]:
 def main() -> None:
     """Run what is missing, then write the page."""
     options = argparse.ArgumentParser(prog="python -m studies.coverage", description=__doc__)
-    every = ["rules", "path", "independence", "regressions"]
+    every = ["rules", "path", "sets", "independence", "regressions"]
     options.add_argument("parts", nargs="*", default=every, help=", ".join(every))
     options.add_argument("--minutes", type=float, default=60.0, help="start nothing new after so long")
     options.add_argument("--page", type=Path, default=PAGE)

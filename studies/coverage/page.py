@@ -9,6 +9,7 @@ from studies.coverage.independence import KINDS as TESTS
 from studies.coverage.lines import Line
 from studies.coverage.regressions import KINDS as INTERVALS
 from studies.coverage.rules import AWARE, REFUSED, SETS, SPLIT
+from studies.coverage.several_sets import KINDS as SEVERAL
 from studies.coverage.whole_path import ONE, RUNS
 
 PAGE = """# How often intervals cover
@@ -55,6 +56,11 @@ The group and the sex of {rows:,} rows, released by `Flat` in one set; share of 
 *Associated*: the larger the better.
 
 {independence}
+
+Five tables that were sanitised separately with ε/5 each, Laplace noise, projected and drawn. *Corrected* is `dipsmith.inference.tests.averaged`; *D2*
+combines the five statistics (Li, Meng, Raghunathan and Rubin 1991).
+
+{sets_table}
 """
 
 
@@ -72,6 +78,7 @@ def page(lines: Sequence[Line]) -> str:
         regressions=_side_by_side(_part(lines, "regressions"), INTERVALS, widths=True),
         independence=_side_by_side(_part(lines, "independence"), TESTS, widths=False),
         rows=1000,
+        sets_table=_side_by_side(_part(lines, "several sets"), SEVERAL, widths=False),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -32,15 +33,17 @@ def whole_path(relation: str, first: int, repeats: int = PIECE) -> list[Line]:
             hits[i] += low <= TRUTH <= high
             widths[i] += high - low
     seconds = time.process_time() - started
+    case = f"flat, {relation}"
     return [
-        Line("whole path", f"flat, {relation}", ROWS, float(EPSILON), kind, repeats, *found, seconds)
-        for kind, *found in zip(kinds, hits / repeats, widths / repeats, strict=True)
+        Line("whole path", case, ROWS, float(EPSILON), kind, repeats, float(hit), float(width), seconds)
+        for kind, hit, width in zip(kinds, hits / repeats, widths / repeats, strict=True)
     ]
 
 
 def intervals(table: pa.Table, relation: str, seed: int) -> list[tuple[float, float]]:
     """Separate sets, draws (by the refused and the right rule), and one set (ordinary and noise-aware)."""
-    split, drawn = (released(table, relation, seed, each) for each in ("split", "draw"))
+    split = released(table, relation, seed, "split")
+    drawn = released(table, relation, seed, "draw")
     one = released(table, relation, seed, None)
     q, u = (np.array(v) for v in zip(*map(women, split.tables), strict=True))
     a, b = (np.array(v) for v in zip(*map(women, drawn.tables), strict=True))
@@ -59,7 +62,7 @@ def intervals(table: pa.Table, relation: str, seed: int) -> list[tuple[float, fl
     ]
 
 
-def released(table: pa.Table, relation: str, seed: int, each: str | None) -> ds.Release:
+def released(table: pa.Table, relation: str, seed: int, each: Literal["split", "draw"] | None) -> ds.Release:
     schema = ds.Schema.from_dict(
         {
             "name": "women",
