@@ -77,7 +77,7 @@ class Cluster:
         self.workers.append(
             self.start(
                 "Worker",
-                *("--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "700m"),
+                *("--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "1g"),
                 *("--work-dir", str(work), self.url),
             )
         )
@@ -146,7 +146,7 @@ def spark() -> Iterator[Cluster]:
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "2",
-            "spark.executor.memory": "400m",
+            "spark.executor.memory": "480m",
             "spark.driver.memory": "512m",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",

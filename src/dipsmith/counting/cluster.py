@@ -25,7 +25,7 @@ from dipsmith.counting.pushed import Fixed, Keys
 from dipsmith.counting.tally import SUMMED, SparseTally, Tally, fused, words_of
 from dipsmith.counting.units import hashed_columns, unit_text
 from dipsmith.schema import Codes, Marginal, Schema
-from dipsmith.sources.spark import SparkTable, failures
+from dipsmith.sources.spark import SparkTable, failures, on_workers
 
 _UNIT, _PER = "u", "p"
 
@@ -67,7 +67,7 @@ class SparkGrouping:
         made = ", ".join(["tag int", *(f"{w} bigint" for w in words), "n bigint"])
         with failures(self.source.describe()):
             if encoded:
-                counted = self._held.mapInArrow(tally, made)
+                counted = on_workers(self._held, tally, made)
             else:
                 counted = self.source.mapped(self._needed(sets, fixed), tally, made)
             summed = counted.groupBy("tag", *words).sum("n")

@@ -16,6 +16,7 @@ is given here holds a password, and no message of Spark is repeated, as it might
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -90,11 +91,19 @@ class SparkTable:
         pyspark.sql.DataFrame
             Nothing is computed until it is written or asked for.
         """
-        return self.selected(columns).mapInArrow(function, made)
+        return on_workers(self.selected(columns), function, made)
 
     def describe(self) -> str:
         """What this is."""
         return self.called
+
+
+def on_workers(frame: Any, function: Function, made: str) -> Any:
+    """What a function makes of the batches of each partition of a frame; see `SparkTable.mapped`."""
+    with warnings.catch_warnings():
+        # Arrow batches never become pandas frames, but pyspark looks at the version of pandas all the same
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+        return frame.mapInArrow(function, made)
 
 
 def spark_table(url: str, table: str) -> SparkTable:

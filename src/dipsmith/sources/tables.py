@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -228,6 +229,10 @@ def postgresql_table(url: str, table: str) -> SqlTable:
         import psycopg
         from psycopg.conninfo import conninfo_to_dict
     except ImportError:
+        if find_spec("psycopg") is not None:
+            raise SourceError(
+                "psycopg finds no libpq to speak to PostgreSQL with; install libpq5, or pip install 'psycopg[binary]'"
+            ) from None
         raise MissingExtraError.of("Reading PostgreSQL tables", "tables") from None
     try:
         facts = conninfo_to_dict(url)

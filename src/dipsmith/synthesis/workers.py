@@ -25,7 +25,7 @@ from dipsmith.codec.decode import decode, released_type
 from dipsmith.errors import UsageError
 from dipsmith.privacy.randomness import generator
 from dipsmith.schema import Attribute
-from dipsmith.sources.spark import SparkTable, failures
+from dipsmith.sources.spark import SparkTable, failures, on_workers
 
 if TYPE_CHECKING:
     from dipsmith.synthesis.fitted import FittedModel
@@ -69,7 +69,7 @@ def label_on_workers(
         made = [(name, fields[name]) for name in kept]
         made += [(name, _spark_type(labeller.schema[name])) for name in labeller.targets]
         work = _Labelling(_sent(model, given), secret)
-        result = given.mapInArrow(work, _ddl(made))
+        result = on_workers(given, work, _ddl(made))
         if shuffle:
             result = _shuffled(result, secret)
         result.write.mode("errorifexists").parquet(out)
@@ -109,7 +109,7 @@ def sample_on_workers(
         pieces = partitions or max(int(session.range(0, 1 << 20).rdd.getNumPartitions()), 1)
         made = [(a.name, _spark_type(a)) for a in model.schema]
         work = _Sampling(_sent(model, on.frame), _secret(seed), n, pieces)
-        drawn = session.range(0, pieces, 1, pieces).mapInArrow(work, _ddl(made))
+        drawn = on_workers(session.range(0, pieces, 1, pieces), work, _ddl(made))
         drawn.write.mode("errorifexists").parquet(out)
     return out
 

