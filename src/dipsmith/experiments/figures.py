@@ -90,7 +90,7 @@ def interaction(positions: Sequence[str], rows: Mapping[str, Sequence[Panel]], a
                 axis.margins(x=0.1)
                 if axes.log_y:
                     axis.set_yscale("log")
-            grid[i][0].set_ylabel(figures._short(quantity or axes.y, 44))
+            grid[i][0].set_ylabel(_title(quantity or axes.y, axes, 44))
             for axis in grid[i][len(rows[quantity]) :]:
                 axis.set_visible(False)
         for axis in grid[-1]:
@@ -122,7 +122,7 @@ def multiples(positions: Sequence[str], panel: Panel, axes: Axes) -> str:
         for axis in grid[-1]:
             axis.set_xlabel(axes.x)
         for row in grid:
-            row[0].set_ylabel(figures._short(axes.y, 26))
+            row[0].set_ylabel(_title(axes.y, axes, 26))
         if panel.reference is not None:
             _key(figure, [], axes, True)
         return done()
@@ -163,7 +163,7 @@ def _key(figure: Any, names: Sequence[str], axes: Axes, reference: bool) -> None
         handles.append(
             Line2D([], [], color=INK if dark else SOFT, marker="o" if dark else None, markersize=3.5)
         )
-        said.append("authentic" if dark else axes.reference)
+        said.append("authentic" if dark else figures._short(axes.reference, 48))
     for i, name in enumerate(names[:MOST_LINES]):
         handles.append(
             Line2D(
@@ -177,9 +177,14 @@ def _key(figure: Any, names: Sequence[str], axes: Axes, reference: bool) -> None
             )
         )
         said.append(figures._short(f"{axes.lines} = {name}" if axes.lines else name, 34))
-    figure.legend(
-        handles, said, loc="outside upper right", ncols=min(5, len(said)), frameon=False, fontsize=8
-    )
+    longest = max((len(text) for text in said), default=1)
+    columns = max(1, min(len(said), 110 // (longest + 7)))
+    figure.legend(handles, said, loc="outside upper right", ncols=columns, frameon=False, fontsize=8)
+
+
+def _title(text: str, axes: Axes, most: int) -> str:
+    """The title of a vertical axis; says so where its scale is logarithmic."""
+    return figures._short(text, most) + ("\nlogarithmic scale" if axes.log_y else "")
 
 
 def _numbers(labels: Sequence[str]) -> Floats | None:

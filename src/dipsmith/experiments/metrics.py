@@ -184,7 +184,8 @@ def _rank(c: Compared) -> tuple[float, float]:
 
 
 def _ranges(c: Compared) -> tuple[float, float]:
-    return float(np.mean([e.mean for t in c.tables for e in range_error(t)])), 0.0
+    errors = [e.mean for t in c.tables for e in range_error(t)]
+    return (float(np.mean(errors)) if errors else float("nan")), 0.0
 
 
 def _joint(c: Compared) -> tuple[float, float]:
