@@ -12,74 +12,82 @@ from studies.coverage.rules import AWARE, REFUSED, SETS, SPLIT
 from studies.coverage.several_sets import KINDS as SEVERAL
 from studies.coverage.whole_path import ONE, RUNS
 
-PAGE = """# How often intervals cover
+OPENING = """# How often intervals cover
 
 A 95 % interval should hold the truth 95 times in 100. Here it is counted: rows are drawn from a known population, sanitised, released and
 analysed as a researcher would analyse them, over and over. `python -m studies.coverage` makes this page from
-`studies/coverage/results.csv`; all of it took {minutes:.0f} minutes of processor time on one core. Every share has a standard error of √(p(1 − p)/repeats).
+`studies/coverage/results.csv`; the results took {minutes:.0f} minutes of processor time. Every share has a standard error of √(p(1 − p)/repeats).
+"""
 
-## The rules by themselves
+RULES = """## The rules by themselves
 
 A share of .3 among n rows; its count gets Laplace noise of scale 1/ε, and m = {sets} sets of n rows are drawn. *Separately sanitised* sets
 get ε/{sets} each.
 
-{rules}
+{table}
 
 {verdict}
 
 The second line is why `dipsmith.combine` and `dipsmith.fit` refuse T = ū + B/m for sets that were drawn from one model: they agree with each
 other, because they share one draw of noise, and not with the truth.
+"""
 
-## The whole path
+PATH = """## The whole path
 
 The same share at n = 1000 and ε = 0.1, but with everything that a release goes through: `synthesize` with `Flat` (a private row is *replaced*,
 or *added or removed* with n given by the steward), the card, `combine` or `noise_aware` with {runs} runs of the mechanism.
 
-{path}
+{table}
 
-Under replacement every count is measured with twice the noise. {path_verdict}
+Under replacement every count is measured with twice the noise. {verdict}
+"""
 
-## Regressions
+REGRESSIONS = """## Regressions
 
 A score y that depends on a group a and on sex; coverage (and mean width) of the 95 % intervals of the coefficients, averaged over them. *Ordinary*
 intervals leave the noise out. *Noise-aware* ones add its variance, found by running the mechanism again on the synthetic rows. *Corrected* ones
 also take off the bias that those runs show: what `dipsmith.fit` does unless told otherwise.
 
-{regressions}
+{table}
 
 The MST line is a case that no rule repairs: a tree over three columns drops one of three pairs, here one that the regression needs. Run
 again on its own output it finds nothing to lose.
+"""
 
-## Tests of independence
+INDEPENDENCE = """## Tests of independence, one set
 
-The group and the sex of {rows:,} rows, released by `Flat` in one set; share of tests that reject at 5 %. *Independent*: should be .05.
-*Associated*: the larger the better.
+The group and the sex of 1000 rows, released by `Flat`; share of tests that reject at 5 %. *Independent*: should be .05. *Associated*: the larger the
+better, among tests that keep to .05.
 
-{independence}
+{table}
+"""
 
-Five tables that were sanitised separately with ε/5 each, Laplace noise, projected and drawn. *Corrected* is `dipsmith.inference.tests.averaged`; *D2*
-combines the five statistics (Li, Meng, Raghunathan and Rubin 1991).
+SETS_PAGE = """## Tests of independence, several sets
 
-{sets_table}
+Five tables that were sanitised separately with ε/5 each, Laplace noise, projected and drawn; share of tests that reject at 5 %. *Corrected* is
+`dipsmith.inference.tests.averaged`; *D2* combines the five statistics (Li, Meng, Raghunathan and Rubin 1991).
+
+{table}
 """
 
 
 def page(lines: Sequence[Line]) -> str:
     """The whole page, from whatever was measured so far."""
     seconds = {line.scenario: line.seconds for line in lines}
-    return PAGE.format(
-        minutes=max(1.0, sum(seconds.values()) / 60),
-        sets=SETS,
-        rules=_covered(_part(lines, "rules"), "n = {rows:,}, ε = {epsilon:g}"),
-        verdict=_verdict(lines),
-        runs=RUNS,
-        path=_covered(_part(lines, "whole path"), "{case}"),
-        path_verdict=_path_verdict(lines),
-        regressions=_side_by_side(_part(lines, "regressions"), INTERVALS, widths=True),
-        independence=_side_by_side(_part(lines, "independence"), TESTS, widths=False),
-        rows=1000,
-        sets_table=_side_by_side(_part(lines, "several sets"), SEVERAL, widths=False),
-    )
+    parts = [OPENING.format(minutes=max(1.0, sum(seconds.values()) / 60))]
+    if mine := _part(lines, "rules"):
+        table = _covered(mine, "n = {rows:,}, ε = {epsilon:g}")
+        parts.append(RULES.format(sets=SETS, table=table, verdict=_verdict(lines)))
+    if mine := _part(lines, "whole path"):
+        parts.append(PATH.format(runs=RUNS, table=_covered(mine, "{case}"), verdict=_path_verdict(lines)))
+    for name, text, kinds in (
+        ("regressions", REGRESSIONS, INTERVALS),
+        ("independence", INDEPENDENCE, TESTS),
+        ("several sets", SETS_PAGE, SEVERAL),
+    ):
+        if mine := _part(lines, name):
+            parts.append(text.format(table=_side_by_side(mine, kinds, widths=name == "regressions")))
+    return "\n".join(parts)
 
 
 def _part(lines: Sequence[Line], part: str) -> list[Line]:
