@@ -7,7 +7,18 @@ from experiment_studies import SMALL, altered
 
 from dipsmith.errors import InputError
 from dipsmith.experiments.design import settings
-from dipsmith.experiments.study import parse, read
+from dipsmith.experiments.metrics import METRICS
+from dipsmith.experiments.study import (
+    RUN_PARAMETERS,
+    AnalysisEntry,
+    ClaimEntry,
+    DataEntry,
+    FigureEntry,
+    MethodEntry,
+    StudyEntry,
+    parse,
+    read,
+)
 from dipsmith.experiments.trial import Laboratory
 
 ROOT = Path(__file__).parents[2]
@@ -86,6 +97,15 @@ def test_a_file_that_is_no_study_is_told(tmp_path):
         read(tmp_path / "none.yaml")
     with pytest.raises(InputError, match="a study is a mapping"):
         parse("- 1")
+
+
+def test_the_reference_page_names_every_key_and_metric():
+    page = (ROOT / "docs" / "reference" / "study.md").read_text("utf-8")
+    for entry in (StudyEntry, DataEntry, MethodEntry, AnalysisEntry, FigureEntry, ClaimEntry):
+        for name in entry.model_fields:
+            assert f"`{name.rstrip('_')}`" in page, f"{entry.__name__}.{name}"
+    for name in (*METRICS, *RUN_PARAMETERS):
+        assert f"`{name}`" in page, name
 
 
 @pytest.mark.parametrize(

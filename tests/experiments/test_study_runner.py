@@ -249,6 +249,35 @@ def test_a_resumed_run_on_private_rows_is_not_charged_twice(private):
     assert ledger.show("people").spent == 3
 
 
+def test_a_run_that_was_killed_after_reading_is_charged_once_and_told(private, monkeypatch):
+    ledger = ds.Ledger(private / "budget.db")
+    ledger.grant("people", ds.PureDP(3))
+
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ds.Release, "save", killed)
+        with pytest.raises(KeyboardInterrupt):
+            runner.run(PRIVATE, private / "out", base=private, jobs=1)
+    assert ledger.show("people").spent == 0.5
+    done = runner.run(PRIVATE, private / "out", base=private, jobs=1)
+    assert ["never draws again" in o.failed for o in done] == [True, False, False, False]
+    assert ledger.show("people").spent == 3  # the run that was lost is paid for, and was not paid for again
+
+
+def test_what_failed_is_tried_again(tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr("dipsmith.experiments.trial.compared", refused)
+        assert all(o.failed == "no space left" for o in run(SMALL, tmp_path / "a", jobs=1))
+    again = run(SMALL, tmp_path / "a", jobs=1)
+    assert not [o for o in again if o.failed]
+
+
+def refused(*_):
+    raise OutputError("no space left")
+
+
 def test_a_study_that_cannot_be_paid_for_spends_nothing(private):
     ledger = ds.Ledger(private / "budget.db")
     ledger.grant("people", ds.PureDP(2))

@@ -103,7 +103,6 @@ def _facts(experiment: Experiment, results: Results) -> dict[str, Any]:
 
     laboratory = experiment.laboratory
     cost = laboratory.cost
-    complete = _done(results) + len(results.failed) >= len(laboratory.runs)
     return {
         "study": laboratory.study.name,
         "settings": len(laboratory.settings),
@@ -115,7 +114,8 @@ def _facts(experiment: Experiment, results: Results) -> dict[str, Any]:
         "out": str(experiment.out),
         "means": _means(results),
         "claims": [
-            {"says": c.says, "found": c.found, "holds": c.holds} for c in (check(results) if complete else ())
+            {"says": c.says, "found": c.found, "holds": c.holds}
+            for c in (check(results) if results.complete else ())
         ],
     }
 
@@ -164,7 +164,7 @@ def _show(experiment: Experiment, results: Results) -> None:
         [(f, v, *(number(known.get(m)) for m in metrics)) for (f, v), known in lines.items()],
         right=range(2, 2 + len(metrics)),
     )
-    if study.claims and _done(results) + len(results.failed) >= len(laboratory.runs):
+    if study.claims and results.complete:
         table(
             "Claims",
             ("claim", "found", ""),

@@ -63,11 +63,24 @@ class Response:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """The numbers of a study."""
+    """The numbers of a study.
+
+    Attributes
+    ----------
+    study
+        What was asked.
+    table
+        The numbers.
+    failed
+        Settings that gave nothing, and why.
+    complete
+        Whether every run was done (or refused).
+    """
 
     study: StudyEntry
     table: pa.Table
     failed: tuple[str, ...] = ()
+    complete: bool = True
 
     @classmethod
     def of(cls, study: StudyEntry, runs: Sequence[Run], outcomes: Sequence[Outcome]) -> Results:
@@ -98,7 +111,7 @@ class Results:
         made = {n: _typed(v) if n in names else pa.array(v) for n, v in columns.items()}
         table = pa.table(made | {"value": pa.array(values), "reference": pa.array(references)})
         failed = dict.fromkeys(f"{_words(r)}: {o.failed}" for r, o in done if o.failed)
-        return cls(study, table, tuple(failed))
+        return cls(study, table, tuple(failed), len(done) == len(runs))
 
     def save(self, folder: Path, text: str) -> Path:
         """Write the table, whole or not at all."""

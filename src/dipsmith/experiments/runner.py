@@ -76,7 +76,8 @@ def run(
     _prepare(out, study, text)
     with _journal(out) as journal:
         wanted = {r.id for r in laboratory.runs}
-        done = {o.id: o for o in journal.outcomes if o.id in wanted}
+        # What failed is tried again: a full disk may be empty by now, and a refusal costs nothing.
+        done = {o.id: o for o in journal.outcomes if o.id in wanted and not o.failed}
         left = [r for r in laboratory.runs if r.id not in done]
         found = len(done)
 
