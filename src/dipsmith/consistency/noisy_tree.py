@@ -290,7 +290,9 @@ def _rounded_at_random(
     regular pattern of weights would meet the regular steps of the sampling, and some columns would come
     out constant.
     """
-    family = np.repeat(np.arange(sizes.size), sizes)
+    # Of 16-bit numbers numpy sorts by radix: several times as fast, and the same order.
+    kind = np.uint16 if sizes.size <= 1 << 16 else np.int64
+    family = np.repeat(np.arange(sizes.size, dtype=kind), sizes)
     order = random.permutation(weights.size)
     order = order[np.argsort(family[order], kind="stable")]
     starts = np.cumsum(sizes) - sizes
