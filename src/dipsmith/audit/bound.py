@@ -79,13 +79,13 @@ def divided(scores: Floats, share: float = TRAINING) -> tuple[Floats, Floats]:
     return scores[:at], scores[at:]
 
 
-def choose_threshold(first: Floats, second: Floats, trials: int) -> Threshold:
+def choose_threshold(first: Floats, second: Floats, trials: int, confidence: float = CONFIDENCE) -> Threshold:
     """The threshold whose bound would be highest if `trials` others were like these.
 
     An alarm that was not seen among few trials may come among many: half a trial is added.
     """
     best, chosen = -1.0, Threshold(0.0, turned=False)
-    doubt = (1 - CONFIDENCE) / 2
+    doubt = (1 - confidence) / 2
     for turned, (own, other) in ((False, (second, first)), (True, (-first, -second))):
         values = np.unique(np.concatenate([own, other]))
         own_sorted, other_sorted = np.sort(own), np.sort(other)
@@ -112,8 +112,8 @@ def guesses(threshold: Threshold, first: Floats, second: Floats) -> Guesses:
     return Guesses(int(hits.sum()), int(alarms.sum()), (len(second), len(first)))
 
 
-def held_out(first: Floats, second: Floats) -> Guesses:
+def held_out(first: Floats, second: Floats, confidence: float = CONFIDENCE) -> Guesses:
     """Choose the threshold on a part of the scores of both worlds, count on the rest."""
     (train_first, test_first), (train_second, test_second) = divided(first), divided(second)
-    threshold = choose_threshold(train_first, train_second, len(test_first))
+    threshold = choose_threshold(train_first, train_second, len(test_first), confidence)
     return guesses(threshold, test_first, test_second)

@@ -10,7 +10,15 @@ from typing import Any, Final
 import numpy as np
 
 from dipsmith.audit.attackers import Transcript, cell_counts, linear_scores, optimal_ratios
-from dipsmith.audit.bound import CERTAINTY, TRAINING, Guesses, choose_threshold, guesses, held_out
+from dipsmith.audit.bound import (
+    CERTAINTY,
+    CONFIDENCE,
+    TRAINING,
+    Guesses,
+    choose_threshold,
+    guesses,
+    held_out,
+)
 from dipsmith.audit.watch import watching
 from dipsmith.audit.worlds import TwinRows, worst_worlds
 from dipsmith.errors import UsageError
@@ -41,7 +49,7 @@ class Finding:
     lower_bound, black_box
         95 % lower bounds on ε: white-box and black-box attacker.
     certain, black_box_certain
-        The same at 1 − 10⁻⁶, which must not exceed the claim.
+        The same at 1 − 10⁻⁶, with the threshold that is best there, which must not exceed the claim.
     optimal
         What an optimal attacker on the same list of answers reaches on average in as many trials.
     measurements
@@ -61,7 +69,7 @@ class Finding:
     measurements: int
     choices: int
     white: Guesses
-    black: Guesses
+    black: Guesses | None
 
     @property
     def passed(self) -> bool:
@@ -90,6 +98,7 @@ def audit(
     epsilon: float | str = 4,
     trials: int = 1000,
     seed: int = 0,
+    black_box: bool = True,
     progress: Callable[[float], None] | None = None,
 ) -> Finding:
     """Attack a method on the worst three-column tables under a relation.
@@ -107,6 +116,8 @@ def audit(
         are counted; the black-box attacker learns from four tenths.
     seed
         Of the simulated noise, so that an audit can be repeated.
+    black_box
+        Whether rows are drawn and the black-box attacker is tried as well.
     progress
         Told the share that is done.
 
@@ -141,28 +152,30 @@ def audit(
                 )
             ratios[world].append(transcript.ratio)
             told.append(tuple(transcript.told))
-            counts[world].append(
-                cell_counts(_rows(model, relation, len(worlds[world]), public, (seed, i, world)))
-            )
+            if black_box:
+                made = _rows(model, relation, len(worlds[world]), public, (seed, i, world))
+                counts[world].append(cell_counts(made))
         if progress is not None:
             progress((i + 1) / trials)
     first, second = (np.array(values) for values in ratios)
-    training = round(TRAINING * trials)
-    black = held_out(*linear_scores(np.array(counts[0]), np.array(counts[1]), (training, training)))
     rehearsed = round(REHEARSED * trials)
     stream = Stream.for_testing(f"{seed}/optimal")
     lists = [told[: 2 * rehearsed][i % (2 * rehearsed)] for i in range(SIMULATED)]
-    threshold = choose_threshold(
-        optimal_ratios(lists, 0, stream), optimal_ratios(lists, 1, stream), trials - rehearsed
+    simulated = [optimal_ratios(lists, world, stream) for world in (0, 1)]
+    usual, strict = (
+        choose_threshold(*simulated, trials - rehearsed, confidence) for confidence in (CONFIDENCE, CERTAINTY)
     )
-    white = guesses(threshold, first[rehearsed:], second[rehearsed:])
+    white = guesses(usual, first[rehearsed:], second[rehearsed:])
     counted = told[2 * rehearsed :]
     optimal = mean(
-        guesses(
-            threshold, optimal_ratios(counted[0::2], 0, stream), optimal_ratios(counted[1::2], 1, stream)
-        ).epsilon()
+        guesses(usual, *(optimal_ratios(counted[world::2], world, stream) for world in (0, 1))).epsilon()
         for _ in range(REPLICATES)
     )
+    black = strict_black = None
+    if black_box:
+        training = round(TRAINING * trials)
+        scores = linear_scores(np.array(counts[0]), np.array(counts[1]), (training, training))
+        black, strict_black = held_out(*scores), held_out(*scores, CERTAINTY)
     return Finding(
         method=method.name,
         relation=relation,
@@ -170,9 +183,9 @@ def audit(
         trials=trials,
         seed=seed,
         lower_bound=white.epsilon(),
-        certain=white.epsilon(CERTAINTY),
-        black_box=black.epsilon(),
-        black_box_certain=black.epsilon(CERTAINTY),
+        certain=guesses(strict, first[rehearsed:], second[rehearsed:]).epsilon(CERTAINTY),
+        black_box=0.0 if black is None else black.epsilon(),
+        black_box_certain=0.0 if strict_black is None else strict_black.epsilon(CERTAINTY),
         optimal=optimal,
         measurements=max(sum(kind == "counts" for kind, _, _ in answers) for answers in told),
         choices=max(sum(kind == "choice" for kind, _, _ in answers) for answers in told),
