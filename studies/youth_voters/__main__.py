@@ -35,7 +35,8 @@ def main() -> None:
     wanted = asked(chosen.repetitions, chosen.of_defaults)
     runs: list[Run] = read(chosen.results) if chosen.results.exists() else []
     if not chosen.page_only:
-        runs = _continued(runs, wanted, chosen.jobs, chosen.minutes, chosen.results)
+        _continued(runs, wanted, chosen.jobs, chosen.minutes, chosen.results)
+        runs = read(chosen.results)  # as rounded in the file, which the page must agree with
     PAGE.write_text(page(runs), "utf-8")
     draw(runs, IMAGES)
     for check in checks(runs):
@@ -44,8 +45,8 @@ def main() -> None:
 
 def _continued(
     runs: list[Run], wanted: list[tuple[str, int, int]], jobs: int, minutes: float, path: Path
-) -> list[Run]:
-    """The runs that were there and those that were missing, written down after each."""
+) -> None:
+    """Add the runs that are missing, and write all down after every few."""
     started = time.monotonic()
     done = {r.key for r in runs}
     missing = [key for key in wanted if key not in done]
@@ -60,7 +61,6 @@ def _continued(
             if time.monotonic() - started > minutes * 60:
                 print(f"stopped; {sum(k not in {r.key for r in runs} for k in wanted)} runs to go")
                 break
-    return runs
 
 
 if __name__ == "__main__":
