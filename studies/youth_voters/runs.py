@@ -84,14 +84,12 @@ def authentic() -> tuple[Codes, Propensity, Conclusions]:
 
 
 def asked(repetitions: int, of_defaults: int) -> list[tuple[str, int, int]]:
-    """All runs, one repetition after another, so that an interrupted study has something of everything."""
-    return [(FLOOR, 0, r) for r in range(repetitions)] + [
-        (name, e, r)
-        for r in range(repetitions)
-        for name in METHODS
-        for e in LOG_EPSILONS
-        if r < of_defaults or name in AS_IN_THE_PAPER
-    ]
+    """All runs: first one of everything, then the paper's repetitions, then further ones of the package's settings."""
+    floor = [(FLOOR, 0, r) for r in range(repetitions)]
+    first = [(name, e, 0) for name in METHODS for e in LOG_EPSILONS]
+    paper = [(name, e, r) for r in range(1, repetitions) for name in AS_IN_THE_PAPER for e in LOG_EPSILONS]
+    further = [(name, e, r) for r in range(1, of_defaults) for name in AS_BY_DEFAULT for e in LOG_EPSILONS]
+    return [*floor, *first, *paper, *further]
 
 
 def run(name: str, log_epsilon: int, repetition: int, sets: int = SETS) -> Run:
