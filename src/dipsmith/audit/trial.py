@@ -163,7 +163,8 @@ def audit(
     lists = [told[: 2 * rehearsed][i % (2 * rehearsed)] for i in range(SIMULATED)]
     simulated = [optimal_ratios(lists, world, stream) for world in (0, 1)]
     usual, strict = (
-        choose_threshold(*simulated, trials - rehearsed, confidence) for confidence in (CONFIDENCE, CERTAINTY)
+        choose_threshold(simulated[0], simulated[1], trials - rehearsed, confidence)
+        for confidence in (CONFIDENCE, CERTAINTY)
     )
     white = guesses(usual, first[rehearsed:], second[rehearsed:])
     counted = told[2 * rehearsed :]
