@@ -11,11 +11,11 @@ import pytest
 from starlette.routing import Route
 
 from dipsmith.errors import InputError, UsageError
-from dipsmith.privacy.budget import PureDP
+from dipsmith.privacy.budget import PureDP, decimal_text
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.report.content import Figure, Page, Section
 from dipsmith.schema import Schema
-from dipsmith.studio import app, choices, fragments, pictures, schema
+from dipsmith.studio import app, budget_bar, choices, fragments, jobs, schema
 from dipsmith.studio.workspace import Workspace
 from dipsmith.synthesis.verify import verify
 
@@ -68,6 +68,12 @@ def test_every_page_has_a_command_and_the_commands_work(shared, cli):
 
 def test_script_and_choices_say_the_same_and_the_script_runs(shared, tmp_path, monkeypatch, capsys):
     project = shared.project()
+    asked = {
+        "releases": ["x"],
+        "analyses": [{"formula": "age ~ sex", "by": None, "reference": {}}],
+        "classifiers": ["logistic"],
+    }
+    jobs.submit(Workspace.of(shared.folder), "a" * 32, "compare", project, asked)
     shared.choose(
         project,
         method="marginals",
@@ -89,11 +95,13 @@ def test_script_and_choices_say_the_same_and_the_script_runs(shared, tmp_path, m
         assert line in kept
     script = tmp_path / "script.py"
     script.write_text(shared.client.get(f"/p/{project}/script.py").text)
+    assert "formula: age ~ sex" in kept
     monkeypatch.chdir(shared.folder)
     runpy.run_path(str(script), run_name="__main__")
     assert "300 rows by marginals; ε = 0.25, unit row" in capsys.readouterr().out
     card = verify(shared.folder / f"{project}-release", shared.folder / "budget.db")
     assert card.sets == 2
+    assert "age ~ sex" in (shared.folder / "comparison" / "comparison.html").read_text()
     assert "ε = 0.25" in card.guarantee
 
 
@@ -146,10 +154,10 @@ def test_plan_tells_what_will_be_spent_and_what_remains(shared):
     project = shared.project()
     told = shared.choose(project, method="mst", amount="0.75", rows=50_000)
     left = Ledger(shared.folder / "budget.db").show("people")
-    after = pictures.decimal_text(left.remaining_units - 750_000_000_000)
+    after = decimal_text(left.remaining_units - 750_000_000_000)
     assert told["spending"]["allowed"]
     assert (
-        f"spends ε = 0.75 of the ε = {pictures.decimal_text(left.granted_units)} granted to 'people'"
+        f"spends ε = 0.75 of the ε = {decimal_text(left.granted_units)} granted to 'people'"
         in told["spending"]["sentence"]
     )
     assert f"unit 'row' and neighbours 'add-remove'; ε = {after} remains" in told["spending"]["sentence"]
@@ -289,7 +297,7 @@ def test_budget_bar_is_in_proportion():
         if request == "a":
             run.read()
     ledger.cancel("c")
-    bar = pictures.budget_bar(ledger.show("t"))
+    bar = budget_bar.budget_bar(ledger.show("t"))
     found = re.findall(r'class="(\w+)" x="([\d.]+)" y="4" width="([\d.]+)"', bar)
     assert [(kind, float(x)) for kind, x, _ in found] == [("spent", 0.0), ("held", 250.0)]
     assert [float(w) for _, _, w in found] == [248.5, 123.5]

@@ -7,6 +7,7 @@ dipsmith's errors, whose one line is shown where it happened.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,7 +91,8 @@ def page(view: PageView) -> Callable[[Request], Any]:
             )
         if isinstance(found, Shown):
             return _rendered(request, found, 200)
-        named = {"Content-Disposition": f'attachment; filename="{found.name}"'}
+        safe = re.sub(r"[^\w.() -]", "_", found.name, flags=re.ASCII)
+        named = {"Content-Disposition": f'attachment; filename="{safe}"'}
         if found.file is not None:
             return FileResponse(found.file, media_type=found.kind, headers=named)
         return Response(found.text or "", media_type=found.kind, headers=named)

@@ -131,18 +131,22 @@ class Choices:
             f"--ledger {shlex.quote(ledger)} --out {shlex.quote(out)}"
         )
 
-    def to_yaml(self, data: str, schema_file: str) -> str:
-        """The choices as a file to keep."""
+    def to_yaml(self, data: str, schema_file: str, comparison: Mapping[str, Any] | None = None) -> str:
+        """The choices as a file to keep, with those of the last comparison."""
         held: dict[str, object] = {"data": data, "schema": schema_file, "method": self.method}
         held |= {self.currency if self.currency == "rho" else "epsilon": self.amount}
         if self.currency == "approx":
             held["delta"] = self.delta
         held |= {"sets": self.sets, "each": self.each, "rows": self.rows, "format": self.format}
         held["settings"] = dict(self.settings)
+        if comparison is not None:
+            held["compare"] = {k: comparison[k] for k in ("releases", "analyses", "classifiers")}
         return render({k: v for k, v in held.items() if v not in (None, {})})
 
-    def script(self, schema: Schema, data: str, ledger: str, out: str) -> str:
-        """A Python script that does the same, from the folder of the workspace."""
+    def script(
+        self, schema: Schema, data: str, ledger: str, out: str, comparison: Mapping[str, Any] | None = None
+    ) -> str:
+        """A Python script that does the same, from the folder of the workspace; with the last comparison's analyses."""
         made = self.made(schema)
         chosen = {k: v for k, v in vars(made).items() if k in self.settings or k == "targets"}
         given = ", ".join(f"{k}={v!r}" for k, v in chosen.items() if v is not None)
@@ -166,8 +170,22 @@ class Choices:
             f"    {data!r}, schema, ds.{type(made).__name__}({given}), budget={budget}, ledger=ledger{more}\n"
             ")\n"
             f"release.save({out!r}{kind})\n"
-            "print(release)\n"
+            "print(release)\n" + _comparison(data, comparison)
         )
+
+
+def _comparison(data: str, chosen: Mapping[str, Any] | None) -> str:
+    if chosen is None:
+        return ""
+    analyses = "".join(f"        {analysis!r},\n" for analysis in chosen["analyses"])
+    return (
+        "\n# CONFIDENTIAL: reads the authentic rows; the ledger logs the look.\n"
+        "found = ds.compare(\n"
+        f"    {data!r},\n    release,\n    ledger=ledger,\n    classifiers={chosen['classifiers'] or None!r},\n"
+        f"    analyses=[\n{analyses}    ],\n"
+        ")\n"
+        'found.save("comparison")\n'
+    )
 
 
 def _quoted(text: str) -> str:

@@ -23,8 +23,10 @@ from dipsmith.privacy.budget import Budget, decimal_text
 from dipsmith.privacy.statement import Statement
 from dipsmith.schema import Schema
 from dipsmith.studio.asked import Asked, Download, Shown, data, page
+from dipsmith.studio.budget_bar import budget_bar, symbol
 from dipsmith.studio.choices import Choices, supported
-from dipsmith.studio.pictures import Curve, budget_bar, leaf_picture, symbol
+from dipsmith.studio.jobs import listed
+from dipsmith.studio.leaf_picture import Chosen, Curve, leaf_picture
 from dipsmith.studio.projects import statement_of
 from dipsmith.studio.schema import schema_file, schema_of
 from dipsmith.studio.workspace import Project, Workspace
@@ -33,6 +35,8 @@ from dipsmith.synthesis.public import public_facts
 SIZES = (25, 40, 65, 100, 170, 280, 460, 770, 1300, 2500, 5000)
 MOST_RECORDS = 20_000
 SHOWN = 8
+OTHERS = (0.1, 1.0)
+"""The λ that the explorer shows besides the chosen one."""
 
 REASONS = {
     "loglinear": "One small noisy table per public column; keeps planned regressions at little ε.",
@@ -263,10 +267,13 @@ def _told(found: Plan) -> dict[str, Any]:
 
 def explored(asked: Asked) -> Mapping[str, Any]:
     """The interval at the chosen leaf, the band around it, and (if asked) the fewest records for a width."""
-    picked = Picked(asked.query)
-    curve, found = _curve(*picked.law), picked.interval
-    least = picked.least if asked.query.get("rows") else None
-    svg = leaf_picture(curve, picked.n, (found.lo, found.hi), picked.width, least)
+    picked, more = Picked(asked.query), bool(asked.query.get("rows"))
+    found, least = picked.interval, picked.least if more else None
+    # Without the slower numbers the page answers a moving slider at once; it asks for them when the slider rests.
+    others = picked.others if more else []
+    svg = leaf_picture(
+        _curve(*picked.law), Chosen(picked.n, (found.lo, found.hi), picked.width, least), others
+    )
     return {"interval": found.to_dict(), "least": least, "svg": svg}
 
 
@@ -279,9 +286,8 @@ def as_svg(asked: Asked) -> Download:
     """The picture."""
     picked = Picked(asked.query)
     found = picked.interval
-    svg = leaf_picture(
-        _curve(*picked.law), picked.n, (found.lo, found.hi), picked.width, picked.least, alone=True
-    )
+    shown = Chosen(picked.n, (found.lo, found.hi), picked.width, picked.least)
+    svg = leaf_picture(_curve(*picked.law), shown, picked.others, alone=True)
     return Download("interval.svg", "image/svg+xml", svg)
 
 
@@ -312,6 +318,11 @@ class Picked:
         return leaf.interval(self.p0, self.lam, self.n, kind=self.kind, noise=self.noise, level=self.level)  # type: ignore[arg-type]
 
     @property
+    def others(self) -> list[Curve]:
+        """The same share under other λ, for comparison."""
+        return [_curve(self.p0, lam, *self.law[2:]) for lam in OTHERS if lam != self.lam]
+
+    @property
     def least(self) -> int | None:
         """As `dipsmith interval --p0 --lam --width` says; None where no number of records is enough."""
         return _least(self.width, self.p0, self.lam, self.noise, self.level)
@@ -337,16 +348,22 @@ def export(asked: Asked) -> Download:
     """The choices as YAML."""
     project = asked.workspace.project(asked.path["project"])
     choices = chosen(asked.workspace, project, schema_of(asked.workspace, project))
-    return Download(
-        f"{project.id}-choices.yaml", "application/yaml", choices.to_yaml(project.data, schema_file(project))
-    )
+    text = choices.to_yaml(project.data, schema_file(project), _compared(asked.workspace, project))
+    return Download(f"{project.id}-choices.yaml", "application/yaml", text)
 
 
 def script(asked: Asked) -> Download:
-    """The whole run as a script."""
-    project = asked.workspace.project(asked.path["project"])
-    schema = schema_of(asked.workspace, project)
-    choices = chosen(asked.workspace, project, schema)
-    ledger = asked.workspace.shown(asked.workspace.ledger_file)
-    text = choices.script(schema, project.data, ledger, f"{project.id}-release")
+    """Everything as a script."""
+    workspace = asked.workspace
+    project = workspace.project(asked.path["project"])
+    schema = schema_of(workspace, project)
+    ledger = workspace.shown(workspace.ledger_file)
+    text = chosen(workspace, project, schema).script(
+        schema, project.data, ledger, f"{project.id}-release", _compared(workspace, project)
+    )
     return Download(f"{project.id}.py", "text/x-python; charset=utf-8", text)
+
+
+def _compared(workspace: Workspace, project: Project) -> Mapping[str, Any] | None:
+    """What the last comparison was asked to do."""
+    return next((job.asked for job in listed(workspace, project.id, "compare")), None)

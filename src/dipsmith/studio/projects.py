@@ -21,8 +21,8 @@ from dipsmith.schema.drafts import draft
 from dipsmith.schema.markup import parse
 from dipsmith.sources import source
 from dipsmith.studio.asked import Asked, Shown, data, page
+from dipsmith.studio.budget_bar import budget_bar, symbol
 from dipsmith.studio.choices import Choices
-from dipsmith.studio.pictures import budget_bar, symbol
 from dipsmith.studio.workspace import DATA_ENDINGS, Project, Workspace
 
 _NAME = re.compile(r"[\w][\w. ()-]{0,120}")

@@ -17,7 +17,7 @@ from dipsmith.sources import source
 from dipsmith.sources.header import check_header
 from dipsmith.studio import jobs
 from dipsmith.studio.asked import Asked, Shown, data, page
-from dipsmith.studio.pictures import budget_bar, symbol
+from dipsmith.studio.budget_bar import budget_bar, symbol
 from dipsmith.studio.plan import chosen, commands, facts_of, spending
 from dipsmith.studio.projects import statement_of
 from dipsmith.studio.schema import schema_of

@@ -53,6 +53,7 @@ async function redraw() {
   try {
     const q = query();
     show(await ask('GET', `/api/interval?${q}`));
+    await new Promise((done) => { setTimeout(done, 60); });
     if (!again) {
       q.set('rows', '1');
       const found = await ask('GET', `/api/interval?${q}`);
@@ -76,10 +77,9 @@ figure.addEventListener('pointerdown', (event) => { if (event.target.dataset.dra
 figure.addEventListener('pointermove', (event) => {
   if (!dragging) return;
   const svg = figure.querySelector('svg'), box = svg.getBoundingClientRect();
-  const at = ((event.clientY - box.top) / box.height) * 380;
-  const low = Number(svg.dataset.low), high = Number(svg.dataset.high);
-  const share = high - ((at - 34) / (380 - 34 - 46)) * (high - low);
-  const width = 2 * Math.abs(share - Number(el('x-p0').value));
+  const at = ((event.clientY - box.top) / box.height) * svg.viewBox.baseVal.height;
+  const { middle, half, most } = svg.dataset;
+  const width = 2 * Number(most) * ((at - Number(middle)) / Number(half)) ** 2;
   const slider = el('x-width');
   slider.value = Math.min(Number(slider.max), Math.max(Number(slider.min), width));
   redraw();
