@@ -190,8 +190,7 @@ INTRODUCTION = """# Youth voters: what layers are good for
 Bowen, Liu and Su (arXiv 1803.06763, section 4) apply STEPS to 44,821 young voters in 15 columns: 1,290,240 possible
 cells, 98 % of them empty. The survey file is not redistributed here; `dipsmith.examples.voters` simulates people with
 its margins, impossible cells and sparsity. `python -m studies.youth_voters` makes this page and its figures in
-{minutes:.0f} minutes of processor time; every number is in
-[results.csv](https://github.com/dipsmith/dipsmith/blob/main/studies/youth_voters/results.csv), one line per repetition.
+{minutes:.0f} minutes of processor time; every number is in `studies/youth_voters/results.csv`, one line per repetition.
 
 Five sets at ε/5 each, neighbours add or remove a row, n public; {many} repetitions of what is in the paper, {few} of
 the package's own settings. SPECKS is the Kolmogorov–Smirnov distance of propensity scores from a logistic regression
