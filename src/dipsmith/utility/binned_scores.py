@@ -32,13 +32,13 @@ class BinnedScores:
 
 def binned_scores(found: Propensity, groups: int = 10) -> BinnedScores:
     """Bin the scores of a pair and compare the groups."""
-    import scipy.stats
+    from scipy.special import chdtrc
 
     table = _groups(found.scored, groups)
     value = statistic(found.scored, groups)
     chance = [statistic(draw, groups) for draw in found.null]
     freedom = max(0, len(table) - 1)
-    p = float(scipy.stats.chi2.sf(value, freedom)) if freedom else 1.0
+    p = float(chdtrc(freedom, value)) if freedom else 1.0
     return BinnedScores(
         found.classifier, value, freedom, p, float(np.mean(chance)) if chance else float("nan"), tuple(table)
     )
