@@ -140,12 +140,20 @@ def test_a_cluster_labels_and_samples(spark: Any, folder: Path, tmp_path: Path) 
 
 def test_a_worker_that_dies_changes_nothing(spark: Any, folder: Path, tmp_path: Path) -> None:
     """Kill a worker with its executor while tasks run: the same release, charged once."""
+
+    def slowly(batches: Any) -> Any:  # inside, so that it is sent along: the workers do not have this file
+        import time
+
+        for batch in batches:
+            time.sleep(3)
+            yield batch
+
     schema = schema_of("replace")
     ledger = ds.Ledger(tmp_path / "budget.db")
     ledger.grant("people", ds.PureDP(5))
     slow = SparkTable(
         on_workers(
-            spark.session.read.parquet(str(folder)), _slowly, "id bigint, age bigint, job string, sex string"
+            spark.session.read.parquet(str(folder)), slowly, "id bigint, age bigint, job string, sex string"
         )
     )
     victim = spark.workers[0]
@@ -172,12 +180,6 @@ def test_a_worker_that_dies_changes_nothing(spark: Any, folder: Path, tmp_path: 
     )
     for one, other in zip(counted.count(cells), expected.count(cells), strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-def _slowly(batches: Any) -> Any:
-    for batch in batches:
-        time.sleep(3)
-        yield batch
 
 
 def test_seeds_of_partitions_differ() -> None:

@@ -264,7 +264,7 @@ class _PostgreSQL:
             connection.read_only = True
             connection.execute(
                 "SELECT set_config(name, value, false) FROM (VALUES ('synchronize_seqscans', 'off'), "
-                "('TimeZone', 'UTC'), ('DateStyle', 'ISO'), ('extra_float_digits', '3')) AS s(name, value)"
+                "('TimeZone', 'UTC'), ('DateStyle', 'ISO'), ('extra_float_digits', '3'), ('work_mem', '64MB')) AS s(name, value)"
             )
             return connection
 
