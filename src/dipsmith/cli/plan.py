@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -80,19 +81,24 @@ def plan(
     sets: Annotated[int, typer.Option("--sets", help="How many synthetic sets.")] = 1,
     each: Annotated[str | None, typer.Option("--each", help="split or draw.")] = None,
     settings: Settings = None,
+    of_table: Annotated[
+        str | None, typer.Option("--table", help="The table, when FILE is a database address.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Say what a run will ask and cost, and how precise the result can be; reads public facts only."""
     from dipsmith.planning.plan import plan as make
     from dipsmith.planning.suggest import suggest as propose
     from dipsmith.schema import Schema
+    from dipsmith.sources import source
     from dipsmith.synthesis.public import public_facts
 
     declared = Schema.read(schema)
     if target_width is not None and (epsilon is not None or rho is not None):
         raise UsageError("--target-width solves for the budget; leave --epsilon and --rho out")
     guess = budget_of("1", None, delta) if target_width is not None else budget_of(epsilon, rho, delta)
-    facts = public_facts(declared, data, rows)
+    given = None if data is None else source(data, table=of_table)
+    facts = public_facts(declared, given, rows)
     suggestion = propose(declared, guess, facts.rows) if suggest or method is None else None
     chosen = method_of(method or (suggestion.method if suggestion else ""), settings, declared)
     budget = guess
@@ -115,11 +121,17 @@ def plan(
     _show(planned)
     for text in dict.fromkeys(planned.warnings):
         warn(text)
-    say(f"Nothing private was read, nothing was spent. Next: {_next(planned, schema, data, settings)}")
+    say(
+        f"Nothing private was read, nothing was spent. Next: {_next(planned, schema, data, of_table, settings)}"
+    )
 
 
-def _next(planned: Plan, schema: Path, data: str | None, settings: list[str] | None) -> str:
-    """The command that would do it."""
+def _next(
+    planned: Plan, schema: Path, data: str | None, of_table: str | None, settings: list[str] | None
+) -> str:
+    """The command that would do it, without the user and password of a database address."""
+    where = "FILE" if data is None else shlex.quote(re.sub(r"(?<=://)[^/@]*@", "", data))
+    where += "" if of_table is None else f" --table {shlex.quote(of_table)}"
     budget = planned.budget
     stated = getattr(budget, "stated", None)
     if budget.currency == "epsilon":
@@ -136,7 +148,7 @@ def _next(planned: Plan, schema: Path, data: str | None, settings: list[str] | N
         f" --rows {planned.rows}" if planned.neighbours == "add-remove" and planned.rows is not None else ""
     )
     return (
-        f"dipsmith synthesize {'FILE' if data is None else shlex.quote(data)} --schema {shlex.quote(str(schema))} "
+        f"dipsmith synthesize {where} --schema {shlex.quote(str(schema))} "
         f"--method {planned.method} {spend}{rows}{sets}{chosen} --ledger budget.db --out release/"
     )
 

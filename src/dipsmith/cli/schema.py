@@ -29,6 +29,9 @@ def init(
     name: Annotated[
         str | None, typer.Option("--name", help="The dataset's name (default: the file's).")
     ] = None,
+    of_table: Annotated[
+        str | None, typer.Option("--table", help="The table, when FILE is a database address.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Draft a schema from the header only; with --peek from the rows, which every release then says."""
@@ -37,8 +40,8 @@ def init(
     from dipsmith.schema.drafts import peek as draft_from_rows
     from dipsmith.sources import source
 
-    found = source(data)
-    called = name or Path(data).stem.split(".")[0] or "table"
+    found = source(data, table=of_table)
+    called = name or of_table or Path(data).stem.split(".")[0] or "table"
     if peek:
         found.check(found.columns)
         text = draft_from_rows(found.batches(found.columns), called)
@@ -69,6 +72,9 @@ def check(
     ledger: Annotated[
         Path | None, typer.Option("--ledger", help="Where the look at the file is logged.")
     ] = None,
+    of_table: Annotated[
+        str | None, typer.Option("--table", help="The table, when --source is a database address.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Check a schema; with --source, show exact counts of what it would reject (confidential, logged)."""
@@ -96,7 +102,7 @@ def check(
         from dipsmith.sources import source as open_source
         from dipsmith.utility.conformity import conformity
 
-        found = open_source(source)
+        found = open_source(source, table=of_table)
         found.check(declared.columns)
         Ledger(ledger).look(declared.name, f"schema check of {found.describe()}")
         facts["CONFIDENTIAL"] = conformity(found, declared)
