@@ -67,7 +67,7 @@ def test_a_changed_study_runs_what_is_new(tmp_path):
     assert len(lines(tmp_path / "a")) == 18
 
 
-KILLED = altered(SMALL, "repeats: 2", "repeats: 40")
+KILLED = altered(SMALL, "repeats: 2", "repeats: 20")
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ def test_kill_minus_nine_loses_nothing_and_leaves_no_worker(tmp_path):
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     kept = [json.loads(line)["id"] for line in (out / JOURNAL).read_bytes().split(b"\n")[:-1]]
-    assert 8 <= len(kept) < 240
+    assert 8 <= len(kept) < 120
     while time.monotonic() < deadline and any(alive(w) for w in workers):
         time.sleep(0.1)
     assert not [w for w in workers if alive(w)]
@@ -106,7 +106,7 @@ def test_kill_minus_nine_loses_nothing_and_leaves_no_worker(tmp_path):
     ids = [json.loads(line)["id"] for line in lines(out)]
     assert told[0].found == len(kept)
     assert ids[: len(kept)] == kept
-    assert len(ids) == len(set(ids)) == len(done) == 240
+    assert len(ids) == len(set(ids)) == len(done) == 120
 
 
 def children(pid):
