@@ -13,7 +13,7 @@ synthetic estimate, and whether sign and significance agree. `by` fits one regre
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -186,6 +186,7 @@ def compare_regression(
         family=regression.family,
     )
     levels = _levels(tables, regression.by)
+    analysis = _one_family(analysis, tables, regression.by, levels)
     found: list[Agreement] = []
     notes: list[str] = []
     rule = ""
@@ -207,6 +208,22 @@ def compare_regression(
     )
 
 
+def _one_family(
+    analysis: Analysis, tables: Sequence[pa.Table], by: str | None, levels: Sequence[str]
+) -> Analysis:
+    """Firth's method for all tables where "auto" finds one of them separated: coefficients of two methods do not compare."""
+    if not (analysis.falls_back and analysis.family == "logistic"):
+        return analysis
+    for level in levels or [""]:
+        for table in tables:
+            try:
+                if analysis(_at(table, by, level)).family == "firth":
+                    return replace(analysis, family="firth")
+            except UsageError:
+                break  # the level will be left out, with the reason
+    return analysis
+
+
 def _combined(
     analysis: Analysis, release: Release, sets: Sequence[pa.Table], regression: Regression, level: str
 ) -> Combined:
@@ -214,8 +231,9 @@ def _combined(
     from dipsmith.inference.estimates import stacked
     from dipsmith.inference.noise_aware import noise_aware
 
-    if regression.replicates and not level:
-        return noise_aware(release, analysis, replicates=regression.replicates, seed=0)
+    if regression.replicates:
+        here = analysis if not level else lambda table: analysis(_at(table, regression.by, level))
+        return noise_aware(release, here, replicates=regression.replicates, seed=0)
     if len(sets) > 1 and release.card.each == "split":
         each = tuple(analysis(t) for t in sets)
         return combine(*stacked(each), names=each[0].names, release=release)
