@@ -1,0 +1,92 @@
+"""A page in a real browser: tables are sorted by a click, nothing is fetched, nothing is wider than the screen."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from dipsmith.report.content import Figure, Page, Section, Table
+from dipsmith.report.figures import Line, available, bars
+from dipsmith.report.sections import page
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(BROWSER is None, reason="no browser here; install chromium"),
+    pytest.mark.skipif(not available(), reason="no matplotlib here; install dipsmith[analysis]"),
+]
+
+SCORES = Table.of(
+    "Scores",
+    ("table", "distance", "rows"),
+    [("pay × sex", 0.0012, 9), ("age", 0.5, 1234567), ("job × race", None, 80), ("sex", 1e-9, 700)],
+)
+
+SCRIPT = """<script>
+addEventListener('load', function () {
+  var said = {}, column = function (i) { return Array.from(document.querySelectorAll('tbody tr')).map(function (r) { return r.cells[i].textContent; }); };
+  var buttons = document.querySelectorAll('th button');
+  said.before = column(0);
+  buttons[1].click(); said.up = column(1); said.marked = buttons[1].parentNode.getAttribute('aria-sort');
+  buttons[1].click(); said.down = column(1);
+  buttons[0].click(); said.names = column(0);
+  said.fetched = performance.getEntriesByType('resource').map(function (e) { return e.name; });
+  said.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+  said.band = getComputedStyle(document.querySelector('.band')).position;
+  said.text = document.querySelector('svg text').getBoundingClientRect().height;
+  document.title = 'RESULT' + JSON.stringify(said);
+});
+</script>"""
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory):
+    import numpy as np
+
+    drawing = bars(
+        ["a", "b"], np.array([0.6, 0.4]), [Line("synthetic", np.array([0.5, 0.5]))], "share of rows"
+    )
+    figure = Figure("Is it kept?", drawing, "n = 10", "two bars", SCORES)
+    whole = page(Page("t", ("One.",), (Section("s", (SCORES, figure)),), confidential=True, sortable=True))
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "page.html").write_text(whole.replace("</body>", SCRIPT + "</body>"), "utf-8")
+    ran = subprocess.run(
+        [
+            str(BROWSER),
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            f"--user-data-dir={folder / 'profile'}",
+            "--window-size=1280,900",
+            "--dump-dom",
+            f"file://{folder / 'page.html'}",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    found = re.search(r"<title>RESULT(.*?)</title>", ran.stdout)
+    assert found, ran.stdout[:500]
+    return json.loads(found[1].replace("&lt;", "<").replace("&amp;", "&"))
+
+
+def test_a_click_sorts_by_value_and_another_turns_it_round(said):
+    assert said["before"] == ["pay × sex", "age", "job × race", "sex"]
+    known = [v for v in said["up"] if v != "–"]
+    assert known == ["1.0e-9", "0.00120", "0.500"]
+    assert [v for v in said["down"] if v != "–"] == known[::-1]
+    assert said["marked"] == "ascending"
+    assert said["names"] == sorted(said["names"])
+
+
+def test_nothing_is_fetched(said):
+    assert said["fetched"] == []
+
+
+def test_the_page_fits_the_screen_and_is_legible(said):
+    assert said["wide"] <= 0
+    assert said["band"] == "sticky"
+    assert said["text"] >= 9  # pixels
