@@ -45,7 +45,11 @@ AS_BY_DEFAULT: dict[str, Method] = {
     "STEPS, auto, AIC": ds.Steps(select="aic"),
     "MST": ds.MST(),
     "AIM": ds.AIM(),
+    "AIM, planned": ds.AIM(
+        workload=[["voted", "registered", n] for n in voters.NAMES if n not in ("voted", "registered")]
+    ),
 }
+"""The package's own settings; "planned" serves the tables that the regression of voting among the registered rests on."""
 
 METHODS = AS_IN_THE_PAPER | AS_BY_DEFAULT
 FLOOR = "other people"
