@@ -1,21 +1,17 @@
 """Every fault a few times; `make faults` plays them in a loop and counts."""
 
-import importlib.util
 import os
 import shutil
 import tempfile
 from pathlib import Path
 
+import fault_scenes as scenes
 import pytest
 
 import dipsmith as ds
 from dipsmith.counting.count import BatchRows
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
-
-spec = importlib.util.spec_from_file_location("fault_scenes", Path(__file__).parent / "fault_scenes.py")
-scenes = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(scenes)
 
 TIMES = {"kill -9": 8, "corrupted ledger": 40, "truncated release": 15, "two processes on one ledger": 4}
 

@@ -269,10 +269,28 @@ def read(path: str | Path) -> StudyEntry:
     return parse(text, place.name)
 
 
+MOST_CHARACTERS, DEEPEST = 1_000_000, 20
+
+
+def _refuse_bombs(text: str, loader: Any, name: str) -> None:
+    """Refuse what grows when it is read: aliases that stand for one another, nesting without end."""
+    if len(text) > MOST_CHARACTERS:
+        raise InputError(f"{name}: {len(text):,} characters are more than any study needs; shorten it")
+    depth = 0
+    for event in yaml.parse(text, Loader=loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.AliasEvent):
+            raise InputError(f"{name}, line {line}: aliases (*) are not supported; write the value out")
+        if depth > DEEPEST:
+            raise InputError(f"{name}, line {line}: nested more than {DEEPEST} deep; no study needs that")
+
+
 def parse(text: str, name: str = "study") -> StudyEntry:
     """A study from its text; see `read`."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
+        _refuse_bombs(text, loader, name)
         tree = yaml.compose(text, Loader=loader)
         _refuse_twice(tree, name)
         data = yaml.load(text, Loader=loader)  # noqa: S506 — the safe loader, written in C

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from dipsmith.errors import DamageError
+from dipsmith.errors import DamageError, DipsmithError
 from dipsmith.privacy.budget import Budget, PureDP, of_units, zcdp_to_approx
 from dipsmith.privacy.events import Chosen, Event, Measured, Partitioned, Repeated, Supplied
 from dipsmith.report.content import Facts, Page, Section, Table
@@ -116,8 +116,11 @@ class Card:
             if facts["stated"] is not None:
                 facts["stated"] = tuple(facts["stated"])
             known = {f.name for f in fields(cls)}
-            return cls(**{k: v for k, v in facts.items() if k in known})
-        except (ValueError, KeyError, TypeError, AttributeError):
+            card = cls(**{k: v for k, v in facts.items() if k in known})
+            # A card that cannot be shown is damaged: better said here than where it is shown.
+            card.page(), str(card), card.budget
+            return card
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, DipsmithError):
             raise DamageError(
                 "card.json is not a card that this version can read; get the release again"
             ) from None

@@ -8,9 +8,10 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,9 @@ from dipsmith.sources.spark import SparkTable
 from dipsmith.synthesis.workers import label_on_workers, sample_on_workers
 
 FORMAT = 1
+
+ROOM, RATIO = 64 << 20, 100
+"""Arrays may unpack to so many bytes, and so many times their packed size: noisy numbers hardly compress."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +160,7 @@ class FittedModel:
     def _read(cls, text: str, packed: bytes) -> FittedModel:
         described = json.loads(text)
         schema = Schema.from_dict(described["schema"])
+        _refuse_bombs(packed)
         with np.load(io.BytesIO(packed), allow_pickle=False) as held:
             arrays = {name: held[name] for name in held.files}
         model = MODELS[described["method"]]
@@ -181,6 +186,22 @@ class FittedModel:
         return asked
 
 
+def _refuse_bombs(packed: bytes) -> None:
+    """Refuse arrays that would unpack to far more than they are, or promise more than there is."""
+    with ZipFile(io.BytesIO(packed)) as files:
+        members = files.infolist()
+        if sum(m.file_size for m in members) > ROOM + RATIO * len(packed):
+            raise ValueError
+        for member in members:
+            with files.open(member) as held:
+                oldest = np.lib.format.read_magic(held) == (1, 0)
+                header = np.lib.format
+                read = header.read_array_header_1_0 if oldest else header.read_array_header_2_0
+                shape, _, dtype = read(held)
+                if prod(shape) * dtype.itemsize > member.file_size:
+                    raise ValueError
+
+
 @contextmanager
 def _readable(name: str) -> Iterator[None]:
     try:
@@ -194,6 +215,9 @@ def _readable(name: str) -> Iterator[None]:
         IndexError,
         EOFError,
         BadZipFile,
+        RecursionError,
+        RuntimeError,
+        NotImplementedError,
         SchemaError,
         zlib.error,
     ):
