@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from html import escape
 from math import copysign, log10, sqrt
 
-W, H, LEFT, RIGHT, TOP, BOTTOM = 780.0, 430.0, 62.0, 16.0, 34.0, 46.0
+W, H, LEFT, RIGHT, TOP, BOTTOM = 780.0, 430.0, 62.0, 30.0, 34.0, 46.0
 MOST = 0.4
 """The scale ends at a difference of 40 percentage points."""
 ACROSS = (25, 50, 100, 250, 500, 1000, 2500, 5000)
-UP = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
+UP = (0.01, 0.05, 0.1, 0.2, 0.4)
 
 _INK, _SOFT, _RULE, _ACCENT, _PAPER = "#1b1b1b", "#5c5a55", "#cfcabf", "#0072b2", "#fffdf9"
 _COLOURS = {
@@ -152,8 +152,7 @@ def _edges(curve: Curve) -> tuple[str, str]:
 
 def _band(curve: Curve) -> str:
     up, down = _edges(curve)
-    at = curve.sizes.index(100) if 100 in curve.sizes else 0
-    words = f'<text class="ink" x="{_x(curve.sizes[at]) + 6:.1f}" y="{_y(curve.highs[at] - curve.p0) + 18:.1f}">λ = {curve.lam:g}</text>'
+    words = f'<text class="ink" x="{LEFT + 10}" y="{_y(0.0) - 8:.1f}">λ = {curve.lam:g}: {curve.level:.0%} of synthetic shares</text>'
     return (
         f'<polygon class="band" points="{up} {down}"/><polyline class="edge" points="{up}"/>'
         f'<polyline class="edge" points="{down}"/>{words}'
@@ -161,8 +160,12 @@ def _band(curve: Curve) -> str:
 
 
 def _other(curve: Curve) -> str:
+    """Thin lines, named where they leave the left edge of the picture or come into it from above."""
     up, down = _edges(curve)
-    words = f'<text class="soft" x="{W - RIGHT - 2}" y="{_y(curve.highs[-1] - curve.p0) - 3:.1f}" text-anchor="end">{curve.lam:g}</text>'
+    inside = [i for i, v in enumerate(curve.highs) if v - curve.p0 < 0.9 * MOST]
+    at = inside[0] if inside else 0
+    x, y = _x(curve.sizes[at]) + 5, _y(curve.highs[at] - curve.p0) - 5
+    words = f'<text class="soft" x="{x:.1f}" y="{y:.1f}">λ = {curve.lam:g}</text>'
     return f'<polyline class="other" points="{up}"/><polyline class="other" points="{down}"/>{words}'
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from starlette.routing import BaseRoute, Route
 
 from dipsmith.errors import DipsmithError, InputError
@@ -88,12 +89,15 @@ def show(asked: Asked) -> Shown:
     return Shown("release.html", held)
 
 
-def _preview(folder: Path) -> tuple[list[str], list[list[str]]]:
+def _preview(folder: Path) -> tuple[list[tuple[str, bool]], list[list[str]]]:
+    """Names of the columns, whether each is a number, and the first rows."""
     from dipsmith.schema import Schema
 
     table = read_table(set_file(folder, 1), Schema.read(folder / "schema.yaml")).slice(0, PREVIEWED)
     columns = [[_shown(v) for v in c.to_pylist()] for c in table.columns]
-    return table.column_names, [list(row) for row in zip(*columns, strict=True)]
+    numeric = [pa.types.is_integer(t) or pa.types.is_floating(t) for t in table.schema.types]
+    names = list(zip(table.column_names, numeric, strict=True))
+    return names, [list(row) for row in zip(*columns, strict=True)]
 
 
 def _shown(value: object) -> str:

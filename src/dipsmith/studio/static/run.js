@@ -21,9 +21,8 @@ el('go').addEventListener('submit', async (event) => {
   el('start').disabled = true;
   try {
     await ask('POST', `/api/p/${held.project}/run`, { request: held.request });
-    el('sure').checked = false;
-    el('sure').disabled = true;
-    say('It has begun. For another run, reload this page.');
+    el('go').hidden = true;
+    say('It has begun, and is listed below. For another run, reload this page.');
   } catch (error) { complain(error); el('sure').checked = false; }
   watch();
 });
