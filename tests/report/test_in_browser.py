@@ -42,7 +42,7 @@ addEventListener('load', function () {
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory):
+def folder(tmp_path_factory):
     import numpy as np
 
     drawing = bars(
@@ -50,8 +50,14 @@ def said(tmp_path_factory):
     )
     figure = Figure("Is it kept?", drawing, "n = 10", "two bars", SCORES)
     whole = page(Page("t", ("One.",), (Section("s", (SCORES, figure)),), confidential=True, sortable=True))
-    folder = tmp_path_factory.mktemp("page")
-    (folder / "page.html").write_text(whole.replace("</body>", SCRIPT + "</body>"), "utf-8")
+    made = tmp_path_factory.mktemp("page")
+    (made / "plain.html").write_text(whole, "utf-8")
+    (made / "page.html").write_text(whole.replace("</body>", SCRIPT + "</body>"), "utf-8")
+    return made
+
+
+@pytest.fixture(scope="module")
+def said(folder):
     ran = subprocess.run(
         [
             str(BROWSER),
@@ -90,3 +96,17 @@ def test_the_page_fits_the_screen_and_is_legible(said):
     assert said["wide"] <= 0
     assert said["band"] == "sticky"
     assert said["text"] >= 9  # pixels
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_screen_reader_finds_its_way(folder, scheme):
+    """No violation of the rules that axe knows (WCAG 2 A and AA: names, order, contrast), in either colour scheme."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
+        opened = browser.new_page(color_scheme=scheme)
+        opened.goto(f"file://{folder / 'plain.html'}")
+        found = axe.Axe().run(opened)
+        browser.close()
+    assert [v["id"] for v in found.response["violations"]] == []
