@@ -44,6 +44,17 @@ PEOPLE = Schema(
 )
 
 
+LABELLED = Schema(
+    "people",
+    (
+        Attribute("age", "integer", singles("integer", 17, 40), "public"),
+        Attribute("sex", "string", Categories.of(["F", "M"], other="M")),
+    ),
+    Unit(),
+    "label",
+)
+
+
 @pytest.fixture
 def people(postgresql: str) -> str:
     """A database of its own for each test: a source of an earlier one may still hold its snapshot."""
@@ -186,6 +197,24 @@ def test_the_command_line_reads_databases(people: str, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["rows"] == 600
+
+
+def test_a_plan_reads_public_columns_of_a_database_and_repeats_no_password(
+    people: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dipsmith.cli.main import main
+
+    LABELLED.write(tmp_path / "people.yaml")
+    address = people.replace("postgres:@", f"postgres:{CANARY}@")
+    command = ["dipsmith", "plan", address, "--table", "people", "--schema", str(tmp_path / "people.yaml")]
+    monkeypatch.setattr(sys, "argv", [*command, "--method", "loglinear", "--epsilon", "1"])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    said = "".join(capsys.readouterr())
+    assert not stopped.value.code, said
+    assert "--table people" in said
+    assert "600" in said
+    assert CANARY not in said
 
 
 # Connections that end ----------------------------------------------------------------------------------------
@@ -337,18 +366,9 @@ def test_a_release_from_a_database_is_the_release_from_its_rows(people: str, tmp
 
 
 def test_labels_for_a_database(people: str) -> None:
-    schema = Schema(
-        "people",
-        (
-            Attribute("age", "integer", singles("integer", 17, 40), "public"),
-            Attribute("sex", "string", Categories.of(["F", "M"], other="M")),
-        ),
-        Unit(),
-        "label",
-    )
     release = ds.synthesize(
         ds.source(people, table="people"),
-        schema,
+        LABELLED,
         ds.LogLinear(targets=["sex"]),
         budget=ds.PureDP(5),
         testing=True,

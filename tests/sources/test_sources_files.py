@@ -191,7 +191,7 @@ def test_urls(tmp_path: Path, people: Path) -> None:
     assert rows(f"file://{people}", ["age"]) == [(30,), (41,), (None,)]
     password = "hunter2"
     for url in (
-        f"postgresql://me:{password}@host/db",
+        f"spark://me:{password}@host:7077",
         f"s3://{password}@bucket/key",
         f"nonsense://{password}",
     ):

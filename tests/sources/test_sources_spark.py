@@ -145,7 +145,7 @@ def test_a_worker_that_dies_changes_nothing(spark: Any, folder: Path, tmp_path: 
         import time
 
         for batch in batches:
-            time.sleep(3)
+            time.sleep(1.5)
             yield batch
 
     schema = schema_of("replace")
@@ -161,7 +161,7 @@ def test_a_worker_that_dies_changes_nothing(spark: Any, folder: Path, tmp_path: 
     killed: list[float] = []
 
     def kill() -> None:
-        time.sleep(2.0)
+        time.sleep(1.5)
         os.killpg(victim.pid, signal.SIGKILL)
         killed.append(time.monotonic())
 

@@ -136,18 +136,19 @@ def _looked_up(
     parameters: Parameters,
 ) -> Coded:
     outside, absent = places(domain)
+    # what is not listed is rare: only then is it asked whether there is a value at all
+    rest = str(outside) if outside == absent else f"CASE WHEN {{v}} IS NULL THEN {absent} ELSE {outside} END"
     if not wanted:
-        return replace(made, code=f"CASE WHEN {{v}} IS NULL THEN {absent} ELSE {outside} END")
-    if len(wanted) <= _FEW and kind not in ("wide",):
+        return replace(made, code=rest)
+    if len(wanted) <= _FEW and kind != "wide":
         cases = " ".join(
-            f"WHEN {{v}} = CAST({dialect.placeholder(parameters.add(point))} AS {_type(kind, dialect)}) THEN {code}"
+            f"WHEN CAST({dialect.placeholder(parameters.add(point))} AS {_type(kind, dialect)}) THEN {code}"
             for point, code in wanted
         )
-        return replace(made, code=f"CASE WHEN {{v}} IS NULL THEN {absent} {cases} ELSE {outside} END")
+        return replace(made, code=f"CASE {{v}} {cases} ELSE {rest} END")
     points, codes = zip(*wanted, strict=True)
     join = dialect.listed(points, kind, codes, parameters)
-    code = f"CASE WHEN {{v}} IS NULL THEN {absent} ELSE COALESCE({{c}}, {outside}) END"
-    return replace(made, join=join, code=code)
+    return replace(made, join=join, code=f"COALESCE({{c}}, {rest})")
 
 
 def _type(kind: Kind, dialect: Dialect) -> str:
