@@ -22,12 +22,18 @@ from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit
 
 BUDGETS = {"pure": PureDP(2), "zcdp": ZCDP("0.3")}
+
+
+def named(case):
+    return f"{case.name}/{case.relation}"
+
+
 CATALOGUE = catalogue_cases(PRIVATE)
 VARIANTS = variants(PRIVATE)
 
 
 @pytest.mark.parametrize("currency", BUDGETS)
-@pytest.mark.parametrize("case", CATALOGUE, ids=lambda case: case.key)
+@pytest.mark.parametrize("case", CATALOGUE, ids=named)
 def test_nothing_but_paid_answers_depends_on_one_unit(case, currency):
     first = 0 if currency == "pure" else 2
     for seed in range(first, first + 2):
@@ -36,7 +42,7 @@ def test_nothing_but_paid_answers_depends_on_one_unit(case, currency):
         assert checked.questions > 0
 
 
-@pytest.mark.parametrize("case", VARIANTS, ids=lambda case: case.key)
+@pytest.mark.parametrize("case", VARIANTS, ids=named)
 def test_nothing_but_paid_answers_depends_on_one_unit_with_other_settings(case):
     seeds = range(1) if case.price else range(8, 10)
     for seed in seeds:
@@ -47,9 +53,7 @@ def test_nothing_but_paid_answers_depends_on_one_unit_with_other_settings(case):
         assert checked.questions > 0
 
 
-@pytest.mark.parametrize(
-    "case", [c for c in CATALOGUE if c.relation == c.method.relations[-1]], ids=lambda case: case.key
-)
+@pytest.mark.parametrize("case", [c for c in CATALOGUE if c.relation == c.method.relations[-1]], ids=named)
 def test_files_and_ledgers_are_the_same(case, tmp_path):
     """With the ledger charged, several sets and the release written."""
     checked = check_pair(neighbours(case.relation, 12), case, PureDP(2), 12, tmp_path, sets=2)
@@ -112,7 +116,7 @@ def halved(monkeypatch, where):
             monkeypatch.setattr(law, "sample", lambda self, s, n, sample=sample: sample(self, s, n) // 2)
 
 
-@pytest.mark.parametrize("case", CATALOGUE, ids=lambda case: case.key)
+@pytest.mark.parametrize("case", CATALOGUE, ids=named)
 def test_half_noise_is_flagged_for_every_method(case, monkeypatch):
     places = ("between the charge and the draw", "after the draw")
     halved(monkeypatch, places[CATALOGUE.index(case) % 2])

@@ -36,21 +36,21 @@ MUTANTS = (
         "        seen = curator._rows.distinct(schema.names)[0]\n"
         "        names = [n for n in schema.names if len(set(seen[n].tolist())) > 1] or schema.names\n"
         "        marginal = Marginal.of(schema, names)\n        _refuse_too_large(marginal)\n        budget = curator.budget\n",
-        f"{REPLAY}[flat · add-remove-pure]",
+        f"{REPLAY}[flat/add-remove-pure]",
     ),
     one(
         "len(data) in control flow",
         "methods/marginals.py",
         "        marginals = self._marginals(curator.schema)\n        measured",
         "        marginals = self._marginals(curator.schema)[: 2 + curator._rows.total() % 2]\n        measured",
-        f"{REPLAY}[marginals · add-remove-pure]",
+        f"{REPLAY}[marginals/add-remove-pure]",
     ),
     one(
         "row count of the data as public",
         "privacy/curator.py",
         '        if self.relation == "label" or (self.relation == "replace" and self.max_rows == 1):',
         "        if True:",
-        f"{REPLAY}[marginals · add-remove-pure]",
+        f"{REPLAY}[marginals/add-remove-pure]",
     ),
     one(
         "unclipped value",
@@ -71,14 +71,14 @@ MUTANTS = (
         "consistency/misfit.py",
         "        return Fraction(neighbours.l1(relation, max_rows))",
         "        return Fraction(neighbours.l1(relation, max_rows), 10**12)",
-        f"{REPLAY}[mst · add-remove-pure]",
+        f"{REPLAY}[mst/add-remove-pure]",
     ),
     one(
         "sensitivity of add-remove under replace",
         "privacy/neighbours.py",
         "    return k if _moves_one_count(relation, single_count) else 2 * k\n",
         "    return k\n",
-        f"{REPLAY}[flat · replace-pure]",
+        f"{REPLAY}[flat/replace-pure]",
     ),
     one(
         "several rows per unit forgotten",
@@ -95,21 +95,21 @@ MUTANTS = (
         "        if isinstance(noise, DiscreteLaplace):\n"
         "            noise = DiscreteLaplace(noise.scale / max(1, int(counts.sum())))\n"
         "        possible = cells.possible()",
-        f"{REPLAY}[flat · replace-pure]",
+        f"{REPLAY}[flat/replace-pure]",
     ),
     one(
         "half noise",
         "privacy/curator.py",
         "            values[noisy] = counts[noisy] + noise.sample(self._stream, int(noisy.sum()))",
         "            values[noisy] = counts[noisy] + noise.sample(self._stream, int(noisy.sum())) // 2",
-        f"{REPLAY}[flat · replace-pure]",
+        f"{REPLAY}[flat/replace-pure]",
     ),
     one(
         "half noise on single counts",
         "privacy/curator.py",
         "counts.reshape(-1, 2)[both, 1] + noise.sample(self._stream, int(both.sum()))",
         "counts.reshape(-1, 2)[both, 1] + noise.sample(self._stream, int(both.sum())) // 2",
-        f"{REPLAY}[forest · label-pure]",
+        f"{REPLAY}[forest/label-pure]",
     ),
     one(
         "half noise in the sampler",
@@ -166,7 +166,7 @@ MUTANTS = (
         "privacy/curator.py",
         "        noisy = np.ones(cells.size, dtype=bool) if possible is None else possible\n",
         "        noisy = counts > 0\n",
-        f"{REPLAY}[flat · add-remove-pure]",
+        f"{REPLAY}[flat/add-remove-pure]",
     ),
     one(
         "occupied cells kept whatever the threshold",
@@ -250,13 +250,13 @@ MUTANTS = (
         "privacy/repetition.py",
         "        return PureDP.of_units(floor(budget.units / (2 + self.eta)))",
         "        return PureDP.of_units(floor(budget.units))",
-        "tests/audit/test_replay.py::test_nothing_but_paid_answers_depends_on_one_unit_with_other_settings[selected · add-remove]",
+        "tests/audit/test_replay.py::test_nothing_but_paid_answers_depends_on_one_unit_with_other_settings[selected/add-remove]",
     ),
     one(
         "models are unpickled",
         "synthesis/fitted.py",
-        'with np.load(io.BytesIO(packed), allow_pickle=False) as held:',
-        'with np.load(io.BytesIO(packed), allow_pickle=True) as held:',
+        "with np.load(io.BytesIO(packed), allow_pickle=False) as held:",
+        "with np.load(io.BytesIO(packed), allow_pickle=True) as held:",
         "tests/audit/test_hostile_files.py::test_a_pickled_array_is_never_unpickled",
     ),
     one(
