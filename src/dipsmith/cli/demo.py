@@ -71,6 +71,7 @@ def demo(
             releases[name].save(
                 folder / ("release" if name == "loglinear" else f"release-{name}"), format="csv"
             )
+        ledger.look(schema.name, "coefficients of log pay beside those of both releases")
         coefficients = _coefficients(folder / "personnel.csv", releases)
     release = releases["loglinear"]
     facts = {

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 SEEN = {
-    "logistic": "main effects",
-    "interactions": "two-way effects",
+    "logistic": "a model of main effects",
+    "interactions": "a model of two-way effects",
     "cart": "a decision tree",
     "forest": "a random forest",
     "svm": "a support vector machine",
     "boosting": "boosted trees",
 }
-"""What a classifier sees, in words."""
+"""Classifiers, in words."""
 
 NOTICEABLE = 1.5
 """A distance this many times its floor is worth a sentence."""
@@ -164,7 +164,8 @@ def _not_kept(found: Findings) -> str:
     if told:
         sharpest = max(told, key=lambda s: s.value - s.null_95)
         parts.append(
-            f"{sharpest.classifier} tells the tables apart (KS {sharpest.value:.2g}, chance {sharpest.null_95:.2g})"
+            f"{SEEN.get(sharpest.classifier, sharpest.classifier)} can tell the tables apart "
+            f"(KS {sharpest.value:.3g}, by chance up to {sharpest.null_95:.3g})"
         )
     if found.subgroups.worst:
         group = found.subgroups.worst[0]
