@@ -12,7 +12,7 @@ from dipsmith.experiments.claims import check
 from dipsmith.experiments.experiment import Experiment
 from dipsmith.experiments.figures import mean_and_width, standalone
 from dipsmith.experiments.metrics import METRICS
-from dipsmith.experiments.report import figure
+from dipsmith.experiments.plots import figure
 from dipsmith.experiments.study import FigureEntry
 
 ANALYSED = """

@@ -77,6 +77,20 @@ def shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
 
 
+def said(value: Any) -> str:
+    """A value of the file in words.
+
+    >>> said({"race": {"role": "public"}}), said([["age", "sex"]]), said(None)
+    ('race: (role: public)', 'age × sex', 'none')
+    """
+    if isinstance(value, dict):
+        inner = (f"{k}: ({said(v)})" if isinstance(v, dict) else f"{k}: {said(v)}" for k, v in value.items())
+        return ", ".join(inner) or "none"
+    if isinstance(value, list):
+        return ", ".join(" × ".join(map(said, v)) if isinstance(v, list) else said(v) for v in value)
+    return shown(value)
+
+
 def settings(study: StudyEntry) -> list[Setting]:
     """The settings of a study, methods in the order of the file."""
     found: list[Setting] = []

@@ -252,3 +252,17 @@ METRICS: Mapping[str, Metric] = {
     ),
     "log-loss": Metric("log loss of labels of unseen rows", "lower", _log_loss, "the label marginal alone"),
 }
+
+
+def title_of(metric: str, metrics: Mapping[str, Metric] = METRICS) -> str:
+    """A metric in words."""
+    if metric in metrics:
+        return metrics[metric].title
+    name, _, kind = metric.rpartition(": ")
+    words = {
+        "error": "mean absolute error of the coefficients",
+        "overlap": "mean interval overlap",
+        "coverage": "share of intervals that contain the authentic estimate",
+        "width": "mean width of the intervals, in authentic ones",
+    }
+    return f"{words[kind]}, {name}" if kind in words else metric
