@@ -1,7 +1,8 @@
 """Two worlds that differ in one unit, made so that every answer tells the most: three columns, one odd row.
 
-All other rows are alike; the one that differs shares no value with them, so that it moves every table of counts by as
-much as the relation allows, and nothing else hides it.
+The row that differs moves every table of counts by as much as the relation allows, and lies in a cell of the full table
+that is empty otherwise, so that nothing hides it. It agrees with the others about how two columns go together and
+contradicts them about the third, so that it does not move the scores of all candidates alike.
 """
 
 from __future__ import annotations
@@ -45,13 +46,14 @@ def worst_worlds(relation: str) -> tuple[Codes, Codes]:
     [60, 61]
     """
     schema = worst_schema(relation)
-    rows = {"add-remove": ([], [1, 1, 1]), "replace": ([0, 0, 0], [1, 1, 1]), "label": ([1, 1, 0], [1, 1, 1])}
-    first, second = (_with(schema, row) for row in rows[relation])
+    rows = {"add-remove": ([], [1, 1, 0]), "replace": ([0, 0, 0], [1, 1, 1]), "label": ([1, 1, 0], [1, 1, 1])}
+    other = {"add-remove": [1, 1, 1], "replace": [1, 1, 0], "label": [0, 0, 0]}[relation]
+    others = [[0, 0, 0], other] * (OTHERS // 2)
+    first, second = (_with(schema, others, row) for row in rows[relation])
     return first, second
 
 
-def _with(schema: Schema, row: Sequence[int]) -> Codes:
-    others = [[0, 0, 0]] * OTHERS
+def _with(schema: Schema, others: list[list[int]], row: Sequence[int]) -> Codes:
     table = np.array([*others, row] if row else others).T
     return Codes.of(schema, dict(zip("abc", table, strict=True)))
 

@@ -109,7 +109,7 @@ MUTANTS = (
         "privacy/curator.py",
         "counts.reshape(-1, 2)[both, 1] + noise.sample(self._stream, int(both.sum()))",
         "counts.reshape(-1, 2)[both, 1] + noise.sample(self._stream, int(both.sum())) // 2",
-        f"{REPLAY}[forest/label-pure]",
+        f"{REPLAY}[loglinear/label-pure]",
     ),
     one(
         "half noise in the sampler",
