@@ -92,7 +92,7 @@ class Running:
     def job(self, project: str, job: str) -> dict:
         return next(j for j in self.ask("GET", f"/api/p/{project}/jobs")["jobs"] if j["id"] == job)
 
-    def wait(self, project: str, job: str, *statuses: str, seconds: float = 90) -> dict:
+    def wait(self, project: str, job: str, *statuses: str, seconds: float = 240) -> dict:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             found = self.job(project, job)
@@ -221,7 +221,7 @@ def visit(browser):
         context.on("console", said)
         context.on("weberror", lambda e: wrong.append(str(e.error)))
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(60_000)
         return page
 
     yield open_page

@@ -53,10 +53,10 @@ def main(out: Path, every: bool) -> None:
             browser = playwright.chromium.launch(
                 executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
             )
-            for scheme, width in looks:
-                draw(browser, running, project, out, scheme, width, "" if not every else f"-{scheme}-{width}")
             if not every:
                 draw(browser, running, project, out, "dark", 1280, "-dark", only=("plan",))
+            for scheme, width in looks:
+                draw(browser, running, project, out, scheme, width, "" if not every else f"-{scheme}-{width}")
             browser.close()
     finally:
         running.stop()
@@ -92,8 +92,7 @@ def draw(browser, running, project, out, scheme, width, mark, only=()):
     if not only and scheme == "light" and width == 1280:
         page.check("#sure")
         page.click("#start")
-        page.wait_for_selector(".job progress:visible")
-        page.wait_for_timeout(2500)
+        page.wait_for_selector(".job[data-status=running]", timeout=120_000)
     take("run")
     page.goto(f"{running.origin}/p/{project}/release")
     take("release")

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
-from dipsmith.studio import compare, plan, projects, release, run, schema
+from dipsmith.studio import compare, explorer, plan, projects, release, run, schema
 from dipsmith.studio.asked import templates
 from dipsmith.studio.gate import Gate, Session, refusal
 from dipsmith.studio.workspace import Workspace
@@ -21,7 +21,7 @@ def routes() -> list[BaseRoute]:
     found: list[BaseRoute] = [
         Mount("/static", StaticFiles(packages=[("dipsmith.studio", "static")]), name="static")
     ]
-    for room in (projects, schema, plan, run, release, compare):
+    for room in (projects, schema, plan, explorer, run, release, compare):
         found += room.routes()
     return found
 

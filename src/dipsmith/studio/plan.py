@@ -11,10 +11,9 @@ from typing import Any
 
 from starlette.routing import BaseRoute, Route
 
-from dipsmith.errors import BudgetError, DipsmithError, SchemaError, UsageError
+from dipsmith.errors import BudgetError, SchemaError, UsageError
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.methods.method import PublicFacts
-from dipsmith.planning import leaf_interval as leaf
 from dipsmith.planning.plan import Plan
 from dipsmith.planning.plan import plan as make
 from dipsmith.planning.suggest import suggest
@@ -26,17 +25,12 @@ from dipsmith.studio.asked import Asked, Download, Shown, data, page
 from dipsmith.studio.budget_bar import budget_bar, symbol
 from dipsmith.studio.choices import Choices, supported
 from dipsmith.studio.jobs import listed
-from dipsmith.studio.leaf_picture import Chosen, Curve, leaf_picture
 from dipsmith.studio.projects import statement_of
 from dipsmith.studio.schema import schema_file, schema_of
 from dipsmith.studio.workspace import Project, Workspace
 from dipsmith.synthesis.public import public_facts
 
-SIZES = (25, 40, 65, 100, 170, 280, 460, 770, 1300, 2500, 5000)
-MOST_RECORDS = 20_000
 SHOWN = 8
-OTHERS = (0.1, 1.0)
-"""The λ that the explorer shows besides the chosen one."""
 
 REASONS = {
     "loglinear": "One small noisy table per public column; keeps planned regressions at little ε.",
@@ -73,9 +67,6 @@ def routes() -> list[BaseRoute]:
         Route("/p/{project}/choices.yaml", page(export), methods=["GET"]),
         Route("/p/{project}/script.py", page(script), methods=["GET"]),
         Route("/api/p/{project}/plan", data(planned), methods=["POST"]),
-        Route("/api/interval", data(explored), methods=["GET"]),
-        Route("/interval.csv", page(as_csv), methods=["GET"]),
-        Route("/interval.svg", page(as_svg), methods=["GET"]),
     ]
 
 
@@ -260,88 +251,6 @@ def _told(found: Plan) -> dict[str, Any]:
         "warnings": list(dict.fromkeys(found.warnings)),
         "symbol": found.budget.symbol,
     }
-
-
-# The leaf-interval explorer -----------------------------------------------------------------------------------
-
-
-def explored(asked: Asked) -> Mapping[str, Any]:
-    """The interval at the chosen leaf, the band around it, and (if asked) the fewest records for a width."""
-    picked, more = Picked(asked.query), bool(asked.query.get("rows"))
-    found, least = picked.interval, picked.least if more else None
-    # Without the slower numbers the page answers a moving slider at once; it asks for them when the slider rests.
-    others = picked.others if more else []
-    svg = leaf_picture(
-        _curve(*picked.law), Chosen(picked.n, (found.lo, found.hi), picked.width, least), others
-    )
-    return {"interval": found.to_dict(), "least": least, "svg": svg}
-
-
-def as_csv(asked: Asked) -> Download:
-    """The numbers of the picture."""
-    return Download("interval.csv", "text/csv; charset=utf-8", _curve(*Picked(asked.query).law).to_csv())
-
-
-def as_svg(asked: Asked) -> Download:
-    """The picture."""
-    picked = Picked(asked.query)
-    found = picked.interval
-    shown = Chosen(picked.n, (found.lo, found.hi), picked.width, picked.least)
-    svg = leaf_picture(_curve(*picked.law), shown, picked.others, alone=True)
-    return Download("interval.svg", "image/svg+xml", svg)
-
-
-class Picked:
-    """What the sliders of the explorer say."""
-
-    def __init__(self, query: Mapping[str, str]) -> None:
-        try:
-            self.p0, self.lam = float(query.get("p0", "0.25")), float(query.get("lam", "0.4"))
-            self.n, self.width = int(query.get("n", "1000")), float(query.get("width", "0.05"))
-            self.level = float(query.get("level", "0.9"))
-        except ValueError:
-            raise UsageError("p0, lam, n, width and level must be numbers") from None
-        self.kind, self.noise = query.get("kind", "sym"), query.get("law", "continuous")
-        if not 1 <= self.n <= MOST_RECORDS or self.noise not in ("continuous", "discrete"):
-            raise UsageError(f"n must be 1 to {MOST_RECORDS:,}, law continuous or discrete")
-        if not 0 <= self.p0 <= 1 or not 1e-3 <= self.lam <= 100:
-            raise UsageError("p0 must be 0 to 1, lam 0.001 to 100")
-
-    @property
-    def law(self) -> tuple[float, float, str, str, float]:
-        """What the band depends on."""
-        return self.p0, self.lam, self.kind, self.noise, self.level
-
-    @property
-    def interval(self) -> leaf.LeafInterval:
-        """As `dipsmith interval --p0 --lam --n` says."""
-        return leaf.interval(self.p0, self.lam, self.n, kind=self.kind, noise=self.noise, level=self.level)  # type: ignore[arg-type]
-
-    @property
-    def others(self) -> list[Curve]:
-        """The same share under other λ, for comparison."""
-        return [_curve(self.p0, lam, *self.law[2:]) for lam in OTHERS if lam != self.lam]
-
-    @property
-    def least(self) -> int | None:
-        """As `dipsmith interval --p0 --lam --width` says; None where no number of records is enough."""
-        return _least(self.width, self.p0, self.lam, self.noise, self.level)
-
-
-@lru_cache(maxsize=512)
-def _least(width: float, p0: float, lam: float, noise: str, level: float) -> int | None:
-    try:
-        return leaf.rows_for_width(width, p0, lam, noise=noise, level=level)  # type: ignore[arg-type]
-    except DipsmithError:
-        return None
-
-
-@lru_cache(maxsize=256)
-def _curve(p0: float, lam: float, kind: str, noise: str, level: float) -> Curve:
-    ends = [leaf.intervals(p0, [lam], n, kind=kind, noise=noise, level=level)[0] for n in SIZES]  # type: ignore[arg-type]
-    return Curve(
-        p0, lam, level, kind, noise, SIZES, tuple(float(e[0]) for e in ends), tuple(float(e[1]) for e in ends)
-    )
 
 
 def export(asked: Asked) -> Download:

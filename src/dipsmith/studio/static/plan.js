@@ -45,7 +45,7 @@ function sketch() {
   piece.setAttribute('width', Math.max(0, Math.min(width, 1000 - from)).toFixed(2));
   const left = (held.remaining_units - units) / 1e12;
   const sign = held.currency === 'rho' ? 'ρ' : 'ε';
-  el('figures').replaceChildren(...(held.currency ? [node('span', {}, node('b', {}, `${sign} = ${Number((units / 1e12).toPrecision(6))}`), ' this run'), node('span', {}, `${Number(left.toPrecision(6))} would remain`), node('span', {}, `${held.granted_units / 1e12} granted`)] : [node('span', { class: 'soft' }, 'no grant yet')]));
+  el('figures').replaceChildren(...(held.currency ? [node('span', {}, node('b', {}, `${sign} = ${Number((units / 1e12).toPrecision(6))}`), ' this run'), node('span', {}, left < 0 ? `${Number((-left).toPrecision(6))} more than is left` : `${Number(left.toPrecision(6))} would remain`), node('span', {}, `${held.granted_units / 1e12} granted`)] : [node('span', { class: 'soft' }, 'no grant yet')]));
   if (last) stages(Number(choices.amount) / (Number(last.amount) || 1));
 }
 

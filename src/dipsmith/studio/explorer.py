@@ -1,0 +1,110 @@
+"""The leaf-interval explorer of the Plan page: how precise a label's share will be, before anything is spent.
+
+Every number is that of `dipsmith interval`: the same functions of `dipsmith.planning.leaf_interval`, from public numbers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from starlette.routing import BaseRoute, Route
+
+from dipsmith.errors import DipsmithError, UsageError
+from dipsmith.planning import leaf_interval as leaf
+from dipsmith.studio.asked import Asked, Download, data, page
+from dipsmith.studio.leaf_picture import Chosen, Curve, leaf_picture
+
+SIZES = (25, 40, 65, 100, 170, 280, 460, 770, 1300, 2500, 5000)
+MOST_RECORDS = 20_000
+OTHERS = (0.1, 1.0)
+"""The λ that the explorer shows besides the chosen one."""
+
+
+def routes() -> list[BaseRoute]:
+    """The addresses of the explorer."""
+    return [
+        Route("/api/interval", data(explored), methods=["GET"]),
+        Route("/interval.csv", page(as_csv), methods=["GET"]),
+        Route("/interval.svg", page(as_svg), methods=["GET"]),
+    ]
+
+
+def explored(asked: Asked) -> Mapping[str, Any]:
+    """The interval at the chosen leaf, the band around it, and (if asked) the fewest records for a width."""
+    picked, more = Picked(asked.query), bool(asked.query.get("rows"))
+    found, least = picked.interval, picked.least if more else None
+    # Without the slower numbers the page answers a moving slider at once; it asks for them when the slider rests.
+    others = picked.others if more else []
+    svg = leaf_picture(
+        _curve(*picked.law), Chosen(picked.n, (found.lo, found.hi), picked.width, least), others
+    )
+    return {"interval": found.to_dict(), "least": least, "svg": svg}
+
+
+def as_csv(asked: Asked) -> Download:
+    """The numbers of the picture."""
+    return Download("interval.csv", "text/csv; charset=utf-8", _curve(*Picked(asked.query).law).to_csv())
+
+
+def as_svg(asked: Asked) -> Download:
+    """The picture."""
+    picked = Picked(asked.query)
+    found = picked.interval
+    shown = Chosen(picked.n, (found.lo, found.hi), picked.width, picked.least)
+    svg = leaf_picture(_curve(*picked.law), shown, picked.others, alone=True)
+    return Download("interval.svg", "image/svg+xml", svg)
+
+
+class Picked:
+    """What the sliders of the explorer say."""
+
+    def __init__(self, query: Mapping[str, str]) -> None:
+        try:
+            self.p0, self.lam = float(query.get("p0", "0.25")), float(query.get("lam", "0.4"))
+            self.n, self.width = int(query.get("n", "1000")), float(query.get("width", "0.05"))
+            self.level = float(query.get("level", "0.9"))
+        except ValueError:
+            raise UsageError("p0, lam, n, width and level must be numbers") from None
+        self.kind, self.noise = query.get("kind", "sym"), query.get("law", "continuous")
+        if not 1 <= self.n <= MOST_RECORDS or self.noise not in ("continuous", "discrete"):
+            raise UsageError(f"n must be 1 to {MOST_RECORDS:,}, law continuous or discrete")
+        if not 0 <= self.p0 <= 1 or not 1e-3 <= self.lam <= 100:
+            raise UsageError("p0 must be 0 to 1, lam 0.001 to 100")
+
+    @property
+    def law(self) -> tuple[float, float, str, str, float]:
+        """What the band depends on."""
+        return self.p0, self.lam, self.kind, self.noise, self.level
+
+    @property
+    def interval(self) -> leaf.LeafInterval:
+        """As `dipsmith interval --p0 --lam --n` says."""
+        return leaf.interval(self.p0, self.lam, self.n, kind=self.kind, noise=self.noise, level=self.level)  # type: ignore[arg-type]
+
+    @property
+    def others(self) -> list[Curve]:
+        """The same share under other λ, for comparison."""
+        return [_curve(self.p0, lam, *self.law[2:]) for lam in OTHERS if lam != self.lam]
+
+    @property
+    def least(self) -> int | None:
+        """As `dipsmith interval --p0 --lam --width` says; None where no number of records is enough."""
+        return _least(self.width, self.p0, self.lam, self.noise, self.level)
+
+
+@lru_cache(maxsize=512)
+def _least(width: float, p0: float, lam: float, noise: str, level: float) -> int | None:
+    try:
+        return leaf.rows_for_width(width, p0, lam, noise=noise, level=level)  # type: ignore[arg-type]
+    except DipsmithError:
+        return None
+
+
+@lru_cache(maxsize=256)
+def _curve(p0: float, lam: float, kind: str, noise: str, level: float) -> Curve:
+    ends = [leaf.intervals(p0, [lam], n, kind=kind, noise=noise, level=level)[0] for n in SIZES]  # type: ignore[arg-type]
+    return Curve(
+        p0, lam, level, kind, noise, SIZES, tuple(float(e[0]) for e in ends), tuple(float(e[1]) for e in ends)
+    )
