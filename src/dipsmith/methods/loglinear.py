@@ -176,7 +176,7 @@ class LogLinear:
         facts = [self._stratum(public, code, size) for code in range(size)]
         if not neighbours.unit_recurs(unit.max_rows, unit.per, self.strata):
             # Strata cost no more together than one: shown is the smallest, where noise weighs most.
-            least = min(facts, key=lambda f: f.rows or 0)
+            least = min(facts, key=lambda f: f.rows or np.inf)
             lines = self._planned(terms, budget, least, f"in each {self.strata}: ")
             if lines and unit.per == self.strata:
                 note = f"costs a person who is in all {size} strata {size} times as much: the unit is {unit}"

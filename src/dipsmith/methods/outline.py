@@ -9,7 +9,10 @@ counts costs K(K − 1)v/2n² on average.
 
 **Tables** share the rest by the cube-root rule: noise of variance 2(Δ/ε_c)² on each of L_c cells makes a
 total of Σ L_c/ε_c², which is least, for a given Σ ε_c, when ε_c ∝ L_c^(1/3). Under zCDP the variance is
-Δ²/2ρ_c, and the rule is ρ_c ∝ L_c^(1/2). Cells are those that are publicly occupied, times labels.
+Δ²/2ρ_c, and the rule is ρ_c ∝ L_c^(1/2). Cells are those that are publicly occupied, times labels. Where
+analyses are planned, L_c is multiplied by what noise on the table means for their coefficients: noise on the
+labels of cell x enters a coefficient in proportion to the mean response in x, so that the variance which
+the table's cells explain of the (public) response counts.
 
 **Adaptive interactions** get a fifth of that rest when at least one is affordable, else nothing; two
 fifths when the noise variance on most other tables stays below a tenth of their sampling variance even so.
@@ -19,7 +22,7 @@ variance of an average cell; a fifth of its share pays for choosing it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
@@ -45,16 +48,22 @@ NEGLIGIBLE_NOISE: Final = 0.1
 CHOICE_SHARE: Final = 0.2
 NOISE_TO_SAMPLING: Final = 4.0
 MOST_ROUNDS: Final = 6
+OTHERWISE: Final = 0.1
+"""What a table weighs that tells nothing of the response of a planned analysis, against 1 for what tells all."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What a model is made of, checked against a schema: targets, predictors, interactions that are wanted."""
+    """What a model is made of, checked against a schema: targets, predictors, interactions that are wanted.
+
+    `responses` are the public attributes that planned analyses explain.
+    """
 
     schema: Schema
     targets: tuple[str, ...]
     predictors: tuple[str, ...]
     interactions: tuple[tuple[str, ...], ...]
+    responses: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -87,8 +96,10 @@ class Terms:
             )
         wanted = set(schema.public if predictors is None else predictors)
         groups = [tuple(g) for g in interactions]
+        responses: set[str] = set()
         for analysis in analyses:
-            names, products = _analysed(schema, analysis)
+            names, products, explained = _analysed(schema, analysis)
+            responses |= {n for n in explained if schema[n].role == "public" and n != strata}
             for name in names:
                 if schema[name].role == "private" and name not in labelled:
                     raise UsageError(
@@ -107,7 +118,7 @@ class Terms:
         groups = [tuple(n for n in g if n != strata) for g in groups]
         distinct = {frozenset(g): g for g in reversed(groups) if len(g) > 1}
         asked = tuple(n for n in schema.names if n in wanted and n != strata)
-        return cls(schema, labelled, asked, tuple(reversed(distinct.values())))
+        return cls(schema, labelled, asked, tuple(reversed(distinct.values())), frozenset(responses))
 
 
 @dataclass(frozen=True)
@@ -160,7 +171,8 @@ def outline(terms: Terms, budget: Budget, facts: PublicFacts, *, adaptive: bool,
     rounds, candidates = _adaptive(schema, budget, facts, pairs, spare)
     later = spare / rounds if rounds else 0.0
     parts = [share * w for w in _weights(schema, facts, marginals, budget)]
-    parts += [(1 - share - later * rounds) * w for w in _weights(schema, facts, effects, budget)]
+    weights = _weights(schema, facts, effects, budget, terms.responses)
+    parts += [(1 - share - later * rounds) * w for w in weights]
     parts += [later * CHOICE_SHARE, later * (1 - CHOICE_SHARE)] * rounds
     costs = budget.split(parts)
     asked = len(marginals) + len(effects)
@@ -229,11 +241,44 @@ def _occupied(schema: Schema, facts: PublicFacts, names: Sequence[str]) -> int:
     return int(seen.sum())
 
 
-def _weights(schema: Schema, facts: PublicFacts, cliques: Sequence[Clique], budget: Budget) -> list[float]:
+def _weights(
+    schema: Schema,
+    facts: PublicFacts,
+    cliques: Sequence[Clique],
+    budget: Budget,
+    responses: Collection[str] = (),
+) -> list[float]:
     power = 1 / 3 if budget.currency == "epsilon" else 1 / 2
     cells = [max(1, occupied(schema, facts, c)) * c.labels(schema) for c in cliques]
-    total = sum(float(n**power) for n in cells)
-    return [float(n**power) / total for n in cells]
+    weights = [
+        float((n * _bearing(schema, facts, c, responses)) ** power)
+        for n, c in zip(cells, cliques, strict=True)
+    ]
+    total = sum(weights)
+    return [w / total for w in weights]
+
+
+def _bearing(schema: Schema, facts: PublicFacts, clique: Clique, responses: Collection[str]) -> float:
+    """How much of the noise on a table goes into the coefficients of planned analyses, up to a constant.
+
+    The share of the response's variance that lies between the table's cells (1 for the response's own
+    table), by the codes of the public rows, and a tenth for what the table tells of labels otherwise.
+    """
+    if not responses or facts.public_rows is None:
+        return 1.0
+    if set(clique.predictors) & set(responses):
+        return 1.0 + OTHERWISE
+    codes, often = facts.public_rows
+    cell = Marginal.of(schema, clique.predictors).index(codes)
+    rows = np.bincount(cell, often)
+    largest = 0.0
+    for name in responses:
+        value = codes[name].astype(np.float64)
+        value -= np.average(value, weights=often)
+        within = np.bincount(cell, often * value)[rows > 0]
+        whole = float(often @ value**2)
+        largest = max(largest, float(np.sum(within**2 / rows[rows > 0])) / whole if whole > 0 else 0.0)
+    return largest + OTHERWISE
 
 
 def _marginal_share(schema: Schema, budget: Budget, facts: PublicFacts, marginals: Sequence[Clique]) -> float:
@@ -293,20 +338,22 @@ def _part(budget: Budget, share: float) -> Budget:
     return type(budget).of_units(max(1, int(budget.units * share)))
 
 
-def _analysed(schema: Schema, text: str | Sequence[str]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The attributes of an analysis, and the groups of public ones that it multiplies.
+def _analysed(
+    schema: Schema, text: str | Sequence[str]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]], tuple[str, ...]]:
+    """The attributes of an analysis, the groups of public ones that it multiplies, and what it explains.
 
     A product with a private column ("sex*agency") is about how the response depends on it, so the
     response belongs to the group.
     """
     if not isinstance(text, str):
-        return tuple(text), []
+        return tuple(text), [], ()
     if "~" not in text:
-        return (text,), []
+        return (text,), [], ()
     formula = Formula.parse(text)
     groups = []
     for product in formula.products:
         private = any(schema[n].role == "private" for n in product)
         names = dict.fromkeys((*product, *(formula.response if private else ())))
         groups.append(tuple(n for n in names if schema[n].role == "public"))
-    return formula.attributes, [g for g in groups if len(g) > 1]
+    return formula.attributes, [g for g in groups if len(g) > 1], tuple(formula.response)
