@@ -14,6 +14,8 @@ def snapshot(request):
 
     def check(name, text):
         plain = re.sub(r"<svg .*?</svg>", "<svg/>", text, flags=re.DOTALL)
+        # the last digits of what tables are sorted by depend on the linear algebra library
+        plain = re.sub(r'(?<=data-v=")[^"]*', lambda found: f"{float(found[0]):.4g}", plain)
         lines = re.sub(r"(</(?:tr|h2|h3|p|dl|figure|table|section|pre|nav)>)", "\\1\n", plain)
         path = folder / f"{name}.html"
         if os.environ.get("DIPSMITH_SNAPSHOTS") == "write":

@@ -52,7 +52,16 @@ def release():
     return synthesize(staff())
 
 
-@pytest.mark.parametrize("heading", ["What was done", "What the noise does", "How to analyse it"])
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "What was done",
+        "What the noise does",
+        "The synthetic columns",
+        "Associations in the synthetic rows",
+        "How to analyse it",
+    ],
+)
 def test_sections_are_as_they_were(release, snapshot, heading):
     found = next(s for s in release.report_page().sections if s.heading == heading)
     snapshot("report-" + heading.lower().replace(" ", "-"), section(found))
@@ -83,6 +92,8 @@ def test_associations_are_those_of_the_synthetic_rows(release):
 
 def test_the_page_opens_with_guarantee_and_limits(release):
     lead = release.report_page().lead
+    headings = {s.heading for s in release.report_page().sections}
+    assert len(headings) == 5  # each has its snapshot above
     assert len(lead) == 3
     assert "ε = 1, unit row, neighbours replace" in lead[0]
     assert "job × sex" in lead[1]

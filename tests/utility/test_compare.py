@@ -11,6 +11,7 @@ import pytest
 
 import dipsmith as ds
 from dipsmith.errors import SourceError, UsageError
+from dipsmith.report.content import Section
 from dipsmith.report.sections import framed, section
 from dipsmith.report.sections import page as whole_page
 from dipsmith.utility import chapters
@@ -18,7 +19,7 @@ from dipsmith.utility.analysis_chapter import regressions
 from dipsmith.utility.disclosure_chapter import disclosure
 from dipsmith.utility.panel_chapters import panels, subgroups
 from dipsmith.utility.regression import Regression
-from dipsmith.utility.summary import comparison_page
+from dipsmith.utility.summary import comparison_page, glance
 
 FIELDS = [
     {"name": "year", "type": "integer", "enum": [1996, 2003], "other": 1996, "role": "public"},
@@ -383,11 +384,24 @@ def whole(tmp_path_factory, label_release):
 
 @pytest.mark.parametrize(
     "name",
-    ["classifiers", "marginals", "associations", "full_table", "panels", "subgroups", "analyses", "method"],
+    [
+        "glance",
+        "classifiers",
+        "marginals",
+        "associations",
+        "full_table",
+        "panels",
+        "subgroups",
+        "analyses",
+        "disclosure",
+        "method",
+    ],
 )
 def test_sections_are_as_they_were(whole, snapshot, name):
     found = whole.findings
     made = {
+        "glance": lambda: Section("At a glance", (glance(whole),)),
+        "disclosure": lambda: disclosure(found),
         "classifiers": lambda: chapters.classifiers(found),
         "marginals": lambda: chapters.marginals(found),
         "associations": lambda: chapters.associations(found),
@@ -397,7 +411,10 @@ def test_sections_are_as_they_were(whole, snapshot, name):
         "analyses": lambda: regressions(whole.regressions, found),
         "method": lambda: chapters.method(whole),
     }[name]()
-    snapshot(name, section(made, sortable=True))
+    text = section(made, sortable=True)
+    if name == "disclosure":  # what boosted trees guess depends on the version of scikit-learn
+        text = re.sub(r'(?<=data-v=")[^"]*|(?<=>)[01]\.\d+(?=<)', "0", text)
+    snapshot(name, text)
 
 
 def test_the_disclosure_section(whole):
