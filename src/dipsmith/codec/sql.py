@@ -25,7 +25,7 @@ from dipsmith.sources.dialect import MOMENT, NUMBER, Dialect, Kind, Parameters, 
 
 _DAY = 86_400_000_000
 _EPOCH = dt.datetime(1970, 1, 1)
-_FEW = 6
+_FEW = 24
 """Lists of at most so many values are compared one by one; longer ones are joined."""
 
 _ARROW = {
