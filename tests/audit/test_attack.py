@@ -120,24 +120,20 @@ def test_worlds_are_neighbours_that_move_every_table_by_its_sensitivity(relation
 
 
 @pytest.mark.parametrize(
-    "case", [c for c in CASES if c.name in ("flat", "marginals")], ids=lambda c: f"{c.name}/{c.relation}"
+    "case", [c for c in CASES if c.name == "flat"], ids=lambda c: f"{c.name}/{c.relation}"
 )
 def test_sound_methods_pass_and_the_audit_is_tight(case):
-    """400 runs in each world. Passing is certain to 1e-6; reaching half of the optimal attacker is far within chance."""
-    found = audit(case.method, case.relation, epsilon=4, trials=400, seed=5)
+    """250 runs in each world. Passing is certain to 1e-6; reaching half of the optimal attacker is far within chance."""
+    found = audit(case.method, case.relation, epsilon=4, trials=250, seed=5)
     assert found.passed
     assert found.tightness > 0.5
     assert found.lower_bound > 1
 
 
-@pytest.mark.parametrize(
-    "case", [c for c in CASES if c.name == "flat"], ids=lambda c: f"{c.name}/{c.relation}"
-)
-def test_half_noise_fails_the_audit(case):
+def test_half_noise_fails_the_audit():
     with half_noise():
-        found = audit(case.method, case.relation, epsilon=4, trials=2500, seed=5, black_box=False)
+        found = audit(Flat(), "add-remove", epsilon=4, trials=1500, seed=5, black_box=False)
     assert not found.passed
-    assert audit(case.method, case.relation, epsilon=4, trials=300, seed=5, black_box=False).passed
 
 
 def test_too_few_trials_are_refused():
@@ -152,29 +148,22 @@ def test_an_audit_can_be_repeated():
 
 
 def test_the_matrix_can_be_resumed(tmp_path, capsys):
-    asked = [
-        str(tmp_path / "r.json"),
-        "--pairs",
-        "3",
-        "--trials",
-        "60",
-        "--jobs",
-        "1",
-        "--only",
-        "| flat · replace",
-    ]
-    assert main([*asked, "--mutant-trials", "8000", "--minutes", "0"]) == 0
+    asked = [str(tmp_path / "r.json"), "--pairs", "3", "--trials", "60", "--jobs", "1"]
+    only = ["--only", "replay | flat · replace"]
+    assert main([*asked, *only, "--minutes", "0"]) == 0
     assert not (tmp_path / "r.json").exists()
-    assert main([*asked, "--mutant-trials", "8000"]) == 0
+    assert main([*asked, *only]) == 0
+    assert main([*asked, "--only", "attack | flat · replace"]) == 0
     held = json.loads((tmp_path / "r.json").read_text())["pieces"]
     assert set(held) == {
-        "replay | flat · replace | pure", "replay | flat · replace | zcdp", "attack | flat · replace",
-        "half noise | flat · replace",
-    }  # fmt: skip
+        "replay | flat · replace | pure",
+        "replay | flat · replace | zcdp",
+        "attack | flat · replace",
+    }
     assert held["replay | flat · replace | pure"]["findings"] == {}
-    assert not held["half noise | flat · replace"]["passed"]
+    assert held["attack | flat · replace"]["passed"]
     capsys.readouterr()
-    assert main(asked) == 0
+    assert main([*asked, *only]) == 0
     assert capsys.readouterr().err == ""
 
 
@@ -200,6 +189,6 @@ def test_the_command_prints_and_decides(capsys, monkeypatch, tmp_path):
     assert run("flat", "--relation", "label")[0] == 2
     assert run("nothing")[0] == 2
     with half_noise():
-        code, said = run("flat", "--relation", "add-remove", "--trials", "2500")
+        code, said = run("flat", "--relation", "add-remove", "--trials", "1500")
     assert code == 5
     assert "FAIL" in said.out

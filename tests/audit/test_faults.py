@@ -38,13 +38,13 @@ def test_after_a_fault_everything_is_in_order(name, place):
 def test_a_run_has_noted_that_it_reads_before_it_reads(tmp_path, monkeypatch):
     book = scenes.granted(tmp_path)
     states = []
-    passing = BatchRows.passing
+    encoded = BatchRows._encoded
 
-    def watched(self, names, view):
+    def watched(self, names):
         states.extend(run.state for run in ds.Ledger(book).show("people").runs)
-        return passing(self, names, view)
+        return encoded(self, names)
 
-    monkeypatch.setattr(BatchRows, "passing", watched)
+    monkeypatch.setattr(BatchRows, "_encoded", watched)
     scenes.release(book, tmp_path / "out", "r")
     assert states
     assert set(states) == {"read"}

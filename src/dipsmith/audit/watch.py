@@ -164,6 +164,7 @@ def watching(observer: Observer) -> Iterator[Watch]:
             (Repetitions, "sample", _repeated),
             (BatchRows, "__init__", _keyed),
             (BatchRows, "passing", _passing),
+            (BatchRows, "total", _reading),
             (HeldRows, "_lawful", _reading),
             (HeldRows, "_public", _reading),
             (HeldRows, "total", _reading),
@@ -354,7 +355,7 @@ def _passing(original: Any, watch: Watch, observer: Observer) -> Any:
 
 
 def _reading(original: Any, watch: Watch, observer: Observer) -> Any:
-    """`HeldRows` reads through cached properties and `total`."""
+    """Reads through cached properties of `HeldRows`, and through `total`."""
 
     def noted() -> None:
         if not watch.open:
@@ -370,7 +371,7 @@ def _reading(original: Any, watch: Watch, observer: Observer) -> Any:
 
         return property(held)
 
-    def total(self: HeldRows) -> int:
+    def total(self: HeldRows | BatchRows) -> int:
         noted()
         return int(original(self))
 

@@ -1,0 +1,229 @@
+"""The assurance page: what was tried against dipsmith and what came of it, from the files of results.
+
+`python -m dipsmith.audit.page docs/assurance docs/assurance.md` (`make assurance`). Every number on the page is read from
+a file beside it; a part that has not been run says so.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dipsmith.audit.matrix import FEW_MEASUREMENTS
+
+HEAD = """# Assurance
+
+What was tried to break dipsmith's promise, and what came of it. This page is written by `make assurance` from the files
+in `docs/assurance/`; each part names the command that makes its file. What is
+promised, and what is not, is in the [threat model](threat-model.md); why it should hold, in the proof notes.
+"""
+
+
+def page(folder: Path) -> str:
+    """The page from the results in a folder."""
+    audit = _read(folder / "audit.json").get("pieces", {})
+    parts = [HEAD]
+    parts += [_attacks(audit), _half_noise(audit), _replays(audit)]
+    parts.append(_mutants(_read(folder / "mutants.json")))
+    parts.append(_faults(_read(folder / "faults.json")))
+    parts.append(_fuzz(_read(folder / "fuzz.json")))
+    parts.append(_exact())
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _attacks(pieces: Mapping[str, Any]) -> str:
+    rows = [
+        [
+            f["method"], f["relation"], f"{f['lower_bound']:.2f}", f"{f['black_box']:.2f}", f"{f['optimal']:.2f}",
+            f"{f['tightness']:.0%}", f"{f['certain']:.2f}", "pass" if f["passed"] else "**FAIL**",
+        ]
+        for name, f in pieces.items()
+        if name.startswith("attack")
+    ]  # fmt: skip
+    text = """## Attacks
+
+`make audit`. Each method runs 1000 times in each of two worlds that differ in one row, at a claimed ε of 4. A *white-box* attacker
+sees every noisy answer and uses the likelihood ratio; a *black-box* attacker sees synthetic rows. Bounds are 95 % Clopper–Pearson
+lower bounds on ε; thresholds were chosen on other runs than are counted. At 95 % even an optimal attacker exceeds the claim by chance in a few
+of a hundred entries, so the verdict uses 1 − 10⁻⁶. *Optimal* is what the likelihood ratio reaches on average if every answer tells as much as
+its price allows; a small share of it would mean that the audit is loose."""
+    if not rows:
+        return f"{text}\n\nNot run yet."
+    head = ["method", "neighbours", "white box", "black box", "optimal", "reached", "at 1 − 10⁻⁶", "verdict"]
+    attacked = [f for name, f in pieces.items() if name.startswith("attack")]
+    below = [f for f in attacked if f["tightness"] < 0.8]
+    summary = (
+        f"{sum(f['passed'] for f in attacked)} of {len(attacked)} pass. White box reaches "
+        f"{min(f['tightness'] for f in attacked):.0%} to {max(f['tightness'] for f in attacked):.0%} of the optimal attacker"
+        + (f"; below 80 %: {', '.join(f['method'] + ' ' + f['relation'] for f in below)}." if below else ".")
+    )
+    return f"{text}\n\n{table(head, rows)}\n\n{summary} {_when(attacked)}"
+
+
+def _half_noise(pieces: Mapping[str, Any]) -> str:
+    attacked = {name: f for name, f in pieces.items() if name.startswith("attack")}
+    rows = []
+    for name, f in attacked.items():
+        if f["measurements"] > FEW_MEASUREMENTS:
+            continue
+        found = pieces.get(name.replace("attack", "half noise"))
+        shown = (
+            ["not run yet", "", ""]
+            if found is None
+            else [
+                f"{found['trials']:,}",
+                f"{found['certain']:.2f}",
+                "missed" if found["passed"] else "flagged",
+            ]
+        )
+        rows.append([f["method"], f["relation"], str(f["measurements"]), *shown])
+    text = f"""## Half of the noise
+
+The same attack on a curator that draws half of the noise it charges for: methods whose runs take at most {FEW_MEASUREMENTS} measurements must be
+flagged (bound above 4 at 1 − 10⁻⁶). Record and replay flags it for every method
+(`tests/audit/test_replay.py::test_half_noise_is_flagged_for_every_method`)."""
+    if not rows:
+        return f"{text}\n\nNot run yet."
+    head = ["method", "neighbours", "measurements", "runs per world", "bound at 1 − 10⁻⁶", "outcome"]
+    return f"{text}\n\n{table(head, rows)}"
+
+
+def _replays(pieces: Mapping[str, Any]) -> str:
+    text = """## Record and replay
+
+`make audit`. A run is recorded; the same run on a neighbouring table is given the recorded answers. Everything after must be the same to the
+last bit — questions, charges, messages, model, rows, card, and for every tenth pair the ledger and the files — and the true numbers behind each answer
+may differ by their declared sensitivity at most. The *largest loss* is what the answers of a pair told at most, added up from the noise that was really drawn;
+it may not exceed the budget. *z* compares all noise that was drawn with its law. Tables differ by: a unit added, removed, replaced; a flipped
+label; outliers, new categories, missing values, forbidden combinations; an empty table, a single row; duplicate rows, several rows per unit."""
+    grouped: dict[str, dict[str, Any]] = {}
+    for name, found in pieces.items():
+        if name.startswith("replay"):
+            _, case, currency = name.split(" | ")
+            grouped.setdefault(case, {})[currency] = found
+    if not grouped:
+        return f"{text}\n\nNot run yet."
+    rows = []
+    for case, by in sorted(grouped.items()):
+        method, relation = case.split(" · ")
+        findings = sum(len(f["findings"]) for f in by.values())
+        rows.append(
+            [
+                method,
+                relation,
+                str(sum(f["pairs"] for f in by.values())),
+                f"{sum(f['questions'] for f in by.values()):,}",
+                *(
+                    f"{by[c]['largest_loss']:.3f} of {by[c]['budget']:g}" if c in by else "—"
+                    for c in ("pure", "zcdp")
+                ),
+                ", ".join(f"{f['noise_z']:+.1f}" for f in by.values()),
+                str(findings) if findings == 0 else f"**{findings}**",
+            ]
+        )
+    everything = [f for by in grouped.values() for f in by.values()]
+    pairs = sum(f["pairs"] for f in everything)
+    found = sum(len(f["findings"]) for f in everything)
+    head = ["method", "neighbours", "pairs", "answers", "largest loss, ε", "largest loss, ρ", "z", "findings"]
+    return f"{text}\n\n{table(head, rows)}\n\n{pairs:,} pairs, {found} findings. {_when(everything)}"
+
+
+def _mutants(held: Mapping[str, Any]) -> str:
+    text = """## Planted bugs
+
+`make mutants`. Each bug is planted in a copy of the package, and the test named beside it must fail."""
+    if not held:
+        return f"{text}\n\nNot run yet."
+    rows = [
+        [m["mutant"], f"`{m['file']}`", f"`{m['test']}`", "caught" if m["caught"] else "**MISSED**"]
+        for m in held["mutants"]
+    ]
+    caught = sum(m["caught"] for m in held["mutants"])
+    return (
+        f"{text}\n\n{table(['bug', 'in', 'test', 'outcome'], rows)}\n\n"
+        f"{caught} caught of {len(rows)} planted. Run on {held['done'][:10]}."
+    )
+
+
+def _faults(held: Mapping[str, Any]) -> str:
+    text = """## Faults
+
+`make faults`. After each fault the ledger is verified, every release on disk has its charge, and the message is one line that says what to do."""
+    scenes = held.get("scenes", {})
+    if not scenes:
+        return f"{text}\n\nNot run yet."
+    rows = [
+        [name, f"{s['times']:,}", "; ".join(f"{n} × {what}" for what, n in s["seen"].items()), s["done"][:10]]
+        for name, s in scenes.items()
+    ]
+    return f"{text}\n\n{table(['fault', 'times', 'what was found afterwards', 'run on'], rows)}"
+
+
+def _fuzz(held: Mapping[str, Any]) -> str:
+    text = """## Fuzzed files
+
+`make fuzz`. Good files after random changes. Allowed: they are read, or refused in one line. Not allowed, and not seen: any other exception, a hang, code
+that is executed, more than 3 GB."""
+    targets = held.get("targets", {})
+    if not targets:
+        return f"{text}\n\nNot run yet."
+    rows = [
+        [
+            name,
+            f"{t['inputs']:,}",
+            "; ".join(f"{n:,} {what}" for what, n in t["seen"].items()),
+            f"{t['peak_mb']} MB",
+            str(t["seed"]),
+            t["done"][:10],
+        ]
+        for name, t in targets.items()
+    ]
+    return f"{text}\n\n{table(['format', 'inputs', 'outcomes', 'peak memory', 'seed', 'run on'], rows)}"
+
+
+def _exact() -> str:
+    return """## Exact losses
+
+`tests/audit/test_exact_loss.py` enumerates every table of up to three rows over 2 × 2 × 2 cells and every neighbour of it: the privacy loss of each score
+class in `choose`, of noisy tables (reached exactly), of ρ at several orders, and of private selection by the law of its number of runs. The samplers are compared
+with their laws at 10⁶ draws and, bucket by bucket, in exact arithmetic (`tests/privacy/test_noise.py`, `tests/privacy/test_lookup.py`).
+
+## Canaries
+
+`tests/audit/test_canaries.py` puts canaries into private values, unit names, folders and passwords, runs every method from the command line, and looks
+for them in every released file (arrays unpacked), on the terminal, in the ledger, in refusals and exceptions; with `--debug` only the confidential log has them."""
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table.
+
+    >>> print(table(["a", "b"], [["1", "2"]]))
+    | a | b |
+    |---|---|
+    | 1 | 2 |
+    """
+    lines = [head, ["---"] * len(head), *rows]
+    made = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
+    made[1] = "|" + "---|" * len(head)
+    return "\n".join(made)
+
+
+def _when(found: Sequence[Mapping[str, Any]]) -> str:
+    days = sorted({f["done"][:10] for f in found})
+    seconds = sum(f["cpu_seconds"] for f in found)
+    seeds = sorted({str(f["seed"]) for f in found if "seed" in f}) or ["2026 and following"]
+    return (
+        f"Run on {' and '.join(days)}, seed {', '.join(seeds)}, {seconds / 60:.1f} minutes of processor time."
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    return found
+
+
+if __name__ == "__main__":
+    Path(sys.argv[2]).write_text(page(Path(sys.argv[1])), "utf-8")
