@@ -152,6 +152,36 @@ def test_long_labels_are_cut():
     assert "x" * 60 not in svg
 
 
+def test_many_positions_get_as_many_labels_as_fit():
+    years = [str(y) for y in range(1988, 2012)]
+    line = Line("authentic", np.zeros(24))
+    svg = figures.trends(years, [Trend(t, line, [line]) for t in "abc"], "coefficient")
+    shown = [y for y in years if f">{y}<" in svg]
+    assert 3 <= len(shown) <= 6
+    few = figures.trends(years[:4], [Trend("a", Line("authentic", np.zeros(4)), [])], "coefficient")
+    assert all(f">{y}<" in few for y in years[:4])
+
+
+def test_public_columns_are_grey_and_noise_is_a_whisker():
+    shares = np.array([0.6, 0.4])
+    public = figures.distributions([Distribution("a", ["x", "y"], shares, False, public=True)])
+    assert "var(--accent)" not in public
+    plain = figures.distributions([Distribution("a", ["x", "y"], shares, False)])
+    noisy = figures.distributions([Distribution("a", ["x", "y"], shares, False, noise=0.05)])
+    assert noisy.count("var(--accent)") > plain.count("var(--accent)")
+
+
+def test_names_at_the_ends_of_lines_do_not_touch():
+    lines = [Line(n, np.array([0.3, 0.1])) for n in ("one", "two", "three")]
+    svg = figures.by_size(["few", "many"], np.array([0.3, 0.1]), lines, "rows", "TVD")
+    places = [
+        float(y)
+        for y in re.findall(r'<text[^>]*?(?:y="|translate\([\d.]+ )([\d.]+)[^>]*>(?:one|two|three)<', svg)
+    ]
+    assert len(places) == 3
+    assert min(abs(a - b) for i, a in enumerate(places) for b in places[:i]) > 8  # points
+
+
 def test_without_matplotlib_nothing_is_available(monkeypatch):
     monkeypatch.setattr("dipsmith.report.figures.find_spec", lambda name: None)
     assert not figures.available()

@@ -97,12 +97,15 @@ class Distribution:
 def against(
     panels: Sequence[Against], x: str, y: str, *, named: int = 3, power: float = 1.0, colours: bool = True
 ) -> str:
-    """Authentic against synthetic, one panel per release, equal axes, the slope-1 line.
+    """Authentic against synthetic, one panel per release, two in a row, equal axes, the slope-1 line.
 
     With `power` below 1 the axes are stretched near 0 (values to that power), for proportions of many sizes.
     """
-    with _figure(WIDTH, min(4.4, WIDTH / len(panels) + 0.5)) as (figure, done):
-        axes = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
+    columns = min(2, max(1, len(panels)))
+    rows = -(-len(panels) // columns)
+    with _figure(WIDTH, rows * min(4.4, WIDTH / columns + 0.5)) as (figure, done):
+        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        axes = grid.ravel()[: len(panels)]
         values = np.concatenate([np.concatenate([p.authentic, p.synthetic]) for p in panels] or [np.zeros(1)])
         low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
         margin = 0.06 * (high - low or 1.0)
@@ -153,9 +156,12 @@ def against(
             axis.set_box_aspect(1)
             axis.set_title(panel.title, color=colour if len(panels) > 1 else INK)
             axis.set_xlabel(x)
+            axis.tick_params(labelbottom=True)
             if panel.note:
                 axis.text(0.03, 0.97, panel.note, transform=axis.transAxes, va="top", fontsize=8, color=INK)
-        axes[0].set_ylabel(y)
+        _hide_beyond(grid, len(panels))
+        for row in grid:
+            row[0].set_ylabel(y)
         return done()
 
 
@@ -194,13 +200,17 @@ def trends(positions: Sequence[str], panels: Sequence[Trend], y: str, *, zero: b
     with _figure(WIDTH, 0.5 + 2.3 * rows) as (figure, done):
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         at = np.arange(len(positions), dtype=float)
+        mark = 4 if len(positions) <= 12 else 2.4
+        # as many labels as a panel has room for: about twelve characters to the inch
+        widest = max((len(p) for p in positions), default=0) + 2
+        every = max(1, -(-len(positions) * widest * columns // int(11 * WIDTH)))
         for panel, axis in zip(panels, grid.ravel(), strict=False):
             if zero:
                 axis.axhline(0, color=RULE, linewidth=0.8, zorder=1)
             if panel.authentic.half_width is not None:
                 low, high = (panel.authentic.values + s * panel.authentic.half_width for s in (-1, 1))
                 axis.fill_between(at, low, high, color=INK, alpha=0.12, linewidth=0, zorder=1)
-            axis.plot(at, panel.authentic.values, "-o", color=INK, markersize=4, linewidth=1.3, zorder=4)
+            axis.plot(at, panel.authentic.values, "-o", color=INK, markersize=mark, linewidth=1.3, zorder=4)
             for i, line in enumerate(panel.synthetic):
                 shift = 0.05 * (i + 1)
                 axis.errorbar(
@@ -211,13 +221,13 @@ def trends(positions: Sequence[str], panels: Sequence[Trend], y: str, *, zero: b
                     linestyle=DASH,
                     color=COLOURS[i % len(COLOURS)],
                     markerfacecolor="none",
-                    markersize=4.5,
+                    markersize=1.1 * mark,
                     linewidth=1.2,
                     elinewidth=0.7,
                     zorder=5,
                 )
-            axis.set_title(panel.title)
-            axis.set_xticks(at, positions)
+            axis.set_title(_short(panel.title, 30))
+            axis.set_xticks(at[::every], positions[::every])
             axis.margins(x=0.12)
         _hide_beyond(grid, len(panels))
         for row in grid:
@@ -316,6 +326,7 @@ def curves(panels: Sequence[tuple[str, Line, Sequence[Line]]], at: Floats, x: st
                 axis.plot(at, line.values, linestyle=DASH, color=COLOURS[j % len(COLOURS)], linewidth=1.3)
             axis.set_title(title)
             axis.set_xlabel(x)
+            axis.tick_params(labelbottom=True)
             axis.set_box_aspect(1)
         _hide_beyond(grid, len(panels))
         for row in grid:
