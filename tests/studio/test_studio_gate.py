@@ -41,9 +41,13 @@ def headers_of(running, attack: str) -> dict[str, str]:
         "Cookie": f"dipsmith-{running.port}={running.client.cookies[f'dipsmith-{running.port}']}",
     }
     if attack == "bad host":
-        return good | {"Host": f"rebound.example:{running.port}"}
+        # as after DNS rebinding: the page believes that it is at home, so host and origin agree
+        return good | {
+            "Host": f"rebound.example:{running.port}",
+            "Origin": f"http://rebound.example:{running.port}",
+        }
     if attack == "bad port":
-        return good | {"Host": "127.0.0.1:1"}
+        return {k: v for k, v in good.items() if k != "Origin"} | {"Host": "127.0.0.1:1"}
     if attack == "foreign origin":
         return good | {"Origin": "https://evil.example"}
     if attack == "other port's origin":
