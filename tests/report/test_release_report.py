@@ -132,6 +132,17 @@ def test_the_noise_is_that_of_the_mechanism(release):
     assert drowned_below(list(tables.values())) == pytest.approx(2 * max(t.sd for t in tables.values()))
 
 
+def test_the_expected_distance_is_that_of_the_noise(release):
+    """Twenty thousand tables of noise: the mean of half the sum of absolute values is within 2 % (25 standard errors)."""
+    found = next(s for s in release.report_page().sections if s.heading == "What the noise does")
+    asked = found.blocks[0]
+    rng = np.random.default_rng(0)
+    for row in asked.rows:
+        cells, sd, tvd = row[1], row[3], row[6]
+        noise = rng.laplace(0, sd / np.sqrt(2), (20_000, cells))
+        assert tvd == pytest.approx(np.abs(noise).sum(axis=1).mean() / 2 / 1500, rel=0.02)
+
+
 def test_noise_under_zcdp():
     release = ds.synthesize(staff(), schema(), ds.Flat(), budget=ds.ZCDP("0.5"), testing=True, noise_seed=1)
     (table,) = measured(release.card, release.schema)

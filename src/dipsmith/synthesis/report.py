@@ -115,10 +115,11 @@ def _noise(release: Release, tables: list[Measured]) -> tuple[Block, ...]:
     rest = len(tables) - len(shown)
     asked = Table.of(
         "Every table that was measured, and the noise on one of its counts",
-        ("table", "cells", "times", "noise s.d.", "95 % within ±", "of a share ±"),
-        [(t.what, t.cells, t.times, t.sd, Z95 * t.sd, Z95 * t.sd / n) for t in shown],
+        ("table", "cells", "times", "noise s.d.", "95 % within ±", "of a share ±", "expected TVD"),
+        [(t.what, t.cells, t.times, t.sd, Z95 * t.sd, Z95 * t.sd / n, _expected_tvd(t, n)) for t in shown],
         (f"And {rest} more tables with more noise. " if rest > 0 else "")
-        + f"Noise: {_listed(sorted({t.mechanism for t in tables}), 2)}. Before counts are made consistent, which lowers it.",
+        + f"Noise: {_listed(sorted({t.mechanism for t in tables}), 2)}. Before counts are made consistent, which lowers it. TVD: total variation distance "
+        "between the table and the authentic one, half the expected sum of absolute errors of its shares.",
     )
     public = release.schema.public if release.card.neighbours == "label" else ()
     drawn = [0.01, 0.1, 0.5]
@@ -135,7 +136,9 @@ def _noise(release: Release, tables: list[Measured]) -> tuple[Block, ...]:
         "Expected error of every column's distribution, from the noise alone",
         ("column", "levels", "one level's share, 95 % within ±", "total variation distance"),
         rows,
-        "A dash: the column was not measured in a table of its own; its distribution follows from the model.",
+        "A dash: the column was not measured in a table of its own; its distribution follows from the model."
+        if any(row[2] is None for row in rows)
+        else "",
     )
     drawing = ", ".join(f"±{Z95 * np.sqrt(p * (1 - p) / n):.2g} for a share of {p:g}" for p in drawn)
     blocks: list[Block] = [asked] if tables else ["Nothing was measured: no noise line is on the card."]
@@ -146,6 +149,12 @@ def _noise(release: Release, tables: list[Measured]) -> tuple[Block, ...]:
         "The larger of the two errors decides what the rows can tell."
     )
     return tuple(blocks)
+
+
+def _expected_tvd(table: Measured, n: int) -> float:
+    """Half the sum over the cells of the expected absolute noise: s.d./√2 for Laplace noise, s.d.·√(2/π) for Gaussian."""
+    mean = table.sd * (np.sqrt(2 / np.pi) if "Gauss" in table.mechanism else np.sqrt(0.5))
+    return min(1.0, float(0.5 * table.cells * mean / n))
 
 
 def _columns(release: Release, codes: Codes, tables: list[Measured]) -> tuple[Block, ...]:
