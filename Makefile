@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 UV     := $(BIN)/uv pip install --quiet --constraint constraints.txt --python $(BIN)/python
 export UV_LINK_MODE ?= copy
 
-.PHONY: demo test browser lint types bench audit docs lock clean
+.PHONY: demo test browser lint types bench audit mutants faults fuzz assurance docs lock clean
 
 demo: $(VENV)/.core
 	$(BIN)/dipsmith demo
@@ -29,8 +29,21 @@ types: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
 
+# Neighbouring tables replayed and attacked, every method under every relation; stop it and run it again to go on.
 audit: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m dipsmith.audit.matrix docs/assurance/audit.json
+
+mutants: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python tests/audit/mutants/run.py --results docs/assurance/mutants.json
+
+faults: $(VENV)/.dev
+	$(BIN)/python tests/audit/fault_scenes.py --results docs/assurance/faults.json
+
+fuzz: $(VENV)/.dev
+	$(BIN)/python tests/audit/fuzz_targets.py --results docs/assurance/fuzz.json
+
+assurance: $(VENV)/.dev
+	$(BIN)/python -m dipsmith.audit.page docs/assurance docs/assurance.md
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m dipsmith.cli.reference docs/reference/cli.md

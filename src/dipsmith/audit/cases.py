@@ -84,6 +84,8 @@ def variants(targets: Sequence[str]) -> list[Case]:
         ("forest, sequential", ("label",), Forest(targets=t, leaves="sequential", n_b=2)),
         ("forest, noisy growth", both, Forest(growth="noisy", n_b=2)),
         ("forest, three trees", (*both, "label"), Forest(targets=t, trees=3, n_b=2)),
+        ("forest, two labels", ("label",), Forest(targets=t[:1], n_b=2)),
+        ("loglinear, two labels", ("label",), LogLinear(targets=t[:1])),
         ("forest, strata", ("label",), Forest(targets=t, strata="grade", n_b=2)),
         ("forest, strata", both, Forest(strata="grade", n_b=2)),
         ("loglinear, strata", ("label",), LogLinear(targets=t, strata="grade")),

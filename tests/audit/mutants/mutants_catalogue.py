@@ -109,7 +109,7 @@ MUTANTS = (
         "privacy/curator.py",
         "counts.reshape(-1, 2)[both, 1] + noise.sample(self._stream, int(both.sum()))",
         "counts.reshape(-1, 2)[both, 1] + noise.sample(self._stream, int(both.sum())) // 2",
-        f"{REPLAY}[loglinear/label-pure]",
+        f"{REPLAY}_with_other_settings[forest, two labels/label]",
     ),
     one(
         "half noise in the sampler",
