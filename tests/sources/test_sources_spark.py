@@ -23,7 +23,7 @@ from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Attribute, Categories, Marginal, Schema, Unit
 from dipsmith.schema.bins import singles
-from dipsmith.sources.spark import SparkTable, on_workers
+from dipsmith.sources.spark import SparkTable, _table_name, on_workers
 from dipsmith.synthesis.fitted import FittedModel
 from dipsmith.synthesis.workers import derived, label_on_workers
 
@@ -180,6 +180,14 @@ def test_a_worker_that_dies_changes_nothing(spark: Any, folder: Path, tmp_path: 
     )
     for one, other in zip(counted.count(cells), expected.count(cells), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_names_of_tables_are_quoted_part_by_part() -> None:
+    assert _table_name("hr.personnel; DROP TABLE x") == "`hr`.`personnel; DROP TABLE x`"
+    assert _table_name("`a.b`.`c``d`") == "`a.b`.`c``d`"
+    for bad in ("", "a..b", "a`b", "."):
+        with pytest.raises(UsageError, match="table="):
+            _table_name(bad)
 
 
 def test_seeds_of_partitions_differ() -> None:
