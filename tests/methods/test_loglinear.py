@@ -564,3 +564,30 @@ def test_analyses_decide_the_terms():
         "agency × pay × sex",
     ]
     assert LogLinear(targets=["sex"], analyses="log(pay) ~ sex").analyses == ("log(pay) ~ sex",)
+
+
+@pytest.mark.parametrize(("budget", "power"), [(PureDP(1), 1 / 3), (ZCDP("0.1"), 1 / 2)])
+def test_planned_analyses_are_given_what_noise_means_for_their_coefficients(budget, power):
+    schema = schema_of({"pay": 10, "grade": 5, "noise": 5, "year": 2}, {"sex": 2}, ordered=("pay", "grade"))
+    rng = np.random.default_rng(1)
+    grade = rng.integers(0, 5, 20_000)
+    columns = {"pay": 2 * grade + rng.integers(0, 2, 20_000), "grade": grade}
+    columns |= {"noise": rng.integers(0, 5, 20_000), "year": rng.integers(0, 2, 20_000)}
+    codes = Codes.of(schema, {**columns, "sex": rng.integers(0, 2, 20_000)})
+    facts = PublicFacts(None, Curator.rehearse(codes, budget, seed=1).public_rows(schema.public))
+    explained = 8 / 8.25  # the variance of pay between grades, as a share: 4·2 of 4·2 + ¼
+
+    def shares(**more):
+        lines = LogLinear(["sex"], interactions=0, **more).plan(schema, budget, facts)
+        assert sum(line.budget.units for line in lines) == budget.units
+        costs = {line.what.split(" ×")[0]: float(line.budget.exact) for line in lines[1:]}
+        return {name: cost / costs["noise"] for name, cost in costs.items()}
+
+    plain = shares()
+    assert plain["grade"] == pytest.approx(1)
+    assert plain["pay"] == pytest.approx(2**power)
+    planned = shares(analyses=["log(pay) ~ sex + grade"])
+    assert planned["grade"] == pytest.approx((10 * explained + 1) ** power, rel=0.02)
+    assert planned["pay"] == pytest.approx(22**power, rel=0.02)
+    # A private response is nothing that public rows explain.
+    assert shares(analyses=["sex ~ pay + grade"]) == pytest.approx(plain)
