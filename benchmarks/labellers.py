@@ -539,34 +539,43 @@ def alone(svg: str) -> str:
 
 
 def figures(results: Path, folder: Path) -> bool:
-    """Draw the results kept."""
+    """Draw what results are kept."""
+    for name, drawn in (("adult", drawn_losses), ("pay", drawn_pay)):
+        kept_in = results / f"labellers-{name}.csv"
+        if not kept_in.exists():
+            print(f"  {kept_in} is missing: run the part first")
+            continue
+        with kept_in.open(newline="") as file:
+            (folder / f"labellers-{name}.svg").write_text(alone(drawn(list(csv.DictReader(file)))))
+        print(f"  {folder}/labellers-{name}.svg")
+    return True
+
+
+def drawn_losses(table: Sequence[dict[str, str]]) -> str:
+    """Held-out log loss against ε, a panel for each target."""
     from dipsmith.report.figures import Line, Trend, trends
 
-    tables = {}
-    for name in ("adult", "pay"):
-        with (results / f"labellers-{name}.csv").open(newline="") as file:
-            tables[name] = list(csv.DictReader(file))
     panels = []
     for target in ("sex", "race"):
-        rows = [r for r in tables["adult"] if r["target"] == target]
+        rows = [r for r in table if r["target"] == target]
         losses = {n: np.array([float(r[n]) for r in rows]) for n in COMPARED}
         made = [Line(n, losses[n]) for n in ("log-linear", "forest", "memo's best", "marginal")]
         panels.append(Trend(target, Line("boosted", losses["boosted"]), made))
-    epsilons = [f"ε = {r['epsilon']}" for r in tables["adult"] if r["target"] == "sex"]
+    epsilons = [f"ε = {r['epsilon']}" for r in table if r["target"] == "sex"]
     drawn = trends(epsilons, panels, "held-out log loss, nats", zero=False)
-    (folder / "labellers-adult.svg").write_text(alone(drawn).replace(">authentic<", ">boosted<"))
+    return drawn.replace(">authentic<", ">boosted<")
+
+
+def drawn_pay(table: Sequence[dict[str, str]]) -> str:
+    """Coefficients over the years, a panel for each."""
+    from dipsmith.report.figures import Line, Trend, trends
+
     panels = []
     for name in NAMES:
-        by = {
-            m: np.array([float(r[name]) for r in tables["pay"] if r["method"] == m])
-            for m in ("authentic", *SHOWN)
-        }
+        by = {m: np.array([float(r[name]) for r in table if r["method"] == m]) for m in ("authentic", *SHOWN)}
         lines = [Line(short, by[m]) for m, short in SHOWN.items()]
         panels.append(Trend(name, Line("authentic", by["authentic"]), lines))
-    drawn = trends([str(y) for y in personnel.YEARS], panels, "coefficient of log pay")
-    (folder / "labellers-pay.svg").write_text(alone(drawn))
-    print(f"  {folder}/labellers-adult.svg, labellers-pay.svg")
-    return True
+    return trends([str(y) for y in personnel.YEARS], panels, "coefficient of log pay")
 
 
 def main() -> int:
