@@ -134,6 +134,10 @@ def _from_url(
         from dipsmith.sources.spark import spark_table
 
         return spark_table(url, table)
-    from dipsmith.sources.tables import duckdb_table, postgresql_table
+    if scheme == "duckdb":
+        from dipsmith.sources.duckdb import duckdb_table
 
-    return duckdb_table(url, table) if scheme == "duckdb" else postgresql_table(url, table)
+        return duckdb_table(url, table)
+    from dipsmith.sources.postgresql import postgresql_table
+
+    return postgresql_table(url, table)

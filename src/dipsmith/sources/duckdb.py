@@ -1,0 +1,122 @@
+# ruff: noqa: S608  # statements are put together from quoted names, integers and placeholders only
+"""DuckDB files: opened read only, so that all statements see one state of the table."""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dipsmith.errors import MissingExtraError, SourceError
+from dipsmith.sources.arrow import BATCH_ROWS
+from dipsmith.sources.dialect import DuckDB, Kind, Parameters
+from dipsmith.sources.tables import SqlTable, table_name
+
+
+def duckdb_table(url: str, table: str) -> SqlTable:
+    """Open a table of a DuckDB file: ``duckdb:///file.db`` or ``duckdb:////folder/file.db``."""
+    given = re.sub(r"^[^:]+:/{2,3}", "", url)
+    path = Path(given)
+    if not path.exists() and Path("/" + given).exists():
+        path = Path("/" + given)
+    if not given or not path.is_file():
+        raise SourceError(f"{path}: no such DuckDB file; check the path")
+    return SqlTable(_DuckDB(path, table))
+
+
+@dataclass(frozen=True, eq=False)
+class _DuckDB:
+    path: Path
+    given: str
+    dialect: DuckDB = field(default_factory=DuckDB)
+
+    @cached_property
+    def _connection(self) -> Any:
+        with self._failures():
+            connection = _library().connect(str(self.path), read_only=True)
+            weakref.finalize(self, connection.close)
+            connection.execute("SET TimeZone = 'UTC'")
+            return connection
+
+    @property
+    def table(self) -> str:
+        return table_name(self.given, self.dialect)
+
+    def describe(self) -> str:
+        return f"{self.path}, table {self.given}"
+
+    def kinds(self) -> dict[str, Kind | None]:
+        with self._failures():
+            found = self._connection.execute(f"DESCRIBE SELECT * FROM {self.table}").fetchall()
+        return {row[0]: _duckdb_kind(row[1]) for row in found}
+
+    def integers(self, statement: str, parameters: Parameters) -> list[NDArray[np.int64]]:
+        with self._failures():
+            found = self._connection.execute(statement, parameters.values or None).fetchnumpy()
+        return [np.asarray(column).astype(np.int64, copy=False) for column in found.values()]
+
+    def rows(self, columns: Mapping[str, Kind]) -> Iterator[pa.RecordBatch]:
+        listed = ", ".join(self._read(name, kind) for name, kind in columns.items())
+        with self._failures():
+            relation = self._connection.sql(f"SELECT {listed} FROM {self.table}")
+            yield from relation.to_arrow_reader(BATCH_ROWS)
+
+    def _read(self, name: str, kind: Kind) -> str:
+        quoted = self.dialect.name(name)
+        cast = {
+            "text": f"CAST({quoted} AS VARCHAR) AS {quoted}",
+            "wide": f"CAST({quoted} AS DECIMAL(38, 0)) AS {quoted}",
+        }
+        return cast.get(kind, quoted)
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        duckdb = _library()
+        try:
+            yield
+        except duckdb.CatalogException:
+            raise SourceError(f"{self.describe()}: there is no such table; check table=") from None
+        except duckdb.Error as error:
+            raise SourceError(
+                f"{self.describe()}: DuckDB cannot read it ({type(error).__name__}); check the file"
+            ) from None
+
+
+def _library() -> Any:
+    try:
+        import duckdb
+    except ImportError:
+        raise MissingExtraError.of("Reading DuckDB files", "tables") from None
+    return duckdb
+
+
+def _duckdb_kind(name: str) -> Kind | None:
+    if name.endswith("]") or name.startswith(("STRUCT", "MAP", "UNION", "LIST")):
+        return None
+    decimal = re.fullmatch(r"DECIMAL\((\d+),\s*(\d+)\)", name)
+    if decimal:
+        return "decimal" if int(decimal[2]) else "whole" if int(decimal[1]) <= 18 else "wide"
+    if name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"):
+        return "whole"
+    if name in ("FLOAT", "DOUBLE"):
+        return "real"
+    if name.startswith("TIMESTAMP"):
+        return "timestamptz" if "ZONE" in name or name.endswith("TZ") else "timestamp"
+    if name in ("BLOB", "INTERVAL", "BIT", "GEOMETRY"):
+        return None
+    return {
+        "BOOLEAN": "boolean",
+        "DATE": "date",
+        "HUGEINT": "wide",
+        "UHUGEINT": "wide",
+        "UBIGINT": "wide",
+    }.get(name, "text")  # type: ignore[return-value]
