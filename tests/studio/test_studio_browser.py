@@ -184,6 +184,41 @@ def test_the_whole_journey(studio, visit, tmp_path):
     assert findings == []
 
 
+HOSTILE = """<img src=x onerror=alert(1)>"""
+
+
+def test_names_and_codes_are_text_whatever_they_say(studio, visit, tmp_path):
+    """A header and a code list full of markup: shown as they are, and no element comes of them."""
+    (tmp_path / "hostile.csv").write_text(f'"{HOSTILE}","</script><script>x"\na,b\n')
+    schema = f"""
+name: "{HOSTILE}"
+unit: row
+neighbours: add-remove
+fields:
+- {{name: "{HOSTILE}", type: string, enum: ["{HOSTILE}", "'b"], other: "'b"}}
+- {{name: "</script><script>x", type: string, enum: [b], missing: true}}
+rules:
+- {{never: {{"{HOSTILE}": "{HOSTILE}"}}}}
+"""
+    running = studio()
+    project = running.project("hostile.csv", schema, "1")
+    page = visit()
+    fresh(running, page)
+    for path in (
+        "/",
+        f"/p/{project}/schema",
+        f"/p/{project}/plan",
+        f"/p/{project}/run",
+        f"/p/{project}/compare",
+    ):
+        page.goto(running.origin + path)
+        page.wait_for_load_state("networkidle")
+        assert page.locator("main img, main script:not([type='application/json']), [onerror]").count() == 0, (
+            path
+        )
+        assert HOSTILE in page.inner_text("main"), path
+
+
 WIDE = [f"c{i:03d}" for i in range(100)]
 
 

@@ -19,10 +19,9 @@ from dipsmith.studio.projects import statement_of
 from dipsmith.studio.release import released
 from dipsmith.studio.workspace import Workspace
 from dipsmith.synthesis.release import read_card
-from dipsmith.utility.classifiers import available, require_known
-from dipsmith.utility.compare import DEFAULT_CLASSIFIERS, MOST_RELEASES
 
 MOST_ANALYSES = 12
+MOST_RELEASES = 4
 
 
 def routes() -> list[BaseRoute]:
@@ -38,6 +37,10 @@ def routes() -> list[BaseRoute]:
 
 def show(asked: Asked) -> Shown:
     """The page: the newest finished comparison unless the address names another."""
+    # Imported here: the first page need not wait for the libraries that comparisons use.
+    from dipsmith.utility.classifiers import available
+    from dipsmith.utility.compare import DEFAULT_CLASSIFIERS
+
     workspace = asked.workspace
     project = workspace.project(asked.path["project"])
     found = released(workspace, project)
@@ -76,6 +79,8 @@ def show(asked: Asked) -> Shown:
 
 def start(asked: Asked) -> Mapping[str, Any]:
     """Start a comparison in a process of its own."""
+    from dipsmith.utility.classifiers import require_known
+
     workspace = asked.workspace
     project = workspace.project(asked.path["project"])
     request = asked.text("request", 64)

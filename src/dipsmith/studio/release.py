@@ -115,7 +115,7 @@ def download(asked: Asked) -> Download:
         names, folder = {p.name for p in held.glob("image-*.png")}, held
     else:
         names = {p.name for p in folder.iterdir() if p.is_file()}
-    if name not in names:
+    if name not in names or not (folder / name).resolve().is_relative_to(folder):
         raise InputError("the release has no such file")
     return Download(name, mimetypes.guess_type(name)[0] or "application/octet-stream", file=folder / name)
 
