@@ -269,7 +269,12 @@ def read(path: str | Path) -> StudyEntry:
     return parse(text, place.name)
 
 
-MOST_CHARACTERS, DEEPEST = 1_000_000, 20
+MOST_CHARACTERS, DEEPEST, LONGEST = 1_000_000, 20, 600
+
+
+def shortened(message: str) -> str:
+    """A message that quotes something very long, with its middle left out."""
+    return message if len(message) <= LONGEST else f"{message[: LONGEST // 2]} … {message[-LONGEST // 2 :]}"
 
 
 def _refuse_bombs(text: str, loader: Any, name: str) -> None:
@@ -301,6 +306,10 @@ def parse(text: str, name: str = "study") -> StudyEntry:
         raise InputError(
             f"{name}{line}: not valid YAML ({problem}); check indentation, colons and quotes"
         ) from None
+    except (ValueError, TypeError):
+        raise InputError(
+            f"{name}: a date that does not exist, or a list or mapping in place of a key; correct or quote it"
+        ) from None
     if not isinstance(data, dict):
         raise InputError(
             f"{name}: a study is a mapping of keys (name, question, data, methods, …), got something else"
@@ -314,7 +323,7 @@ def parse(text: str, name: str = "study") -> StudyEntry:
             error.errors(include_url=False),
             key=lambda e: kinds.index(e["type"]) if e["type"] in kinds else len(kinds),
         )
-        raise InputError(_explain(first, tree, name)) from None
+        raise InputError(shortened(_explain(first, tree, name))) from None
 
 
 def _refuse_twice(node: Any, name: str) -> None:

@@ -92,7 +92,10 @@ def main() -> int:
     print(f"{total} caught of {len(rows)} planted")
     if asked.results is not None:
         asked.results.parent.mkdir(parents=True, exist_ok=True)
-        facts = {"done": datetime.now(UTC).isoformat(timespec="seconds"), "mutants": rows}
+        held = json.loads(asked.results.read_text("utf-8"))["mutants"] if asked.results.exists() else []
+        known = {row["mutant"]: row for row in (*held, *rows)}
+        kept = [known[m.name] for m in MUTANTS if m.name in known]
+        facts = {"done": datetime.now(UTC).isoformat(timespec="seconds"), "mutants": kept}
         asked.results.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return int(total < len(rows))
 
