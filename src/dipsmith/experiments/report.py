@@ -24,6 +24,8 @@ from dipsmith.utility.association import spearman
 from dipsmith.version import VERSION
 
 SHOWN_TERMS = 12
+LEAST_RUNS = 12
+"""With fewer, a method by itself gets no analysis of variance."""
 
 
 def report(results: Results, laboratory: Laboratory) -> Page:
@@ -145,9 +147,11 @@ def _mean_at(response: Response, factor: str, level: str) -> float | None:
 def _variation(results: Results, laboratory: Laboratory) -> list[Block]:
     found: list[Block] = []
     for metric in results.metrics:
+        if metric.endswith((": overlap", ": coverage", ": width")):
+            continue  # they follow from the error; the table of means has them
         parts = _comparable(results, metric)
         for name, response in parts:
-            if len(response.values) < 4 or not response.factors:
+            if not response.factors or (len(response.values) < LEAST_RUNS and len(parts) > 1):
                 continue
             table = anova(response)
             title = title_of(metric, laboratory.metrics) + (f", {name}" if name else "")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -88,7 +89,7 @@ def run(
 
         stand(None)
         workers = min(jobs or _cores(), len(left))
-        clock = _Clock(laboratory.runs, workers)
+        clock = _Clock(laboratory.runs, done)
         for outcome in _outcomes(text, base, out, extra, laboratory, left, workers):
             journal.add(outcome)
             done[outcome.id] = outcome
@@ -265,11 +266,12 @@ def _cores() -> int:
 
 
 class _Clock:
-    """How long it will take still: the mean time of each method's runs so far, for those that are left."""
+    """How long it will take still: the mean time of each method's runs so far, at the pace of this machine at this hour."""
 
-    def __init__(self, runs: list[Run], workers: int) -> None:
+    def __init__(self, runs: list[Run], found: Mapping[str, Outcome]) -> None:
         self._runs = runs
-        self._workers = max(1, workers)
+        self._before = set(found)
+        self._started = time.monotonic()
 
     def left(self, done: Mapping[str, Outcome]) -> float:
         """Seconds left."""
@@ -284,4 +286,5 @@ class _Clock:
             if r.id not in done:
                 known = by_method.get(r.setting.name)
                 waiting += sum(known) / len(known) if known else usual
-        return waiting / self._workers
+        worked = sum(o.seconds for o in done.values() if o.id not in self._before)
+        return waiting * (time.monotonic() - self._started) / worked if worked else waiting
