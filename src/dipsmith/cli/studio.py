@@ -44,8 +44,13 @@ def studio(
     try:
         from dipsmith.studio.server import Studio
     except ImportError as error:
-        if (error.name or "").split(".")[0] in ("starlette", "uvicorn", "h11"):
+        missing = (error.name or "").split(".")[0]
+        if missing in ("starlette", "uvicorn", "h11"):
             raise MissingExtraError.of("The studio", "studio") from None
+        if missing == "fcntl":
+            raise UsageError(
+                "the studio needs file locks of Linux or macOS; use the other commands here"
+            ) from None
         raise
     from dipsmith.studio.workspace import Workspace
 
