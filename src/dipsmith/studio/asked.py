@@ -74,6 +74,7 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     made.globals["STEPS"] = STEPS
+    made.policies["json.dumps_kwargs"] = {"sort_keys": False}
     return made
 
 
