@@ -26,7 +26,7 @@ def rejections(epsilon: str, link: float, first: int, repeats: int = PIECE) -> l
     for seed in range(first, first + repeats):
         table = people(ROWS, seed)
         mixed = pc.take(table["s"], pa.array(generator(seed + 10**7).permutation(ROWS)))
-        kept = generator(seed).random(ROWS) < link
+        kept = generator(seed + 2 * 10**7).random(ROWS) < link
         release = ds.synthesize(
             pa.table({"a": table["a"], "s": pc.if_else(pa.array(kept), table["s"], mixed)}),
             layout("replace").project(["a", "s"]),
@@ -36,7 +36,7 @@ def rejections(epsilon: str, link: float, first: int, repeats: int = PIECE) -> l
             noise_seed=seed,
         )
         counts[0] += independence(release, "a", "s", rule="sampling").p_value < 0.05
-        counts[1] += independence(release, "a", "s", replicates=RUNS, seed=seed).p_value < 0.05
+        counts[1] += independence(release, "a", "s", replicates=RUNS, seed=seed + 10**6).p_value < 0.05
     seconds = time.process_time() - started
     case = "independent" if link == 0 else "associated"
     return [

@@ -35,7 +35,8 @@ other, because they share one draw of noise, and not with the truth.
 PATH = """## The whole path
 
 The same share at n = 1000 and ε = 0.1, but with everything that a release goes through: `synthesize` with `Flat` (a private row is *replaced*,
-or *added or removed* with n given by the steward), the card, `combine` or `noise_aware` with {runs} runs of the mechanism.
+or *added or removed* with n given by the steward), the card, `combine` or `noise_aware` with {runs} runs of the mechanism (the default is 50; fewer
+runs know the variance of the noise less well).
 
 {table}
 

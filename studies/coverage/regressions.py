@@ -106,7 +106,7 @@ def regression(scenario: Scenario, first: int, repeats: int = PIECE) -> list[Lin
             noise_seed=seed,
         )
         analysis = Analysis.of(scenario.formula, release.tables, schema=release.schema, family="ols")
-        corrected = noise_aware(release, analysis, replicates=RUNS, seed=seed)
+        corrected = noise_aware(release, analysis, replicates=RUNS, seed=seed + 10**6)
         kinds = (
             ds.fit(release, scenario.formula, family="ols", rule="sampling").combined,
             uncorrected(corrected),

@@ -52,13 +52,13 @@ def intervals(table: pa.Table, relation: str, seed: int) -> list[tuple[float, fl
         ends(ds.combine(q, u, release=split)),
         # What the rule would say if it were not refused: the numbers alone do not tell how they were made.
         ends(ds.combine(a, b)),
-        ends(ds.noise_aware(drawn, women, replicates=RUNS, seed=seed)),
+        ends(ds.noise_aware(drawn, women, replicates=RUNS, seed=seed + 10**6)),
     ]
     half = 1.959964 * variance**0.5
     return [
         *found,
         (share - half, share + half),
-        ends(ds.noise_aware(one, women, replicates=RUNS, seed=seed)),
+        ends(ds.noise_aware(one, women, replicates=RUNS, seed=seed + 10**6)),
     ]
 
 
