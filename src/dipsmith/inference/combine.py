@@ -307,8 +307,8 @@ def checked_level(level: float) -> float:
 def shown(value: float) -> str:
     """A number with four significant digits, or all those before the point.
 
-    >>> shown(0.012345), shown(43210.9)
-    ('0.01234', '43,211')
+    >>> shown(0.0123456), shown(43210.9)
+    ('0.01235', '43,211')
     """
     return "–" if np.isnan(value) else f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:,.4g}"
 
