@@ -118,10 +118,12 @@ def optimal_ratios(lists: Sequence[Sequence[Told]], world: int, stream: Stream) 
         Where the noise comes from.
     """
     ratios = np.zeros(len(lists))
-    places: dict[tuple[Told, ...], list[int]] = {}
+    # Grouped by identity: hashing exact fractions takes longer than everything else here.
+    places: dict[int, list[int]] = {}
     for i, told in enumerate(lists):
-        places.setdefault(tuple(told), []).append(i)
-    for told, where in places.items():
+        places.setdefault(id(told), []).append(i)
+    for where in places.values():
+        told = lists[where[0]]
         for (kind, law, moved), often in Counter(told).items():
             n = len(where)
             if kind == "choice":

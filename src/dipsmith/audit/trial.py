@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dipsmith.audit.attackers import Transcript, cell_counts, linear_scores, optimal_ratios
+from dipsmith.audit.attackers import Told, Transcript, cell_counts, linear_scores, optimal_ratios
 from dipsmith.audit.bound import (
     CERTAINTY,
     CONFIDENCE,
@@ -137,7 +137,8 @@ def audit(
     public = worlds[0].project(worlds[0].schema.public)
     ratios: list[list[float]] = [[], []]
     counts: list[list[Any]] = [[], []]
-    told = []
+    told: list[tuple[Told, ...]] = []
+    lists: dict[tuple[Told, ...], tuple[Told, ...]] = {}
     for i in range(trials):
         for world in (0, 1):
             transcript = Transcript()
@@ -151,7 +152,8 @@ def audit(
                     )
                 )
             ratios[world].append(transcript.ratio)
-            told.append(tuple(transcript.told))
+            answers = tuple(transcript.told)
+            told.append(lists.setdefault(answers, answers))
             if black_box:
                 made = _rows(model, relation, len(worlds[world]), public, (seed, i, world))
                 counts[world].append(cell_counts(made))
@@ -160,8 +162,8 @@ def audit(
     first, second = (np.array(values) for values in ratios)
     rehearsed = round(REHEARSED * trials)
     stream = Stream.for_testing(f"{seed}/optimal")
-    lists = [told[: 2 * rehearsed][i % (2 * rehearsed)] for i in range(SIMULATED)]
-    simulated = [optimal_ratios(lists, world, stream) for world in (0, 1)]
+    expected = [told[i % (2 * rehearsed)] for i in range(SIMULATED)]
+    simulated = [optimal_ratios(expected, world, stream) for world in (0, 1)]
     usual, strict = (
         choose_threshold(simulated[0], simulated[1], trials - rehearsed, confidence)
         for confidence in (CONFIDENCE, CERTAINTY)
