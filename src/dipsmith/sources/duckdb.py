@@ -68,7 +68,9 @@ class _DuckDB:
         listed = ", ".join(self._read(name, kind) for name, kind in columns.items())
         with self._failures():
             relation = self._connection.sql(f"SELECT {listed} FROM {self.table}")
-            yield from relation.to_arrow_reader(BATCH_ROWS)
+            # called fetch_arrow_reader before DuckDB 2.0
+            reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+            yield from reader(BATCH_ROWS)
 
     def _read(self, name: str, kind: Kind) -> str:
         quoted = self.dialect.name(name)
