@@ -187,9 +187,9 @@ def test_the_whole_journey(studio, visit, tmp_path):
 HOSTILE = """<img src=x onerror=alert(1)>"""
 
 
-def test_names_and_codes_are_text_whatever_they_say(studio, visit, tmp_path):
+def test_names_and_codes_are_text_whatever_they_say(shared, visit):
     """A header and a code list full of markup: shown as they are, and no element comes of them."""
-    (tmp_path / "hostile.csv").write_text(f'"{HOSTILE}","</script><script>x"\na,b\n')
+    (shared.folder / "hostile.csv").write_text(f'"{HOSTILE}","</script><script>x"\na,b\n')
     schema = f"""
 name: "{HOSTILE}"
 unit: row
@@ -200,7 +200,7 @@ fields:
 rules:
 - {{never: {{"{HOSTILE}": "{HOSTILE}"}}}}
 """
-    running = studio()
+    running = shared
     project = running.project("hostile.csv", schema, "1")
     page = visit()
     fresh(running, page)
@@ -222,10 +222,10 @@ rules:
 WIDE = [f"c{i:03d}" for i in range(100)]
 
 
-def test_a_hundred_columns_by_keyboard_alone(studio, visit, tmp_path):
+def test_a_hundred_columns_by_keyboard_alone(shared, visit):
     """Search, select, bulk edit, one column by hand, a rule, and undo of a left-out column; no pointer is used."""
-    (tmp_path / "wide.csv").write_text(",".join(WIDE) + "\n" + ",".join(["1"] * 100) + "\n")
-    running = studio()
+    (shared.folder / "wide.csv").write_text(",".join(WIDE) + "\n" + ",".join(["1"] * 100) + "\n")
+    running = shared
     running.ask("POST", "/api/projects", {"data": "wide.csv"})
     page = visit()
     fresh(running, page)
@@ -306,7 +306,7 @@ def test_a_hundred_columns_by_keyboard_alone(studio, visit, tmp_path):
     page.wait_for_selector("#rule-list li:has-text('never: c001 a or b')")
     assert serious(page) == []
 
-    held = json.loads((tmp_path / ".dipsmith-studio" / "projects" / "wide.json").read_text())["document"]
+    held = json.loads((shared.folder / ".dipsmith-studio" / "projects" / "wide.json").read_text())["document"]
     assert len(held["fields"]) == 100
     assert held["fields"][7] == {
         "name": "c007",

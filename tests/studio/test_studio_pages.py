@@ -1,15 +1,18 @@
 """What the pages say and export, without a browser: schema reports, plans, commands, scripts, downloads."""
 
+import inspect
 import json
 import re
 import runpy
 import shlex
 import sys
+import types
 from xml.etree import ElementTree as ET
 
 import pytest
 from starlette.routing import Route
 
+import dipsmith as ds
 from dipsmith.errors import InputError, UsageError
 from dipsmith.privacy.budget import PureDP, decimal_text
 from dipsmith.privacy.ledger import Ledger
@@ -97,11 +100,21 @@ def test_script_and_choices_say_the_same_and_the_script_runs(shared, tmp_path, m
     script.write_text(shared.client.get(f"/p/{project}/script.py").text)
     assert "formula: age ~ sex" in kept
     monkeypatch.chdir(shared.folder)
+    # the comparison itself is part of the journey in the browser; here: that it is asked for as `compare` can be
+    asked_for = []
+    signature = inspect.signature(ds.compare)
+
+    def bound(*given, **named):
+        asked_for.append(signature.bind(*given, **named))
+        return types.SimpleNamespace(save=asked_for.append)
+
+    monkeypatch.setattr(ds, "compare", bound)
     runpy.run_path(str(script), run_name="__main__")
     assert "300 rows by marginals; ε = 0.25, unit row" in capsys.readouterr().out
     card = verify(shared.folder / f"{project}-release", shared.folder / "budget.db")
     assert card.sets == 2
-    assert "age ~ sex" in (shared.folder / "comparison" / "comparison.html").read_text()
+    assert asked_for[0].arguments["analyses"][0]["formula"] == "age ~ sex"
+    assert asked_for[1] == "comparison"
     assert "ε = 0.25" in card.guarantee
 
 
@@ -273,6 +286,14 @@ def test_of_two_tabs_the_second_is_told(shared):
     shared.ask("POST", f"/api/p/{project}/schema", {"revision": 2, "document": document})
     told = shared.ask("POST", f"/api/p/{project}/schema", {"revision": 2, "document": document}, expect=400)
     assert "another tab" in told["error"]
+    # the Plan page beside it does not count as a change of the draft
+    project = shared.project()
+    shared.choose(project)
+    document = {"name": "people", "fields": [{"name": "age"}]}
+    assert (
+        shared.ask("POST", f"/api/p/{project}/schema", {"revision": 2, "document": document})["revision"] == 3
+    )
+    assert "flat" in (shared.folder / ".dipsmith-studio" / "projects" / f"{project}.json").read_text()
 
 
 def test_workspace_needs_a_folder(tmp_path):

@@ -139,7 +139,7 @@ def planned(asked: Asked) -> Mapping[str, Any]:
     choices = Choices.of(given)
     schema = schema_of(asked.workspace, project)
     if dict(project.choices) != asdict(choices):
-        asked.workspace.save(replace(project, choices=asdict(choices)))
+        asked.workspace.choose(project.id, asdict(choices))
     facts = facts_of(asked.workspace, project, schema, choices)
     statement = statement_of(asked.workspace, project.name)
     suggestion = suggest(schema, choices.budget, facts.rows)

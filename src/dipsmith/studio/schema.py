@@ -10,7 +10,6 @@ import csv
 import io
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from starlette.routing import BaseRoute, Route
@@ -75,16 +74,15 @@ def export(asked: Asked) -> Download:
 
 def save(asked: Asked) -> Mapping[str, Any]:
     """Keep the draft and say what is missing."""
-    project = asked.workspace.project(asked.path["project"])
     document = asked.body.get("document")
     if not isinstance(document, dict) or not isinstance(document.get("fields"), list):
         raise UsageError("the draft is not a schema; reload the page")
     if len(document["fields"]) > MOST_COLUMNS:
         raise UsageError(f"more than {MOST_COLUMNS:,} columns; use the command line")
     revision = asked.body.get("revision")
-    if revision != project.revision:
-        raise UsageError("this draft was changed in another tab; reload the page to go on from there")
-    kept = asked.workspace.save(replace(project, document=document))
+    if not isinstance(revision, int):
+        raise UsageError("the draft has no revision; reload the page")
+    kept = asked.workspace.save(asked.path["project"], revision, document)
     return {"revision": kept.revision, "report": report(asked.workspace, document)}
 
 

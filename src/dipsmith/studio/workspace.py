@@ -37,7 +37,7 @@ class Project:
     id
         Its name in addresses.
     revision
-        Grows with every change.
+        Grows with every change of the draft.
     data
         The file with the rows, relative to the workspace.
     columns
@@ -153,15 +153,20 @@ class Workspace:
             self._write(made)
         return made
 
-    def save(self, project: Project) -> Project:
-        """Keep a changed project; refused if another tab changed it meanwhile."""
+    def save(self, called: str, revision: int, document: Mapping[str, Any]) -> Project:
+        """Keep a changed draft; refused if another tab changed it meanwhile."""
         with self._locked():
-            held = self.project(project.id)
-            if held.revision != project.revision:
+            held = self.project(called)
+            if held.revision != revision:
                 raise UsageError("this draft was changed in another tab; reload the page to go on from there")
-            made = replace(project, revision=project.revision + 1)
+            made = replace(held, document=document, revision=revision + 1)
             self._write(made)
         return made
+
+    def choose(self, called: str, choices: Mapping[str, Any]) -> None:
+        """Keep what was chosen; of two tabs, the last one counts."""
+        with self._locked():
+            self._write(replace(self.project(called), choices=choices))
 
     def remove(self, called: str) -> None:
         """Forget a draft; ledger, data and releases stay."""
