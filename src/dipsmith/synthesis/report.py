@@ -115,7 +115,15 @@ def _noise(release: Release, tables: list[Measured]) -> tuple[Block, ...]:
     rest = len(tables) - len(shown)
     asked = Table.of(
         "Every table that was measured, and the noise on one of its counts",
-        ("table", "cells", "times", "noise s.d.", "95 % within ±", "of a share ±", "expected TVD"),
+        (
+            "table",
+            "cells",
+            "times",
+            "noise s.d.",
+            "95 % within\N{NO-BREAK SPACE}±",
+            "of a share\N{NO-BREAK SPACE}±",
+            "expected TVD",
+        ),
         [(t.what, t.cells, t.times, t.sd, Z95 * t.sd, Z95 * t.sd / n, _expected_tvd(t, n)) for t in shown],
         (f"And {rest} more tables with more noise. " if rest > 0 else "")
         + f"Noise: {_listed(sorted({t.mechanism for t in tables}), 2)}. Before counts are made consistent, which lowers it. TVD: total variation distance "
