@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from studies.youth_voters.runs import AS_BY_DEFAULT, AS_IN_THE_PAPER, FLOOR, LOG_EPSILONS, Run
+from studies.youth_voters.runs import AS_BY_DEFAULT, AS_IN_THE_PAPER, FLOOR, LOG_EPSILONS, REPETITIONS, Run
 
 NOISE = 0.02
 """How much a distance may differ by chance."""
@@ -192,7 +192,7 @@ cells, 98 % of them empty. The survey file is not redistributed here; `dipsmith.
 its margins, impossible cells and sparsity. `python -m studies.youth_voters` makes this page and its figures in
 {minutes:.0f} minutes of processor time; every number is in `studies/youth_voters/results.csv`, one line per repetition.
 
-Five sets at ε/5 each, neighbours add or remove a row, n public; {many} repetitions of what is in the paper, {few} of
+Five sets at ε/5 each, neighbours add or remove a row, n public; {many} repetitions of what is in the paper{missing}, {few} of
 the package's own settings. SPECKS is the Kolmogorov–Smirnov distance of propensity scores from a logistic regression
 with all interactions of two columns, 502 coefficients (0: synthetic rows cannot be told from authentic ones). "Other
 people" are five further samples of the same population: no method can be expected to come closer.
@@ -203,10 +203,10 @@ def page(runs: Sequence[Run]) -> str:
     """The results as Markdown."""
     found = Summary(runs)
     minutes = sum(r.seconds + r.scoring for r in runs) / 60
+    many, few = found.repetitions("STEPS-2"), found.repetitions("STEPS, auto")
+    missing = "" if many >= REPETITIONS else f" (of {REPETITIONS} there; the command adds what is missing)"
     text = [
-        INTRODUCTION.format(
-            minutes=minutes, many=found.repetitions("STEPS-2"), few=found.repetitions("STEPS, auto")
-        ),
+        INTRODUCTION.format(minutes=minutes, many=many, few=few, missing=missing),
         _conclusions(found),
         "## Checks\n",
         "| claim | found | |",
