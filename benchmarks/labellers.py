@@ -560,8 +560,8 @@ def drawn_losses(table: Sequence[dict[str, str]]) -> str:
         rows = [r for r in table if r["target"] == target]
         losses = {n: np.array([float(r[n]) for r in rows]) for n in COMPARED}
         made = [Line(n, losses[n]) for n in ("log-linear", "forest", "memo's best", "marginal")]
-        panels.append(Trend(target, Line("boosted", losses["boosted"]), made))
-    epsilons = [f"ε = {r['epsilon']}" for r in table if r["target"] == "sex"]
+        panels.append(Trend(f"{target}, against ε", Line("boosted", losses["boosted"]), made))
+    epsilons = [r["epsilon"] for r in table if r["target"] == "sex"]
     drawn = trends(epsilons, panels, "held-out log loss, nats", zero=False)
     return drawn.replace(">authentic<", ">boosted<")
 
