@@ -239,6 +239,11 @@ def _write(path: Path, results: dict[str, Any]) -> None:
     part = path.with_suffix(".part")
     part.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", "utf-8")
     part.replace(path)
+    page = path.parent.with_suffix(".md")
+    if page.exists():
+        from dipsmith.audit.page import page as written  # the page knows the matrix, not the other way round
+
+        page.write_text(written(path.parent), "utf-8")
 
 
 def _memory() -> str | None:

@@ -12,7 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dipsmith.audit.cases import catalogue_cases, variants
 from dipsmith.audit.matrix import FEW_MEASUREMENTS
+from dipsmith.audit.pairs import PRIVATE
+from dipsmith.audit.worlds import TARGETS
 
 HEAD = """# Assurance
 
@@ -60,7 +63,8 @@ its price allows; a small share of it would mean that the audit is loose."""
         f"{min(f['tightness'] for f in attacked):.0%} to {max(f['tightness'] for f in attacked):.0%} of the optimal attacker"
         + (f"; below 80 %: {', '.join(f['method'] + ' ' + f['relation'] for f in below)}." if below else ".")
     )
-    return f"{text}\n\n{table(head, rows)}\n\n{summary} {_when(attacked)}"
+    wanted = [f"attack | {case.key}" for case in catalogue_cases(TARGETS)]
+    return f"{text}\n\n{table(head, rows)}\n\n{summary} {_when(attacked)}{_left(wanted, pieces)}"
 
 
 def _half_noise(pieces: Mapping[str, Any]) -> str:
@@ -128,7 +132,15 @@ label; outliers, new categories, missing values, forbidden combinations; an empt
     pairs = sum(f["pairs"] for f in everything)
     found = sum(len(f["findings"]) for f in everything)
     head = ["method", "neighbours", "pairs", "answers", "largest loss, ε", "largest loss, ρ", "z", "findings"]
-    return f"{text}\n\n{table(head, rows)}\n\n{pairs:,} pairs, {found} findings. {_when(everything)}"
+    cases = [*catalogue_cases(PRIVATE), *variants(PRIVATE)]
+    wanted = [
+        f"replay | {case.key} | {currency}"
+        for case in cases
+        for currency in ("pure", "zcdp")
+        if case.price is None or currency == "pure"
+    ]
+    told = f"{pairs:,} pairs, {found} findings. {_when(everything)}{_left(wanted, pieces)}"
+    return f"{text}\n\n{table(head, rows)}\n\n{told}"
 
 
 def _mutants(held: Mapping[str, Any]) -> str:
@@ -151,7 +163,9 @@ def _mutants(held: Mapping[str, Any]) -> str:
 def _faults(held: Mapping[str, Any]) -> str:
     text = """## Faults
 
-`make faults`. After each fault the ledger is verified, every release on disk has its charge, and the message is one line that says what to do."""
+`make faults`. After each fault the ledger is verified, every release on disk has its charge, and the message is one line that says what to do.
+`tests/audit/test_faults.py` plays every scene in CI: kill -9, full disk, read-only folder, clock going back, two processes on one ledger, corrupted ledger,
+truncated release; `tests/synthesis/test_kill.py` and `tests/privacy/test_ledger_faults.py` kill 200 times each."""
     scenes = held.get("scenes", {})
     if not scenes:
         return f"{text}\n\nNot run yet."
@@ -218,6 +232,12 @@ def _when(found: Sequence[Mapping[str, Any]]) -> str:
     return (
         f"Run on {' and '.join(days)}, seed {', '.join(seeds)}, {seconds / 60:.1f} minutes of processor time."
     )
+
+
+def _left(wanted: Sequence[str], pieces: Mapping[str, Any]) -> str:
+    """What `make audit` has not got to yet."""
+    left = [name.split(" | ", 1)[1].replace(" | ", ", ") for name in wanted if name not in pieces]
+    return f"\n\nNot run yet ({len(left)} of {len(wanted)}): {'; '.join(left)}." if left else ""
 
 
 def _read(path: Path) -> dict[str, Any]:
