@@ -31,6 +31,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+if "--atheris" in sys.argv:
+    # Only what is imported under it is followed: the package, and not the libraries below it.
+    import atheris
+
+    with atheris.instrument_imports(include=["dipsmith"]):
+        import dipsmith.experiments.study
+        import dipsmith.synthesis.fitted
+
 import dipsmith as ds
 from dipsmith.errors import DipsmithError
 from dipsmith.experiments import study
@@ -237,15 +245,12 @@ def fuzz(target: Target, inputs: int, seed: int) -> tuple[Counter[str], list[tup
 
 
 def with_atheris(name: str, arguments: list[str]) -> None:
-    import atheris
-
     target = next(t for t in targets() if t.name == name)
     folder = Path(tempfile.mkdtemp())
     os.chdir(folder)
     (folder / "corpus").mkdir()
     for i, seed in enumerate(target.seeds):
         (folder / "corpus" / str(i)).write_bytes(seed)
-    atheris.instrument_all()
     atheris.Setup(
         [sys.argv[0], str(folder / "corpus"), *arguments], lambda data: outcome(target, data, folder)
     )
