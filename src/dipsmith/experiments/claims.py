@@ -40,7 +40,10 @@ def _checked(claim: ClaimEntry, results: Results) -> Checked:
     better, than = (selected(response, levels).values for levels in (claim.better, claim.than))
     a, b = float(np.nanmean(better)), float(np.nanmean(than))
     spread = float(np.hypot(_error(better), _error(than)))
-    found = f"{number(a)} against {number(b)} (standard error of the difference {number(spread)})"
+    doubt = (
+        "one run" if min(len(better), len(than)) < 2 else f"standard error of the difference {number(spread)}"
+    )
+    found = f"{number(a)} against {number(b)} ({doubt})"
     return Checked(claim.says, found, bool(a > b if higher else a < b))
 
 
