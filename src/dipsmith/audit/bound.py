@@ -48,7 +48,7 @@ class Guesses:
         """The lower bound on ε; each of the two probabilities is allowed half of the doubt.
 
         >>> round(Guesses(900, 20, (1000, 1000)).epsilon(), 3)
-        3.366
+        3.355
         """
         doubt = (1 - confidence) / 2
         least, most = lower(self.hits, self.trials[0], doubt), upper(self.alarms, self.trials[1], doubt)
