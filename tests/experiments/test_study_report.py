@@ -45,7 +45,7 @@ def test_the_report_says_what_was_done_and_what_was_found(made):
         "The rows are simulated: no privacy was spent",
         "6 settings (full factorial) × 2 repeats = 12 runs",
         "analysis of variance, 12 runs",
-        "epsilon × post",
+        "method × epsilon",
         "Means by level of each parameter",
     ):
         assert words in text, words
