@@ -4,6 +4,8 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 UV     := $(BIN)/uv pip install --quiet --constraint constraints.txt --python $(BIN)/python
 export UV_LINK_MODE ?= copy
+# Processes that run side by side must not fight for the cores with the threads of their linear algebra.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .PHONY: demo test browser lint types bench audit mutants faults fuzz assurance docs lock clean
 
@@ -11,7 +13,7 @@ demo: $(VENV)/.core
 	$(BIN)/dipsmith demo
 
 test: $(VENV)/.dev browser lint types
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # The web page is tested in a real browser; without one those tests say so, and fail in CI.
 browser:
