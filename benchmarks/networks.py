@@ -348,7 +348,7 @@ def draw(results: str, path: str) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from dipsmith.report.figures import COLOURS, DASH, INK, MARKS, SOFT
+    from dipsmith.report.canvas import COLOURS, DASH, INK, MARKS, SOFT
 
     lines = [json.loads(text) for text in Path(results).read_text("utf-8").splitlines()]
     lines = [line for line in lines if "tvd" in line]

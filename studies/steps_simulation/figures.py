@@ -8,7 +8,7 @@ from pathlib import Path
 from studies.steps_simulation.findings import by_scenario
 from studies.steps_simulation.scenarios import EPSILONS, SIZES, Line
 
-from dipsmith.report.figures import COLOURS, DASH, INK, MARKS, SOFT
+from dipsmith.report.canvas import COLOURS, DASH, INK, MARKS, SOFT
 
 DRAWN = (
     ("STEPS-2 eq3 printed", "STEPS as printed", "continuous"),

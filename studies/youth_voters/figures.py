@@ -10,7 +10,7 @@ import numpy as np
 from studies.youth_voters.findings import PAPER, TABLE, Summary, constant_answers
 from studies.youth_voters.runs import AS_IN_THE_PAPER, LOG_EPSILONS, Run
 
-from dipsmith.report.figures import COLOURS, DASH, INK, MARKS, SOFT
+from dipsmith.report.canvas import COLOURS, DASH, INK, MARKS, SOFT
 
 WHISKER = 2.0
 """Standard deviations."""

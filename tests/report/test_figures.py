@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from dipsmith.report import figures
+from dipsmith.report import canvas, figures
 from dipsmith.report.figures import Against, Distribution, Line, Trend
 
 
@@ -101,7 +101,7 @@ def test_colours_are_those_of_the_page(name):
     left = set(
         re.findall(r"#[0-9a-f]{6}\b", re.sub(r'(?:id|href)="[^"]*"|url\([^)]*\)|base64,[^"]*', "", svg))
     )
-    assert not left & {c.lower() for c in (figures.INK, figures.SOFT, *figures.COLOURS)}
+    assert not left & {c.lower() for c in (canvas.INK, canvas.SOFT, *canvas.COLOURS)}
     assert "var(--ink)" in svg or "var(--soft)" in svg
 
 

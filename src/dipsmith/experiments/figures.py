@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.report import figures
-from dipsmith.report.figures import COLOURS, DASH, INK, MARKS, RULE, SOFT
+from dipsmith.report.canvas import COLOURS, DASH, INK, MARKS, RULE, SOFT, WIDTH, short, surface
 
 MOST_LINES = len(COLOURS)
 ROOT = (
@@ -79,14 +78,14 @@ def interaction(positions: Sequence[str], rows: Mapping[str, Sequence[Panel]], a
     columns = max(len(panels) for panels in rows.values())
     numeric = _numbers(positions) if axes.log_x else None
     at = np.arange(len(positions), dtype=float) if numeric is None else np.log10(numeric)
-    with figures._figure(figures.WIDTH, 0.7 + 2.35 * len(quantities)) as (figure, done):
+    with surface(WIDTH, 0.7 + 2.35 * len(quantities)) as (figure, done):
         grid = figure.subplots(len(quantities), columns, sharex=True, sharey="row", squeeze=False)
         for i, quantity in enumerate(quantities):
             for panel, axis in zip(rows[quantity], grid[i], strict=False):
                 _draw(axis, at, panel, axes)
                 if i == 0:
-                    axis.set_title(figures._short(panel.title, 48))
-                axis.set_xticks(at, [figures._short(p, 14) for p in positions])
+                    axis.set_title(short(panel.title, 48))
+                axis.set_xticks(at, [short(p, 14) for p in positions])
                 axis.margins(x=0.1)
                 if axes.log_y:
                     axis.set_yscale("log")
@@ -106,15 +105,15 @@ def multiples(positions: Sequence[str], panel: Panel, axes: Axes) -> str:
     at = np.arange(len(positions), dtype=float) if numeric is None else np.log10(numeric)
     columns = min(3, len(panel.lines))
     rows = -(-len(panel.lines) // columns)
-    with figures._figure(figures.WIDTH, 0.5 + 1.9 * rows) as (figure, done):
+    with surface(WIDTH, 0.5 + 1.9 * rows) as (figure, done):
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         for line, axis in zip(panel.lines, grid.ravel(), strict=False):
             for other in panel.lines:
                 if other is not line:
                     axis.plot(at, other.values, color=RULE, linewidth=0.8, zorder=1)
             _draw(axis, at, Panel(line.name, [line], panel.reference), axes)
-            axis.set_title(figures._short(line.name, 34), color=COLOURS[0])
-            axis.set_xticks(at, [figures._short(p, 8) for p in positions])
+            axis.set_title(short(line.name, 34), color=COLOURS[0])
+            axis.set_xticks(at, [short(p, 8) for p in positions])
             if axes.log_y:
                 axis.set_yscale("log")
         for axis in grid.ravel()[len(panel.lines) :]:
@@ -163,7 +162,7 @@ def _key(figure: Any, names: Sequence[str], axes: Axes, reference: bool) -> None
         handles.append(
             Line2D([], [], color=INK if dark else SOFT, marker="o" if dark else None, markersize=3.5)
         )
-        said.append("authentic" if dark else figures._short(axes.reference, 48))
+        said.append("authentic" if dark else short(axes.reference, 48))
     for i, name in enumerate(names[:MOST_LINES]):
         handles.append(
             Line2D(
@@ -176,7 +175,7 @@ def _key(figure: Any, names: Sequence[str], axes: Axes, reference: bool) -> None
                 markersize=4.5,
             )
         )
-        said.append(figures._short(f"{axes.lines} = {name}" if axes.lines else name, 34))
+        said.append(short(f"{axes.lines} = {name}" if axes.lines else name, 34))
     longest = max((len(text) for text in said), default=1)
     columns = max(1, min(len(said), 110 // (longest + 7)))
     figure.legend(handles, said, loc="outside upper right", ncols=columns, frameon=False, fontsize=8)
@@ -184,7 +183,7 @@ def _key(figure: Any, names: Sequence[str], axes: Axes, reference: bool) -> None
 
 def _title(text: str, axes: Axes, most: int) -> str:
     """The title of a vertical axis; says so where its scale is logarithmic."""
-    return figures._short(text, most) + ("\nlogarithmic scale" if axes.log_y else "")
+    return short(text, most) + ("\nlogarithmic scale" if axes.log_y else "")
 
 
 def _numbers(labels: Sequence[str]) -> Floats | None:

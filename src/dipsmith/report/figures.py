@@ -1,44 +1,25 @@
 """Drawings as SVG text: one visual language for every figure.
 
 Authentic is near-black, solid and filled; synthetic is blue, dashed and open; further releases are vermilion, bluish
-green and purple (Okabe and Ito's set, told apart by the colour-blind). Public facts and reference lines are grey. Colours
-are written as the page's custom properties, so that a figure follows the page into dark mode and onto paper. Text stays
-text: readers can select it and screen readers can read it.
+green and purple (Okabe and Ito's set, told apart by the colour-blind). Public facts and reference lines are grey. What
+they are drawn on is in `canvas`.
 
-The same numbers give the same bytes. More than `RASTERISED` points are drawn as an image inside the drawing.
+More than `RASTERISED` points are drawn as an image inside the drawing.
 """
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.report.canvas import COLOURS, DASH, INK, MARKS, RULE, SOFT, WIDTH, short, surface
+
 RASTERISED = 5000
-WIDTH = 7.2
-"""Inches; the page shows a figure at about 105 pixels to the inch, so that 7.5 points are 11 pixels."""
-
-INK, SOFT, RULE = "#1b1b1b", "#5c5a55", "#cfcabf"
-COLOURS = ("#0072b2", "#b84a00", "#00795a", "#9c4f7f")
-"""Blue, vermilion, bluish green, purple, each dark enough to read on paper."""
-_PROPERTIES = {
-    INK: "var(--ink)",
-    SOFT: "var(--soft)",
-    RULE: "var(--rule)",
-    "#fffdf9": "var(--paper)",
-    **dict(zip(COLOURS, ("var(--accent)", "var(--second)", "var(--third)", "var(--fourth)"), strict=True)),
-}
-DASH = (0, (4, 2))
-MARKS = ("o", "s", "^", "D")
-
 Floats = NDArray[np.float64]
 
 
@@ -103,7 +84,7 @@ def against(
     """
     columns = min(2, max(1, len(panels)))
     rows = -(-len(panels) // columns)
-    with _figure(WIDTH, rows * min(4.4, WIDTH / columns + 0.5)) as (figure, done):
+    with surface(WIDTH, rows * min(4.4, WIDTH / columns + 0.5)) as (figure, done):
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         axes = grid.ravel()[: len(panels)]
         values = np.concatenate([np.concatenate([p.authentic, p.synthetic]) for p in panels] or [np.zeros(1)])
@@ -168,7 +149,7 @@ def against(
 def bars(labels: Sequence[str], authentic: Floats, synthetic: Sequence[Line], x: str) -> str:
     """Horizontal bars, authentic filled and one open bar per release under it, in the given order."""
     rows, groups = len(labels), 1 + len(synthetic)
-    with _figure(WIDTH, 1.0 + rows * (0.12 + 0.085 * groups)) as (figure, done):
+    with surface(WIDTH, 1.0 + rows * (0.12 + 0.085 * groups)) as (figure, done):
         axis = figure.subplots()
         thick = 0.8 / groups
         at = np.arange(rows, dtype=float)
@@ -184,7 +165,7 @@ def bars(labels: Sequence[str], authentic: Floats, synthetic: Sequence[Line], x:
                 linewidth=0.9,
                 label=line.name,
             )
-        axis.set_yticks(at, [_short(label, 44) for label in labels])
+        axis.set_yticks(at, [short(label, 44) for label in labels])
         axis.tick_params(axis="y", length=0)
         axis.set_ylim(rows - 0.4, -0.6)
         axis.set_xlabel(x)
@@ -197,7 +178,7 @@ def trends(positions: Sequence[str], panels: Sequence[Trend], y: str, *, zero: b
     """Coefficients over ordered positions, one panel each: authentic solid and filled, synthetic dashed and open."""
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
-    with _figure(WIDTH, 0.5 + 2.3 * rows) as (figure, done):
+    with surface(WIDTH, 0.5 + 2.3 * rows) as (figure, done):
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         at = np.arange(len(positions), dtype=float)
         mark = 4 if len(positions) <= 12 else 2.4
@@ -226,7 +207,7 @@ def trends(positions: Sequence[str], panels: Sequence[Trend], y: str, *, zero: b
                     elinewidth=0.7,
                     zorder=5,
                 )
-            axis.set_title(_short(panel.title, 30))
+            axis.set_title(short(panel.title, 30))
             axis.set_xticks(at[::every], positions[::every])
             axis.margins(x=0.12)
         _hide_beyond(grid, len(panels))
@@ -239,7 +220,7 @@ def trends(positions: Sequence[str], panels: Sequence[Trend], y: str, *, zero: b
 def intervals(labels: Sequence[str], authentic: Line, synthetic: Sequence[Line], x: str) -> str:
     """Estimates with 95 % intervals, one row each: authentic filled and solid, releases open and dashed under it."""
     rows = len(labels)
-    with _figure(WIDTH, 1.0 + rows * (0.2 + 0.13 * len(synthetic))) as (figure, done):
+    with surface(WIDTH, 1.0 + rows * (0.2 + 0.13 * len(synthetic))) as (figure, done):
         axis = figure.subplots()
         at = np.arange(rows, dtype=float)
         step = 0.62 / (1 + len(synthetic))
@@ -260,7 +241,7 @@ def intervals(labels: Sequence[str], authentic: Line, synthetic: Sequence[Line],
             if i:
                 for bar in drawn[2]:
                     bar.set_linestyle(DASH)
-        axis.set_yticks(at, [_short(label, 44) for label in labels])
+        axis.set_yticks(at, [short(label, 44) for label in labels])
         axis.set_ylim(rows - 0.4, -0.6)
         axis.set_xlabel(x)
         _key(figure, ["authentic", *(line.name for line in synthetic)])
@@ -269,7 +250,7 @@ def intervals(labels: Sequence[str], authentic: Line, synthetic: Sequence[Line],
 
 def by_size(labels: Sequence[str], floor: Floats, synthetic: Sequence[Line], x: str, y: str) -> str:
     """An error by class of size on a log scale, one line per release, above the error of chance in grey."""
-    with _figure(WIDTH, 3.6) as (figure, done):
+    with surface(WIDTH, 3.6) as (figure, done):
         axis = figure.subplots()
         at = np.arange(len(labels), dtype=float)
         axis.plot(at, floor, "-", color=SOFT, linewidth=1.2, marker=".", markersize=5)
@@ -308,7 +289,7 @@ def curves(panels: Sequence[tuple[str, Line, Sequence[Line]]], at: Floats, x: st
     """ROC curves, one panel per target: the ceiling near-black and solid, each release dashed, chance the diagonal."""
     columns = min(3, max(1, len(panels)))
     rows = -(-len(panels) // columns)
-    with _figure(WIDTH, 0.65 + rows * (WIDTH / max(columns, 2))) as (figure, done):
+    with surface(WIDTH, 0.65 + rows * (WIDTH / max(columns, 2))) as (figure, done):
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         for i, ((title, ceiling, lines), axis) in enumerate(zip(panels, grid.ravel(), strict=False)):
             axis.plot([0, 1], [0, 1], color=SOFT, linewidth=0.8)
@@ -340,7 +321,7 @@ def distributions(panels: Sequence[Distribution], *, most: int = 12) -> str:
     """Shares by level of each column: synthetic ones open and blue, public ones grey; long lists show their largest levels."""
     columns = min(3, max(1, len(panels)))
     rows = -(-len(panels) // columns)
-    with _figure(WIDTH, 0.4 + 2.3 * rows) as (figure, done):
+    with surface(WIDTH, 0.4 + 2.3 * rows) as (figure, done):
         grid = figure.subplots(rows, columns, squeeze=False)
         for panel, axis in zip(panels, grid.ravel(), strict=False):
             style = {"edgecolor": SOFT if panel.public else COLOURS[0], "linewidth": 0.9}
@@ -352,7 +333,7 @@ def distributions(panels: Sequence[Distribution], *, most: int = 12) -> str:
                 drawn = {"error_kw": whisker, "yerr": panel.noise} if panel.noise is not None else {}
                 axis.bar(at, shares, 0.86 if len(labels) < 40 else 1.0, **style, **drawn)
                 shown = np.unique(np.linspace(0, len(labels) - 1, 4).astype(int))
-                axis.set_xticks(shown, [_short(labels[i], 11) for i in shown])
+                axis.set_xticks(shown, [short(labels[i], 11) for i in shown])
                 axis.set_ylim(bottom=0)
                 axis.set_ylabel("share of rows")
                 axis.locator_params(axis="y", nbins=4)
@@ -361,101 +342,19 @@ def distributions(panels: Sequence[Distribution], *, most: int = 12) -> str:
                 order = order[:most]
                 drawn = {"error_kw": whisker, "xerr": panel.noise} if panel.noise is not None else {}
                 axis.barh(np.arange(len(order)), shares[order], 0.72, **style, **drawn)
-                axis.set_yticks(np.arange(len(order)), [_short(labels[i], 14) for i in order])
+                axis.set_yticks(np.arange(len(order)), [short(labels[i], 14) for i in order])
                 axis.tick_params(axis="y", length=0)
                 axis.set_ylim(max(len(order), 3) - 0.4, -0.6)
                 axis.set_xlim(left=0)
                 axis.set_xlabel("share of rows")
                 axis.locator_params(axis="x", nbins=4)
             rest = not panel.ordered and len(labels) > most
-            axis.set_title(_short(panel.title, 26) + (f", {most} of {len(labels)}" if rest else ""))
+            axis.set_title(short(panel.title, 26) + (f", {most} of {len(labels)}" if rest else ""))
         _hide_beyond(grid, len(panels))
         return done()
 
 
 # Inside -----------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _figure(width: float, height: float) -> Iterator[tuple[Any, Callable[[], str]]]:
-    """An empty figure in our style, and the function that turns it into SVG."""
-    import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    style = {
-        "svg.hashsalt": "dipsmith",
-        "svg.fonttype": "none",
-        "font.family": "DejaVu Serif",
-        "font.size": 9,
-        "axes.titlesize": 9,
-        "axes.titlelocation": "left",
-        "axes.labelsize": 8.5,
-        "axes.labelcolor": INK,
-        "axes.edgecolor": SOFT,
-        "axes.linewidth": 0.7,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.titlecolor": INK,
-        "xtick.color": SOFT,
-        "ytick.color": SOFT,
-        "xtick.labelsize": 8,
-        "ytick.labelsize": 8,
-        "text.color": INK,
-        "figure.facecolor": "none",
-        "axes.facecolor": "none",
-        "savefig.facecolor": "none",
-        "axes.unicode_minus": True,
-    }
-    with mpl.rc_context(style):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        FigureCanvasAgg(figure)
-
-        def done() -> str:
-            held = io.StringIO()
-            figure.savefig(held, format="svg", dpi=150, metadata={"Date": None, "Creator": None})
-            return _cleaned(held.getvalue())
-
-        yield figure, done
-
-
-def _cleaned(svg: str) -> str:
-    """The drawing alone: no XML prologue, no metadata, page colours, ids that no other drawing of the page has."""
-    svg = svg[svg.index("<svg ") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
-    svg = re.sub(r' (?:width|height)="[\d.]+pt"', "", svg, count=2)
-    svg = re.sub(r' (?:version|xmlns(?::xlink)?)="[^"]*"', "", svg, count=3).replace("xlink:href=", "href=")
-    for colour, name in _PROPERTIES.items():
-        svg = svg.replace(colour, name)
-    svg = svg.replace("'DejaVu Serif'", "inherit").replace('"DejaVu Serif"', "inherit")
-    used = set(re.findall(r"(?:url\(#|href=\"#)([^)\"]+)", svg))
-    mark = sha256(svg.encode()).hexdigest()[:8]
-
-    def renamed(found: re.Match[str]) -> str:
-        return f' id="{mark}-{found[1]}"' if found[1] in used else ""
-
-    svg = re.sub(r' id="([^"]+)"', renamed, svg)
-    svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{mark}-\1)", svg)
-    svg = re.sub(r'href="#([^"]+)"', rf'href="#{mark}-\1"', svg)
-    return _shorter(re.sub(r"\n\s*", "\n", svg).strip())
-
-
-_MARKS = re.compile(r"<g([^>]*)>\n((?:<use [^>]*/>\n)+)</g>")
-
-
-def _shorter(svg: str) -> str:
-    """The same drawing in fewer bytes: coordinates to a hundredth of a point, the style of a row of marks said once."""
-
-    def hoisted(found: re.Match[str]) -> str:
-        styles = set(re.findall(r' style="([^"]*)"', found[2]))
-        if len(styles) != 1 or found[2].count("<use ") < 3:
-            return found[0]
-        marks = re.sub(r' style="[^"]*"', "", found[2])
-        return f'<g{found[1]}>\n<g style="{styles.pop()}">\n{marks}</g>\n</g>'
-
-    svg = _MARKS.sub(hoisted, svg)
-    return re.sub(r"(?<=[ \"(,LMCQ])(-?\d+\.\d{2})\d+(?=[ \"),\n])", r"\1", svg)
 
 
 def _name_farthest(axis: Any, panel: Against, named: int, power: float) -> None:
@@ -477,7 +376,7 @@ def _name_farthest(axis: Any, panel: Against, named: int, power: float) -> None:
             fontweight="bold",
             color=INK,
         )
-    said = "\n".join(f"{rank} {_short(panel.labels[int(i)], 40)}" for rank, i in enumerate(chosen, start=1))
+    said = "\n".join(f"{rank} {short(panel.labels[int(i)], 40)}" for rank, i in enumerate(chosen, start=1))
     axis.text(0.98, 0.02, said, transform=axis.transAxes, ha="right", va="bottom", fontsize=7.5, color=INK)
 
 
@@ -502,7 +401,7 @@ def _name_ends(axis: Any, x: float, ends: Sequence[tuple[str, float, str]], heig
     shift = (places[-1] - float(np.log(known[-1][1]))) / 2 if places else 0.0
     for (name, _, colour), place in zip(known, places, strict=True):
         axis.annotate(
-            _short(name, 18),
+            short(name, 18),
             (x, float(np.exp(place - shift))),
             xytext=(8, 0),
             textcoords="offset points",
@@ -557,9 +456,3 @@ def _power_ticks(high: float) -> list[float]:
         if tick**0.5 - chosen[-1] ** 0.5 >= 0.13 * high**0.5:
             chosen.append(tick)
     return chosen
-
-
-def _short(label: str, most: int) -> str:
-    # a dollar sign would be read as mathematics
-    text = label if len(label) <= most else label[: most - 1] + "…"
-    return text.replace("$", r"\$")
