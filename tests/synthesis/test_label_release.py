@@ -58,6 +58,18 @@ def test_values_outside_the_schema_are_routed_and_released_verbatim(tmp_path):
     assert ds.verify(tmp_path / "r").rows == 3
 
 
+def test_private_columns_that_are_no_target_are_neither_released_nor_described(tmp_path):
+    more = [*FIELDS, {"name": "race", "type": "string", "enum": ["A", "B"], "other": "B"}]
+    declared = schema(fields=more, rules=[{"never": {"race": "A", "code": "03"}}])
+    table = staff(50).append_column("race", pa.array(["A", "B"] * 25))
+    release = synthesize(table, declared)
+    assert release.tables[0].column_names == ["age", "code", "sex"]
+    release.save(tmp_path / "r")
+    assert ds.Schema.read(tmp_path / "r" / "schema.yaml").names == ("age", "code", "sex")
+    assert "race" not in (tmp_path / "r" / "codebook.csv").read_text()
+    assert ds.verify(tmp_path / "r").rows == 50
+
+
 def test_leading_zeros_survive_a_csv(tmp_path):
     path = tmp_path / "staff.csv"
     path.write_text("age,code,sex\n33,01,F\n44,02,M\n")

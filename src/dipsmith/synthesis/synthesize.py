@@ -137,7 +137,9 @@ def synthesize(
         settling.pop_all()
     finish = None if reservation is None else reservation.finish
     fitted = tuple(FittedModel(method.name, m) for m in models)
-    return Release(tuple(tables), fitted, released_schema(schema), card, None, finish)
+    # Under `label` private columns that are no target are not released, and so not described.
+    released = released_schema(schema.project([n for n in schema.names if n in tables[0].column_names]))
+    return Release(tuple(tables), fitted, released, card, None, finish)
 
 
 def _forewarn(schema: Schema, method: Method, budget: Budget, sanitisations: int, rows: int | None) -> None:
