@@ -16,6 +16,7 @@ from dipsmith.privacy.accountant import total
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.events import Chosen, Measured
+from dipsmith.privacy.randomness import place_key
 from dipsmith.schema import Attribute, Bins, Categories, Codes, Rule, Schema, Unit
 
 BUDGETS = {"pure": PureDP(1), "zcdp": ZCDP("0.1")}
@@ -135,6 +136,14 @@ def test_state_round_trips(name, relation):
     first, second = drawn(model, codes), drawn(again, codes)
     for column in codes.schema.names:
         assert first[column].tolist() == second[column].tolist()
+    # Workers of a cluster draw by keys: a task that is run again draws the same rows, another place others.
+    place = place_key(b"secret", 3, 1)
+    first, second, other = (
+        drawn(m, codes, seed=key)
+        for m, key in ((model, place), (again, place), (model, place_key(b"secret", 3, 2)))
+    )
+    assert all(np.array_equal(first[n], second[n]) for n in first.names)
+    assert any(not np.array_equal(first[n], other[n]) for n in first.names)
 
 
 @pytest.mark.parametrize(("name", "relation"), CASES, ids=IDS)

@@ -22,7 +22,7 @@ from scipy import stats
 import dipsmith
 from dipsmith.errors import UsageError
 from dipsmith.privacy import randomness
-from dipsmith.privacy.randomness import Stream, coins, generator
+from dipsmith.privacy.randomness import Stream, coins, generator, named_seed, place_key
 
 
 def in_fork(draw: Callable[[], bytes], fork: Callable[[], int] = os.fork) -> bytes:
@@ -259,6 +259,29 @@ def test_a_stream_cannot_be_duplicated(duplicate: Callable[[Stream], object]):
 def test_sampling_generators():
     assert generator(5).integers(1 << 60) == generator(5).integers(1 << 60)
     assert len({int(generator().integers(1 << 60)) for _ in range(50)}) == 50
+
+
+def test_keys_of_places_draw_by_the_cipher_and_replay():
+    key = place_key(b"secret", 2, 7)
+    first, again = generator(key), generator(key)
+    encryptor = Cipher(algorithms.AES(key.to_bytes(32, "big")), modes.CTR(bytes(16))).encryptor()
+    words = np.frombuffer(encryptor.update(bytes(8 * 4096)), "<u8") >> np.uint64(11)
+    drawn = first.random(4096)
+    assert np.array_equal(drawn, words / 2.0**53)
+    assert np.array_equal(again.random(4096), drawn)
+    # Two draws of 4096 numbers, each refused one time in a million.
+    assert stats.kstest(drawn, "uniform").pvalue > 1e-6
+    assert stats.chisquare(np.bincount(first.integers(3, 8, 4096))[3:]).pvalue > 1e-6
+    assert sorted(first.permutation(50)) == list(range(50))
+    assert sorted(first.permutation(np.arange(5, 9))) == [5, 6, 7, 8]
+    assert 0 <= first.random() < 1
+    with pytest.raises(AttributeError):
+        first.normal()
+    seeds = {place_key(b"secret", *place) for place in itertools.product(range(30), range(30))}
+    seeds |= {place_key(b"secret", 1), place_key(b"other", 1)}
+    assert len(seeds) == 902
+    assert len({named_seed(key, names) for names in (("a",), ("b",), ("a", "b"))}) == 3
+    assert named_seed(key, ("a",)) >= 1 << 255 > named_seed(5, ("a",)), "a key gives a key"
 
 
 def test_public_coins_replay_for_ever():

@@ -91,7 +91,7 @@ class GraphModel:
 
     def sample(self, n: int | None = None, seed: int | None = None) -> Codes:
         """Draw rows that break no rule."""
-        return lawful_rows(self.sampler(seed), self.rows if n is None else n)
+        return lawful_rows(self.sampler(seed), self.rows if n is None else n, seed)
 
     def sample_given(self, given: Codes, seed: int | None = None) -> Codes:
         """Complete rows: draw the columns that `given` does not have, given those that it has.

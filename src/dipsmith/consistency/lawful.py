@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from dipsmith.errors import UsageError
-from dipsmith.privacy.randomness import generator
+from dipsmith.privacy.randomness import Generator, generator, named_seed
 from dipsmith.schema import Codes, Schema
 
 ROUNDS = 100
 
 
-def lawful_rows(draw: Callable[[int], Codes], n: int) -> Codes:
+def lawful_rows(draw: Callable[[int], Codes], n: int, seed: int | None = None) -> Codes:
     """Draw `n` rows that break no rule, from a model that may not know all of them.
 
     The result is distributed as the model's rows given that they are lawful. A model so noisy that
@@ -22,7 +22,7 @@ def lawful_rows(draw: Callable[[int], Codes], n: int) -> Codes:
     drawn = draw(n)
     if not drawn.schema.rules or n == 0:
         return drawn
-    random = generator(None)
+    random = generator(None if seed is None else named_seed(seed, ("uniform",)))
     parts: list[Codes] = []
     wanted = n
     for attempt in range(2 * ROUNDS):
@@ -36,5 +36,5 @@ def lawful_rows(draw: Callable[[int], Codes], n: int) -> Codes:
     raise UsageError("the rules of the schema leave almost no combination of values possible; check them")
 
 
-def _uniform(schema: Schema, n: int, random: np.random.Generator) -> Codes:
+def _uniform(schema: Schema, n: int, random: Generator) -> Codes:
     return Codes.of(schema, {a.name: random.integers(0, a.size, n) for a in schema}, n)

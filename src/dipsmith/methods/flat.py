@@ -145,7 +145,7 @@ class FlatModel:
                 self.schema, dict(zip(self.noisy.marginal.attributes, columns, strict=True)), rows
             )
 
-        return lawful_rows(draw, self.rows if n is None else n)
+        return lawful_rows(draw, self.rows if n is None else n, seed)
 
     def range_query(self, attribute: str, low: float, high: float, rows: int | None = None) -> Answer:
         """How many rows have low ≤ value < high, of all rows or rescaled to `rows`."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from math import prod
 from typing import Any, Final, Self
 
@@ -19,7 +18,7 @@ from dipsmith.consistency.lawful import lawful_rows
 from dipsmith.consistency.sampling import sample_cells
 from dipsmith.errors import UsageError
 from dipsmith.methods.method import Arrays
-from dipsmith.privacy.randomness import Generator, generator
+from dipsmith.privacy.randomness import Generator, generator, named_seed
 from dipsmith.schema import Codes, Schema
 
 MOST_LABELS: Final = 2000
@@ -57,6 +56,11 @@ class ForestModel:
     targets: tuple[str, ...]
     strata: str | None
     blocks: tuple[Block, ...]
+
+    @property
+    def rows(self) -> int:
+        """The model's own estimate of the number of rows."""
+        return round(sum(max(block.rows, 0.0) for block in self.blocks))
 
     def label(self, rows: Codes, seed: int | None = None) -> Codes:
         """Draw the targets of every row, beside the columns it has; the same seed draws the same labels."""
@@ -104,7 +108,7 @@ class ForestModel:
             made = Codes.concatenate(parts)
             return made if len(parts) == 1 else made.take(rng.permutation(len(made)))
 
-        return lawful_rows(draw, round(float(sizes.sum())) if n is None else n)
+        return lawful_rows(draw, self.rows if n is None else n, seed)
 
     # --- keeping ----------------------------------------------------------------------------------
 
@@ -144,10 +148,7 @@ class ForestModel:
 
     def _generator(self, seed: int | None) -> Generator:
         """One that differs between models of different targets: equal draws would make them associated."""
-        if seed is None:
-            return generator()
-        named = "\0".join((str(seed), *self.targets)).encode()
-        return generator(int.from_bytes(sha256(named).digest()[:16]))
+        return generator(None if seed is None else named_seed(seed, self.targets))
 
     def _labelling(self, block: Block) -> tuple[Ensemble, ...]:
         """The ensembles that label the targets; others make the columns that these ask."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any, Final, Self
 
 import numpy as np
@@ -15,7 +14,7 @@ from dipsmith.consistency.design import barred_softmax
 from dipsmith.consistency.effects import Effect, Effects, listed
 from dipsmith.errors import UsageError
 from dipsmith.methods.method import Arrays
-from dipsmith.privacy.randomness import generator
+from dipsmith.privacy.randomness import generator, named_seed
 from dipsmith.schema import Codes, Schema
 
 Float = NDArray[np.float64]
@@ -93,7 +92,7 @@ class LogLinearModel:
 
     def label(self, rows: Codes, seed: int | None = None) -> Codes:
         """Draw the targets of every row, beside the columns it has; the same seed draws the same labels."""
-        rng = generator(None if seed is None else self._seed(seed))
+        rng = generator(None if seed is None else named_seed(seed, self.targets))
         drawn = np.empty(len(rows), dtype=np.int64)
         for here, p in self._parts(rows):
             reached = np.cumsum(p, axis=1)
@@ -140,11 +139,6 @@ class LogLinearModel:
             held = {n.removeprefix(f"{i}/"): a for n, a in arrays.items() if n.startswith(f"{i}/")}
             blocks.append(Block.from_state(cliques, held))
         return cls(schema, tuple(facts["targets"]), facts["strata"], tuple(blocks))
-
-    def _seed(self, seed: int) -> int:
-        """One that differs between targets: equal draws would associate labels that are drawn apart."""
-        named = "\0".join((str(seed), *self.targets)).encode()
-        return int.from_bytes(sha256(named).digest()[:16])
 
     def _parts(self, rows: Codes) -> Iterator[tuple[NDArray[np.int64] | slice, Float]]:
         """Rows and their probabilities, a part at a time."""

@@ -130,7 +130,7 @@ class MarginalsModel:
 
     def sample(self, n: int | None = None, seed: int | None = None) -> Codes:
         """Draw rows that break no rule."""
-        return lawful_rows(self.joint.sampler(seed), self.rows if n is None else n)
+        return lawful_rows(self.joint.sampler(seed), self.rows if n is None else n, seed)
 
     def table(self, *attributes: str) -> NoisyTable:
         """The most precise table that has these attributes."""
