@@ -16,7 +16,10 @@ out of its model altogether it leaves out once, and no second run shows it.
 A corrected estimate varies more than an uncorrected one. Where the bias is attenuation by the factor a, the
 correction multiplies by 2 − a, and so does the standard error of noise; the correction's own simulation
 error, Var(q*)/R, is added. Degrees of freedom are Satterthwaite's, for ū with its residual ones and for the
-simulated variance with R − 1.
+simulated variance. Laplace noise has heavy tails (excess kurtosis κ = 3, less where many draws add up), so that
+R runs know its variance less well than R − 1 normal values would, with 1/ν = 1/(R − 1) + κ/2R, and its own
+97.5 % point lies farther out than a normal one, by κ(z³ − 3z)/24 standard errors (Cornish and Fisher 1938).
+κ is estimated from the runs, and ν pays for both.
 
 At 1000 rows, ε = 0.1 and a proportion of .3, 95 % intervals have mean width .083, against .162 for five
 sets with ε/5 each, both with a coverage of .95 (``docs/tutorials/inference.md``).
@@ -48,6 +51,12 @@ FEWEST = 10
 
 FOUND = 0.8
 """Share of the runs in which an estimate must be found: a level may be missing from some tables."""
+
+HEAVIEST = 6.0
+"""Excess kurtosis is believed up to here: a Laplace variable has 3, its estimate from 50 runs may have twice that."""
+
+FARTHER = 0.029
+"""By how much one unit of κ raises 1/ν: (z³ − 3z)/24 over the (z³ + z)/4 that t adds for 1/ν, at z = 1.96."""
 
 Progress = Callable[[str, float], None]
 
@@ -205,7 +214,8 @@ def _with_noise(
         notes.append(f"{lost} estimates could not be found in most runs and have no interval.")
     mechanism = between / m + noise
     variance = within + mechanism
-    parts = mechanism**2 / (shift.runs - 1) + within**2 / min(e.df for e in each)
+    unsure = 1 / (shift.runs - 1) + shift.kurtosis * (0.5 / shift.runs + FARTHER)
+    parts = mechanism**2 * unsure + within**2 / min(e.df for e in each)
     return Combined(
         names=each[0].names,
         estimate=estimate,
@@ -228,18 +238,27 @@ def _with_noise(
 class _Moments:
     mean: Float
     variance: Float
+    kurtosis: Float
     runs: Float
 
 
 def _moments(moved: Float) -> _Moments:
-    """Mean and variance over the runs in which an estimate was found; NaN where these are too few."""
+    """Moments over the runs in which an estimate was found; NaN where these are too few."""
     found = np.isfinite(moved)
     runs = found.sum(axis=0).astype(np.float64)
     enough = runs >= max(FEWEST, FOUND * len(moved))
     counted = np.where(enough, runs, np.nan)
     mean = np.where(found, moved, 0.0).sum(axis=0) / counted
-    variance = (np.where(found, moved - mean, 0.0) ** 2).sum(axis=0) / (counted - 1)
-    return _Moments(mean, variance, np.maximum(runs, 2.0))
+    centred = np.where(found, moved - mean, 0.0)
+    variance = (centred**2).sum(axis=0) / (counted - 1)
+    return _Moments(mean, variance, _kurtosis(centred, counted), np.maximum(runs, 2.0))
+
+
+def _kurtosis(centred: Float, runs: Float) -> Float:
+    """Excess kurtosis, unbiased for normal values (Joanes and Gill 1998, G₂), between 0 and `HEAVIEST`."""
+    second, fourth = ((centred**k).sum(axis=0) / runs for k in (2, 4))
+    g = np.divide(fourth, second**2, out=np.full_like(second, 3.0), where=second > 0) - 3
+    return np.asarray(np.clip((runs - 1) / ((runs - 2) * (runs - 3)) * ((runs + 1) * g + 6), 0.0, HEAVIEST))
 
 
 def sampling_only(each: tuple[Estimates, ...], level: float, why: str) -> Combined:
