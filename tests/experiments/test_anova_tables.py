@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from dipsmith.experiments.anova import anova
+from dipsmith.experiments.ranges import Numbers, Range
 from dipsmith.experiments.results import Response
 
 
@@ -37,6 +38,34 @@ def test_type_two_sums_of_squares_are_those_of_statsmodels(drop):
         assert term.p == pytest.approx(row["PR(>F)"], rel=1e-6, abs=1e-300)
     assert found.residual_squares == pytest.approx(expected.loc["Residual", "sum_sq"], rel=1e-8)
     assert found.residual_freedom == expected.loc["Residual", "df"]
+
+
+def test_a_range_is_a_curve_and_its_interactions_are_those_of_its_slope():
+    import statsmodels.api as sm
+    import statsmodels.formula.api as smf
+
+    rng = np.random.default_rng(2)
+    a = rng.choice(list("xyz"), 60)
+    x, z = np.exp(rng.uniform(0, np.log(100), 60)), rng.uniform(0, 1, 60)
+    y = np.log(x) * (1 + (a == "x")) + 2 * z**2 + rng.normal(0, 0.3, 60)
+    spans = {"x": Numbers(Range(1, 100, logarithmic=True), x), "z": Numbers(Range(0, 1), z)}
+    labels = {n: np.array([v.range.label(u) for u in v.values]) for n, v in spans.items()}
+    found = anova(Response("m", "", {"a": a, **labels}, np.zeros(60, int), y, y, spans))
+    frame = pd.DataFrame({"a": a, "x": np.log(x) / np.log(10) - 1, "z": 2 * z - 1, "y": y})
+    whole = "y ~ C(a) + x + I(x**2) + z + I(z**2) + C(a):x + C(a):z + x:z"
+    fitted = smf.ols(whole, frame).fit()
+    assert found.residual_squares == pytest.approx(fitted.ssr, rel=1e-8)
+    expected = sm.stats.anova_lm(fitted, typ=2)
+    for names, row in ((("a", "x"), "C(a):x"), (("a", "z"), "C(a):z"), (("x", "z"), "x:z")):
+        term = next(t for t in found.terms if t.factors == names)
+        assert (term.squares, term.freedom) == pytest.approx(
+            (expected.loc[row, "sum_sq"], expected.loc[row, "df"])
+        )
+    # The main effect of z after everything that does not contain it: slope and bend together.
+    without = smf.ols("y ~ C(a) + x + I(x**2) + C(a):x", frame).fit().ssr
+    with_it = smf.ols("y ~ C(a) + x + I(x**2) + C(a):x + z + I(z**2)", frame).fit().ssr
+    term = next(t for t in found.terms if t.factors == ("z",))
+    assert (term.squares, term.freedom) == (pytest.approx(without - with_it), 2)
 
 
 def test_the_largest_term_comes_first_and_shares_of_a_balanced_design_add_up():

@@ -7,8 +7,7 @@ from experiment_studies import SMALL, altered
 
 from dipsmith.errors import InputError
 from dipsmith.experiments.design import settings
-from dipsmith.experiments.metrics import METRICS
-from dipsmith.experiments.study import (
+from dipsmith.experiments.entries import (
     RUN_PARAMETERS,
     AnalysisEntry,
     ClaimEntry,
@@ -16,9 +15,9 @@ from dipsmith.experiments.study import (
     FigureEntry,
     MethodEntry,
     StudyEntry,
-    parse,
-    read,
 )
+from dipsmith.experiments.metrics import METRICS
+from dipsmith.experiments.study import parse, read
 from dipsmith.experiments.trial import Laboratory
 
 ROOT = Path(__file__).parents[2]
@@ -64,6 +63,32 @@ def test_a_study_is_read():
         ("name: small", "name: Small Study", "name is 'Small Study'"),
         ("data: {", "data: {{", "line 5: not valid YAML"),
         ("seed: 4", "claims: [{says: x, metric: tvd-1}]", "line 10: claims[1]: a claim has 'term'"),
+        (
+            "[0.5, 2]",
+            "{from: 0.5, to: 2}",
+            "'epsilon' is a range, which has no grid; add 'design: {random: 40}'",
+        ),
+        ("[0.5, 2]", "{from: 0.5}", "line 5: vary.epsilon.to: missing"),
+        ("[0.5, 2]", "{from: 2, to: 0.5}", "line 5: vary.epsilon: from is 2 and to is 0.5; 'from' must be"),
+        ("[0.5, 2]", "{from: 0, to: 2, scale: log}", "line 5: vary.epsilon: from is 0; a logarithmic range"),
+        ("[0.5, 2]", "{from: 0.5, to: .inf}", "line 5: vary.epsilon: a range ends"),
+        ("[0.5, 2]", "{from: '0.5', to: 2}", "line 5: vary.epsilon.from: must be"),
+        ("[0.5, 2]", "{from: 1, to: 2, scale: lin}", "line 5: vary.epsilon.scale: must be 'linear' or 'log'"),
+        (
+            "[0.5, 2]",
+            "{from: 1, to: 2, scael: log}",
+            "vary.epsilon.scael: unknown key; did you mean 'scale'?",
+        ),
+        (
+            "{post: [project, clip]}",
+            "{post: {from: 1, to: 2}}",
+            "line 7: methods[1]: 'post' of flat is no number; list its levels",
+        ),
+        (
+            "{post: [project, clip]}",
+            "{sets: {from: 1.5, to: 4}}",
+            "line 7: methods[1]: sets: from is 1.5, but 'sets' of flat takes whole numbers from 1 on",
+        ),
     ],
 )
 def test_wrong_files_are_told_in_one_line(old, new, said):

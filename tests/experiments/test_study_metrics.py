@@ -8,8 +8,8 @@ import dipsmith as ds
 from dipsmith.errors import InputError
 from dipsmith.examples import personnel
 from dipsmith.experiments.datasets import dataset
+from dipsmith.experiments.entries import DataEntry
 from dipsmith.experiments.metrics import METRICS, compared, measure
-from dipsmith.experiments.study import DataEntry
 from dipsmith.utility.crosstabs import Crosstabs
 from dipsmith.utility.marginal_error import marginal_error
 from dipsmith.utility.propensity import propensity

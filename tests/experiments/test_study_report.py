@@ -8,12 +8,12 @@ import pytest
 from experiment_studies import SMALL, altered
 
 from dipsmith.errors import InputError
-from dipsmith.experiments.claims import check
+from dipsmith.experiments.claims import check, selected
+from dipsmith.experiments.entries import FigureEntry
 from dipsmith.experiments.experiment import Experiment
 from dipsmith.experiments.figures import mean_and_width, standalone
 from dipsmith.experiments.metrics import METRICS
 from dipsmith.experiments.plots import figure
-from dipsmith.experiments.study import FigureEntry
 
 ANALYSED = """
 analyses: [{name: fit, formula: "y ~ x1 + x2 + x3", by: x4, terms: [x1]}]
@@ -140,3 +140,41 @@ def test_standalone_drawings_have_a_size():
     assert standalone('<svg viewBox="0 0 400 200"><g/></svg>').startswith(
         '<svg viewBox="0 0 400 200" width="500" height="250"'
     )
+
+
+RANGED = """
+name: ranged
+question: Which ε, and how many sets?
+data: {example: regression, rows: 300}
+vary: {epsilon: {from: 0.1, to: 12.34, scale: log}}
+methods:
+  - {name: table, method: flat, set: {each: draw}, vary: {sets: {from: 1, to: 2}}}
+  - {name: columns, method: marginals}
+design: {random: 8}
+repeats: 1
+metrics: [tvd-1]
+claims:
+  - {says: more ε is better, metric: tvd-1, better: {epsilon: {from: 4}}, than: {epsilon: {to: 0.3}}}
+  - {says: a part by its name, metric: tvd-1, better: {epsilon: 3.7 to 12.3}, than: {epsilon: 0.1 to 0.333}}
+"""
+
+
+def test_a_study_of_ranges_is_drawn_run_and_reported(tmp_path):
+    (tmp_path / "study.yaml").write_text(RANGED)
+    experiment = Experiment.read(tmp_path / "study.yaml", tmp_path / "out")
+    results = experiment.run(1)
+    drawn = results.table.column("epsilon").to_pylist()
+    assert len(set(drawn)) == 8  # the numbers themselves, the same eight for both methods
+    experiment.write_page(results, tmp_path / "page.md", "dipsmith experiment run study.yaml")
+    text = (tmp_path / "page.md").read_text()
+    assert "| Varied: epsilon | 0.1 to 12.34 (logarithmic) |" in text
+    assert "| Varied: sets | 1 to 2 (whole numbers, linear) |" in text
+    assert "16 settings (random, Latin hypercube) × 1 repeats" in text
+    assert "best of 16 settings" in text
+    assert "| epsilon | 2 |" in text  # degrees of freedom of a curve
+    assert [c.holds for c in check(results)] == [True, True]
+    assert re.search(
+        r"0\.333 to", (tmp_path / "page" / "figure-1.svg").read_text()
+    )  # labels keep their digits
+    with pytest.raises(InputError, match=r"'epsilon' is a range; choose a part of it"):
+        selected(results.response("tvd-1"), {"epsilon": 1})

@@ -1,8 +1,9 @@
 """Analysis of variance: which parameters matter, and which pairs matter together.
 
 Main effects and two-way interactions of categorical factors, type II sums of squares (each term after all terms that
-do not contain it), which for a full factorial with equal repeats are the usual ones. Repeats are blocks: all settings of
-a repeat saw the same rows. What neither main effects nor pairs explain (triples, noise) is the residual. A term that a
+do not contain it), which for a full factorial with equal repeats are the usual ones. A parameter that was drawn from a
+range is a number: its main effect is a slope and a bend, its interactions are those of the slope. Repeats are blocks: all
+settings of a repeat saw the same rows. What neither main effects nor pairs explain (triples, noise) is the residual. A term that a
 fraction cannot tell from others has no degrees of freedom and says so.
 
 Searle, Casella and McCulloch, Variance Components (1992), chapter 4; Langsrud, Statistics and Computing 13 (2003).
@@ -71,10 +72,13 @@ def anova(response: Response) -> Anova:
     response = response.where(kept)
     y = response.values - response.values.mean() if len(response.values) else response.values
     factors = response.factors
-    blocks: dict[tuple[str, ...], Floats] = {(n,): _dummies(v) for n, v in factors.items()}
+    numbers = response.numbers
+    blocks: dict[tuple[str, ...], Floats] = {
+        (n,): numbers[n].curve if n in numbers else _dummies(v) for n, v in factors.items()
+    }
     for a, b in combinations(factors, 2):
-        joint = np.array([f"{x}\x1f{z}" for x, z in zip(factors[a], factors[b], strict=True)])
-        blocks[(a, b)] = _dummies(joint)
+        one, other = (numbers[n].slope if n in numbers else _dummies(factors[n]) for n in (a, b))
+        blocks[(a, b)] = (one[:, :, None] * other[:, None, :]).reshape(len(y), -1)
     base = [np.ones((len(y), 1))]
     if len(set(response.repeat.tolist())) > 1:
         base.append(_dummies(response.repeat.astype(str)))

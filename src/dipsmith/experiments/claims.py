@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dipsmith.errors import InputError
 from dipsmith.experiments.anova import anova
 from dipsmith.experiments.design import shown
+from dipsmith.experiments.entries import ClaimEntry
 from dipsmith.experiments.metrics import METRICS
 from dipsmith.experiments.results import Response, Results
-from dipsmith.experiments.study import ClaimEntry
 from dipsmith.report.sections import number
 
 
@@ -70,15 +71,30 @@ def selected(response: Response, levels: Mapping[str, Any]) -> Response:
     """The runs with these levels."""
     kept = np.ones(len(response.values), dtype=bool)
     for name, level in levels.items():
-        wanted = [shown(v) for v in (level if isinstance(level, list) else [level])]
         if name not in response.factors:
             raise InputError(
                 f"'{name}' is not varied in this study; there are: {', '.join(response.factors)}"
             )
-        kept &= np.isin(response.factors[name], wanted)
+        wanted = [shown(v) for v in (level if isinstance(level, list) else [level])]
+        parts = response.numbers[name].range.labels if name in response.numbers else ()
+        if parts and not set(wanted) <= set(parts):
+            kept &= _between(name, level, response)
+        else:
+            kept &= np.isin(response.factors[name], wanted)
     if not kept.any():
         raise InputError(f"no run has {', '.join(f'{k} = {v}' for k, v in levels.items())}")
     return response.where(kept)
+
+
+def _between(name: str, level: Any, response: Response) -> NDArray[np.bool_]:
+    """The runs whose number lies in a part of the range, ends included."""
+    ends = level if isinstance(level, Mapping) else {}
+    if not ends or set(ends) - {"from", "to"} or not all(isinstance(v, int | float) for v in ends.values()):
+        raise InputError(
+            f"'{name}' is a range; choose a part of it, as in {name}: {{from: 1, to: 2}} (one end is enough)"
+        )
+    values = response.numbers[name].values
+    return np.asarray((values >= ends.get("from", -np.inf)) & (values <= ends.get("to", np.inf)))
 
 
 def _error(values: Any) -> float:

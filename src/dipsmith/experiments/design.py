@@ -3,7 +3,8 @@
 *Full factorial*: all of them. *Fractional*: a subset of a given size that is D-optimal for main effects and two-way
 interactions (or main effects, where it is too small for those), found by exchange (Fedorov, Theory of Optimal
 Experiments, 1972): for factors with two levels these are the regular fractions of the textbooks, and it works for any
-mixture of levels. *Random*: a given number drawn without replacement. The same study gives the same design.
+mixture of levels. *Random*: a given number drawn without replacement; where a parameter is a range, a Latin hypercube.
+The same study gives the same design.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import combinations, product
 from typing import Any
 
@@ -18,10 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.errors import InputError
-from dipsmith.experiments.study import Levels, StudyEntry
+from dipsmith.experiments.entries import Levels, MethodEntry, StudyEntry
+from dipsmith.experiments.ranges import Range, RangeEntry, hypercube
 
 MOST_SETTINGS = 100_000
 RESTARTS = 5
+TRIES = 20
 
 Floats = NDArray[np.float64]
 
@@ -53,6 +57,8 @@ class Factor:
         >>> Factor.of("n_b", [25, 500]).labels
         ('25', '500')
         """
+        if isinstance(levels, RangeEntry):
+            raise InputError(f"'{name}' is a range, which has no levels; use 'design: {{random: N}}'")
         pairs = list(levels.items()) if isinstance(levels, dict) else [(shown(v), v) for v in levels]
         labels = [str(label) for label, _ in pairs]
         if len(set(labels)) < len(labels):
@@ -74,7 +80,9 @@ def shown(value: Any) -> str:
         return "none"
     if isinstance(value, str):
         return value
-    return f"{value:g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:g}"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def said(value: Any) -> str:
@@ -95,25 +103,60 @@ def settings(study: StudyEntry) -> list[Setting]:
     """The settings of a study, methods in the order of the file."""
     found: list[Setting] = []
     for entry in study.methods:
-        factors = [Factor.of(n, levels) for n, levels in (study.vary | entry.vary).items()]
-        fixed = study.set | entry.set
-        clash = sorted(set(fixed) & {f.name for f in factors} & set(entry.set))
-        if clash:
+        varied = study.vary | entry.vary
+        if clash := sorted(set(varied) & set(entry.set)):
             raise InputError(
                 f"method '{entry.label}': '{clash[0]}' is both fixed ('set') and varied; keep one of them"
             )
-        fixed = {k: v for k, v in fixed.items() if k not in {f.name for f in factors}}
-        for index in _chosen(factors, study):
-            pairs = [(f.name, f.labels[i], f.values[i]) for f, i in zip(factors, index, strict=True)]
-            found.append(
-                Setting(
-                    entry.method,
-                    entry.label,
-                    {name: label for name, label, _ in pairs},
-                    fixed | {name: value for name, _, value in pairs},
-                )
-            )
+        fixed = {k: v for k, v in (study.set | entry.set).items() if k not in varied}
+        ranged = any(isinstance(levels, RangeEntry) for levels in varied.values())
+        for pairs in _scattered(varied, entry, study) if ranged else _on_grid(varied, study):
+            levels = {name: label for name, label, _ in pairs}
+            values = {name: value for name, _, value in pairs}
+            found.append(Setting(entry.method, entry.label, levels, fixed | values))
     return found
+
+
+Combination = list[tuple[str, str, Any]]
+"""For every parameter its name, label and value."""
+
+
+def _on_grid(varied: Mapping[str, Levels], study: StudyEntry) -> list[Combination]:
+    factors = [Factor.of(n, levels) for n, levels in varied.items()]
+    return [
+        [(f.name, f.labels[i], f.values[i]) for f, i in zip(factors, index, strict=True)]
+        for index in _chosen(factors, study)
+    ]
+
+
+def _scattered(varied: Mapping[str, Levels], entry: MethodEntry, study: StudyEntry) -> list[Combination]:
+    """A Latin hypercube over ranges and lists; a parameter's draws are the same for every method that shares it."""
+    assert study.design != "full"
+    wanted = study.design.random or 0
+    spans = {
+        name: entry.range_of(name, levels) if isinstance(levels, RangeEntry) else Factor.of(name, levels)
+        for name, levels in varied.items()
+    }
+    seeds = [int.from_bytes(sha256(f"{study.seed} {name}".encode()).digest()[:8], "big") for name in spans]
+    found: dict[tuple[str, ...], Combination] = {}
+    again = np.random.default_rng(seeds)
+    shares = hypercube(wanted, seeds)
+    # Whole numbers and lists can fall together: such a setting is drawn anew, as often as it makes sense.
+    for share in [*shares, *again.random((TRIES * wanted, len(spans)))]:
+        drawn = [(name, *_at(span, float(u))) for (name, span), u in zip(spans.items(), share, strict=True)]
+        found.setdefault(tuple(label for _, label, _ in drawn), drawn)
+        if len(found) == wanted:
+            break
+    return list(found.values())
+
+
+def _at(span: Range | Factor, u: float) -> tuple[str, Any]:
+    """Label and value at a share of a range, or of a list of levels."""
+    if isinstance(span, Factor):
+        i = int(u * len(span.labels))
+        return span.labels[i], span.values[i]
+    value = span.value(u)
+    return shown(value), value
 
 
 def _chosen(factors: Sequence[Factor], study: StudyEntry) -> list[tuple[int, ...]]:
@@ -157,6 +200,67 @@ def fraction(sizes: Sequence[int], runs: int, seed: int = 0) -> list[int]:
             best = (found, sorted(chosen))
     # Every sign flip of a regular fraction is as good: take the one that contains the first settings.
     return _canonical(best[1], indexes, sizes)
+
+
+@dataclass(frozen=True)
+class Fraction:
+    """What a part of the full factorial can tell apart.
+
+    Attributes
+    ----------
+    runs, of
+        Settings, and how many the full factorial has.
+    resolution
+        The least number of parameters whose joint effect looks like the mean: 5 and above keep main effects and pairs
+        apart, 4 main effects from pairs, 3 main effects from one another (Xu and Wu, Annals of Statistics 29, 2001, for
+        any numbers of levels; for two levels it is the textbooks').
+    ways, efficiency
+        The model the fraction was chosen for (2: with pairs), and its D-efficiency: 1 if all its effects are orthogonal.
+    """
+
+    runs: int
+    of: int
+    resolution: int
+    ways: int
+    efficiency: float
+
+    def __str__(self) -> str:
+        numeral = ("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII")[min(8, self.resolution)]
+        effects = "main effects and pairs" if self.ways == 2 else "main effects"
+        return f"{self.runs} of {self.of}, resolution {numeral}, D-efficiency {self.efficiency:.0%} for {effects}"
+
+
+def fraction_of(study: StudyEntry, entry: MethodEntry) -> Fraction | None:
+    """The fraction that a study runs of a method's grid; None where it runs all of it, or a random part."""
+    if study.design == "full" or study.design.fractional is None:
+        return None
+    factors = [Factor.of(n, levels) for n, levels in (study.vary | entry.vary).items()]
+    sizes = [len(f.labels) for f in factors]
+    index = np.array(_chosen(factors, study))
+    whole = int(np.prod(sizes, dtype=np.int64))
+    if len(index) == whole:
+        return None
+    ways = 2 if model_matrix(index, sizes, 2).shape[1] <= len(index) else 1
+    x = model_matrix(index, sizes, ways)
+    efficiency = float(np.exp(_log_determinant(x) / x.shape[1])) / len(index)
+    return Fraction(len(index), whole, resolution(index, sizes), ways, efficiency)
+
+
+def resolution(index: NDArray[np.int64], sizes: Sequence[int]) -> int:
+    """How many parameters the shortest word of a design has.
+
+    >>> resolution(np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]]), [2, 2, 2])  # half of 2³
+    3
+    """
+    blocks = [_contrasts(size)[index[:, j]] for j, size in enumerate(sizes) if size > 1]
+    for length in range(1, len(blocks) + 1):
+        for group in combinations(blocks, length):
+            joint = np.ones((len(index), 1))
+            for block in group:
+                joint = (joint[:, :, None] * block[:, None, :]).reshape(len(index), -1)
+            if float((joint.mean(axis=0) ** 2).sum()) > 1e-9:
+                return length
+    return len(blocks) + 1
 
 
 def model_matrix(indexes: NDArray[np.int64], sizes: Sequence[int], ways: int) -> Floats:

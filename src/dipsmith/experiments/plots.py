@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,10 @@ from dipsmith.experiments import figures as drawing
 from dipsmith.experiments.anova import anova
 from dipsmith.experiments.claims import selected
 from dipsmith.experiments.design import said, shown
+from dipsmith.experiments.entries import FigureEntry, MethodEntry, StudyEntry
 from dipsmith.experiments.figures import Axes, Line, Panel, mean_and_width
 from dipsmith.experiments.metrics import Metric, title_of
 from dipsmith.experiments.results import Response, Results
-from dipsmith.experiments.study import FigureEntry
 from dipsmith.report import figures as available
 from dipsmith.report.content import Cell, Figure, Table
 
@@ -30,15 +30,32 @@ def default_figures(results: Results) -> list[FigureEntry]:
     metric = results.metrics[0]
     response = results.response(metric)
     order = {n: len(set(v)) for n, v in response.factors.items()}
-    pairs = [t.factors for t in anova(response).terms if len(t.factors) == 2]
+    pairs = [
+        t.factors
+        for t in anova(response).terms
+        if len(t.factors) == 2 and any(_has(m, t.factors, results.study) for m in results.study.methods)
+    ]
     if not pairs:
         return [FigureEntry(metric=metric, x=n) for n in order]
-    found = []
-    for pair in pairs[:DEFAULT_FIGURES]:
+    found: list[FigureEntry] = []
+    for pair in pairs:
         x, lines = sorted(pair, key=lambda n: -order[n])
-        rest = [n for n in order if n not in pair and order[n] <= 3]
-        found.append(FigureEntry(metric=metric, x=x, lines=lines, panels=rest[0] if rest else None))
+        has = [m.label for m in results.study.methods if _has(m, pair, results.study)]
+        apart = "method" in order and len(has) < len(results.study.methods)
+        part = {"method": has} if apart else {}
+        kept = selected(response, part).factors
+        if len(found) == DEFAULT_FIGURES or not set(pair) <= set(kept):
+            continue
+        rest = [n for n in kept if n not in pair and order[n] <= 3]
+        found.append(
+            FigureEntry(metric=metric, x=x, lines=lines, panels=rest[0] if rest else None, where=part)
+        )
     return found
+
+
+def _has(entry: MethodEntry, names: Sequence[str], study: StudyEntry) -> bool:
+    """Whether a method varies these parameters; to draw others would repeat one number at every place."""
+    return all(n == "method" or n in study.vary or n in entry.vary for n in names)
 
 
 def figure(entry: FigureEntry, results: Results, metrics: Mapping[str, Metric], file: str) -> Figure:
@@ -117,7 +134,7 @@ def figure(entry: FigureEntry, results: Results, metrics: Mapping[str, Metric], 
     caption = (
         f"{title_of(entry.metric, metrics)}{f' ({better} is better)' if better else ''} by {entry.x}"
         f"{f', a line for each {entry.lines}' if entry.lines else ''}{f', a panel for each {entry.panels}' if entry.panels else ''}{_where(entry)}. {_sizes(results)} "
-        "Means with 95 % intervals over repeats and what is not drawn."
+        f"Means with 95 % intervals over repeats and what is not drawn{_parts(entry, results)}."
     )
     columns = (entry.panels or "panel", entry.lines or "line", entry.x, "mean", "95 % half-width", "runs")
     return Figure(title, svg, caption, f"{title}. {caption}", Table.of(title, columns, numbers), None, file)
@@ -215,6 +232,12 @@ def _levels(results: Results, response: Response, factor: str) -> list[str]:
 
 def _where(entry: FigureEntry) -> str:
     return "".join(f", {k} = {said(v)}" for k, v in entry.where.items())
+
+
+def _parts(entry: FigureEntry, results: Results) -> str:
+    """Which of what is drawn is a range, of which parts are shown."""
+    ranged = [n for n in (entry.x, entry.lines, entry.panels) if n in results.ranges]
+    return f"; parts of the range of {' and '.join(ranged)}" if ranged else ""
 
 
 def _sizes(results: Results) -> str:

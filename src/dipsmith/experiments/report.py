@@ -13,17 +13,18 @@ import numpy as np
 
 from dipsmith.experiments.anova import Anova, anova
 from dipsmith.experiments.claims import check
-from dipsmith.experiments.design import said
+from dipsmith.experiments.design import fraction_of, said
+from dipsmith.experiments.entries import StudyEntry
 from dipsmith.experiments.metrics import METRICS, Metric, title_of
 from dipsmith.experiments.plots import default_figures, figure
 from dipsmith.experiments.results import SECONDS, Response, Results
-from dipsmith.experiments.study import StudyEntry
 from dipsmith.experiments.trial import Laboratory
 from dipsmith.report.content import Block, Cell, Facts, Heading, Page, Section, Table
 from dipsmith.utility.association import spearman
 from dipsmith.version import VERSION
 
 SHOWN_TERMS = 12
+SHOWN_BEST = 5
 LEAST_RUNS = 12
 """With fewer, a method by itself gets no analysis of variance."""
 
@@ -35,6 +36,7 @@ def report(results: Results, laboratory: Laboratory) -> Page:
     sections = [
         Section("The design", (_design(results, laboratory),)),
         Section("Figures", tuple(_figures(results, laboratory))),
+        Section("The best settings", tuple(_best(results, laboratory))),
         Section("Main effects", tuple(_main_effects(results, laboratory))),
         Section("What explains the variation", tuple(_variation(results, laboratory))),
         Section("Whether the measures agree", tuple(_agreement(results))),
@@ -83,10 +85,16 @@ def _design(results: Results, laboratory: Laboratory) -> Facts:
         fixed = ", ".join(f"{k} = {said(v)}" for k, v in entry.set.items())
         facts.append((f"Method '{entry.label}'", entry.method + (f" with {fixed}" if fixed else "")))
     for name in results.factors:
-        facts.append((f"Varied: {name}", ", ".join(results.order(name))))
+        ranged = results.ranges.get(name)
+        facts.append((f"Varied: {name}", str(ranged) if ranged else ", ".join(results.order(name))))
     if study.set:
         facts.append(("Fixed for all", ", ".join(f"{k} = {said(v)}" for k, v in study.set.items())))
     kind = "full factorial" if study.design == "full" else "fraction" if study.design.fractional else "random"
+    if results.ranges:
+        kind = "random, Latin hypercube"
+    for entry in study.methods:
+        if (part := fraction_of(study, entry)) is not None:
+            facts.append((f"Fraction for '{entry.label}'", str(part)))
     runs = f"{len(laboratory.settings)} settings ({kind}) × {study.repeats} repeats = {len(laboratory.runs)} runs"
     seconds = results.rows(SECONDS)["value"]
     facts += [
@@ -99,6 +107,32 @@ def _design(results: Results, laboratory: Laboratory) -> Facts:
 def _figures(results: Results, laboratory: Laboratory) -> list[Block]:
     wanted = list(results.study.figures) or default_figures(results)
     return [figure(entry, results, laboratory.metrics, f"figure-{i}") for i, entry in enumerate(wanted, 1)]
+
+
+def _best(results: Results, laboratory: Laboratory) -> list[Block]:
+    """What a search looks for: of settings drawn at random, those with the best mean of the first metric."""
+    design = results.study.design
+    if design == "full" or design.random is None or not results.metrics:
+        return []
+    metric = results.metrics[0]
+    rows = results.rows(metric)
+    found: dict[str, list[float]] = {}
+    settings = {run.id: run.setting for run in laboratory.runs}
+    named = {}
+    for run, value in zip(rows["run"].tolist(), rows["value"].tolist(), strict=True):
+        setting = settings[run]
+        text = ", ".join(f"{k} = {v}" for k, v in setting.levels.items())
+        named[f"{setting.name}\x1f{text}"] = (setting.name, text)
+        found.setdefault(f"{setting.name}\x1f{text}", []).append(value)
+    higher = metric in laboratory.metrics and laboratory.metrics[metric].better == "higher"
+    order = sorted(found, key=lambda k: float(np.mean(found[k])) * (-1 if higher else 1))
+    table: list[tuple[Cell, ...]] = [
+        (*named[k], float(np.mean(found[k])), float(np.std(found[k], ddof=1)) if len(found[k]) > 1 else None)
+        for k in order[:SHOWN_BEST]
+    ]
+    note = "The best of many is flattered by chance: run the first few again, with another seed, before choosing."
+    title = f"{title_of(metric, laboratory.metrics)}: best of {len(order)} settings"
+    return [Table.of(title, ("method", "setting", "mean", "standard deviation"), table, note)]
 
 
 # Tables -----------------------------------------------------------------------------------------------------------
@@ -195,7 +229,15 @@ def _comparable(results: Results, metric: str) -> list[tuple[str, Response]]:
     parts = [
         (
             "all methods",
-            Response(metric, "", shared, response.repeat, response.values, response.references),
+            Response(
+                metric,
+                "",
+                shared,
+                response.repeat,
+                response.values,
+                response.references,
+                {n: v for n, v in response.numbers.items() if n in shared},
+            ),
         )
     ]
     for entry in results.study.methods:

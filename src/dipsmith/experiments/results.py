@@ -6,8 +6,8 @@ whose levels are numbers are numbers. Written as Parquet, with the study file in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dipsmith.errors import InputError
-from dipsmith.experiments.study import StudyEntry, parse
+from dipsmith.experiments.design import Factor, shown
+from dipsmith.experiments.entries import StudyEntry
+from dipsmith.experiments.ranges import Numbers, Range, RangeEntry
+from dipsmith.experiments.study import parse
 from dipsmith.experiments.trial import Outcome, Run
 
 TABLE = "results.parquet"
@@ -44,6 +47,8 @@ class Response:
         The repeat of each run.
     values, references
         The number, and what to hold it against.
+    numbers
+        Of factors that are ranges also the numbers themselves; their labels are parts of the range.
     """
 
     metric: str
@@ -52,12 +57,19 @@ class Response:
     repeat: NDArray[np.int64]
     values: Floats
     references: Floats
+    numbers: Mapping[str, Numbers] = field(default_factory=dict)
 
     def where(self, kept: NDArray[np.bool_]) -> Response:
         """Some of the runs; factors that no longer vary are dropped."""
         factors = {n: v[kept] for n, v in self.factors.items() if len(set(v[kept])) > 1}
         return Response(
-            self.metric, self.term, factors, self.repeat[kept], self.values[kept], self.references[kept]
+            self.metric,
+            self.term,
+            factors,
+            self.repeat[kept],
+            self.values[kept],
+            self.references[kept],
+            {n: v.where(kept) for n, v in self.numbers.items() if n in factors},
         )
 
 
@@ -157,10 +169,24 @@ class Results:
         found: dict[str, Any] = {}
         for name in self.table.column_names:
             column = self.table.column(name)
-            if name in self.factors:
+            if name in self.ranges:
+                span = self.ranges[name]
+                found[name] = np.array(["" if v is None else span.label(v) for v in column.to_pylist()])
+            elif name in self.factors:
                 found[name] = np.array([_label(v) for v in column.to_pylist()])
             else:
                 found[name] = column.to_numpy()
+        return found
+
+    @cached_property
+    def ranges(self) -> dict[str, Range]:
+        """Of the factors those that are ranges."""
+        found: dict[str, Range] = {}
+        for entry in self.study.methods:
+            for name, levels in (self.study.vary | entry.vary).items():
+                if isinstance(levels, RangeEntry) and name in self.factors:
+                    span = entry.range_of(name, levels)
+                    found[name] = found[name].joined(span) if name in found else span
         return found
 
     def response(self, metric: str, term: str | None = None) -> Response:
@@ -184,6 +210,11 @@ class Results:
             c["repeat"][kept][first],
             np.bincount(run, values) / sizes,
             np.bincount(run, c["reference"][kept]) / sizes,
+            {
+                n: Numbers(span, self.table.column(n).to_numpy().astype(float)[kept][first])
+                for n, span in self.ranges.items()
+                if n in factors
+            },
         )
 
     def rows(self, metric: str) -> dict[str, Any]:
@@ -193,10 +224,10 @@ class Results:
 
     def order(self, factor: str) -> list[str]:
         """The levels of a factor in the order of the file."""
-        from dipsmith.experiments.design import Factor
-
         if factor == "method":
             return [m.label for m in self.study.methods]
+        if factor in self.ranges:
+            return list(self.ranges[factor].labels)
         found: list[str] = []
         for varied in (self.study.vary, *(m.vary for m in self.study.methods)):
             if factor in varied:
@@ -212,9 +243,7 @@ def _typed(labels: list[str | None]) -> pa.Array:
 
 
 def _label(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return "" if value is None else shown(value)
 
 
 def _words(run: Run) -> str:

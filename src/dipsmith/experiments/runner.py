@@ -19,8 +19,9 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from dipsmith.errors import DamageError, OutputError
+from dipsmith.experiments.entries import StudyEntry
 from dipsmith.experiments.metrics import Metric
-from dipsmith.experiments.study import StudyEntry, parse
+from dipsmith.experiments.study import parse
 from dipsmith.experiments.trial import Laboratory, Outcome, Run
 
 JOURNAL = "runs.jsonl"

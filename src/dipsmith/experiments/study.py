@@ -1,245 +1,33 @@
-"""The study file: what is varied, on which rows, how often, and what is measured.
+"""Reading a study file: what is varied, on which rows, how often, and what is measured.
 
 A study is a YAML file. It names the rows (a simulated example, or a file), the methods with the parameters that are
 varied, the number of repeats, and metrics and analyses by name. Nothing in it is code. Whatever is wrong with a file is
 told in one line with the place in the file and the remedy, before anything is run.
-
-Rows that somebody must protect go through the ledger: a file needs either ``ledger:`` (every run is charged, every
-comparison is a logged look) or ``public:`` with the reason why it needs no protection.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields as parameters_of
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
+from pydantic import ValidationError
 
 from dipsmith.errors import InputError
+from dipsmith.experiments.entries import (
+    AnalysisEntry,
+    ClaimEntry,
+    DataEntry,
+    DesignEntry,
+    Entry,
+    FigureEntry,
+    MethodEntry,
+    StudyEntry,
+)
+from dipsmith.experiments.ranges import RangeEntry
 from dipsmith.methods.catalogue import METHODS
-
-RUN_PARAMETERS = ("epsilon", "rho", "delta", "epsilon_times", "sets", "each", "rows", "schema")
-"""What a run is given besides the parameters of its method."""
-EXAMPLES = ("personnel", "voters", "regression")
-
-Levels = list[Any] | dict[str, Any]
-
-
-def _listed(value: Any) -> Any:
-    return value if isinstance(value, list | dict) else [value]
-
-
-Varied = dict[str, Annotated[Levels, BeforeValidator(_listed)]]
-
-
-class Entry(BaseModel):
-    """A mapping of the file; unknown keys are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class DataEntry(Entry):
-    """Which rows: a simulated example, or a file with its schema."""
-
-    example: Literal["personnel", "voters", "regression"] | None = None
-    rows: int | None = None
-    years: list[int] | None = None
-    model: Literal[1, 2] | None = None
-    neighbours: Literal["add-remove", "replace", "label"] | None = None
-    file: str | None = None
-    schema_: str | None = None
-    ledger: str | None = None
-    public: str | None = None
-
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=lambda name: name.rstrip("_"))
-
-    @property
-    def private(self) -> bool:
-        """Whether the rows need protection."""
-        return self.ledger is not None
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Self:
-        if (self.example is None) == (self.file is None):
-            raise ValueError(
-                f"give either 'example' (one of {', '.join(EXAMPLES)}) or 'file' with its 'schema'"
-            )
-        if self.file is not None and self.schema_ is None:
-            raise ValueError("a file needs 'schema', the file that describes its columns")
-        if self.file is not None and (self.ledger is None) == (self.public is None):
-            raise ValueError(
-                "a file needs either 'ledger' (its rows are private: every run is charged) or 'public' (why they "
-                "need no protection)"
-            )
-        if self.example is not None and (self.ledger or self.public or self.schema_):
-            raise ValueError(
-                "simulated rows are free; leave 'ledger', 'public' and 'schema' out (vary 'schema' to change columns)"
-            )
-        if self.file is not None and (self.years or self.model or self.neighbours or self.rows):
-            raise ValueError("'rows', 'years', 'model' and 'neighbours' are for simulated examples")
-        return self
-
-
-class MethodEntry(Entry):
-    """A method, what is fixed and what is varied of its parameters."""
-
-    method: str
-    name: str = ""
-    set: dict[str, Any] = {}
-    vary: Varied = {}
-
-    @property
-    def label(self) -> str:
-        """What it is called in tables and figures."""
-        return self.name or self.method
-
-    @model_validator(mode="after")
-    def _known(self) -> Self:
-        if self.method not in METHODS:
-            raise ValueError(f"method '{self.method}' is unknown; choose one of: {', '.join(METHODS)}")
-        known = {f.name for f in parameters_of(METHODS[self.method])}  # type: ignore[arg-type]
-        for name in (*self.set, *self.vary):
-            if name not in known and name not in RUN_PARAMETERS:
-                close = get_close_matches(name, [*known, *RUN_PARAMETERS], 1, 0.6)
-                hint = f"did you mean '{close[0]}'?" if close else f"it has: {', '.join(sorted(known))}"
-                raise ValueError(f"{self.method} has no parameter '{name}'; {hint}")
-        return self
-
-
-class AnalysisEntry(Entry):
-    """A regression that is made on both tables."""
-
-    formula: str
-    name: str = ""
-    by: str | None = None
-    reference: dict[str, Any] = {}
-    family: Literal["auto", "ols", "ridge", "logistic", "firth"] = "auto"
-    terms: list[str] = []
-
-    @property
-    def label(self) -> str:
-        """What it is called in tables and figures."""
-        return self.name or self.formula
-
-
-class FigureEntry(Entry):
-    """An interaction plot: `x` along the axis, `lines` by one parameter, `panels` left and right by another."""
-
-    metric: str
-    lines: str | None = None
-    panels: str | None = None
-    x: str | None = None
-    over: Literal["level"] | None = None
-    terms: list[str] = []
-    where: dict[str, Any] = {}
-    title: str = ""
-    log: bool = False
-
-
-class ClaimEntry(Entry):
-    """A sentence that the results can refute.
-
-    Either about a term of the analysis of variance (`term` with `share_below`, `share_above`, `p_below` or `largest`), or
-    about means: `better` than `than`, each given by levels of factors.
-    """
-
-    says: str
-    metric: str
-    coefficient: str | None = None
-    term: list[str] = []
-    share_below: float | None = None
-    share_above: float | None = None
-    p_below: float | None = None
-    largest: bool = False
-    better: dict[str, Any] = {}
-    than: dict[str, Any] = {}
-    where: dict[str, Any] = {}
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Self:
-        tests = [self.share_below, self.share_above, self.p_below, self.largest or None]
-        about_term = bool(self.term) and sum(t is not None for t in tests) == 1
-        about_means = bool(self.better) and bool(self.than) and not self.term
-        if about_term == about_means:
-            raise ValueError(
-                "a claim has 'term' with one of share_below, share_above, p_below, largest; or 'better' and 'than'"
-            )
-        return self
-
-
-class DesignEntry(Entry):
-    """Which combinations are run: a D-optimal fraction of so many, or so many drawn at random."""
-
-    fractional: int | None = None
-    random: int | None = None
-
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        if (self.fractional is None) == (self.random is None):
-            raise ValueError(
-                "design is 'full', {fractional: RUNS} or {random: RUNS}; RUNS is a number of settings"
-            )
-        if (self.fractional or self.random or 0) < 2:
-            raise ValueError("a design needs at least 2 settings")
-        return self
-
-
-class StudyEntry(Entry):
-    """The whole file."""
-
-    name: str
-    question: str
-    title: str = ""
-    data: DataEntry
-    methods: list[MethodEntry]
-    set: dict[str, Any] = {}
-    vary: Varied = {}
-    design: Literal["full"] | DesignEntry = "full"
-    repeats: int = 3
-    seed: int = 0
-    metrics: list[str] = []
-    analyses: list[AnalysisEntry] = []
-    figures: list[FigureEntry] = []
-    claims: list[ClaimEntry] = []
-    text: str | None = None
-
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,60}", self.name):
-            raise ValueError(
-                f"name is '{self.name}'; use lower-case letters, digits, '-' and '_', as in a file name"
-            )
-        if not self.methods:
-            raise ValueError("methods is empty; give at least one: '- {method: forest}'")
-        if not self.metrics and not self.analyses:
-            raise ValueError("nothing is measured; give 'metrics' (names) or 'analyses' (formulas)")
-        if self.repeats < 1:
-            raise ValueError(f"repeats is {self.repeats}, expected 1 or more")
-        labels = [m.label for m in self.methods]
-        if len(set(labels)) < len(labels):
-            raise ValueError("two methods have the same name; give each its own 'name'")
-        for name in (*self.set, *self.vary):
-            if name not in RUN_PARAMETERS and not all(
-                name in {f.name for f in parameters_of(METHODS[m.method])}  # type: ignore[arg-type]
-                for m in self.methods
-            ):
-                raise ValueError(
-                    f"'{name}' is varied for all methods but is no parameter of all; put it under the method, or use one "
-                    f"of {', '.join(RUN_PARAMETERS)}"
-                )
-        for method in self.methods:
-            given = {*self.set, *self.vary, *method.set, *method.vary}
-            if ("epsilon" in given) == ("rho" in given):
-                raise ValueError(
-                    f"method '{method.label}' needs a budget: epsilon or rho, under 'set' or 'vary'"
-                )
-        return self
-
 
 _NEEDED = {
     "name": "a short name, as in a file name",
@@ -365,7 +153,8 @@ def _explain(error: Any, tree: Any, name: str) -> str:
 def _is_branch(part: Any) -> bool:
     """Pydantic names the branch of a union in the path; a reader of the file has not written it."""
     return isinstance(part, str) and (
-        part in ("DesignEntry", "list[any]", "dict[str,any]", "literal['full']")
+        part in ("<list>", "<names>", "<range>")
+        or part in ("DesignEntry", "list[any]", "dict[str,any]", "literal['full']")
         or part.startswith(("function-", "list[", "dict[", "literal["))
     )
 
@@ -382,6 +171,8 @@ def _keys_at(path: Sequence[Any]) -> list[str]:
     }
     for part in path[:-1]:
         model = homes.get(str(part), model)
+    if len(path) > 2 and path[-3] == "vary":
+        model = RangeEntry
     return [f.alias or n for n, f in model.model_fields.items()]
 
 

@@ -1,0 +1,163 @@
+"""Ranges: parameters of which no levels are listed, only the ends.
+
+Random designs draw from them: a Latin hypercube (McKay, Beckman and Conover, Technometrics 21, 1979) cuts every range
+into as many parts as there are settings and takes one value from each, so that few settings still cover all of it. In an
+analysis of variance such a parameter is a number: a curve (slope and bend) instead of one mean per level. Tables and
+figures show the means of four equal parts of the range.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from math import exp, floor, isfinite, log
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, StrictFloat, model_validator
+
+PARTS = 4
+FEW = 6
+"""A range of so many whole numbers or fewer is shown number by number."""
+DIGITS = 4
+"""Significant digits of what is drawn: a setting can be read, typed and run again."""
+
+Floats = NDArray[np.float64]
+
+
+class RangeEntry(BaseModel):
+    """``{from: 0.1, to: 2, scale: log}`` in the study file."""
+
+    from_: StrictFloat
+    to: StrictFloat
+    scale: Literal["linear", "log"] = "linear"
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=lambda name: name.rstrip("_"))
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not (isfinite(self.from_) and isfinite(self.to)):
+            raise ValueError("a range ends; give finite numbers for 'from' and 'to'")
+        if not self.from_ < self.to:
+            raise ValueError(f"from is {self.from_:g} and to is {self.to:g}; 'from' must be the smaller one")
+        if self.scale == "log" and self.from_ <= 0:
+            raise ValueError(f"from is {self.from_:g}; a logarithmic range starts above 0")
+        return self
+
+
+@dataclass(frozen=True)
+class Range:
+    """The numbers from `low` to `high`, both included, equally likely on their scale.
+
+    >>> Range(1, 100, logarithmic=True, whole=True).value(0.5)
+    10
+    >>> Range(0.1, 2.0).value(0.25)
+    0.575
+    >>> Range(1, 100, logarithmic=True).labels
+    ('1 to 3.16', '3.16 to 10', '10 to 31.6', '31.6 to 100')
+    """
+
+    low: float
+    high: float
+    logarithmic: bool = False
+    whole: bool = False
+
+    @classmethod
+    def of(cls, entry: RangeEntry, *, whole: bool) -> Range:
+        """The range of a parameter that takes whole numbers, or real ones."""
+        return cls(entry.from_, entry.to, entry.scale == "log", whole)
+
+    def value(self, u: float) -> float | int:
+        """The number at a share u of the range, 0 ≤ u < 1."""
+        if self.whole and not self.logarithmic:
+            return int(self.low) + floor(u * (self.high - self.low + 1))  # the ends as likely as the others
+        a, b = self._scaled(self.low), self._scaled(self.high)
+        if self.whole:
+            return round(exp(a + u * (b - a)))
+        return min(self.high, max(self.low, float(f"{self._unscaled(a + u * (b - a)):.{DIGITS}g}")))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Its parts, as they are called in tables."""
+        if self._listed:
+            return tuple(str(v) for v in range(int(self.low), int(self.high) + 1))
+        edges = [f"{e:.0f}" if self.whole else f"{e:.3g}" for e in self._edges]
+        return tuple(f"{a} to {b}" for a, b in pairwise(edges))
+
+    def label(self, value: float) -> str:
+        """The part that a number lies in."""
+        if self._listed:
+            return f"{value:.0f}"
+        return self.labels[min(PARTS - 1, int(np.searchsorted(self._edges[1:-1], value, side="right")))]
+
+    def centred(self, values: Floats) -> Floats:
+        """From −1 to 1 on the range's scale; 0 where there is no number."""
+        a, b = self._scaled(self.low), self._scaled(self.high)
+        on = np.log(values) if self.logarithmic else values
+        return np.asarray(np.nan_to_num(2 * (on - a) / (b - a) - 1, nan=0.0))
+
+    def joined(self, other: Range) -> Range:
+        """One range that holds both, for methods that were given different ones."""
+        return Range(
+            min(self.low, other.low),
+            max(self.high, other.high),
+            self.logarithmic and other.logarithmic,
+            self.whole and other.whole,
+        )
+
+    def __str__(self) -> str:
+        kind = "whole numbers, " if self.whole else ""
+        return f"{self.low:g} to {self.high:g} ({kind}{'logarithmic' if self.logarithmic else 'linear'})"
+
+    @property
+    def _listed(self) -> bool:
+        return self.whole and self.high - self.low < FEW
+
+    @property
+    def _edges(self) -> list[float]:
+        a, b = self._scaled(self.low), self._scaled(self.high)
+        edges = [self._unscaled(a + k * (b - a) / PARTS) for k in range(PARTS + 1)]
+        return [float(round(e)) for e in edges] if self.whole else edges
+
+    def _scaled(self, x: float) -> float:
+        return log(x) if self.logarithmic else x
+
+    def _unscaled(self, x: float) -> float:
+        return exp(x) if self.logarithmic else x
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """The value of a ranged parameter in each run; nan where a method does not have it."""
+
+    range: Range
+    values: Floats
+
+    def where(self, kept: NDArray[np.bool_]) -> Numbers:
+        """Those of some runs."""
+        return Numbers(self.range, self.values[kept])
+
+    @property
+    def slope(self) -> Floats:
+        """One column: where on the range."""
+        return self.range.centred(self.values)[:, None]
+
+    @property
+    def curve(self) -> Floats:
+        """Two columns: slope and bend."""
+        z = self.slope
+        return np.concatenate([z, z**2], axis=1)
+
+
+def hypercube(settings: int, seeds: list[int]) -> Floats:
+    """A Latin hypercube: one column for each seed, in which every n-th part of [0, 1) occurs once.
+
+    >>> np.sort(np.floor(hypercube(4, [1, 2]) * 4), axis=0).T.tolist()
+    [[0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 3.0]]
+    """
+    columns = []
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        columns.append((rng.permutation(settings) + rng.random(settings)) / settings)
+    return np.stack(columns, axis=1) if columns else np.zeros((settings, 0))
