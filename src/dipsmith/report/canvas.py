@@ -109,7 +109,12 @@ def _shorter(svg: str) -> str:
         return f'<g{found[1]}>\n<g style="{styles.pop()}">\n{marks}</g>\n</g>'
 
     svg = _MARKS.sub(hoisted, svg)
-    return re.sub(r"(?<=[ \"(,LMCQ])(-?\d+\.\d{2})\d+(?=[ \"),\n])", r"\1", svg)
+    # Within tags only: the numbers of a label are for a reader.
+    return re.sub(
+        r"<[^>]*>",
+        lambda tag: re.sub(r"(?<=[ \"(,LMCQ])(-?\d+\.\d{2})\d+(?=[ \"),\n])", r"\1", tag[0]),
+        svg,
+    )
 
 
 def short(label: str, most: int) -> str:
