@@ -292,7 +292,7 @@ class _Ciphered:
 
     def random(self, size: int | None = None) -> float | NDArray[np.float64]:
         words = self._stream.words64(1 if size is None else size) >> np.uint64(11)
-        drawn: NDArray[np.float64] = words * 2.0**-53
+        drawn: NDArray[np.float64] = np.multiply(words, 2.0**-53, dtype=np.float64)
         return float(drawn[0]) if size is None else drawn
 
     def integers(self, low: int, high: int, size: int) -> NDArray[np.int64]:

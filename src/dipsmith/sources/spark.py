@@ -70,9 +70,19 @@ class SparkTable:
         if progress is not None:
             progress(1.0)
 
+    def count(self) -> int:
+        """How many rows there are, counted by the cluster.
+
+        Privacy
+        -------
+        Exact: only where the number of rows is public.
+        """
+        with failures(self.called):
+            return int(self.frame.count())
+
     def selected(self, columns: Sequence[str]) -> Any:
         """The frame of some columns."""
-        return self.frame.select(*[self.frame[_quoted(name)] for name in columns])
+        return self.frame.select(*[self.frame[quoted(name)] for name in columns])
 
     def mapped(self, columns: Sequence[str], function: Function, made: str) -> Any:
         """What a function makes of the rows of each partition, on the workers.
@@ -154,10 +164,15 @@ def _table_name(given: str) -> str:
         raise UsageError(
             "table= must be a name such as hr.personnel, or the path of a Parquet folder; write a name with a dot in backticks"
         )
-    return ".".join(_quoted(p[1:-1].replace("``", "`") if p.startswith("`") else p) for p in parts)
+    return ".".join(quoted(p[1:-1].replace("``", "`") if p.startswith("`") else p) for p in parts)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name that is nothing but a name.
+
+    >>> quoted("pay`; DROP TABLE x")
+    '`pay``; DROP TABLE x`'
+    """
     return "`" + name.replace("`", "``") + "`"
 
 

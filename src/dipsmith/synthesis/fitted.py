@@ -47,6 +47,12 @@ class FittedModel:
         """The schema of the rows."""
         return self.inner.schema
 
+    @property
+    def rows(self) -> int:
+        """The model's own, noisy, number of rows; refused for models that only label."""
+        found: int = self._asked("rows")
+        return found
+
     def sample(
         self, n: int | None = None, seed: int | None = None, *, on: Any = None, out: str | None = None
     ) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -19,14 +19,17 @@ from dipsmith.report.content import Page
 from dipsmith.report.sections import framed, page
 from dipsmith.schema import Schema
 from dipsmith.synthesis.card import Card
+from dipsmith.synthesis.cluster import ClusterSets
 from dipsmith.synthesis.fitted import FittedModel
-from dipsmith.synthesis.report import report_page
+from dipsmith.synthesis.report import Glance, report_page
 from dipsmith.synthesis.writing import digest, whole_folder
 
 Format = Literal["parquet", "csv"]
 
 _FORMULA = r"^([=+\-@\t\r])"
 """Text that a spreadsheet reads as a formula begins like this."""
+PART_ROWS = 1 << 20
+"""Rows of a set that are looked at together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +39,7 @@ class Release:
     Attributes
     ----------
     tables
-        One Arrow table per set.
+        One Arrow table per set. Those of a cluster are made by its workers when the release is saved.
     models
         The fitted models, one per sanitisation.
     schema
@@ -45,7 +48,7 @@ class Release:
         What it is and what it cost.
     """
 
-    tables: tuple[pa.Table, ...]
+    tables: Sequence[pa.Table]
     models: tuple[FittedModel, ...]
     schema: Schema
     card: Card
@@ -71,16 +74,23 @@ class Release:
         """
         if format not in ("parquet", "csv"):
             raise UsageError(f"format is '{format}', expected 'parquet' or 'csv'")
+        if format != "parquet" and isinstance(self.tables, ClusterSets):
+            raise UsageError("the workers of a cluster write Parquet; leave the format out")
         target = Path(folder)
         with whole_folder(target) as work:
-            for i, table in enumerate(self.tables, start=1):
-                write_table(table, work / f"synthetic-{i}.{format}", escape=escape)
+            if isinstance(self.tables, ClusterSets):
+                self.tables.write(work)
+                glance = self.tables.glance(work, self.schema)
+            else:
+                for i, table in enumerate(self.tables, start=1):
+                    write_table(table, work / f"synthetic-{i}.{format}", escape=escape)
+                glance = Glance.of(self.tables[0], self.schema)
             for i, model in enumerate(self.models, start=1):
                 model.save(work / f"model-{i}")
             self.schema.write(work / "schema.yaml")
             pa_csv.write_csv(codebook(self.schema), work / "codebook.csv")
-            (work / "report.html").write_text(page(self.report_page()), "utf-8")
-            card = replace(self.card, files={p.name: digest(p) for p in sorted(work.iterdir())})
+            (work / "report.html").write_text(page(report_page(self, glance)), "utf-8")
+            card = replace(self.card, files={name: digest(work / name) for name in files_of(work)})
             (work / "card.html").write_text(card.to_html(), "utf-8")
             card = replace(card, files={**card.files, "card.html": digest(work / "card.html")})
             (work / "card.json").write_text(card.to_json(), "utf-8")
@@ -96,13 +106,11 @@ class Release:
         card = read_card(path)
         schema = Schema.read(path / "schema.yaml")
         tables = tuple(read_table(set_file(path, i), schema) for i in range(1, card.sets + 1))
-        stems = sorted(path.glob("model-*.json"), key=lambda p: int(p.stem.split("-")[1]))
-        models = tuple(FittedModel.load(p.with_suffix("")) for p in stems)
-        return cls(tables, models, schema, card, path)
+        return cls(tables, read_models(path), schema, card, path)
 
     def report_page(self) -> Page:
         """The releasable report: made from the release alone."""
-        return report_page(self)
+        return report_page(self, Glance.of(self.tables[0], self.schema))
 
     def __str__(self) -> str:
         return str(self.card)
@@ -120,11 +128,22 @@ def read_card(folder: Path) -> Card:
     return Card.from_json((folder / "card.json").read_text("utf-8", errors="replace"))
 
 
+def read_models(folder: Path) -> tuple[FittedModel, ...]:
+    """The models of a release folder."""
+    stems = sorted(folder.glob("model-*.json"), key=lambda p: int(p.stem.split("-")[1]))
+    return tuple(FittedModel.load(p.with_suffix("")) for p in stems)
+
+
+def files_of(folder: Path) -> list[str]:
+    """The files of a release folder, also those inside a set that workers wrote, by their names from there."""
+    return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if not p.is_dir())
+
+
 def set_file(folder: Path, i: int) -> Path:
-    """The file of the i-th set, whatever its format."""
+    """The file of the i-th set, whatever its format; a folder of Parquet files when workers wrote it."""
     for ending in ("parquet", "csv"):
         path = folder / f"synthetic-{i}.{ending}"
-        if path.is_file():
+        if path.exists():
             return path
     raise DamageError(f"'{folder}' has no synthetic-{i}.parquet or .csv; get the release again")
 
@@ -140,6 +159,21 @@ def read_table(path: Path, schema: Schema) -> pa.Table:
             quoted_strings_can_be_null=False,
         )
         return _unescaped(pa_csv.read_csv(path, convert_options=options))
+    except (OSError, pa.ArrowException):
+        raise DamageError(f"'{path.name}' cannot be read; get the release again") from None
+
+
+def set_parts(path: Path, schema: Schema) -> Iterator[pa.Table]:
+    """One set in parts of bounded size, at least one, however large it is; CSV whole."""
+    if path.suffix != ".parquet":
+        yield read_table(path, schema)
+        return
+    try:
+        for file in sorted(path.glob("*.parquet")) if path.is_dir() else [path]:
+            with pq.ParquetFile(file) as rows:
+                yield rows.schema_arrow.empty_table()
+                for batch in rows.iter_batches(PART_ROWS):
+                    yield pa.Table.from_batches([batch])
     except (OSError, pa.ArrowException):
         raise DamageError(f"'{path.name}' cannot be read; get the release again") from None
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from dipsmith.codec.encode import Encoder
@@ -33,19 +35,44 @@ MOST_ROWS = 200_000
 MOST_LINES = 20
 
 
-def report_page(release: Release) -> Page:
+@dataclass(frozen=True, eq=False)
+class Glance:
+    """What the report tells about the rows of the first set.
+
+    Attributes
+    ----------
+    rows
+        How many there are.
+    counts
+        How often each level of each column occurs.
+    some
+        The first rows, which associations are computed from.
+    """
+
+    rows: int
+    counts: Mapping[str, NDArray[np.int64]]
+    some: Codes
+
+    @classmethod
+    def of(cls, table: pa.Table, schema: Schema) -> Glance:
+        """A glance at a table."""
+        codes = Encoder(schema).encode(table)[0]
+        counts = {a.name: np.bincount(codes[a.name], minlength=a.size) for a in schema}
+        return cls(len(codes), counts, codes.take(slice(0, MOST_ROWS)))
+
+
+def report_page(release: Release, glance: Glance) -> Page:
     """The report of a release."""
     card = release.card
     tables = measured(card, release.schema)
-    codes = Codes.concatenate([Encoder(release.schema).encode(release.tables[0])[0]])
     return Page(
         title=f"Synthetic data: {card.dataset}",
         lead=_lead(release, tables),
         sections=(
             Section("What was done", _done(release)),
             Section("What the noise does", _noise(release, tables)),
-            Section("The synthetic columns", _columns(release, codes, tables)),
-            Section("Associations in the synthetic rows", _associations(codes)),
+            Section("The synthetic columns", _columns(release, glance, tables)),
+            Section("Associations in the synthetic rows", _associations(glance.some)),
             Section("How to analyse it", _analysis(release)),
         ),
         stamp="NOT PRIVATE: made with a fixed noise seed, for tests only" if card.testing else "",
@@ -165,11 +192,10 @@ def _expected_tvd(table: Measured, n: int) -> float:
     return min(1.0, float(0.5 * table.cells * mean / n))
 
 
-def _columns(release: Release, codes: Codes, tables: list[Measured]) -> tuple[Block, ...]:
-    schema, n = release.schema, max(1, len(codes))
+def _columns(release: Release, glance: Glance, tables: list[Measured]) -> tuple[Block, ...]:
+    schema, n, counts = release.schema, max(1, glance.rows), glance.counts
     public = set(schema.public) if release.card.neighbours == "label" else set()
     noise = {c.name: c.sd for c in column_noise(tables, schema)}
-    counts = {a.name: np.bincount(codes[a.name], minlength=a.size) for a in schema}
     listing = Table.of(
         "What was released",
         ("column", "type", "role", "levels", "most frequent"),
@@ -208,7 +234,7 @@ def _columns(release: Release, codes: Codes, tables: list[Measured]) -> tuple[Bl
     figure = Figure(
         title="How the synthetic rows are distributed",
         svg=figures.distributions(panels) if panels else "",
-        caption=f"Share of the rows by level; n = {len(codes):,} synthetic rows, {release.card.price}. Blue: synthetic, with "
+        caption=f"Share of the rows by level; n = {glance.rows:,} synthetic rows, {release.card.price}. Blue: synthetic, with "
         "whiskers that hold 95 % of the noise."
         + (" Grey: public, as they are." if public else "")
         + (f" {left} more columns are not drawn." if left > 0 else ""),
@@ -218,10 +244,9 @@ def _columns(release: Release, codes: Codes, tables: list[Measured]) -> tuple[Bl
     return listing, figure
 
 
-def _associations(codes: Codes) -> tuple[Block, ...]:
-    names = [n for n in codes.names if 1 < codes.schema[n].size <= 1000][:MOST_ASSOCIATED]
-    some = codes.take(slice(0, MOST_ROWS))
-    cells = [Marginal.of(codes.schema, pair) for pair in combinations(names, 2)]
+def _associations(some: Codes) -> tuple[Block, ...]:
+    names = [n for n in some.names if 1 < some.schema[n].size <= 1000][:MOST_ASSOCIATED]
+    cells = [Marginal.of(some.schema, pair) for pair in combinations(names, 2)]
     found = []
     for marginal, table in zip(cells, count([some], cells), strict=True):
         found.append((" and ".join(marginal.attributes), _cramer(table.reshape(marginal.shape))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, is_dataclass
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ import pyarrow as pa
 from dipsmith.codec.decode import decode, released_schema
 from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import HopelessNoise, UnsupportedError, UsageError
-from dipsmith.methods.method import Labeller, Method, Model, PublicFacts, require_relation
+from dipsmith.methods.method import Method, Model, PublicFacts, require_relation
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator, Journal, Rehearsal
 from dipsmith.privacy.events import Event
@@ -24,7 +24,9 @@ from dipsmith.privacy.ledger import AlreadyReleased, Ledger, Reservation
 from dipsmith.privacy.randomness import Stream, generator
 from dipsmith.schema import Schema
 from dipsmith.sources import Source, source
+from dipsmith.sources.spark import SparkTable
 from dipsmith.synthesis.card import Card, spending, sums, unit_facts
+from dipsmith.synthesis.cluster import ClusterSets
 from dipsmith.synthesis.fitted import FittedModel, labelled
 from dipsmith.synthesis.release import Release
 from dipsmith.synthesis.typed import as_declared
@@ -112,13 +114,16 @@ def synthesize(
             reservation.read()
         journal = _Journal(reservation)
         curator = Curator(counted, budget, stream=stream, journal=journal, given_rows=rows, progress=progress)
-        models = _fit(curator, method, sets if each == "split" else 1)
-        made = _Making(schema, models, target, sets, onto is None, stream, seed, progress)
+        fitted = tuple(
+            FittedModel(method.name, m) for m in _fit(curator, method, sets if each == "split" else 1)
+        )
+        made = _Making(schema, fitted, target, sets, onto is None, stream, seed, progress)
         if schema.neighbours == "label":
             tables, known = made.labelled(), "public"
         else:
             n, known = _row_count(curator, rows)
             tables = made.drawn(n)
+        rows_made = tables.rows if isinstance(tables, ClusterSets) else tables[0].num_rows
         card = _card(
             schema,
             method,
@@ -126,7 +131,7 @@ def synthesize(
             request,
             sets,
             each,
-            tables,
+            rows_made,
             known,
             journal.events,
             book,
@@ -136,10 +141,10 @@ def synthesize(
         # From here on the run is settled by saving the release; a failure until now was noted as one.
         settling.pop_all()
     finish = None if reservation is None else reservation.finish
-    fitted = tuple(FittedModel(method.name, m) for m in models)
     # Under `label` private columns that are no target are not released, and so not described.
-    released = released_schema(schema.project([n for n in schema.names if n in tables[0].column_names]))
-    return Release(tuple(tables), fitted, released, card, None, finish)
+    columns = tables.columns if isinstance(tables, ClusterSets) else tables[0].column_names
+    released = released_schema(schema.project([n for n in schema.names if n in columns]))
+    return Release(tables, fitted, released, card, None, finish)
 
 
 def _forewarn(schema: Schema, method: Method, budget: Budget, sanitisations: int, rows: int | None) -> None:
@@ -176,7 +181,7 @@ class _Making:
     """Drawing rows from noisy models: post-processing."""
 
     schema: Schema
-    models: list[Model]
+    models: tuple[FittedModel, ...]
     target: Source
     sets: int
     shuffled: bool
@@ -184,35 +189,43 @@ class _Making:
     seed: int | None
     progress: Progress | None
 
-    def _plan(self) -> Iterator[tuple[Model, int | None]]:
+    def _plan(self) -> Iterator[tuple[FittedModel, int | None]]:
         for i in range(self.sets):
             yield self.models[i % len(self.models)], None if self.seed is None else self.seed + i
 
-    def drawn(self, n: int | None) -> list[pa.Table]:
-        """Whole rows, decoded."""
+    def drawn(self, n: int | None) -> Sequence[pa.Table]:
+        """Whole rows, decoded; in place of a cluster's table they are drawn by its workers."""
+        if isinstance(self.target, SparkTable):
+            rows = self.models[0].rows if n is None else n
+            return ClusterSets(tuple(self._plan()), self.target, self.schema.names, rows, shuffled=False)
         tables = []
         for i, (model, seed) in enumerate(self._plan()):
             self._say("drawing", i / self.sets)
-            tables.append(decode(model.sample(n, seed), generator(seed)))
+            tables.append(decode(model.inner.sample(n, seed), generator(seed)))
         self._say("drawing", 1.0)
-        return tables
+        return tuple(tables)
 
-    def labelled(self) -> list[pa.Table]:
+    def labelled(self) -> Sequence[pa.Table]:
         """The target's public columns as they stand, beside drawn labels, in an order that tells nothing.
 
         Rows are put in an order drawn by the CSPRNG: a file sorted by a private column would tell it.
-        Another file given with `onto` keeps its own order.
+        Another file given with `onto` keeps its own order. Rows of a cluster are labelled by its workers.
         """
         tables = []
-        for i, (model, seed) in enumerate(self._plan()):
+        columns = {*self.schema.public, *self.models[0].labeller().targets}
+        wanted = tuple(n for n in self.schema.names if n in columns)
+        if isinstance(self.target, SparkTable):
+            rows = self.target.count()
+            return ClusterSets(tuple(self._plan()), self.target, wanted, rows, self.shuffled)
+        for i, (fitted, seed) in enumerate(self._plan()):
             self._say("labelling", i / self.sets)
-            assert isinstance(model, Labeller)
+            model = fitted.labeller()
             batches = self.target.batches(self.schema.public)
             parts = [labelled(model, b, None if seed is None else seed + j) for j, b in enumerate(batches)]
             table = as_declared(pa.concat_tables(parts), self.schema)
             tables.append(table.take(self.stream.permutation(table.num_rows)) if self.shuffled else table)
         self._say("labelling", 1.0)
-        return [t.select([n for n in self.schema.names if n in t.column_names]) for t in tables]
+        return tuple(t.select(wanted) for t in tables)
 
     def _say(self, stage: str, share: float) -> None:
         if self.progress is not None:
@@ -243,7 +256,7 @@ def _card(
     request: str,
     sets: int,
     each: Each | None,
-    tables: list[pa.Table],
+    rows: int,
     known: str,
     events: list[Event],
     ledger: Ledger | None,
@@ -274,7 +287,7 @@ def _card(
         disclosed=disclosed,
         sets=sets,
         each=each,
-        rows=tables[0].num_rows,
+        rows=rows,
         rows_known=known,
         version=VERSION,
         ledger_head=None if reservation is None else reservation.head,

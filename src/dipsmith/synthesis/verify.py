@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from dipsmith.errors import DamageError
 from dipsmith.privacy.ledger import Ledger
-from dipsmith.schema import Attribute, Bins, Categories
-from dipsmith.synthesis.release import Release, read_card
+from dipsmith.schema import Attribute, Bins, Categories, Schema
+from dipsmith.synthesis.release import files_of, read_card, read_models, set_file, set_parts
 from dipsmith.synthesis.writing import digest
 
 
@@ -38,7 +38,7 @@ def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Ver
     """
     path = Path(folder)
     card = read_card(path)
-    present = {p.name for p in path.iterdir()} - {"card.json"}
+    present = set(files_of(path)) - {"card.json"}
     listed = set(card.files)
     if present != listed:
         wrong = sorted(present ^ listed)[0]
@@ -49,14 +49,18 @@ def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Ver
             raise DamageError(
                 f"'{name}' was changed after the release: its SHA-256 is not the card's; get the release again"
             )
-    release = Release.load(path)
-    for i, table in enumerate(release.tables, start=1):
-        if table.num_rows != card.rows:
-            raise DamageError(f"set {i} has {table.num_rows:,} rows, the card says {card.rows:,}")
-        for attribute in release.schema:
-            _check_column(
-                table, attribute, verbatim=card.neighbours == "label" and attribute.role == "public"
-            )
+    read_models(path)
+    schema = Schema.read(path / "schema.yaml")
+    for i in range(1, card.sets + 1):
+        rows = 0
+        for table in set_parts(set_file(path, i), schema):
+            rows += table.num_rows
+            for attribute in schema:
+                _check_column(
+                    table, attribute, verbatim=card.neighbours == "label" and attribute.role == "public"
+                )
+        if rows != card.rows:
+            raise DamageError(f"set {i} has {rows:,} rows, the card says {card.rows:,}")
     book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
     if book is not None:
         book.verify(cards=[] if card.ledger_head is None else [card.ledger_head])

@@ -5,10 +5,10 @@ and the workers write what they made as a folder of Parquet files. Nothing is co
 
 Privacy
 -------
-Post-processing of a model whose counts are noisy already: free, and no noise is drawn here. Every batch
-draws from a generator of its own, whose 128-bit seed is SHA-256 of a secret of this call, the partition
-and the batch. A task that Spark runs again therefore makes the same rows again, and no two partitions
-share a stream. The order of the rows given is kept, unless `shuffle` is asked for: an order may tell.
+Post-processing of a model whose counts are noisy already: free, and no noise is drawn here. Every block of
+rows is drawn by AES-256 under a key of its own: SHA-256 of a secret of this call, the partition and the
+block. A task that Spark runs again therefore makes the same rows again, and no two blocks share a stream. The secret
+travels inside the function that the workers run: it is in no plan, page or event log of Spark.
 """
 
 from __future__ import annotations
@@ -23,19 +23,28 @@ import pyarrow as pa
 
 from dipsmith.codec.decode import decode, released_type
 from dipsmith.errors import UsageError
-from dipsmith.privacy.randomness import generator
+from dipsmith.privacy.randomness import generator, place_key
 from dipsmith.schema import Attribute
-from dipsmith.sources.spark import SparkTable, failures, on_workers
+from dipsmith.sources.spark import SparkTable, failures, on_workers, quoted
 
 if TYPE_CHECKING:
     from dipsmith.synthesis.fitted import FittedModel
 
 BLOCK = 1 << 16
-"""Rows that a worker draws at once."""
+"""Rows that are drawn under one key."""
+FILE = 1 << 19
+"""Rows of a file, about, where the number of files is free."""
+_ORDER = "dipsmith order"
 
 
 def label_on_workers(
-    model: FittedModel, rows: SparkTable, out: str, seed: int | None = None, *, shuffle: bool = False
+    model: FittedModel,
+    rows: SparkTable,
+    out: str,
+    seed: int | None = None,
+    *,
+    shuffle: bool = False,
+    columns: Sequence[str] | None = None,
 ) -> str:
     """Label the rows of a Spark table where they lie; the workers write a Parquet folder.
 
@@ -44,46 +53,45 @@ def label_on_workers(
     model
         A model that labels.
     rows
-        The table; all its columns except the labels are kept as they stand.
+        The table.
     out
         Where to: a folder that every worker can write to and that does not exist.
     seed
         For labels that can be drawn again on the same partitions.
     shuffle
-        Write the rows in an order that tells nothing, drawn by the same secret.
+        Write the rows in an order that tells nothing, drawn by the same secret; otherwise their order is kept.
+    columns
+        What is written, in this order; all columns of the table and then the labels when omitted.
 
     Returns
     -------
     str
         `out`.
     """
-    labeller = model.labeller()
     from dipsmith.synthesis.fitted import predictors
 
+    labeller = model.labeller()
     rows.check(predictors(labeller))
-    kept = [name for name in rows.columns if name not in labeller.targets]
-    secret = _secret(seed)
+    kept = [n for n in rows.columns if n not in labeller.targets and (columns is None or n in columns)]
     with failures(rows.describe()):
         given = rows.selected(kept)
         fields = {f.name: f.dataType.simpleString() for f in given.schema.fields}
         made = [(name, fields[name]) for name in kept]
         made += [(name, _spark_type(labeller.schema[name])) for name in labeller.targets]
-        work = _Labelling(_sent(model, given), secret)
-        result = on_workers(given, work, _ddl(made))
+        order = [(_ORDER, "bigint")] if shuffle else []
+        work = _Labelling(_sent(model, given), _secret(seed), shuffle)
+        result = on_workers(given, work, _ddl(made + order))
         if shuffle:
-            result = _shuffled(result, secret)
+            pieces = -(-given.count() // FILE) or 1
+            result = result.repartition(pieces, _ORDER).sortWithinPartitions(_ORDER)
+        written = columns or [name for name, _ in made]
+        result = result.select(*[result[quoted(name)] for name in written])
         result.write.mode("errorifexists").parquet(out)
     return out
 
 
 def sample_on_workers(
-    model: FittedModel,
-    on: SparkTable,
-    n: int | None,
-    out: str,
-    seed: int | None = None,
-    *,
-    partitions: int | None = None,
+    model: FittedModel, on: SparkTable, n: int | None, out: str, seed: int | None = None
 ) -> str:
     """Draw rows from a model on the workers of a cluster; they write a Parquet folder.
 
@@ -98,67 +106,74 @@ def sample_on_workers(
     out
         Where to: a folder that every worker can write to and that does not exist.
     seed
-        For rows that can be drawn again with as many partitions.
-    partitions
-        Into how many pieces the work is cut; as many as Spark cuts by default when omitted.
+        For rows that can be drawn again, by a cluster of any size.
     """
     if n is None or n < 0:
         raise UsageError("on a cluster say how many rows to draw: n=…")
     with failures(on.describe()):
         session = on.frame.sparkSession
-        pieces = partitions or max(int(session.range(0, 1 << 20).rdd.getNumPartitions()), 1)
         made = [(a.name, _spark_type(a)) for a in model.schema]
-        work = _Sampling(_sent(model, on.frame), _secret(seed), n, pieces)
-        drawn = on_workers(session.range(0, pieces, 1, pieces), work, _ddl(made))
-        drawn.write.mode("errorifexists").parquet(out)
+        work = _Sampling(_sent(model, on.frame), _secret(seed), n)
+        blocks = session.range(0, -(-n // BLOCK), 1, -(-n // FILE) or 1)
+        on_workers(blocks, work, _ddl(made)).write.mode("errorifexists").parquet(out)
     return out
 
 
 @dataclass(frozen=True)
 class _Labelling:
-    """Sent to the workers: labels the rows of a partition."""
+    """Sent to the workers: labels the rows of a partition, and gives each a place in another order if asked."""
 
     model: Any
     secret: bytes
+    shuffle: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from dipsmith.synthesis.fitted import labelled
 
         labeller = _received(self.model).labeller()
         partition = _partition()
-        for i, batch in enumerate(batches):
-            table = labelled(labeller, batch, derived(self.secret, partition, i))
-            yield from _plain(table).to_batches()
+        for i, rows in enumerate(_blocks(batches)):
+            key = place_key(self.secret, partition, i)
+            table = _plain(labelled(labeller, rows, key))
+            if self.shuffle:
+                places = generator(place_key(self.secret, partition, i, 1)).integers(0, 1 << 63, len(table))
+                table = table.append_column(_ORDER, pa.array(places))
+            yield from table.to_batches()
 
 
 @dataclass(frozen=True)
 class _Sampling:
-    """Sent to the workers: draws the share of a partition."""
+    """Sent to the workers: draws the blocks of a partition, which are numbered over all partitions."""
 
     model: Any
     secret: bytes
     rows: int
-    pieces: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         model = _received(self.model)
         for batch in batches:
-            for piece in batch.column(0).to_pylist():
-                share = self.rows * (piece + 1) // self.pieces - self.rows * piece // self.pieces
-                for i, start in enumerate(range(0, share, BLOCK)):
-                    seed = derived(self.secret, piece, i)
-                    codes = model.inner.sample(min(BLOCK, share - start), seed)
-                    yield from _plain(decode(codes, generator(seed + 1))).to_batches()
+            for block in batch.column(0).to_pylist():
+                codes = model.inner.sample(
+                    min(BLOCK, self.rows - block * BLOCK), place_key(self.secret, block, 0)
+                )
+                values = generator(place_key(self.secret, block, 1))
+                yield from _plain(decode(codes, values)).to_batches()
 
 
-def derived(secret: bytes, partition: int, batch: int) -> int:
-    """The seed of one batch of one partition: 128 bits of SHA-256.
-
-    >>> derived(b"x", 0, 1) == derived(b"x", 0, 1), derived(b"x", 0, 1) == derived(b"x", 1, 0)
-    (True, False)
-    """
-    text = secret + partition.to_bytes(8, "big") + batch.to_bytes(8, "big")
-    return int.from_bytes(hashlib.sha256(text).digest()[:16], "big")
+def _blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of a partition, so many at a time, however Spark cuts its batches."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        while rows + batch.num_rows >= BLOCK:
+            fits = BLOCK - rows
+            yield pa.concat_batches([*held, batch.slice(0, fits)])
+            held, rows, batch = [], 0, batch.slice(fits)
+        if batch.num_rows:
+            held.append(batch)
+            rows += batch.num_rows
+    if rows:
+        yield pa.concat_batches(held)
 
 
 def _secret(seed: int | None) -> bytes:
@@ -199,7 +214,7 @@ def _spark_type(attribute: Attribute) -> str:
 
 
 def _ddl(fields: Sequence[tuple[str, str]]) -> str:
-    return ", ".join("`" + name.replace("`", "``") + "` " + kind for name, kind in fields)
+    return ", ".join(f"{quoted(name)} {kind}" for name, kind in fields)
 
 
 def _plain(table: pa.Table) -> pa.Table:
@@ -208,10 +223,3 @@ def _plain(table: pa.Table) -> pa.Table:
         if pa.types.is_dictionary(field.type):
             table = table.set_column(i, field.name, table.column(i).cast(field.type.value_type))
     return table
-
-
-def _shuffled(frame: Any, secret: bytes) -> Any:
-    from pyspark.sql import functions as F  # noqa: N812  # as everyone calls it
-
-    at = F.sha2(F.concat(F.lit(secret.hex()), F.monotonically_increasing_id().cast("string")), 256)
-    return frame.withColumn("dipsmith order", at).orderBy("dipsmith order").drop("dipsmith order")
