@@ -1,18 +1,66 @@
 """What the peers do with the same table or the same measurements; run by an interpreter that has the peer.
 
-`mbi` (McKenna's Private-PGM on JAX) fits the measurements that dipsmith made, with its default estimator and
-1,000 steps as its mechanisms use, and draws rows. `dpmm` runs its own methods.
+`smartnoise` and `dpmm` run their own methods with their own defaults. SmartNoise draws rows with mbi 1.1.0, whose
+sampler correlates what should be independent; the same model is therefore also drawn from row by row ("honest").
+`mbi` (McKenna's Private-PGM on JAX) has no mechanism in its package: it fits the measurements that dipsmith
+made, with its default estimator and 1,000 steps, or those of MST as published (JPC 11, 2021, section 3: thirds of the
+budget for columns, choices and pairs; no bonus, no shrinking), with 5,000 steps as private-pgm's script has it.
 """
 
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from importlib.metadata import version
+from itertools import combinations
+from pathlib import Path
 
 import numpy as np
+
+
+def smartnoise(task: dict) -> dict:
+    import pandas as pd
+    from snsynth import Synthesizer
+
+    frame, sizes = held_rows(task)
+    frame = pd.DataFrame({n: c.astype(str) for n, c in frame.items()})
+    np.random.seed(task["seeds"][0])
+    started = time.process_time()
+    model = Synthesizer.create(task["method"], epsilon=float(task["epsilon"]), delta=task["delta"])
+    model.fit(frame, categorical_columns=list(sizes), preprocessor_eps=0.0)
+    fitted = time.process_time()
+    made = model.sample(len(frame))
+    sampled = time.process_time()
+    keep(task, "", {n: made[n].to_numpy().astype(int) for n in sizes})
+    # Not timed: the same model, drawn from independently row by row.
+    drawn = model.synthesizer.synthetic_data
+    model.synthesizer.synthetic_data = lambda rows: drawn(rows=rows, method="sample")
+    honest = model.sample(len(frame))
+    keep(task, "-honest", {n: honest[n].to_numpy().astype(int) for n in sizes})
+    return {"fit": fitted - started, "sample": sampled - fitted, "version": version("smartnoise-synth")}
+
+
+def dpmm(task: dict) -> dict:
+    import pandas as pd
+    from dpmm.models.aim import AIMGM
+    from dpmm.models.mst import MSTGM
+    from dpmm.models.priv_bayes import PrivBayesGM
+
+    columns, sizes = held_rows(task)
+    frame = pd.DataFrame(columns)
+    kind = {"mst": MSTGM, "privbayes": PrivBayesGM, "aim": AIMGM}[task["method"]]
+    more = {"degree": 1} if task["method"] == "privbayes" else {}
+    started = time.process_time()
+    model = kind(epsilon=task["epsilon"], delta=task["delta"], n_jobs=1, **more)
+    model.set_random_state(np.random.RandomState(task["seeds"][0]))
+    model.set_domain(domain=sizes)
+    model.fit(frame)
+    fitted = time.process_time()
+    made = model.generate(n_records=len(frame))
+    sampled = time.process_time()
+    keep(task, "", {n: made[n].to_numpy().astype(int) for n in sizes})
+    return {"fit": fitted - started, "sample": sampled - fitted, "version": version("dpmm")}
 
 
 def mbi(task: dict) -> dict:
@@ -21,52 +69,86 @@ def mbi(task: dict) -> dict:
     jax.config.update("jax_enable_x64", True)
     # As mbi itself advises: it compiles many small programs.
     jax.config.update("jax_enable_compilation_cache", False)
-    from mbi import Domain, LinearMeasurement, estimation
+    from mbi import Domain
 
-    held = np.load(f"{task['out']}-0-measured.npz")
     sizes = json.loads(task["sizes"])
-    measured = [
-        LinearMeasurement(held[str(i)].astype(float), tuple(names), max(sd, 0.02))
-        for i, (names, sd) in enumerate(json.loads(str(held["about"])))
-    ]
     started = time.process_time()
-    model = estimation.MirrorDescent().estimate(
-        Domain.fromdict(sizes), measured, known_total=float(held["total"]), iters=1000
-    )
+    if task["measured"]:
+        held = np.load(f"{task['out']}-{task['seeds'][0]}-measured.npz")
+        about = json.loads(str(held["about"]))
+        measured = [(held[str(i)].astype(float), tuple(names), sd) for i, (names, sd) in enumerate(about)]
+        total, steps = float(held["total"]), 1000
+    else:
+        columns, _ = held_rows(task)
+        measured = published_mst(columns, sizes, task["rho"], task["seeds"][0])
+        total, steps = float(len(columns[next(iter(sizes))])), 5000
+    model = _mbi_fit(Domain.fromdict(sizes), measured, total, steps)
     fitted = time.process_time()
-    made = model.synthetic_data(rows=round(float(held["total"])))
+    made = model.synthetic_data(rows=round(total))
     sampled = time.process_time()
-    columns = made.to_dict() if hasattr(made, "to_dict") else {n: made.df[n] for n in sizes}
-    np.savez(f"{task['out']}-0-mbi.npz", **{n: np.asarray(columns[n]).astype(int) for n in sizes})
+    found = made.to_dict() if hasattr(made, "to_dict") else {n: made.df[n] for n in sizes}
+    keep(task, "-mbi" if task["measured"] else "", {n: np.asarray(found[n]).astype(int) for n in sizes})
     return {"fit": fitted - started, "sample": sampled - fitted, "version": version("mbi")}
 
 
-def dpmm(task: dict) -> dict:
-    import pandas as pd
-    from dpmm.models.mst import MSTGM
-    from dpmm.models.priv_bayes import PrivBayesGM
+def _mbi_fit(domain, measured, total: float, steps: int):
+    from mbi import LinearMeasurement, estimation
 
-    held = np.load(task["codes"])
-    sizes = json.loads(task["sizes"])
-    frame = pd.DataFrame({n: held[n].astype(int) for n in sizes})
-    kind = {"mst": MSTGM, "privbayes": PrivBayesGM}[task["method"]]
-    more = {"degree": 1} if task["method"] == "privbayes" else {}
-    started = time.process_time()
-    model = kind(epsilon=task["epsilon"], delta=task["delta"], n_jobs=1, **more)
-    model.set_random_state(np.random.RandomState(0))
-    model.set_domain(domain=sizes)
-    model.fit(frame)
-    fitted = time.process_time()
-    made = model.generate(n_records=len(frame))
-    sampled = time.process_time()
-    np.savez(f"{task['out']}-0.npz", **{n: made[n].to_numpy().astype(int) for n in sizes})
-    return {"fit": fitted - started, "sample": sampled - fitted, "version": version("dpmm")}
+    noisy = [LinearMeasurement(y, names, max(sd, 0.02)) for y, names, sd in measured]
+    return estimation.MirrorDescent().estimate(domain, noisy, known_total=total, iters=steps)
+
+
+def published_mst(columns, sizes, rho: float, seed: int) -> list:
+    """The measurements of MST as published: (noisy counts, names, standard deviation) of columns and tree."""
+    rng = np.random.default_rng(seed)
+    rows = len(columns[next(iter(sizes))])
+
+    def counts(names):
+        index = np.ravel_multi_index([columns[n] for n in names], [sizes[n] for n in names])
+        return np.bincount(index, minlength=int(np.prod([sizes[n] for n in names]))).astype(float)
+
+    def measure(sets):
+        sd = np.sqrt(len(sets) / (2 * rho / 3))
+        return [(c + rng.normal(0, sd, c.size), tuple(s), float(sd)) for s in sets for c in [counts(s)]]
+
+    one_way = measure([(n,) for n in sizes])
+    share = {names[0]: np.maximum(y, 0) / np.maximum(y, 0).sum() for y, names, _ in one_way}
+    misses = {
+        (a, b): float(np.abs(counts((a, b)) - rows * np.outer(share[a], share[b]).ravel()).sum())
+        for a, b in combinations(sizes, 2)
+    }
+    part, tree = {n: n for n in sizes}, []
+    rate = np.sqrt(8 * (rho / 3) / (len(sizes) - 1)) / 2
+    while len(tree) < len(sizes) - 1:
+        open_ = [p for p in misses if part[p[0]] != part[p[1]]]
+        scores = rate * np.array([misses[p] for p in open_])
+        weights = np.exp(scores - scores.max())
+        a, b = open_[rng.choice(len(open_), p=weights / weights.sum())]
+        tree.append((a, b))
+        gone = part[a]
+        part = {n: part[b] if p == gone else p for n, p in part.items()}
+    return one_way + measure(tree)
+
+
+def held_rows(task: dict) -> tuple[dict, dict]:
+    held, sizes = np.load(task["codes"]), json.loads(task["sizes"])
+    return {n: held[n].astype(int) for n in sizes}, sizes
+
+
+def keep(task: dict, suffix: str, columns: dict) -> None:
+    np.savez(f"{task['out']}-{task['seeds'][0]}{suffix}.npz", **columns)
+
+
+def peak_memory() -> float:
+    """The most memory that this process ever held, in MB; not what its parent held before it."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 
 
 def main() -> None:
     task = json.loads(sys.argv[sys.argv.index("--task") + 1])
-    done = {"mbi": mbi, "dpmm": dpmm}[task["peer"]](task)
-    done["rss"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    done = {"mbi": mbi, "dpmm": dpmm, "smartnoise": smartnoise}[task["peer"]](task)
+    done |= {"rss": peak_memory(), "seed": task["seeds"][0]}
     print(json.dumps(done))
 
 

@@ -1,17 +1,24 @@
-"""MST, AIM and PrivBayes on the Adult table, against the peers: `python benchmarks/networks.py --adult adult.csv`.
+"""MST, AIM and PrivBayes on the Adult table, and every peer that installs, in one go.
+
+    python benchmarks/networks.py --adult adult.csv --peers --tenfold --out results.jsonl
 
 Numeric columns in 16 equal-width bins over public ranges, category lists public, neighbours add-remove, unit
 row. TVDk is the mean total-variation distance over all one-way, all two-way and 50 random three-way
-marginals. Every method runs in a process of its own, which reports CPU seconds and peak memory before
-anything is scored.
+marginals. Every method runs in a process of its own, which reports CPU seconds and peak memory (VmHWM) before
+anything is scored; peers are scored by the same function, and the table ends with the ratios.
 
---scorer FILE     a module with `score(real, synthetic)`, called once per method and ε (propensity scores too)
+--peers [NAME …]  also run the peers (all of them without names: see `_peer_homes.py`), each in a virtual
+                  environment of its own that is made on first use under --peers-home (default: the user's cache);
+                  what cannot be installed is left out with a line that says so
+--limit SECONDS   of CPU that one run of a peer may take (300); what takes longer is killed and shown as "> 300 s"
+--peer-epsilon, --peer-seeds   where and how often peers run (ε = 1, one seed: they are slow)
+--scorer FILE     a module with `score(real, synthetic)`, called for the first seed of each line (propensity scores)
 --loans FILE      a wide table of integer codes (Parquet), with --loans-domain FILE (JSON: sizes)
---peer mbi=PYTHON, --peer dpmm=PYTHON   interpreters in which a peer is installed: mbi gets the very
-                  measurements that MST and AIM made and only has to fit and sample; dpmm runs its own methods
---tenfold         also time every method on ten times the rows
---only-peers      leave our own table out
---out FILE        also write every line as JSON, added to what the file holds; `--draw FILE SVG` makes a figure of it
+--tenfold         also time the fit on ten times the rows: every row ten times, so that shares of cells stay what they
+                  are and signal against noise grows tenfold, the worst case for a model that grows with it
+--max-cells       instead of each method's default limit on the model's size (AIM and PrivBayes)
+--out FILE        also write every line as JSON, added to what the file holds; lines that it holds already are not
+                  run again, so that a run may be stopped and resumed; `--draw FILE SVG` makes a figure of it
 
 Without --adult a simulated table of the same shape is used, and the figures mean nothing but time.
 """
@@ -21,6 +28,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -32,6 +40,11 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+from _network_figure import draw  # noqa: E402
+from _network_peers import peak_memory  # noqa: E402
+from _peer_homes import DEFAULT_HOME, PEERS, interpreter  # noqa: E402
 
 NUMBERS = {
     "age": (17, 91),
@@ -139,7 +152,8 @@ def run_one(task: dict) -> None:
     budget = (
         PureDP(task["epsilon"]) if task["delta"] is None else ZCDP.from_approx(task["epsilon"], task["delta"])
     )
-    method = CATALOGUE[task["method"]]()
+    limit = {} if task["max_cells"] is None else {"max_cells": task["max_cells"]}
+    method = CATALOGUE[task["method"]](**limit)
     out = {}
     for seed in task["seeds"]:
         started = time.process_time()
@@ -152,7 +166,7 @@ def run_one(task: dict) -> None:
             "seed": seed,
             "fit": fitted - started,
             "sample": sampled - fitted,
-            "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            "rss": peak_memory(),
             "cells": model.tree.cells,
         }
         np.savez(f"{task['out']}-{seed}.npz", **{n: made[n] for n in sizes})
@@ -165,40 +179,105 @@ def run_one(task: dict) -> None:
         print(json.dumps(out), flush=True)
 
 
-def in_own_process(python: str, script: Path, task: dict) -> list[dict]:
+def in_own_process(python: str, script: Path, task: dict, limit: float | None = None) -> list[dict] | None:
+    """What the process reports, line by line; None if it took more CPU seconds than it may."""
+
+    def confine() -> None:
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit) + 5))
+
+    # One thread: CPU seconds of several would count waiting for each other.
+    alone = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    alone["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     done = subprocess.run(
-        [python, str(script), "--task", json.dumps(task)], stdout=subprocess.PIPE, text=True, check=False
-    )
+        [python, str(script), "--task", json.dumps(task)],
+        stdout=subprocess.PIPE, stderr=None if limit is None else subprocess.PIPE, text=True, check=False,
+        env=os.environ | alone, preexec_fn=confine,
+    )  # fmt: skip
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    if done.returncode and not lines:
-        print(f"  {task.get('method')} did not run ({python})")
-    return lines
+    if lines:
+        return lines
+    if limit is not None and done.returncode < 0:
+        return None
+    said = (done.stderr or "").strip().splitlines() or ["no message"]
+    print(f"FAILED: {task.get('peer', 'ours')} {task['method']}: {said[-1]}", flush=True)
+    return []
 
 
 # --- the table ------------------------------------------------------------------------------------
 
 
-def report(
-    label: str,
-    runs: list[dict],
-    scores: list[tuple[float, float, float]],
-    extra: str = "",
-    out: str | None = None,
-) -> None:
-    fit, sample, rss = (float(np.mean([r[k] for r in runs])) for k in ("fit", "sample", "rss"))
-    means, spread = np.mean(scores, axis=0), np.std(scores, axis=0)
-    if out is not None:
-        line = {
-            "what": label, "seeds": len(scores), "fit": fit, "sample": sample, "rss": rss,
-            "tvd": [float(m) for m in means], "sd": [float(d) for d in spread], "extra": extra,
-        }  # fmt: skip
-        with Path(out).open("a") as file:
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
-    print(
-        f"{label:<34} fit {fit:7.2f} s  sample {sample:5.2f} s  peak {rss:5.0f} MB   "
-        f"TVD1 {means[0]:.4f}  TVD2 {means[1]:.4f} ± {spread[1]:.4f}  TVD3 {means[2]:.4f}   {extra}",
-        flush=True,
-    )
+class Results:
+    """The lines so far: printed, written to a file, and read back from it when a run is resumed."""
+
+    def __init__(self, path: str | None) -> None:
+        self.path = path
+        held = Path(path).read_text("utf-8").splitlines() if path and Path(path).exists() else []
+        self.lines = {line["what"]: line for line in map(json.loads, held)}
+
+    def has(self, what: str) -> bool:
+        """Whether a line is there already; prints it if so."""
+        if what in self.lines:
+            show(self.lines[what])
+        return what in self.lines
+
+    def add(self, line: dict) -> None:
+        """Write a line down and show it."""
+        self.lines[line["what"]] = line
+        if self.path:
+            with Path(self.path).open("a") as file:
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        show(line)
+
+    def report(self, what: str, runs: list[dict], scores: list, extra: str = "") -> None:
+        """Add the means of some runs."""
+        fit, sample, rss = (float(np.mean([r[k] for r in runs])) for k in ("fit", "sample", "rss"))
+        means, spread = np.mean(scores, axis=0), np.std(scores, axis=0)
+        self.add(
+            {
+                "what": what,
+                "seeds": len(scores),
+                "fit": fit,
+                "sample": sample,
+                "rss": rss,
+                "tvd": [float(m) for m in means],
+                "sd": [float(d) for d in spread],
+                "extra": extra,
+            }
+        )
+
+    def ratios(self) -> None:
+        """Our CPU seconds and memory against each peer's, method by method."""
+        for method in METHODS:
+            ours = self.lines.get(f"{method} ε = 1")
+            for what, line in self.lines.items():
+                if not ours or not what.endswith(f" {method} ε = 1") or "honest" in what or "measure" in what:
+                    continue
+                mine = ours["fit"] + ours["sample"]
+                if line.get("limit"):
+                    print(f"{what}: ours takes less than 1/{line['limit'] / mine:.0f} of its CPU time")
+                else:
+                    times = (line["fit"] + line["sample"]) / mine
+                    print(
+                        f"{what}: {times:.0f} times our CPU time, {line['rss'] / ours['rss']:.1f} times our memory"
+                    )
+
+
+def show(line: dict) -> None:
+    if "ratio" in line:
+        base, ten = line["seconds"]
+        print(
+            f"{line['what']}: {ten:.2f} s against {base:.2f} s, {line['ratio']:.2f} times as long", flush=True
+        )
+    elif line.get("limit"):
+        print(f"{line['what']:<34} fit > {line['limit']:g} s of CPU: stopped", flush=True)
+    else:
+        tvd, sd = line["tvd"], line["sd"]
+        print(
+            f"{line['what']:<34} fit {line['fit']:7.2f} s  sample {line['sample']:5.2f} s  peak {line['rss']:5.0f} MB   "
+            f"TVD1 {tvd[0]:.4f}  TVD2 {tvd[1]:.4f} ± {sd[1]:.4f}  TVD3 {tvd[2]:.4f} ± {sd[2]:.4f}   {line['extra']}",
+            flush=True,
+        )
 
 
 def scored(codes, made, sizes) -> tuple[float, float, float]:
@@ -225,16 +304,20 @@ def main() -> None:
     parser.add_argument("--scorer")
     parser.add_argument("--loans")
     parser.add_argument("--loans-domain")
-    parser.add_argument("--peer", action="append", default=[])
+    parser.add_argument("--peers", nargs="*", choices=list(PEERS))
+    parser.add_argument("--peers-home", type=Path, default=DEFAULT_HOME)
+    parser.add_argument("--peer-epsilon", type=float, nargs="*", default=[1.0])
+    parser.add_argument("--peer-seeds", type=int, default=1)
+    parser.add_argument("--limit", type=float, default=300)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--epsilon", type=float, nargs="*", default=[0.1, 1.0, 10.0])
     parser.add_argument("--delta", type=float, default=1e-9)
     parser.add_argument("--law", choices=["zcdp", "pure", "both"], default="zcdp")
-    parser.add_argument("--only-peers", action="store_true")
     parser.add_argument("--out")
     parser.add_argument("--draw", nargs=2, metavar=("FILE", "SVG"))
-    parser.add_argument("--method", action="append")
+    parser.add_argument("--method", action="append", choices=METHODS)
+    parser.add_argument("--max-cells", type=int)
     parser.add_argument("--tenfold", action="store_true")
     parser.add_argument("--task", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -242,90 +325,128 @@ def main() -> None:
         run_one(json.loads(given.task))
         return
     if given.draw:
-        draw(*given.draw)
+        draw(*given.draw, METHODS)
         return
-    peers = dict(p.split("=", 1) for p in given.peer)
+    names = [] if given.peers is None else given.peers or list(PEERS)
+    pythons = {name: interpreter(name, given.peers_home) for name in names}
+    peers = {name: python for name, python in pythons.items() if python is not None}
     codes = adult(given.adult)
     n = len(codes["age"])
-    print(
-        f"{'Adult' if given.adult else 'simulated'}: {n:,} × {len(SHAPE)}, δ = {given.delta:g}, {given.seeds} seeds"
-    )
+    title = "Adult" if given.adult else "simulated"
+    print(f"{title}: {n:,} × {len(SHAPE)}, δ = {given.delta:g}, {given.seeds} seeds")
+    results = Results(given.out)
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder)
         np.savez(here / "codes.npz", **codes)
-        half = np.random.default_rng(0).permutation(n)
-        first, second = ({c: v[i] for c, v in codes.items()} for i in (half[: n // 2], half[n // 2 :]))
-        nothing = [{"fit": 0, "sample": 0, "rss": 0}]
-        report("one real half against the other", nothing, [scored(first, second, SHAPE)], out=given.out)
+        if not results.has("one real half against the other"):
+            half = np.random.default_rng(0).permutation(n)
+            first, second = ({c: v[i] for c, v in codes.items()} for i in (half[: n // 2], half[n // 2 :]))
+            nothing = [{"fit": 0, "sample": 0, "rss": 0}]
+            results.report("one real half against the other", nothing, [scored(first, second, SHAPE)])
         laws = {"zcdp": [given.delta], "pure": [None], "both": [given.delta, None]}[given.law]
-        for epsilon in [] if given.only_peers else given.epsilon:
+        methods = given.method or METHODS
+        for epsilon in given.epsilon:
             for delta in laws:
-                for method in given.method or METHODS:
-                    compare(given, peers, here, codes, method, epsilon, delta)
-        if "dpmm" in peers:
-            for epsilon in given.epsilon:
-                for method in given.method or ("mst", "privbayes"):
-                    task = base_task(
-                        here, f"dpmm-{method}-{epsilon}", SHAPE, method, epsilon, given.delta, [0]
-                    )
-                    runs = in_own_process(peers["dpmm"], HERE / "_network_peers.py", {**task, "peer": "dpmm"})
-                    if runs:
-                        made = np.load(f"{task['out']}-0.npz")
-                        report(
-                            f"dpmm {runs[0]['version']} {method} ε = {epsilon:g}",
-                            runs,
-                            [scored(codes, made, SHAPE)],
-                            out=given.out,
-                        )
+                for method in methods:
+                    compare(given, results, peers, here, codes, method, epsilon, delta)
+        for name in peers:
+            for epsilon in given.peer_epsilon:
+                for method in PEERS[name].runs:
+                    if method in methods:
+                        compare_peer(given, results, peers, here, codes, name, method, epsilon)
         if given.tenfold:
-            tenfold(given, here, codes)
+            tenfold(given, results, here, codes)
         if given.loans:
-            wide(given, here)
+            wide(given, results, here)
+        results.ratios()
 
 
-def base_task(here, name, sizes, method, epsilon, delta, seeds, codes="codes.npz", measured=False) -> dict:
+def base_task(given, here, name, sizes, method, epsilon, delta, seeds, codes="codes.npz") -> dict:
     return {
         "codes": str(here / codes), "sizes": json.dumps(sizes), "method": method, "epsilon": epsilon,
-        "delta": delta, "seeds": seeds, "out": str(here / name), "measured": measured,
+        "delta": delta, "seeds": seeds, "out": str(here / name), "measured": False,
+        "max_cells": given.max_cells if method != "mst" else None,
     }  # fmt: skip
 
 
-def compare(given, peers, here, codes, method, epsilon, delta) -> None:
+def compare(given, results, peers, here, codes, method, epsilon, delta) -> None:
+    """One line of ours, and one of mbi on the measurements of the first seed."""
     seeds = list(range(given.first_seed, given.first_seed + given.seeds))
-    name = f"{method}-{epsilon:g}-{'pure' if delta is None else 'zcdp'}"
-    task = base_task(here, name, SHAPE, method, epsilon, delta, seeds, measured="mbi" in peers)
-    runs = in_own_process(sys.executable, HERE / "networks.py", task)
-    drawn = [np.load(f"{task['out']}-{r['seed']}.npz") for r in runs]
     label = f"{method} ε = {epsilon:g}{' pure' if delta is None else ''}"
+    again = "mbi" in peers and delta is not None and method != "privbayes" and epsilon in given.peer_epsilon
+    theirs = f"mbi on the measurements of {label}"
+    if results.has(label) and (not again or results.has(theirs)):
+        return
+    name = f"{method}-{epsilon:g}-{'pure' if delta is None else 'zcdp'}"
+    task = base_task(given, here, name, SHAPE, method, epsilon, delta, seeds) | {"measured": again}
+    runs = in_own_process(sys.executable, HERE / "networks.py", task) or []
+    if not runs:
+        return
+    drawn = [np.load(f"{task['out']}-{r['seed']}.npz") for r in runs]
     extra = by_scorer(given.scorer, codes, drawn[0])
-    report(label, runs, [scored(codes, d, SHAPE) for d in drawn], extra, given.out)
-    if "mbi" in peers and delta is not None and method in ("mst", "aim"):
-        fits = in_own_process(
-            peers["mbi"], HERE / "_network_peers.py", {**task, "peer": "mbi", "seeds": [0], "name": name}
+    results.report(label, runs, [scored(codes, d, SHAPE) for d in drawn], extra)
+    if again:
+        same = {**task, "peer": "mbi", "seeds": seeds[:1]}
+        fits = in_own_process(peers["mbi"], HERE / "_network_peers.py", same, given.limit)
+        if fits is None:
+            results.add({"what": theirs, "limit": given.limit})
+        elif fits:
+            made = np.load(f"{task['out']}-{seeds[0]}-mbi.npz")
+            results.report(theirs, fits, [scored(codes, made, SHAPE)], by_scorer(given.scorer, codes, made))
+
+
+def compare_peer(given, results, peers, here, codes, name, method, epsilon) -> None:
+    """One line of a peer's own method."""
+    from dipsmith.privacy.budget import ZCDP
+
+    label = f"{PEERS[name].package.replace('==', ' ')} {method} ε = {epsilon:g}"
+    if results.has(label):
+        return
+    rho = ZCDP.from_approx(epsilon, given.delta).rho
+    runs, scores, honest, extra, extra_honest = [], [], [], "", ""
+    for seed in range(given.peer_seeds):
+        task = base_task(
+            given, here, f"{name}-{method}-{epsilon}", SHAPE, method, epsilon, given.delta, [seed]
         )
-        if fits:
-            made = np.load(f"{task['out']}-0-mbi.npz")
-            peer = f"mbi {fits[0]['version']} on the measurements of {label}"
-            report(peer, fits, [scored(codes, made, SHAPE)], out=given.out)
+        task |= {"peer": name, "rho": float(rho)}
+        found = in_own_process(peers[name], HERE / "_network_peers.py", task, given.limit)
+        if found is None:
+            results.add({"what": label, "limit": given.limit})
+            return
+        if not found:
+            return
+        runs += found
+        made = np.load(f"{task['out']}-{seed}.npz")
+        scores.append(scored(codes, made, SHAPE))
+        extra = extra or by_scorer(given.scorer, codes, made)
+        apart = Path(f"{task['out']}-{seed}-honest.npz")
+        if apart.exists():
+            honest.append(scored(codes, np.load(apart), SHAPE))
+            extra_honest = extra_honest or by_scorer(given.scorer, codes, np.load(apart))
+    results.report(label, runs, scores, extra)
+    if honest:
+        results.report(
+            f"{label.split(' ε')[0]}, sampled honestly, ε = {epsilon:g}", runs, honest, extra_honest
+        )
 
 
-def tenfold(given, here, codes) -> None:
+def tenfold(given, results, here, codes) -> None:
+    """CPU seconds of the fit on every row ten times against once, mean over three seeds."""
     np.savez(here / "tenfold.npz", **{c: np.tile(v, 10) for c, v in codes.items()})
     for method in given.method or METHODS:
+        what = f"{method}, ten times the rows"
+        if results.has(what):
+            continue
         seconds: list[float] = []
         for held in ("codes.npz", "tenfold.npz"):
-            task = base_task(here, f"{method}-{held}", SHAPE, method, 1.0, given.delta, [0, 1], held)
-            runs = in_own_process(sys.executable, HERE / "networks.py", task)
+            seeds = list(range(given.first_seed, given.first_seed + 3))
+            task = base_task(given, here, f"{method}-{held}", SHAPE, method, 1.0, given.delta, seeds, held)
+            runs = in_own_process(sys.executable, HERE / "networks.py", task) or []
             seconds.append(float(np.mean([r["fit"] for r in runs])))
-        ratio = seconds[1] / seconds[0]
-        print(f"{method}: ten times the rows take {ratio:.2f} times as long to fit", flush=True)
-        if given.out:
-            with Path(given.out).open("a") as file:
-                line = {"what": f"{method}, ten times the rows", "seconds": seconds, "ratio": ratio}
-                file.write(json.dumps(line) + "\n")
+        results.add({"what": what, "seconds": seconds, "ratio": seconds[1] / seconds[0]})
 
 
-def wide(given, here) -> None:
+def wide(given, results, here) -> None:
     import pyarrow.parquet as pq
 
     sizes = json.loads(Path(given.loans_domain).read_text())
@@ -333,67 +454,14 @@ def wide(given, here) -> None:
     codes = {n: table[n].to_numpy().astype(int) for n in sizes}
     np.savez(here / "wide.npz", **codes)
     for method in given.method or METHODS:
-        task = base_task(here, f"wide-{method}", sizes, method, 1.0, given.delta, [0], "wide.npz")
-        runs = in_own_process(sys.executable, HERE / "networks.py", task)
-        made = np.load(f"{task['out']}-0.npz")
-        report(f"{method} ε = 1, {len(sizes)} columns", runs, [scored(codes, made, sizes)], out=given.out)
-
-
-# --- the figure -----------------------------------------------------------------------------------
-
-
-def draw(results: str, path: str) -> None:
-    """Two- and three-way error against ε: our methods in colour, peers open and grey, two real halves as the floor."""
-    import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    from dipsmith.report.canvas import COLOURS, DASH, INK, MARKS, SOFT
-
-    lines = [json.loads(text) for text in Path(results).read_text("utf-8").splitlines()]
-    lines = [line for line in lines if "tvd" in line]
-    floor = next(line for line in lines if line["what"].startswith("one real half"))
-    style = {
-        "svg.hashsalt": "dipsmith", "font.family": "DejaVu Serif", "font.size": 9, "axes.titlesize": 9,
-        "axes.titlelocation": "left", "axes.spines.top": False, "axes.spines.right": False,
-        "axes.edgecolor": SOFT, "xtick.color": SOFT, "ytick.color": SOFT, "text.color": INK,
-    }  # fmt: skip
-    with mpl.rc_context(style):
-        figure = Figure(figsize=(8.0, 3.4), layout="constrained")
-        FigureCanvasAgg(figure)
-        figure.suptitle(
-            "At ε = 1 AIM misses about as much as two real halves differ by (Adult, n = 48,842, δ = 1e-9)",
-            fontsize=9.5, x=0.01, ha="left",
-        )  # fmt: skip
-        for k, axis in enumerate(figure.subplots(1, 2), start=1):
-            axis.axhline(floor["tvd"][k], color=SOFT, linewidth=0.8)
-            axis.annotate("two real halves", (0.1, floor["tvd"][k]), xytext=(0, 3), textcoords="offset points",
-                          color=SOFT, fontsize=7.5)  # fmt: skip
-            for i, method in enumerate(METHODS):
-                found = [
-                    (e, line) for e in (0.1, 1, 10) for line in lines if line["what"] == f"{method} ε = {e:g}"
-                ]
-                if not found:
-                    continue
-                axis.errorbar(
-                    [e for e, _ in found], [line["tvd"][k] for _, line in found],
-                    yerr=[2 * line["sd"][k] for _, line in found], fmt=MARKS[i], linestyle=DASH,
-                    color=COLOURS[i], markerfacecolor="white", markersize=5, linewidth=1.2,
-                )  # fmt: skip
-                axis.annotate(method, (found[-1][0], found[-1][1]["tvd"][k]), xytext=(7, 0), textcoords="offset points",
-                              va="center", color=COLOURS[i], fontsize=8)  # fmt: skip
-            for line in lines:
-                if line["what"].startswith(("mbi", "dpmm")):
-                    epsilon = float(line["what"].rsplit("= ", 1)[1])
-                    axis.plot(epsilon * 1.12, line["tvd"][k], "x", color=SOFT, markersize=5)
-            axis.set_xscale("log")
-            axis.set_xlim(0.07, 40)
-            axis.set_ylim(bottom=0)
-            axis.set_xticks([0.1, 1, 10], ["0.1", "1", "10"])
-            axis.set_xlabel("ε (logarithmic); × mbi or dpmm")
-            axis.set_title(f"{'two' if k == 1 else 'three'}-way tables")
-            axis.set_ylabel("mean total-variation distance")
-        figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
+        what = f"{method} ε = 1, {len(sizes)} columns"
+        if results.has(what):
+            continue
+        task = base_task(given, here, f"wide-{method}", sizes, method, 1.0, given.delta, [0], "wide.npz")
+        runs = in_own_process(sys.executable, HERE / "networks.py", task) or []
+        if runs:
+            made = np.load(f"{task['out']}-0.npz")
+            results.report(what, runs, [scored(codes, made, sizes)])
 
 
 if __name__ == "__main__":
