@@ -1,15 +1,15 @@
 """Counting on the workers of a Spark cluster: the batch path's own encoder and tally, next to the rows.
 
 Each partition is encoded by `codec.encode` and tallied on its worker; Spark sums the tallies; only
-aggregated counts reach the driver. Units with too many rows are cut on the cluster too: workers encode,
-Spark's windows rank a unit's rows by SHA-256 of the text of `counting.units.hashed_text`, and the codes of
-the rows that count stay in the cluster's memory for later passes.
+aggregated counts reach the driver. Units with too many rows are cut on the cluster too: Spark brings the
+rows of a unit together, the workers choose among them by the batch path's own `counting.units.crowded_out`, and
+the codes of the rows that count stay in the cluster's memory for later passes. The secret of that choice travels
+inside the function that the workers run; no plan, page or event log of Spark shows it.
 """
 
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,17 +17,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting.count import View
 from dipsmith.counting.pushed import Fixed, Keys
 from dipsmith.counting.tally import SUMMED, SparseTally, Tally, fused, words_of
-from dipsmith.counting.units import hashed_columns, unit_text
+from dipsmith.counting.units import PER, ROW, UNIT, crowded_out, unit_text
 from dipsmith.schema import Codes, Marginal, Schema
 from dipsmith.sources.spark import SparkTable, failures, on_workers
 
-_UNIT, _PER = "u", "p"
+_TOGETHER = 1 << 16
+"""Rows of whole units that are cut at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,13 +49,6 @@ class SparkGrouping:
     source: SparkTable
     schema: Schema
     key: bytes = field(repr=False)
-
-    @classmethod
-    def of(cls, source: SparkTable, schema: Schema, key: bytes | None = None) -> SparkGrouping:
-        """Make a grouping, with a fresh key unless one is given; refuse what the batch path refuses."""
-        Encoder(schema)
-        source.check(schema.columns)
-        return cls(source, schema, secrets.token_bytes(32) if key is None else key)
 
     def grouped(
         self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View
@@ -89,27 +84,15 @@ class SparkGrouping:
 
     @cached_property
     def _held(self) -> Any:
-        """The codes of the rows that count, kept by the cluster."""
+        """The codes of the rows that count, kept by the cluster: units are brought together and cut by the workers."""
         from pyspark import StorageLevel
-        from pyspark.sql import Window
-        from pyspark.sql import functions as F  # noqa: N812  # as everyone calls it
 
-        schema, limit = self.schema, self.schema.unit.max_rows
-        codes = [f"c{i}" for i in range(len(schema.names))]
-        hashed = [f"c{schema.names.index(n)}" for n in hashed_columns(schema)]
-        ties = [c for c in codes if c not in hashed]
-        made = ", ".join([f"{_UNIT} string", f"{_PER} string", *(f"{c} int" for c in codes)])
-        unit = [_UNIT, _PER]
-        rows = self.source.mapped(list(schema.columns), _Encoded(_written(schema)), made)
-        alike = Window.partitionBy(*unit, *hashed).orderBy(*(ties or [F.lit(0)]))
-        rows = rows.withColumn("same", F.row_number().over(alike) - 1)
-        rows = rows.withColumn("crowd", F.count(F.lit(1)).over(Window.partitionBy(*unit)))
-        named = [F.col(_UNIT)] + ([F.col(_PER)] if schema.unit.per is not None else [])
-        listed = F.concat_ws(",", *[F.col(c).cast("string") for c in hashed])
-        text = F.concat_ws("|", F.lit(self.key.hex()), *named, listed, F.col("same").cast("string"))
-        rows = rows.withColumn("hash", F.when(F.col("crowd") > limit, F.sha2(text, 256)))
-        rows = rows.withColumn("place", F.row_number().over(Window.partitionBy(*unit).orderBy("hash")))
-        kept = rows.where(F.col("place") <= limit).select(*codes)
+        schema = _written(self.schema)
+        codes = [f"c{i} int" for i in range(len(self.schema.names))]
+        made = ", ".join([f"{UNIT} string", f"{PER} string", *codes])
+        rows = self.source.mapped(list(self.schema.columns), _Encoded(schema), made)
+        together = rows.repartition(UNIT, PER).sortWithinPartitions(UNIT, PER)
+        kept = on_workers(together, _Truncated(schema, self.key), ", ".join(codes))
         return kept.persist(StorageLevel.MEMORY_AND_DISK)
 
 
@@ -135,11 +118,56 @@ class _Encoded:
                     if name is None
                     else unit_text(batch.column(name)).take(at).cast(pa.string())
                 )
-                for short, name in ((_UNIT, schema.unit.column), (_PER, schema.unit.per))
+                for short, name in ((UNIT, schema.unit.column), (PER, schema.unit.per))
             }
             for i, name in enumerate(schema.names):
                 columns[f"c{i}"] = pa.array(codes[name][keep].astype(np.int32))
             yield pa.record_batch(columns)
+
+
+@dataclass(frozen=True)
+class _Truncated:
+    """Sent to the workers: of rows that come unit by unit, the codes of those that count."""
+
+    schema: str
+    key: bytes = field(repr=False)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schema = Schema.from_dict(json.loads(self.schema))
+        codes = [f"c{i}" for i in range(len(schema.names))]
+        for part in _whole_units(batches):
+            numbered = part.cast(_large(part.schema)).append_column(ROW, pa.array(np.arange(part.num_rows)))
+            kept = np.ones(part.num_rows, dtype=bool)
+            kept[crowded_out(numbered, schema, self.key)] = False
+            yield from part.select(codes).filter(pa.array(kept)).combine_chunks().to_batches()
+
+
+def _whole_units(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Rows that are sorted by unit, in parts that hold whole units."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        first = _first_of_last(batch)
+        if rows + first >= _TOGETHER and first:
+            yield pa.Table.from_batches([*held, batch.slice(0, first)])
+            held, rows, batch = [], 0, batch.slice(first)
+        held.append(batch)
+        rows += batch.num_rows
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _large(schema: pa.Schema) -> pa.Schema:
+    """Text as the batch path has it."""
+    return pa.schema([f.with_type(pa.large_string()) if f.name in (UNIT, PER) else f for f in schema])
+
+
+def _first_of_last(batch: pa.RecordBatch) -> int:
+    """Where the last unit of a batch begins."""
+    same = pc.and_(*[pc.equal(batch.column(name), batch.column(name)[-1]) for name in (UNIT, PER)])
+    return int(batch.num_rows - pc.sum(same).as_py())
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ Guarantee: the same counts, row for row, as `BatchRows` gives for the same rows 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -20,6 +21,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.codec.encode import Encoder
 from dipsmith.counting.contingency import check_size
 from dipsmith.counting.count import BatchRows, Rows, View
 from dipsmith.counting.tally import JOINT, check_index, fused, words_of
@@ -175,19 +177,31 @@ class PushedRows:
 def rows_of(
     source: Source, schema: Schema, progress: Progress | None = None, key: bytes | None = None
 ) -> Rows:
-    """The rows of a source, counted by the source itself where it can, else batch by batch."""
+    """The rows of a source, counted by the source itself where it can, else batch by batch.
+
+    Parameters
+    ----------
+    source, schema
+        The rows, and what is public about them.
+    progress
+        Told the share that is read, where rows are read here.
+    key
+        The secret by which rows beyond `max_rows` are chosen; a fresh one when omitted.
+    """
     from dipsmith.sources.spark import SparkTable
     from dipsmith.sources.tables import SqlTable
 
+    if not isinstance(source, SqlTable | SparkTable):
+        return BatchRows(source, schema, key, progress=progress)
+    Encoder(schema)  # refuses what the batch path refuses
+    source.check(schema.columns)
     if isinstance(source, SqlTable):
         from dipsmith.counting.statements import SqlGrouping
 
-        return PushedRows(SqlGrouping.of(source, schema, key))
-    if isinstance(source, SparkTable):
-        from dipsmith.counting.cluster import SparkGrouping
+        return PushedRows(SqlGrouping(source, schema, key))
+    from dipsmith.counting.cluster import SparkGrouping
 
-        return PushedRows(SparkGrouping.of(source, schema, key))
-    return BatchRows(source, schema, key, progress=progress)
+    return PushedRows(SparkGrouping(source, schema, secrets.token_bytes(32) if key is None else key))
 
 
 def cover(sets: Sequence[tuple[str, ...]], schema: Schema, limit: int = JOINT) -> list[tuple[str, ...]]:

@@ -11,7 +11,6 @@ the engine keeps exactly the rows that the batch path keeps.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -19,7 +18,6 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.codec.encode import Encoder
 from dipsmith.codec.sql import Coded, coded, unit_text
 from dipsmith.counting.count import View
 from dipsmith.counting.pushed import Fixed, Keys
@@ -42,22 +40,17 @@ class SqlGrouping:
     schema
         What is public about it.
     key
-        The secret by which rows beyond `max_rows` are chosen.
+        The secret by which rows beyond `max_rows` are chosen; None for the one of the connection.
     """
 
     source: SqlTable
     schema: Schema
-    key: bytes = field(repr=False)
+    key: bytes | None = field(repr=False)
 
-    @classmethod
-    def of(cls, source: SqlTable, schema: Schema, key: bytes | None = None) -> SqlGrouping:
-        """Make a grouping, with a fresh key unless one is given; refuse what the batch path refuses."""
-        Encoder(schema)
-        source.check(schema.columns)
-        made = cls(source, schema, secrets.token_bytes(32) if key is None else key)
-        if schema.unit.column is not None:
-            made._units(source.engine.dialect)
-        return made
+    def __post_init__(self) -> None:
+        """Refuse units that engines spell differently, while nothing is charged."""
+        if self.schema.unit.column is not None:
+            self._units(self.source.engine.dialect)
 
     def grouped(
         self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View
@@ -113,13 +106,13 @@ class SqlGrouping:
         hashed = [self._code(n) for n in hashed_columns(self.schema)]
         ties = [self._code(n) for n in self.schema.names if self._code(n) not in hashed]
         order = f" ORDER BY {', '.join(ties)}" if ties else ""
-        prefix = dialect.placeholder(parameters.add(f"{self.key.hex()}|"))
+        key = self.source.engine.key(self.key, parameters)
 
         def text(x: str) -> str:
             return f"CAST({x} AS {dialect.text})"
 
         listed = " || ',' || ".join(map(text, hashed)) or "''"
-        spelled = f"{text(prefix)} || {' || '.join(f'{u} || {_BAR}' for u in units)} || {listed} || {_BAR} || {text('same')}"
+        spelled = f"{text(key)} || {_BAR} || {' || '.join(f'{u} || {_BAR}' for u in units)} || {listed} || {_BAR} || {text('same')}"
         limit = self.schema.unit.max_rows
         return (
             f"SELECT * FROM (SELECT *, CASE WHEN crowd <= {limit} THEN 1 ELSE row_number() OVER (PARTITION BY {unit} "

@@ -35,7 +35,7 @@ Reader = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
 
 BUCKETS = 1 << 23
 MEMORY = 1 << 28
-_UNIT, _PER, _ROW, _HASH = "unit", "per", "row", "hash"
+UNIT, PER, ROW, _HASH = "unit", "per", "row", "hash"
 
 
 @dataclass(frozen=True)
@@ -109,9 +109,9 @@ def beyond_max_rows(
                 if chosen.size:
                     where = at[chosen]
                     columns = {
-                        _UNIT: unit_text.take(pa.array(where)),
-                        _PER: per_text.take(pa.array(where)),
-                        _ROW: pa.array(where + rows),
+                        UNIT: unit_text.take(pa.array(where)),
+                        PER: per_text.take(pa.array(where)),
+                        ROW: pa.array(where + rows),
                         _HASH: pa.array(hashes[where]),
                     }
                     for i, name in enumerate(schema.names):
@@ -120,7 +120,7 @@ def beyond_max_rows(
             rows += batch.num_rows
         bits = np.zeros((rows + 7) >> 3, dtype=np.uint8)
         for part in suspects.parts():
-            lost = _beyond(part, schema, key)
+            lost = crowded_out(part, schema, key)
             np.bitwise_or.at(bits, lost >> 3, (1 << (lost & 7)).astype(np.uint8))
     return Dropped(bits, rows)
 
@@ -194,10 +194,13 @@ def _bucket(hashes: NDArray[np.uint64], buckets: int) -> NDArray[np.intp]:
     return (hashes & np.uint64(buckets - 1)).astype(np.intp)
 
 
-def _beyond(part: pa.Table, schema: Schema, key: bytes) -> NDArray[np.int64]:
-    """Find the source rows that do not count, of a table that holds whole units."""
+def crowded_out(part: pa.Table, schema: Schema, key: bytes) -> NDArray[np.int64]:
+    """Find the source rows that do not count, of a table that holds whole units.
+
+    Its columns are `UNIT`, `PER` (text) and `ROW`, and c0, c1, … for the codes of the schema.
+    """
     limit = schema.unit.max_rows
-    unit, per = (part.column(name).combine_chunks().dictionary_encode() for name in (_UNIT, _PER))
+    unit, per = (part.column(name).combine_chunks().dictionary_encode() for name in (UNIT, PER))
     pair = unit.indices.to_numpy().astype(np.int64) * len(per.dictionary) + per.indices.to_numpy()
     _, group = np.unique(pair, return_inverse=True)
     over = np.flatnonzero(np.bincount(group)[group] > limit)
@@ -218,7 +221,7 @@ def _beyond(part: pa.Table, schema: Schema, key: bytes) -> NDArray[np.int64]:
     if bool(((first[1:] == first[:-1]) & (group[order][1:] == group[order][:-1])).any()):
         order = np.lexsort([*ranks.T[::-1], group])  # the first eight bytes do not decide
     lost = order[_runs([group[order]]) >= limit]
-    positions: NDArray[np.int64] = part.column(_ROW).to_numpy()
+    positions: NDArray[np.int64] = part.column(ROW).to_numpy()
     return positions[over[lost]]
 
 
@@ -242,7 +245,7 @@ def _spelled(
     has_per: bool,
 ) -> list[bytes]:
     """Spell `hashed_text`, after the key, for many rows at once."""
-    names = [_UNIT, _PER] if has_per else [_UNIT]
+    names = [UNIT, PER] if has_per else [UNIT]
     fields = [part.column(name).combine_chunks().take(pa.array(rows)) for name in names]
     digits = [pa.array(column).cast(pa.large_string()) for column in codes]
     empty = pa.array([""], pa.large_string()).take(pa.array(np.zeros(len(rows), dtype=np.int64)))

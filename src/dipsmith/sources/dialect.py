@@ -174,7 +174,7 @@ class DuckDB:
 
 @dataclass(frozen=True)
 class PostgreSQL:
-    """PostgreSQL 12 and later."""
+    """PostgreSQL 13 and later."""
 
     text: str = "text"
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -63,6 +64,13 @@ class _DuckDB:
         with self._failures():
             found = self._connection.execute(statement, parameters.values or None).fetchnumpy()
         return [np.asarray(column).astype(np.int64, copy=False) for column in found.values()]
+
+    @cached_property
+    def _key(self) -> bytes:
+        return secrets.token_bytes(32)
+
+    def key(self, given: bytes | None, parameters: Parameters) -> str:
+        return self.dialect.placeholder(parameters.add((given or self._key).hex()))
 
     def rows(self, columns: Mapping[str, Kind]) -> Iterator[pa.RecordBatch]:
         listed = ", ".join(self._read(name, kind) for name, kind in columns.items())

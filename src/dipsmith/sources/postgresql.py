@@ -27,6 +27,8 @@ from dipsmith.sources.dialect import Kind, Parameters, PostgreSQL
 from dipsmith.sources.tables import SqlTable, table_name
 
 _BLOCK = 1 << 21
+_OWN, _GIVEN = "dipsmith.key", "dipsmith.given"
+"""Settings of the session that hold the secret of unit truncation."""
 
 
 def postgresql_table(url: str, table: str) -> SqlTable:
@@ -72,6 +74,10 @@ class _PostgreSQL:
                 "SELECT set_config(name, value, false) FROM (VALUES ('synchronize_seqscans', 'off'), "
                 "('TimeZone', 'UTC'), ('DateStyle', 'ISO'), ('extra_float_digits', '3'), ('work_mem', '64MB')) AS s(name, value)"
             )
+            # Drawn by the server's own strong generator, so that it stands in no statement and in no log.
+            connection.execute(
+                f"SELECT set_config('{_OWN}', replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''), false)"
+            )
             return connection
 
     @property
@@ -106,6 +112,14 @@ class _PostgreSQL:
                 for block in copy:
                     held.write(block)
         return _copied(held.getvalue())
+
+    def key(self, given: bytes | None, parameters: Parameters) -> str:
+        del parameters
+        if given is None:
+            return f"(SELECT current_setting('{_OWN}'))"
+        with self._failures():
+            self._connection.execute(f"SELECT set_config('{_GIVEN}', %s, false)", [given.hex()])
+        return f"(SELECT current_setting('{_GIVEN}'))"
 
     def rows(self, columns: Mapping[str, Kind]) -> Iterator[pa.RecordBatch]:
         listed = ", ".join(self._read(name, kind) for name, kind in columns.items())

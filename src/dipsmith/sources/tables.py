@@ -47,6 +47,12 @@ class Engine(Protocol):
     def integers(self, statement: str, parameters: Parameters) -> list[NDArray[np.int64]]:
         """Run a statement whose columns are all whole numbers; return them column by column."""
 
+    def key(self, given: bytes | None, parameters: Parameters) -> str:
+        """The secret of unit truncation in hexadecimal, as an expression; without one, the connection's own.
+
+        The connection's own is drawn once and stands in no text of a statement.
+        """
+
     def rows(self, columns: Mapping[str, Kind]) -> Iterator[pa.RecordBatch]:
         """All rows of some columns, in the same order every time."""
 
