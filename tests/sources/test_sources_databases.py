@@ -168,6 +168,28 @@ def test_a_password_is_nowhere(people: str, tmp_path: Path, caplog: pytest.LogCa
     assert not any("steward" in text for text in errors)
 
 
+def test_the_secret_of_truncation_is_in_no_log_of_the_server(people: str) -> None:
+    """On a server that logs every statement with its parameters."""
+    name = psycopg.conninfo.conninfo_to_dict(people)["dbname"]
+    with psycopg.connect(people, autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {name} SET log_statement = 'all'".encode())
+        folder = connection.execute("SHOW data_directory").fetchone()
+    schema = Schema("people", PEOPLE.attributes[:1], Unit("age", 3), "add-remove")
+    keys = []
+    for _ in range(2):
+        found = ds.source(people, table="people")
+        counted = rows_of(found, schema)
+        assert counted.total() == 24 * 3
+        engine = found.engine  # type: ignore[attr-defined]
+        keys.append(engine._connection.execute("SELECT current_setting('dipsmith.key')").fetchone()[0])
+    assert folder is not None
+    logged = (Path(folder[0]) / "log").read_text()
+    assert "PARTITION BY" in logged, "statements are logged"
+    assert len(keys[0]) == len(keys[1]) == 64
+    assert keys[0] != keys[1]
+    assert not any(key in logged for key in keys)
+
+
 def test_a_service_file_and_the_environment_are_enough(
     people: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
