@@ -15,6 +15,7 @@ import time
 from importlib.metadata import version
 from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -35,7 +36,7 @@ def smartnoise(task: dict) -> dict:
     keep(task, "", {n: made[n].to_numpy().astype(int) for n in sizes})
     # Not timed: the same model, drawn from independently row by row.
     drawn = model.synthesizer.synthetic_data
-    model.synthesizer.synthetic_data = lambda rows: drawn(rows=rows, method="sample")
+    model.synthesizer = SimpleNamespace(synthetic_data=lambda rows: drawn(rows=rows, method="sample"))
     honest = model.sample(len(frame))
     keep(task, "-honest", {n: honest[n].to_numpy().astype(int) for n in sizes})
     return {"fit": fitted - started, "sample": sampled - fitted, "version": version("smartnoise-synth")}

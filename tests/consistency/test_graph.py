@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from dipsmith.consistency.answers import NoisyTable
 from dipsmith.consistency.entropy import SHRINK, Evidence, fit, gathered, independent, pooled_total
 from dipsmith.consistency.graph import GraphModel, admitted, fit_tables, rule_links, within_cells
-from dipsmith.consistency.junction import JunctionTree, cells_needed, propagate, sum_to
+from dipsmith.consistency.junction import JunctionTree, cells_needed, sum_to
+from dipsmith.consistency.matrix import UNTHREADED, product
+from dipsmith.consistency.propagation import Propagation
 from dipsmith.consistency.queries import marginal, pairs
 from dipsmith.errors import UsageError
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Rule, Schema, Unit
@@ -34,6 +36,13 @@ def joint_of(tree, potentials):
         spread = [tree.sizes[n] if n in clique else 1 for n in names]
         full = full * table.transpose(order).reshape(spread)
     return full
+
+
+def propagated(tree, potentials):
+    """Clique marginals of a product of clique potentials, and the logarithm of its sum."""
+    run = Propagation(tree, tree.cliques)
+    log_sum = run.run(potentials)
+    return run.beliefs(), log_sum
 
 
 def marginal_of(full, names, kept):
@@ -79,7 +88,7 @@ def test_junction_tree_is_one(case):
 def test_marginals_equal_brute_force(case):
     _, tree, potentials = case
     full = joint_of(tree, potentials)
-    beliefs, log_sum = propagate(tree, [p.copy() for p in potentials])
+    beliefs, log_sum = propagated(tree, potentials)
     assert log_sum == pytest.approx(np.log(full.sum()), abs=1e-9)
     full /= full.sum()
     for clique, belief in zip(tree.cliques, beliefs, strict=True):
@@ -94,10 +103,67 @@ def test_marginals_equal_brute_force(case):
         )
 
 
+@st.composite
+def factored(draw):
+    """Small factors, as fits have them: mostly pairs, so that cliques can be kept in parts."""
+    sizes = {n: draw(st.integers(1, 3)) for n in NAMES}
+    subsets = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True)
+    pairs_of = st.lists(st.sampled_from(NAMES), min_size=2, max_size=2, unique=True)
+    scopes = [
+        tuple(s) for s in draw(st.lists(st.one_of(pairs_of, pairs_of, subsets), min_size=1, max_size=9))
+    ]
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    shapes = [tuple(sizes[n] for n in s) for s in scopes]
+    factors = [rng.random(s) * (rng.random(s) > 0.1) + 1e-3 for s in shapes]
+    fixed = [((n,), rng.random(sizes[n]) + 0.1) for n in NAMES]
+    return JunctionTree.of(sizes, scopes), scopes, factors, fixed
+
+
+@settings(max_examples=60, deadline=None)
+@given(factored(), st.sampled_from([0, 1 << 11]))
+def test_cliques_in_parts_equal_brute_force(case, small):
+    tree, scopes, factors, fixed = case
+    run = Propagation(tree, scopes, fixed, small=small)
+    for _ in range(2):  # a second run must not remember the first
+        log_sum = run.run(factors)
+    full = np.ones(tuple(tree.sizes.values()))
+    for scope, table in [*zip(scopes, factors, strict=True), *fixed]:
+        order = sorted(range(len(scope)), key=lambda i: NAMES.index(scope[i]))
+        full = full * table.transpose(order).reshape([tree.sizes[n] if n in scope else 1 for n in NAMES])
+    assert log_sum == pytest.approx(np.log(full.sum()), abs=1e-9)
+    full /= full.sum()
+    for i, scope in enumerate(scopes):
+        np.testing.assert_allclose(run.marginal(i), marginal_of(full, NAMES, scope), atol=1e-12)
+    for clique, belief in zip(tree.cliques, run.beliefs(), strict=True):
+        np.testing.assert_allclose(belief, marginal_of(full, NAMES, clique), atol=1e-12)
+
+
+def test_a_large_clique_of_pairs_is_never_filled_while_fitting():
+    sizes = dict.fromkeys("abcd", 16)
+    tree = JunctionTree.of(sizes, [*combinations("abcd", 2)])
+    run = Propagation(tree, [*combinations("abcd", 2)])
+    run.run([np.ones((16, 16))] * 6)
+    assert tree.cells == 16**4
+    assert (
+        max(t.size for c in run._cliques for t in [*c.tables, *(s for s in c.sums if s is not None)]) == 16**3
+    )
+
+
+@pytest.mark.parametrize("shape", [(7, 3, 5), (900, 40, 30), (30, 40, 900), (30, 9000, 2), (900, 1, 500)])
+def test_products_in_pieces_are_the_product(shape):
+    rows, inner, columns = shape
+    rng = np.random.default_rng(0)
+    left, right = rng.random((rows, inner)), rng.random((inner, columns))
+    np.testing.assert_allclose(product(left, right), np.einsum("ik,kj->ij", left, right), rtol=1e-12)
+    if rows * inner * columns > UNTHREADED:
+        stack = product(np.stack([left, 2 * left]), np.stack([right, right]))
+        np.testing.assert_allclose(stack[1], 2 * stack[0], rtol=1e-12)
+
+
 def test_impossible_potentials_are_refused():
     tree = JunctionTree.of({"a": 2, "b": 2}, [("a",), ("b",)])
     with pytest.raises(UsageError, match="no combination"):
-        propagate(tree, [np.zeros(2), np.ones(2)])
+        propagated(tree, [np.zeros(2), np.ones(2)])
 
 
 def test_size_is_known_without_allocating():
@@ -250,7 +316,7 @@ def random_model(seed=3, rows=4000):
     sizes = {"a": 3, "b": 4, "c": 2, "d": 5}
     tree = JunctionTree.of(sizes, [("a", "b"), ("b", "c"), ("b", "d")])
     rng = np.random.default_rng(seed)
-    beliefs, _ = propagate(tree, [rng.random(tree.shape(c)) ** 3 for c in tree.cliques])
+    beliefs, _ = propagated(tree, [rng.random(tree.shape(c)) ** 3 for c in tree.cliques])
     return GraphModel(schema_of(sizes), tree, tuple(beliefs), float(rows), rows)
 
 

@@ -31,7 +31,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.consistency.junction import Array, Attributes, JunctionTree, propagate, sum_axes, sum_to
+from dipsmith.consistency.junction import Array, Attributes, JunctionTree, sum_to
+from dipsmith.consistency.propagation import Propagation
 from dipsmith.consistency.simplex import project
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.schema import Schema
@@ -213,19 +214,18 @@ def fit(
     return dual.fitted(dual.minimise(theta, tolerance, iterations))
 
 
-def _base(schema: Schema, tree: JunctionTree, tables: Sequence[Evidence], total: float) -> list[Array]:
-    """Independent columns times the indicator of what is possible, clique by clique."""
-    base = [np.ones(tree.shape(c)) for c in tree.cliques]
-    for name in tree.sizes:
-        clique = tree.holding((name,))
-        assert clique is not None
-        base[clique] *= independent(name, tree.sizes[name], tables, total).reshape(
-            tree.along(clique, (name,))
-        )
-    for clique, names in enumerate(tree.cliques):
-        rules = [r for r in schema.rules if set(r.attributes) <= set(names)]
-        if rules:
-            base[clique] *= ~impossible(rules, names, tree.shape(names))
+def _base(
+    schema: Schema, tree: JunctionTree, tables: Sequence[Evidence], total: float
+) -> list[tuple[Attributes, Array]]:
+    """Independent columns, and the indicator of what is possible for every rule that lies in one clique."""
+    base: list[tuple[Attributes, Array]] = [
+        ((name,), independent(name, size, tables, total)) for name, size in tree.sizes.items()
+    ]
+    for rule in schema.rules:
+        if tree.holding(rule.attributes) is not None:
+            names = tuple(rule.attributes)
+            possible = ~impossible([rule], names, tree.shape(names))
+            base.append((names, possible.astype(np.float64)))
     return base
 
 
@@ -245,74 +245,49 @@ def independent(name: str, size: int, tables: Sequence[Evidence], total: float) 
     return np.asarray(counts / counts.sum(), dtype=np.float64)
 
 
-@dataclass(frozen=True)
-class _Term:
-    """Where one table of evidence stands: in which clique, along which axes, in which part of θ."""
-
-    attributes: Attributes
-    clique: int
-    along: tuple[int, ...]
-    kept: tuple[int, ...]
-    part: slice
-
-
 class _Dual:
     """The dual problem of a fit: value and gradient, and its minimum."""
 
     def __init__(
-        self, tree: JunctionTree, tables: Sequence[Evidence], total: float, base: list[Array], shrink: float
+        self,
+        tree: JunctionTree,
+        tables: Sequence[Evidence],
+        total: float,
+        base: Sequence[tuple[Attributes, Array]],
+        shrink: float,
     ) -> None:
-        self.tree, self.total, self.base = tree, total, base
-        self.terms: list[_Term] = []
-        counts, penalties, at = [], [], 0
-        for table in tables:
-            clique = tree.holding(table.attributes)
-            assert clique is not None
-            names = tree.cliques[clique]
-            ordered = table.ordered([n for n in names if n in table.attributes])
-            self.terms.append(
-                _Term(
-                    ordered.attributes,
-                    clique,
-                    tree.along(clique, ordered.attributes),
-                    tuple(i for i, n in enumerate(names) if n in ordered.attributes),
-                    slice(at, at + ordered.values.size),
-                )
-            )
-            at += ordered.values.size
-            counts.append(ordered.summing_to(total).ravel())
-            penalties.append(np.full(ordered.values.size, shrink * max(sqrt(table.variance), LEAST_SD)))
-        self.counts = np.concatenate(counts)
-        self.penalty = np.concatenate(penalties)
+        self.tree, self.total = tree, total
+        self.scopes = [t.attributes for t in tables]
+        self.product = Propagation(tree, self.scopes, base)
+        sizes = [t.values.size for t in tables]
+        self.starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.intp)
+        self.parts = [slice(a, a + n) for a, n in zip(self.starts, sizes, strict=True)]
+        self.owner = np.repeat(np.arange(len(tables)), sizes)
+        self.counts = np.concatenate([t.summing_to(total).ravel() for t in tables])
+        penalties = [shrink * max(sqrt(t.variance), LEAST_SD) for t in tables]
+        self.penalty = np.repeat(penalties, sizes)
 
     def theta(self, known: Mapping[Attributes, Array]) -> Array:
         """Potentials to start from: those of an earlier fit, 0 for tables that are new."""
         start = np.zeros_like(self.counts)
         earlier = {frozenset(names): (names, table) for names, table in known.items()}
-        for term in self.terms:
-            if frozenset(term.attributes) in earlier:
-                names, table = earlier[frozenset(term.attributes)]
-                start[term.part] = table.transpose([names.index(n) for n in term.attributes]).ravel()
+        for scope, part in zip(self.scopes, self.parts, strict=True):
+            if frozenset(scope) in earlier:
+                names, table = earlier[frozenset(scope)]
+                start[part] = table.transpose([names.index(n) for n in scope]).ravel()
         return start
 
-    def beliefs(self, theta: Array) -> tuple[list[Array], float]:
-        """Clique marginals at θ, and the logarithm of the sum over all combinations."""
-        potentials = [b.copy() for b in self.base]
-        shifts = 0.0
-        for term in self.terms:
-            part = theta[term.part]
-            shift = float(part.max())
-            shifts += shift
-            potentials[term.clique] *= np.exp(part - shift).reshape(term.along)
-        beliefs, log_sum = propagate(self.tree, potentials)
-        return beliefs, log_sum + shifts
+    def propagate(self, theta: Array) -> float:
+        """Propagate at θ and return the logarithm of the sum over all combinations."""
+        # Subtracting each table's largest exponent keeps every factor between 0 and 1.
+        shifts = np.maximum.reduceat(theta, self.starts)
+        factors = np.exp(theta - shifts[self.owner])
+        return self.product.run(self._tables(factors)) + float(shifts.sum())
 
     def value(self, theta: Array) -> tuple[float, Array, Array]:
         """The objective, its gradient, and the expected counts of every table."""
-        beliefs, log_sum = self.beliefs(theta)
-        expected = np.empty_like(theta)
-        for term in self.terms:
-            expected[term.part] = sum_axes(beliefs[term.clique], term.kept).ravel()
+        log_sum = self.propagate(theta)
+        expected = np.concatenate([self.product.marginal(i).ravel() for i in range(len(self.scopes))])
         expected *= self.total
         pull = self.penalty * theta
         objective = self.total * log_sum - _dot(theta, self.counts) + 0.5 * _dot(pull, theta)
@@ -351,9 +326,15 @@ class _Dual:
 
     def fitted(self, theta: Array) -> Fitted:
         """The fitted distribution at θ."""
-        beliefs, _ = self.beliefs(theta)
-        potentials = {t.attributes: theta[t.part].reshape(self.tree.shape(t.attributes)) for t in self.terms}
-        return Fitted(self.tree, tuple(beliefs), potentials, self.total)
+        self.propagate(theta)
+        potentials = dict(zip(self.scopes, self._tables(theta), strict=True))
+        return Fitted(self.tree, self.product.beliefs(), potentials, self.total)
+
+    def _tables(self, flat: Array) -> list[Array]:
+        return [
+            flat[part].reshape(self.tree.shape(scope))
+            for scope, part in zip(self.scopes, self.parts, strict=True)
+        ]
 
 
 def _dot(left: Array, right: Array) -> float:

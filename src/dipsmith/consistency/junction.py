@@ -3,9 +3,7 @@
 A graphical model over a junction tree holds one table per clique. `JunctionTree.of` finds the cliques
 by greedy elimination (Koller and Friedman, *Probabilistic Graphical Models*, 2009, chapter 9.4 and
 10.4), and its size is known before a single table is made, so that a model which would be too large is
-never chosen. `propagate` turns potentials into clique marginals by one pass up and one pass down
-(Hugin propagation: Lauritzen and Spiegelhalter, JRSS B 50, 1988). Potentials are kept as plain
-numbers, rescaled at every message, not as logarithms: an exponential costs twenty multiplications.
+never chosen. `propagation` computes with it.
 
 Every clique's axes begin with its separator, in the order of its parent's axes, so that no message is
 ever transposed.
@@ -23,8 +21,6 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-
-from dipsmith.errors import UsageError
 
 Array = NDArray[np.float64]
 Attributes = tuple[str, ...]
@@ -122,42 +118,6 @@ def cells_needed(sizes: Mapping[str, int], linked: Sequence[Collection[str]]) ->
     return sum(prod(counts[i] for i in _members(c)) for c in cliques)
 
 
-def propagate(tree: JunctionTree, potentials: Sequence[Array]) -> tuple[list[Array], float]:
-    """Turn potentials into the marginal probabilities of every clique and the logarithm of their sum.
-
-    Parameters
-    ----------
-    tree
-        The cliques.
-    potentials
-        One non-negative table per clique, in the order of its axes; they are overwritten.
-
-    Examples
-    --------
-    >>> tree = JunctionTree.of({"a": 2, "b": 2}, [("a",), ("b",)])
-    >>> beliefs, log_sum = propagate(tree, [np.array([1.0, 3.0]), np.array([2.0, 2.0])])
-    >>> [b.tolist() for b in beliefs], round(float(np.exp(log_sum)), 9)
-    ([[0.25, 0.75], [0.5, 0.5]], 16.0)
-    """
-    beliefs = list(potentials)
-    below: list[Array] = [np.ones(())] * len(beliefs)
-    log_sum = 0.0
-    for child in range(len(beliefs) - 1, 0, -1):
-        parent, separator = tree.parents[child], tree.separators[child]
-        below[child] = sum_to(beliefs[child], tree.cliques[child], separator)
-        scale = float(below[child].max())
-        log_sum += log(_some(scale))
-        beliefs[parent] *= (below[child] / scale).reshape(tree.along(parent, separator))
-    whole = float(beliefs[0].sum())
-    beliefs[0] *= 1 / _some(whole)
-    for child in range(1, len(beliefs)):
-        parent, separator = tree.parents[child], tree.separators[child]
-        above = sum_to(beliefs[parent], tree.cliques[parent], separator)
-        ratio = np.divide(above, below[child], out=np.zeros_like(above), where=below[child] > 0)
-        beliefs[child] *= ratio.reshape(tree.along(child, separator))
-    return beliefs, log_sum + log(whole)
-
-
 def sum_to(table: Array, attributes: Sequence[str], kept: Collection[str]) -> Array:
     """Sum a table over all attributes but the `kept` ones, which stay in the table's order.
 
@@ -176,12 +136,6 @@ def sum_axes(table: Array, kept: Sequence[int]) -> Array:
     """
     summed: Array = cast("Any", np.einsum)(table, range(table.ndim), kept)
     return summed
-
-
-def _some(mass: float) -> float:
-    if not mass > 0:
-        raise UsageError("The rules and measurements leave no combination possible; check the schema's rules")
-    return mass
 
 
 def _adjacency(names: Sequence[str], linked: Sequence[Collection[str]]) -> list[int]:

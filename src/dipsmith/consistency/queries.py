@@ -17,6 +17,7 @@ from math import prod
 import numpy as np
 
 from dipsmith.consistency.junction import Array, Attributes, JunctionTree, sum_axes, sum_to
+from dipsmith.consistency.matrix import product
 
 
 def contract(left: Array, rows: Attributes, right: Array, columns: Attributes, kept: Attributes) -> Array:
@@ -39,9 +40,9 @@ def contract(left: Array, rows: Attributes, right: Array, columns: Attributes, k
         axes = [names.index(n) for group in groups for n in group]
         return table.transpose(axes).reshape([prod(sizes[n] for n in group) for group in groups])
 
-    product = block(left, rows, batch, mine, summed) @ block(right, columns, batch, summed, yours)
+    stack = product(block(left, rows, batch, mine, summed), block(right, columns, batch, summed, yours))
     names = (*batch, *mine, *yours)
-    whole: Array = product.reshape([sizes[n] for n in names])
+    whole: Array = stack.reshape([sizes[n] for n in names])
     return whole.transpose([names.index(n) for n in kept])
 
 
@@ -81,17 +82,26 @@ def pairs(tree: JunctionTree, beliefs: Sequence[Array]) -> dict[tuple[str, str],
 
 
 class _Walk:
-    """All paths of a junction tree, with the matrices P(target | separator) that they share."""
+    """All paths of a junction tree, with the matrices P(target | separator) that they share.
+
+    Of two attributes the smaller one walks, since what it carries through the separators is as wide as it is;
+    where nothing larger lies behind a separator, nothing is carried.
+    """
 
     def __init__(self, tree: JunctionTree, beliefs: Sequence[Array]) -> None:
         self.tree, self.beliefs = tree, beliefs
         self.rank = {name: i for i, name in enumerate(tree.sizes)}
+        self.width = {name: (size, self.rank[name]) for name, size in tree.sizes.items()}
         self.found: dict[tuple[str, str], Array] = {}
         self.known: dict[tuple[int, Attributes, Attributes], tuple[Array, Attributes]] = {}
         self.near: list[list[tuple[int, Attributes]]] = [[] for _ in tree.cliques]
         for child, parent in enumerate(tree.parents[1:], 1):
             self.near[child].append((parent, tree.separators[child]))
             self.near[parent].append((child, tree.separators[child]))
+        self.widest: dict[tuple[int, int], tuple[int, int]] = {}
+        for clique, doors in enumerate(self.near):
+            for beyond, _ in doors:
+                self._widest_behind(clique, beyond)
 
     def every_pair(self) -> dict[tuple[str, str], Array]:
         for clique, names in enumerate(self.tree.cliques):
@@ -103,19 +113,29 @@ class _Walk:
                 if name not in names:
                     continue
                 for beyond, separator in self.near[clique]:
-                    if name not in self.tree.cliques[beyond]:
+                    if name not in separator and self.width[name] < self.widest[clique, beyond]:
                         table = _axes(self.beliefs[clique], names, (name, *separator))
                         self._onward(name, clique, beyond, separator, table)
         return self.found
 
+    def _widest_behind(self, clique: int, beyond: int) -> tuple[int, int]:
+        """The widest attribute that is met only behind the door from a clique to its neighbour."""
+        if (clique, beyond) not in self.widest:
+            new = set(self.tree.cliques[beyond]) - set(self.tree.cliques[clique])
+            further = [
+                self._widest_behind(beyond, next_) for next_, _ in self.near[beyond] if next_ != clique
+            ]
+            self.widest[clique, beyond] = max([*(self.width[n] for n in new), *further], default=(0, 0))
+        return self.widest[clique, beyond]
+
     def _onward(self, name: str, came_from: int, clique: int, separator: Attributes, table: Array) -> None:
         """Go on from P(name, separator) into a clique and to all that lie behind it."""
         for other in self.tree.cliques[clique]:
-            if other not in separator and self.rank[name] < self.rank[other]:
+            if other not in separator and self.width[name] < self.width[other]:
                 given, axes = self._given(clique, separator, (other,))
                 self._keep(name, other, contract(table, (name, *separator), given, axes, (name, other)))
         for beyond, door in self.near[clique]:
-            if beyond != came_from:
+            if beyond != came_from and self.width[name] < self.widest[clique, beyond]:
                 given, axes = self._given(clique, separator, door)
                 through = contract(table, (name, *separator), given, axes, (name, *door))
                 self._onward(name, clique, beyond, door, through)
