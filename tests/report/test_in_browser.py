@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import zlib
 
 import pytest
 
@@ -110,3 +111,48 @@ def test_a_screen_reader_finds_its_way(folder, scheme):
         found = axe.Axe().run(opened)
         browser.close()
     assert [v["id"] for v in found.response["violations"]] == []
+
+
+LONG = Table.of("Lines", ("line", "value"), [(f"line {i}", i / 7) for i in range(90)])
+RED = b".702 .149 .1176 rg"
+"""The alarm colour as the browser writes it into a PDF."""
+
+
+def printed_pages(folder, content):
+    """What is drawn on every page that the browser prints."""
+    (folder / "long.html").write_text(page(content), "utf-8")
+    subprocess.run(
+        [
+            str(BROWSER),
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-pdf-header-footer",
+            f"--user-data-dir={folder / 'profile'}",
+            f"--print-to-pdf={folder / 'long.pdf'}",
+            f"file://{folder / 'long.html'}",
+        ],
+        capture_output=True,
+        timeout=120,
+        check=True,
+    )
+    whole = (folder / "long.pdf").read_bytes()
+    objects = dict(re.findall(rb"(\d+) 0 obj\s(.*?)endobj", whole, re.DOTALL))
+    drawn = []
+    for one in objects.values():
+        if re.search(rb"/Type\s*/Page\b", one):
+            held = objects[re.search(rb"/Contents (\d+) 0 R", one)[1]]
+            drawn.append(zlib.decompress(re.search(rb"stream\r?\n(.*?)\r?\nendstream", held, re.DOTALL)[1]))
+    return drawn
+
+
+@pytest.mark.parametrize("confidential", [True, False])
+def test_every_printed_page_says_what_it_is(folder, confidential):
+    """The red band is on every page of a confidential page's print, at the top and at the side, and on none of another's."""
+    found = printed_pages(
+        folder, Page("t", ("One.",), (Section("s", (LONG, LONG)),), confidential=confidential)
+    )
+    assert len(found) > 3
+    # red text above, red rectangle at the side: the colour is set at least twice
+    assert [drawn.count(RED) >= 2 for drawn in found] == [confidential] * len(found)
+    assert any(RED in drawn for drawn in found) == confidential

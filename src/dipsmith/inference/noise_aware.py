@@ -109,7 +109,7 @@ def noise_aware(
     # Several draws of one model: a second draw in each run tells drawing from noise.
     draws = 2 if release.card.each == "draw" and len(each) > 1 else 1
     found = _rerun(release, each, estimate, replicates, draws, method, seed, progress)
-    return _with_noise(release, each, found, correct=correct, level=level)
+    return with_noise(each, found, method=release.card.method, correct=correct, level=level)
 
 
 def runs(
@@ -140,7 +140,7 @@ def runs(
 
 
 @dataclass(frozen=True, eq=False)
-class _Runs:
+class Runs:
     """What the mechanism did, run after run.
 
     Attributes
@@ -167,7 +167,7 @@ def _rerun(
     method: Method | None,
     seed: int | None,
     progress: Progress | None,
-) -> _Runs:
+) -> Runs:
     if replicates < FEWEST:
         raise UsageError(
             f"replicates is {replicates}, expected at least {FEWEST}: fewer say nothing about a variance"
@@ -184,12 +184,25 @@ def _rerun(
         drawing.append(found[1:].var(axis=0, ddof=1) if draws > 1 else np.zeros(values.shape[1]))
         if progress is not None:
             progress("running the mechanism again", (run + 1) / replicates)
-    return _Runs(np.array(moved), _moments(np.array(drawing)).mean, draws)
+    return Runs(np.array(moved), _moments(np.array(drawing)).mean, draws)
 
 
-def _with_noise(
-    release: Release, each: tuple[Estimates, ...], runs: _Runs, *, correct: bool, level: float
+def with_noise(
+    each: tuple[Estimates, ...], runs: Runs, *, method: str, correct: bool = True, level: float = 0.95
 ) -> Combined:
+    """The rule by itself: estimates from every set, and what runs of the mechanism did to them.
+
+    Parameters
+    ----------
+    each
+        Estimates from every set.
+    runs
+        By how much the mechanism moved them.
+    method
+        Its name, for print.
+    correct, level
+        As in `noise_aware`.
+    """
     q, u = stacked(each)
     m, estimate, within = len(q), q.mean(axis=0), u.mean(axis=0)
     shift = _moments(runs.moved)
@@ -225,7 +238,7 @@ def _with_noise(
         variance=variance,
         df=np.divide(variance**2, parts, out=np.full(len(within), np.inf), where=parts > 0),
         sets=m,
-        rule=f"{rule}, by {len(runs.moved)} runs of {release.card.method} on the synthetic rows",
+        rule=f"{rule}, by {len(runs.moved)} runs of {method} on the synthetic rows",
         level=level,
         bias=shift.mean if correct else None,
         notes=tuple(notes),

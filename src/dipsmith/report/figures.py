@@ -95,7 +95,8 @@ def against(
             colour = COLOURS[i % len(COLOURS)] if colours else COLOURS[0]
             axis.plot(bounds, bounds, color=SOFT, linewidth=0.8, zorder=1)
             if i == 0:
-                at = bounds[0] + (0.06 if power == 1 else 0.02) * (bounds[1] - bounds[0])
+                # where few points are: below them all, or on stretched axes, which crowd them near 0, above most
+                at = bounds[0] + (0.06 if power == 1 else 0.62 ** (1 / power)) * (bounds[1] - bounds[0])
                 axis.annotate(
                     "equal", (at, at), xytext=(4, -9), textcoords="offset points", color=SOFT, fontsize=7.5
                 )
@@ -124,7 +125,7 @@ def against(
                 rasterized=many,
                 zorder=3,
             )
-            _name_farthest(axis, panel, named, power)
+            _name_farthest(axis, panel, named, power, bounds)
             axis.set_xlim(bounds)
             axis.set_ylim(bounds)
             if power != 1:
@@ -278,7 +279,7 @@ def by_size(labels: Sequence[str], floor: Floats, synthetic: Sequence[Line], x: 
             axis.set_yticks(ticks, [f"{t:g}" for t in ticks])
             axis.minorticks_off()
             _name_ends(axis, at[-1], ends, np.log(high / low))
-        axis.set_xticks(at, labels)
+        axis.set_xticks(at, [label.replace(" to ", "–") for label in labels])
         axis.set_xlabel(x)
         axis.set_ylabel(y)
         axis.set_xlim(-0.3, len(labels) + 0.25)
@@ -357,27 +358,62 @@ def distributions(panels: Sequence[Distribution], *, most: int = 12) -> str:
 # Inside -----------------------------------------------------------------------------------------------------------
 
 
-def _name_farthest(axis: Any, panel: Against, named: int, power: float) -> None:
+def _name_farthest(axis: Any, panel: Against, named: int, power: float, bounds: tuple[float, float]) -> None:
     """Number the farthest points and say what they are in the corner that points near the line leave free."""
     if not len(panel.authentic) or not named:
         return
     stretch = _power(power)[0]
-    distance = np.abs(stretch(panel.synthetic) - stretch(panel.authentic))
-    chosen = np.argsort(-distance, kind="stable")[:named]
-    for rank, i in enumerate(chosen, start=1):
-        above = panel.synthetic[i] >= panel.authentic[i]
+    x, y = stretch(panel.authentic), stretch(panel.synthetic)
+    chosen = np.argsort(-np.abs(y - x), kind="stable")[:named]
+    low, high = (float(stretch(np.float64(end))) for end in bounds)
+    at = SIDE * (np.column_stack([x[chosen], y[chosen]]) - low) / (high - low)
+    for rank, (i, place) in enumerate(zip(chosen, _apart(at), strict=True), start=1):
+        far = float(np.hypot(*place)) > FAR
         axis.annotate(
             str(rank),
             (panel.authentic[i], panel.synthetic[i]),
-            xytext=(-4, 3) if above else (4, -8),
+            xytext=tuple(place),
             textcoords="offset points",
-            ha="right" if above else "left",
+            ha="center",
+            va="center",
             fontsize=7.5,
             fontweight="bold",
             color=INK,
+            arrowprops={"arrowstyle": "-", "color": SOFT, "linewidth": 0.5, "shrinkA": 4, "shrinkB": 2}
+            if far
+            else None,
         )
     said = "\n".join(f"{rank} {short(panel.labels[int(i)], 40)}" for rank, i in enumerate(chosen, start=1))
     axis.text(0.98, 0.02, said, transform=axis.transAxes, ha="right", va="bottom", fontsize=7.5, color=INK)
+
+
+SIDE = 220.0
+"""About how many points of type a panel is wide."""
+FAR = 10.0
+"""A number farther than this from its point is tied to it by a line."""
+
+
+def _apart(at: Floats) -> Floats:
+    """Where to put a number beside each point (offsets in points): away from the line, inside the panel, none on another.
+
+    >>> _apart(np.array([[50.0, 80.0], [50.0, 80.0]])).tolist()
+    [[-6.0, 6.0], [-6.0, 15.0]]
+    """
+    steps = [(6, 6), (6, 15), (15, 6), (0, 10), (6, 24), (15, 15), (24, 6), (15, 24), (24, 15), (0, 20)]
+    places: list[Floats] = []
+    taken: list[Floats] = list(at)
+    for point in at:
+        side = np.array([-1.0, 1.0]) if point[1] >= point[0] else np.array([1.0, -1.0])
+        tries = [side * step for step in steps]
+        # at the edge of the panel the other way as well
+        tries += [t * (-1, 1) for t in tries] + [t * (1, -1) for t in tries]
+        inside = [t for t in tries if ((point + t >= 5) & (point + t <= SIDE - 5)).all()] or tries[:1]
+        room = [min(float(np.hypot(*(point + t - other))) for other in taken) for t in inside]
+        free = [i for i, distance in enumerate(room) if distance >= 8]
+        best = inside[free[0] if free else int(np.argmax(room))]
+        places.append(best)
+        taken.append(point + best)
+    return np.array(places).reshape(-1, 2)
 
 
 def _hide_beyond(grid: Any, panels: int) -> None:

@@ -49,14 +49,21 @@ footer { margin-top: 3rem; border-top: 1px solid var(--rule); padding-top: .8rem
 @media print {
   :root { --paper: #fff; --ink: #000; --soft: #444; --rule: #bbb; --accent: #0072b2; --second: #b84a00; --third: #00795a; --fourth: #9c4f7f; --alarm: #b3261e; }
   main { padding: 0; max-width: none; } body { font-size: 10.5pt; } nav { display: none; }
-  figure, tr, pre { break-inside: avoid; } h2, h3, caption { break-after: avoid; } .band { position: static; }
+  th button { display: contents; } .scroll, pre { overflow: visible; } pre { white-space: pre-wrap; }
+  figure, tr, pre, dl, h2, h3 { break-inside: avoid; } h2, h3, caption, figure p { break-after: avoid; } figure svg { max-height: 190mm; }
 }
+@page { margin: 18mm 16mm; }
 """
 
 PRINTED_BAND = """
-@page { margin: 20mm 16mm 18mm; @top-center { content: 'CONFIDENTIAL — reads authentic rows, not for release'; color: #b3261e; font: 600 10pt serif; border-bottom: 1.5pt solid #b3261e; } }
+@page { margin: 20mm 16mm 18mm; @top-center { content: 'CONFIDENTIAL — reads authentic rows, not for release'; color: #b3261e; font: 600 10pt serif; border-bottom: 1.5pt solid #b3261e; margin-bottom: 4mm; } }
+@media print {
+  main { padding-left: 9mm; }
+  .band { position: fixed; top: 0; bottom: 0; left: 0; width: 5mm; padding: 0; writing-mode: vertical-rl; line-height: 5mm; font-size: 8pt; print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+}
 """
-"""On paper the band is part of every page's margin, where no text can run under it."""
+"""On paper the band is part of every page: in the margin at the top, where the browser can print there, and along the
+left edge, where every browser repeats what has a fixed place. No text can run under either."""
 
 SORTING = """
 document.querySelectorAll('th button').forEach(function (b) { b.addEventListener('click', function () {
@@ -148,7 +155,9 @@ def table(block: Table, *, sortable: bool = False) -> str:
         plain = sortable and isinstance(value, int | float) and value == value
         exact = f' data-v="{value:.9g}"' if plain else ""
         tag, scope = ("th", ' scope="row"') if i == 0 and not numeric[0] else ("td", "")
-        return f"<{tag}{scope}{mark(i)}{exact}>{escape(texts[i][row])}</{tag}>"
+        # "pay = 15000" is one word: a line is broken between columns, not within one
+        text = escape(texts[i][row]).replace(" = ", "&nbsp;=&nbsp;")
+        return f"<{tag}{scope}{mark(i)}{exact}>{text}</{tag}>"
 
     def mark(i: int) -> str:
         return ' class="n"' if numeric[i] else ' class="w"' if short[i] else ""
