@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from dipsmith.codec.encode import Encoder
@@ -30,7 +31,7 @@ from dipsmith.counting.tally import count, count_sparse, distinct
 from dipsmith.counting.units import beyond_max_rows
 from dipsmith.errors import SourceError
 from dipsmith.schema import Cells, Codes, Schema
-from dipsmith.sources import Progress, Source
+from dipsmith.sources import Progress, Source, piped
 
 CACHE_BYTES = 1 << 28
 _BLOCK = 1 << 17
@@ -178,7 +179,7 @@ class BatchRows:
         blocks: list[_Block] = []
         cache = Cache(self._cache_bytes)
         start = 0
-        for codes, keep in _reblocked(self._encoded(columns)):
+        for codes, keep in self._encoded(columns):
             if dropped is not None:
                 keep &= dropped.kept(start, len(codes))
             held = codes if bool(keep.all()) else _taken(codes, keep)
@@ -204,7 +205,7 @@ class BatchRows:
         used = sum(array.nbytes for arrays in self._cache.values() for array in arrays)
         cache = Cache(self._cache_bytes - used)
         blocks = iter(self._surveyed())
-        for codes, _ in _reblocked(self._encoded(names)):
+        for codes, _ in self._encoded(names):
             block = next(blocks, None)
             if block is None or block.rows != len(codes):
                 raise self._changed()
@@ -219,9 +220,10 @@ class BatchRows:
         self._cache |= cache.columns
 
     def _encoded(self, names: Sequence[str]) -> Iterator[tuple[Codes, NDArray[np.bool_]]]:
-        encoder = Encoder(self.schema, names)
-        for batch in self._source.batches(names, self._progress):
-            yield encoder.encode(batch)
+        def pipe(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Codes, NDArray[np.bool_]]]:
+            return _reblocked(map(Encoder(self.schema, names).encode, batches))
+
+        return piped(self._source, names, pipe, self._progress)
 
     def _changed(self) -> SourceError:
         return SourceError(
@@ -321,9 +323,9 @@ def _packed(mask: NDArray[np.bool_]) -> NDArray[np.uint8] | None:
 def _reblocked(
     parts: Iterator[tuple[Codes, NDArray[np.bool_]]],
 ) -> Iterator[tuple[Codes, NDArray[np.bool_]]]:
-    """Cut rows into blocks of one size, whatever the batches were: two passes must agree on the blocks.
+    """Cut a run of rows into blocks of one size, whatever the batches were: two passes must agree on the blocks.
 
-    A source may cut its batches differently for different columns.
+    A source may cut its batches differently for different columns, but not its runs.
     """
     size = _BLOCK
     waiting: list[tuple[Codes, NDArray[np.bool_]]] = []

@@ -23,7 +23,7 @@ from dipsmith.errors import SourceError
 from dipsmith.sources.delimited import DelimitedFile
 from dipsmith.sources.header import check_header
 from dipsmith.sources.parquet import MAGIC, ParquetFile
-from dipsmith.sources.source import Progress
+from dipsmith.sources.source import Made, Pipe, Progress, piped
 from dipsmith.sources.stamp import Stamp, unreadable
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".pq", ".parq")
@@ -93,14 +93,19 @@ class Files:
 
     def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
         """All rows of all files, in the order of the sorted names."""
+        return self.piped(columns, lambda batches: batches, progress)
+
+    def piped(
+        self, columns: Sequence[str], pipe: Pipe[Made], progress: Progress | None = None
+    ) -> Iterator[Made]:
+        """What a pipe makes of every file, or of every run of one, in the order of the sorted names."""
         sizes = [part.stamp.size for part, _ in self._parts]
         whole, done = max(sum(sizes), 1), 0
         for (part, labels), size in zip(self._parts, sizes, strict=True):
             check_header(str(part.path), (*part.columns, *(name for name, _ in labels)), columns)
             told = None if progress is None else _scaled(progress, done / whole, size / whole)
-            inside = _without(columns, labels)
-            for batch in part.batches(inside or part.columns[:1], told):
-                yield _labelled(batch, columns, dict(labels)) if labels else batch
+            inside = _without(columns, labels) or part.columns[:1]
+            yield from piped(part, inside, _relabelled(pipe, columns, dict(labels)) if labels else pipe, told)
             done += size
             if progress is not None:
                 progress(done / whole)
@@ -174,6 +179,10 @@ def _labels(file: Path, folder: Path) -> tuple[tuple[str, str | None], ...]:
 def _without(columns: Sequence[str], labels: Sequence[tuple[str, str | None]]) -> list[str]:
     given = {name for name, _ in labels}
     return [name for name in columns if name not in given]
+
+
+def _relabelled(pipe: Pipe[Made], columns: Sequence[str], labels: dict[str, str | None]) -> Pipe[Made]:
+    return lambda batches: pipe(_labelled(batch, columns, labels) for batch in batches)
 
 
 def _labelled(batch: pa.RecordBatch, columns: Sequence[str], labels: dict[str, str | None]) -> pa.RecordBatch:

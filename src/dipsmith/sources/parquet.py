@@ -24,7 +24,7 @@ from dipsmith.errors import SourceError
 from dipsmith.sources.arrow import BATCH_ROWS, check_layout, check_type, plain
 from dipsmith.sources.header import check_header
 from dipsmith.sources.readahead import Ahead
-from dipsmith.sources.source import Progress
+from dipsmith.sources.source import Made, Pipe, Progress
 from dipsmith.sources.stamp import Stamp, reading
 
 MAGIC = b"PAR1"
@@ -65,36 +65,30 @@ class ParquetFile:
 
     def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
         """All rows, only the named columns."""
+        return self.piped(columns, lambda batches: batches, progress)
+
+    def piped(
+        self, columns: Sequence[str], pipe: Pipe[Made], progress: Progress | None = None
+    ) -> Iterator[Made]:
+        """What a pipe makes of every run of row groups; the runs are decoded side by side."""
         check_header(str(self.path), self.columns, columns)
-        with reading(self.path, self.stamp), self._open() as file:
+        with reading(self.path, self.stamp), self._open() as file, ExitStack() as stack:
+            runs = deque(_runs_of_groups(file.metadata))
+            texts = [name for name in columns if _has_dictionary(file, name)]
+            decoder = _Decoder(self.path, file.metadata, list(columns), texts, alone=len(runs) == 1)
+            started = deque[Ahead[tuple[int, Made]]]()
             done, rows = 0, max(file.metadata.num_rows, 1)
-            for batch in self._decoded(file, list(columns)):
-                yield plain(batch.select(list(columns)))
-                done += batch.num_rows
-                if progress is not None:
-                    progress(done / rows)
-
-    def _decoded(self, file: pq.ParquetFile, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Decode run after run of row groups, the next run in another thread."""
-        runs = _runs_of_groups(file.metadata)
-        by_dictionary = [name for name in columns if _has_dictionary(file, name)]
-
-        def decode(run: list[int]) -> Iterator[pa.RecordBatch]:
-            options = {"read_dictionary": by_dictionary} if by_dictionary else {}
-            with pq.ParquetFile(self.path, metadata=file.metadata, **options) as own:
-                # where there is one run only, its columns are decoded side by side instead
-                yield from own.iter_batches(BATCH_ROWS, run, columns, use_threads=len(runs) == 1)
-
-        depth = max(2, _WAITING // (BATCH_ROWS * 4 * max(len(columns), 1)))
-        with ExitStack() as stack:
-            started = deque[Ahead[pa.RecordBatch]]()
             try:
-                for run in runs:
-                    started.append(stack.enter_context(Ahead(decode(run), depth)))
-                    if len(started) == _THREADS:
-                        yield from started.popleft()
-                while started:
-                    yield from started.popleft()
+                while runs or started:
+                    while runs and len(started) < _THREADS:
+                        ahead = Ahead(decoder.run(runs.popleft(), pipe), decoder.depth)
+                        started.append(stack.enter_context(ahead))
+                    read = 0
+                    for read, made in started.popleft():
+                        yield made
+                        if progress is not None:
+                            progress((done + read) / rows)
+                    done += read
             except pa.ArrowException:
                 raise self._damaged() from None
 
@@ -106,6 +100,38 @@ class ParquetFile:
 
     def _damaged(self) -> SourceError:
         return SourceError(f"{self.path}: not a readable Parquet file (damaged or cut short); write it again")
+
+
+@dataclass(frozen=True)
+class _Decoder:
+    """Decodes runs of row groups, each with a reader of its own."""
+
+    path: Path
+    metadata: pq.FileMetaData
+    columns: list[str]
+    texts: list[str]
+    alone: bool
+
+    @property
+    def depth(self) -> int:
+        """How many batches may wait in each thread."""
+        return max(2, _WAITING // (BATCH_ROWS * 4 * max(len(self.columns), 1)))
+
+    def run(self, groups: list[int], pipe: Pipe[Made]) -> Iterator[tuple[int, Made]]:
+        """Decode some row groups; yield the rows read so far with what the pipe makes of them."""
+        read = 0
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            nonlocal read
+            # where there is one run only, its columns are decoded side by side instead
+            for batch in own.iter_batches(BATCH_ROWS, groups, self.columns, use_threads=self.alone):
+                read += batch.num_rows
+                yield plain(batch.select(self.columns))
+
+        options = {"read_dictionary": self.texts} if self.texts else {}
+        with pq.ParquetFile(self.path, metadata=self.metadata, **options) as own:
+            for made in pipe(batches()):
+                yield read, made
 
 
 def _runs_of_groups(metadata: pq.FileMetaData) -> list[list[int]]:

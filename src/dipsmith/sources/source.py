@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol, TypeVar, cast
 
 import pyarrow as pa
 
@@ -23,11 +23,22 @@ from dipsmith.errors import UsageError
 Progress = Callable[[float], None]
 """Told the fraction read so far, 0 to 1."""
 
+Made = TypeVar("Made")
+Pipe = Callable[[Iterator[pa.RecordBatch]], Iterator[Made]]
+"""What is made of some batches that follow one another."""
+
 _URL = re.compile(r"^([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 _DATABASES = ("postgresql", "postgres", "duckdb", "spark")
 
 
-class Source(Protocol):
+class Batches(Protocol):
+    """Rows that can be read again and again, batch by batch."""
+
+    def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
+        """All rows, only the named columns, in bounded memory; the same rows in the same order every time."""
+
+
+class Source(Batches, Protocol):
     """A table that can be read again and again, batch by batch."""
 
     @property
@@ -43,11 +54,21 @@ class Source(Protocol):
         the required columns are looked at; no value is interpreted.
         """
 
-    def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
-        """All rows, only the named columns, in bounded memory; the same rows in the same order every time."""
-
     def describe(self) -> str:
         """Say what this is, for cards and logs: no credentials, no row count."""
+
+
+def piped(
+    rows: Batches, columns: Sequence[str], pipe: Pipe[Made], progress: Progress | None = None
+) -> Iterator[Made]:
+    """What a pipe makes of all rows, in their order.
+
+    A source that reads in several threads has a verb `piped` of its own and sends every run of rows through
+    a pipe of its own, in the thread that reads it: what was just decoded is still in the processor's cache.
+    Where it cuts the runs depends on the file, not on the columns.
+    """
+    own = getattr(rows, "piped", None)
+    return pipe(rows.batches(columns, progress)) if own is None else own(columns, pipe, progress)
 
 
 def source(
