@@ -141,6 +141,7 @@ def spark() -> Iterator[Cluster]:
         _until_listening(port)
         cluster.add_worker()
         cluster.add_worker()
+        (folder / "events").mkdir()
         builder = SparkSession.builder.master(cluster.url).appName("dipsmith tests")
         for key, value in {
             "spark.ui.enabled": "false",
@@ -151,6 +152,10 @@ def spark() -> Iterator[Cluster]:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.log.level": "OFF",
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.dir": f"file://{folder}/events",
+            "spark.eventLog.rolling.enabled": "false",
+            "spark.eventLog.compress": "false",
             "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         }.items():

@@ -1,13 +1,20 @@
-"""Labelling and sampling on the workers of a real cluster, and a worker that dies in the middle of a job."""
+"""Whole releases on the workers of a real cluster: names that are code, secrets in logs, workers that die."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 import signal
+import sys
 import threading
 import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -15,19 +22,21 @@ import pyarrow.parquet as pq
 import pytest
 
 import dipsmith as ds
+from dipsmith.cli.main import main
 from dipsmith.codec.encode import Encoder
-from dipsmith.counting import BatchRows
 from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import SourceError, UsageError
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.curator import Curator
-from dipsmith.schema import Attribute, Categories, Marginal, Schema, Unit
+from dipsmith.schema import Attribute, Categories, Schema, Unit
 from dipsmith.schema.bins import singles
-from dipsmith.sources.spark import SparkTable, _table_name, on_workers
+from dipsmith.sources.spark import SparkTable, _table_name, on_workers, quoted
 from dipsmith.synthesis.fitted import FittedModel
-from dipsmith.synthesis.workers import derived, label_on_workers
+from dipsmith.synthesis.verify import verify
+from dipsmith.synthesis.workers import label_on_workers
 
 ROWS = 4000
+EVIL = "x.y`\"'; DROP TABLE people; --%s$p0{v}"
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -72,74 +81,154 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def test_a_cluster_labels_and_samples(spark: Any, folder: Path, tmp_path: Path) -> None:
-    """What a steward does on a cluster: fit by its counts, label where the rows are, draw rows there."""
-    table = source = ds.source(spark.url, table=str(folder))
-    schema = schema_of("label")
-    # the fit asks the cluster; only the rows given with onto are labelled here
-    release = ds.synthesize(
-        source,
-        schema,
-        ds.LogLinear(targets=["sex"]),
-        budget=ds.PureDP(8),
-        onto=people().slice(0, 10).select(["age", "job"]),
-        testing=True,
-        noise_seed=1,
-    )
-    local = ds.synthesize(
-        people(),
-        schema,
-        ds.LogLinear(targets=["sex"]),
-        budget=ds.PureDP(8),
-        testing=True,
-        noise_seed=1,
-        seed=1,
-    )
-    for one, other in zip(
-        release.model.inner.state()[1].values(), local.model.inner.state()[1].values(), strict=True
-    ):
-        np.testing.assert_array_equal(one, other)
+def test_a_cluster_makes_a_whole_release(
+    spark: Any,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """By the command line: the workers count, label and write; the folder verifies and loads like any other."""
+    schema_of("label").write(tmp_path / "people.yaml")
+    ledger = ds.Ledger(tmp_path / "budget.db")
+    ledger.grant("people", ds.PureDP(20))
+    command = ["synthesize", spark.url, "--table", str(folder), "--schema", str(tmp_path / "people.yaml")]
+    command += ["--method", "loglinear", "--set", "targets=sex", "--epsilon", "8"]
+    command += ["--ledger", str(tmp_path / "budget.db"), "--out", str(tmp_path / "release")]
+    monkeypatch.setattr(SparkTable, "batches", _collected)
 
-    out = release.model.label(table, seed=5, out=str(tmp_path / "labelled"))
+    def run(*words: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["dipsmith", *words])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        said = "".join(capsys.readouterr())
+        assert not stopped.value.code, said
+        return said
+
+    run(*command, "--sets", "2", "--each", "draw")
+    assert not list(tmp_path.glob(".release*")), "nothing is left of what was tried and written on the way"
+    assert "4,000 rows" in run("verify", str(tmp_path / "release"), "--ledger", str(tmp_path / "budget.db"))
+    assert [run.charge for run in ledger.show("people").runs] == [8 * 10**12]
+    release, given = ds.Release.load(tmp_path / "release"), people()
+    assert len(list((tmp_path / "release" / "synthetic-2.parquet").iterdir())) == 1
+    first, second = release.tables
+    assert first.column_names == second.column_names == ["age", "job", "sex"], (
+        "no column that is not declared"
+    )
+    sets = [Counter(zip(*(t[n].to_pylist() for n in ("age", "job")), strict=True)) for t in (first, second, given)]  # fmt: skip
+    assert sets[0] == sets[1] == sets[2], "public columns are as they stand"
+    assert first["age"].to_pylist() != given["age"].to_pylist(), "in an order that tells nothing"
+    assert first["sex"].to_pylist() != second["sex"].to_pylist()
+    # labels keep the association: shares of F among jobs are 0.2, 0.5, 0.8; five standard errors of 1300 rows are 0.07
+    shares = [np.mean([s == "F" for s, j in zip(first["sex"].to_pylist(), first["job"].to_pylist(), strict=True) if j == job]) for job in "abc"]  # fmt: skip
+    assert np.allclose(shares, [0.2, 0.5, 0.8], atol=0.12)
+    report = (tmp_path / "release" / "report.html").read_text()
+    assert "n = 4,000 synthetic rows" in report
+    # what cannot be is refused while nothing is spent
+    monkeypatch.setattr(
+        "dipsmith.synthesis.cluster._address", lambda place: f"file:///proc/none/{place.name}"
+    )
+    monkeypatch.setattr(sys, "argv", ["dipsmith", *command[:-1], str(tmp_path / "elsewhere")])
+    with pytest.raises(SystemExit):
+        main()
+    assert "storage that they and this machine share" in capsys.readouterr().err
+    assert len(ledger.show("people").runs) == 1
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["budget.db", "people.yaml", "release"]
+
+
+def _collected(*_: object) -> NoReturn:
+    raise AssertionError("rows are collected on the driver")
+
+
+def test_a_cluster_labels_and_samples(spark: Any, folder: Path, tmp_path: Path) -> None:
+    """A fitted model labels tables of any cluster and draws rows there."""
+    table = ds.source(spark.url, table=str(folder))
+    settings = {"budget": ds.PureDP(8), "testing": True, "noise_seed": 1}
+    labeller = ds.synthesize(
+        people(), schema_of("label"), ds.LogLinear(targets=["sex"]), seed=1, **settings
+    ).model
+    out = labeller.label(table, seed=5, out=str(tmp_path / "labelled"))
     made = pq.read_table(out)
     assert made.column_names == ["id", "age", "job", "sex"]
     assert len(list(Path(out).glob("*.parquet"))) > 1, "each task writes its own file"
     rows, given = made.sort_by("id"), people()
     for name in ("id", "age", "job"):
         assert rows[name].to_pylist() == given[name].to_pylist(), "public columns are as they stand"
-    # labels keep the association: shares of F among jobs are 0.2, 0.5, 0.8; five standard errors of 1300 rows are 0.07
-    shares = [np.mean([s == "F" for s, j in zip(rows["sex"].to_pylist(), rows["job"].to_pylist(), strict=True) if j == job]) for job in "abc"]  # fmt: skip
-    assert np.allclose(shares, [0.2, 0.5, 0.8], atol=0.12)
-    # the same secret gives the same labels, as when a task is run again; another one gives others
-    again = pq.read_table(release.model.label(table, seed=5, out=str(tmp_path / "again")))
-    other = pq.read_table(
-        label_on_workers(release.model, table, str(tmp_path / "other"), shuffle=True)  # type: ignore[arg-type]
-    )
-    assert again.sort_by("id").equals(rows)
-    assert other.sort_by("id")["sex"].to_pylist() != rows["sex"].to_pylist()
-    assert other["id"].to_pylist() != sorted(other["id"].to_pylist())
     with pytest.raises(SourceError, match="Spark"):
-        release.model.label(table, out=out)
+        labeller.label(table, out=out)
     with pytest.raises(UsageError, match="say out="):
-        release.model.label(table)
-
-    whole = ds.synthesize(
-        source, schema_of("replace"), ds.MST(), budget=ds.ZCDP("0.5"), testing=True, noise_seed=2
-    )
-    drawn = pq.read_table(whole.model.sample(3001, seed=1, on=table, out=str(tmp_path / "drawn")))
-    assert drawn.num_rows == 3001
+        labeller.label(table)
+    whole = ds.synthesize(table, schema_of("replace"), ds.MST(), seed=4, **settings)
+    local = ds.synthesize(people(), schema_of("replace"), ds.MST(), seed=4, **settings)
+    for one, other in zip(whole.model.inner.state()[1].values(), local.model.inner.state()[1].values(), strict=True):  # fmt: skip
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(UsageError, match="save it"):
+        _ = whole.tables[0]
+    with pytest.raises(UsageError, match="write Parquet"):
+        whole.save(tmp_path / "drawn", format="csv")
+    drawn = ds.Release.load(whole.save(tmp_path / "drawn")).tables[0]
+    verify(tmp_path / "drawn")
+    assert drawn.num_rows == ROWS
     assert set(drawn["sex"].to_pylist()) == {"F", "M"}
     assert drawn.schema.field("age").type == pa.int64()
-    columns = np.array([drawn["age"].to_numpy(), [ord(j) for j in drawn["job"].to_pylist()]])
-    assert len(np.unique(columns.reshape(2, -1)[:, :1000], axis=1).T) > 50, (
-        "partitions do not repeat one another"
-    )
+    again = pq.read_table(whole.model.sample(ROWS, seed=4, on=table, out=str(tmp_path / "again")))
+    assert again.equals(drawn), "the same seed draws the same rows"
     with pytest.raises(UsageError, match="on= a Spark"):
         whole.model.sample(10, on=people(), out="x")
 
 
+def test_names_and_values_that_are_code_are_inert_on_a_cluster(spark: Any, tmp_path: Path) -> None:
+    """Column names, enum values and table names that are SQL, through a whole release on the workers."""
+    spark.session.createDataFrame([(1,)], "a int").createOrReplaceTempView("people")
+    schema = Schema(
+        "evil",
+        (
+            Attribute(EVIL, "string", Categories.of([EVIL, "'; SELECT 1; --"], other="'; SELECT 1; --"), "public"),
+            Attribute(f"{EVIL} sex", "string", Categories.of([f"F{EVIL}", "M`"], other="M`")),
+        ),
+        Unit(),
+        "label",
+    )  # fmt: skip
+    rows = pa.table({EVIL: [EVIL, "b", EVIL] * 40, f"{EVIL} sex": [f"F{EVIL}", "M`", "M`"] * 40})
+    (tmp_path / "evil").mkdir()
+    pq.write_table(rows, tmp_path / "evil" / "0.parquet")
+    spark.session.read.parquet(str(tmp_path / "evil")).createOrReplaceTempView("evil_rows")
+    spark.session.sql(f"CREATE TEMPORARY VIEW {quoted(EVIL)} AS SELECT * FROM evil_rows")
+    found = ds.source(spark.url, table=quoted(EVIL))
+    release = ds.synthesize(
+        found, schema, ds.LogLinear(targets=[f"{EVIL} sex"]), budget=ds.PureDP(50), testing=True, noise_seed=1
+    )
+    made = ds.Release.load(release.save(tmp_path / "release")).tables[0]
+    assert made.column_names == rows.column_names
+    assert Counter(made[EVIL].to_pylist()) == Counter(rows[EVIL].to_pylist())
+    assert set(made[f"{EVIL} sex"].to_pylist()) <= {f"F{EVIL}", "M`"}
+    verify(tmp_path / "release")
+    for table in ("people; DROP TABLE people", "people`; DROP VIEW people; --"):
+        with pytest.raises((SourceError, UsageError)):
+            ds.source(spark.url, table=table)
+    assert spark.session.table("people").count() == 1
+
+
+def test_secrets_are_in_no_log_of_spark(spark: Any, folder: Path, tmp_path: Path) -> None:
+    """The key by which rows of crowded units are chosen, and that by which labels are drawn."""
+    key, seed = bytes(range(100, 132)), 6021023
+    schema = replace(schema_of("label"), unit=Unit("id", 1))
+    counted = rows_of(ds.source(spark.url, table=str(folder)), schema, key=key)
+    assert counted.total() == ROWS
+    codes, _ = Encoder(schema).encode(people())
+    model = FittedModel(
+        "loglinear", ds.LogLinear(targets=["sex"]).fit(Curator.rehearse(codes, PureDP(5), seed=1))
+    )
+    label_on_workers(model, counted.grouping.source, str(tmp_path / "labelled"), seed, shuffle=True)  # type: ignore[attr-defined]
+    logged = b"".join(p.read_bytes() for p in spark.folder.rglob("*") if p.suffix not in (".parquet", ".jar") and p.is_file())  # fmt: skip
+    assert b"MapInArrow" in logged, "plans are logged"
+    for secret in (key, hashlib.sha256(f"seed {seed}".encode()).digest()):
+        for spelled in (secret, secret.hex().encode(), base64.b64encode(secret)[:40]):
+            assert spelled not in logged
+
+
 def test_a_worker_that_dies_changes_nothing(spark: Any, folder: Path, tmp_path: Path) -> None:
-    """Kill a worker with its executor while tasks run: the same release, charged once."""
+    """Kill a worker with its executor while tasks count, another while they write: the same release, charged once."""
 
     def slowly(batches: Any) -> Any:  # inside, so that it is sent along: the workers do not have this file
         import time
@@ -148,7 +237,7 @@ def test_a_worker_that_dies_changes_nothing(spark: Any, folder: Path, tmp_path: 
             time.sleep(1.5)
             yield batch
 
-    schema = schema_of("replace")
+    schema = schema_of("label")
     ledger = ds.Ledger(tmp_path / "budget.db")
     ledger.grant("people", ds.PureDP(5))
     slow = SparkTable(
@@ -156,33 +245,40 @@ def test_a_worker_that_dies_changes_nothing(spark: Any, folder: Path, tmp_path: 
             spark.session.read.parquet(str(folder)), slowly, "id bigint, age bigint, job string, sex string"
         )
     )
-    victim = spark.workers[0]
+    settings = {"budget": ds.PureDP(1), "testing": True, "noise_seed": 3, "seed": 3}
+    with dying(spark.workers[0]):
+        release = ds.synthesize(slow, schema, ds.LogLinear(targets=["sex"]), ledger=ledger, **settings)
+    local = ds.synthesize(people(), schema, ds.LogLinear(targets=["sex"]), **settings)
+    for one, other in zip(release.model.inner.state()[1].values(), local.model.inner.state()[1].values(), strict=True):  # fmt: skip
+        np.testing.assert_array_equal(one, other, "the same model as without a cluster")
+    spark.add_worker()
+    with dying(spark.workers[1]):
+        release.save(tmp_path / "release")
+    release.tables.write(tmp_path)  # type: ignore[attr-defined]
+    disturbed, undisturbed = (
+        pq.read_table(at / "synthetic-1.parquet") for at in (tmp_path / "release", tmp_path)
+    )
+    assert disturbed.equals(undisturbed), "the same rows, in the same order"
+    verify(tmp_path / "release", ledger)
+    assert len(ledger.show("people").runs) == 1
 
+
+@contextmanager
+def dying(victim: Any) -> Iterator[None]:
+    """A worker that dies while something runs."""
     killed: list[float] = []
 
     def kill() -> None:
-        time.sleep(1.5)
+        time.sleep(2.0)
         os.killpg(victim.pid, signal.SIGKILL)
         killed.append(time.monotonic())
 
     reaper = threading.Thread(target=kill)
     reaper.start()
-    settings = {"budget": ds.PureDP(1), "testing": True, "noise_seed": 3, "seed": 3}
-    release = ds.synthesize(slow, schema, ds.MST(), ledger=ledger, **settings)
-    assert killed, "the worker died while the cluster counted"
+    yield
+    assert killed, "the worker died while the cluster worked"
     reaper.join()
     assert victim.wait(10) != 0
-    release.save(tmp_path / "release")
-    assert len(ledger.show("people").runs) == 1
-    local = ds.synthesize(people(), schema, ds.MST(), **settings)
-    assert release.tables[0].equals(local.tables[0]), "the same release as without a cluster"
-    cells = [Marginal.of(schema, ["age", "sex"]), Marginal.of(schema, ["job"])]
-    counted, expected = (
-        rows_of(ds.source(spark.url, table=str(folder)), schema),
-        BatchRows(ds.source(people()), schema),
-    )
-    for one, other in zip(counted.count(cells), expected.count(cells), strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 def test_names_of_tables_are_quoted_part_by_part() -> None:
@@ -191,12 +287,6 @@ def test_names_of_tables_are_quoted_part_by_part() -> None:
     for bad in ("", "a..b", "a`b", "."):
         with pytest.raises(UsageError, match="table="):
             _table_name(bad)
-
-
-def test_seeds_of_partitions_differ() -> None:
-    seeds = {derived(b"s", p, b) for p in range(50) for b in range(50)}
-    assert len(seeds) == 2500
-    assert max(seeds) >= 1 << 120
 
 
 def test_a_packed_model_is_the_model() -> None:

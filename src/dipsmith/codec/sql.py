@@ -141,11 +141,21 @@ def _looked_up(
     if not wanted:
         return replace(made, code=rest)
     if len(wanted) <= _FEW and kind != "wide":
-        cases = " ".join(
+        cases = [
             f"WHEN CAST({dialect.placeholder(parameters.add(point))} AS {_type(kind, dialect)}) THEN {code}"
             for point, code in wanted
+        ]
+        found = f"CASE {{v}} {' '.join(cases)} ELSE {rest} END"
+        if kind != "text":
+            return replace(made, code=found)
+        # most texts stand there as they are listed: only the others are trimmed
+        exact = [
+            c for c, (point, _) in zip(cases, wanted, strict=True) if str(point).strip(" ") == point != ""
+        ]
+        trimmed = found.replace("{v}", made.value.replace("{r}", "{v}"))
+        return replace(
+            made, value="{r}", code=f"CASE {{v}} {' '.join(exact)} ELSE {trimmed} END" if exact else trimmed
         )
-        return replace(made, code=f"CASE {{v}} {cases} ELSE {rest} END")
     points, codes = zip(*wanted, strict=True)
     join = dialect.listed(points, kind, codes, parameters)
     return replace(made, join=join, code=f"COALESCE({{c}}, {rest})")

@@ -238,7 +238,8 @@ def _summed(rows: str, where: Sequence[str], keys: Sequence[list[str]]) -> str:
         f" WHERE {' AND '.join(where)}" if where else ""
     )
     listed = ", ".join(f"w{j}" for j in range(width))
-    return f"SELECT tag, {listed}, CAST(sum(n) AS bigint) AS n FROM ({inner}) AS t6 GROUP BY tag, {listed}"
+    tag, by = ("tag", f"tag, {listed}") if len(keys) > 1 else ("CAST(0 AS bigint) AS tag", listed)
+    return f"SELECT {tag}, {listed}, CAST(sum(n) AS bigint) AS n FROM ({inner}) AS t6 GROUP BY {by}"
 
 
 def _grouped(rows: str, where: Sequence[str], keys: Sequence[list[str]]) -> str:

@@ -113,7 +113,20 @@ def on_workers(frame: Any, function: Function, made: str) -> Any:
     with warnings.catch_warnings():
         # Arrow batches never become pandas frames, but pyspark looks at the version of pandas all the same
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
-        return frame.mapInArrow(function, made)
+        # pyspark takes a dot or a backtick in a column's name for syntax, so columns travel by number
+        numbered = frame.toDF(*[f"c{i}" for i in range(len(frame.columns))])
+        return numbered.mapInArrow(_Named(tuple(frame.columns), function), made)
+
+
+@dataclass(frozen=True)
+class _Named:
+    """Sent to the workers: gives the columns their names back."""
+
+    names: tuple[str, ...]
+    function: Function
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return self.function(pa.RecordBatch.from_arrays(b.columns, names=self.names) for b in batches)
 
 
 def spark_table(url: str, table: str) -> SparkTable:
