@@ -2,18 +2,20 @@
 
 import csv
 import re
+from itertools import product
 
 import numpy as np
 import pytest
 from experiment_studies import SMALL, altered
 
 from dipsmith.errors import InputError
-from dipsmith.experiments.claims import check, selected
+from dipsmith.experiments.claims import _doubt, check, selected
 from dipsmith.experiments.entries import FigureEntry
 from dipsmith.experiments.experiment import Experiment
 from dipsmith.experiments.figures import mean_and_width, standalone
 from dipsmith.experiments.metrics import METRICS
 from dipsmith.experiments.plots import figure
+from dipsmith.experiments.results import Response
 
 ANALYSED = """
 analyses: [{name: fit, formula: "y ~ x1 + x2 + x3", by: x4, terms: [x1]}]
@@ -140,6 +142,16 @@ def test_standalone_drawings_have_a_size():
     assert standalone('<svg viewBox="0 0 400 200"><g/></svg>').startswith(
         '<svg viewBox="0 0 400 200" width="500" height="250"'
     )
+
+
+def test_the_doubt_of_a_claim_is_that_of_the_difference_within_repeats():
+    # Two methods, two ε, three repeats: ε moves both by 10 and repeats by 1; the difference is 1, 2 and 3.
+    method, epsilon, repeat = (np.array(v) for v in zip(*product("ab", "12", range(3)), strict=True))
+    values = 10.0 * (epsilon == "1") + repeat + np.where(method == "b", repeat + 1.0, 0.0)
+    response = Response("m", "", {"method": method, "epsilon": epsilon}, repeat, values, values)
+    sides = [selected(response, {"method": m}) for m in "ab"]
+    assert _doubt(*sides) == "standard error of the difference 0.577, 3 repeats"  # 1/√3
+    assert _doubt(sides[0].where(sides[0].repeat == 0), sides[1]) == "one repeat"
 
 
 RANGED = """

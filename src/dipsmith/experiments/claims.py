@@ -38,13 +38,9 @@ def _checked(claim: ClaimEntry, results: Results) -> Checked:
         return _about_term(claim, response)
     higher = claim.metric in METRICS and METRICS[claim.metric].better == "higher"
     higher = higher or claim.metric.endswith((": overlap", ": coverage"))
-    better, than = (selected(response, levels).values for levels in (claim.better, claim.than))
-    a, b = float(np.nanmean(better)), float(np.nanmean(than))
-    spread = float(np.hypot(_error(better), _error(than)))
-    doubt = (
-        "one run" if min(len(better), len(than)) < 2 else f"standard error of the difference {number(spread)}"
-    )
-    found = f"{number(a)} against {number(b)} ({doubt})"
+    better, than = (selected(response, levels) for levels in (claim.better, claim.than))
+    a, b = float(np.nanmean(better.values)), float(np.nanmean(than.values))
+    found = f"{number(a)} against {number(b)} ({_doubt(better, than)})"
     return Checked(claim.says, found, bool(a > b if higher else a < b))
 
 
@@ -97,9 +93,21 @@ def _between(name: str, level: Any, response: Response) -> NDArray[np.bool_]:
     return np.asarray((values >= ends.get("from", -np.inf)) & (values <= ends.get("to", np.inf)))
 
 
-def _error(values: Any) -> float:
-    known = values[np.isfinite(values)]
-    return float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0
+def _doubt(better: Response, than: Response) -> str:
+    """The standard error of a difference of means, from its spread over repeats.
+
+    Within a repeat all settings see the same rows, and both sides average over the same other parameters: neither the
+    sample nor those parameters add to the error of the difference.
+    """
+    differences = []
+    for repeat in sorted(set(better.repeat.tolist()) & set(than.repeat.tolist())):
+        one, other = (side.values[side.repeat == repeat] for side in (better, than))
+        if np.isfinite(one).any() and np.isfinite(other).any():
+            differences.append(float(np.nanmean(one) - np.nanmean(other)))
+    if len(differences) < 2:
+        return "one repeat"
+    spread = float(np.std(differences, ddof=1) / np.sqrt(len(differences)))
+    return f"standard error of the difference {number(spread)}, {len(differences)} repeats"
 
 
 def _p(p: float) -> str:

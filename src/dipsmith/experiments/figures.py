@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from dipsmith.report.canvas import COLOURS, DASH, INK, MARKS, RULE, SOFT, WIDTH, short, surface
 
 MOST_LINES = len(COLOURS)
+CHARACTERS = 96
+"""Of a label that fit side by side into the width of a drawing."""
 ROOT = (
     ":root{--paper:#fffdf9;--ink:#1b1b1b;--soft:#5c5a55;--rule:#cfcabf;--accent:#0072b2;--second:#b84a00;"
     "--third:#00795a;--fourth:#9c4f7f}@media(prefers-color-scheme:dark){:root{--paper:#16171a;--ink:#e9e6df;"
@@ -84,8 +86,8 @@ def interaction(positions: Sequence[str], rows: Mapping[str, Sequence[Panel]], a
             for panel, axis in zip(rows[quantity], grid[i], strict=False):
                 _draw(axis, at, panel, axes)
                 if i == 0:
-                    axis.set_title(short(panel.title, 48))
-                axis.set_xticks(at, [short(p, 14) for p in positions])
+                    axis.set_title(wrapped(panel.title, CHARACTERS // columns - 4))
+                axis.set_xticks(at, _ticks(positions, columns))
                 axis.margins(x=0.1)
                 if axes.log_y:
                     axis.set_yscale("log")
@@ -112,8 +114,8 @@ def multiples(positions: Sequence[str], panel: Panel, axes: Axes) -> str:
                 if other is not line:
                     axis.plot(at, other.values, color=RULE, linewidth=0.8, zorder=1)
             _draw(axis, at, Panel(line.name, [line], panel.reference), axes)
-            axis.set_title(short(line.name, 34), color=COLOURS[0])
-            axis.set_xticks(at, [short(p, 8) for p in positions])
+            axis.set_title(wrapped(line.name, CHARACTERS // columns - 2), color=COLOURS[0])
+            axis.set_xticks(at, _ticks(positions, columns))
             if axes.log_y:
                 axis.set_yscale("log")
         for axis in grid.ravel()[len(panel.lines) :]:
@@ -183,7 +185,28 @@ def _key(figure: Any, names: Sequence[str], axes: Axes, reference: bool) -> None
 
 def _title(text: str, axes: Axes, most: int) -> str:
     """The title of a vertical axis; says so where its scale is logarithmic."""
-    return short(text, most) + ("\nlogarithmic scale" if axes.log_y else "")
+    return wrapped(text, most) + ("\nlogarithmic scale" if axes.log_y else "")
+
+
+def wrapped(text: str, most: int, lines: int = 2) -> str:
+    r"""A text on so many lines of so many characters; cut only where they are too few.
+
+    >>> wrapped("agency 60, occupation 20", 14)
+    'agency 60,\noccupation 20'
+    >>> wrapped("a, b", 14)
+    'a, b'
+    """
+    from textwrap import wrap
+
+    found = wrap(text, max(4, most), break_long_words=False)
+    kept = [*found[: lines - 1], *([" ".join(found[lines - 1 :])] if found[lines - 1 :] else [])]
+    return "\n".join(short(line, max(4, most)) for line in kept)
+
+
+def _ticks(positions: Sequence[str], columns: int) -> list[str]:
+    """Names of positions in the room that they have."""
+    room = CHARACTERS // columns // len(positions)
+    return [wrapped(p, min(14, max(8, room - 2)), lines=3) for p in positions]
 
 
 def _numbers(labels: Sequence[str]) -> Floats | None:
