@@ -45,7 +45,7 @@ def scenarios(parts: list[str]) -> Iterator[Scenario]:
         for text, link in independence.CASES:
             case = "independent" if link == 0 else "associated"
             known = ("independence", case, independence.ROWS, float(text))
-            yield Scenario(known, independence.REPEATS, partial(independence.rejections, text, link))
+            yield Scenario(known, independence.REPEATS[link], partial(independence.rejections, text, link))
     if "sets" in parts:
         for shape, rows, epsilon in several_sets.CASES:
             for linked in (False, True):
@@ -55,7 +55,7 @@ def scenarios(parts: list[str]) -> Iterator[Scenario]:
     if "regressions" in parts:
         for one in regressions.scenarios():
             known = ("regressions", one.name, one.rows, float(one.epsilon))
-            yield Scenario(known, regressions.REPEATS, partial(regressions.regression, one))
+            yield Scenario(known, one.repeats, partial(regressions.regression, one))
 
 
 def main() -> None:

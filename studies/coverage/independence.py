@@ -14,7 +14,9 @@ import dipsmith as ds
 from dipsmith.inference.tests import independence
 from dipsmith.privacy.randomness import generator
 
-REPEATS, PIECE, RUNS, ROWS = 300, 100, 30, 1000
+PIECE, RUNS, ROWS = 100, 50, 1000
+REPEATS = {0.0: 1000, 0.5: 200}
+"""By the link: the level is wanted exactly, the power roughly."""
 CASES = tuple((epsilon, link) for epsilon in ("0.2", "0.5", "2") for link in (0.0, 0.5))
 KINDS = ("ordinary test", "corrected test")
 

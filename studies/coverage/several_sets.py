@@ -13,7 +13,7 @@ from dipsmith.consistency.simplex import project
 from dipsmith.inference.tests import averaged, d2
 from dipsmith.privacy.randomness import generator
 
-REPEATS, SETS = 400, 5
+REPEATS, SETS = 4000, 5
 CASES = (
     ((2, 2), 1000, 0.5),
     ((3, 3), 1000, 0.5),
