@@ -4,10 +4,11 @@
   two-way marginals; tells processor and wall time, the peak of memory, and the ratio to reading the file as often.
 * ``postgresql``: a real server (started here); pushed-down counts against a hand-written GROUP BY of the same table.
 * ``duckdb``: the same against DuckDB.
-* ``spark``: a real standalone cluster (started here, one master, two workers); counts on the workers, compared with
-  the counts of the batch path, and labelling on the workers.
+* ``spark``: a real standalone cluster (started here, one master, two workers). ``--only counts``: two-way tables counted
+  by the workers, compared with those of the batch path. ``--only release``: a forest's labels for every row, made and
+  written by the workers, once undisturbed and once with a worker killed.
 
-Run: ``python benchmarks/scale.py [parquet|postgresql|duckdb|spark] [--rows 1 10 100]`` (millions). Data is generated
+Run: ``python benchmarks/scale.py [parquet|postgresql|duckdb|spark] [--rows 1 10 100] [--only …]`` (millions). Data is generated
 in a temporary folder in bounded memory and deleted afterwards; 100 M rows take about 0.8 GB of disk.
 """
 
@@ -16,7 +17,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -41,7 +41,8 @@ from dipsmith.privacy.curator import Curator, Rehearsal
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Attribute, Categories, Marginal, Schema, Unit
 from dipsmith.schema.bins import by_width
-from dipsmith.sources import Progress, Source, source
+from dipsmith.sources import Progress, Source, piped, source
+from dipsmith.sources.source import Made, Pipe
 
 SIZES = {"agency": 20, "education": 15, "grade": 15, "tenure": 8, "year": 10, "sex": 2}
 GROUP = 1_000_000
@@ -111,6 +112,13 @@ class Passes:
         self.read.append(tuple(columns))
         return self.inner.batches(columns, progress)
 
+    def piped(
+        self, columns: Sequence[str], pipe: Pipe[Made], progress: Progress | None = None
+    ) -> Iterator[Made]:
+        """As the inner source."""
+        self.read.append(tuple(columns))
+        return piped(self.inner, columns, pipe, progress)
+
     def describe(self) -> str:
         """As the inner source."""
         return self.inner.describe()
@@ -159,7 +167,8 @@ def measure(what: str, path: Path) -> None:
     else:
         _, wall, cpu = timed(lambda: BatchRows(found, schema).count(pairs(schema)))
     passes = len(found.read)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    status = Path("/proc/self/status").read_text().splitlines()
+    peak = next(int(line.split()[1]) for line in status if "VmHWM" in line) / 1e3
     print(
         f"  {what:<7} {wall:7.1f} s wall {cpu:7.1f} s CPU, {passes} pass(es); reading once {read:.1f} s wall {read_cpu:.1f} s CPU: "
         f"{wall / (passes * read):.1f}x wall, {cpu / (passes * read_cpu):.1f}x CPU per pass; peak {peak:.0f} MB",
@@ -286,92 +295,188 @@ def _compared(
 # A cluster ---------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def cluster(folder: Path) -> Iterator[str]:
+class Cluster:
     """One master and two workers on loopback, by the spark-class that pyspark carries."""
-    import pyspark
 
-    home = Path(pyspark.__file__).parent
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(home)}
-    environment = {**os.environ, "SPARK_NO_DAEMONIZE": "1", "SPARK_DAEMON_MEMORY": "128m"}
-    running: list[subprocess.Popen[bytes]] = []
+    def __init__(self, folder: Path) -> None:
+        import pyspark
 
-    def start(role: str, *arguments: str) -> None:
-        command = [
-            str(home / "bin" / "spark-class"),
-            f"org.apache.spark.deploy.{role.lower()}.{role}",
-            *arguments,
-        ]
-        log = (folder / f"{role}{len(running)}.log").open("wb")
-        running.append(
-            subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
-        )
-
-    url = f"spark://127.0.0.1:{port}"
-    try:
-        start("Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")
+        self.folder, self.home = folder, Path(pyspark.__file__).parent
+        self.workers: list[subprocess.Popen[bytes]] = []
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.url = f"spark://127.0.0.1:{port}"
+        os.environ |= {
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_HOME": str(self.home),
+            "OMP_NUM_THREADS": "1",
+            "ARROW_NUM_THREADS": "1",
+        }
+        self.master = self._start("Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")
         time.sleep(6)
-        for i in range(2):
-            start(
-                "Worker",
-                *("--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "1g"),
-                *("--work-dir", str(folder / f"work{i}"), url),
+        self.add_worker()
+        self.add_worker()
+
+    def _start(self, role: str, *arguments: str) -> subprocess.Popen[bytes]:
+        command = [str(self.home / "bin" / "spark-class"), f"org.apache.spark.deploy.{role.lower()}.{role}"]
+        environment = {**os.environ, "SPARK_NO_DAEMONIZE": "1", "SPARK_DAEMON_MEMORY": "128m"}
+        with (self.folder / f"{role}{len(self.workers)}.log").open("wb") as log:
+            return subprocess.Popen(
+                [*command, *arguments], env=environment, stdout=log, stderr=log, start_new_session=True
             )
-        yield url
+
+    def add_worker(self) -> None:
+        """One more, of one core."""
+        work = self.folder / f"work{len(self.workers)}"
+        place = ("--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "1g")
+        self.workers.append(self._start("Worker", *place, "--work-dir", str(work), self.url))
+
+    def kill(self, worker: int) -> None:
+        """End a worker with its executor, at once."""
+        os.killpg(self.workers[worker].pid, signal.SIGKILL)
+        self.workers[worker].wait()
+
+    def spent(self) -> float:
+        """Processor seconds of the workers that live, with their executors and Python processes."""
+        sessions = {w.pid for w in self.workers if w.poll() is None}
+        ticks = 0
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = stat.read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[3]) in sessions:
+                ticks += sum(map(int, fields[11:15]))
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def session(self) -> Any:
+        """A session of this cluster."""
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master(self.url)
+        for name, value in {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.shuffle.partitions": "4",
+            "spark.executor.memory": "700m",
+            "spark.driver.memory": "700m",
+            "spark.driver.host": "127.0.0.1",
+            "spark.log.level": "OFF",
+        }.items():
+            builder = builder.config(name, value)
+        return builder.getOrCreate()
+
+    def stop(self) -> None:
+        """End everything."""
+        for process in (*self.workers, self.master):
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[Cluster]:
+    made = Cluster(folder)
+    try:
+        yield made
     finally:
-        for process in running:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        made.stop()
 
 
-def spark(millions: Sequence[float]) -> None:
-    from pyspark.sql import SparkSession
+def peak(pid: int | str = "self") -> str:
+    """The most memory that a process has taken so far."""
+    found = next(x for x in Path(f"/proc/{pid}/status").read_text().splitlines() if x.startswith("VmHWM"))
+    return f"{int(found.split()[1]) / 1e3:.0f} MB"
 
-    from dipsmith.synthesis.fitted import FittedModel
 
-    with tempfile.TemporaryDirectory(prefix="dipsmith-scale-") as name, cluster(Path(name)) as url:
+@contextmanager
+def told(made: Cluster, what: str) -> Iterator[None]:
+    """Tell what a piece of work cost on the cluster and here."""
+    wall, here, there = time.perf_counter(), time.process_time(), made.spent()
+    yield
+    print(
+        f"  {what}: {time.perf_counter() - wall:.1f} s wall; CPU {made.spent() - there:.1f} s on the workers, "
+        f"{time.process_time() - here:.1f} s in the driver's Python",
+        flush=True,
+    )
+
+
+def spark(millions: Sequence[float], only: str | None = None) -> None:
+    with tempfile.TemporaryDirectory(prefix="dipsmith-scale-") as name, cluster(Path(name)) as made:
         folder = Path(name)
-        builder = SparkSession.builder.master(url).config("spark.ui.enabled", "false")
-        builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.executor.memory", "700m")
-        builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.log.level", "OFF")
-        (session, started, _) = timed(builder.config("spark.ui.showConsoleProgress", "false").getOrCreate)
+        session, started, _ = timed(made.session)
         print(f"session in {started:.1f} s", flush=True)
         for size in millions:
             rows, path = int(size * MILLION), folder / f"rows{size:g}"
             path.mkdir()
             for i, table in enumerate(generated(rows)):
                 pq.write_table(table, path / f"{i:03d}.parquet")
-            schema = schema_of()
-            found = source(url, table=str(path))
-            print(f"{rows:,} rows on two workers", flush=True)
-            cells = pairs(schema)
-            on_workers, wall, cpu = timed(lambda s=found, c=cells: rows_of(s, schema_of()).count(c))
-            print(
-                f"  all {len(cells)} two-way tables: {wall:.1f} s wall, {cpu:.1f} s CPU on the driver",
-                flush=True,
-            )
-            here, wall, cpu = timed(lambda p=path, c=cells: BatchRows(source(p), schema_of()).count(c))
-            print(f"  the same here, batch by batch: {wall:.1f} s wall, {cpu:.1f} s CPU", flush=True)
-            assert all(np.array_equal(a, b) for a, b in zip(on_workers, here, strict=True))
-            model, wall, cpu = timed(lambda s=found: fit(s))
-            print(
-                f"  forest, 6 predictors, 5 trees: {wall:.1f} s wall, {cpu:.1f} s CPU on the driver",
-                flush=True,
-            )
-            fitted, out = FittedModel("forest", model), str(folder / f"labelled{size:g}")
-            _, wall, cpu = timed(lambda f=fitted, s=found, o=out: f.label(s, out=o))
-            made = sum(pq.read_metadata(p).num_rows for p in Path(out).glob("*.parquet"))
-            assert made == rows
-            print(
-                f"  labelling, written by the workers: {wall:.1f} s wall, {cpu:.2f} s CPU on the driver",
-                flush=True,
-            )
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-        print(f"  peak memory of the driver's Python: {peak:.0f} MB", flush=True)
+            print(f"{rows:,} rows, one master, two workers of one core", flush=True)
+            if only in (None, "counts"):
+                _spark_counts(made, path)
+            if only in (None, "release"):
+                _spark_release(made, path, rows, folder / f"release{size:g}")
+            jvm = session.sparkContext._gateway.proc.pid
+            print(f"  peak memory of the driver: Python {peak()}, JVM {peak(jvm)}", flush=True)
         session.stop()
+
+
+def _spark_counts(made: Cluster, path: Path) -> None:
+    schema = schema_of()
+    cells, found = pairs(schema), source(made.url, table=str(path))
+    with told(made, f"all {len(cells)} two-way tables"):
+        on_workers = rows_of(found, schema).count(cells)
+    here, wall, cpu = timed(lambda: BatchRows(source(path), schema).count(cells))
+    same = all(np.array_equal(a, b) for a, b in zip(on_workers, here, strict=True))
+    print(f"  the same here, batch by batch: {wall:.1f} s wall, {cpu:.1f} s CPU; equal: {same}", flush=True)
+    assert same
+
+
+def _spark_release(made: Cluster, path: Path, rows: int, out: Path) -> None:
+    """A forest's labels: the whole release on the workers, one of whom dies while they write."""
+    import threading
+
+    from dipsmith.privacy.ledger import Ledger
+    from dipsmith.synthesis.synthesize import synthesize
+    from dipsmith.synthesis.verify import verify
+
+    ledger = Ledger(out.with_suffix(".db"))
+    ledger.grant("personnel", PureDP(1))
+    found = source(made.url, table=str(path))
+    with told(made, "forest, 6 predictors, 5 trees, by counts of the workers"):
+        release = synthesize(
+            found, schema_of(), Forest(targets=["sex"], trees=5), budget=PureDP(1), ledger=ledger, seed=1
+        )
+    out.mkdir()
+    with told(made, "labelled, shuffled and written by the workers"):
+        release.tables.write(out)
+    made.add_worker()
+    died: list[float] = []
+
+    def die() -> None:
+        made.kill(0)
+        died.append(time.perf_counter())
+
+    reaper = threading.Timer(15.0, die)
+    reaper.start()
+    started = time.perf_counter()
+    release.save(out / "release")
+    wall = time.perf_counter() - started
+    assert died, "the worker was to die while the others write"
+    print(
+        f"  saved in {wall:.1f} s wall although a worker was killed after {died[0] - started:.1f} s; {verify(out / 'release', ledger)}",
+        flush=True,
+    )
+    parts = [sorted((at / "synthetic-1.parquet").glob("*.parquet")) for at in (out, out / "release")]
+    same = len(parts[0]) == len(parts[1]) and all(
+        pq.read_table(a).equals(pq.read_table(b)) for a, b in zip(*parts, strict=True)
+    )
+    charged = [run.charge for run in ledger.show("personnel").runs]
+    print(f"  the same {rows:,} rows in the same order: {same}; charged: {charged} of 1e-12", flush=True)
+    assert same
+    assert charged == [10**12]
 
 
 def main() -> None:
@@ -381,13 +486,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parts = {"parquet": parquet, "postgresql": postgresql, "duckdb": duckdb, "spark": spark}
+    usual = {"parquet": [1, 10, 100], "postgresql": [5], "duckdb": [5], "spark": [20]}
     parser.add_argument(
-        "part", nargs="*", choices=[[], *parts], help="what to measure; everything when omitted"
+        "part", nargs="*", choices=[[], *usual], help="what to measure; everything when omitted"
     )
     parser.add_argument("--rows", type=float, nargs="*", help="millions of rows")
+    parser.add_argument("--only", choices=["counts", "release"], help="spark: one half of it")
     options = parser.parse_args()
-    usual = {"parquet": [1, 10, 100], "postgresql": [5], "duckdb": [5], "spark": [20]}
+    parts: dict[str, Callable[[Sequence[float]], None]] = {
+        "parquet": parquet,
+        "postgresql": postgresql,
+        "duckdb": duckdb,
+        "spark": lambda sizes: spark(sizes, options.only),
+    }
     for part in options.part or list(parts):
         print(f"--- {part}", flush=True)
         parts[part](options.rows or usual[part])
