@@ -330,7 +330,10 @@ def _show_widths(planned: Plan) -> None:
         lines: list[tuple[object, ...]] = []
         for w, _ in known[:2]:
             lines.append(
-                (f"{w.what}: {w.leaves:,} leaves, rows in a leaf", *(f"{w.rows[i]:,}" for i in quantiles))
+                (
+                    f"{w.what}: {w.leaves:,} {'leaf' if w.leaves == 1 else 'leaves'}, rows in a leaf",
+                    *(f"{w.rows[i]:,}" for i in quantiles),
+                )
             )
             lines.append(("width, a leaf on its own", *(f"{w.widths[i]:.2g}" for i in quantiles)))
             if w.shrunk is not None:
