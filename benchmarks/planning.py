@@ -3,10 +3,10 @@
 Every case is a process of its own: simulated rows are written to CSV, then one process reads, fits, draws and saves.
 Its user and system time and its peak memory (its own, as the kernel counts it: VmHWM) are compared with the plan, which
 knows only the schema, the budget, the number of rows and, under `label`, the public columns. Reach: within a factor of
-two. The constants of `planning/resources.py` were fitted to the cases of ``--calibration``, which have other sizes and
-another ε than the cases that are published.
+two. The constants of `planning/resources.py` were fitted to cases like the first ones; those of ``--others`` have other sizes
+and another ε, and no constant was fitted to them.
 
-Run: ``python benchmarks/planning.py [--calibration] [CASE …]``, which prints a table in Markdown; figures depend on
+Run: ``python benchmarks/planning.py [--others] [CASE …]``, which prints a table in Markdown; figures depend on
 the machine.
 """
 
@@ -79,7 +79,7 @@ CASES = (
 )
 
 _SHORT = ("family_income", "length_of_residence", "business_or_farm")
-CALIBRATION = (
+OTHERS = (
     Case("flat, 20,000 rows", "regression", 20_000, "flat", epsilon="2"),
     Case("flat, 100,000 rows", "voters", 100_000, "flat", epsilon="2"),
     Case("steps, 1 layer", "voters", 20_000, "steps", ("layers=1", "same_order=true"), epsilon="2"),
@@ -167,9 +167,9 @@ def _dipsmith(words: list[str]) -> tuple[str, float, int]:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("names", nargs="*", metavar="CASE")
-    options.add_argument("--calibration", action="store_true", help="the cases that constants are fitted to")
+    options.add_argument("--others", action="store_true", help="other sizes, which no constant was fitted to")
     chosen = options.parse_args()
-    cases = CALIBRATION if chosen.calibration else CASES
+    cases = OTHERS if chosen.others else CASES
     print(
         "| | MB planned | measured | ratio | CPU s planned | measured | ratio |\n|---|---|---|---|---|---|---|"
     )
