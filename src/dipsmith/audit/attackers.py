@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from math import exp
 from typing import Any
 
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 from dipsmith.audit.watch import Counted, NoiseLaw, Picked, Shown
 from dipsmith.audit.worlds import TwinRows
 from dipsmith.errors import UnsupportedError
+from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.noise import DiscreteLaplace
 from dipsmith.privacy.randomness import Stream
@@ -32,17 +34,42 @@ from dipsmith.privacy.selection import selection_probabilities
 from dipsmith.schema import Codes
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 Told = tuple[str, NoiseLaw | float, int]
 """An answer's kind, its law (or ε of a choice), and how many counts a unit moves by how much: cells, each by k."""
 
+Known = tuple[NoiseLaw, Ints] | tuple[list[Decimal], list[Decimal]]
+"""What the attacker knows of an answer before it comes: the noise and by how much each count differs between the worlds, or
+the probabilities of all candidates in both."""
+
+
+class Heard(BaseException):
+    """Every unit of a run's budget has been answered for: whatever the run still does tells nothing more."""
+
 
 @dataclass
 class Transcript:
-    """Watches one run and adds up the log-likelihood ratio of its answers, the second world over the first."""
+    """Watches one run and adds up the log-likelihood ratio of its answers, the second world over the first.
+
+    Attributes
+    ----------
+    ratio
+        The log-likelihood ratio so far.
+    told
+        What each answer cost, for the optimal attacker.
+    known
+        What the attacker knows of each answer's law.
+    until
+        The units of budget after which the run is stopped by `Heard`, since the curator would refuse another answer; only
+        for runs without blocks and repetitions, which share one budget. None to let it go on.
+    """
 
     ratio: float = 0.0
     told: list[Told] = field(default_factory=list)
+    known: list[Known] = field(default_factory=list)
+    until: int | None = None
+    spent: int = 0
 
     def counted(self, seen: Counted) -> Measurement:
         """A table: the ratio of the noise's probabilities at the two differences."""
@@ -53,9 +80,11 @@ class Transcript:
         first, second = (counts[seen.at] for counts in rows.both(seen.cells))
         if seen.laws:
             self.ratio += log_ratio(seen.laws[0], seen.answer.values[seen.at], first, second)
-        moved = 1 if seen.curator.relation == "add-remove" or seen.answer.single else 2
-        if seen.laws:
+            moved = 1 if seen.curator.relation == "add-remove" or seen.answer.single else 2
             self.told.append(("counts", seen.laws[0], moved))
+            differs = second - first
+            self.known.append((seen.laws[0], differs[differs != 0]))
+        self._pay(seen.budget)
         return seen.answer
 
     def picked(self, seen: Picked) -> int:
@@ -63,7 +92,7 @@ class Transcript:
         rows = seen.curator._rows
         assert isinstance(rows, TwinRows)
         both = [[rows.both(table) for table in seen.score.tables(c)] for c in seen.candidates]
-        chances = []
+        chances: list[list[Decimal]] = []
         for world in (0, 1):
             scores = [
                 seen.score.value(c, [pair[world] for pair in tables])
@@ -77,11 +106,13 @@ class Transcript:
                     monotone=seen.monotone,
                     law=seen.law,
                     digits=20,
-                )[seen.winner]
+                )
             )
-        self.ratio += float(chances[1].ln() - chances[0].ln())
+        self.ratio += float(chances[1][seen.winner].ln() - chances[0][seen.winner].ln())
         if len(seen.candidates) > 1:
             self.told.append(("choice", float(seen.epsilon), 1))
+            self.known.append((chances[0], chances[1]))
+        self._pay(seen.budget)
         return seen.winner
 
     def shown(self, seen: Shown) -> None:
@@ -90,6 +121,11 @@ class Transcript:
     def random(self, what: str, drawn: Any) -> Any:
         """Coins tell nothing."""
         return drawn
+
+    def _pay(self, budget: Budget) -> None:
+        self.spent += budget.units
+        if self.until is not None and self.spent >= self.until:
+            raise Heard
 
 
 def log_ratio(law: NoiseLaw, values: Any, first: Any, second: Any) -> float:
@@ -141,6 +177,38 @@ def optimal_ratios(lists: Sequence[Sequence[Told]], world: int, stream: Stream) 
             else:
                 ratios[where] += (one**2 - other**2).sum(axis=1) / float(2 * law.sigma2)
     return ratios
+
+
+def expected_ratios(lists: Sequence[Sequence[Known]], each: int, world: int, stream: Stream) -> Floats:
+    """The log-likelihood ratios that the attacker itself expects in one of the worlds, `each` for every run it knows of.
+
+    By these it chooses its threshold: a choice that hardly tells the worlds apart moves ratios less than its price would allow.
+    """
+    ratios = np.zeros((len(lists), each))
+    for i, known in enumerate(lists):
+        for answer in known:
+            if isinstance(answer[0], list):
+                ratios[i] += _chosen_ratios(*answer, each, world, stream)
+            else:
+                ratios[i] += _counted_ratios(*answer, each, world, stream)
+    return ratios.ravel()
+
+
+def _chosen_ratios(first: list[Decimal], second: list[Decimal], n: int, world: int, stream: Stream) -> Floats:
+    bounds = np.cumsum([float(p) for p in (first, second)[world]])
+    uniform = stream.integers(1 << 53, n) / (1 << 53)
+    drawn = np.minimum(np.searchsorted(bounds, uniform, side="right"), len(bounds) - 1)
+    ratios = {int(c): float(second[c].ln() - first[c].ln()) for c in np.unique(drawn)}
+    return np.array([ratios[int(c)] for c in drawn])
+
+
+def _counted_ratios(law: NoiseLaw, differs: Ints, n: int, world: int, stream: Stream) -> Floats:
+    one = law.sample(stream, (n, len(differs))) + world * differs
+    other = one - differs
+    if isinstance(law, DiscreteLaplace):
+        return np.asarray((np.abs(one) - np.abs(other)).sum(axis=1) / float(law.scale))
+    squares = one.astype(np.float64) ** 2 - other.astype(np.float64) ** 2
+    return np.asarray(squares.sum(axis=1) / float(2 * law.sigma2))
 
 
 def cell_counts(rows: Codes) -> Floats:

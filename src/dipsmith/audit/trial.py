@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import mean
 from typing import Any, Final
 
 import numpy as np
 
-from dipsmith.audit.attackers import Told, Transcript, cell_counts, linear_scores, optimal_ratios
+from dipsmith.audit.attackers import (
+    Heard,
+    Known,
+    Told,
+    Transcript,
+    cell_counts,
+    expected_ratios,
+    linear_scores,
+    optimal_ratios,
+)
 from dipsmith.audit.bound import (
     CERTAINTY,
     CONFIDENCE,
@@ -21,12 +30,15 @@ from dipsmith.audit.bound import (
 )
 from dipsmith.audit.watch import watching
 from dipsmith.audit.worlds import TwinRows, worst_worlds
-from dipsmith.errors import UsageError
+from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.methods.method import Labeller, Method, Model, require_relation
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.curator import Curator, Rehearsal
+from dipsmith.privacy.events import Partitioned, Repeated
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Codes
+
+Answers = tuple[Told, ...]
 
 LEAST_TRIALS: Final = 50
 
@@ -137,43 +149,35 @@ def audit(
     public = worlds[0].project(worlds[0].schema.public)
     ratios: list[list[float]] = [[], []]
     counts: list[list[Any]] = [[], []]
-    told: list[tuple[Told, ...]] = []
-    lists: dict[tuple[Told, ...], tuple[Told, ...]] = {}
+    told: list[Answers] = []
+    lists: dict[Answers, Answers] = {}
+    known: list[list[Known]] = []
+    rehearsed = round(REHEARSED * trials)
     for i in range(trials):
         for world in (0, 1):
-            transcript = Transcript()
-            with watching(transcript):
-                model = method.fit(
-                    Curator(
-                        twins.seen_as(world),
-                        budget,
-                        stream=Stream.for_testing(f"{seed}/{i}/{world}"),
-                        journal=Rehearsal(),
-                    )
-                )
+            stream = Stream.for_testing(f"{seed}/{i}/{world}")
+            transcript, model = _run(method, twins.seen_as(world), budget, stream, whole=black_box)
             ratios[world].append(transcript.ratio)
             answers = tuple(transcript.told)
             told.append(lists.setdefault(answers, answers))
+            if i < rehearsed:
+                known.append(transcript.known)
             if black_box:
+                assert model is not None
                 made = _rows(model, relation, len(worlds[world]), public, (seed, i, world))
                 counts[world].append(cell_counts(made))
         if progress is not None:
             progress((i + 1) / trials)
     first, second = (np.array(values) for values in ratios)
-    rehearsed = round(REHEARSED * trials)
-    stream = Stream.for_testing(f"{seed}/optimal")
-    expected = [told[i % (2 * rehearsed)] for i in range(SIMULATED)]
-    simulated = [optimal_ratios(expected, world, stream) for world in (0, 1)]
+    stream = Stream.for_testing(f"{seed}/expected")
+    each = -(-SIMULATED // len(known))
+    expected = [expected_ratios(known, each, world, stream) for world in (0, 1)]
     usual, strict = (
-        choose_threshold(simulated[0], simulated[1], trials - rehearsed, confidence)
+        choose_threshold(expected[0], expected[1], trials - rehearsed, confidence)
         for confidence in (CONFIDENCE, CERTAINTY)
     )
     white = guesses(usual, first[rehearsed:], second[rehearsed:])
-    counted = told[2 * rehearsed :]
-    optimal = mean(
-        guesses(usual, *(optimal_ratios(counted[world::2], world, stream) for world in (0, 1))).epsilon()
-        for _ in range(REPLICATES)
-    )
+    optimal = _optimal(told[: 2 * rehearsed], told[2 * rehearsed :], Stream.for_testing(f"{seed}/optimal"))
     black = strict_black = None
     if black_box:
         training = round(TRAINING * trials)
@@ -194,6 +198,33 @@ def audit(
         choices=max(sum(kind == "choice" for kind, _, _ in answers) for answers in told),
         white=white,
         black=black,
+    )
+
+
+def _run(
+    method: Method, rows: TwinRows, budget: PureDP, stream: Stream, *, whole: bool
+) -> tuple[Transcript, Model | None]:
+    """One run; without its model it ends with its last answer, after which nothing is told."""
+    transcript = Transcript(until=None if whole else budget.units)
+    journal = Rehearsal()
+    model = None
+    with watching(transcript):
+        try:
+            model = method.fit(Curator(rows, budget, stream=stream, journal=journal))
+        except Heard:
+            if any(isinstance(event, Partitioned | Repeated) for event in journal.events):
+                raise UnsupportedError("runs with blocks or repetitions must be heard to their end") from None
+    return transcript, model
+
+
+def _optimal(rehearsed: Sequence[Answers], counted: Sequence[Answers], stream: Stream) -> float:
+    """What an optimal attacker, with the threshold that suits it best, reaches on average on the counted runs' answers."""
+    expected = [rehearsed[i % len(rehearsed)] for i in range(SIMULATED)]
+    simulated = [optimal_ratios(expected, world, stream) for world in (0, 1)]
+    threshold = choose_threshold(simulated[0], simulated[1], len(counted) // 2)
+    return mean(
+        guesses(threshold, *(optimal_ratios(counted[world::2], world, stream) for world in (0, 1))).epsilon()
+        for _ in range(REPLICATES)
     )
 
 
