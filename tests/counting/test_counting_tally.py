@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from dipsmith.counting import BatchRows, Contingency, SparseContingency, tally
 from dipsmith.counting.tally import SparseTally, Tally, mixed_radix, words_of
 from dipsmith.errors import UsageError
-from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit
+from dipsmith.schema import Attribute, Categories, Codes, Crossed, Marginal, Schema, Unit
 from dipsmith.sources import Progress
 
 
@@ -59,6 +59,44 @@ def test_shared_counts_are_the_separate_ones(
         found = both.counts()
     for table, counts in zip(cells, found, strict=True):
         np.testing.assert_array_equal(counts, np.bincount(table.index(codes), minlength=table.size))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(1, 6), min_size=2, max_size=4),
+    st.data(),
+    st.sampled_from([0, 1, 16, 1 << 20]),
+    st.sampled_from([1, 40, 1 << 20]),
+)
+def test_counts_by_combination_are_those_row_by_row(
+    sizes: list[int], data: st.DataObject, crowded: int, dense: int
+) -> None:
+    schema = schema_of(sizes)
+    pairs = st.tuples(*[st.lists(st.sampled_from(schema.names), unique=True)] * 2)
+    cells = [
+        Crossed(*(Marginal.of(schema, names) for names in pair))
+        for pair in data.draw(st.lists(pairs, max_size=4))
+    ]
+    codes = codes_of(schema, 200)
+    some = data.draw(st.lists(st.sampled_from(schema.names), unique=True, min_size=1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tally, "CROWDED", crowded)
+        patch.setattr(tally, "DENSE", dense)
+        patch.setattr(tally, "CHUNK", 16)
+        both = Tally(cells)
+        both.add(codes)
+        halfway = [counts.copy() for counts in both.counts()]
+        both.add(codes)
+        found = both.counts()
+        combinations, often = tally.distinct([codes, codes], schema, some)
+    for table, first, counts in zip(cells, halfway, found, strict=True):
+        once = np.bincount(table.index(codes), minlength=table.size)
+        np.testing.assert_array_equal(first, once)
+        np.testing.assert_array_equal(counts, 2 * once)
+    rows = np.stack([codes[name] for name in some], axis=1)
+    expected, times = np.unique(rows, axis=0, return_counts=True)
+    np.testing.assert_array_equal(np.stack([combinations[name] for name in some], axis=1), expected)
+    np.testing.assert_array_equal(often, 2 * times)
 
 
 def test_results_do_not_share_memory() -> None:

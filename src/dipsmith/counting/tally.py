@@ -2,13 +2,15 @@
 
 The key of a row in a marginal is a mixed-radix number: the codes are its digits (Horner's rule). Rows are
 taken in chunks that stay in the processor's cache. Marginals that overlap share their work: a set of them
-is counted as one joint table as long as that table stays small, and each is a sum over it. All arithmetic
-is on integers, so the shared and the separate counts are the same.
+is counted as one joint table as long as that table stays small, and each is a sum over it. Other partitions
+(the leaves of a tree) take longer to find a row's cell: when rows are many, they are asked once for every
+combination of codes instead. All arithmetic is on integers, so the shared and the separate counts are the
+same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -26,6 +28,11 @@ JOINT = 1 << 16
 SUMMED = 1 << 20
 """The most cells of a joint table, counted in any case, that marginals are summed from."""
 
+DENSE = 1 << 24
+"""The most combinations that are counted in an array of their own, once rows are many: 128 MB."""
+CROWDED = 16
+"""Rows are many when there is one for this many possible combinations."""
+
 
 class Tally:
     """Dense counts of some partitions, fed chunk by chunk."""
@@ -40,6 +47,7 @@ class Tally:
         self._others = [i for i in range(len(tables)) if i not in shared]
         self._joint_counts = [np.zeros(joint.size, dtype=np.int64) for joint in self._joints]
         self._other_counts = [np.zeros(tables[i].size, dtype=np.int64) for i in self._others]
+        self._combined = _Combinations([name for i in self._others for name in tables[i].attributes])
 
     def add(self, codes: Codes) -> None:
         """Count more rows."""
@@ -47,17 +55,55 @@ class Tally:
             chunk = codes if len(codes) <= CHUNK else codes.take(slice(start, start + CHUNK))
             for joint, counts in zip(self._joints, self._joint_counts, strict=True):
                 _accumulate(counts, joint.key(chunk))
-            for i, counts in zip(self._others, self._other_counts, strict=True):
-                _accumulate(counts, self._cells[i].index(chunk))
+            if self._others and not self._combined.add(chunk):
+                self._spread(chunk, None)
 
     def counts(self) -> list[NDArray[np.int64]]:
         """Return the counts so far, one array per partition, in the order given."""
+        for codes, often in self._combined.taken():
+            self._spread(codes, often)
         found: dict[int, NDArray[np.int64]] = dict(zip(self._others, self._other_counts, strict=True))
         for joint, counts in zip(self._joints, self._joint_counts, strict=True):
             for i in joint.members:
                 marginal = self._cells[i]
                 found[i] = joint.sum(counts, marginal.attributes, alone=len(joint.members) == 1)
         return [found[i] for i in range(len(self._cells))]
+
+    def _spread(self, codes: Codes, often: NDArray[np.int64] | None) -> None:
+        """Count rows, or combinations that occur so often, in the partitions that are no marginals."""
+        for i, counts in zip(self._others, self._other_counts, strict=True):
+            _accumulate(counts, self._cells[i].index(codes), often)
+
+
+class _Combinations:
+    """How often each combination of codes occurs, from when rows are many."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = list(dict.fromkeys(names))
+        self._seen = 0
+        self._schema: Schema | None = None
+        self._tally: SparseTally | None = None
+
+    def add(self, codes: Codes) -> bool:
+        """Count rows; False if they are too few so far for combinations to be worth while."""
+        self._seen += len(codes)
+        if self._tally is None:
+            size = codes.schema.size(self._names)
+            if size > DENSE or CROWDED * self._seen < size:
+                return False
+            self._schema, self._tally = codes.schema, SparseTally(cells=size)
+        self._tally.add(fused(codes, self._names))
+        return True
+
+    def taken(self) -> Iterator[tuple[Codes, NDArray[np.int64]]]:
+        """Yield the combinations, chunk by chunk, and how often each occurred; begin anew."""
+        if self._schema is None or self._tally is None:
+            return
+        (keys,), counts = self._tally.found()
+        self._seen, self._tally = 0, None
+        for start in range(0, len(keys), CHUNK):
+            part = slice(start, start + CHUNK)
+            yield _combinations(self._schema, self._names, [keys[part]]), counts[part]
 
 
 @dataclass(frozen=True)
@@ -98,8 +144,12 @@ def mixed_radix(codes: Codes, names: Sequence[str], sizes: Sequence[int]) -> NDA
     return key
 
 
-def _accumulate(counts: NDArray[np.int64], keys: NDArray[np.integer]) -> None:
-    if len(counts) <= len(keys):
+def _accumulate(
+    counts: NDArray[np.int64], keys: NDArray[np.integer], often: NDArray[np.int64] | None = None
+) -> None:
+    if often is not None:
+        np.add.at(counts, keys.astype(np.intp, copy=False), often)
+    elif len(counts) <= len(keys):
         counts += np.bincount(keys, minlength=len(counts))
     else:
         # bincount would allocate and add the whole table for every chunk
@@ -133,24 +183,47 @@ class SparseTally:
     """Counts of the occupied cells of one partition, in memory that grows with those cells only.
 
     Keys may take several 64-bit words (a cross-table of everything has more cells than one can number).
+
+    Parameters
+    ----------
+    words
+        How many words a key takes.
+    cells
+        How many cells there are, if one word numbers them: few enough, they are counted in an array as soon
+        as rows are many.
     """
 
-    def __init__(self, words: int = 1) -> None:
+    def __init__(self, words: int = 1, cells: int | None = None) -> None:
         self._keys = [np.zeros(0, dtype=np.int64) for _ in range(words)]
         self._counts = np.zeros(0, dtype=np.int64)
         self._pending: list[list[NDArray[np.int64]]] = []
-        self._waiting = 0
+        self._waiting = self._seen = 0
+        self._cells = cells if cells is not None and cells <= DENSE else None
+        self._dense: NDArray[np.int64] | None = None
 
     def add(self, keys: Sequence[NDArray[np.int64]]) -> None:
         """Count one more chunk of rows, given by the words of their keys."""
+        if self._dense is not None:
+            _accumulate(self._dense, keys[0])
+            return
         self._pending.append(list(keys))
         self._waiting += len(keys[0])
+        self._seen += len(keys[0])
+        if self._cells is not None and CROWDED * self._seen >= self._cells:
+            self._dense = np.zeros(self._cells, dtype=np.int64)
+            self._dense[self._keys[0]] = self._counts
+            for (waiting,) in self._pending:
+                _accumulate(self._dense, waiting)
+            self._pending = []
         # Merging only when as much waits as is held keeps the cost of all merges within a logarithm.
-        if self._waiting >= max(1 << 20, len(self._counts)):
+        elif self._waiting >= max(1 << 20, len(self._counts)):
             self._merge()
 
     def found(self) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
         """Return the occupied keys in increasing order, word by word, and their counts."""
+        if self._dense is not None:
+            occupied = np.flatnonzero(self._dense)
+            return [occupied], self._dense[occupied]
         self._merge()
         return self._keys, self._counts
 
@@ -233,7 +306,7 @@ def count(parts: Iterable[Codes], cells: Sequence[Cells], limit: int = MAX_CELLS
 def count_sparse(parts: Iterable[Codes], cells: Cells) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the occupied cells of a partition, sorted, and the number of rows in each."""
     check_index(cells)
-    tally = SparseTally()
+    tally = SparseTally(cells=cells.size)
     for codes in parts:
         tally.add([cells.index(codes)])
     keys, counts = tally.found()
@@ -244,14 +317,19 @@ def distinct(
     parts: Iterable[Codes], schema: Schema, attributes: Sequence[str]
 ) -> tuple[Codes, NDArray[np.int64]]:
     """Return the distinct combinations of some attributes, sorted, and how often each occurs."""
-    shape = Marginal.of(schema, attributes).shape
-    words = words_of(shape)
-    tally = SparseTally(len(words))
+    words = words_of(Marginal.of(schema, attributes).shape)
+    tally = SparseTally(len(words), schema.size(attributes) if len(words) == 1 else None)
     for codes in parts:
         tally.add(fused(codes, attributes))
     keys, counts = tally.found()
+    return _combinations(schema, attributes, keys), counts
+
+
+def _combinations(schema: Schema, names: Sequence[str], keys: Sequence[NDArray[np.int64]]) -> Codes:
+    """Return the codes that mixed-radix keys stand for."""
+    shape = [schema[name].size for name in names]
     columns: dict[str, NDArray[np.integer]] = {}
-    for (a, b), key in zip(words, keys, strict=True):
+    for (a, b), key in zip(words_of(shape), keys, strict=True):
         if b > a:
-            columns |= zip(attributes[a:b], np.unravel_index(key, shape[a:b]), strict=True)
-    return Codes.of(schema, columns, len(counts)), counts
+            columns |= zip(names[a:b], np.unravel_index(key, shape[a:b]), strict=True)
+    return Codes.of(schema, columns, len(keys[0]))
