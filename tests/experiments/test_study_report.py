@@ -181,7 +181,7 @@ def test_a_study_of_ranges_is_drawn_run_and_reported(tmp_path):
     text = (tmp_path / "page.md").read_text()
     assert "| Varied: epsilon | 0.1 to 12.34 (logarithmic) |" in text
     assert "| Varied: sets | 1 to 2 (whole numbers, linear) |" in text
-    assert "16 settings (random, Latin hypercube) × 1 repeats" in text
+    assert "16 settings (random, Latin hypercube) × 1 repeat =" in text
     assert "best of 16 settings" in text
     assert "| epsilon | 2 |" in text  # degrees of freedom of a curve
     assert [c.holds for c in check(results)] == [True, True]

@@ -95,7 +95,8 @@ def _design(results: Results, laboratory: Laboratory) -> Facts:
     for entry in study.methods:
         if (part := fraction_of(study, entry)) is not None:
             facts.append((f"Fraction for '{entry.label}'", str(part)))
-    runs = f"{len(laboratory.settings)} settings ({kind}) × {study.repeats} repeats = {len(laboratory.runs)} runs"
+    often = f"{study.repeats} repeat{'' if study.repeats == 1 else 's'}"
+    runs = f"{len(laboratory.settings)} settings ({kind}) × {often} = {len(laboratory.runs)} runs"
     seconds = results.rows(SECONDS)["value"]
     facts += [
         ("Runs", runs),
