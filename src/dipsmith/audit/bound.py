@@ -80,19 +80,19 @@ def divided(scores: Floats, share: float = TRAINING) -> tuple[Floats, Floats]:
 
 
 def choose_threshold(first: Floats, second: Floats, trials: int, confidence: float = CONFIDENCE) -> Threshold:
-    """The threshold whose bound would be highest if `trials` others were like these.
+    """The threshold whose bound would be highest if `trials` others were like these, and luck somewhat worse.
 
-    An alarm that was not seen among few trials may come among many: half a trial is added.
+    The rarer an event, the more its bound depends on luck: events are compared as if both counts came out a standard deviation
+    to the attacker's disadvantage. An alarm that was not seen among few trials may come among many: half a trial is added.
     """
     best, chosen = -1.0, Threshold(0.0, turned=False)
     doubt = (1 - confidence) / 2
     for turned, (own, other) in ((False, (second, first)), (True, (-first, -second))):
         values = np.unique(np.concatenate([own, other]))
         own_sorted, other_sorted = np.sort(own), np.sort(other)
-        hits = len(own) - np.searchsorted(own_sorted, values, side="right")
-        alarms = len(other) - np.searchsorted(other_sorted, values, side="right")
-        hits = np.clip((hits - 0.5) * trials / len(own), 0, trials)
-        alarms = np.clip((alarms + 0.5) * trials / len(other), 0, trials - 1e-9)
+        above = np.float64(trials) * (1 - np.searchsorted(own_sorted, values, side="right") / len(own))
+        wrong = np.float64(trials) * (1 - np.searchsorted(other_sorted, values, side="right") / len(other))
+        hits, alarms = unlucky(above, wrong, trials, 1.0)
         least = np.where(hits > 0, beta.ppf(doubt, np.maximum(hits, 1e-9), trials - hits + 1), 1e-300)
         most = beta.ppf(1 - doubt, alarms + 1, trials - alarms)
         bounds = np.log(np.maximum(least, 1e-300) / most)
@@ -101,6 +101,18 @@ def choose_threshold(first: Floats, second: Floats, trials: int, confidence: flo
             best = float(bounds[at])
             chosen = Threshold(float(-values[at] if turned else values[at]), turned)
     return chosen
+
+
+def unlucky(hits: Floats, alarms: Floats, trials: int, deviations: float) -> tuple[Floats, Floats]:
+    """Fewer hits and more alarms than expected, by half a trial and some standard deviations.
+
+    >>> fewer, more = unlucky(np.array([100.0]), np.array([0.0]), 1000, 1.0)
+    >>> round(float(fewer[0]), 1), round(float(more[0]), 1)
+    (90.0, 1.2)
+    """
+    fewer = hits - 0.5 - deviations * np.sqrt(np.maximum(hits * (1 - hits / trials), 0))
+    more = alarms + 0.5 + deviations * np.sqrt(alarms + 0.5)
+    return np.clip(fewer, 0, trials), np.clip(more, 0, trials - 1e-9)
 
 
 def guesses(threshold: Threshold, first: Floats, second: Floats) -> Guesses:

@@ -27,6 +27,7 @@ from dipsmith.audit.bound import (
     choose_threshold,
     guesses,
     held_out,
+    unlucky,
 )
 from dipsmith.audit.watch import watching
 from dipsmith.audit.worlds import TwinRows, worst_worlds
@@ -43,9 +44,11 @@ Answers = tuple[Told, ...]
 LEAST_TRIALS: Final = 50
 
 REHEARSED: Final = 0.1
-"""The share of trials from which the white-box attacker learns what a run is told."""
+"""The share of trials from which the white-box attacker learns what a run is told; at most `MOST_REHEARSED` of them."""
 
-SIMULATED: Final = 20_000
+MOST_REHEARSED: Final = 200
+
+SIMULATED: Final = 40_000
 """Runs of each world that it then simulates to choose its threshold, before a trial is counted."""
 
 REPLICATES: Final = 40
@@ -124,8 +127,8 @@ def audit(
     epsilon
         The claim.
     trials
-        Runs in each of the two worlds. A tenth of them shows the white-box attacker what a run is told, the others
-        are counted; the black-box attacker learns from four tenths.
+        Runs in each of the two worlds. A tenth of them (200 at most) shows the white-box attacker what a run is told, the
+        others are counted; the black-box attacker learns from four tenths.
     seed
         Of the simulated noise, so that an audit can be repeated.
     black_box
@@ -152,7 +155,7 @@ def audit(
     told: list[Answers] = []
     lists: dict[Answers, Answers] = {}
     known: list[list[Known]] = []
-    rehearsed = round(REHEARSED * trials)
+    rehearsed = min(round(REHEARSED * trials), MOST_REHEARSED)
     for i in range(trials):
         for world in (0, 1):
             stream = Stream.for_testing(f"{seed}/{i}/{world}")
@@ -199,6 +202,33 @@ def audit(
         white=white,
         black=black,
     )
+
+
+def trials_needed(method: Method, relation: str, *, epsilon: float | str, most: int, seed: int) -> int:
+    """How many runs in each world a white-box attacker needs to exceed the claim for certain, even with some bad luck.
+
+    From a hundred runs in each world, with another seed than the audit's; `most` where it cannot be told sooner.
+    """
+    twins, budget = TwinRows.of(worst_worlds(relation)), PureDP(epsilon)
+    known = []
+    for i in range(LEAST_TRIALS * 2):
+        for world in (0, 1):
+            stream = Stream.for_testing(f"{seed}/needed/{i}/{world}")
+            known.append(_run(method, twins.seen_as(world), budget, stream, whole=False)[0].known)
+    stream = Stream.for_testing(f"{seed}/needed")
+    first, second = (expected_ratios(known, 1000, world, stream) for world in (0, 1))
+    trials = 1000
+    while trials < most:
+        counted = trials - min(round(REHEARSED * trials), MOST_REHEARSED)
+        found = guesses(choose_threshold(first, second, counted, CERTAINTY), first, second)
+        hits, alarms = (np.array([n * counted / len(first)]) for n in (found.hits, found.alarms))
+        fewer, more = unlucky(hits, alarms, counted, 1.5)
+        if Guesses(int(fewer[0]), int(np.ceil(more[0])), (counted, counted)).epsilon(CERTAINTY) > float(
+            budget.exact
+        ):
+            return trials
+        trials += trials // 2
+    return most
 
 
 def _run(
