@@ -374,6 +374,17 @@ def test_types_that_only_engines_have_encode_alike(people: str, tmp_path: Path) 
     assert [counts.tolist() for counts in pushed] == expected
 
 
+def test_counts_of_any_size_add_up(people: str) -> None:
+    counts = [2**40, 7, 2**31 - 1, 2**30, 2**61]
+    listed = ", ".join(f"({n}::bigint)" for n in counts)
+    for dialect, connection in ((PostgreSQL(), psycopg.connect(people)), (DuckDB(), duckdb.connect())):
+        with connection:
+            found = connection.execute(
+                f"SELECT {dialect.total('n')} FROM (VALUES {listed}) AS t(n)"
+            ).fetchone()  # type: ignore[attr-defined]
+        assert found == (sum(counts),)
+
+
 def test_types_that_only_duckdb_has_encode_alike(tmp_path: Path) -> None:
     path = tmp_path / "odd.db"
     with duckdb.connect(str(path)) as connection:

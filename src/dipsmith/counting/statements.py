@@ -90,7 +90,7 @@ class SqlGrouping:
         if not units and all(deciding <= set(s) for s in sets):
             physical = [[f"r{c.place}" for c in columns if c.name in set(s)] for s in sets]
             rows = _coded(_pregrouped(rows, physical), columns, ["tag", "n"])
-            return _summed(rows, known + where, keys)
+            return _summed(rows, known + where, keys, dialect)
         rows = _coded(rows, columns, [u for u, _ in units])
         rows = f"SELECT * FROM ({rows}) AS t3" + (f" WHERE {' AND '.join(known)}" if known else "")
         if units:
@@ -227,7 +227,7 @@ def _pregrouped(rows: str, sets: Sequence[list[str]]) -> str:
     return f"SELECT {listed}{tag}, count(*) AS n FROM ({rows}) AS t4 GROUP BY GROUPING SETS ({by})"
 
 
-def _summed(rows: str, where: Sequence[str], keys: Sequence[list[str]]) -> str:
+def _summed(rows: str, where: Sequence[str], keys: Sequence[list[str]], dialect: Dialect) -> str:
     """Sum groups by their codes; the tag says which key a group belongs to."""
     width = max(map(len, keys))
     made = []
@@ -239,7 +239,7 @@ def _summed(rows: str, where: Sequence[str], keys: Sequence[list[str]]) -> str:
     )
     listed = ", ".join(f"w{j}" for j in range(width))
     tag, by = ("tag", f"tag, {listed}") if len(keys) > 1 else ("CAST(0 AS bigint) AS tag", listed)
-    return f"SELECT {tag}, {listed}, CAST(sum(n) AS bigint) AS n FROM ({inner}) AS t6 GROUP BY {by}"
+    return f"SELECT {tag}, {listed}, {dialect.total('n')} AS n FROM ({inner}) AS t6 GROUP BY {by}"
 
 
 def _grouped(rows: str, where: Sequence[str], keys: Sequence[list[str]]) -> str:

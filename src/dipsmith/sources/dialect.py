@@ -78,6 +78,9 @@ class Dialect(Protocol):
     def quotient(self, a: str, b: int) -> str:
         """Whole quotient of numbers that are not negative."""
 
+    def total(self, n: str) -> str:
+        """The sum of 64-bit counts, as one."""
+
     def bucket(self, x: str, kind: Kind, edges: Sequence[Point], absent: int, parameters: Parameters) -> str:
         """How many of the increasing edges are at most x; `absent` where x is null."""
 
@@ -135,6 +138,10 @@ class DuckDB:
     def quotient(self, a: str, b: int) -> str:
         """Whole division."""
         return f"(({a}) // {b})"
+
+    def total(self, n: str) -> str:
+        """A sum of 128 bits, cut back."""
+        return f"CAST(sum({n}) AS bigint)"
 
     def bucket(self, x: str, kind: Kind, edges: Sequence[Point], absent: int, parameters: Parameters) -> str:
         """By arithmetic where whole edges are evenly spaced, else a tree of comparisons: nothing searches a list."""
@@ -242,6 +249,10 @@ class PostgreSQL:
     def quotient(self, a: str, b: int) -> str:
         """Whole division."""
         return f"(({a}) / {b})"
+
+    def total(self, n: str) -> str:
+        """By halves: the sum of 64-bit numbers is a decimal here, which costs three times as much."""
+        return f"((sum(({n} >> 30)::int4) << 30) + sum(({n} & 1073741823)::int4))"
 
     def bucket(self, x: str, kind: Kind, edges: Sequence[Point], absent: int, parameters: Parameters) -> str:
         """The engine's own binary search."""
