@@ -16,6 +16,7 @@ anything is scored; peers are scored by the same function, and the table ends wi
 --loans FILE      a wide table of integer codes (Parquet), with --loans-domain FILE (JSON: sizes)
 --tenfold         also time the fit on ten times the rows: every row ten times, so that shares of cells stay what they
                   are and signal against noise grows tenfold, the worst case for a model that grows with it
+--ancestral       also draw from PrivBayes's very measurements by conditionals, as published
 --max-cells       instead of each method's default limit on the model's size (AIM and PrivBayes)
 --out FILE        also write every line as JSON, added to what the file holds; lines that it holds already are not
                   run again, so that a run may be stopped and resumed; `--draw FILE SVG` makes a figure of it
@@ -39,12 +40,11 @@ from pathlib import Path
 
 import numpy as np
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+from _network_figure import draw
+from _network_peers import peak_memory
+from _peer_homes import DEFAULT_HOME, PEERS, interpreter
 
-from _network_figure import draw  # noqa: E402
-from _network_peers import peak_memory  # noqa: E402
-from _peer_homes import DEFAULT_HOME, PEERS, interpreter  # noqa: E402
+HERE = Path(__file__).parent
 
 NUMBERS = {
     "age": (17, 91),
@@ -170,6 +170,9 @@ def run_one(task: dict) -> None:
             "cells": model.tree.cells,
         }
         np.savez(f"{task['out']}-{seed}.npz", **{n: made[n] for n in sizes})
+        if task["ancestral"]:
+            made = ancestral(curator.measured, sizes, model.rows, np.random.default_rng(seed))
+            np.savez(f"{task['out']}-{seed}-ancestral.npz", **made)
         if task["measured"]:
             tables = {f"{i}": m.values for i, m in enumerate(curator.measured)}
             about = [[list(m.cells.attributes), m.variance**0.5] for m in curator.measured]
@@ -177,6 +180,30 @@ def run_one(task: dict) -> None:
                 f"{task['out']}-{seed}-measured.npz", about=json.dumps(about), total=model.total, **tables
             )
         print(json.dumps(out), flush=True)
+
+
+def ancestral(measured, sizes, rows: int, rng) -> dict[str, np.ndarray]:
+    """PrivBayes as published: each noisy family cut at 0, turned into P(column | parents), and drawn in turn."""
+    made: dict[str, np.ndarray] = {}
+    families = [m for m in measured if len(m.cells.attributes) > 1]
+    alone = [m for m in measured if len(m.cells.attributes) == 1]
+    order = [n for m in families for n in m.cells.attributes]
+    for m in [*(a for a in alone if a.cells.attributes[0] not in order), *families]:
+        names = m.cells.attributes
+        table = np.maximum(m.values.reshape([sizes[n] for n in names]).astype(float), 0)
+        for column in [n for n in names if n not in made]:
+            parents = [n for n in names if n in made]
+            joint = table.sum(axis=tuple(i for i, n in enumerate(names) if n not in (*parents, column)))
+            kept = [n for n in names if n in (*parents, column)]
+            joint = np.moveaxis(joint, kept.index(column), -1).reshape(-1, sizes[column])
+            joint[joint.sum(axis=1) == 0] = 1
+            limits = np.cumsum(joint / joint.sum(axis=1, keepdims=True), axis=1)
+            at = np.zeros(rows, dtype=int)
+            for n in [n for n in kept if n != column]:
+                at = at * sizes[n] + made[n]
+            drawn = (rng.random(rows)[:, None] > limits[at]).sum(axis=1)
+            made[column] = np.minimum(drawn, sizes[column] - 1)
+    return made
 
 
 def in_own_process(python: str, script: Path, task: dict, limit: float | None = None) -> list[dict] | None:
@@ -319,6 +346,7 @@ def main() -> None:
     parser.add_argument("--method", action="append", choices=METHODS)
     parser.add_argument("--max-cells", type=int)
     parser.add_argument("--tenfold", action="store_true")
+    parser.add_argument("--ancestral", action="store_true")
     parser.add_argument("--task", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.task:
@@ -364,7 +392,7 @@ def main() -> None:
 def base_task(given, here, name, sizes, method, epsilon, delta, seeds, codes="codes.npz") -> dict:
     return {
         "codes": str(here / codes), "sizes": json.dumps(sizes), "method": method, "epsilon": epsilon,
-        "delta": delta, "seeds": seeds, "out": str(here / name), "measured": False,
+        "delta": delta, "seeds": seeds, "out": str(here / name), "measured": False, "ancestral": False,
         "max_cells": given.max_cells if method != "mst" else None,
     }  # fmt: skip
 
@@ -378,13 +406,18 @@ def compare(given, results, peers, here, codes, method, epsilon, delta) -> None:
     if results.has(label) and (not again or results.has(theirs)):
         return
     name = f"{method}-{epsilon:g}-{'pure' if delta is None else 'zcdp'}"
-    task = base_task(given, here, name, SHAPE, method, epsilon, delta, seeds) | {"measured": again}
+    apart = method == "privbayes" and given.ancestral
+    task = base_task(given, here, name, SHAPE, method, epsilon, delta, seeds)
+    task |= {"measured": again, "ancestral": apart}
     runs = in_own_process(sys.executable, HERE / "networks.py", task) or []
     if not runs:
         return
     drawn = [np.load(f"{task['out']}-{r['seed']}.npz") for r in runs]
     extra = by_scorer(given.scorer, codes, drawn[0])
     results.report(label, runs, [scored(codes, d, SHAPE) for d in drawn], extra)
+    if apart:
+        made = [np.load(f"{task['out']}-{r['seed']}-ancestral.npz") for r in runs]
+        results.report(f"{label}, ancestral conditionals", runs, [scored(codes, d, SHAPE) for d in made])
     if again:
         same = {**task, "peer": "mbi", "seeds": seeds[:1]}
         fits = in_own_process(peers["mbi"], HERE / "_network_peers.py", same, given.limit)

@@ -132,8 +132,8 @@ def test_cliques_in_parts_equal_brute_force(case, small):
         full = full * table.transpose(order).reshape([tree.sizes[n] if n in scope else 1 for n in NAMES])
     assert log_sum == pytest.approx(np.log(full.sum()), abs=1e-9)
     full /= full.sum()
-    for i, scope in enumerate(scopes):
-        np.testing.assert_allclose(run.marginal(i), marginal_of(full, NAMES, scope), atol=1e-12)
+    for scope, found in zip(scopes, run.marginals(), strict=True):
+        np.testing.assert_allclose(found, marginal_of(full, NAMES, scope), atol=1e-12)
     for clique, belief in zip(tree.cliques, run.beliefs(), strict=True):
         np.testing.assert_allclose(belief, marginal_of(full, NAMES, clique), atol=1e-12)
 

@@ -287,7 +287,7 @@ class _Dual:
     def value(self, theta: Array) -> tuple[float, Array, Array]:
         """The objective, its gradient, and the expected counts of every table."""
         log_sum = self.propagate(theta)
-        expected = np.concatenate([self.product.marginal(i).ravel() for i in range(len(self.scopes))])
+        expected = np.concatenate([table.ravel() for table in self.product.marginals()])
         expected *= self.total
         pull = self.penalty * theta
         objective = self.total * log_sum - _dot(theta, self.counts) + 0.5 * _dot(pull, theta)

@@ -19,7 +19,7 @@ UNTHREADED = 1 << 18
 def product(left: Array, right: Array) -> Array:
     """The product of two matrices, or of two stacks of equally many.
 
-    >>> product(np.ones((300, 90)), np.full((90, 20), 0.5))[299, 19]
+    >>> float(product(np.ones((300, 90)), np.full((90, 20), 0.5))[299, 19])
     45.0
     >>> product(np.ones((2, 1, 3)), np.ones((2, 3, 1))).tolist()
     [[[3.0]], [[3.0]]]

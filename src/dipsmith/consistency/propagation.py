@@ -5,15 +5,16 @@ One pass up and one pass down a junction tree (Hugin propagation: Lauritzen and 
 depends on the shapes only is therefore worked out once.
 
 A large clique is hardly ever filled. Most of its factors and separators have no more than two or three
-of its attributes, so that there are two attributes x and y which occur together in no factor but one of
-the two alone, and the clique's table is a product of three small ones,
+of its attributes, so that there are two attributes x and y which occur together in few of them, with few
+others c, and the clique's table is a product of three small ones,
 
-    table[r, x, y] = left[r, x] · core[x, y] · right[r, y],        r: all other attributes.
+    table[c, r, x, y] = left[c, r, x] · core[c, x, y] · right[c, r, y],        r: all other attributes.
 
-Its sums over y, over x and over r are matrix products of these: as many multiplications as the clique has
-cells, at the speed of matrix multiplication and without a pass through memory for each factor.
-(Eliminating inside a clique: Koller and Friedman, *Probabilistic Graphical Models*, 2009, section 9.3.)
-Where there are no such x and y, and where the clique is small, one table is kept.
+Its sums over y, over x and over r are matrix products of these, one for each c: as many multiplications as
+the clique has cells, at the speed of matrix multiplication and without a pass through memory for each
+factor. (Eliminating inside a clique: Koller and Friedman, *Probabilistic Graphical Models*, 2009, section
+9.3.) Where no x and y leave anything for r, and where the clique is small, one table is kept. A factor whose
+attributes are among another's is multiplied into that one first.
 
 Factors are kept as plain numbers, rescaled at every message, not as logarithms: an exponential costs
 twenty multiplications.
@@ -50,33 +51,38 @@ class _Place:
     kept: tuple[int, ...]
 
 
+def _within(tree: JunctionTree, scope: Attributes, axes: Attributes, table: int = LEFT) -> _Place:
+    """How a table of some attributes lies along axes among which they are."""
+    return _Place(
+        table,
+        tuple(scope.index(n) for n in axes if n in scope),
+        tuple(tree.sizes[n] if n in scope else 1 for n in axes),
+        tuple(axes.index(n) for n in scope),
+    )
+
+
 class _Clique:
     """The tables of one clique, and their sums."""
 
     def __init__(
         self, tree: JunctionTree, names: Attributes, scopes: Sequence[Attributes], small: int
     ) -> None:
-        x, y = _apart(tree, names, scopes, small)
-        rest = tuple(n for n in names if n not in (*x, *y))
+        x, y, tied = _apart(tree, names, scopes, small)
+        rest = tuple(n for n in names if n not in (*x, *y, *tied))
         self.names = names
-        self.axes = [(*rest, *x), (*rest, *y), (*x, *y)] if y else [(*rest, *x)]
+        left = (*tied, *rest, *x)
+        self.axes = [left, (*tied, *rest, *y), (*tied, *x, *y)] if y else [left]
         self.shapes = [tree.shape(axes) for axes in self.axes]
-        self.flat = (prod(tree.shape(rest)), prod(tree.shape(x)), prod(tree.shape(y)))
+        self.flat = tuple(prod(tree.shape(part)) for part in (tied, rest, x, y))
         self.fixed = [np.ones(shape) for shape in self.shapes]
         self.tables: list[Array] = []
         self.sums: list[Array | None] = []
 
     def place(self, tree: JunctionTree, scope: Attributes) -> _Place:
-        """Where a factor of these attributes goes."""
-        table = next(i for i, axes in enumerate(self.axes) if set(scope) <= set(axes))
-        axes = self.axes[table]
-        within = [n for n in axes if n in scope]
-        return _Place(
-            table,
-            tuple(scope.index(n) for n in within),
-            tuple(tree.sizes[n] if n in scope else 1 for n in axes),
-            tuple(axes.index(n) for n in scope),
-        )
+        """Where a factor of these attributes goes: into the smallest table that has them."""
+        fitting = [i for i, axes in enumerate(self.axes) if set(scope) <= set(axes)]
+        table = min(fitting, key=lambda i: prod(self.shapes[i]))
+        return _within(tree, scope, self.axes[table], table)
 
     def clear(self) -> None:
         """Only the factors that never change."""
@@ -103,29 +109,35 @@ class _Clique:
             return self.tables[0]
         known = self.sums[table]
         if known is None:
-            rest, x, y = self.flat
-            left, right = self.tables[LEFT].reshape(rest, x), self.tables[RIGHT].reshape(rest, y)
-            core = self.tables[CORE].reshape(x, y)
+            left, right, core = self._stacks()
             if table == LEFT:
-                known = left * product(right, core.T)
+                known = left * product(right, core.transpose(0, 2, 1))
             elif table == RIGHT:
                 known = right * product(left, core)
             else:
-                known = core * product(left.T, right)
+                known = core * product(left.transpose(0, 2, 1), right)
             known = self.sums[table] = known.reshape(self.shapes[table])
         return known
 
     def filled(self) -> Array:
         """The whole table, in the order of the clique's attributes."""
-        if len(self.tables) == 1:
-            table, axes = self.tables[0], self.axes[0]
-        else:
-            rest, x, y = self.flat
-            sides = self.tables[LEFT].reshape(rest, x, 1) * self.tables[CORE].reshape(1, x, y)
-            sides *= self.tables[RIGHT].reshape(rest, 1, y)
+        table, axes = self.tables[0], self.axes[0]
+        if len(self.tables) > 1:
+            left, right, core = self._stacks()
+            whole = left[:, :, :, None] * core[:, None, :, :]
+            whole *= right[:, :, None, :]
             axes = (*self.axes[LEFT], self.axes[RIGHT][-1])
-            table = sides.reshape((*self.shapes[LEFT], y))
+            table = whole.reshape((*self.shapes[LEFT], self.flat[-1]))
         return np.ascontiguousarray(table.transpose([axes.index(n) for n in self.names]))
+
+    def _stacks(self) -> tuple[Array, Array, Array]:
+        """Left, right and core as one matrix for each c."""
+        tied, rest, x, y = self.flat
+        return (
+            self.tables[LEFT].reshape(tied, rest, x),
+            self.tables[RIGHT].reshape(tied, rest, y),
+            self.tables[CORE].reshape(tied, x, y),
+        )
 
 
 class Propagation:
@@ -148,7 +160,7 @@ class Propagation:
     >>> product = Propagation(tree, [("a",), ("b",)])
     >>> round(float(np.exp(product.run([np.array([1.0, 3.0]), np.array([2.0, 2.0])]))), 9)
     16.0
-    >>> product.marginal(0).tolist()
+    >>> product.marginals()[0].tolist()
     [0.25, 0.75]
     """
 
@@ -160,32 +172,37 @@ class Propagation:
         small: int = SMALL,
     ) -> None:
         self.tree = tree
-        self._holders = [_holder(tree, scope) for scope in scopes]
+        self._hosts = _hosts(scopes)
+        hosted = dict(self._hosts)
+        self._own = [i for i in range(len(scopes)) if i not in hosted]
+        self._spread = [_within(tree, scopes[i], scopes[j]) for i, j in self._hosts]
+        self._holders = {i: _holder(tree, scopes[i]) for i in self._own}
         constant = [_holder(tree, scope) for scope, _ in fixed]
         self._cliques = []
-        for i, names in enumerate(tree.cliques):
-            inside = [s for s, holder in zip(scopes, self._holders, strict=True) if holder == i]
-            inside += [s for (s, _), holder in zip(fixed, constant, strict=True) if holder == i]
-            inside += [tree.separators[j] for j in (i, *tree.children[i])]
+        for k, names in enumerate(tree.cliques):
+            inside = [scopes[i] for i, holder in self._holders.items() if holder == k]
+            inside += [s for (s, _), holder in zip(fixed, constant, strict=True) if holder == k]
+            inside += [tree.separators[j] for j in (k, *tree.children[k])]
             self._cliques.append(_Clique(tree, names, inside, small))
         for (scope, table), holder in zip(fixed, constant, strict=True):
             clique = self._cliques[holder]
             place = clique.place(tree, scope)
             clique.fixed[place.table] *= table.transpose(place.turned).reshape(place.spread)
-        self._places = [
-            self._cliques[holder].place(tree, scope)
-            for scope, holder in zip(scopes, self._holders, strict=True)
-        ]
+        self._places = {i: self._cliques[k].place(tree, scopes[i]) for i, k in self._holders.items()}
+        self._whole = self._cliques[0].place(tree, ())
         pairs = list(zip(tree.separators, tree.parents, strict=True))
         self._below = [c.place(tree, s) for c, (s, _) in zip(self._cliques, pairs, strict=True)]
-        self._above = [self._cliques[p].place(tree, s) if p >= 0 else None for s, p in pairs]
+        self._above = [self._cliques[max(p, 0)].place(tree, s) for s, p in pairs]
 
     def run(self, factors: Sequence[Array]) -> float:
         """Multiply the factors, make the product sum to 1, and return the logarithm of what it summed to."""
+        tables = list(factors)
+        for (i, host), place in zip(self._hosts, self._spread, strict=True):
+            tables[host] = tables[host] * tables[i].transpose(place.turned).reshape(place.spread)
         for clique in self._cliques:
             clique.clear()
-        for holder, place, factor in zip(self._holders, self._places, factors, strict=True):
-            self._cliques[holder].times(place, factor)
+        for i in self._own:
+            self._cliques[self._holders[i]].times(self._places[i], tables[i])
         messages: list[Array] = [np.ones(())] * len(self._cliques)
         log_sum = 0.0
         for child in range(len(self._cliques) - 1, 0, -1):
@@ -193,18 +210,21 @@ class Propagation:
             scale = _some(float(message.max()))
             log_sum += log(scale)
             messages[child] = message
-            self._parent(child).times(self._place_above(child), message * (1 / scale))
+            self._parent(child).times(self._above[child], message * (1 / scale))
         whole = _some(float(self._cliques[0].summed(LEFT).sum()))
-        self._cliques[0].times(self._cliques[0].place(self.tree, ()), np.array(1 / whole))
+        self._cliques[0].times(self._whole, np.array(1 / whole))
         for child in range(1, len(self._cliques)):
-            above, below = self._parent(child).sum(self._place_above(child)), messages[child]
+            above, below = self._parent(child).sum(self._above[child]), messages[child]
             ratio = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
             self._cliques[child].times(self._below[child], ratio)
         return log_sum + log(whole)
 
-    def marginal(self, factor: int) -> Array:
-        """The probabilities of the attributes of a factor, in the order of its axes, after a run."""
-        return self._cliques[self._holders[factor]].sum(self._places[factor])
+    def marginals(self) -> list[Array]:
+        """The probabilities of the attributes of every factor, in the order of its axes, after a run."""
+        found = {i: self._cliques[k].sum(self._places[i]) for i, k in self._holders.items()}
+        for (i, host), place in zip(reversed(self._hosts), reversed(self._spread), strict=True):
+            found[i] = sum_axes(found[host], place.kept)
+        return [found[i] for i in range(len(found))]
 
     def beliefs(self) -> tuple[Array, ...]:
         """The probabilities of every clique, in the order of its axes, after a run."""
@@ -212,11 +232,6 @@ class Propagation:
 
     def _parent(self, child: int) -> _Clique:
         return self._cliques[self.tree.parents[child]]
-
-    def _place_above(self, child: int) -> _Place:
-        place = self._above[child]
-        assert place is not None
-        return place
 
 
 def _holder(tree: JunctionTree, scope: Attributes) -> int:
@@ -227,19 +242,34 @@ def _holder(tree: JunctionTree, scope: Attributes) -> int:
 
 def _apart(
     tree: JunctionTree, names: Attributes, scopes: Sequence[Attributes], small: int
-) -> tuple[Attributes, Attributes]:
-    """The two attributes that split a clique's table best: the largest ones that only a factor of their own ties."""
-    whole: tuple[Attributes, Attributes] = (
-        ((max(names, key=lambda n: tree.sizes[n]),), ()) if names else ((), ())
-    )
-    if prod(tree.shape(names)) <= small:
-        return whole
-    tied = {frozenset(p) for s in scopes if len(set(s)) > 2 for p in combinations(set(s), 2)}
-    free = [p for p in combinations(names, 2) if frozenset(p) not in tied]
-    if not free:
-        return whole
-    x, y = min(free, key=lambda p: 1 / tree.sizes[p[0]] + 1 / tree.sizes[p[1]])
-    return (x,), (y,)
+) -> tuple[Attributes, Attributes, Attributes]:
+    """The attributes x and y that split a clique's table best, and those that factors tie to both of them."""
+    best: tuple[Attributes, Attributes, Attributes] = (names[-1:], (), ())
+    least = prod(tree.shape(names))
+    if least <= small:
+        return best
+    for x, y in combinations(names, 2):
+        met = {n for scope in scopes if {x, y} <= set(scope) for n in scope}
+        tied = tuple(n for n in names if n in met and n not in (x, y))
+        rest = prod(tree.shape([n for n in names if n not in (x, y)]))
+        cells = rest * (tree.sizes[x] + tree.sizes[y]) + prod(tree.shape((*tied, x, y)))
+        if cells < least and len(tied) + 2 < len(names):
+            best, least = ((x,), (y,), tied), cells
+    return best
+
+
+def _hosts(scopes: Sequence[Attributes]) -> list[tuple[int, int]]:
+    """Each factor whose attributes are among another's, with that other; factors of fewer attributes first."""
+    found = []
+    for i in sorted(range(len(scopes)), key=lambda i: (len(scopes[i]), i)):
+        wider = [
+            j
+            for j in range(len(scopes))
+            if set(scopes[i]) <= set(scopes[j]) and (len(scopes[j]), j) > (len(scopes[i]), i)
+        ]
+        if wider:
+            found.append((i, min(wider, key=lambda j: len(scopes[j]))))
+    return found
 
 
 def _some(mass: float) -> float:

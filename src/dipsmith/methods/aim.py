@@ -43,7 +43,7 @@ from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Marginal, Schema
 
-ROUGH = 1e-4
+ROUGH = 1e-3
 """Tolerance of the fits between rounds, in nats per row."""
 
 ROUGH_STEPS = 40
@@ -82,7 +82,7 @@ class AIM:
     rounds: int | None = None
     one_way: float = 0.35
     choice: float = 0.1
-    max_cells: int = 1 << 19
+    max_cells: int = 1 << 18
 
     name: ClassVar[str] = "aim"
     relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace")
