@@ -25,8 +25,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import csv
 
 import dipsmith as ds
+from dipsmith.cli.main import main as main_command
 from dipsmith.errors import BudgetError, DamageError, DipsmithError, InputError, OutputError
 from dipsmith.privacy import chain
 
@@ -324,6 +326,105 @@ def truncated_release(folder, times, seed=0):
     return times, dict(seen)
 
 
+STUDY = """
+name: interrupted
+question: Is a study the same however often it is killed?
+data: {data}
+vary: {{epsilon: [0.5, 2]}}
+methods: [{{method: flat}}, {{method: marginals}}]
+repeats: 8
+seed: 4
+metrics: [tvd-1]
+"""
+SIMULATED = "{example: regression, rows: 200}"
+PRIVATE = "{file: people.csv, schema: people.yaml, ledger: budget.db}"
+RUNS, COST = 32, 40
+
+
+def studied(place, private):
+    """A folder with a study in it, and with rows and a ledger that suffices for it where they are private."""
+    place.mkdir()
+    (place / "study.yaml").write_text(STUDY.format(data=PRIVATE if private else SIMULATED))
+    if private:
+        csv.write_csv(people(), place / "people.csv")
+        schema().write(place / "people.yaml")
+        granted(place, COST)
+    return place
+
+
+def experiment(place):
+    """`dipsmith experiment run`, as typed."""
+    os.chdir(place)
+    with Path(os.devnull).open("w") as nowhere:
+        sys.stdout = sys.stderr = nowhere
+        sys.argv = ["dipsmith", "experiment", "run", "study.yaml", "--out", "out", "--jobs", "1"]
+        try:
+            main_command()
+        except SystemExit as stopped:
+            if stopped.code:
+                raise
+
+
+def journal(place):
+    """The runs of a study that are on the disk, by line."""
+    path = place / "out" / "runs.jsonl"
+    whole = path.read_bytes() if path.exists() else b""
+    return [json.loads(line) for line in whole[: whole.rfind(b"\n") + 1].splitlines()]
+
+
+def interrupted_experiment(folder, times, seed=0):
+    """kill -9 while a study runs, again and again until it is done: nothing lost, nothing repeated, the same results."""
+    chance = random.Random(seed)
+    expected = studied(folder / "whole", private=False)
+    start = time.perf_counter()
+    assert ended(*child(lambda: experiment(expected))) is None
+    usual = time.perf_counter() - start
+    measured = {run["id"]: run["rows"] for run in journal(expected)}
+    assert len(measured) == RUNS
+    seen, killed, number = Counter(), 0, 0
+    while killed < times:
+        private = number % 2 == 1
+        place = studied(folder / f"study{number}", private)
+        number += 1
+        done = False
+        while not done:
+            before = journal(place)
+            pid, receiver = child(lambda place=place: experiment(place))
+            if killed < times:
+                time.sleep(chance.uniform(0, usual / 3))
+                os.kill(pid, signal.SIGKILL)
+            outcome = ended(pid, receiver)
+            assert outcome in (None, "killed"), outcome
+            killed += outcome == "killed"
+            done = outcome is None
+            now = journal(place)
+            assert now[: len(before)] == before, "a finished run was lost"
+            seen["runs kept over a kill"] += len(now) if outcome == "killed" else 0
+            if private:
+                in_order(place / "budget.db", place / "out" / "releases")
+        seen["studies finished"] += 1
+        _same_study(place, private, measured, seen)
+        shutil.rmtree(place)
+    return killed, dict(seen)
+
+
+def _same_study(place, private, measured, seen):
+    """What a study must hold in the end, however often it was killed."""
+    found = {run["id"]: run for run in journal(place)}
+    well = [run["id"] for run in journal(place) if not run["failed"]]
+    assert len(well) == len(set(well)), "a run was repeated"
+    assert len(found) == RUNS
+    assert (place / "out" / "results.parquet").exists()
+    if not private:
+        assert {key: run["rows"] for key, run in found.items()} == measured, "other results"
+        return
+    # A run that had read rows when it was killed is paid for once, is told, and never draws again.
+    lost = [run for run in found.values() if run["failed"]]
+    assert all("never draws again" in run["failed"] for run in lost)
+    assert ds.Ledger(place / "budget.db").show("people").spent == COST
+    seen["private runs that were killed after reading: charged once, told, not repeated"] += len(lost)
+
+
 SCENES = {
     "kill -9": kills,
     "full disk": full_disk,
@@ -332,6 +433,7 @@ SCENES = {
     "two processes on one ledger": two_processes,
     "corrupted ledger": corrupted_ledger,
     "truncated release": truncated_release,
+    "interrupted experiment": interrupted_experiment,
 }
 
 

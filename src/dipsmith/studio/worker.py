@@ -198,7 +198,8 @@ def _compare(folder: Path, held: Mapping[str, Any], notes: Notes) -> None:
 
 
 def _failed(folder: Path, held: Mapping[str, Any], error: BaseException) -> None:
-    message = why(error)
+    # Files are named as the pages name them, within the workspace.
+    message = why(error).replace(f"{held['folder']}/", "")
     if held["kind"] == "run":
         try:
             Ledger(held["ledger"]).cancel(held["id"])

@@ -1,0 +1,235 @@
+"""Canaries in every answer of `dipsmith studio`: a real server, every address it has, sound and spoilt requests alike."""
+
+import importlib.util
+import io
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from starlette.routing import Route
+from test_canaries import NUMBER, PASSWORD, PLACE, PRIVATE, SCHEMA, UNIT, VALUE, hits, write_rows
+
+from dipsmith.studio.app import routes
+
+NAMES = Path(__file__).parents[1] / "studio" / "conftest.py"
+DECLARED = SCHEMA.format(neighbours="replace")
+SPOILT = f"id,age,sex,pay\n{UNIT},{VALUE},F\n{UNIT},1,2,3,{NUMBER}\n"
+
+SABOTAGE = f"""
+import os, sys
+switch = os.environ.get("SABOTAGE_SWITCH")
+if switch and any("dipsmith" in argument for argument in sys.orig_argv):
+    import dipsmith.counting.count as counting
+    import dipsmith.studio.projects as projects
+
+    def broken(original):
+        def fail(*given, **named):
+            if os.path.exists(switch):
+                raise RuntimeError("could not parse {VALUE} of {UNIT} with {PASSWORD}")
+            return original(*given, **named)
+        return fail
+
+    counting.count = broken(counting.count)
+    projects.statements = broken(projects.statements)
+"""
+
+
+def studio_process():
+    """The studio that the tests of the page start, in a process of its own."""
+    found = importlib.util.spec_from_file_location("studio_process", NAMES)
+    module = importlib.util.module_from_spec(found)
+    sys.modules["studio_process"] = module
+    found.loader.exec_module(module)
+    return module
+
+
+class Listener:
+    """Every answer of a server, as text that can be searched, and which addresses gave it."""
+
+    def __init__(self, running):
+        self.running = running
+        self.answers = []
+        self.asked = set()
+        running.client.event_hooks["response"].append(self.heard)
+
+    def heard(self, answer):
+        answer.read()
+        told = [str(answer.headers), answer.text, *unpacked(answer.content)]
+        self.answers.append((answer.request.method, answer.request.url.path, answer.status_code, told))
+        for route in addresses():
+            if answer.request.method in route.methods and route.path_regex.match(answer.request.url.path):
+                self.asked.add((route.path, answer.status_code < 400))
+
+    def send(self, method, path, **more):
+        own = {"Origin": self.running.origin, "X-Dipsmith-Token": self.running.page_token}
+        return self.running.client.request(method, path, headers=own, **more)
+
+    def found(self, canaries):
+        """Hits of canaries in everything that was heard."""
+        return [
+            f"{hit}: {method} {path} {status}"
+            for method, path, status, told in self.answers
+            for hit in hits(canaries, *told)
+        ]
+
+
+def unpacked(data):
+    """The contents of arrays and Parquet files, which are compressed."""
+    if data[:4] == b"PAR1":
+        return [repr(pq.read_table(io.BytesIO(data)).to_pydict())]
+    if data[:2] == b"PK" and zipfile.is_zipfile(io.BytesIO(data)):
+        with np.load(io.BytesIO(data)) as arrays:
+            return [repr(arrays[name].tolist()) for name in arrays.files]
+    return []
+
+
+def addresses():
+    return [route for route in routes() if isinstance(route, Route)]
+
+
+@pytest.fixture
+def listening(tmp_path, monkeypatch):
+    serving = studio_process()
+    started = []
+
+    def start(name=PLACE):
+        folder = tmp_path / name
+        folder.mkdir()
+        write_rows(folder / "people.csv")
+        (folder / "broken.csv").write_text(SPOILT)
+        running = serving.serve(folder, "--grace", "0")
+        started.append(running)
+        running.enter()
+        return Listener(running)
+
+    yield start
+    for running in started:
+        running.stop()
+
+
+def spoilt(listener, project):
+    """Requests that cannot be served, to every address."""
+    for route in addresses():
+        for method in route.methods - {"HEAD"}:
+            for value in (project, "nothing", "..%2f..%2fetc", "0" * 32):
+                path = route.path.replace("{name:path}", value)
+                for name in ("project", "request", "job", "name"):
+                    path = path.replace("{" + name + "}", value)
+                for body in (b"{", b"[1]", b'{"request": 7, "releases": ["x"], "data": ["x"], "text": "{"}'):
+                    listener.send(method, path, content=body if method in ("POST", "PUT") else None)
+                    if method in ("GET", "DELETE"):
+                        break
+
+
+def compared(running, project, job):
+    found = running.ask("GET", f"/api/p/{project}/comparisons")["jobs"]
+    return next(j for j in found if j["id"] == job)["status"]
+
+
+def test_no_canary_in_any_answer(listening, capfd):
+    listener = listening()
+    running = listener.running
+    for page in (
+        "/",
+        "/interval.csv?n=100&lam=1&p0=0.3",
+        "/interval.svg?n=100&lam=1&p0=0.3",
+        "/api/interval?n=100&lam=1&p0=0.3",
+    ):
+        listener.send("GET", page)
+    listener.send("PUT", "/api/upload/more.csv", content=SPOILT.encode())
+    listener.send(
+        "POST", "/api/projects", json={"data": f"postgresql://someone:{PASSWORD}@127.0.0.1:1/people"}
+    )
+    listener.send("POST", "/api/projects", json={"data": f"../{PLACE}/people.csv"})
+    listener.send("POST", "/api/codes", json={"text": "F\nM\n"})
+    project = running.project(schema=DECLARED)
+    running.choose(project, rows=None)
+    job = running.start(project, "a" * 32)
+    assert running.wait(project, job, "finished", "failed")["status"] == "finished"
+    listener.send("POST", f"/api/jobs/{job}/cancel", json={})
+    listener.send("POST", f"/api/jobs/{job}/resume", json={})
+    release = running.folder / "releases" / f"{project}-{'a' * 8}"
+    for step in (
+        "schema",
+        "schema.yaml",
+        "plan",
+        "choices.yaml",
+        "script.py",
+        "run",
+        "release",
+        f"release/{job}",
+        "compare",
+    ):
+        assert listener.send("GET", f"/p/{project}/{step}").status_code == 200, step
+    for file in sorted(release.iterdir()):
+        assert listener.send("GET", f"/p/{project}/release/{job}/files/{file.name}").status_code == 200
+    listener.send("GET", f"/api/p/{project}/release/{job}/report")
+    listener.send("POST", f"/api/p/{project}/release/{job}/verify", json={})
+    looked = running.ask(
+        "POST", f"/api/p/{project}/compare", {"request": "b" * 32, "releases": [job], "classifiers": []}
+    )
+    end = time.monotonic() + 240
+    while (status := compared(running, project, looked["job"])) not in ("finished", "failed"):
+        assert time.monotonic() < end
+        time.sleep(0.3)
+    assert status == "finished"
+    listener.send("GET", f"/p/{project}/compare/{looked['job']}")
+    for file in sorted((running.folder / "comparisons" / f"{project}-{'b' * 8}").rglob("*.*")):
+        listener.send("GET", f"/p/{project}/compare/{looked['job']}/files/{file.name}")
+    broken = running.project("broken.csv", schema=DECLARED, grant=None)
+    running.choose(broken, rows=None)
+    lost = running.start(broken, "c" * 32)
+    assert running.wait(broken, lost, "finished", "failed")["status"] == "failed"
+    for step in ("run", "release", "compare"):
+        listener.send("GET", f"/p/{broken}/{step}")
+    spoilt(listener, project)
+    unheard = {route.path for route in addresses()} - {path for path, _ in listener.asked}
+    assert unheard == set()
+    assert {path for path, well in listener.asked if well} >= {r.path for r in addresses()} - {
+        "/api/jobs/{job}/resume",
+        "/api/jobs/{job}/cancel",
+    }
+    assert listener.found((*PRIVATE, PASSWORD)) == []
+    # Only the first page names the workspace's folder, to the person who started the studio in it.
+    assert {hit.split(": ")[1] for hit in listener.found([PLACE])} <= {"GET / 200"}
+    running.stop()
+    said = capfd.readouterr()
+    assert hits((*PRIVATE, PASSWORD), said.out, said.err) == []
+    # The check itself can fail: what the released file shows of its own columns is found.
+    assert listener.found(["age"])
+
+
+def test_no_canary_where_the_server_or_a_job_fails(listening, tmp_path, monkeypatch, capfd):
+    """Server and worker raise errors that quote private values, in processes of their own."""
+    (tmp_path / "sitecustomize.py").write_text(SABOTAGE)
+    switch = tmp_path / "switch"
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("SABOTAGE_SWITCH", str(switch))
+    listener = listening("office")
+    running = listener.running
+    project = running.project(schema=DECLARED)
+    running.choose(project, rows=None)
+    job = running.start(project, "a" * 32)
+    switch.touch()
+    failed = running.wait(project, job, "finished", "failed")
+    assert failed["status"] == "failed"
+    assert "RuntimeError" in str(failed)
+    pages = [
+        listener.send("GET", path).status_code
+        for path in ("/", f"/p/{project}/plan", f"/p/{project}/compare")
+    ]
+    assert pages == [500] * 3
+    assert listener.send("POST", f"/api/p/{project}/plan", json={"choices": {}}).status_code >= 400
+    switch.unlink()
+    for step in ("run", "release", "compare"):
+        assert listener.send("GET", f"/p/{project}/{step}").status_code == 200
+    running.stop()
+    said = capfd.readouterr()
+    assert listener.found((*PRIVATE, PASSWORD)) == []
+    assert hits((*PRIVATE, PASSWORD), said.out, said.err) == []
+    kept = [path for path in running.folder.rglob("*") if path.is_file() and path.suffix != ".csv"]
+    assert hits((*PRIVATE, PASSWORD), *kept) == []
