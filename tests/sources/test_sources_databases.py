@@ -431,6 +431,23 @@ def test_a_release_from_a_database_is_the_release_from_its_rows(people: str, tmp
     assert made[0].tables[0].equals(made[1].tables[0])
 
 
+def test_what_duckdb_reads_is_counted_by_duckdb(tmp_path: Path) -> None:
+    """A view over files: how any other storage that DuckDB reaches is asked."""
+    table = engine_tables.awkward(300)
+    engine_tables.write_parquet(table, tmp_path / "rows")
+    with duckdb.connect(str(tmp_path / "views.db")) as connection:
+        connection.execute(f"CREATE VIEW awkward AS SELECT * FROM '{tmp_path}/rows/*.parquet'")
+    found = ds.source(f"duckdb:///{tmp_path}/views.db", table="awkward")
+    schema = engine_tables.schemas()["units"]
+    cells = [Marginal.of(schema, [name]) for name in schema.names]
+    pushed, batch = (
+        rows.count(cells)
+        for rows in (rows_of(found, schema, key=KEY), BatchRows(ds.source(table), schema, KEY))
+    )
+    for one, other, marginal in zip(pushed, batch, cells, strict=True):
+        np.testing.assert_array_equal(one, other, marginal.key)
+
+
 def test_labels_for_a_database(people: str) -> None:
     release = ds.synthesize(
         ds.source(people, table="people"),
