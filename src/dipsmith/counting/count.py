@@ -33,7 +33,8 @@ from dipsmith.errors import SourceError
 from dipsmith.schema import Cells, Codes, Schema
 from dipsmith.sources import Progress, Source, piped
 
-CACHE_BYTES = 1 << 28
+CACHE_BYTES = 3 << 28
+"""Codes kept in memory: all of 100 M rows with seven columns of up to 256 values."""
 _BLOCK = 1 << 17
 
 View = Literal["held", "lawful", "public"]
