@@ -15,7 +15,7 @@ from dipsmith.inference.tests import independence
 from dipsmith.privacy.randomness import generator
 
 PIECE, RUNS, ROWS = 100, 50, 1000
-REPEATS = {0.0: 1000, 0.5: 200}
+REPEATS = {0.0: 600, 0.5: 200}
 """By the link: the level is wanted exactly, the power roughly."""
 CASES = tuple((epsilon, link) for epsilon in ("0.2", "0.5", "2") for link in (0.0, 0.5))
 KINDS = ("ordinary test", "corrected test")

@@ -56,7 +56,7 @@ REGRESSIONS = """## Regressions
 A score y that depends on a group a and on sex: y ~ a + s, by the whole path. Coverage ± Monte-Carlo error (and mean width) of the 95 % intervals of
 the coefficients of group and sex (under `label`, where only the sex is private, of the sex alone), averaged over them. *Ordinary* intervals leave the
 noise out. *Noise-aware* ones add its variance, found by running the mechanism again on the synthetic rows. *Corrected* ones also
-take off the bias that those runs show: what `dipsmith.fit` does unless told otherwise. *5 separate sets* are T = ū + B/m on sets with ε/5 each, at
+take off the bias that those runs show: what `dipsmith.fit` does unless told otherwise (here with 20 to 25 runs; its default is 50). *5 separate sets* are T = ū + B/m on sets with ε/5 each, at
 the same total ε. The last column is how often the corrected interval holds the estimate that the authentic rows give.
 
 {table}

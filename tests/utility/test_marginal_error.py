@@ -138,6 +138,24 @@ def test_range_queries_are_sums_of_cells(pair):
     assert found[("x3",)].largest == pytest.approx(max(errors))
 
 
+def test_the_floor_of_range_queries_is_what_two_samples_give(small):
+    # 300 pairs of samples of 400 and 500 rows: the mean error of all 15 ranges has a standard deviation of about .6 of its
+    # mean; five standard errors are .6·5/√300 = .17 of it
+    schema = small.lists([5, 3], ordered=(0,))
+    rng = np.random.default_rng(3)
+    errors, floors = [], []
+    for _ in range(300):
+        drawn = [
+            Codes.of(schema, {"x0": rng.binomial(4, 0.4, n), "x1": rng.integers(0, 3, n)}, n)
+            for n in (400, 500)
+        ]
+        found = {e.names: e for e in range_error(Crosstabs(Pair(*drawn)))}[("x0",)]
+        errors.append(found.mean)
+        floors.append(found.floor)
+    assert np.mean(floors) == pytest.approx(np.mean(errors), rel=0.17)
+    assert np.std(floors) < 0.1 * np.mean(floors)  # it is an expectation, not a draw
+
+
 def test_rectangles_are_sums_of_cells():
     table = np.arange(12.0).reshape(3, 4)
     found = answers(table, [(np.array([0, 1]), np.array([2, 3])), (np.array([1, 0]), np.array([4, 1]))])

@@ -113,16 +113,22 @@ def marginals(found: Sequence[Findings]) -> Section:
     )
     blocks: list[Block] = [means, farthest]
     ranges = [
-        (f, [(" × ".join(r.names), r.queries, r.mean, r.largest, r.relative) for r in f.ranges[:WORST]])
+        (
+            f,
+            [
+                (" × ".join(r.names), r.queries, r.mean, r.floor, r.largest, r.relative)
+                for r in f.ranges[:WORST]
+            ],
+        )
         for f in found
     ]
     if any(rows for _, rows in ranges):
         blocks.append(
             table(
                 "Range queries: error of the share of rows between two bounds",
-                ("columns", "queries", "mean", "largest", "mean relative"),
+                ("columns", "queries", "mean", "floor", "largest", "mean relative"),
                 ranges,
-                "All ranges of a column, a thousand random rectangles of a pair. Relative to the authentic share, at least .001.",
+                "All ranges of a column, a thousand random rectangles of a pair. Floor: the mean by chance alone. Relative to the authentic share, at least .001.",
             )
         )
     return Section("Marginals", tuple(blocks))

@@ -2,7 +2,8 @@
 
 For every ordered column (bins, and lists declared ordered) all its ranges are asked; for every pair of such
 columns a thousand random rectangles. Answers are compared as shares of the rows. The relative error divides by
-the authentic share, but by no less than one thousandth, as is usual for range workloads.
+the authentic share, but by no less than one thousandth, as is usual for range workloads. The floor is the mean
+error when rows are dealt anew to the two tables, exactly, range by range (`dipsmith.utility.chance`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.utility.chance import expected_gaps
 from dipsmith.utility.crosstabs import Crosstab, Crosstabs
 
 RECTANGLES = 1000
@@ -25,11 +27,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class RangeError:
-    """Errors of the range queries of one column or pair: mean and largest absolute, mean relative."""
+    """Errors of the range queries of one column or pair: mean and largest absolute, mean relative.
+
+    `floor` is the mean by chance alone; nan where columns are given, because then rows may only be exchanged within strata.
+    """
 
     names: tuple[str, ...]
     queries: int
     mean: float
+    floor: float
     largest: float
     relative: float
 
@@ -61,8 +67,23 @@ def _asked(table: Crosstab, rng: np.random.Generator) -> RangeError:
     error = np.abs(authentic - synthetic)
     relative = error / np.maximum(authentic, SANITY)
     return RangeError(
-        table.names, len(error), float(error.mean()), float(error.max()), float(relative.mean())
+        table.names,
+        len(error),
+        float(error.mean()),
+        _floor(table, bounds),
+        float(error.max()),
+        float(relative.mean()),
     )
+
+
+def _floor(table: Crosstab, bounds: Sequence[tuple[NDArray[np.integer], NDArray[np.integer]]]) -> float:
+    """The mean error by chance: a range is a cell with as many rows as lie in it."""
+    if table.spread is not None:
+        return float("nan")
+    assert table.shape is not None
+    pooled = (table.authentic + table.synthetic).reshape(table.shape).astype(np.float64)
+    within = np.rint(answers(pooled, bounds)).astype(np.int64)
+    return float(expected_gaps(within, int(table.authentic.sum()), int(table.synthetic.sum())).mean())
 
 
 def answers(shares: Floats, bounds: Sequence[tuple[NDArray[np.integer], NDArray[np.integer]]]) -> Floats:

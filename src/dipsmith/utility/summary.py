@@ -134,7 +134,8 @@ def _kept(found: Findings) -> str:
     best = found.marginals[0] if found.marginals else None
     if best is not None and best.tables:
         which = "the synthesised columns" if found.given else "single columns"
-        near = "as close as two samples are, " if best.mean <= 1.5 * best.floor else ""
+        close = best.mean / best.floor if best.floor else float("inf")
+        near = "" if close > 1.5 else f"{'nearly ' if close > 1.1 else ''}as close as two samples are, "
         parts.append(
             f"the distributions of {which} ({near}mean TVD {best.mean:.2g}, by chance {best.floor:.2g})"
         )
