@@ -55,6 +55,8 @@ class Listener:
         self.answers = []
         self.asked = set()
         running.client.event_hooks["response"].append(self.heard)
+        # A connection that idles while a job runs may be closed just when it is used again.
+        running.client.headers["Connection"] = "close"
 
     def heard(self, answer):
         answer.read()

@@ -148,7 +148,14 @@ class Replay:
         return cost
 
     def _sums(self, what: str, seen: Counted) -> None:
-        """The answer must be the true count plus the noise that was drawn, cell by cell."""
+        """The noise must be of the declared scale, and the answer the true count plus that noise, cell by cell."""
+        event = seen.curator._event(seen.cells, seen.budget, seen.answer.single)
+        for law in seen.laws:
+            drawn = law.scale if isinstance(law, DiscreteLaplace) else law.sigma2
+            if drawn != event.scale:
+                self.findings.append(
+                    f"{what}: noise was drawn at scale {float(drawn):.4g}, declared {float(event.scale):.4g}"
+                )
         if seen.answer.kept is not None:
             return
         if len(seen.draws) != len(seen.at):
