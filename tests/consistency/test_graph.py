@@ -97,6 +97,9 @@ def test_marginals_equal_brute_force(case):
     assert set(found) == set(combinations(NAMES, 2))
     for pair, table in found.items():
         np.testing.assert_allclose(table, marginal_of(full, NAMES, pair), atol=1e-12)
+    for pair, table in pairs(tree, beliefs, [("a", "f"), ("b", "e"), ("c",)]).items():
+        assert pair in [("a", "f"), ("b", "e")] or tree.holding(pair) is not None
+        np.testing.assert_allclose(table, found[pair], atol=1e-12)
     for wanted in [*permutations("abc"), ("f",), (), ("a", "c", "d", "f"), ("e", "b"), ("f", "a", "d")]:
         np.testing.assert_allclose(
             marginal(tree, beliefs, wanted), marginal_of(full, NAMES, wanted), atol=1e-12

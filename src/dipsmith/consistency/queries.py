@@ -10,7 +10,7 @@ Privacy: reads a fitted model; post-processing, free.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import combinations
 from math import prod
 
@@ -76,32 +76,44 @@ def marginal(tree: JunctionTree, beliefs: Sequence[Array], attributes: Sequence[
     return _axes(table, axes, wanted)
 
 
-def pairs(tree: JunctionTree, beliefs: Sequence[Array]) -> dict[tuple[str, str], Array]:
-    """The probabilities of every pair of attributes, in the order of `tree.sizes`."""
-    return _Walk(tree, beliefs).every_pair()
+def pairs(
+    tree: JunctionTree, beliefs: Sequence[Array], wanted: Collection[Attributes] | None = None
+) -> dict[tuple[str, str], Array]:
+    """The probabilities of every pair of attributes, in the order of `tree.sizes`.
+
+    With `wanted`, only of the pairs among them and of pairs that share a clique.
+    """
+    return _Walk(tree, beliefs, wanted).every_pair()
 
 
 class _Walk:
     """All paths of a junction tree, with the matrices P(target | separator) that they share.
 
     Of two attributes the smaller one walks, since what it carries through the separators is as wide as it is;
-    where nothing larger lies behind a separator, nothing is carried.
+    where nothing that it looks for lies behind a separator, nothing is carried.
     """
 
-    def __init__(self, tree: JunctionTree, beliefs: Sequence[Array]) -> None:
+    def __init__(
+        self, tree: JunctionTree, beliefs: Sequence[Array], wanted: Collection[Attributes] | None
+    ) -> None:
         self.tree, self.beliefs = tree, beliefs
         self.rank = {name: i for i, name in enumerate(tree.sizes)}
-        self.width = {name: (size, self.rank[name]) for name, size in tree.sizes.items()}
+        width = {name: (size, self.rank[name]) for name, size in tree.sizes.items()}
+        asked = combinations(tree.sizes, 2) if wanted is None else (p for p in wanted if len(p) == 2)
+        self.sought: dict[str, set[str]] = {name: set() for name in tree.sizes}
+        for pair in asked:
+            name, other = sorted(pair, key=width.__getitem__)
+            self.sought[name].add(other)
         self.found: dict[tuple[str, str], Array] = {}
         self.known: dict[tuple[int, Attributes, Attributes], tuple[Array, Attributes]] = {}
         self.near: list[list[tuple[int, Attributes]]] = [[] for _ in tree.cliques]
         for child, parent in enumerate(tree.parents[1:], 1):
             self.near[child].append((parent, tree.separators[child]))
             self.near[parent].append((child, tree.separators[child]))
-        self.widest: dict[tuple[int, int], tuple[int, int]] = {}
+        self.behind: dict[tuple[int, int], set[str]] = {}
         for clique, doors in enumerate(self.near):
             for beyond, _ in doors:
-                self._widest_behind(clique, beyond)
+                self._behind(clique, beyond)
 
     def every_pair(self) -> dict[tuple[str, str], Array]:
         for clique, names in enumerate(self.tree.cliques):
@@ -113,29 +125,27 @@ class _Walk:
                 if name not in names:
                     continue
                 for beyond, separator in self.near[clique]:
-                    if name not in separator and self.width[name] < self.widest[clique, beyond]:
+                    if name not in separator and self.sought[name] & self.behind[clique, beyond]:
                         table = _axes(self.beliefs[clique], names, (name, *separator))
                         self._onward(name, clique, beyond, separator, table)
         return self.found
 
-    def _widest_behind(self, clique: int, beyond: int) -> tuple[int, int]:
-        """The widest attribute that is met only behind the door from a clique to its neighbour."""
-        if (clique, beyond) not in self.widest:
+    def _behind(self, clique: int, beyond: int) -> set[str]:
+        """The attributes that are met only behind the door from a clique to its neighbour."""
+        if (clique, beyond) not in self.behind:
             new = set(self.tree.cliques[beyond]) - set(self.tree.cliques[clique])
-            further = [
-                self._widest_behind(beyond, next_) for next_, _ in self.near[beyond] if next_ != clique
-            ]
-            self.widest[clique, beyond] = max([*(self.width[n] for n in new), *further], default=(0, 0))
-        return self.widest[clique, beyond]
+            further = [self._behind(beyond, next_) for next_, _ in self.near[beyond] if next_ != clique]
+            self.behind[clique, beyond] = new.union(*further)
+        return self.behind[clique, beyond]
 
     def _onward(self, name: str, came_from: int, clique: int, separator: Attributes, table: Array) -> None:
         """Go on from P(name, separator) into a clique and to all that lie behind it."""
         for other in self.tree.cliques[clique]:
-            if other not in separator and self.width[name] < self.width[other]:
+            if other not in separator and other in self.sought[name]:
                 given, axes = self._given(clique, separator, (other,))
                 self._keep(name, other, contract(table, (name, *separator), given, axes, (name, other)))
         for beyond, door in self.near[clique]:
-            if beyond != came_from and self.width[name] < self.widest[clique, beyond]:
+            if beyond != came_from and self.sought[name] & self.behind[clique, beyond]:
                 given, axes = self._given(clique, separator, door)
                 through = contract(table, (name, *separator), given, axes, (name, *door))
                 self._onward(name, clique, beyond, door, through)

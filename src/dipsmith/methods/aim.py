@@ -110,13 +110,14 @@ class AIM:
         evidence = list(columns.evidence)
         links = rule_links(schema, [], self.max_cells // 2)
         fitted = fit(schema, evidence, columns.total, linked=links)
+        refused: set[Attributes] = set()
         share = 0 if for_rounds is None else max(1, for_rounds.units // self._rounds(schema))
         while for_rounds is not None and curator.remaining is not None:
             left = curator.remaining.units
             spend = left if left < 2 * share else share
             done = 1 - (left - spend) / budget.units
             allowed = self._allowed(
-                schema, weights, fitted, [*(e.attributes for e in evidence), *links], done
+                schema, weights, fitted, [*(e.attributes for e in evidence), *links], done, refused
             )
             curator.report("choosing, measuring, fitting", done)
             for_choice, for_table = type(budget).of_units(spend).split([self.choice, 1 - self.choice])
@@ -191,22 +192,32 @@ class AIM:
         fitted: Fitted,
         linked: Sequence[Collection[str]],
         done: float,
+        refused: set[Attributes],
     ) -> list[Attributes]:
-        """The candidates with which the model stays within its limit, which opens with the budget spent."""
+        """The candidates with which the model stays within its limit, which opens with the budget spent.
+
+        The model only grows: what would never fit is put into `refused` and not looked at again.
+        """
         sizes = {a.name: a.size for a in schema.attributes}
         limit = max(done * self.max_cells, fitted.tree.cells)
-        return [
-            c
-            for c in weights
-            if fitted.tree.holding(c) is not None or cells_needed(sizes, [*linked, c]) <= limit
-        ]
+        allowed = []
+        for c in weights:
+            if fitted.tree.holding(c) is not None:
+                allowed.append(c)
+            elif c not in refused:
+                cells = cells_needed(sizes, [*linked, c])
+                if cells <= limit:
+                    allowed.append(c)
+                elif cells > self.max_cells:
+                    refused.add(c)
+        return allowed
 
 
 def _score(
     schema: Schema, fitted: Fitted, candidates: list[Attributes], weights: dict[Attributes, float], sd: float
 ) -> Misfit:
     """Misfit of the current model, less the noise to come."""
-    two_way = pairs(fitted.tree, fitted.beliefs)
+    two_way = pairs(fitted.tree, fitted.beliefs, candidates)
     expected: dict[Attributes, Array] = {}
     for c in candidates:
         table = two_way[c[0], c[1]] if len(c) == 2 else marginal(fitted.tree, fitted.beliefs, c)
