@@ -1,10 +1,9 @@
 """Counting on the workers of a Spark cluster: the batch path's own encoder and tally, next to the rows.
 
-Each partition is encoded by `codec.encode` and tallied on its worker; Spark sums the tallies; only
-aggregated counts reach the driver. Units with too many rows are cut on the cluster too: Spark brings the
-rows of a unit together, the workers choose among them by the batch path's own `counting.units.crowded_out`, and
-the codes of the rows that count stay in the cluster's memory for later passes. The secret of that choice travels
-inside the function that the workers run; no plan, page or event log of Spark shows it.
+Each partition is encoded by `codec.encode` on its worker, once: every row becomes one number (or a few), which the
+cluster keeps for later passes. Workers tally, Spark sums the tallies, only aggregated counts reach the driver. Units with too many rows are cut on the cluster too: Spark brings the
+rows of a unit together, the workers choose among them by the batch path's own `counting.units.crowded_out`. The
+secret of that choice travels inside the function that the workers run; no plan, page or event log of Spark shows it.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting.count import View
-from dipsmith.counting.pushed import Fixed, Keys
+from dipsmith.counting.pushed import Fixed, Keys, unfused
 from dipsmith.counting.tally import SUMMED, SparseTally, Tally, fused, words_of
 from dipsmith.counting.units import PER, ROW, UNIT, crowded_out, unit_text
 from dipsmith.schema import Codes, Marginal, Schema
@@ -57,14 +56,10 @@ class SparkGrouping:
         sizes = [len(words_of([self.schema[n].size for n in names])) for names in sets]
         width = max(sizes)
         words = [f"w{j}" for j in range(width)]
-        encoded = self.schema.unit.column is not None
-        tally = _Tally(_written(self.schema), tuple(map(tuple, sets)), fixed, view, width, encoded)
+        tally = _Tally(_written(self.schema), tuple(map(tuple, sets)), fixed, view, width)
         made = ", ".join(["tag int", *(f"{w} bigint" for w in words), "n bigint"])
         with failures(self.source.describe()):
-            if encoded:
-                counted = on_workers(self._held, tally, made)
-            else:
-                counted = self.source.mapped(self._needed(sets, fixed), tally, made)
+            counted = on_workers(self._held, tally, made)
             summed = counted.groupBy("tag", *words).sum("n")
             found = (
                 summed.toArrow() if hasattr(summed, "toArrow") else pa.Table.from_pandas(summed.toPandas())
@@ -76,23 +71,22 @@ class SparkGrouping:
             answers.append(([word[mine] for word in columns[1 : 1 + size]], columns[-1][mine]))
         return answers
 
-    def _needed(self, sets: Sequence[tuple[str, ...]], fixed: Fixed) -> list[str]:
-        wanted = {name for names in sets for name in names} | {name for name, _ in fixed}
-        wanted |= {name for rule in self.schema.rules for name in rule.attributes}
-        wanted |= {a.name for a in self.schema if not a.domain.total}
-        return [n for n in self.schema.names if n in wanted] or list(self.schema.names[:1])
-
     @cached_property
     def _held(self) -> Any:
-        """The codes of the rows that count, kept by the cluster: units are brought together and cut by the workers."""
+        """The rows that count, one number or a few each, kept by the cluster for later passes."""
         from pyspark import StorageLevel
 
         schema = _written(self.schema)
-        codes = [f"c{i} int" for i in range(len(self.schema.names))]
-        made = ", ".join([f"{UNIT} string", f"{PER} string", *codes])
-        rows = self.source.mapped(list(self.schema.columns), _Encoded(schema), made)
-        together = rows.repartition(UNIT, PER).sortWithinPartitions(UNIT, PER)
-        kept = on_workers(together, _Truncated(schema, self.key), ", ".join(codes))
+        words = words_of([a.size for a in self.schema])
+        packed = ", ".join(f"w{j} bigint" for j in range(len(words)))
+        columns = list(self.schema.columns)
+        if self.schema.unit.column is None:
+            kept = self.source.mapped(columns, _Encoded(schema), packed)
+        else:
+            made = f"{UNIT} string, {PER} string, {packed}"
+            rows = self.source.mapped(columns, _Encoded(schema), made)
+            together = rows.repartition(UNIT, PER).sortWithinPartitions(UNIT, PER)
+            kept = on_workers(together, _Truncated(schema, self.key), packed)
         return kept.persist(StorageLevel.MEMORY_AND_DISK)
 
 
@@ -100,9 +94,19 @@ def _written(schema: Schema) -> str:
     return json.dumps(schema.to_dict())
 
 
+def _packed(codes: Codes) -> dict[str, pa.Array]:
+    return {f"w{j}": pa.array(word) for j, word in enumerate(fused(codes, codes.schema.names))}
+
+
+def _unpacked(rows: pa.Table | pa.RecordBatch, schema: Schema) -> Codes:
+    width = len(words_of([a.size for a in schema]))
+    keys = [rows.column(f"w{j}").to_numpy() for j in range(width)]
+    return unfused(keys, rows.num_rows, schema.names, schema)
+
+
 @dataclass(frozen=True)
 class _Encoded:
-    """Sent to the workers: units as text beside codes, without the rows that have a value without a code."""
+    """Sent to the workers: rows as packed codes, without those that have a value without one; units as text beside."""
 
     schema: str
 
@@ -111,35 +115,32 @@ class _Encoded:
         encoder = Encoder(schema)
         for batch in batches:
             codes, keep = encoder.encode(batch)
-            at = pa.array(np.flatnonzero(keep))
-            columns = {
-                short: (
-                    pa.nulls(len(at), pa.string()).fill_null("")
-                    if name is None
-                    else unit_text(batch.column(name)).take(at).cast(pa.string())
-                )
-                for short, name in ((UNIT, schema.unit.column), (PER, schema.unit.per))
-            }
-            for i, name in enumerate(schema.names):
-                columns[f"c{i}"] = pa.array(codes[name][keep].astype(np.int32))
-            yield pa.record_batch(columns)
+            at = np.flatnonzero(keep)
+            columns = {}
+            if schema.unit.column is not None:
+                for short, name in ((UNIT, schema.unit.column), (PER, schema.unit.per)):
+                    text = pa.nulls(len(keep), pa.string()).fill_null("") if name is None else unit_text(batch.column(name))  # fmt: skip
+                    columns[short] = text.take(pa.array(at)).cast(pa.string())
+            yield pa.record_batch({**columns, **_packed(codes if keep.all() else codes.take(at))})
 
 
 @dataclass(frozen=True)
 class _Truncated:
-    """Sent to the workers: of rows that come unit by unit, the codes of those that count."""
+    """Sent to the workers: of rows that come unit by unit, the packed codes of those that count."""
 
     schema: str
     key: bytes = field(repr=False)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema = Schema.from_dict(json.loads(self.schema))
-        codes = [f"c{i}" for i in range(len(schema.names))]
         for part in _whole_units(batches):
-            numbered = part.cast(_large(part.schema)).append_column(ROW, pa.array(np.arange(part.num_rows)))
+            codes = _unpacked(part, schema)
+            table = {name: part.column(name).cast(pa.large_string()) for name in (UNIT, PER)}
+            table[ROW] = pa.array(np.arange(part.num_rows))
+            table |= {f"c{i}": pa.array(codes[name]) for i, name in enumerate(schema.names)}
             kept = np.ones(part.num_rows, dtype=bool)
-            kept[crowded_out(numbered, schema, self.key)] = False
-            yield from part.select(codes).filter(pa.array(kept)).combine_chunks().to_batches()
+            kept[crowded_out(pa.table(table), schema, self.key)] = False
+            yield pa.record_batch(_packed(codes.take(np.flatnonzero(kept))))
 
 
 def _whole_units(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -159,11 +160,6 @@ def _whole_units(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def _large(schema: pa.Schema) -> pa.Schema:
-    """Text as the batch path has it."""
-    return pa.schema([f.with_type(pa.large_string()) if f.name in (UNIT, PER) else f for f in schema])
-
-
 def _first_of_last(batch: pa.RecordBatch) -> int:
     """Where the last unit of a batch begins."""
     same = pc.and_(*[pc.equal(batch.column(name), batch.column(name)[-1]) for name in (UNIT, PER)])
@@ -179,7 +175,6 @@ class _Tally:
     fixed: Fixed
     view: View
     width: int
-    encoded: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema = Schema.from_dict(json.loads(self.schema))
@@ -207,20 +202,13 @@ class _Tally:
         return pa.record_batch({**columns, "n": pa.array(counts)})
 
     def _codes(self, batches: Iterator[pa.RecordBatch], schema: Schema) -> Iterator[Codes]:
-        encoder: Encoder | None = None
         for batch in batches:
-            if self.encoded:
-                columns = {n: batch.column(i).to_numpy() for i, n in enumerate(schema.names)}
-                codes = Codes.of(schema, columns, batch.num_rows)
-                keep = np.ones(len(codes), dtype=bool)
-            else:
-                encoder = encoder or Encoder(schema, batch.schema.names)
-                codes, keep = encoder.encode(batch)
+            codes = _unpacked(batch, schema)
+            keep = np.ones(len(codes), dtype=bool)
             if self.view == "lawful":
                 keep &= codes.lawful()
             elif self.view == "public":
                 keep &= codes.project([n for n in codes.names if schema[n].role == "public"]).lawful()
             for name, code in self.fixed:
                 keep &= codes[name] == code
-            kept = {name: column[keep] for name, column in codes.columns.items()}
-            yield Codes(schema, kept, int(np.count_nonzero(keep)))
+            yield codes if keep.all() else codes.take(np.flatnonzero(keep))

@@ -166,7 +166,7 @@ class PushedRows:
             for names, (keys, counts) in zip(
                 asked, self.grouping.grouped(asked, self.fixed, view), strict=True
             ):
-                answers.append(Grouped(_codes(keys, len(counts), names, self.schema), counts))
+                answers.append(Grouped(unfused(keys, len(counts), names, self.schema), counts))
             self._memory.keep(self.fixed, view, answers)
         return [
             next(a for a in answers if set(names) <= set(a.codes.names)) if found is None else found
@@ -230,7 +230,8 @@ def cover(sets: Sequence[tuple[str, ...]], schema: Schema, limit: int = JOINT) -
     return [tuple(n for n in schema.names if n in whole) for whole in made]
 
 
-def _codes(keys: Keys, rows: int, names: tuple[str, ...], schema: Schema) -> Codes:
+def unfused(keys: Keys, rows: int, names: tuple[str, ...], schema: Schema) -> Codes:
+    """The codes that `tally.fused` made mixed-radix keys of."""
     shape = Marginal.of(schema, names).shape
     columns: dict[str, NDArray[np.integer]] = {}
     for (a, b), key in zip(words_of(shape), keys, strict=True):

@@ -31,6 +31,9 @@ from dipsmith.sources.source import Progress
 
 Function = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
+BLOCK = 1 << 16
+"""Rows that a function is given at once."""
+
 _REFUSED = ("array", "map", "struct", "interval", "variant", "geometry", "geography")
 _NAME = re.compile(r"`(?:[^`]|``)+`|[^.`]+")
 
@@ -92,7 +95,7 @@ class SparkTable:
         columns
             What the function is given.
         function
-            Takes the batches of a partition, gives batches.
+            Takes the rows of a partition in blocks of `BLOCK` rows (the last has fewer), gives batches.
         made
             The columns of what it gives, as Spark spells them: ``"tag int, n bigint"``.
 
@@ -120,13 +123,35 @@ def on_workers(frame: Any, function: Function, made: str) -> Any:
 
 @dataclass(frozen=True)
 class _Named:
-    """Sent to the workers: gives the columns their names back."""
+    """Sent to the workers: gives the columns their names back, and the rows block by block."""
 
     names: tuple[str, ...]
     function: Function
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return self.function(pa.RecordBatch.from_arrays(b.columns, names=self.names) for b in batches)
+        return self.function(
+            pa.RecordBatch.from_arrays(block.columns, names=self.names) for block in _blocks(batches)
+        )
+
+
+def _blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of a partition, `BLOCK` at a time, however Spark cuts its batches."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        while rows + batch.num_rows >= BLOCK:
+            fits = BLOCK - rows
+            yield _joined([*held, batch.slice(0, fits)])
+            held, rows, batch = [], 0, batch.slice(fits)
+        if batch.num_rows:
+            held.append(batch)
+            rows += batch.num_rows
+    if rows:
+        yield _joined(held)
+
+
+def _joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
 
 
 def spark_table(url: str, table: str) -> SparkTable:

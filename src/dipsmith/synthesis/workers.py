@@ -25,13 +25,11 @@ from dipsmith.codec.decode import decode, released_type
 from dipsmith.errors import UsageError
 from dipsmith.privacy.randomness import generator, place_key
 from dipsmith.schema import Attribute
-from dipsmith.sources.spark import SparkTable, failures, on_workers, quoted
+from dipsmith.sources.spark import BLOCK, SparkTable, failures, on_workers, quoted
 
 if TYPE_CHECKING:
     from dipsmith.synthesis.fitted import FittedModel
 
-BLOCK = 1 << 16
-"""Rows that are drawn under one key."""
 FILE = 1 << 19
 """Rows of a file, about, where the number of files is free."""
 _ORDER = "dipsmith order"
@@ -132,7 +130,7 @@ class _Labelling:
 
         labeller = _received(self.model).labeller()
         partition = _partition()
-        for i, rows in enumerate(_blocks(batches)):
+        for i, rows in enumerate(batches):
             key = place_key(self.secret, partition, i)
             table = _plain(labelled(labeller, rows, key))
             if self.shuffle:
@@ -158,22 +156,6 @@ class _Sampling:
                 )
                 values = generator(place_key(self.secret, block, 1))
                 yield from _plain(decode(codes, values)).to_batches()
-
-
-def _blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of a partition, so many at a time, however Spark cuts its batches."""
-    held: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        while rows + batch.num_rows >= BLOCK:
-            fits = BLOCK - rows
-            yield pa.concat_batches([*held, batch.slice(0, fits)])
-            held, rows, batch = [], 0, batch.slice(fits)
-        if batch.num_rows:
-            held.append(batch)
-            rows += batch.num_rows
-    if rows:
-        yield pa.concat_batches(held)
 
 
 def _secret(seed: int | None) -> bytes:
