@@ -383,10 +383,10 @@ def _rule(release: Release | None, rule: Rule) -> Rule:
 def _tables(data: Any) -> tuple[Release | None, tuple[pa.Table, ...]]:
     """The sets of a release, or one table."""
     if isinstance(data, Release):
-        return data, data.tables
+        return data, tuple(data.tables)
     if isinstance(data, str | Path) and Path(data, "card.json").is_file():
         release = Release.load(data)
-        return release, release.tables
+        return release, tuple(release.tables)
     if isinstance(data, pa.Table):
         return None, (data,)
     rows = source(data)
