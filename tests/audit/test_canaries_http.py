@@ -26,15 +26,15 @@ if switch and any("dipsmith" in argument for argument in sys.orig_argv):
     import dipsmith.counting.count as counting
     import dipsmith.studio.projects as projects
 
-    def broken(original):
+    def broken(name, original):
         def fail(*given, **named):
-            if os.path.exists(switch):
+            if os.path.exists(os.path.join(switch, name)):
                 raise RuntimeError("could not parse {VALUE} of {UNIT} with {PASSWORD}")
             return original(*given, **named)
         return fail
 
-    counting.count = broken(counting.count)
-    projects.statements = broken(projects.statements)
+    counting.count = broken('job', counting.count)
+    projects.statements = broken('server', projects.statements)
 """
 
 
@@ -209,24 +209,26 @@ def test_no_canary_where_the_server_or_a_job_fails(listening, tmp_path, monkeypa
     """Server and worker raise errors that quote private values, in processes of their own."""
     (tmp_path / "sitecustomize.py").write_text(SABOTAGE)
     switch = tmp_path / "switch"
+    switch.mkdir()
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("SABOTAGE_SWITCH", str(switch))
     listener = listening("office")
     running = listener.running
     project = running.project(schema=DECLARED)
     running.choose(project, rows=None)
+    (switch / "job").touch()
     job = running.start(project, "a" * 32)
-    switch.touch()
     failed = running.wait(project, job, "finished", "failed")
     assert failed["status"] == "failed"
     assert "RuntimeError" in str(failed)
+    (switch / "server").touch()
     pages = [
         listener.send("GET", path).status_code
         for path in ("/", f"/p/{project}/plan", f"/p/{project}/compare")
     ]
     assert pages == [500] * 3
     assert listener.send("POST", f"/api/p/{project}/plan", json={"choices": {}}).status_code >= 400
-    switch.unlink()
+    (switch / "server").unlink()
     for step in ("run", "release", "compare"):
         assert listener.send("GET", f"/p/{project}/{step}").status_code == 200
     running.stop()
