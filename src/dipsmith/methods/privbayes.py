@@ -45,6 +45,9 @@ from dipsmith.schema import Schema
 ENUMERATED = 200_000
 """Up to so many possible tables are looked at one by one to see which can be counted."""
 
+TOLERANCE = 1e-4
+"""Of the fit, in nats per row: families have noise in so many cells that a closer fit errs no less (measured)."""
+
 CAUTION = 0.25
 """How much of the noise in a family's table counts against it: fitted together, most of it averages out."""
 
@@ -122,7 +125,8 @@ class PrivBayes:
             evidence += [Evidence.of(m) for m in curator.measure(tables, list(shares))]
         curator.report("fitting", 0.8)
         links = rule_links(schema, [e.attributes for e in evidence], self.max_cells)
-        return GraphModel.of(schema, fit(schema, evidence, columns.total, linked=links), columns.rows)
+        fitted = fit(schema, evidence, columns.total, linked=links, tolerance=TOLERANCE)
+        return GraphModel.of(schema, fitted, columns.rows)
 
     def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
         """Every column, one choice per column but the first, every family."""
