@@ -1,6 +1,6 @@
 """Record and replay on neighbouring tables: nothing but paid answers depends on one unit.
 
-The full matrix (200 pairs for each method, relation and currency) is `make audit`; this is its short version.
+The full matrix (200 pairs for each method and relation) is `make audit`; this is its short version.
 """
 
 from fractions import Fraction
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dipsmith.audit.cases import catalogue_cases, variants
+from dipsmith.audit.matrix import flagged_piece
 from dipsmith.audit.pairs import KINDS, PRIVATE, neighbours
 from dipsmith.audit.rerun import check_pair
 from dipsmith.audit.tape import Replay, Tape, recording, replaying
@@ -55,8 +56,9 @@ def test_nothing_but_paid_answers_depends_on_one_unit_with_other_settings(case):
 
 @pytest.mark.parametrize("case", [c for c in CATALOGUE if c.relation == c.method.relations[-1]], ids=named)
 def test_files_and_ledgers_are_the_same(case, tmp_path):
-    """With the ledger charged, several sets and the release written."""
-    checked = check_pair(neighbours(case.relation, 12), case, PureDP(2), 12, tmp_path, sets=2)
+    """With the ledger charged, several sets and the release written; figures are drawn for one method, and by `make audit`."""
+    pair, figures = neighbours(case.relation, 12), case.name == "flat"
+    checked = check_pair(pair, case, PureDP(2), 12, tmp_path, sets=2, figures=figures)
     assert checked.findings == ()
     assert (tmp_path / "one" / "card.json").is_file()
 
@@ -123,6 +125,11 @@ def test_half_noise_is_flagged_for_every_method(case, monkeypatch):
     assert any(
         check_pair(neighbours(case.relation, seed), case, PureDP(1), seed).findings for seed in range(3)
     ), "half of the noise went unnoticed"
+
+
+def test_half_noise_is_flagged_in_every_pair_by_the_declared_scale():
+    flat = next(c for c in CATALOGUE if c.name == "flat")
+    assert flagged_piece(flat, 3) == {"pairs": 6, "flagged": 6}
 
 
 @pytest.mark.parametrize("budget", [PureDP("0.5"), ZCDP("0.05")], ids=str)
