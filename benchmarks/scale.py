@@ -4,11 +4,12 @@
   two-way marginals; tells processor and wall time, the peak of memory, and the ratio to reading the file as often.
 * ``postgresql``: a real server (started here); pushed-down counts against a hand-written GROUP BY of the same table.
 * ``duckdb``: the same against DuckDB.
+* ``draws``: what it costs that workers draw rows by a cipher.
 * ``spark``: a real standalone cluster (started here, one master, two workers). ``--only counts``: two-way tables counted
   by the workers, compared with those of the batch path. ``--only release``: a forest's labels for every row, made and
   written by the workers, once undisturbed and once with a worker killed.
 
-Run: ``python benchmarks/scale.py [parquet|postgresql|duckdb|spark] [--rows 1 10 100] [--only …]`` (millions). Data is generated
+Run: ``python benchmarks/scale.py [parquet|postgresql|duckdb|draws|spark] [--rows 1 10 100] [--only …]`` (millions). Data is generated
 in a temporary folder in bounded memory and deleted afterwards; 100 M rows take about 0.8 GB of disk.
 """
 
@@ -493,6 +494,32 @@ def _spark_release(made: Cluster, path: Path, rows: int, out: Path) -> None:
     assert charged == [10**12]
 
 
+def draws(_: Sequence[float]) -> None:
+    """Blocks of 65,536 rows, drawn by PCG64 as on one machine and by the cipher as on workers; best of five."""
+    from dipsmith.codec.decode import decode
+    from dipsmith.codec.encode import Encoder
+    from dipsmith.methods.mst import MST
+    from dipsmith.privacy.randomness import generator, place_key
+
+    rows, key = 1 << 16, place_key(b"benchmark", 1)
+    table = next(generated(rows)).combine_chunks().to_batches()[0]
+
+    def fitted(relation: str, method: Any) -> tuple[Any, Any]:
+        codes, _ = Encoder(schema_of(relation)).encode(table)
+        return method.fit(Curator.rehearse(codes, PureDP(1), seed=1)), codes
+
+    labeller, codes = fitted("label", Forest(targets=["sex"], trees=5))
+    public = codes.project(codes.schema.public)
+    whole, _ = fitted("replace", MST())
+    works: dict[str, Callable[[int], Any]] = {
+        "labels of a forest": lambda seed: labeller.label(public, seed),
+        "whole rows of MST, decoded": lambda seed: decode(whole.sample(rows, seed), generator(seed)),
+    }
+    for what, work in works.items():
+        plain, keyed = (min(timed(lambda s=s: work(s))[2] for _ in range(5)) * 1e3 for s in (1, key))  # noqa: B023
+        print(f"  {what}: PCG64 {plain:.1f} ms, AES-256 {keyed:.1f} ms of CPU a block", flush=True)
+
+
 def main() -> None:
     if sys.argv[1:2] == ["measure"]:
         measure(sys.argv[2], Path(sys.argv[3]))
@@ -500,7 +527,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    usual = {"parquet": [1, 10, 100], "postgresql": [5], "duckdb": [5], "spark": [20]}
+    usual = {"parquet": [1, 10, 100], "postgresql": [5], "duckdb": [5], "draws": [], "spark": [20]}
     parser.add_argument(
         "part", nargs="*", choices=[[], *usual], help="what to measure; everything when omitted"
     )
@@ -511,6 +538,7 @@ def main() -> None:
         "parquet": parquet,
         "postgresql": postgresql,
         "duckdb": duckdb,
+        "draws": draws,
         "spark": lambda sizes: spark(sizes, options.only),
     }
     for part in options.part or list(parts):
