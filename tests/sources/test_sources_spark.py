@@ -124,6 +124,7 @@ def test_a_cluster_makes_a_whole_release(
     assert np.allclose(shares, [0.2, 0.5, 0.8], atol=0.12)
     report = (tmp_path / "release" / "report.html").read_text()
     assert "n = 4,000 synthetic rows" in report
+    assert "open_dataset" in report
     # what cannot be is refused while nothing is spent
     monkeypatch.setattr(
         "dipsmith.synthesis.cluster._address", lambda place: f"file:///proc/none/{place.name}"

@@ -83,7 +83,13 @@ class ClusterSets(Sequence[pa.Table]):
             place = folder / f"synthetic-{i}.parquet"
             if model.schema.neighbours == "label":
                 label_on_workers(
-                    model, self.on, _address(place), seed, shuffle=self.shuffled, columns=self.columns
+                    model,
+                    self.on,
+                    _address(place),
+                    seed,
+                    shuffle=self.shuffled,
+                    columns=self.columns,
+                    expected=self.rows,
                 )
             else:
                 sample_on_workers(model, self.on, self.rows, _address(place), seed)
@@ -106,7 +112,7 @@ class ClusterSets(Sequence[pa.Table]):
         cells = [Marginal.of(whole, (name,)) for name in schema.names]
         counts = rows_of(written, whole).count(cells)
         some = Encoder(schema).encode(_first(place, MOST_ROWS))[0]
-        return Glance(self.rows, dict(zip(schema.names, counts, strict=True)), some)
+        return Glance(self.rows, dict(zip(schema.names, counts, strict=True)), some, several_files=True)
 
 
 def require_shared(on: SparkTable, target: Path) -> None:

@@ -110,7 +110,8 @@ class Release:
 
     def report_page(self) -> Page:
         """The releasable report: made from the release alone."""
-        return report_page(self, Glance.of(self.tables[0], self.schema))
+        several = self.folder is not None and (self.folder / "synthetic-1.parquet").is_dir()
+        return report_page(self, Glance.of(self.tables[0], self.schema, several_files=several))
 
     def __str__(self) -> str:
         return str(self.card)

@@ -47,18 +47,21 @@ class Glance:
         How often each level of each column occurs.
     some
         The first rows, which associations are computed from.
+    several_files
+        Whether a set is a folder of files.
     """
 
     rows: int
     counts: Mapping[str, NDArray[np.int64]]
     some: Codes
+    several_files: bool = False
 
     @classmethod
-    def of(cls, table: pa.Table, schema: Schema) -> Glance:
+    def of(cls, table: pa.Table, schema: Schema, *, several_files: bool = False) -> Glance:
         """A glance at a table."""
         codes = Encoder(schema).encode(table)[0]
         counts = {a.name: np.bincount(codes[a.name], minlength=a.size) for a in schema}
-        return cls(len(codes), counts, codes.take(slice(0, MOST_ROWS)))
+        return cls(len(codes), counts, codes.take(slice(0, MOST_ROWS)), several_files)
 
 
 def report_page(release: Release, glance: Glance) -> Page:
@@ -73,7 +76,7 @@ def report_page(release: Release, glance: Glance) -> Page:
             Section("What the noise does", _noise(release, tables)),
             Section("The synthetic columns", _columns(release, glance, tables)),
             Section("Associations in the synthetic rows", _associations(glance.some)),
-            Section("How to analyse it", _analysis(release)),
+            Section("How to analyse it", _analysis(release, glance)),
         ),
         stamp="NOT PRIVATE: made with a fixed noise seed, for tests only" if card.testing else "",
         footer=f"dipsmith {card.version}; this page uses only the release. The release card (card.html) has every detail.",
@@ -264,8 +267,9 @@ def _associations(some: Codes) -> tuple[Block, ...]:
     )
 
 
-def _analysis(release: Release) -> tuple[Block, ...]:
+def _analysis(release: Release, glance: Glance) -> tuple[Block, ...]:
     card = release.card
+    in_r = "open_dataset" if glance.several_files else "read_parquet"
     rule = {
         None: "There is one set. Its ordinary standard errors leave the noise out: dipsmith.fit adds it.",
         "split": "The sets were sanitised separately: analyse each, then combine with T = ū + B/m (dipsmith.combine).",
@@ -281,7 +285,7 @@ def _analysis(release: Release) -> tuple[Block, ...]:
             f'ds.fit(release, "{formula}")     # estimates with honest intervals'
         ),
         Code(
-            'R:      arrow::read_parquet("synthetic-1.parquet")\n'
+            f'R:      arrow::{in_r}("synthetic-1.parquet")\n'
             'Stata:  import delimited "synthetic-1.csv"      (release made with --format csv)'
         ),
         rule,

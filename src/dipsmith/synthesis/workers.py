@@ -43,6 +43,7 @@ def label_on_workers(
     *,
     shuffle: bool = False,
     columns: Sequence[str] | None = None,
+    expected: int | None = None,
 ) -> str:
     """Label the rows of a Spark table where they lie; the workers write a Parquet folder.
 
@@ -60,6 +61,8 @@ def label_on_workers(
         Write the rows in an order that tells nothing, drawn by the same secret; otherwise their order is kept.
     columns
         What is written, in this order; all columns of the table and then the labels when omitted.
+    expected
+        How many rows there are, where that is known; to be shuffled they are counted otherwise.
 
     Returns
     -------
@@ -80,7 +83,7 @@ def label_on_workers(
         work = _Labelling(_sent(model, given), _secret(seed), shuffle)
         result = on_workers(given, work, _ddl(made + order))
         if shuffle:
-            pieces = -(-given.count() // FILE) or 1
+            pieces = -(-(given.count() if expected is None else expected) // FILE) or 1
             result = result.repartition(pieces, _ORDER).sortWithinPartitions(_ORDER)
         written = columns or [name for name, _ in made]
         result = result.select(*[result[quoted(name)] for name in written])
