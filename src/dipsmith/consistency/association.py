@@ -72,8 +72,8 @@ class Association:
         rows = float(table.sum())
         if rows == 0:
             return -self.cost.get(candidate, 0.0)
-        independent = np.multiply.outer(table.sum(axis=1), table.sum(axis=0) / rows)
-        return float(np.abs(table - independent).sum()) / 2 - self.cost.get(candidate, 0.0)
+        table -= np.multiply.outer(table.sum(axis=1), table.sum(axis=0) / rows)
+        return float(np.abs(table, out=table).sum()) / 2 - self.cost.get(candidate, 0.0)
 
     def sensitivity(self, relation: str, max_rows: int) -> Fraction:
         """2 per row added or removed, 3 per row replaced."""

@@ -48,7 +48,7 @@ FLOOR_SD = 0.1
 FLOOR_SHARE = 0.01
 """A level with a noisy count at or below 0 may still exist: it keeps a tenth of the noise, all of them at most 1 %."""
 
-_HISTORY = 10
+_HISTORY = 4
 _LONGEST_STEP = 3.0
 
 
