@@ -5,7 +5,8 @@
 Each target is a file format, a few good files, and what is done with one. A fuzzed input is a good file after a few random
 changes (bytes flipped, cut, doubled; tokens replaced by awkward ones). Allowed outcomes: it is read, or a `DipsmithError`
 of one line. Not allowed: any other exception, more than `SECONDS`, more than `MEMORY`, a file written outside.
-With atheris (in an environment of its own) the same targets are driven by coverage: `--atheris TARGET`.
+Where atheris installs (`uv pip install --target FOLDER atheris`, FOLDER on PYTHONPATH) the same targets are driven by coverage:
+`--atheris TARGET --inputs N`.
 """
 
 from __future__ import annotations
@@ -244,17 +245,43 @@ def fuzz(target: Target, inputs: int, seed: int) -> tuple[Counter[str], list[tup
     return seen, wrong
 
 
-def with_atheris(name: str, arguments: list[str]) -> None:
-    target = next(t for t in targets() if t.name == name)
+def with_atheris(target: Target, inputs: int, seed: int, results: Path | None) -> None:
+    """Let coverage choose the inputs; ends the process, as libFuzzer does, with 0 if every outcome was allowed."""
     folder = Path(tempfile.mkdtemp())
+    kept = None if results is None else results.absolute()
     os.chdir(folder)
     (folder / "corpus").mkdir()
-    for i, seed in enumerate(target.seeds):
-        (folder / "corpus" / str(i)).write_bytes(seed)
-    atheris.Setup(
-        [sys.argv[0], str(folder / "corpus"), *arguments], lambda data: outcome(target, data, folder)
-    )
+    for i, good in enumerate(target.seeds):
+        (folder / "corpus" / str(i)).write_bytes(good)
+    seen: Counter[str] = Counter()
+
+    def tried(data: bytes) -> None:
+        seen[outcome(target, data, folder)] += 1
+        assert not (folder / "hacked").exists(), "code was executed"
+        if seen.total() == inputs:
+            report(f"{target.name}, by coverage", seen, seed, kept)
+
+    own = [f"-runs={inputs}", f"-seed={seed}", f"-rss_limit_mb={MEMORY >> 20}", f"-timeout={2 * SECONDS}"]
+    atheris.Setup([sys.argv[0], *own, "-print_final_stats=0", str(folder / "corpus")], tried)
     atheris.Fuzz()
+
+
+def report(name: str, seen: Counter[str], seed: int, results: Path | None) -> None:
+    """Say what came of a target's inputs, and add it to a file."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(f"{name}: {seen.total()} inputs, {dict(seen)}, peak {peak} MB", flush=True)
+    if results is None:
+        return
+    held = json.loads(results.read_text()) if results.exists() else {"targets": {}}
+    held["targets"][name] = {
+        "inputs": seen.total(),
+        "seed": seed,
+        "seen": dict(seen),
+        "peak_mb": peak,
+        "done": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    results.parent.mkdir(parents=True, exist_ok=True)
+    results.write_text(json.dumps(held, indent=1, ensure_ascii=False) + "\n")
 
 
 def main():
@@ -264,31 +291,20 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--results", type=Path)
     parser.add_argument("--atheris", metavar="TARGET")
-    asked, rest = parser.parse_known_args()
+    asked = parser.parse_args()
     if asked.atheris:
-        with_atheris(asked.atheris, rest)
+        chosen = next(t for t in targets() if t.name == asked.atheris)
+        with_atheris(chosen, asked.inputs, asked.seed, asked.results)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     failed = False
     for target in targets():
         if asked.only not in target.name:
             continue
         seen, wrong = fuzz(target, asked.inputs, asked.seed)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        print(f"{target.name}: {sum(seen.values())} inputs, {dict(seen)}, peak {peak} MB", flush=True)
+        report(target.name, seen, asked.seed, asked.results)
         for what, data in wrong[:5]:
             print(f"  {what}: {data[:400]!r}")
         failed |= bool(wrong)
-        if asked.results is not None:
-            held = json.loads(asked.results.read_text()) if asked.results.exists() else {"targets": {}}
-            held["targets"][target.name] = {
-                "inputs": sum(seen.values()),
-                "seed": asked.seed,
-                "seen": dict(seen),
-                "peak_mb": peak,
-                "done": datetime.now(UTC).isoformat(timespec="seconds"),
-            }
-            asked.results.parent.mkdir(parents=True, exist_ok=True)
-            asked.results.write_text(json.dumps(held, indent=1, ensure_ascii=False) + "\n")
     return int(failed)
 
 

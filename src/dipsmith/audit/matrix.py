@@ -44,8 +44,11 @@ VARIED: Final = 4
 FLAGGED: Final = 10
 """With half of the noise, a tenth as many tables are replayed in each currency: each of them must be flagged."""
 
+FILED: Final = 5
+"""Every so many pairs the ledger is charged and the release is written and compared too."""
+
 DRAWN: Final = 50
-"""Every so many pairs the figures of the report are drawn and compared too; all other files, and the ledger, are for each."""
+"""Every so many pairs the report's figures are among the files."""
 
 EPSILON: Final = 4
 TRIALS: Final = 1000
@@ -71,8 +74,8 @@ def replay_piece(case: Case, currency: str, pairs: int, first: int = SEED) -> di
     for seed in range(first, first + pairs):
         pair = neighbours(case.relation, seed, plain=case.plain)
         with tempfile.TemporaryDirectory(dir=_memory()) as folder:
-            drawn = seed % DRAWN == 0
-            checked = check_pair(pair, case, REPLAYED[currency], seed, Path(folder), figures=drawn)
+            filed = Path(folder) if seed % FILED == 0 else None
+            checked = check_pair(pair, case, REPLAYED[currency], seed, filed, figures=seed % DRAWN == 0)
         kinds[checked.kind] += 1
         findings.update(f"{checked.kind}, seed {seed}: {text}" for text in checked.findings)
         loss = max(loss, checked.loss)
@@ -89,7 +92,7 @@ def replay_piece(case: Case, currency: str, pairs: int, first: int = SEED) -> di
         "largest_loss": loss,
         "budget": float(REPLAYED[currency].exact),
         "noise_z": total / spread**0.5 if spread else 0.0,
-        "filed": pairs,
+        "filed": sum(seed % FILED == 0 for seed in range(first, first + pairs)),
         "drawn": sum(seed % DRAWN == 0 for seed in range(first, first + pairs)),
     }
 
@@ -209,30 +212,42 @@ def main(arguments: list[str] | None = None) -> int:
         for name, piece in pieces(asked.pairs, asked.trials, asked.mutant_trials).items()
         if name not in results and asked.only in name
     }
-    deadline = monotonic() + 60 * asked.minutes
     queue = list(wanted.items())
-    with ProcessPoolExecutor(asked.jobs, mp_context=get_context("spawn"), max_tasks_per_child=40) as pool:
+    for name, found in _done(queue, asked.jobs, monotonic() + 60 * asked.minutes, asked.results):
+        _write(asked.results, _read(asked.results) | {name: found})
+        sys.stderr.write(f"{name}: {found['cpu_seconds']} s{_worry(name, found)}\n")
+    if queue:
+        sys.stderr.write(f"{len(queue)} pieces left; run again to go on\n")
+    return int(any(_worry(name, found) for name, found in _read(asked.results).items()))
+
+
+def _done(
+    queue: list[tuple[str, partial[dict[str, Any]]]], jobs: int, deadline: float, path: Path
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Take pieces from the queue until the deadline, and give what came of each; one job needs no other process."""
+
+    def next_piece() -> tuple[str, partial[dict[str, Any]]] | None:
+        while queue and monotonic() < deadline:
+            name, piece = queue.pop(0)
+            results = _read(path)  # another process may have done it meanwhile
+            if name not in results and not _hopeless(name, results):
+                return name, piece
+        return None
+
+    if jobs == 1:
+        while (found := next_piece()) is not None:
+            yield run_piece(*found)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), max_tasks_per_child=40) as pool:
         running: set[Future[tuple[str, dict[str, Any]]]] = set()
-        while queue or running:
-            while queue and len(running) < asked.jobs and monotonic() < deadline:
-                name, piece = queue.pop(0)
-                results |= _read(asked.results)
-                if name not in results and not _hopeless(name, results):
-                    running.add(pool.submit(run_piece, name, piece))
+        while True:
+            while len(running) < jobs and (found := next_piece()) is not None:
+                running.add(pool.submit(run_piece, *found))
             if not running:
-                if queue and monotonic() < deadline:
-                    continue
-                break
+                return
             done = next(as_completed(running))
             running.discard(done)
-            name, found = done.result()
-            results = _read(asked.results) | {name: found}
-            _write(asked.results, results)
-            sys.stderr.write(f"{name}: {found['cpu_seconds']} s{_worry(name, found)}\n")
-    left = len(queue)
-    if left:
-        sys.stderr.write(f"{left} pieces left; run again to go on\n")
-    return int(any(_worry(name, found) for name, found in results.items()))
+            yield done.result()
 
 
 def _worry(name: str, found: dict[str, Any]) -> str:

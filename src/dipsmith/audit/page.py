@@ -115,8 +115,7 @@ def _replays(pieces: Mapping[str, Any]) -> str:
     text = """## Record and replay
 
 `make audit`. A run is recorded; the same run on a neighbouring table is given the recorded answers. Everything after must be the same to the
-last bit — questions, charges, messages, model, rows, card, ledger and files, for some pairs with the report's figures — the noise must be of the
-declared scale, and the true numbers behind each answer may differ by their declared sensitivity at most. The *largest loss* is what the answers of a pair told at most, added up from the noise that was really drawn;
+last bit — questions, charges, messages, model, rows, card, and for every fifth pair the ledger and the files — the noise must be of the declared scale, and the true numbers behind each answer may differ by their declared sensitivity at most. The *largest loss* is what the answers of a pair told at most, added up from the noise that was really drawn;
 it may not exceed the budget. *z* compares all noise that was drawn with its law. Tables differ by: a unit added, removed, replaced; a flipped
 label; outliers, new categories, missing values, forbidden combinations; an empty table, a single row; duplicate rows, several rows per unit."""
     grouped: dict[str, dict[str, Any]] = {}
