@@ -261,6 +261,8 @@ def test_a_run_that_was_killed_after_reading_is_charged_once_and_told(private, m
         with pytest.raises(KeyboardInterrupt):
             runner.run(PRIVATE, private / "out", base=private, jobs=1)
     assert ledger.show("people").spent == 0.5
+    # The grant suffices for the rest: what the killed run cost is not asked for again.
+    Experiment.read(private / "study.yaml", private / "out").require_budget()
     done = runner.run(PRIVATE, private / "out", base=private, jobs=1)
     assert ["never draws again" in o.failed for o in done] == [True, False, False, False]
     assert ledger.show("people").spent == 3  # the run that was lost is paid for, and was not paid for again

@@ -68,7 +68,10 @@ class Experiment:
         name = Schema.read(self.base / data.schema_).name
         statement = Ledger(self.base / data.ledger).show(name)
         done = {o.id for o in runner.outcomes(self.out)}
-        units = sum(budget(r.setting).units for r in self.laboratory.runs if r.id not in done)
+        # A run that was killed is charged already, and will not be charged again.
+        paid = {run.id for run in statement.runs if run.state != "cancelled"}
+        left_out = {r.id for r in self.laboratory.runs if self.laboratory.request_of(r) in paid}
+        units = sum(budget(r.setting).units for r in self.laboratory.runs if r.id not in done | left_out)
         if statement.currency == cost.currency and units > statement.remaining_units:
             left = type(cost).of_units(statement.remaining_units) if statement.remaining_units else "nothing"
             raise BudgetError(

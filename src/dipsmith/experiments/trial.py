@@ -117,6 +117,10 @@ class Laboratory:
             for setting in self.settings
         ]
 
+    def request_of(self, run: Run) -> str:
+        """The id under which the ledger knows a run."""
+        return f"study {self.study.name} {run.id}"
+
     @property
     def cost(self) -> Budget | None:
         """What all runs cost together; None where the rows need no protection."""
@@ -183,7 +187,7 @@ class Laboratory:
             sets=sets,
             each=each,
             ledger=ledger,
-            request=f"study {self.study.name} {run.id}",
+            request=self.request_of(run),
         )
         if release.folder is None:
             release.save(kept / run.id)
