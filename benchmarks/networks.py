@@ -13,11 +13,13 @@ anything is scored; peers are scored by the same function, and the table ends wi
 --limit SECONDS   of CPU that one run of a peer may take (300); what takes longer is killed and shown as "> 300 s"
 --peer-epsilon, --peer-seeds   where and how often peers run (ε = 1, one seed: they are slow)
 --scorer FILE     a module with `score(real, synthetic)`, called for the first seed of each line (propensity scores)
---loans FILE      a wide table of integer codes (Parquet), with --loans-domain FILE (JSON: sizes)
+--loans FILE      another table of integer codes (Parquet), with --loans-domain FILE (JSON: sizes), at ε = 1, with
+                  --wide-seeds seeds
 --tenfold         also time the fit on ten times the rows: every row ten times, so that shares of cells stay what they
                   are and signal against noise grows tenfold, the worst case for a model that grows with it
 --ancestral       also draw from PrivBayes's very measurements by conditionals, as published
 --max-cells       instead of each method's default limit on the model's size (AIM and PrivBayes)
+--richness        instead of MST's own preference for pairs of rich columns
 --out FILE        also write every line as JSON, added to what the file holds; lines that it holds already are not
                   run again, so that a run may be stopped and resumed; `--draw FILE SVG` makes a figure of it
 
@@ -152,6 +154,10 @@ def run_one(task: dict) -> None:
     budget = (
         PureDP(task["epsilon"]) if task["delta"] is None else ZCDP.from_approx(task["epsilon"], task["delta"])
     )
+    if task["richness"] is not None:
+        from dipsmith.methods import mst
+
+        mst.RICHNESS = task["richness"]
     limit = {} if task["max_cells"] is None else {"max_cells": task["max_cells"]}
     method = CATALOGUE[task["method"]](**limit)
     out = {}
@@ -345,6 +351,8 @@ def main() -> None:
     parser.add_argument("--draw", nargs=2, metavar=("FILE", "SVG"))
     parser.add_argument("--method", action="append", choices=METHODS)
     parser.add_argument("--max-cells", type=int)
+    parser.add_argument("--richness", type=float)
+    parser.add_argument("--wide-seeds", type=int, default=1)
     parser.add_argument("--tenfold", action="store_true")
     parser.add_argument("--ancestral", action="store_true")
     parser.add_argument("--task", help=argparse.SUPPRESS)
@@ -393,7 +401,7 @@ def base_task(given, here, name, sizes, method, epsilon, delta, seeds, codes="co
     return {
         "codes": str(here / codes), "sizes": json.dumps(sizes), "method": method, "epsilon": epsilon,
         "delta": delta, "seeds": seeds, "out": str(here / name), "measured": False, "ancestral": False,
-        "max_cells": given.max_cells if method != "mst" else None,
+        "max_cells": given.max_cells if method != "mst" else None, "richness": given.richness,
     }  # fmt: skip
 
 
@@ -490,11 +498,12 @@ def wide(given, results, here) -> None:
         what = f"{method} ε = 1, {len(sizes)} columns"
         if results.has(what):
             continue
-        task = base_task(given, here, f"wide-{method}", sizes, method, 1.0, given.delta, [0], "wide.npz")
+        seeds = list(range(given.first_seed, given.first_seed + given.wide_seeds))
+        task = base_task(given, here, f"wide-{method}", sizes, method, 1.0, given.delta, seeds, "wide.npz")
         runs = in_own_process(sys.executable, HERE / "networks.py", task) or []
         if runs:
-            made = np.load(f"{task['out']}-0.npz")
-            results.report(what, runs, [scored(codes, made, sizes)])
+            made = [np.load(f"{task['out']}-{r['seed']}.npz") for r in runs]
+            results.report(what, runs, [scored(codes, m, sizes) for m in made])
 
 
 if __name__ == "__main__":
