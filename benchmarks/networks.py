@@ -20,8 +20,8 @@ anything is scored; peers are scored by the same function, and the table ends wi
 --ancestral       also draw from PrivBayes's very measurements by conditionals, as published
 --max-cells       instead of each method's default limit on the model's size (AIM and PrivBayes)
 --richness        instead of MST's own preference for pairs of rich columns
---out FILE        also write every line as JSON, added to what the file holds; lines that it holds already are not
-                  run again, so that a run may be stopped and resumed; `--draw FILE SVG` makes a figure of it
+--out FILE        also write every line as JSON, beside what the file holds; lines and seeds that it holds already are
+                  not run again, so that a run may be stopped and resumed; `--draw FILE SVG` makes a figure of it
 
 Without --adult a simulated table of the same shape is used, and the figures mean nothing but time.
 """
@@ -241,7 +241,7 @@ def in_own_process(python: str, script: Path, task: dict, limit: float | None = 
 
 
 class Results:
-    """The lines so far: printed, written to a file, and read back from it when a run is resumed."""
+    """The lines so far: printed, kept in a file, and read back from it when a run is resumed."""
 
     def __init__(self, path: str | None) -> None:
         self.path = path
@@ -254,28 +254,38 @@ class Results:
             show(self.lines[what])
         return what in self.lines
 
+    def missing(self, what: str, seeds: list[int]) -> list[int]:
+        """The seeds that a line does not have yet."""
+        held = [r["seed"] for r in self.lines.get(what, {}).get("runs", [])]
+        return [seed for seed in seeds if seed not in held]
+
     def add(self, line: dict) -> None:
-        """Write a line down and show it."""
+        """Write a line down, in the place of one of the same name, and show it."""
         self.lines[line["what"]] = line
         if self.path:
-            with Path(self.path).open("a") as file:
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            whole = "".join(json.dumps(kept, ensure_ascii=False) + "\n" for kept in self.lines.values())
+            Path(self.path).write_text(whole, "utf-8")
         show(line)
 
     def report(self, what: str, runs: list[dict], scores: list, extra: str = "") -> None:
-        """Add the means of some runs."""
-        fit, sample, rss = (float(np.mean([r[k] for r in runs])) for k in ("fit", "sample", "rss"))
-        means, spread = np.mean(scores, axis=0), np.std(scores, axis=0)
+        """Add runs to a line and take the means of all that it has."""
+        before = self.lines.get(what, {})
+        new = [
+            {"seed": r.get("seed", 0), "fit": r["fit"], "sample": r["sample"], "rss": r["rss"], "tvd": s}
+            for r, s in zip(runs, [[round(float(x), 6) for x in s] for s in scores], strict=True)
+        ]
+        every = sorted([*before.get("runs", []), *new], key=lambda r: r["seed"])
+        tvd = np.array([r["tvd"] for r in every])
+        means = {k: float(np.mean([r[k] for r in every])) for k in ("fit", "sample", "rss")}
         self.add(
             {
                 "what": what,
-                "seeds": len(scores),
-                "fit": fit,
-                "sample": sample,
-                "rss": rss,
-                "tvd": [float(m) for m in means],
-                "sd": [float(d) for d in spread],
-                "extra": extra,
+                "seeds": len(every),
+                **means,
+                "tvd": tvd.mean(axis=0).tolist(),
+                "sd": tvd.std(axis=0).tolist(),
+                "extra": before.get("extra") or extra,
+                "runs": every,
             }
         )
 
@@ -411,18 +421,26 @@ def compare(given, results, peers, here, codes, method, epsilon, delta) -> None:
     label = f"{method} ε = {epsilon:g}{' pure' if delta is None else ''}"
     again = "mbi" in peers and delta is not None and method != "privbayes" and epsilon in given.peer_epsilon
     theirs = f"mbi on the measurements of {label}"
-    if results.has(label) and (not again or results.has(theirs)):
+    todo = results.missing(label, seeds)
+    again = again and theirs not in results.lines
+    if again:
+        todo = [seeds[0], *(seed for seed in todo if seed != seeds[0])]
+    if not todo:
+        results.has(label)
         return
     name = f"{method}-{epsilon:g}-{'pure' if delta is None else 'zcdp'}"
     apart = method == "privbayes" and given.ancestral
-    task = base_task(given, here, name, SHAPE, method, epsilon, delta, seeds)
+    task = base_task(given, here, name, SHAPE, method, epsilon, delta, todo)
     task |= {"measured": again, "ancestral": apart}
     runs = in_own_process(sys.executable, HERE / "networks.py", task) or []
     if not runs:
         return
-    drawn = [np.load(f"{task['out']}-{r['seed']}.npz") for r in runs]
-    extra = by_scorer(given.scorer, codes, drawn[0])
-    results.report(label, runs, [scored(codes, d, SHAPE) for d in drawn], extra)
+    new = [r for r in runs if r["seed"] in results.missing(label, seeds)]
+    if new:
+        drawn = [np.load(f"{task['out']}-{r['seed']}.npz") for r in new]
+        told = results.lines.get(label, {}).get("extra")
+        extra = told or by_scorer(given.scorer, codes, drawn[0])
+        results.report(label, new, [scored(codes, d, SHAPE) for d in drawn], extra)
     if apart:
         made = [np.load(f"{task['out']}-{r['seed']}-ancestral.npz") for r in runs]
         results.report(f"{label}, ancestral conditionals", runs, [scored(codes, d, SHAPE) for d in made])
