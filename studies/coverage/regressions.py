@@ -1,6 +1,6 @@
 """Regressions on releases whose population is known: ordinary intervals, noise-aware ones, and with bias corrected.
 
-The whole path is run: rows, `synthesize`, a release, the mechanism again by `noise_aware` (what `dipsmith.fit` calls),
+The whole path is run: rows, `synthesize`, a release, the mechanism again as `noise_aware` does (which `dipsmith.fit` calls),
 an interval. Only the least squares in the middle are done on the 96 cells of the table instead of its rows, which
 gives the same numbers (tests/inference/test_coverage_study.py holds them to `dipsmith.fit`) twenty times sooner.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from studies.coverage.lines import Line
 import dipsmith as ds
 from dipsmith.inference.combine import Combined
 from dipsmith.inference.estimates import Estimates
-from dipsmith.inference.noise_aware import noise_aware, sampling_only
+from dipsmith.inference.noise_aware import Runs, runs, sampling_only, with_noise
 from dipsmith.privacy.randomness import generator
 
 REPEATS, PIECE = 1000, 50
@@ -170,12 +170,17 @@ def regression(scenario: Scenario, first: int, repeats: int = PIECE) -> list[Lin
 def intervals(scenario: Scenario, table: pa.Table, seed: int, truth: Floats) -> list[tuple[Combined, Floats]]:
     """The intervals, in the order of `KINDS`, each with what it should hold."""
     one, split = released(scenario, table, seed, sets=1), released(scenario, table, seed, sets=SETS)
-    corrected = noise_aware(one, estimate, replicates=scenario.runs, seed=seed + 10**6)
+    moved = runs(one, estimate, replicates=scenario.runs, seed=seed + 10**6)
+    alone = (estimate(one.tables[0]),)
+    aware, corrected = (
+        with_noise(alone, Runs(moved, np.zeros(len(NAMES)), 1), method=one.card.method, correct=correct)
+        for correct in (False, True)
+    )
     each = [estimate(t) for t in split.tables]
     q, u = [e.values for e in each], [np.diag(e.covariance) for e in each]
     return [
-        (sampling_only((estimate(one.tables[0]),), 0.95, "ordinary"), truth),
-        (uncorrected(corrected, scenario.runs), truth),
+        (sampling_only(alone, 0.95, "ordinary"), truth),
+        (aware, truth),
         (corrected, truth),
         (ds.combine(q, u, names=NAMES, release=split), truth),
         (corrected, estimate(table).values),
@@ -194,11 +199,3 @@ def released(scenario: Scenario, table: pa.Table, seed: int, *, sets: int) -> ds
         testing=True,
         noise_seed=seed + 10**8 * (sets > 1),
     )
-
-
-def uncorrected(found: Combined, runs: int) -> Combined:
-    """The same runs without correction of bias (one set)."""
-    assert found.bias is not None
-    widened = (1 + np.clip(-found.bias / found.raw, 0, 1)) ** 2
-    noise = found.noise / (widened + 1 / runs)
-    return replace(found, estimate=found.raw, noise=noise, variance=found.within + noise, bias=None)

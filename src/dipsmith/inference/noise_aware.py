@@ -9,13 +9,13 @@ synthetic one as the synthetic one differs from the authentic. With q* the estim
 
 where B/m is drawing (m sets of one model; with one set drawing is part of Var(q*)). A method that
 shrinks, clips or bins pulls estimates towards zero, and does so again on the synthetic rows, where it
-can be seen: the bias is taken off the estimate unless told otherwise. That repairs it to first order: an
-effect that came out at .8 of its size is seen to shrink to .64, and .96 is reported. What the method leaves
-out of its model altogether it leaves out once, and no second run shows it.
+can be seen: the bias is taken off the estimate unless told otherwise. A bias towards zero is taken to be
+attenuation by a factor a = mean(q*)/q, and the estimate is divided by it (a between ½ and 1): an effect that came
+out at .8 of its size is seen to shrink to .64, and 1 is reported. Any other bias is subtracted. What the
+method leaves out of its model altogether it leaves out once, and no second run shows it.
 
-A corrected estimate varies more than an uncorrected one. Where the bias is attenuation by the factor a, the
-correction multiplies by 2 − a, and so does the standard error of noise; the correction's own simulation
-error, Var(q*)/R, is added. Degrees of freedom are Satterthwaite's, for ū with its residual ones and for the
+A corrected estimate varies more than an uncorrected one: dividing by a divides the standard error of noise by a, and
+that of the correction's own simulation; the latter's square, Var(q*)/R, is added. Degrees of freedom are Satterthwaite's, for ū with its residual ones and for the
 simulated variance. Laplace noise has heavy tails (excess kurtosis κ = 3, less where many draws add up), so that
 R runs know its variance less well than R − 1 normal values would, with 1/ν = 1/(R − 1) + κ/2R, and its own
 97.5 % point lies farther out than a normal one, by κ(z³ − 3z)/24 standard errors (Cornish and Fisher 1938).
@@ -57,6 +57,9 @@ HEAVIEST = 6.0
 
 FARTHER = 0.029
 """By how much one unit of κ raises 1/ν: (z³ − 3z)/24 over the (z³ + z)/4 that t adds for 1/ν, at z = 1.96."""
+
+MOST_SHRUNK = 0.5
+"""No estimate is more than doubled: what came out at less than half of its size cannot be told from noise."""
 
 Progress = Callable[[str, float], None]
 
@@ -216,12 +219,13 @@ def with_noise(
     else:
         between, noise = np.zeros_like(within), shift.variance / m
         rule = "T = ū + Var_noise" + (f" over {m} sets that were sanitised separately" if m > 1 else "")
-    widened = np.ones_like(estimate)
+    widened, taken = np.ones_like(estimate), np.zeros_like(estimate)
     if correct:
         shrunk = np.divide(-shift.mean, estimate, out=np.zeros_like(estimate), where=estimate != 0)
-        widened = (1 + np.clip(shrunk, 0.0, 1.0)) ** 2
-        between, noise = between * widened, noise * widened + shift.variance / shift.runs
-        estimate = estimate - shift.mean
+        kept = 1 - np.clip(shrunk, 0.0, MOST_SHRUNK)
+        widened, taken = 1 / kept**2, shift.mean / kept
+        between, noise = between * widened, (noise + shift.variance / shift.runs) * widened
+        estimate = estimate - taken
         notes.append("The bias that the mechanism shows when it is run on the release is taken off.")
     if (lost := int((np.isnan(shift.variance) & ~np.isnan(within)).sum())) > 0:
         notes.append(f"{lost} estimates could not be found in most runs and have no interval.")
@@ -240,7 +244,7 @@ def with_noise(
         sets=m,
         rule=f"{rule}, by {len(runs.moved)} runs of {method} on the synthetic rows",
         level=level,
-        bias=shift.mean if correct else None,
+        bias=taken if correct else None,
         notes=tuple(notes),
         # The average of m separately sanitised sets is scattered by 1/√m of what one is.
         runs=runs.moved * np.sqrt(widened / (m if runs.draws == 1 else 1)),
