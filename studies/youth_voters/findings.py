@@ -254,7 +254,8 @@ def _table_3(found: Summary) -> list[str]:
         "",
         "![One panel per method: overlap of intervals of the difference-in-differences model against log ε: high and "
         "flat for the three coefficients that have no finite estimate.](../images/youth-voters-overlap.svg)",
-        "\nMeans over the repetitions, ranks in brackets (1 is best), their sum, and the paper's sum on the original data.\n",
+        "\nMeans ± standard deviations over the repetitions, ranks of the means in brackets (1 is best), their sum (the overall "
+        "score; lower is better), and the paper's sum on the original data.\n",
     ]
     for e in LOG_EPSILONS:
         text += [
@@ -263,7 +264,11 @@ def _table_3(found: Summary) -> list[str]:
             "|---|" + "---:|" * (len(TABLE) + 2),
         ]
         for method, (values, ranked) in ranks(found, e).items():
-            cells = [f"{v:.3f} ({r})" for v, r in zip(values, ranked, strict=True)]
+            spreads = [found.sd(method, e, pick) for _, pick, _ in TABLE]
+            cells = [
+                f"{v:.3f} {'' if np.isnan(sd) else f'± {sd:.3f} '}({r})"
+                for v, sd, r in zip(values, spreads, ranked, strict=True)
+            ]
             paper = PAPER_SCORES[method][LOG_EPSILONS.index(e)]
             text.append(f"| {method} | " + " | ".join(cells) + f" | {sum(ranked)} | {paper} |")
         floor = [f"*{found.mean(FLOOR, 0, p):.3f}*" for _, p, _ in TABLE]
