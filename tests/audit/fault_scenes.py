@@ -32,6 +32,7 @@ from dipsmith.cli.main import main as main_command
 from dipsmith.errors import BudgetError, DamageError, DipsmithError, InputError, OutputError
 from dipsmith.experiments.experiment import Experiment
 from dipsmith.privacy import chain
+from dipsmith.report import figures
 
 EACH = ds.PureDP("0.001")
 ROWS = 500
@@ -375,6 +376,17 @@ def journal(place):
 
 def interrupted_experiment(folder, times, seed=0):
     """kill -9 while a study runs, again and again until it is done: nothing lost, nothing repeated, the same results."""
+    drawable, figures.available = (
+        figures.available,
+        lambda: False,
+    )  # the report comes last, and is written whole or not
+    try:
+        return _interrupted(folder, times, seed)
+    finally:
+        figures.available = drawable
+
+
+def _interrupted(folder, times, seed):
     chance = random.Random(seed)
     # Once here, so that children need not load what a study uses; once more to see how long it takes.
     Experiment.read(studied(folder / "warm", private=False) / "study.yaml", folder / "warm" / "out").run(1)

@@ -136,7 +136,7 @@ def test_sound_methods_pass_and_the_audit_is_tight(case):
 
 def test_half_noise_fails_the_audit():
     with half_noise():
-        found = audit(Flat(), "add-remove", epsilon=4, trials=1200, seed=5, black_box=False)
+        found = audit(Flat(), "add-remove", epsilon=4, trials=1500, seed=5, black_box=False)
     assert not found.passed
 
 

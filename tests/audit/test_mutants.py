@@ -41,13 +41,12 @@ def test_a_mutant_whose_place_is_gone_is_refused(running, tmp_path):
         running.planted(mutant, tmp_path)
 
 
-@pytest.mark.parametrize("name", ["half noise", "replayed request id"])
-def test_a_planted_bug_is_caught(running, name):
-    mutant = next(m for m in running.MUTANTS if m.name == name)
+def test_a_planted_bug_is_caught(running):
+    mutant = next(m for m in running.MUTANTS if m.name == "replayed request id")
     assert running.caught(mutant)[0]
 
 
 def test_without_a_bug_the_same_test_passes(running):
-    mutant = next(m for m in running.MUTANTS if m.name == "half noise")
+    mutant = next(m for m in running.MUTANTS if m.name == "replayed request id")
     harmless = running.Mutant("none", mutant.file, ((mutant.edits[0][0],) * 2,), mutant.test)
     assert not running.caught(harmless)[0]

@@ -160,23 +160,27 @@ def half_noise() -> Iterator[None]:
 def pieces(pairs: int, trials: int, mutant_trials: int) -> dict[str, partial[dict[str, Any]]]:
     """Every piece of the audit by its name."""
     made: dict[str, partial[dict[str, Any]]] = {}
-    replayed = [(case, pairs) for case in catalogue_cases(PRIVATE)]
-    replayed += [(case, -(-pairs // VARIED)) for case in variants(PRIVATE)]
-    for case, times in replayed:
-        for currency in REPLAYED:
-            if case.price is None or currency == "pure":
-                # The second currency is tried on other tables than the first.
-                first = SEED + (times if currency == "zcdp" else 0)
-                made[f"replay | {case.key} | {currency}"] = partial(
-                    replay_piece, case, currency, times, first
-                )
+    for case in catalogue_cases(PRIVATE):
+        made |= _replays(case, pairs)
     for case in catalogue_cases(PRIVATE):
         made[f"half noise replayed | {case.key}"] = partial(flagged_piece, case, -(-pairs // FLAGGED))
     for case in catalogue_cases(TARGETS):
         made[f"attack | {case.key}"] = partial(attack_piece, case, trials)
     for case in catalogue_cases(TARGETS):
         made[f"half noise attacked | {case.key}"] = partial(halved_piece, case, mutant_trials)
+    for case in variants(PRIVATE):
+        made |= _replays(case, -(-pairs // VARIED))
     return made
+
+
+def _replays(case: Case, pairs: int) -> dict[str, partial[dict[str, Any]]]:
+    # The second currency is tried on other tables than the first.
+    first = {"pure": SEED, "zcdp": SEED + pairs}
+    return {
+        f"replay | {case.key} | {currency}": partial(replay_piece, case, currency, pairs, first[currency])
+        for currency in REPLAYED
+        if case.price is None or currency == "pure"
+    }
 
 
 def run_piece(name: str, piece: partial[dict[str, Any]]) -> tuple[str, dict[str, Any]]:
