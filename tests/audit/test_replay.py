@@ -8,6 +8,8 @@ from itertools import product
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dipsmith.audit.cases import catalogue_cases, variants
 from dipsmith.audit.matrix import flagged_piece
@@ -41,6 +43,14 @@ def test_nothing_but_paid_answers_depends_on_one_unit(case, currency):
         checked = check_pair(neighbours(case.relation, seed), case, BUDGETS[currency], seed)
         assert checked.findings == (), f"{checked.kind}, seed {seed}"
         assert checked.questions > 0
+
+
+@settings(max_examples=12, derandomize=True, deadline=None)
+@given(st.sampled_from(CATALOGUE), st.integers(100, 2**32), st.sampled_from(sorted(BUDGETS)))
+def test_no_neighbours_are_found_that_tell_a_run_apart(case, seed, currency):
+    """Any method on any pair; `make audit` goes through 200 of them for each method and relation."""
+    checked = check_pair(neighbours(case.relation, seed), case, BUDGETS[currency], seed)
+    assert checked.findings == ()
 
 
 @pytest.mark.parametrize("case", VARIANTS, ids=named)
