@@ -26,6 +26,7 @@ def test_results_are_shown_and_what_is_missing_is_named(tmp_path):
     assert "**FAIL**" in text
     assert "0 of 1 pass" in text
     assert "below 80 %: flat replace" in text
+    assert "From one audit instead of three: flat replace." in text
     assert "Not run yet (17 of 18): " in text
     assert "| flat | replace | 3 | 9 | 1.500 of 2 | — | +0.3 | **1** |" in text
     assert "**MISSED**" in text

@@ -64,6 +64,9 @@ runs is off by a tenth of its bound by chance, so that the share that is *reache
         f"{min(f['tightness'] for f in attacked):.0%} to {max(f['tightness'] for f in attacked):.0%} of the optimal attacker"
         + (f"; below 80 %: {', '.join(f['method'] + ' ' + f['relation'] for f in below)}." if below else ".")
     )
+    single = [f"{f['method']} {f['relation']}" for f in attacked if len(f.get("bounds", [])) < 2]
+    if single:
+        summary += f" From one audit instead of three: {', '.join(single)}."
     wanted = [f"attack | {case.key}" for case in catalogue_cases(TARGETS)]
     return f"{text}\n\n{table(head, rows)}\n\n{summary} {_when(attacked)}{_left(wanted, pieces)}"
 
@@ -194,8 +197,9 @@ truncated release, interrupted experiment; `tests/synthesis/test_kill.py` and `t
 def _fuzz(held: Mapping[str, Any]) -> str:
     text = """## Fuzzed files
 
-`make fuzz`. Good files after random changes. Allowed: they are read, or refused in one line. Not allowed, and not seen: any other exception, a hang, code
-that is executed, more than 3 GB."""
+`make fuzz`. Good files after random changes; *by coverage*: changes chosen by atheris, where it installs
+(`tests/audit/fuzz_targets.py --atheris FORMAT --inputs N`). Allowed: they are read, or refused in one line. Not allowed, and not seen: any other
+exception, a hang, code that is executed, more than 3 GB."""
     targets = held.get("targets", {})
     if not targets:
         return f"{text}\n\nNot run yet."
