@@ -465,8 +465,10 @@ def _spark_release(made: Cluster, path: Path, rows: int, out: Path) -> None:
             found, schema_of(), Forest(targets=["sex"], trees=5), budget=PureDP(1), ledger=ledger, seed=1
         )
     out.mkdir()
+    started = time.perf_counter()
     with told(made, "labelled, shuffled and written by the workers"):
         release.tables.write(out)
+    wall = time.perf_counter() - started
     made.add_worker()
     died: list[float] = []
 
@@ -474,7 +476,7 @@ def _spark_release(made: Cluster, path: Path, rows: int, out: Path) -> None:
         made.kill(0)
         died.append(time.perf_counter())
 
-    reaper = threading.Timer(15.0, die)
+    reaper = threading.Timer(0.4 * wall, die)
     reaper.start()
     started = time.perf_counter()
     release.save(out / "release")
