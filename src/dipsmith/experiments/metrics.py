@@ -266,3 +266,15 @@ def title_of(metric: str, metrics: Mapping[str, Metric] = METRICS) -> str:
         "width": "mean width of the intervals, in authentic ones",
     }
     return f"{words[kind]}, {name}" if kind in words else metric
+
+
+def reference_of(metric: str, metrics: Mapping[str, Metric] = METRICS) -> str:
+    """What a metric is held against, in words.
+
+    >>> reference_of("pay model: coverage"), reference_of("tvd-1")
+    ('95 %, as asked', 'what chance alone gives')
+    """
+    if metric in metrics:
+        return metrics[metric].reference
+    words = {"coverage": "95 %, as asked", "width": "the authentic width", "overlap": _PERFECT}
+    return words.get(metric.rpartition(": ")[2], "0 is perfect")

@@ -15,7 +15,7 @@ from dipsmith.experiments.claims import selected
 from dipsmith.experiments.design import said, shown
 from dipsmith.experiments.entries import FigureEntry, MethodEntry, StudyEntry
 from dipsmith.experiments.figures import Axes, Line, Panel, mean_and_width
-from dipsmith.experiments.metrics import Metric, title_of
+from dipsmith.experiments.metrics import Metric, reference_of, title_of
 from dipsmith.experiments.results import Response, Results
 from dipsmith.report import figures as available
 from dipsmith.report.content import Cell, Figure, Table
@@ -107,7 +107,7 @@ def figure(entry: FigureEntry, results: Results, metrics: Mapping[str, Metric], 
         entry.title
         or f"{title_of(entry.metric, metrics)}: {f'{entry.lines} and ' if entry.lines else ''}{entry.x}"
     )
-    described = metrics[entry.metric].reference if entry.metric in metrics else "1 is perfect"
+    described = reference_of(entry.metric, metrics)
     numeric = drawing._numbers(positions)
     wide = numeric is not None and len(numeric) > 2 and numeric.max() / numeric.min() >= 8
     axes = Axes(
