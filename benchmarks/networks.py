@@ -364,6 +364,7 @@ def main() -> None:
     parser.add_argument("--richness", type=float)
     parser.add_argument("--wide-seeds", type=int, default=1)
     parser.add_argument("--tenfold", action="store_true")
+    parser.add_argument("--tenfold-seeds", type=int, default=5)
     parser.add_argument("--ancestral", action="store_true")
     parser.add_argument("--task", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -490,7 +491,7 @@ def compare_peer(given, results, peers, here, codes, name, method, epsilon) -> N
 
 
 def tenfold(given, results, here, codes) -> None:
-    """CPU seconds of the fit on every row ten times against once, median over five seeds."""
+    """CPU seconds of the fit on every row ten times against once, median over --tenfold-seeds seeds."""
     np.savez(here / "tenfold.npz", **{c: np.tile(v, 10) for c, v in codes.items()})
     for method in given.method or METHODS:
         what = f"{method}, ten times the rows"
@@ -498,7 +499,7 @@ def tenfold(given, results, here, codes) -> None:
             continue
         seconds: list[float] = []
         for held in ("codes.npz", "tenfold.npz"):
-            seeds = list(range(given.first_seed, given.first_seed + 5))
+            seeds = list(range(given.first_seed, given.first_seed + given.tenfold_seeds))
             task = base_task(given, here, f"{method}-{held}", SHAPE, method, 1.0, given.delta, seeds, held)
             runs = in_own_process(sys.executable, HERE / "networks.py", task) or []
             seconds.append(float(np.median([r["fit"] for r in runs])))
