@@ -26,14 +26,8 @@ from dipsmith.schema import Codes, Marginal
 from networks import SHAPE, adult, rows_of
 
 SETTINGS = [
-    (1_000, 0.3),
-    (1_000, 1.0),
-    (5_000, 0.1),
-    (5_000, 0.3),
-    (5_000, 1.0),
-    (30_000, 0.03),
-    (30_000, 0.1),
-]
+    (1_000, 0.3), (5_000, 0.1), (1_000, 1.0), (5_000, 0.3), (30_000, 0.1), (5_000, 1.0), (30_000, 0.3), (30_000, 1.0),
+]  # fmt: skip
 FIRST_SEED = 100
 
 
@@ -48,6 +42,8 @@ def main() -> None:
     )
     parser.add_argument("--adult")
     parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--at", nargs=2, action="append", metavar=("ROWS", "EPSILON"))
+    parser.add_argument("--table", choices=["voters", "adult"], help="only this one")
     parser.add_argument("--privbayes", action="store_true")
     parser.add_argument("--out", help="also write every line as JSON")
     given = parser.parse_args()
@@ -55,9 +51,12 @@ def main() -> None:
     tables = {"voters": Codes.of(voters.schema("add-remove"), voters.codes(30_000, seed=1))}
     if given.adult:
         tables["adult"] = rows_of(adult(given.adult), SHAPE)
+    settings = [(int(n), float(e)) for n, e in given.at] if given.at else SETTINGS
     for table, codes in tables.items():
+        if given.table not in (None, table):
+            continue
         order = np.random.default_rng(0).permutation(len(codes))
-        for rows, epsilon in SETTINGS:
+        for rows, epsilon in settings:
             part = codes.take(order[:rows])
             true = shares(part)
             errors = {name: [] for name in names}
