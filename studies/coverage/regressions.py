@@ -29,9 +29,9 @@ REPEATS, PIECE = 1000, 50
 FORMULA = "y ~ a + s"
 NAMES = ("Intercept", "a[T.q]", "a[T.r]", "a[T.s]", "s[T.F]")
 SETS = 5
-ORDINARY, AWARE, CORRECTED = "ordinary", "noise-aware", "and corrected"
+CONTROL, ORDINARY, AWARE, CORRECTED = "authentic rows", "ordinary", "noise-aware", "and corrected"
 SPLIT, AUTHENTIC = "5 separate sets", "corrected: authentic estimate"
-KINDS = (ORDINARY, AWARE, CORRECTED, SPLIT, AUTHENTIC)
+KINDS = (CONTROL, ORDINARY, AWARE, CORRECTED, SPLIT, AUTHENTIC)
 GROUPS, LARGEST = "pqrs", 11
 WOMEN = np.array([0.3, 0.4, 0.55, 0.7])
 """The share of women in each group."""
@@ -148,7 +148,7 @@ def scenarios() -> Iterator[Scenario]:
 
 
 def regression(scenario: Scenario, first: int, repeats: int = PIECE) -> list[Line]:
-    """How often five intervals cover, and how wide they are; `first` is the first seed."""
+    """How often six intervals cover, and how wide they are; `first` is the first seed."""
     started = time.process_time()
     at = [NAMES.index(t) for t in scenario.terms]
     truth = on_cells(population() * 1e6).values
@@ -179,6 +179,7 @@ def intervals(scenario: Scenario, table: pa.Table, seed: int, truth: Floats) -> 
     each = [estimate(t) for t in split.tables]
     q, u = [e.values for e in each], [np.diag(e.covariance) for e in each]
     return [
+        (sampling_only((estimate(table),), 0.95, "no noise"), truth),
         (sampling_only(alone, 0.95, "ordinary"), truth),
         (aware, truth),
         (corrected, truth),

@@ -18,14 +18,15 @@ from dipsmith.privacy.randomness import generator
 REPEATS, PIECE, RUNS = 500, 100, 50
 ROWS, EPSILON = 1000, "0.1"
 RELATIONS = ("add-remove", "replace")
+CONTROL = "authentic rows themselves, no noise"
 ORDINARY = "one set, ordinary interval"
 ONE = "one set, T = ū + Var_noise"
 
 
 def whole_path(relation: str, first: int, repeats: int = PIECE) -> list[Line]:
-    """Coverage and width of five intervals from the same authentic rows; `first` is the first seed."""
+    """Coverage and width of six intervals from the same authentic rows; `first` is the first seed."""
     started = time.process_time()
-    kinds = (SPLIT, REFUSED, AWARE, ORDINARY, ONE)
+    kinds = (CONTROL, SPLIT, REFUSED, AWARE, ORDINARY, ONE)
     hits, widths = np.zeros(len(kinds)), np.zeros(len(kinds))
     for seed in range(first, first + repeats):
         table = pa.table({"s": np.where(generator(seed).random(ROWS) < TRUTH, "F", "M")})
@@ -41,14 +42,16 @@ def whole_path(relation: str, first: int, repeats: int = PIECE) -> list[Line]:
 
 
 def intervals(table: pa.Table, relation: str, seed: int) -> list[tuple[float, float]]:
-    """Separate sets, draws (by the refused and the right rule), and one set (ordinary and noise-aware)."""
+    """The authentic rows, separate sets, draws (by the refused and the right rule), and one set (ordinary and noise-aware)."""
     split = released(table, relation, seed, "split")
     drawn = released(table, relation, seed, "draw")
     one = released(table, relation, seed, None)
     q, u = (np.array(v) for v in zip(*map(women, split.tables), strict=True))
     a, b = (np.array(v) for v in zip(*map(women, drawn.tables), strict=True))
     share, variance = women(one.tables[0])
+    whole, its = women(table)
     found = [
+        (whole - 1.959964 * its**0.5, whole + 1.959964 * its**0.5),
         ends(ds.combine(q, u, release=split)),
         # What the rule would say if it were not refused: the numbers alone do not tell how they were made.
         ends(ds.combine(a, b)),

@@ -88,7 +88,7 @@ def test_pieces_add_up(tmp_path):
 
 def test_a_piece_of_the_whole_path():
     found = {line.kind: line for line in whole_path("replace", first=0, repeats=2)}
-    assert len(found) == 5
+    assert len(found) == 6
     assert all(line.repeats == 2 and line.width > 0 for line in found.values())
 
 
