@@ -1,7 +1,7 @@
 """PrivBayes: sensitivities by enumeration, the network, the noise, the limits."""
 
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -136,6 +136,15 @@ def test_information_sensitivity_is_exact_by_enumeration(shape, n, value):
 
 def test_information_sensitivity_is_a_bound_for_even_n():
     assert largest_change(mutual_information, replaced, (3, 3), 4) < information_sensitivity(4, binary=False)
+
+
+def test_information_moves_with_a_private_n_under_add_remove():
+    """Why it is refused there: a second row may bring a whole bit, and each further n has another bound."""
+    largest = [largest_change(mutual_information, added, (2, 2), n) for n in range(1, 9)]
+    assert largest[0] == pytest.approx(1)
+    assert all(more > less for more, less in pairwise(largest))
+    # What software that mixes the relations would claim for n = 1,000 is a hundredth of that.
+    assert information_sensitivity(1000, binary=False) < 0.03
 
 
 def test_the_information_score_claims_its_sensitivity():
