@@ -1,6 +1,6 @@
 """What the peers do with the same table or the same measurements; run by an interpreter that has the peer.
 
-`smartnoise` and `dpmm` run their own methods with their own defaults. SmartNoise draws rows with mbi 1.1.0, whose
+`smartnoise` and `dpmm` run their own methods with their own defaults (dpmm's PrivBayes: one parent). SmartNoise draws rows with mbi 1.1.0, whose
 sampler correlates what should be independent; the same model is therefore also drawn from row by row ("honest").
 `mbi` (McKenna's Private-PGM on JAX) has no mechanism in its package: it fits the measurements that dipsmith
 made, with its default estimator and 1,000 steps, or those of MST as published (JPC 11, 2021, section 3: thirds of the
@@ -51,9 +51,8 @@ def dpmm(task: dict) -> dict:
     columns, sizes = held_rows(task)
     frame = pd.DataFrame(columns)
     kind = {"mst": MSTGM, "privbayes": PrivBayesGM, "aim": AIMGM}[task["method"]]
-    more = {"degree": 1} if task["method"] == "privbayes" else {}
     started = time.process_time()
-    model = kind(epsilon=task["epsilon"], delta=task["delta"], n_jobs=1, **more)
+    model = kind(epsilon=task["epsilon"], delta=task["delta"], n_jobs=1)
     model.set_random_state(np.random.RandomState(task["seeds"][0]))
     model.set_domain(domain=sizes)
     model.fit(frame)
