@@ -188,10 +188,31 @@ truncated release, interrupted experiment; `tests/synthesis/test_kill.py` and `t
     if not scenes:
         return f"{text}\n\nNot run yet."
     rows = [
-        [name, f"{s['times']:,}", "; ".join(f"{n} × {what}" for what, n in s["seen"].items()), s["done"][:10]]
+        [
+            name,
+            f"{s['times']:,}",
+            "; ".join(f"{n} × {what}" for what, n in s["seen"].items()),
+            _ranges(s["seeds"]),
+            s["done"][:10],
+        ]
         for name, s in scenes.items()
     ]
-    return f"{text}\n\n{table(['fault', 'times', 'what was found afterwards', 'run on'], rows)}"
+    return f"{text}\n\n{table(['fault', 'times', 'what was found afterwards', 'seeds', 'run on'], rows)}"
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Numbers as ranges.
+
+    >>> _ranges([1, 2, 3, 7])
+    '1–3, 7'
+    """
+    found: list[list[int]] = []
+    for n in sorted(set(numbers)):
+        if found and n == found[-1][1] + 1:
+            found[-1][1] = n
+        else:
+            found.append([n, n])
+    return ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in found)
 
 
 def _fuzz(held: Mapping[str, Any]) -> str:
