@@ -55,7 +55,8 @@ def scenarios(parts: list[str]) -> Iterator[Scenario]:
     if "regressions" in parts:
         for one in regressions.scenarios():
             known = ("regressions", one.name, one.rows, float(one.epsilon))
-            yield Scenario(known, one.repeats, partial(regressions.regression, one))
+            piece = partial(regressions.regression, one, repeats=max(regressions.PIECE, one.repeats // 8))
+            yield Scenario(known, one.repeats, piece)
 
 
 def main() -> None:

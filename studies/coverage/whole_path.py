@@ -15,7 +15,7 @@ import dipsmith as ds
 from dipsmith.inference.combine import Combined
 from dipsmith.privacy.randomness import generator
 
-REPEATS, PIECE, RUNS = 500, 100, 50
+REPEATS, PIECE, RUNS = 1000, 100, 50
 ROWS, EPSILON = 1000, "0.1"
 RELATIONS = ("add-remove", "replace")
 CONTROL = "authentic rows themselves, no noise"
