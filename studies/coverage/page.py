@@ -148,14 +148,12 @@ def _held(lines: Sequence[Line], nominal: float, name: str = "") -> str:
     for line in lines:
         low, high = monte_carlo(line.share, line.repeats)
         if not low <= nominal <= high:
-            name = f"{line.case}, n = {line.rows:,}, ε = {line.epsilon:g}"
-            outside.append(f"{name}: {_share(line.share)} ({_share(low)} to {_share(high)})")
+            which = f"{line.case}, n = {line.rows:,}, ε = {line.epsilon:g}"
+            outside.append(f"{which}: {_share(line.share)} ({_share(low)} to {_share(high)})")
     kept = len(lines) - len(outside)
     if not lines:
         return ""
-    said = (
-        f"*{lines[0].kind}*: the Monte-Carlo interval holds {_share(nominal)} in {kept} of {len(lines)} lines"
-    )
+    said = f"*{name or lines[0].kind}*: the Monte-Carlo interval holds {_share(nominal)} in {kept} of {len(lines)} lines"
     return said + (f"; not in {'; '.join(outside)}." if outside else ".")
 
 
