@@ -53,7 +53,7 @@ sees every noisy answer and uses the likelihood ratio; a *black-box* attacker se
 lower bounds on ε; thresholds were chosen on other runs than are counted. At 95 % even an optimal attacker exceeds the claim by chance in a few
 of a hundred entries, so the verdict uses 1 − 10⁻⁶. *Optimal* is what the likelihood ratio reaches on average if every answer tells as much as
 its price allows, a choice as much as randomised response does; a small share of it would mean that the audit is loose. One audit of 1000
-runs is off by a tenth of its bound by chance, so that the share that is *reached* is the mean of three of them, and all three must pass."""
+runs is off by a tenth of its bound by chance, so that the share that is *reached* is the mean of three of them (this seed and the two after it), and all three must pass."""
     if not rows:
         return f"{text}\n\nNot run yet."
     head = ["method", "neighbours", "white box", "black box", "optimal", "reached", "at 1 − 10⁻⁶", "verdict"]
