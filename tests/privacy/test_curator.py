@@ -242,6 +242,28 @@ def test_choose_prefers_high_scores_and_charges_once(budget):
         curator.choose([], Largest(schema), budget)
 
 
+def test_what_a_choice_has_counted_is_noised_afresh_but_not_counted_again():
+    schema = table("replace")
+    read = []
+
+    class Watched(HeldRows):
+        def count(self, cells):
+            read.extend(c.key for c in cells)
+            return super().count(cells)
+
+    codes = rows_of(schema)
+    rows = Watched(codes)
+    curator = Curator(rows, PureDP(30), stream=Stream.for_testing(1), journal=Rehearsal())
+    curator.choose([0, 1], Largest(schema), PureDP(10))
+    sex, place = Marginal.of(schema, ["sex"]), Marginal.of(schema, ["place"])
+    found = [m for _ in range(2) for m in curator.measure([place, sex], [PureDP(5), PureDP(5)])]
+    assert read == ["sex", "place", "place"]
+    for measured in found:
+        # Discrete Laplace at scale 2/5, at most 12 cells: P(|noise| > 8) < 12·2·e^(−20) < 1e-6.
+        assert np.abs(measured.values - HeldRows(codes).count([measured.cells])[0]).max() <= 8
+    assert len(curator._journal.events) == 5
+
+
 def test_events_are_recorded_before_an_answer_is_given():
     class Broken(Rehearsal):
         def record(self, *events):

@@ -254,7 +254,7 @@ class Curator:
             return [self._measure_large(c, b, keep_above) for c, b in zip(cells, budgets, strict=True)]
         self._charge([self._event(c, b, self._is_single(c)) for c, b in zip(cells, budgets, strict=True)])
         publics = [self._public_part(c) for c in cells]
-        counts = self._rows.count(cells)
+        counts = self._true_counts(cells)
         return [
             self._noised(c, n, b, sizes)
             for c, n, b, sizes in zip(cells, counts, budgets, self._sizes(publics, counts), strict=True)
@@ -532,6 +532,12 @@ class Curator:
             kept=kept,
             threshold=keep_above,
         )
+
+    def _true_counts(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
+        """Count partitions in one pass; what a choice has counted is not counted again."""
+        unknown = [c for c in cells if c.key not in self._true]
+        fresh = iter(self._rows.count(unknown) if unknown else [])
+        return [self._true[c.key] if c.key in self._true else next(fresh) for c in cells]
 
     def _counted(
         self, candidates: Sequence[C], score: Score[C]
