@@ -9,9 +9,9 @@ import time
 import uuid
 from pathlib import Path
 
-from conftest import CHROMIUM, serve
 from playwright.sync_api import sync_playwright
 
+from conftest import CHROMIUM, serve
 from dipsmith.examples import personnel
 
 ANALYSIS = "log(pay) ~ sex + race + age + education"
