@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from dipsmith.consistency.junction import Array, Attributes
 from dipsmith.errors import UnsupportedError
-from dipsmith.schema import Cells, Marginal, Schema
+from dipsmith.schema import Marginal, Schema
 
 Family = tuple[str, Attributes]
 """A column and its parents."""
@@ -60,7 +60,7 @@ class Association:
 
     name: ClassVar[str] = "association"
 
-    def tables(self, candidate: Family) -> Sequence[Cells]:
+    def tables(self, candidate: Family) -> Sequence[Marginal]:
         """The family's marginal."""
         return [table_of(self.schema, candidate)] if candidate[1] else []
 
@@ -101,7 +101,7 @@ class MutualInformation:
 
     name: ClassVar[str] = "mutual information"
 
-    def tables(self, candidate: Family) -> Sequence[Cells]:
+    def tables(self, candidate: Family) -> Sequence[Marginal]:
         """The family's marginal."""
         return [table_of(self.schema, candidate)] if candidate[1] else []
 

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from dipsmith.errors import UnsupportedError
 from dipsmith.privacy.curator import Score
-from dipsmith.schema import Cells, Marginal, Schema
+from dipsmith.schema import Marginal, Schema
 
 Group = tuple[str, ...]
 
@@ -85,7 +85,7 @@ class InformationCriterion:
     penalty: float = 2.0
     name: str = "aic"
 
-    def tables(self, candidate: Group) -> Sequence[Cells]:
+    def tables(self, candidate: Group) -> Sequence[Marginal]:
         """The marginal of each attribute of the group, in every node."""
         return [Marginal(self.schema, (*self.within, name)) for name in candidate]
 
@@ -136,7 +136,7 @@ class MarginalError:
     within: Group = ()
     name: str = "marginal error"
 
-    def tables(self, candidate: Group) -> Sequence[Cells]:
+    def tables(self, candidate: Group) -> Sequence[Marginal]:
         """The cross-table of the group, in every node."""
         return [Marginal(self.schema, (*self.within, *candidate))]
 
@@ -179,7 +179,7 @@ class Contrast:
         """The name that the ledger shows."""
         return f"contrast of {self.each.name}"
 
-    def tables(self, candidate: Group) -> Sequence[Cells]:
+    def tables(self, candidate: Group) -> Sequence[Marginal]:
         """Every attribute by itself."""
         return [table for name in self.names for table in self.each.tables((name,))]
 

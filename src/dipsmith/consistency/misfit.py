@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from dipsmith.consistency.junction import Array, Attributes
 from dipsmith.errors import UsageError
 from dipsmith.privacy import neighbours
-from dipsmith.schema import Cells, Marginal, Schema
+from dipsmith.schema import Marginal, Schema
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class Misfit:
         if any(not 0 <= w <= 1 for w in self.weights.values()):
             raise UsageError("misfit: expected weights between 0 and 1")
 
-    def tables(self, candidate: Attributes) -> Sequence[Cells]:
+    def tables(self, candidate: Attributes) -> Sequence[Marginal]:
         """The candidate's own marginal."""
         return [Marginal.of(self.schema, candidate)]
 

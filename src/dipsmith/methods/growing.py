@@ -38,7 +38,7 @@ from dipsmith.methods.method import count_noise
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.measurement import Measurement
-from dipsmith.schema import Cells, Codes, Marginal, Schema
+from dipsmith.schema import Codes, Marginal, Schema
 
 SPLIT_WHILE: Final = 40.0
 """A branch is split while it has this many standard deviations of a leaf's noise (when n_b is not given)."""
@@ -212,7 +212,7 @@ class Dependence:
 
     name = "rows off independence"
 
-    def tables(self, candidate: str) -> Sequence[Cells]:
+    def tables(self, candidate: str) -> Sequence[Marginal]:
         """The attribute with the targets."""
         return [Marginal.of(self.schema, (candidate, *self.targets))]
 

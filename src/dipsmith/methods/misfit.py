@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dipsmith.consistency.clique import Clique
 from dipsmith.errors import UnsupportedError
-from dipsmith.schema import Cells, Schema
+from dipsmith.schema import Marginal, Schema
 
 Float = NDArray[np.float64]
 
@@ -36,7 +36,7 @@ class Misfit:
     schema: Schema
     name: ClassVar[str] = "misfit of label counts"
 
-    def tables(self, candidate: Clique) -> Sequence[Cells]:
+    def tables(self, candidate: Clique) -> Sequence[Marginal]:
         """The one table of the candidate."""
         return [candidate.marginal(self.schema)]
 

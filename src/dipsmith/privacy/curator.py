@@ -65,8 +65,8 @@ class Score(Protocol[C_contra]):
     def name(self) -> str:
         """The name that the ledger shows."""
 
-    def tables(self, candidate: C_contra) -> Sequence[Cells]:
-        """The partitions whose counts decide the candidate's score."""
+    def tables(self, candidate: C_contra) -> Sequence[Marginal]:
+        """The marginals whose counts decide the candidate's score."""
 
     def value(self, candidate: C_contra, counts: Sequence[NDArray[np.int64]]) -> float:
         """The score; larger is better."""
@@ -147,7 +147,7 @@ class Curator:
         self._journal = journal
         self._given_rows = given_rows
         self._progress = progress
-        self._true: dict[str, NDArray[np.int64]] = {}
+        self._true: dict[tuple[str, ...], NDArray[np.int64]] = {}
 
     @classmethod
     def rehearse(
@@ -534,28 +534,29 @@ class Curator:
         )
 
     def _true_counts(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
-        """Count partitions in one pass; what a choice has counted is not counted again."""
-        unknown = [c for c in cells if c.key not in self._true]
+        """Count partitions in one pass; marginals that a choice has counted are not counted again."""
+        known = [self._true.get(c.attributes) if isinstance(c, Marginal) else None for c in cells]
+        unknown = [c for c, counts in zip(cells, known, strict=True) if counts is None]
         fresh = iter(self._rows.count(unknown) if unknown else [])
-        return [self._true[c.key] if c.key in self._true else next(fresh) for c in cells]
+        return [next(fresh) if counts is None else counts for counts in known]
 
     def _counted(
         self, candidates: Sequence[C], score: Score[C]
     ) -> Iterator[tuple[C, list[NDArray[np.int64]]]]:
         """Each candidate with the true counts of its tables, counted in as few passes as memory allows."""
         tables = [list(score.tables(c)) for c in candidates]
-        wanted: dict[str, Cells] = {t.key: t for ts in tables for t in ts if t.key not in self._true}
-        batch: dict[str, Cells] = {}
-        for key, cells in wanted.items():
-            batch[key] = cells
+        batch: dict[tuple[str, ...], Marginal] = {}
+        for marginal in {t.attributes: t for ts in tables for t in ts}.values():
+            if marginal.attributes not in self._true:
+                batch[marginal.attributes] = marginal
             if sum(c.size for c in batch.values()) > _CACHED_CELLS:
                 self._remember(batch)
                 batch = {}
         self._remember(batch)
         for candidate, needed in zip(candidates, tables, strict=True):
-            yield candidate, [self._true[t.key] for t in needed]
+            yield candidate, [self._true[t.attributes] for t in needed]
 
-    def _remember(self, batch: dict[str, Cells]) -> None:
+    def _remember(self, batch: dict[tuple[str, ...], Marginal]) -> None:
         if batch:
             self._true.update(zip(batch, self._rows.count(list(batch.values())), strict=True))
 
