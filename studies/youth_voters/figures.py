@@ -10,31 +10,11 @@ import numpy as np
 from studies.youth_voters.findings import PAPER, TABLE, Summary, constant_answers
 from studies.youth_voters.runs import AS_IN_THE_PAPER, LOG_EPSILONS, Run
 
-from dipsmith.report.canvas import COLOURS, DASH, INK, MARKS, SOFT
+from dipsmith.report.canvas import COLOURS, DASH, MARKS, SOFT, STYLE
 
 WHISKER = 2.0
 """Standard deviations."""
-_STYLE = {
-    "svg.hashsalt": "dipsmith",
-    "svg.fonttype": "none",
-    "font.family": "DejaVu Serif",
-    "font.size": 9,
-    "axes.titlesize": 9,
-    "axes.titlelocation": "left",
-    "axes.labelsize": 8.5,
-    "axes.edgecolor": SOFT,
-    "axes.linewidth": 0.7,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "xtick.color": SOFT,
-    "ytick.color": SOFT,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "figure.facecolor": "white",
-    "axes.facecolor": "white",
-}
+_STYLE = STYLE | {"figure.facecolor": "white", "axes.facecolor": "white", "savefig.facecolor": "auto"}
 
 Pick = Callable[[Run], float]
 

@@ -29,6 +29,32 @@ _PROPERTIES = {
 DASH = (0, (4, 2))
 MARKS = ("o", "s", "^", "D")
 
+STYLE = {
+    "svg.hashsalt": "dipsmith",
+    "svg.fonttype": "none",
+    "font.family": "DejaVu Serif",
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.titlelocation": "left",
+    "axes.labelsize": 8.5,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": SOFT,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlecolor": INK,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "text.color": INK,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "axes.unicode_minus": True,
+}
+"""Matplotlib's settings of every figure; nothing is painted behind it."""
+
 
 @contextmanager
 def surface(width: float, height: float) -> Iterator[tuple[Any, Callable[[], str]]]:
@@ -37,31 +63,7 @@ def surface(width: float, height: float) -> Iterator[tuple[Any, Callable[[], str
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    style = {
-        "svg.hashsalt": "dipsmith",
-        "svg.fonttype": "none",
-        "font.family": "DejaVu Serif",
-        "font.size": 9,
-        "axes.titlesize": 9,
-        "axes.titlelocation": "left",
-        "axes.labelsize": 8.5,
-        "axes.labelcolor": INK,
-        "axes.edgecolor": SOFT,
-        "axes.linewidth": 0.7,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.titlecolor": INK,
-        "xtick.color": SOFT,
-        "ytick.color": SOFT,
-        "xtick.labelsize": 8,
-        "ytick.labelsize": 8,
-        "text.color": INK,
-        "figure.facecolor": "none",
-        "axes.facecolor": "none",
-        "savefig.facecolor": "none",
-        "axes.unicode_minus": True,
-    }
-    with mpl.rc_context(style):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
 
