@@ -58,6 +58,15 @@ export function node(tag, attributes = {}, ...inside) {
   return made;
 }
 
+// Draw a list anew only if what it says has changed: a button that is drawn anew loses the focus.
+const drawn = new WeakMap();
+export function redraw(place, told, make) {
+  const says = JSON.stringify(told);
+  if (drawn.get(place) === says) return;
+  drawn.set(place, says);
+  place.replaceChildren(...make());
+}
+
 export function number(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return '–';
   if (Number.isInteger(value)) return value.toLocaleString('en-US');

@@ -1,5 +1,5 @@
 // The editor of impossible combinations: conditions joined by "and".
-import { el, node } from './page.js';
+import { el, node, redraw } from './page.js';
 
 export function rules(form, list, changed) {
   let draft = { fields: [] }, report = { rules: [], columns: [] };
@@ -48,7 +48,7 @@ export function rules(form, list, changed) {
       const before = draft.fields.length;
       draft = document_; report = report_;
       if (!el('conditions').children.length || (before !== draft.fields.length && !form.contains(document.activeElement))) { el('conditions').replaceChildren(); add(); }
-      list.replaceChildren(...(draft.rules || []).map((rule, i) => {
+      redraw(list, [draft.rules, report.rules], () => (draft.rules || []).map((rule, i) => {
         const told = report.rules[i] || { text: '', error: '' };
         const remove = node('button', { type: 'button', class: 'quiet' }, 'remove');
         remove.addEventListener('click', () => changed(draft.rules.filter((_, k) => k !== i)));

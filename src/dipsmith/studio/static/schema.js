@@ -1,4 +1,4 @@
-import { ask, complain, el, node, number, say, state } from './page.js';
+import { ask, complain, el, node, number, redraw, say, state } from './page.js';
 import { rules } from './rules.js';
 
 const held = state();
@@ -93,7 +93,7 @@ function show() {
     : `${report.complete} of ${draft.fields.length} columns are complete${terms ? `; ${terms} not chosen yet` : ''}. ${left || terms ? '' : report.problem}`;
   el('next').hidden = !report.ready;
   const dropped = held.columns.filter((c) => !field(c));
-  el('dropped').replaceChildren(...(dropped.length ? ['Never read, never released: ', ...dropped.flatMap((c, i) => [i ? ', ' : '', node('button', { type: 'button', class: 'quiet', 'data-take': c, title: `take ${c} in again` }, c)]), '.'] : []));
+  redraw(el('dropped'), dropped, () => (dropped.length ? ['Never read, never released: ', ...dropped.flatMap((c, i) => [i ? ', ' : '', node('button', { type: 'button', class: 'quiet', 'data-take': c, title: `take ${c} in again` }, c)]), '.'] : []));
   terms_();
   verdictOf();
   bulk();
