@@ -23,7 +23,7 @@ Privacy
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 from math import comb, inf, pi, prod, sqrt
 from typing import ClassVar, Literal
 
@@ -40,10 +40,13 @@ from dipsmith.methods.method import Planned, PublicFacts, count_noise, require_r
 from dipsmith.methods.planned_columns import planned_columns
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
-from dipsmith.schema import Schema
+from dipsmith.schema import Marginal, Schema
 
 ENUMERATED = 200_000
 """Up to so many possible tables are looked at one by one to see which can be counted."""
+
+FORESEEN = 1 << 22
+"""Up to so many cells, all tables that a family can have are counted at once: 32 MB."""
 
 TOLERANCE = 1e-4
 """Of the fit, in nats per row: families have noise in so many cells that a closer fit errs no less (measured)."""
@@ -187,6 +190,7 @@ class PrivBayes:
             _countable(schema, self.degree + 1),
         )
         growth = _Growth(schema, self.degree, largest, self.max_cells)
+        curator.foresee(_foreseen(schema, self.degree + 1, largest))
         shares: list[Budget] = list(for_network.split(links))
         for done, share in enumerate(shares):
             curator.report("building the network", 0.2 + 0.5 * done / links)
@@ -267,6 +271,23 @@ def _countable(schema: Schema, ways: int) -> float:
     cells = np.sort([float(prod(c)) for k in range(2, ways + 1) for c in combinations(sizes, k)])
     fitting = int(np.searchsorted(np.cumsum(cells), COUNTED_CELLS, side="right"))
     return float(cells[fitting - 1]) if fitting else 0.0
+
+
+def _foreseen(schema: Schema, ways: int, largest: float) -> list[Marginal]:
+    """Every table that a family can have, if there are few: nearly all are looked at in one round or another."""
+    sizes = {a.name: a.size for a in schema.attributes}
+    if sum(comb(len(sizes), k) for k in range(2, ways + 1)) > ENUMERATED:
+        return []
+    found: list[Marginal] = []
+    cells = 0
+    for names in chain.from_iterable(combinations(sizes, k) for k in range(2, ways + 1)):
+        size = prod(sizes[name] for name in names)
+        if size <= largest:
+            found.append(Marginal.of(schema, names))
+            cells += size
+            if cells > FORESEEN:
+                return []
+    return found
 
 
 def _costs(columns: OneWay, schema: Schema, candidates: list[Family], sd: float) -> dict[Family, float]:

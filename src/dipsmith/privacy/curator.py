@@ -14,7 +14,7 @@ ever gives satisfies B with respect to R and U (sequential composition of its ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from math import isqrt
 from typing import Protocol, TypeVar
@@ -300,6 +300,16 @@ class Curator:
         )
         return candidates[winner]
 
+    def foresee(self, tables: Iterable[Marginal]) -> None:
+        """Count the marginals that later choices will look at, in one pass instead of one for each choice.
+
+        Privacy
+        -------
+        Nothing is answered and nothing is charged: the exact counts stay inside, and each choice draws, charges
+        and answers as if it had counted by itself.
+        """
+        self._count_once(tables)
+
     def best_of(
         self,
         run: Callable[[Curator], tuple[O, float]],
@@ -545,16 +555,23 @@ class Curator:
     ) -> Iterator[tuple[C, list[NDArray[np.int64]]]]:
         """Each candidate with the true counts of its tables, counted in as few passes as memory allows."""
         tables = [list(score.tables(c)) for c in candidates]
-        batch: dict[tuple[str, ...], Marginal] = {}
-        for marginal in {t.attributes: t for ts in tables for t in ts}.values():
-            if marginal.attributes not in self._true:
-                batch[marginal.attributes] = marginal
-            if sum(c.size for c in batch.values()) > _CACHED_CELLS:
-                self._remember(batch)
-                batch = {}
-        self._remember(batch)
+        self._count_once(t for ts in tables for t in ts)
         for candidate, needed in zip(candidates, tables, strict=True):
             yield candidate, [self._true[t.attributes] for t in needed]
+
+    def _count_once(self, tables: Iterable[Marginal]) -> None:
+        """Count the marginals that were not counted before, in as few passes as memory allows."""
+        batch: dict[tuple[str, ...], Marginal] = {}
+        cells = 0
+        for marginal in tables:
+            if marginal.attributes in self._true or marginal.attributes in batch:
+                continue
+            batch[marginal.attributes] = marginal
+            cells += marginal.size
+            if cells > _CACHED_CELLS:
+                self._remember(batch)
+                batch, cells = {}, 0
+        self._remember(batch)
 
     def _remember(self, batch: dict[tuple[str, ...], Marginal]) -> None:
         if batch:
