@@ -212,7 +212,7 @@ def test_every_block_of_the_cache_is_counted_once() -> None:
 
 
 def test_cache_holds_what_fits() -> None:
-    schema = schema_of([3, 4], other=True)
+    schema = schema_of([20, 17], other=True)
     source = Pieces(table_of([["v1", "v2"]] * 100, 2))
     counted = BatchRows(source, schema, cache_bytes=150)
     both = Marginal.of(schema, ["a0", "a1"])

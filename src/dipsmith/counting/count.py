@@ -34,8 +34,9 @@ from dipsmith.schema import Cells, Codes, Schema
 from dipsmith.sources import Progress, Source, piped
 
 CACHE_BYTES = 3 << 28
-"""Codes kept in memory: all of 100 M rows with seven columns of up to 256 values."""
+"""Codes kept in memory: 100 M rows of seven columns of up to 256 values, or of fourteen of up to 16."""
 _BLOCK = 1 << 17
+_SCRATCH = (1 << 25) - (1 << 16)
 
 View = Literal["held", "lawful", "public"]
 
@@ -108,7 +109,10 @@ class BatchRows:
         self._cache_bytes = cache_bytes
         self._progress = progress
         self._blocks: list[_Block] | None = None
-        self._cache: dict[str, list[NDArray[np.unsignedinteger]]] = {}
+        # GNU's allocator hands freed arrays back to the system until it has seen one as large as this freed: a first
+        # pass would spend a third of its time on fresh pages for scratch memory
+        np.empty(_SCRATCH, dtype=np.uint8)
+        self._caches: list[Cache] = []
 
     def count(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
         """Count the lawful rows in every cell of every partition, in one pass."""
@@ -151,11 +155,11 @@ class BatchRows:
                 _viewed(block, codes.project(names), view) for block, codes in self._first_pass(names)
             )
             return
-        absent = [name for name in names if name not in self._cache]
+        kept = {name: cache for cache in self._caches for name in cache if name in names}
+        absent = [name for name in names if name not in kept]
         read = self._read_again(absent) if absent else itertools.repeat({}, len(self._blocks))
-        cache = dict(self._cache)
         for i, (block, fresh) in enumerate(zip(self._blocks, read, strict=True)):
-            columns = {name: fresh[name] if name in fresh else cache[name][i] for name in names}
+            columns = {name: kept[name].block(name, i) if name in kept else fresh[name] for name in names}
             yield _viewed(block, Codes(self.schema, columns, block.held), view)
 
     def _surveyed(self) -> list[_Block]:
@@ -178,7 +182,7 @@ class BatchRows:
         if schema.unit.column is not None:
             dropped = beyond_max_rows(self._source.batches, schema, self._key)
         blocks: list[_Block] = []
-        cache = Cache(self._cache_bytes)
+        cache = Cache(self._cache_bytes, {name: schema[name].size for name in columns})
         start = 0
         for codes, keep in self._encoded(columns):
             if dropped is not None:
@@ -199,12 +203,12 @@ class BatchRows:
         if dropped is not None and start != dropped.rows:
             raise self._changed()
         self._blocks = blocks
-        self._cache = cache.columns
+        self._caches = [cache]
 
     def _read_again(self, names: Sequence[str]) -> Iterator[dict[str, NDArray[np.unsignedinteger]]]:
         """Read columns that are not in memory, for the rows that are held."""
-        used = sum(array.nbytes for arrays in self._cache.values() for array in arrays)
-        cache = Cache(self._cache_bytes - used)
+        used = sum(cache.nbytes for cache in self._caches)
+        cache = Cache(self._cache_bytes - used, {name: self.schema[name].size for name in names})
         blocks = iter(self._surveyed())
         for codes, _ in self._encoded(names):
             block = next(blocks, None)
@@ -218,7 +222,7 @@ class BatchRows:
             yield columns
         if next(blocks, None) is not None:
             raise self._changed()
-        self._cache |= cache.columns
+        self._caches.append(cache)
 
     def _encoded(self, names: Sequence[str]) -> Iterator[tuple[Codes, NDArray[np.bool_]]]:
         def pipe(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Codes, NDArray[np.bool_]]]:

@@ -10,7 +10,7 @@ anything is charged.
 
 from __future__ import annotations
 
-from collections import deque
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from dipsmith.errors import SourceError
 from dipsmith.sources.arrow import BATCH_ROWS, check_layout, check_type, plain
 from dipsmith.sources.header import check_header
+from dipsmith.sources.pages import Pages
 from dipsmith.sources.readahead import Ahead
 from dipsmith.sources.source import Made, Pipe, Progress
 from dipsmith.sources.stamp import Stamp, reading
@@ -73,18 +74,23 @@ class ParquetFile:
         """What a pipe makes of every run of row groups; the runs are decoded side by side."""
         check_header(str(self.path), self.columns, columns)
         with reading(self.path, self.stamp), self._open() as file, ExitStack() as stack:
-            runs = deque(_runs_of_groups(file.metadata))
+            runs = _runs_of_groups(file.metadata)
             texts = [name for name in columns if _has_dictionary(file, name)]
-            decoder = _Decoder(self.path, file.metadata, list(columns), texts, alone=len(runs) == 1)
-            started = deque[Ahead[tuple[int, Made]]]()
+            pages = Pages.of(file, _footer(self.path), columns)
+            decoder = _Decoder(self.path, file.metadata, list(columns), texts, pages, alone=len(runs) == 1)
+            threads = min(_threads(), len(runs))
+            lanes = [
+                stack.enter_context(Ahead(decoder.lane(runs[first::threads], pipe), decoder.depth))
+                for first in range(threads)
+            ]
             done, rows = 0, max(file.metadata.num_rows, 1)
             try:
-                while runs or started:
-                    while runs and len(started) < _THREADS:
-                        ahead = Ahead(decoder.run(runs.popleft(), pipe), decoder.depth)
-                        started.append(stack.enter_context(ahead))
+                for run in range(len(runs)):
                     read = 0
-                    for read, made in started.popleft():
+                    for item in lanes[run % threads]:
+                        if item is None:
+                            break
+                        read, made = item
                         yield made
                         if progress is not None:
                             progress((done + read) / rows)
@@ -110,6 +116,7 @@ class _Decoder:
     metadata: pq.FileMetaData
     columns: list[str]
     texts: list[str]
+    pages: Pages | None
     alone: bool
 
     @property
@@ -117,21 +124,46 @@ class _Decoder:
         """How many batches may wait in each thread."""
         return max(2, _WAITING // (BATCH_ROWS * 4 * max(len(self.columns), 1)))
 
+    def lane(self, runs: list[list[int]], pipe: Pipe[Made]) -> Iterator[tuple[int, Made] | None]:
+        """Decode some runs, one after the other; None ends each."""
+        for groups in runs:
+            yield from self.run(groups, pipe)
+            yield None
+
     def run(self, groups: list[int], pipe: Pipe[Made]) -> Iterator[tuple[int, Made]]:
         """Decode some row groups; yield the rows read so far with what the pipe makes of them."""
         read = 0
 
         def batches() -> Iterator[pa.RecordBatch]:
             nonlocal read
-            # where there is one run only, its columns are decoded side by side instead
-            for batch in own.iter_batches(BATCH_ROWS, groups, self.columns, use_threads=self.alone):
+            for batch in self._batches(groups):
                 read += batch.num_rows
-                yield plain(batch.select(self.columns))
+                # whether a column may have missing values is not told: it depends on the row group
+                arrays = [batch.column(name) for name in self.columns]
+                yield plain(pa.RecordBatch.from_arrays(arrays, names=self.columns))
 
+        for made in pipe(batches()):
+            yield read, made
+
+    def _batches(self, groups: list[int]) -> Iterator[pa.RecordBatch]:
         options = {"read_dictionary": self.texts} if self.texts else {}
-        with pq.ParquetFile(self.path, metadata=self.metadata, **options) as own:
-            for made in pipe(batches()):
-                yield read, made
+        with (
+            pq.ParquetFile(self.path, metadata=self.metadata, **options) as own,
+            self.path.open("rb") as file,
+        ):
+            for some in [groups] if self.pages is None else [[group] for group in groups]:
+                light = None if self.pages is None else self.pages.group(file.fileno(), some[0])
+                reader = own if light is None else pq.ParquetFile(pa.BufferReader(light), **options)
+                # where there is one run only, its columns are decoded side by side instead
+                yield from reader.iter_batches(
+                    BATCH_ROWS, some if light is None else None, self.columns, use_threads=self.alone
+                )
+
+
+def _threads() -> int:
+    """How many threads read ahead: whoever asked for the rows needs a core as well."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(_THREADS, cores - 1))
 
 
 def _runs_of_groups(metadata: pq.FileMetaData) -> list[list[int]]:
@@ -145,6 +177,14 @@ def _runs_of_groups(metadata: pq.FileMetaData) -> list[list[int]]:
         runs[-1].append(group)
         rows += metadata.row_group(group).num_rows
     return runs
+
+
+def _footer(path: Path) -> bytes:
+    with path.open("rb") as file:
+        end = file.seek(-8, 2)
+        size = int.from_bytes(file.read(4), "little")
+        file.seek(end - size)
+        return file.read(size)
 
 
 def _has_dictionary(file: pq.ParquetFile, name: str) -> bool:
