@@ -58,7 +58,7 @@ def test_parquet_text_comes_by_dictionary_and_identifiers_plain(tmp_path: Path) 
     assert all(pa.types.is_dictionary(batch.schema.field("sex").type) for batch in batches)
     assert pa.Table.from_batches([b.select(["id"]) for b in batches]) == table.select(["id"])
     assert [v for b in batches for v in b["sex"].to_pylist()] == table["sex"].to_pylist()
-    assert max(batch.num_rows for batch in batches) <= 1 << 17
+    assert max(batch.num_rows for batch in batches) <= 1 << 18
 
 
 def test_parquet_refusals(tmp_path: Path, people: Path) -> None:

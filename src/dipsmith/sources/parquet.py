@@ -31,6 +31,7 @@ from dipsmith.sources.stamp import Stamp, reading
 MAGIC = b"PAR1"
 _RUN_ROWS = 1 << 20
 _THREADS = 3
+_FEW = 16
 _WAITING = 1 << 25
 """Bytes of decoded indices that may wait in each thread."""
 
@@ -122,7 +123,12 @@ class _Decoder:
     @property
     def depth(self) -> int:
         """How many batches may wait in each thread."""
-        return max(2, _WAITING // (BATCH_ROWS * 4 * max(len(self.columns), 1)))
+        return max(2, _WAITING // (self.rows * 4 * max(len(self.columns), 1)))
+
+    @property
+    def rows(self) -> int:
+        """How many rows a batch has: few columns are decoded in longer batches, which costs fewer calls."""
+        return BATCH_ROWS if len(self.columns) > _FEW else 2 * BATCH_ROWS
 
     def lane(self, runs: list[list[int]], pipe: Pipe[Made]) -> Iterator[tuple[int, Made] | None]:
         """Decode some runs, one after the other; None ends each."""
@@ -156,7 +162,7 @@ class _Decoder:
                 reader = own if light is None else pq.ParquetFile(pa.BufferReader(light), **options)
                 # where there is one run only, its columns are decoded side by side instead
                 yield from reader.iter_batches(
-                    BATCH_ROWS, some if light is None else None, self.columns, use_threads=self.alone
+                    self.rows, some if light is None else None, self.columns, use_threads=self.alone
                 )
 
 
