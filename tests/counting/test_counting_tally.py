@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from dipsmith.counting import BatchRows, Contingency, SparseContingency, tally
-from dipsmith.counting.tally import SparseTally, Tally, mixed_radix, words_of
+from dipsmith.counting import BatchRows, Contingency, SparseContingency, joint, marginals, tally
+from dipsmith.counting.joint import Joints, mixed_radix
+from dipsmith.counting.tally import SparseTally, Tally, words_of
 from dipsmith.errors import UsageError
 from dipsmith.schema import Attribute, Categories, Codes, Crossed, Marginal, Schema, Unit
 from dipsmith.sources import Progress
@@ -44,15 +45,15 @@ def codes_of(schema: Schema, rows: int, seed: int = 0) -> Codes:
     st.sampled_from([1, 40, 1 << 20]),
 )
 def test_shared_counts_are_the_separate_ones(
-    sizes: list[int], data: st.DataObject, joint: int, summed: int
+    sizes: list[int], data: st.DataObject, most: int, summed: int
 ) -> None:
     schema = schema_of(sizes)
     subsets = data.draw(st.lists(st.lists(st.sampled_from(schema.names), unique=True), max_size=8))
     codes = codes_of(schema, 200)
     cells = [Marginal.of(schema, names) for names in subsets]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tally, "JOINT", joint)
-        patch.setattr(tally, "SUMMED", summed)
+        patch.setattr(joint, "JOINT", most)
+        patch.setattr(joint, "SUMMED", summed)
         patch.setattr(tally, "CHUNK", 64)
         both = Tally(cells)
         both.add(codes)
@@ -99,6 +100,67 @@ def test_counts_by_combination_are_those_row_by_row(
     np.testing.assert_array_equal(often, 2 * times)
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=5), st.data(), st.sampled_from([0.0, 0.6]))
+def test_counts_are_exact_whatever_was_usual_at_first(
+    sizes: list[int], data: st.DataObject, usual: float
+) -> None:
+    schema = schema_of(sizes)
+    subsets = data.draw(st.lists(st.lists(st.sampled_from(schema.names), unique=True), max_size=8))
+    cells = [Marginal.of(schema, names) for names in subsets]
+    lopsided, otherwise = (
+        Codes.of(
+            schema,
+            {n: c.astype(int) * (np.arange(90) % 9 == k) for n, c in codes_of(schema, 90).columns.items()},
+        )
+        for k in (0, 1)
+    )
+    backwards = Codes.of(schema, {n: otherwise[n].max() - otherwise[n] for n in schema.names})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(marginals, "USUAL", usual)
+        patch.setattr(marginals, "WORTHWHILE", 1)
+        patch.setattr(tally, "CHUNK", 64)
+        both = Tally(cells)
+        both.add(lopsided)
+        halfway = [counts.copy() for counts in both.counts()]
+        both.add(backwards)
+        found = both.counts()
+    for table, first, counts in zip(cells, halfway, found, strict=True):
+        once, more = (np.bincount(table.index(c), minlength=table.size) for c in (lopsided, backwards))
+        np.testing.assert_array_equal(first, once)
+        np.testing.assert_array_equal(counts, once + more)
+
+
+def test_rows_with_the_usual_value_are_spared(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = schema_of([5] * 10)
+    rng = np.random.default_rng(0)
+    # Five of ten columns have one value in nine of ten rows: 10 of the 120 triples have none of them.
+    codes = Codes.of(
+        schema,
+        {n: rng.integers(0, 5, 5000) * (i < 5 or rng.random(5000) < 0.1) for i, n in enumerate(schema.names)},
+    )
+    triples = [Marginal.of(schema, names) for names in itertools.combinations(schema.names, 3)]
+    work = []
+    add = Joints.add
+
+    def watched(self: Joints, chunk: Codes) -> None:
+        work.append(len(self.tables) * len(chunk))
+        add(self, chunk)
+
+    monkeypatch.setattr(joint, "JOINT", 5**4)
+    monkeypatch.setattr(marginals, "WORTHWHILE", 10)
+    monkeypatch.setattr(Joints, "add", watched)
+    for usual in (0.6, 2.0):
+        monkeypatch.setattr(marginals, "USUAL", usual)
+        both = Tally(triples)
+        both.add(codes)
+        for table, counts in zip(triples, both.counts(), strict=True):
+            np.testing.assert_array_equal(counts, np.bincount(table.index(codes), minlength=table.size))
+    *spared, whole = work
+    assert len(spared) == 6
+    assert sum(spared) < whole / 2
+
+
 def test_results_do_not_share_memory() -> None:
     schema = schema_of([3, 3])
     twice = Tally([Marginal.of(schema, ["a0", "a1"])] * 2)
@@ -108,13 +170,19 @@ def test_results_do_not_share_memory() -> None:
     assert two.sum() == 10
 
 
+def test_nothing_was_counted_before_the_first_row() -> None:
+    schema = schema_of([3, 4])
+    (counts,) = Tally([Marginal.of(schema, schema.names)]).counts()
+    np.testing.assert_array_equal(counts, np.zeros(12))
+
+
 def test_work_is_shared() -> None:
     schema = schema_of([4] * 6)
     pairs = [Marginal.of(schema, pair) for pair in itertools.combinations(schema.names, 2)]
-    assert len(Tally(pairs)._joints) == 1
+    assert len(Joints(pairs).tables) == 1
     large = schema_of([60] * 6)
     pairs = [Marginal.of(large, pair) for pair in itertools.combinations(large.names, 2)]
-    assert len(Tally(pairs)._joints) == len(pairs)
+    assert len(Joints(pairs).tables) == len(pairs)
 
 
 def test_large_codes_and_large_tables() -> None:
@@ -128,6 +196,13 @@ def test_large_codes_and_large_tables() -> None:
     big = Tally([joint])
     big.add(codes)
     np.testing.assert_array_equal(big.counts()[0], np.bincount(joint.index(codes), minlength=joint.size))
+
+
+@pytest.mark.parametrize("sizes", [(1 << 8, 1 << 8), (1, 1 << 16), (1 << 16, 1), ((1 << 8) + 1, 1 << 8)])
+def test_keys_do_not_overflow_at_the_border_of_16_bits(sizes: tuple[int, int]) -> None:
+    schema = schema_of(sizes)
+    codes = Codes.of(schema, {a.name: np.array([0, a.size - 1]) for a in schema.attributes})
+    assert mixed_radix(codes, schema.names, sizes).tolist() == [0, sizes[0] * sizes[1] - 1]
 
 
 def test_keys_do_not_overflow_at_the_border_of_32_bits() -> None:

@@ -13,7 +13,9 @@ from dipsmith.consistency.association import (
     mutual_information,
     table_of,
 )
+from dipsmith.counting.held import HeldRows
 from dipsmith.errors import UnsupportedError, UsageError
+from dipsmith.methods import privbayes
 from dipsmith.methods.aim import AIM
 from dipsmith.methods.method import PublicFacts
 from dipsmith.methods.mst import MST
@@ -197,6 +199,30 @@ def test_finds_parents_that_matter_only_together(relation, budget):
     assert distance(model, codes, ("d", "e")) < 0.01
     pairs_only = PrivBayes(degree=1).fit(Curator.rehearse(codes, budget, seed=1))
     assert distance(pairs_only, codes, ("a", "b", "c")) > 0.1
+
+
+def test_all_families_are_counted_in_one_pass_where_they_are_few(monkeypatch):
+    count = HeldRows.count
+    passes = []
+
+    def watched(self, cells):
+        passes[-1].append(len(cells))
+        return count(self, cells)
+
+    monkeypatch.setattr(HeldRows, "count", watched)
+    made = []
+    for most in (privbayes.FORESEEN, 0):
+        monkeypatch.setattr(privbayes, "FORESEEN", most)
+        passes.append([])
+        model = PrivBayes().fit(Curator.rehearse(network_rows(2000), PureDP(2), seed=3))
+        made.append(model.sample(seed=0))
+    together, apart = passes
+    # The columns; then all ten pairs and ten triples. In rounds: the pairs, then what each new column adds.
+    assert together == [5, 20]
+    assert len(apart) > 3
+    assert sum(apart) <= sum(together)
+    for name in SIZES:
+        np.testing.assert_array_equal(made[0][name], made[1][name])
 
 
 def test_mutual_information_finds_them_too():

@@ -264,6 +264,32 @@ def test_what_a_choice_has_counted_is_noised_afresh_but_not_counted_again():
     assert len(curator._journal.events) == 5
 
 
+def test_what_is_foreseen_is_counted_once_and_neither_charged_nor_answered():
+    schema = table("replace")
+    read = []
+
+    class Watched(HeldRows):
+        def count(self, cells):
+            read.append([c.key for c in cells])
+            return super().count(cells)
+
+    found = []
+    for foreseen in ([], ["place", "age", "sex", "age"]):
+        curator = Curator(
+            Watched(rows_of(schema)), PureDP(1), stream=Stream.for_testing(1), journal=Rehearsal()
+        )
+        assert curator.foresee(Marginal.of(schema, [name]) for name in foreseen) is None
+        assert curator._journal.events == []
+        assert curator.remaining == PureDP(1)
+        answers = [curator.choose([0, 1], Largest(schema), PureDP("0.001")) for _ in range(40)]
+        found.append((answers, curator.measure([Marginal.of(schema, ["age"])], [PureDP("0.5")])[0].values))
+    # Scores differ by less than the noise: the choices would differ had the stream been drawn from.
+    assert set(found[0][0]) == {0, 1}
+    assert found[0][0] == found[1][0]
+    np.testing.assert_array_equal(found[0][1], found[1][1])
+    assert read == [["sex"], ["age"], ["place", "age", "sex"]]
+
+
 def test_events_are_recorded_before_an_answer_is_given():
     class Broken(Rehearsal):
         def record(self, *events):

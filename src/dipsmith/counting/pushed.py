@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting.contingency import check_size
 from dipsmith.counting.count import BatchRows, Rows, View
-from dipsmith.counting.tally import JOINT, check_index, fused, words_of
+from dipsmith.counting.joint import JOINT
+from dipsmith.counting.tally import check_index, fused, words_of
 from dipsmith.schema import Cells, Codes, Marginal, Schema
 from dipsmith.sources import Progress, Source
 

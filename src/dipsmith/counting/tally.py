@@ -1,34 +1,25 @@
 """Counting many partitions of the same rows at once.
 
-The key of a row in a marginal is a mixed-radix number: the codes are its digits (Horner's rule). Rows are
-taken in chunks that stay in the processor's cache. Marginals that overlap share their work: a set of them
-is counted as one joint table as long as that table stays small, and each is a sum over it. Other partitions
-(the leaves of a tree) take longer to find a row's cell: when rows are many, they are asked once for every
-combination of codes instead. All arithmetic is on integers, so the shared and the separate counts are the
-same.
+Rows are taken in chunks that stay in the processor's cache. Marginals share their work (`marginals`,
+`joint`). Other partitions (the leaves of a tree) take longer to find a row's cell: when rows are many, they
+are asked once for every combination of codes instead. All arithmetic is on integers, so the shared and the
+separate counts are the same.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from math import prod
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from dipsmith.counting.contingency import MAX_CELLS, MAX_INDEX, check_size
+from dipsmith.counting.joint import accumulate, mixed_radix
+from dipsmith.counting.marginals import MarginalTally
 from dipsmith.errors import UsageError
 from dipsmith.schema import Cells, Codes, Marginal, Schema
 
 CHUNK = 1 << 17
-_ONE = np.int64(1)  # a Python integer would send add.at down its slow path
-JOINT = 1 << 16
-"""The most cells of a joint table that is made for sharing: its counts fit in the second-level cache."""
-SUMMED = 1 << 20
-"""The most cells of a joint table, counted in any case, that marginals are summed from."""
-
 DENSE = 1 << 24
 """The most combinations that are counted in an array of their own, once rows are many: 128 MB."""
 CROWDED = 16
@@ -42,46 +33,34 @@ class Tally:
         tables = list(cells)
         check_size(tables, limit)
         self._cells = tables
-        marginals = [(i, c) for i, c in enumerate(tables) if isinstance(c, Marginal)]
-        self._joints = _shared(marginals)
-        shared = {i for i, _ in marginals}
-        self._others = [i for i in range(len(tables)) if i not in shared]
-        self._joint_counts = [np.zeros(joint.size, dtype=np.int64) for joint in self._joints]
+        marginals = {i: c for i, c in enumerate(tables) if isinstance(c, Marginal)}
+        self._places = list(marginals)
+        self._marginals = MarginalTally(list(marginals.values()))
+        self._others = [i for i in range(len(tables)) if i not in marginals]
         self._other_counts = [np.zeros(tables[i].size, dtype=np.int64) for i in self._others]
         self._combined = _Combinations([name for i in self._others for name in tables[i].attributes])
-        short = Counter(name for joint in self._joints if joint.short for name in joint.sizes)
-        self._widened = [name for name, times in short.items() if times > 1]
 
     def add(self, codes: Codes) -> None:
         """Count more rows."""
         for start in range(0, len(codes), CHUNK):
             chunk = codes if len(codes) <= CHUNK else codes.take(slice(start, start + CHUNK))
-            widened = self._widen(chunk)
-            for joint, counts in zip(self._joints, self._joint_counts, strict=True):
-                _accumulate(counts, joint.key(widened if joint.short else chunk))
+            if self._places:
+                self._marginals.add(chunk)
             if self._others and not self._combined.add(chunk):
                 self._spread(chunk, None)
-
-    def _widen(self, codes: Codes) -> Codes:
-        """Codes with the columns that several 16-bit keys read in 16 bits: mixed types add half as fast."""
-        wide = {name: codes[name].astype(np.uint16, copy=False) for name in self._widened}
-        return Codes(codes.schema, {**codes.columns, **wide}, len(codes)) if wide else codes
 
     def counts(self) -> list[NDArray[np.int64]]:
         """Return the counts so far, one array per partition, in the order given."""
         for codes, often in self._combined.taken():
             self._spread(codes, often)
         found: dict[int, NDArray[np.int64]] = dict(zip(self._others, self._other_counts, strict=True))
-        for joint, counts in zip(self._joints, self._joint_counts, strict=True):
-            found |= zip(
-                joint.members, joint.sums(counts, [self._cells[i].attributes for i in joint.members])
-            )
+        found |= zip(self._places, self._marginals.counts(), strict=True)
         return [found[i] for i in range(len(self._cells))]
 
     def _spread(self, codes: Codes, often: NDArray[np.int64] | None) -> None:
         """Count rows, or combinations that occur so often, in the partitions that are no marginals."""
         for i, counts in zip(self._others, self._other_counts, strict=True):
-            _accumulate(counts, self._cells[i].index(codes), often)
+            accumulate(counts, self._cells[i].index(codes), often)
 
 
 class _Combinations:
@@ -115,121 +94,6 @@ class _Combinations:
             yield _combinations(self._schema, self._names, [keys[part]]), counts[part]
 
 
-@dataclass(frozen=True)
-class _Joint:
-    """The cross-table of the attributes of several marginals."""
-
-    sizes: dict[str, int]
-    members: list[int]
-
-    @classmethod
-    def of(cls, marginals: Sequence[tuple[int, Marginal]]) -> _Joint:
-        """The joint table of marginals, the largest first: its own order if it spans them all, else short axes first.
-
-        Sums over the first axes are the fastest, and an axis that is left out last should be long.
-        """
-        largest = marginals[0][1]
-        sizes = {name: size for _, m in marginals for name, size in zip(m.attributes, m.shape, strict=True)}
-        if len(sizes) > len(largest.attributes):
-            sizes = dict(sorted(sizes.items(), key=lambda item: item[1]))
-        return cls(sizes, [i for i, _ in marginals])
-
-    @property
-    def size(self) -> int:
-        return prod(self.sizes.values())
-
-    @property
-    def short(self) -> bool:
-        return _short(self.sizes.values())
-
-    def key(self, codes: Codes) -> NDArray[np.integer]:
-        return mixed_radix(codes, list(self.sizes), list(self.sizes.values()))
-
-    def sums(
-        self, counts: NDArray[np.int64], wanted: Sequence[tuple[str, ...]]
-    ) -> Iterator[NDArray[np.int64]]:
-        """Yield the counts of each marginal, the larger first: a smaller one is a sum over a larger one."""
-        known = {frozenset(self.sizes): (tuple(self.sizes), counts)}
-        for attributes in wanted:
-            kept = frozenset(attributes)
-            names, table = min((known[over] for over in known if kept <= over), key=lambda pair: len(pair[1]))
-            table = _summed(table, [self.sizes[name] for name in names], [name in kept for name in names])
-            names = tuple(name for name in names if name in kept)
-            known.setdefault(kept, (names, table))
-            order = [names.index(name) for name in attributes]
-            shaped = table.reshape([self.sizes[name] for name in names]).transpose(order)
-            yield shaped.ravel() if len(wanted) == 1 else shaped.flatten()
-
-
-def mixed_radix(codes: Codes, names: Sequence[str], sizes: Sequence[int]) -> NDArray[np.integer]:
-    """Return the cell of every row in the cross-table of `names`, in the smallest type that is fast."""
-    if not names:
-        return np.zeros(len(codes), dtype=np.intp)
-    kind: DTypeLike = np.uint16 if _short(sizes) else np.int32 if prod(sizes) <= 1 << 31 else np.int64
-    key = codes[names[0]].astype(kind)
-    for name, size in zip(names[1:], sizes[1:], strict=True):
-        key *= size
-        key += codes[name].astype(kind, copy=False) if codes[name].dtype.itemsize >= 4 else codes[name]
-    return key
-
-
-def _accumulate(
-    counts: NDArray[np.int64], keys: NDArray[np.integer], often: NDArray[np.int64] | None = None
-) -> None:
-    if often is not None:
-        np.add.at(counts, keys.astype(np.intp, copy=False), often)
-    elif len(counts) <= len(keys):
-        counts += np.bincount(keys, minlength=len(counts))
-    else:
-        # bincount would allocate and add the whole table for every chunk
-        np.add.at(counts, keys.astype(np.intp, copy=False), _ONE)
-
-
-def _short(sizes: Collection[int]) -> bool:
-    """Whether the cells, and the radices themselves, can be numbered in 16 bits."""
-    return prod(sizes) <= 1 << 16 and max(sizes, default=1) < 1 << 16
-
-
-def _summed(counts: NDArray[np.int64], sizes: Sequence[int], kept: Sequence[bool]) -> NDArray[np.int64]:
-    """Sum a table over the axes that are not kept, the longest first: it shrinks most.
-
-    One axis at a time between what is before and behind it, and by `einsum`: `sum` takes three to eight times
-    as long over the last axes of a table of counts.
-    """
-    shape = list(sizes)
-    for axis in sorted(range(len(shape)), key=lambda axis: -shape[axis]):
-        if not kept[axis]:
-            before, behind = prod(shape[:axis]), prod(shape[axis + 1 :])
-            counts = np.einsum("ijk->ik", counts.reshape(before, shape[axis], behind)).ravel()
-            shape[axis] = 1
-    return counts
-
-
-def _shared(marginals: Sequence[tuple[int, Marginal]]) -> list[_Joint]:
-    """Put marginals into joint tables: the largest first, each where it makes the least growth."""
-    sizes = {name: size for _, m in marginals for name, size in zip(m.attributes, m.shape, strict=True)}
-    place = {name: row for row, name in enumerate(sizes)}
-    radix = np.array(list(sizes.values()), dtype=float)[:, None]
-    joined: list[list[tuple[int, Marginal]]] = []
-    has = np.zeros((len(sizes), len(marginals)), dtype=bool)
-    cells = np.ones(len(marginals))
-    for i, marginal in sorted(marginals, key=lambda pair: -pair[1].size):
-        rows, now = [place[name] for name in marginal.attributes], len(joined)
-        growth = np.where(has[rows, :now], 1.0, radix[rows]).prod(axis=0)
-        grown = cells[:now] * growth
-        within = (growth == 1) & ((grown <= SUMMED) | (grown == marginal.size))
-        fits = within if within.any() else (growth > 1) & (grown <= JOINT)
-        if fits.any():
-            best = int(np.where(fits, grown, np.inf).argmin())
-            joined[best].append((i, marginal))
-        else:
-            best = now
-            joined.append([(i, marginal)])
-        cells[best] = grown[best] if best < now else marginal.size
-        has[rows, best] = True
-    return [_Joint.of(members) for members in joined]
-
-
 class SparseTally:
     """Counts of the occupied cells of one partition, in memory that grows with those cells only.
 
@@ -255,7 +119,7 @@ class SparseTally:
     def add(self, keys: Sequence[NDArray[np.int64]]) -> None:
         """Count one more chunk of rows, given by the words of their keys."""
         if self._dense is not None:
-            _accumulate(self._dense, keys[0])
+            accumulate(self._dense, keys[0])
             return
         self._pending.append(list(keys))
         self._waiting += len(keys[0])
@@ -264,7 +128,7 @@ class SparseTally:
             self._dense = np.zeros(self._cells, dtype=np.int64)
             self._dense[self._keys[0]] = self._counts
             for (waiting,) in self._pending:
-                _accumulate(self._dense, waiting)
+                accumulate(self._dense, waiting)
             self._pending = []
         # Merging only when as much waits as is held keeps the cost of all merges within a logarithm.
         elif self._waiting >= max(1 << 20, len(self._counts)):
