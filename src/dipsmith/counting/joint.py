@@ -32,15 +32,15 @@ class Joints:
         self.tables = _shared(self._marginals)
         self._counts = [np.zeros(table.size, dtype=np.int64) for table in self.tables]
         short = Counter(name for table in self.tables if table.short for name in table.sizes)
-        self._widened = [name for name, times in short.items() if times > 1]
+        self._scratch = _Scratch([name for name, times in short.items() if times > 1], 0)
 
     def add(self, chunk: Codes) -> None:
         """Count more rows, few enough to stay in the processor's cache."""
-        # Mixed types are added half as fast, so columns that several 16-bit keys read are widened once.
-        wide = {name: chunk[name].astype(np.uint16, copy=False) for name in self._widened}
-        widened = Codes(chunk.schema, {**chunk.columns, **wide}, len(chunk))
+        if len(chunk) > self._scratch.rows:
+            self._scratch = _Scratch(self._scratch.names, len(chunk))
+        widened = self._scratch.widened(chunk)
         for table, counts in zip(self.tables, self._counts, strict=True):
-            accumulate(counts, table.key(widened if table.short else chunk))
+            accumulate(counts, self._scratch.key(table, widened if table.short else chunk))
 
     def counts(self) -> list[NDArray[np.int64]]:
         """Return the counts so far, one array per marginal, in the order given."""
@@ -49,6 +49,36 @@ class Joints:
             wanted = [self._marginals[i].attributes for i in table.members]
             found |= zip(table.members, table.sums(counts, wanted), strict=True)
         return [found[i] for i in range(len(self._marginals))]
+
+
+class _Scratch:
+    """Arrays that every chunk uses again: fresh ones of this size would be fresh pages each time, at twice the cost.
+
+    Mixed types are added half as fast, so columns that several 16-bit keys read are widened once.
+    """
+
+    def __init__(self, names: Sequence[str], rows: int) -> None:
+        self.names, self.rows = names, rows
+        self._columns = {name: np.empty(rows, dtype=np.uint16) for name in names}
+        self._short = np.empty(rows, dtype=np.uint16)
+        self._key = np.empty(rows, dtype=np.intp)
+
+    def widened(self, chunk: Codes) -> Codes:
+        """The chunk with its columns in 16 bits."""
+        wide: dict[str, NDArray[np.unsignedinteger]] = {}
+        for name, column in self._columns.items():
+            wide[name] = column[: len(chunk)]
+            wide[name][:] = chunk[name]
+        return Codes(chunk.schema, {**chunk.columns, **wide}, len(chunk))
+
+    def key(self, table: Joint, chunk: Codes) -> NDArray[np.integer]:
+        """The cell of every row, in the type that `bincount` wants where 16 bits are enough to find it."""
+        if not table.short:
+            return mixed_radix(chunk, list(table.sizes), list(table.sizes.values()))
+        short, key = self._short[: len(chunk)], self._key[: len(chunk)]
+        _horner(short, chunk, list(table.sizes), list(table.sizes.values()))
+        key[:] = short
+        return key
 
 
 @dataclass(frozen=True)
@@ -81,10 +111,6 @@ class Joint:
         """Whether its keys take 16 bits."""
         return _short(self.sizes.values())
 
-    def key(self, codes: Codes) -> NDArray[np.integer]:
-        """The cell of every row."""
-        return mixed_radix(codes, list(self.sizes), list(self.sizes.values()))
-
     def sums(
         self, counts: NDArray[np.int64], wanted: Sequence[tuple[str, ...]]
     ) -> Iterator[NDArray[np.int64]]:
@@ -104,14 +130,17 @@ class Joint:
 
 def mixed_radix(codes: Codes, names: Sequence[str], sizes: Sequence[int]) -> NDArray[np.integer]:
     """Return the cell of every row in the cross-table of `names`, in the smallest type that is fast."""
-    if not names:
-        return np.zeros(len(codes), dtype=np.intp)
     kind: DTypeLike = np.uint16 if _short(sizes) else np.int32 if prod(sizes) <= 1 << 31 else np.int64
-    key = codes[names[0]].astype(kind)
+    key: NDArray[np.integer] = np.empty(len(codes), dtype=kind)
+    _horner(key, codes, names, sizes)
+    return key
+
+
+def _horner(key: NDArray[np.integer], codes: Codes, names: Sequence[str], sizes: Sequence[int]) -> None:
+    key[:] = codes[names[0]] if names else 0
     for name, size in zip(names[1:], sizes[1:], strict=True):
         key *= size
-        key += codes[name].astype(kind, copy=False) if codes[name].dtype.itemsize >= 4 else codes[name]
-    return key
+        key += codes[name].astype(key.dtype, copy=False) if codes[name].dtype.itemsize >= 4 else codes[name]
 
 
 def accumulate(
