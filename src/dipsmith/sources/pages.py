@@ -7,7 +7,7 @@ here and Arrow is handed the same pages as a required column, in a small Parquet
 ``python benchmarks/counting.py``: the 6-way table of 10 M rows.
 
 Guarantee: the values are those that Arrow reads from the file itself. Anything unusual (missing values,
-nested columns, an unknown codec, tiny pages, damage) is left to Arrow as it is.
+nested columns, an unknown codec, tiny pages, headers that contradict the pages) is left to Arrow as it is.
 
 Source: the Parquet format, its description of page headers and of the run-length/bit-packing hybrid.
 """
@@ -17,6 +17,7 @@ from __future__ import annotations
 import base64
 import itertools
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -33,7 +34,7 @@ _PAGE_ROWS = 1 << 12
 """Below these the bookkeeping costs more than the levels do."""
 _GROUP_BYTES = 1 << 26
 """What one row group may take in memory."""
-_DATA, _DICTIONARY, _DATA_2 = 0, 2, 3
+_DATA, _DICTIONARY = 0, 2
 _REQUIRED, _OPTIONAL = 0, 1
 _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6}
 
@@ -192,8 +193,8 @@ def _without_levels(
     data = _Page(b"", b"", 0)
     seen = at = 0
     while seen < values:
-        header, at = compact.read(raw, at, until=5)
-        if header[1][1] == _DATA:
+        if found := _DATA_HEADER.match(raw, at):
+            size, packed, at = _number(found[1]), _number(found[2]), found.end()
             # from here on the header is mostly that of the page before
             if not rest or not raw.startswith(rest, at):
                 told, end = compact.read(raw, at)
@@ -204,11 +205,12 @@ def _without_levels(
             if data.rows < _PAGE_ROWS and seen < values:
                 return None
             pages.append(data)
-        elif header[1][1] == _DICTIONARY and not pages:
-            pages.append(_Page.dictionary(header))
         else:
-            return None
-        size, packed = header[2][1], header[3][1]
+            header, at = compact.read(raw, at)
+            size, packed = header[2][1], header[3][1]
+            if header[1][1] != _DICTIONARY or pages:
+                return None
+            pages.append(_Page.dictionary(header))
         if not 0 <= packed <= len(raw) - at or not 0 <= size <= most:
             raise ValueError(at)
         places.append(slice(at, at + packed))
@@ -218,13 +220,29 @@ def _without_levels(
         raise ValueError(most)
     parts: list[bytes | memoryview] = []
     for page, content in zip(pages, _unpacked(raw, places, sizes, codec), strict=True):
+        start = 0
         if page.rows:
             start = 4 + int.from_bytes(content[:4], "little")
             if not _all_there(bytes(content[4:start]), page.rows):
                 return None
-            content = content[start:]
-        parts += (page.header(len(content)), content)
+        length = _length(len(content) - start)
+        parts += (page.before + length + length + page.after, content[start:])
     return parts, sum(map(len, parts[:2])) if pages[0].rows == 0 else 0
+
+
+_VARINT = rb"([\x80-\xff]{0,4}[\x00-\x7f])"
+_DATA_HEADER = re.compile(rb"\x15\x00\x15%b\x15%b(?:\x15%b)?[\x1c\x2c]" % ((_VARINT,) * 3))
+"""The header of a data page up to the field 5: kind, size, packed size and, it may be, a checksum."""
+
+
+@lru_cache(1024)
+def _number(written: bytes) -> int:
+    return compact.varint(written, 0)[0] >> 1
+
+
+@lru_cache(1024)
+def _length(size: int) -> bytes:
+    return b"\x15" + compact.integer(size)
 
 
 @dataclass(frozen=True)
@@ -244,10 +262,6 @@ class _Page:
     def dictionary(cls, header: Struct) -> _Page:
         return cls(compact.write({1: (I32, _DICTIONARY)})[:-1], compact.write({7: header[7]}, after=3), 0)
 
-    def header(self, size: int) -> bytes:
-        length = b"\x15" + compact.integer(size)
-        return self.before + length + length + self.after
-
 
 def _unpacked(raw: bytes, places: Sequence[slice], sizes: Sequence[int], codec: str) -> list[memoryview]:
     """The contents of pages.
@@ -262,13 +276,12 @@ def _unpacked(raw: bytes, places: Sequence[slice], sizes: Sequence[int], codec: 
     if codec not in ("SNAPPY", "ZSTD"):
         pages = zip(places, sizes, strict=True)
         return [memoryview(unpack(whole[place], size)).cast("B") for place, size in pages]
-    starts = [place.start for place in places]
-    blocks = [whole[place] for place in places]
+    blocks: list[bytes | memoryview] = [whole[place] for place in places]
     if codec == "SNAPPY":
         # a block is the length of its contents and then what makes them, which refers to nothing before the block
-        starts = [compact.varint(raw, start)[1] for start in starts]
-        blocks = [whole[start : place.stop] for start, place in zip(starts, places, strict=True)]
-        blocks.insert(0, memoryview(compact.unsigned(sum(sizes))))
+        lengths = [(size.bit_length() + 6) // 7 or 1 for size in sizes]
+        blocks = [block[length:] for block, length in zip(blocks, lengths, strict=True)]
+        blocks.insert(0, compact.unsigned(sum(sizes)))
     found = memoryview(unpack(b"".join(blocks), sum(sizes))).cast("B")
     ends = list(itertools.accumulate(sizes))
     return [found[end - size : end] for size, end in zip(sizes, ends, strict=True)]
