@@ -30,6 +30,7 @@ from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Attribute, Categories, Schema, Unit
 from dipsmith.schema.bins import singles
+from dipsmith.sources import pages, parquet
 from dipsmith.sources.spark import SparkTable, _table_name, on_workers, quoted
 from dipsmith.synthesis.fitted import FittedModel
 from dipsmith.synthesis.verify import verify
@@ -79,6 +80,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for i in range(4):
         pq.write_table(table.slice(i * ROWS // 4, ROWS // 4), made / f"{i}.parquet")
     return made
+
+
+def test_files_that_spark_wrote_are_read_without_their_levels(
+    spark: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Checksums in the page headers, and a footer by another hand than Arrow's."""
+    monkeypatch.setattr(pages, "_GROUP_ROWS", 1)
+    monkeypatch.setattr(pages, "_PAGE_ROWS", 1)
+    spark.session.read.parquet(str(folder)).coalesce(1).write.parquet(str(tmp_path / "rows"))
+    (path,) = (tmp_path / "rows").glob("*.parquet")
+    expected = pq.read_table(path)
+    assert expected.num_rows == ROWS
+    names = ["sex", "age", "job", "id"]
+    with pq.ParquetFile(path) as file, path.open("rb") as opened:
+        light = pages.Pages.of(file, parquet._footer(path), names)
+        assert light is not None
+        assert light.group(opened.fileno(), 0) is not None
+    found = [row for batch in ds.source(path).batches(names) for row in batch.to_pylist()]
+    assert found == expected.select(names).to_pylist()
 
 
 def test_a_cluster_makes_a_whole_release(
