@@ -225,6 +225,18 @@ def test_all_families_are_counted_in_one_pass_where_they_are_few(monkeypatch):
         np.testing.assert_array_equal(made[0][name], made[1][name])
 
 
+def test_only_tables_that_a_family_can_have_are_foreseen(monkeypatch):
+    schema = schema_of(SIZES)
+    few = privbayes._foreseen(schema, ways=3, largest=8)
+    assert [t.key for t in few] == ["a × c", "a × e", "b × c", "b × e", "c × d", "c × e", "d × e"]
+    every = privbayes._foreseen(schema, ways=3, largest=24)
+    assert all(t.size <= 24 for t in every)
+    monkeypatch.setattr(privbayes, "FORESEEN", sum(t.size for t in every))
+    assert len(privbayes._foreseen(schema, ways=3, largest=24)) == len(every)
+    monkeypatch.setattr(privbayes, "FORESEEN", sum(t.size for t in every) - 1)
+    assert privbayes._foreseen(schema, ways=3, largest=24) == []
+
+
 def test_mutual_information_finds_them_too():
     codes = network_rows(relation="replace")
     method = PrivBayes(score="mutual-information", share=0.3)
