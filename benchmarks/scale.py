@@ -2,8 +2,9 @@
 
 * ``parquet``: tables of 1 M rows and more on one machine. Fits a forest (6 predictors, 5 trees) and counts AIM's
   two-way marginals; tells processor and wall time, the peak of memory, and the ratio to reading the file as often,
-  by pyarrow's own reader on all cores and by ours (which leaves out levels where nothing is missing). Least of three
-  processes each: the first to touch memory that the machine has not handed out before pays for it.
+  by pyarrow as anyone would (``iter_batches``, all cores), in the fastest way that it has (row groups, text by its
+  dictionaries), and by our own reader (which leaves out levels where nothing is missing). Least of three processes
+  each: the first to touch memory that the machine has not handed out before pays for it.
 * ``postgresql``: a real server (started here); pushed-down counts against a hand-written GROUP BY of the same table.
 * ``duckdb``: the same against DuckDB.
 * ``draws``: what it costs that workers draw rows by a cipher.
@@ -137,12 +138,16 @@ def measure(what: str, path: Path) -> None:
     ]
     least = {key: min(run[key] for run in runs) for key in runs[0]}
     passes = least["passes"]
+
+    def ratio(work: str, reading: str) -> str:
+        return f"{least[work] / (passes * least[reading]):.1f}"
+
     print(
-        f"  {what:<7} {least['wall']:7.1f} s wall {least['cpu']:7.1f} s CPU, {passes} pass(es) over the rows; reading all once: "
-        f"pyarrow {least['arrow']:.1f} s wall {least['arrow_cpu']:.1f} s CPU, ours {least['read']:.1f} s wall; per pass "
-        f"{least['wall'] / (passes * least['arrow']):.1f}x pyarrow's wall, "
-        f"{least['cpu'] / (passes * least['arrow_cpu']):.1f}x its CPU (reach: 2x), "
-        f"{least['wall'] / (passes * least['read']):.1f}x our wall; peak {max(run['peak'] for run in runs):.0f} MB",
+        f"  {what:<7} {least['wall']:7.1f} s wall {least['cpu']:7.1f} s CPU, {passes} pass(es) over the rows, peak "
+        f"{max(run['peak'] for run in runs):.0f} MB. Reading all once, wall (CPU): pyarrow {least['usual']:.1f} "
+        f"({least['usual_cpu']:.1f}), its fastest {least['fastest']:.1f} ({least['fastest_cpu']:.1f}), ours {least['read']:.1f} s. "
+        f"Per pass {ratio('wall', 'usual')}x pyarrow's wall, {ratio('cpu', 'usual_cpu')}x its CPU (reach: 2x); "
+        f"{ratio('wall', 'fastest')}x and {ratio('cpu', 'fastest_cpu')}x the fastest; {ratio('wall', 'read')}x our own wall",
         flush=True,
     )
 
@@ -152,7 +157,8 @@ def measure_once(what: str, path: Path) -> None:
     schema = schema_of()
     found = source(path)
     read = [timed(lambda: sum(b.num_rows for b in found.batches(schema.names)))[1] for _ in range(2)]
-    arrow = [timed(lambda: arrow_reads(path, schema.names)) for _ in range(2)]
+    usual = [timed(lambda: arrow_reads(path, schema.names)) for _ in range(2)]
+    fastest = [timed(lambda: arrow_reads_groups(path, schema.names)) for _ in range(2)]
     rows = Walked(found, schema)
     if what == "forest":
         _, wall, cpu = timed(lambda: fit(found, rows))
@@ -165,15 +171,23 @@ def measure_once(what: str, path: Path) -> None:
         "cpu": cpu,
         "passes": rows.passes,
         "read": min(read),
-        "arrow": min(run[1] for run in arrow),
-        "arrow_cpu": min(run[2] for run in arrow),
+        "usual": min(run[1] for run in usual),
+        "usual_cpu": min(run[2] for run in usual),
+        "fastest": min(run[1] for run in fastest),
+        "fastest_cpu": min(run[2] for run in fastest),
         "peak": peak,
     }
     print(json.dumps(told))
 
 
 def arrow_reads(path: Path, names: Sequence[str]) -> int:
-    """Decode the columns as quickly as pyarrow can in bounded memory: text by its dictionaries, on all cores."""
+    """Decode the columns in bounded memory, as anyone would."""
+    with pq.ParquetFile(path) as file:
+        return sum(batch.num_rows for batch in file.iter_batches(columns=list(names)))
+
+
+def arrow_reads_groups(path: Path, names: Sequence[str]) -> int:
+    """Decode the columns row group by row group, which costs the least time: text by its dictionaries."""
     text = [name for name in names if name in SIZES]
     with pq.ParquetFile(path, read_dictionary=text) as file:
         return sum(file.read_row_group(g, list(names)).num_rows for g in range(file.num_row_groups))
