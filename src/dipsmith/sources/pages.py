@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import base64
 import itertools
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -67,18 +67,20 @@ class Pages:
             described = _top_level(compact.read(footer, until=3)[0][2][1][1])
             paths = [file.schema.column(i).path for i in range(len(file.schema))]
             columns = tuple((paths.index(name), described[name]) for name in names)
+            optional = any(element[3][1] == _OPTIONAL for _, element in columns)
         except (IndexError, KeyError, ValueError, RecursionError):
             return None
-        if all(element[3][1] != _OPTIONAL for _, element in columns):
+        # "a.b" may also be the column b within a
+        if not optional or any(paths.count(name) > 1 for name in names):
             return None
         return cls(metadata, columns, pa.schema([file.schema_arrow.field(name) for name in names]))
 
-    def group(self, descriptor: int, number: int) -> pa.Buffer | None:
+    def group(self, file: BinaryIO, number: int) -> pa.Buffer | None:
         """Make a file of one row group's columns, without levels where nothing is missing.
 
         Parameters
         ----------
-        descriptor
+        file
             The file, open for reading.
         number
             Which row group.
@@ -89,7 +91,7 @@ class Pages:
             return None
         try:
             chunks = [
-                _Chunk.of(chunk, element, descriptor)
+                _Chunk.of(chunk, element, file)
                 for chunk, (_, element) in zip(found, self.columns, strict=True)
             ]
         except (IndexError, KeyError, ValueError, OSError, RecursionError, pa.ArrowException):
@@ -137,12 +139,13 @@ class _Chunk:
     verbatim: bool
 
     @classmethod
-    def of(cls, chunk: pq.ColumnChunkMetaData, element: Struct, descriptor: int) -> _Chunk:
+    def of(cls, chunk: pq.ColumnChunkMetaData, element: Struct, file: BinaryIO) -> _Chunk:
         codec, values = _CODECS[chunk.compression], chunk.num_values
         start = chunk.data_page_offset
         if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < start:
             start = chunk.dictionary_page_offset
-        raw = os.pread(descriptor, chunk.total_compressed_size, start)
+        file.seek(start)
+        raw = file.read(chunk.total_compressed_size)
         if element[3][1] == _OPTIONAL:
             without = _without_levels(raw, values, chunk.compression, chunk.total_uncompressed_size)
             if without is not None:

@@ -158,7 +158,7 @@ class _Decoder:
             self.path.open("rb") as file,
         ):
             for some in [groups] if self.pages is None else [[group] for group in groups]:
-                light = None if self.pages is None else self.pages.group(file.fileno(), some[0])
+                light = None if self.pages is None else self.pages.group(file, some[0])
                 reader = own if light is None else pq.ParquetFile(pa.BufferReader(light), **options)
                 # where there is one run only, its columns are decoded side by side instead
                 yield from reader.iter_batches(
