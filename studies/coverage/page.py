@@ -11,7 +11,7 @@ from studies.coverage.regressions import CORRECTED
 from studies.coverage.regressions import KINDS as INTERVALS
 from studies.coverage.rules import AWARE, REFUSED, SEEN, SETS, SPLIT
 from studies.coverage.several_sets import KINDS as SEVERAL
-from studies.coverage.whole_path import ONE, RUNS
+from studies.coverage.whole_path import CONTROL, ONE, RUNS
 
 OPENING = """# How often intervals cover
 
@@ -216,7 +216,9 @@ def _path_verdict(lines: Sequence[Line]) -> str:
     if not found:
         return ""
     aware = [line for line in _part(lines, "whole path") if line.kind in (ONE, AWARE)]
+    themselves = next(line for line in _part(lines, "whole path") if line.kind == CONTROL)
     return (
         f"One set with noise-aware intervals takes {' and '.join(found)} of {SETS} separate sets. "
         + _held(aware, 0.95, "With Var_noise")
+        + f" All lines are of the same tables, in which the authentic rows' own interval holds {_share(themselves.share)}."
     )
