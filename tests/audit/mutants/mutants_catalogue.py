@@ -55,8 +55,8 @@ MUTANTS = (
     one(
         "unclipped value",
         "codec/encode.py",
-        "        return lambda values: table[np.clip(values, low, high) - low]\n",
-        "        return lambda values: table[values - low]\n",
+        "        at = np.clip(values if short else values.astype(np.int64, copy=False), low, high)\n        at -= low\n",
+        "        at = (values.astype(np.int64) - low) % len(table)\n",
         f"{ENCODE}::test_integers",
     ),
     one(
