@@ -32,15 +32,21 @@ class Joints:
         self.tables = _shared(self._marginals)
         self._counts = [np.zeros(table.size, dtype=np.int64) for table in self.tables]
         short = Counter(name for table in self.tables if table.short for name in table.sizes)
-        self._scratch = _Scratch([name for name, times in short.items() if times > 1], 0)
+        self._widened = [name for name, times in short.items() if times > 1]
+        self._scratch = _Scratch((), 0)
 
     def add(self, chunk: Codes) -> None:
         """Count more rows, few enough to stay in the processor's cache."""
-        if len(chunk) > self._scratch.rows:
-            self._scratch = _Scratch(self._scratch.names, len(chunk))
-        widened = self._scratch.widened(chunk)
+        widened = None
+        if self._widened:
+            if len(chunk) > self._scratch.rows:
+                self._scratch = _Scratch(self._widened, len(chunk))
+            widened = self._scratch.widened(chunk)
         for table, counts in zip(self.tables, self._counts, strict=True):
-            accumulate(counts, self._scratch.key(table, widened if table.short else chunk))
+            if widened is not None and table.short:
+                accumulate(counts, self._scratch.key(table, widened))
+            else:
+                accumulate(counts, table.key(chunk))
 
     def counts(self) -> list[NDArray[np.int64]]:
         """Return the counts so far, one array per marginal, in the order given."""
@@ -58,7 +64,7 @@ class _Scratch:
     """
 
     def __init__(self, names: Sequence[str], rows: int) -> None:
-        self.names, self.rows = names, rows
+        self.rows = rows
         self._columns = {name: np.empty(rows, dtype=np.uint16) for name in names}
         self._short = np.empty(rows, dtype=np.uint16)
         self._key = np.empty(rows, dtype=np.intp)
@@ -72,9 +78,7 @@ class _Scratch:
         return Codes(chunk.schema, {**chunk.columns, **wide}, len(chunk))
 
     def key(self, table: Joint, chunk: Codes) -> NDArray[np.integer]:
-        """The cell of every row, in the type that `bincount` wants where 16 bits are enough to find it."""
-        if not table.short:
-            return mixed_radix(chunk, list(table.sizes), list(table.sizes.values()))
+        """The cell of every row of a widened chunk: found in 16 bits, in the type that `bincount` wants."""
         short, key = self._short[: len(chunk)], self._key[: len(chunk)]
         _horner(short, chunk, list(table.sizes), list(table.sizes.values()))
         key[:] = short
@@ -110,6 +114,10 @@ class Joint:
     def short(self) -> bool:
         """Whether its keys take 16 bits."""
         return _short(self.sizes.values())
+
+    def key(self, codes: Codes) -> NDArray[np.integer]:
+        """The cell of every row."""
+        return mixed_radix(codes, list(self.sizes), list(self.sizes.values()))
 
     def sums(
         self, counts: NDArray[np.int64], wanted: Sequence[tuple[str, ...]]
