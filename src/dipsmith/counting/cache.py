@@ -87,7 +87,7 @@ class _Group:
     def append(self, columns: Mapping[str, Column], size: int) -> None:
         first, *others = self.places
         block = columns[first]
-        if self.used + len(block) > len(self.array):
+        if not self.blocks or self.used + len(block) > len(self.array):
             rows = max(len(block), size // block.itemsize) if self.blocks else len(block)
             self.array, self.used = np.empty(rows, dtype=block.dtype), 0
         place = self.array[self.used : self.used + len(block)]
