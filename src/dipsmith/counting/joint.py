@@ -157,7 +157,7 @@ def accumulate(
     """Count rows, or combinations that occur so often, by their cells."""
     if often is not None:
         np.add.at(counts, keys.astype(np.intp, copy=False), often)
-    elif len(counts) <= len(keys):
+    elif len(counts) <= 2 * len(keys):
         counts += np.bincount(keys, minlength=len(counts))
     else:
         # bincount would allocate and add the whole table for every chunk

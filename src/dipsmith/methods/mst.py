@@ -42,6 +42,9 @@ from dipsmith.schema import Marginal, Schema
 
 Pair = tuple[str, ...]
 
+CLOSEST, ROUGHEST = 1e-5, 3e-5
+"""Bounds on the tolerance of the fit, in nats per row; between them it is a quarter of what the noise amounts to."""
+
 RICHNESS = 0.045
 """What a nat of entropy in a pair's columns is worth, as a share of the rows."""
 
@@ -99,7 +102,9 @@ class MST:
             evidence += [Evidence.of(m) for m in curator.measure(marginals, list(shares))]
         curator.report("fitting", 0.7)
         links = rule_links(schema, [e.attributes for e in evidence], self.max_cells)
-        return GraphModel.of(schema, fit(schema, evidence, columns.total, linked=links), columns.rows)
+        close = min(ROUGHEST, max(CLOSEST, _noise(evidence, columns.total) / 4))
+        fitted = fit(schema, evidence, columns.total, linked=links, tolerance=close)
+        return GraphModel.of(schema, fitted, columns.rows)
 
     def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
         """Every column, one choice per pair, every pair."""
@@ -173,6 +178,11 @@ def _score(schema: Schema, columns: OneWay, candidates: list[Pair], sd: float) -
         cost={pair: noise_left(table, sd) for pair, table in expected.items()},
         bonus={(a, b): RICHNESS * columns.total * (rich[a] + rich[b]) for a, b in candidates},
     )
+
+
+def _noise(evidence: list[Evidence], total: float) -> float:
+    """What the noise on all tables amounts to, in nats per row, were every cell as full as the others."""
+    return sum(e.variance * (e.values.size / max(total, 1.0)) ** 2 for e in evidence) / 2
 
 
 def _joins(schema: Schema, candidates: list[Pair]) -> int:
