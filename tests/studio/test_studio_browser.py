@@ -287,8 +287,12 @@ def test_a_hundred_columns_by_keyboard_alone(shared, visit):
     key("Enter")
     page.wait_for_selector("#dropped button")
     page.focus("#dropped button")
-    page.evaluate("document.getElementById('open-only').dispatchEvent(new Event('change'))")  # as a late answer does
-    assert page.evaluate("document.activeElement.dataset.take") == "c042", "drawing the page anew took the focus away"
+    page.evaluate(
+        "document.getElementById('open-only').dispatchEvent(new Event('change'))"
+    )  # as a late answer does
+    assert page.evaluate("document.activeElement.dataset.take") == "c042", (
+        "drawing the page anew took the focus away"
+    )
     key("Enter")
     page.focus("#search")
     key("Escape")
