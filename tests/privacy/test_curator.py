@@ -264,7 +264,7 @@ def test_what_a_choice_has_counted_is_noised_afresh_but_not_counted_again():
     assert len(curator._journal.events) == 5
 
 
-def test_what_is_foreseen_is_counted_once_and_neither_charged_nor_answered():
+def test_what_is_foreseen_is_counted_once_by_the_next_choice_and_neither_charged_nor_answered():
     schema = table("replace")
     read = []
 
@@ -279,7 +279,9 @@ def test_what_is_foreseen_is_counted_once_and_neither_charged_nor_answered():
             Watched(rows_of(schema)), PureDP(1), stream=Stream.for_testing(1), journal=Rehearsal()
         )
         if foreseen:
+            before = len(read)
             assert curator.foresee(Marginal.of(schema, [name]) for name in foreseen) is None
+            assert len(read) == before, "no row is read outside a choice"
         assert curator._journal.events == []
         assert curator.remaining == PureDP(1)
         answers = [curator.choose([0, 1], Largest(schema), PureDP("0.001")) for _ in range(40)]
@@ -288,7 +290,7 @@ def test_what_is_foreseen_is_counted_once_and_neither_charged_nor_answered():
     assert set(found[0][0]) == {0, 1}
     assert found[0][0] == found[1][0]
     np.testing.assert_array_equal(found[0][1], found[1][1])
-    assert read == [["sex"], ["age"], ["place", "age", "sex"]]
+    assert read == [["sex"], ["age"], ["sex", "place", "age"]]
 
 
 def test_events_are_recorded_before_an_answer_is_given():

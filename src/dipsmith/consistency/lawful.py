@@ -11,6 +11,8 @@ from dipsmith.privacy.randomness import Generator, generator, named_seed
 from dipsmith.schema import Codes, Schema
 
 ROUNDS = 100
+BARREN = 1 << 20
+"""After so many rows without a lawful one a model is not asked again."""
 
 
 def lawful_rows(draw: Callable[[int], Codes], n: int, seed: int | None = None) -> Codes:
@@ -24,7 +26,7 @@ def lawful_rows(draw: Callable[[int], Codes], n: int, seed: int | None = None) -
         return drawn
     random = generator(None if seed is None else named_seed(seed, ("uniform",)))
     parts: list[Codes] = []
-    wanted = n
+    wanted, barren = n, 0
     for attempt in range(2 * ROUNDS):
         fine = drawn.lawful()
         parts.append(drawn.take(np.flatnonzero(fine)[:wanted]))
@@ -32,7 +34,10 @@ def lawful_rows(draw: Callable[[int], Codes], n: int, seed: int | None = None) -
         if wanted == 0:
             return Codes.concatenate(parts)
         more = int(wanted / max(float(fine.mean()), 0.01) * 1.1) + 16
-        drawn = draw(more) if attempt < ROUNDS else _uniform(drawn.schema, more, random)
+        if barren < BARREN:
+            barren = 0 if len(parts[-1]) else barren + len(drawn)
+        asked = attempt < ROUNDS and barren < BARREN
+        drawn = draw(more) if asked else _uniform(drawn.schema, more, random)
     raise UsageError("the rules of the schema leave almost no combination of values possible; check them")
 
 

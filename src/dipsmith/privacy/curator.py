@@ -148,6 +148,7 @@ class Curator:
         self._given_rows = given_rows
         self._progress = progress
         self._true: dict[tuple[str, ...], NDArray[np.int64]] = {}
+        self._foreseen: list[Marginal] = []
 
     @classmethod
     def rehearse(
@@ -301,14 +302,14 @@ class Curator:
         return candidates[winner]
 
     def foresee(self, tables: Iterable[Marginal]) -> None:
-        """Count the marginals that later choices will look at, in one pass instead of one for each choice.
+        """Name marginals that later choices will look at: the next choice counts them with its own, in one pass.
 
         Privacy
         -------
-        Nothing is answered and nothing is charged: the exact counts stay inside, and each choice draws, charges
-        and answers as if it had counted by itself.
+        No row is read here, nothing is answered and nothing is charged. The exact counts stay inside, and each choice
+        draws, charges and answers as if it had counted by itself.
         """
-        self._count_once(tables)
+        self._foreseen = list(tables)
 
     def best_of(
         self,
@@ -555,7 +556,8 @@ class Curator:
     ) -> Iterator[tuple[C, list[NDArray[np.int64]]]]:
         """Each candidate with the true counts of its tables, counted in as few passes as memory allows."""
         tables = [list(score.tables(c)) for c in candidates]
-        self._count_once(t for ts in tables for t in ts)
+        self._count_once([*(t for ts in tables for t in ts), *self._foreseen])
+        self._foreseen = []
         for candidate, needed in zip(candidates, tables, strict=True):
             yield candidate, [self._true[t.attributes] for t in needed]
 
