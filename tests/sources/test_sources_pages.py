@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,7 +84,7 @@ def plain(batches: Iterator[pa.RecordBatch]) -> dict[str, list[Any]]:
 
 def rewritten(path: Path, names: list[str]) -> list[pa.Buffer | None]:
     with pq.ParquetFile(path) as file, path.open("rb") as opened:
-        made = Pages.of(file, parquet._footer(path), names)
+        made = Pages.of(file, path, names)
         groups = range(file.num_row_groups)
         return [made.group(opened, g) if made else None for g in groups]
 
@@ -237,12 +238,31 @@ def test_a_footer_that_lies_about_sizes_is_left_to_arrow(
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"a": ["x"] * 5_000}), path)
     with pq.ParquetFile(path) as file, path.open("rb") as opened:
-        made = Pages.of(file, parquet._footer(path), ["a"])
+        made = Pages.of(file, path, ["a"])
         assert made is not None
         os.truncate(path, 20)
         assert made.group(opened, 0) is None
-        assert Pages.of(file, b"\x15", ["a"]) is None
-        assert Pages.of(file, b"\xff" * 50, ["a"]) is None
+        for wrong in (b"", b"\x15", b"\xff" * 50):
+            path.write_bytes(wrong + len(wrong).to_bytes(4, "little") + b"PAR1")
+            assert Pages.of(file, path, ["a"]) is None
+
+
+@pytest.mark.usefixtures("everywhere")
+def test_no_changed_bit_ends_in_anything_but_a_file_or_none(tmp_path: Path) -> None:
+    """Sizes that are texts, structs that are numbers, lists without end: every bit of the pages and of the footer."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": ["x", "y", "y"], "b": [1, 2, 2]}), path)
+    whole = path.read_bytes()
+    left = 0
+    with pq.ParquetFile(pa.BufferReader(whole)) as file:
+        for place, bit in itertools.product(range(len(whole)), range(8)):
+            wrong = bytearray(whole)
+            wrong[place] ^= 1 << bit
+            path.write_bytes(wrong)
+            with path.open("rb") as opened:
+                made = Pages.of(file, path, ["a", "b"])
+                left += made is None or made.group(opened, 0) is None
+    assert left > 200
 
 
 STRUCTS = st.recursive(

@@ -30,7 +30,7 @@ from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Attribute, Categories, Schema, Unit
 from dipsmith.schema.bins import singles
-from dipsmith.sources import pages, parquet
+from dipsmith.sources import pages
 from dipsmith.sources.spark import SparkTable, _table_name, on_workers, quoted
 from dipsmith.synthesis.fitted import FittedModel
 from dipsmith.synthesis.verify import verify
@@ -94,7 +94,7 @@ def test_files_that_spark_wrote_are_read_without_their_levels(
     assert expected.num_rows == ROWS
     names = ["sex", "age", "job", "id"]
     with pq.ParquetFile(path) as file, path.open("rb") as opened:
-        light = pages.Pages.of(file, parquet._footer(path), names)
+        light = pages.Pages.of(file, path, names)
         assert light is not None
         assert light.group(opened, 0) is not None
     found = [row for batch in ds.source(path).batches(names) for row in batch.to_pylist()]

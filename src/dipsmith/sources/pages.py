@@ -20,6 +20,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -36,6 +37,8 @@ _GROUP_BYTES = 1 << 26
 """What one row group may take in memory."""
 _DATA, _DICTIONARY = 0, 2
 _REQUIRED, _OPTIONAL = 0, 1
+_ODD = (LookupError, ValueError, TypeError, AttributeError, RecursionError, OSError, pa.ArrowException)
+"""What comes of bytes that are no headers, or have other types in them than the format says."""
 _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6}
 
 
@@ -58,17 +61,17 @@ class Pages:
     types: pa.Schema
 
     @classmethod
-    def of(cls, file: pq.ParquetFile, footer: bytes, names: Sequence[str]) -> Pages | None:
+    def of(cls, file: pq.ParquetFile, path: Path, names: Sequence[str]) -> Pages | None:
         """Find the columns; None where leaving levels out cannot pay or the file is not that simple."""
         metadata = file.metadata
         if not names or metadata.num_rows < _GROUP_ROWS * metadata.num_row_groups:
             return None
         try:
-            described = _top_level(compact.read(footer, until=3)[0][2][1][1])
+            described = _top_level(compact.read(_footer(path), until=3)[0][2][1][1])
             paths = [file.schema.column(i).path for i in range(len(file.schema))]
             columns = tuple((paths.index(name), described[name]) for name in names)
             optional = any(element[3][1] == _OPTIONAL for _, element in columns)
-        except (IndexError, KeyError, ValueError, RecursionError):
+        except _ODD:
             return None
         # "a.b" may also be the column b within a
         if not optional or any(paths.count(name) > 1 for name in names):
@@ -94,9 +97,9 @@ class Pages:
                 _Chunk.of(chunk, element, file)
                 for chunk, (_, element) in zip(found, self.columns, strict=True)
             ]
-        except (IndexError, KeyError, ValueError, OSError, RecursionError, pa.ArrowException):
+            return None if all(chunk.verbatim for chunk in chunks) else self._file(chunks, group.num_rows)
+        except _ODD:
             return None
-        return None if all(chunk.verbatim for chunk in chunks) else self._file(chunks, group.num_rows)
 
     def _file(self, chunks: Sequence[_Chunk], rows: int) -> pa.Buffer:
         elements: list[Struct] = [{4: (BINARY, b"schema"), 5: (I32, len(chunks))}]
@@ -171,6 +174,14 @@ class _Chunk:
         if self.dictionary:
             described[11] = (I64, at)
         return {2: (I64, at), 3: (STRUCT, described)}
+
+
+def _footer(path: Path) -> bytes:
+    with path.open("rb") as file:
+        end = file.seek(-8, 2)
+        size = int.from_bytes(file.read(4), "little")
+        file.seek(end - size)
+        return file.read(size)
 
 
 def _top_level(elements: Sequence[Struct]) -> dict[str, Struct]:

@@ -77,7 +77,7 @@ class ParquetFile:
         with reading(self.path, self.stamp), self._open() as file, ExitStack() as stack:
             runs = _runs_of_groups(file.metadata)
             texts = [name for name in columns if _has_dictionary(file, name)]
-            pages = Pages.of(file, _footer(self.path), columns)
+            pages = Pages.of(file, self.path, columns)
             decoder = _Decoder(self.path, file.metadata, list(columns), texts, pages, alone=len(runs) == 1)
             threads = min(_threads(), len(runs))
             lanes = [
@@ -183,14 +183,6 @@ def _runs_of_groups(metadata: pq.FileMetaData) -> list[list[int]]:
         runs[-1].append(group)
         rows += metadata.row_group(group).num_rows
     return runs
-
-
-def _footer(path: Path) -> bytes:
-    with path.open("rb") as file:
-        end = file.seek(-8, 2)
-        size = int.from_bytes(file.read(4), "little")
-        file.seek(end - size)
-        return file.read(size)
 
 
 def _has_dictionary(file: pq.ParquetFile, name: str) -> bool:
