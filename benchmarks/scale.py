@@ -198,10 +198,10 @@ class Walked(BatchRows):
 
     passes = 0
 
-    def passing(self, names: Sequence[str], view: View) -> Iterator[Codes]:
+    def passing(self, names: Sequence[str], view: View, keep: bool = True) -> Iterator[Codes]:
         """As any rows."""
         self.passes += 1
-        return super().passing(names, view)
+        return super().passing(names, view, keep)
 
 
 # SQL engines -------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from fractions import Fraction
 from itertools import product
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from dipsmith.audit.matrix import flagged_piece
 from dipsmith.audit.pairs import KINDS, PRIVATE, neighbours
 from dipsmith.audit.rerun import check_pair
 from dipsmith.audit.tape import Replay, Tape, recording, replaying
+from dipsmith.counting import BatchRows
 from dipsmith.counting.held import HeldRows
 from dipsmith.methods.growing import Dependence
 from dipsmith.privacy.budget import ZCDP, PureDP
@@ -23,6 +25,7 @@ from dipsmith.privacy.curator import Curator, Rehearsal
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit
+from dipsmith.sources import source
 
 BUDGETS = {"pure": PureDP(2), "zcdp": ZCDP("0.3")}
 
@@ -208,6 +211,19 @@ def test_a_sound_question_has_no_findings():
 def test_rows_read_beside_the_curator_are_strays():
     (stray, *_) = findings_of(lambda c: c._rows.count([table(c)]))
     assert "outside every mechanism" in stray
+
+
+def test_counts_recalled_beside_the_curator_are_strays():
+    """Without a pass over rows: another question has counted them before."""
+    one, _ = pair_of_codes()
+    rows = BatchRows(source(pa.table({"a": ["x", "x", "y"], "b": ["u", "v", "w"]})), one.schema)
+    with recording(Tape()) as watch:
+        curator = Curator(rows, PureDP(1), stream=Stream.for_testing(1), journal=Rehearsal())
+        curator.measure([table(curator)], [PureDP(1)])
+        assert watch.strays == []
+        rows.count([table(curator, "a")])
+    (stray,) = watch.strays
+    assert "counts of a were recalled outside every mechanism" in stray
 
 
 def test_noise_drawn_beside_the_curator_is_a_stray():

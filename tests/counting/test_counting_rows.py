@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from dipsmith.counting import BatchRows, Contingency
+from dipsmith.counting import BatchRows, Contingency, remembered
 from dipsmith.counting import count as counting
 from dipsmith.errors import SourceError, UsageError
 from dipsmith.schema import Attribute, Categories, Cells, Codes, Crossed, Marginal, Rule, Schema, Unit
@@ -107,9 +107,9 @@ def cases(draw: st.DrawFn) -> tuple[Schema, list[list[str]], list[list[str]]]:
 
 
 @settings(max_examples=80, deadline=None)
-@given(cases(), st.integers(1, 9), st.sampled_from([0, 3, 1 << 20]))
+@given(cases(), st.integers(1, 9), st.sampled_from([0, 3, 1 << 20]), st.sampled_from([0, 9, 1 << 20]))
 def test_counts_equal_brute_force(
-    case: tuple[Schema, list[list[str]], list[list[str]]], cut: int, cache: int
+    case: tuple[Schema, list[list[str]], list[list[str]]], cut: int, cache: int, kept: int
 ) -> None:
     schema, rows, subsets = case
     source = Pieces(table_of(rows, len(schema.names)), cut)
@@ -117,6 +117,7 @@ def test_counts_equal_brute_force(
     expected = [brute(rows, schema, names) for names in subsets]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counting, "_BLOCK", 13)
+        patch.setattr(remembered, "KEPT", kept)
         counted = BatchRows(source, schema, cache_bytes=cache)
         together = counted.count(cells)
         again = counted.count(cells)
@@ -203,6 +204,7 @@ def test_every_block_of_the_cache_is_counted_once() -> None:
     expected = brute(rows, schema, ["a0", "a1"])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counting, "_BLOCK", 64)
+        patch.setattr(remembered, "KEPT", 0)
         for cache in (0, 600, 1 << 20):
             counted = BatchRows(Pieces(table_of(rows, 2)), schema, cache_bytes=cache)
             for _ in range(3):
@@ -211,7 +213,8 @@ def test_every_block_of_the_cache_is_counted_once() -> None:
                 np.testing.assert_array_equal(second, expected.reshape(7, 5).sum(axis=0))
 
 
-def test_cache_holds_what_fits() -> None:
+def test_cache_holds_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remembered, "KEPT", 0)
     schema = schema_of([20, 17], other=True)
     source = Pieces(table_of([["v1", "v2"]] * 100, 2))
     counted = BatchRows(source, schema, cache_bytes=150)

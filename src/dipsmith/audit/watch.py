@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from dipsmith.counting.count import BatchRows
 from dipsmith.counting.held import HeldRows
+from dipsmith.counting.remembered import Fixed, Remembered, View
 from dipsmith.privacy import curator as curating
 from dipsmith.privacy.budget import Budget, PureDP
 from dipsmith.privacy.curator import Curator, Score
@@ -165,6 +166,7 @@ def watching(observer: Observer) -> Iterator[Watch]:
             (BatchRows, "__init__", _keyed),
             (BatchRows, "passing", _passing),
             (BatchRows, "total", _reading),
+            (Remembered, "find", _recalling),
             (HeldRows, "_lawful", _reading),
             (HeldRows, "_public", _reading),
             (HeldRows, "total", _reading),
@@ -346,12 +348,23 @@ def _keyed(original: Any, watch: Watch, observer: Observer) -> Any:
 
 
 def _passing(original: Any, watch: Watch, observer: Observer) -> Any:
-    def passing(self: BatchRows, names: Sequence[str], view: str) -> Any:
+    def passing(self: BatchRows, names: Sequence[str], view: str, keep: bool = True) -> Any:
         if not watch.open:
             watch.strays.append(f"columns {', '.join(names) or '(none)'} were read outside every mechanism")
-        return original(self, names, view)
+        return original(self, names, view, keep)
 
     return passing
+
+
+def _recalling(original: Any, watch: Watch, observer: Observer) -> Any:
+    def find(self: Remembered[Any], fixed: Fixed, view: View, wanted: Sequence[str]) -> Any:
+        if not watch.open:
+            watch.strays.append(
+                f"counts of {', '.join(wanted) or '(none)'} were recalled outside every mechanism"
+            )
+        return original(self, fixed, view, wanted)
+
+    return find
 
 
 def _reading(original: Any, watch: Watch, observer: Observer) -> Any:

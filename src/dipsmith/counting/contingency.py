@@ -10,11 +10,13 @@ These are exact counts of private rows. Only the curator and the confidential co
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.counting.joint import summed
 from dipsmith.errors import UsageError
 from dipsmith.schema import Cells, Marginal
 
@@ -40,6 +42,23 @@ class Contingency:
     def total(self) -> int:
         """How many rows were counted."""
         return int(self.counts.sum())
+
+    def marginal(self, attributes: Sequence[str]) -> Contingency:
+        """Return the table of some attributes of a marginal, in the given order, with counts of its own.
+
+        >>> from dipsmith.schema import Attribute, Categories, Schema, Unit
+        >>> s = Schema("t", tuple(Attribute(n, "string", Categories.of("ab")) for n in "xyz"), Unit(), "replace")
+        >>> Contingency(Marginal.of(s, "xyz"), np.arange(8)).marginal("zx").counts.tolist()
+        [2, 10, 4, 12]
+        """
+        cells = Marginal.of(self.cells.schema, attributes)
+        if not isinstance(self.cells, Marginal) or not set(attributes) <= set(self.cells.attributes):
+            raise UsageError(f"{cells.key} cannot be summed from {self.cells.key}; count it instead")
+        names = self.cells.attributes
+        counts = summed(self.counts, self.cells.shape, [name in attributes for name in names])
+        left = [name for name in names if name in attributes]
+        shaped = counts.reshape([self.cells.schema[name].size for name in left])
+        return Contingency(cells, shaped.transpose([left.index(name) for name in attributes]).flatten())
 
     def sparse(self) -> SparseContingency:
         """Return the occupied cells alone."""

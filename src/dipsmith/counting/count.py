@@ -2,7 +2,9 @@
 
 `Rows` is the contract between whoever holds rows and the curator. `BatchRows` fulfils it for any source
 that can be read batch by batch: it encodes rows against the public schema, leaves out what must not be
-counted, and counts. Only aggregated counts are ever kept, besides a cache of the codes in small integers.
+counted, and counts. Only aggregated counts are ever kept, besides a cache of the codes in small integers. Marginals
+that were counted are remembered (`remembered`), with every sum over them. Where one pass counts every pair of
+attributes and the source can be read again as fast as codes are kept, the codes are not kept.
 
 What counts (proof: ``docs/proofs/counting.md``):
 
@@ -19,7 +21,8 @@ import itertools
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from math import comb
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -27,18 +30,19 @@ from numpy.typing import NDArray
 
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting.cache import Cache
+from dipsmith.counting.contingency import Contingency, check_size
+from dipsmith.counting.remembered import Fixed, Remembered
+from dipsmith.counting.remembered import View as View
 from dipsmith.counting.tally import count, count_sparse, distinct
 from dipsmith.counting.units import beyond_max_rows
 from dipsmith.errors import SourceError
-from dipsmith.schema import Cells, Codes, Schema
+from dipsmith.schema import Cells, Codes, Marginal, Schema
 from dipsmith.sources import Progress, Source, piped
 
 CACHE_BYTES = 3 << 28
 """Codes kept in memory: 100 M rows of seven columns of up to 256 values, or of fourteen of up to 16."""
 _BLOCK = 1 << 17
 _SCRATCH = (1 << 25) - (1 << 16)
-
-View = Literal["held", "lawful", "public"]
 
 
 class Rows(Protocol):
@@ -113,14 +117,16 @@ class BatchRows:
         # pass would spend a third of its time on fresh pages for scratch memory
         np.empty(_SCRATCH, dtype=np.uint8)
         self._caches: list[Cache] = []
+        self._spared = False
+        self._remembered: Remembered[Contingency] = Remembered()
 
     def count(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
         """Count the lawful rows in every cell of every partition, in one pass."""
-        return count(_within(self, (), _read_by(cells), "lawful"), cells)
+        return self.counted((), cells, "lawful")
 
     def count_public(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
         """Count the rows that break no rule of the public columns."""
-        return count(_within(self, (), _read_by(cells), "public"), cells)
+        return self.counted((), cells, "public")
 
     def count_sparse(self, cells: Cells) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the occupied cells, sorted, and the number of lawful rows in each."""
@@ -147,24 +153,61 @@ class BatchRows:
         """Yield the lawful rows, batch by batch."""
         return self.passing(self.schema.names, "lawful")
 
-    def passing(self, names: Sequence[str], view: View) -> Iterator[Codes]:
-        """Yield the named columns of the rows of a view, block by block: one pass."""
+    def counted(self, fixed: Fixed, cells: Sequence[Cells], view: View) -> list[NDArray[np.int64]]:
+        """Count the rows of a block and view: what is not remembered in one pass. The arrays are the caller's own."""
+        check_size(list(cells))
+        found = [
+            self._remembered.find(fixed, view, c.attributes) if isinstance(c, Marginal) else None
+            for c in cells
+        ]
+        asked = [table for table, known in zip(cells, found, strict=True) if known is None]
+        names = [name for table in asked for name in table.attributes]
+        fresh: Iterator[NDArray[np.int64]] = iter(())
+        if asked:
+            keep = bool(fixed) or not self._settled_by(asked)
+            counts = count(_within(self, fixed, names, view, keep), asked)
+            for table, n in zip(asked, counts, strict=True):
+                if isinstance(table, Marginal):
+                    answer = Contingency(table, n.copy())
+                    self._remembered.keep(fixed, view, table.attributes, table.size, answer)
+            fresh = iter(counts)
+        return [
+            next(fresh) if known is None else known.marginal(table.attributes).counts
+            for table, known in zip(cells, found, strict=True)
+        ]
+
+    def _settled_by(self, cells: Sequence[Cells]) -> bool:
+        """Whether codes are not worth keeping: every pair of attributes is counted and remembered in this pass.
+
+        A second time they are: whoever asks for more may ask on.
+        """
+        if self._spared or not getattr(self._source, "quick", False):
+            return False
+        tables = [table for table in cells if isinstance(table, Marginal)]
+        if len(tables) < len(cells) or sum(table.size for table in tables) > self._remembered.room:
+            return False
+        pairs = {pair for t in tables for pair in itertools.combinations(sorted(set(t.attributes)), 2)}
+        self._spared = len(pairs) == comb(len(self.schema.names), 2)
+        return self._spared
+
+    def passing(self, names: Sequence[str], view: View, keep: bool = True) -> Iterator[Codes]:
+        """Yield the named columns of the rows of a view, block by block: one pass, and `keep` them for the next."""
         names = [name for name in self.schema.names if name in set(names)]
         if self._blocks is None:
             yield from (
-                _viewed(block, codes.project(names), view) for block, codes in self._first_pass(names)
+                _viewed(block, codes.project(names), view) for block, codes in self._first_pass(names, keep)
             )
             return
         kept = {name: cache for cache in self._caches for name in cache if name in names}
         absent = [name for name in names if name not in kept]
-        read = self._read_again(absent) if absent else itertools.repeat({}, len(self._blocks))
+        read = self._read_again(absent, keep) if absent else itertools.repeat({}, len(self._blocks))
         for i, (block, fresh) in enumerate(zip(self._blocks, read, strict=True)):
             columns = {name: kept[name].block(name, i) if name in kept else fresh[name] for name in names}
             yield _viewed(block, Codes(self.schema, columns, block.held), view)
 
     def _surveyed(self) -> list[_Block]:
         if self._blocks is None:
-            for _ in self._first_pass([]):
+            for _ in self._first_pass([], keep=True):
                 pass
         return self._blocks or []
 
@@ -173,7 +216,7 @@ class BatchRows:
         ruled = {name for rule in self.schema.rules for name in rule.attributes}
         return [a.name for a in self.schema.attributes if a.name in ruled or not a.domain.total]
 
-    def _first_pass(self, names: Sequence[str]) -> Iterator[tuple[_Block, Codes]]:
+    def _first_pass(self, names: Sequence[str], keep: bool) -> Iterator[tuple[_Block, Codes]]:
         """Read what decides which rows count, with `names`; remember the decision."""
         schema = self.schema
         wanted = set(names) | set(self._deciding())
@@ -182,17 +225,17 @@ class BatchRows:
         if schema.unit.column is not None:
             dropped = beyond_max_rows(self._source.batches, schema, self._key)
         blocks: list[_Block] = []
-        cache = Cache(self._cache_bytes, {name: schema[name].size for name in columns})
+        cache = Cache(self._cache_bytes if keep else 0, {name: schema[name].size for name in columns})
         start = 0
-        for codes, keep in self._encoded(columns):
+        for codes, coded in self._encoded(columns):
             if dropped is not None:
-                keep &= dropped.kept(start, len(codes))
-            held = codes if bool(keep.all()) else _taken(codes, keep)
+                coded &= dropped.kept(start, len(codes))
+            held = codes if bool(coded.all()) else _taken(codes, coded)
             public = held.project([name for name in held.names if schema[name].role == "public"])
             block = _Block(
                 rows=len(codes),
                 held=len(held),
-                keep=None if held is codes else np.packbits(keep),
+                keep=None if held is codes else np.packbits(coded),
                 lawful=_packed(held.lawful()) if schema.rules else None,
                 public=_packed(public.lawful()) if schema.rules and public.names else None,
             )
@@ -205,10 +248,12 @@ class BatchRows:
         self._blocks = blocks
         self._caches = [cache]
 
-    def _read_again(self, names: Sequence[str]) -> Iterator[dict[str, NDArray[np.unsignedinteger]]]:
+    def _read_again(
+        self, names: Sequence[str], keep: bool
+    ) -> Iterator[dict[str, NDArray[np.unsignedinteger]]]:
         """Read columns that are not in memory, for the rows that are held."""
-        used = sum(cache.nbytes for cache in self._caches)
-        cache = Cache(self._cache_bytes - used, {name: self.schema[name].size for name in names})
+        room = self._cache_bytes - sum(cache.nbytes for cache in self._caches) if keep else 0
+        cache = Cache(room, {name: self.schema[name].size for name in names})
         blocks = iter(self._surveyed())
         for codes, _ in self._encoded(names):
             block = next(blocks, None)
@@ -216,8 +261,8 @@ class BatchRows:
                 raise self._changed()
             columns = dict(codes.columns)
             if block.keep is not None:
-                keep = np.unpackbits(block.keep, count=block.rows).view(bool)
-                columns = {name: column[keep] for name, column in columns.items()}
+                coded = np.unpackbits(block.keep, count=block.rows).view(bool)
+                columns = {name: column[coded] for name, column in columns.items()}
             cache.add(columns)
             yield columns
         if next(blocks, None) is not None:
@@ -241,7 +286,7 @@ class WithinRows:
     """A block of rows: those with given codes of some attributes."""
 
     whole: BatchRows
-    fixed: tuple[tuple[str, int], ...]
+    fixed: Fixed
 
     @property
     def schema(self) -> Schema:
@@ -250,11 +295,11 @@ class WithinRows:
 
     def count(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
         """Count the lawful rows of the block in every cell of every partition, in one pass."""
-        return count(_within(self.whole, self.fixed, _read_by(cells), "lawful"), cells)
+        return self.whole.counted(self.fixed, cells, "lawful")
 
     def count_public(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
         """Count the rows of the block that break no rule of the public columns."""
-        return count(_within(self.whole, self.fixed, _read_by(cells), "public"), cells)
+        return self.whole.counted(self.fixed, cells, "public")
 
     def count_sparse(self, cells: Cells) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the occupied cells of the block, sorted, and the number of lawful rows in each."""
@@ -293,14 +338,10 @@ class _Block:
     public: NDArray[np.uint8] | None
 
 
-def _read_by(cells: Sequence[Cells]) -> list[str]:
-    return [name for table in cells for name in table.attributes]
-
-
 def _within(
-    rows: BatchRows, fixed: Sequence[tuple[str, int]], names: Sequence[str], view: View
+    rows: BatchRows, fixed: Fixed, names: Sequence[str], view: View, keep: bool = True
 ) -> Iterator[Codes]:
-    for codes in rows.passing([*names, *(name for name, _ in fixed)], view):
+    for codes in rows.passing([*names, *(name for name, _ in fixed)], view, keep):
         if not fixed:
             yield codes
             continue

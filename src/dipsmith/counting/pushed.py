@@ -25,14 +25,13 @@ from dipsmith.codec.encode import Encoder
 from dipsmith.counting.contingency import check_size
 from dipsmith.counting.count import BatchRows, Rows, View
 from dipsmith.counting.joint import JOINT
+from dipsmith.counting.remembered import Fixed as Fixed
+from dipsmith.counting.remembered import Remembered
 from dipsmith.counting.tally import check_index, fused, words_of
 from dipsmith.schema import Cells, Codes, Marginal, Schema
 from dipsmith.sources import Progress, Source
 
-Fixed = tuple[tuple[str, int], ...]
 Keys = list[NDArray[np.int64]]
-KEPT = 1 << 22
-"""The most combinations that are remembered from earlier answers."""
 _CHUNK = 1 << 20
 
 
@@ -71,24 +70,6 @@ class Grouped:
         return found
 
 
-@dataclass(eq=False)
-class _Memory:
-    """Earlier answers, until they are too many."""
-
-    held: dict[tuple[Fixed, View], list[Grouped]] = field(default_factory=dict)
-    size: int = 0
-
-    def find(self, fixed: Fixed, view: View, wanted: frozenset[str]) -> Grouped | None:
-        fitting = [g for g in self.held.get((fixed, view), []) if wanted <= set(g.codes.names)]
-        return min(fitting, key=lambda g: len(g.counts), default=None)
-
-    def keep(self, fixed: Fixed, view: View, answers: Sequence[Grouped]) -> None:
-        for grouped in answers:
-            if self.size + len(grouped.counts) <= KEPT:
-                self.size += len(grouped.counts)
-                self.held.setdefault((fixed, view), []).append(grouped)
-
-
 @dataclass(frozen=True, eq=False)
 class PushedRows:
     """Rows behind a `Grouping`, or the block of them with given codes.
@@ -100,7 +81,7 @@ class PushedRows:
 
     grouping: Grouping
     fixed: Fixed = ()
-    _memory: _Memory = field(default_factory=_Memory, repr=False)
+    _remembered: Remembered[Grouped] = field(default_factory=Remembered, repr=False)
 
     @property
     def schema(self) -> Schema:
@@ -139,7 +120,7 @@ class PushedRows:
     def within(self, attribute: str, code: int) -> Rows:
         """Return the block of rows with this code."""
         self.schema[attribute]
-        return PushedRows(self.grouping, (*self.fixed, (attribute, code)), self._memory)
+        return PushedRows(self.grouping, (*self.fixed, (attribute, code)), self._remembered)
 
     def codes(self) -> Iterator[Codes]:
         """Yield the lawful rows, batch by batch, in the order of their codes."""
@@ -160,7 +141,7 @@ class PushedRows:
 
     def _tables(self, sets: Sequence[tuple[str, ...]], view: View) -> list[Grouped]:
         """For each set a table that has its attributes; one scan for all that are not known yet."""
-        known = [self._memory.find(self.fixed, view, frozenset(names)) for names in sets]
+        known = [self._remembered.find(self.fixed, view, names) for names in sets]
         asked = cover([names for names, found in zip(sets, known, strict=True) if found is None], self.schema)
         answers: list[Grouped] = []
         if asked:
@@ -168,7 +149,7 @@ class PushedRows:
                 asked, self.grouping.grouped(asked, self.fixed, view), strict=True
             ):
                 answers.append(Grouped(unfused(keys, len(counts), names, self.schema), counts))
-            self._memory.keep(self.fixed, view, answers)
+                self._remembered.keep(self.fixed, view, names, len(counts), answers[-1])
         return [
             next(a for a in answers if set(names) <= set(a.codes.names)) if found is None else found
             for names, found in zip(sets, known, strict=True)

@@ -77,6 +77,11 @@ class Files:
         part, labels = self._parts[0]
         return (*part.columns, *(name for name, _ in labels))
 
+    @property
+    def quick(self) -> bool:
+        """Whether reading a row again takes about as long as keeping its codes would."""
+        return all(isinstance(part, ParquetFile) and part.quick for part, _ in self._parts)
+
     def check(self, required: Sequence[str]) -> None:
         """Check every file, and that all have the same columns."""
         first = self.columns

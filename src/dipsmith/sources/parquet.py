@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -38,9 +39,16 @@ _WAITING = 1 << 25
 
 @dataclass(frozen=True)
 class ParquetFile:
-    """One Parquet file."""
+    """One Parquet file.
+
+    Attributes
+    ----------
+    quick
+        Reading a row again takes about as long as keeping its codes would.
+    """
 
     path: Path
+    quick: ClassVar[bool] = True
 
     @cached_property
     def stamp(self) -> Stamp:
