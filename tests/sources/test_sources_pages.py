@@ -311,7 +311,8 @@ def test_headers_are_those_that_the_format_prescribes() -> None:
     assert pages._Page.data(inner).after == written[10:]
     found = pages._DATA_HEADER.match(written)
     assert found is not None
-    assert [pages._number(found[i]) for i in (1, 2)] == [10_049, 10_054]
+    assert pages._sizes(found[0]) == (10_049, 10_054)
+    assert pages._Page.data(inner).header(10_049) == written.replace(b"\x8c\x9d", b"\x82\x9d")
     assert found.end() == 11
 
 

@@ -280,8 +280,14 @@ def _by_table(table: IntArray, low: int) -> Callable[[IntArray], IntArray]:
     high = low + len(table) - 1
     held = pa.array(table)
     short = np.iinfo(np.int32).min <= low and high <= np.iinfo(np.int32).max
+    # from 0 to far enough for most values: to look for outliers is faster than to clip them
+    reach = min(2 * high, _TABLE_LIMIT) if low >= 0 else 0
+    wide = pa.array(table[np.clip(np.arange(max(reach, 0)), low, high) - low])
 
     def look_up(values: IntArray) -> IntArray:
+        # read as unsigned, negative numbers are large ones
+        if len(values) >= _PROBE and values.view(f"u{values.itemsize}").max() < reach:
+            return pc.take(wide, pa.array(values), boundscheck=False).to_numpy()  # type: ignore[no-any-return]
         at = np.clip(values if short else values.astype(np.int64, copy=False), low, high)
         at -= low
         return pc.take(held, pa.array(at), boundscheck=False).to_numpy()  # type: ignore[no-any-return]

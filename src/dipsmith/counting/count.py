@@ -41,7 +41,9 @@ from dipsmith.sources import Progress, Source, piped
 
 CACHE_BYTES = 3 << 28
 """Codes kept in memory: 100 M rows of seven columns of up to 256 values, or of fourteen of up to 16."""
-_BLOCK = 1 << 17
+_BLOCK = 1 << 18
+_NARROW = 16
+"""How many columns a schema has at most whose blocks have `_BLOCK` rows; others have half of them."""
 _SCRATCH = (1 << 25) - (1 << 16)
 
 
@@ -270,8 +272,10 @@ class BatchRows:
         self._caches.append(cache)
 
     def _encoded(self, names: Sequence[str]) -> Iterator[tuple[Codes, NDArray[np.bool_]]]:
+        size = _BLOCK if len(self.schema.names) <= _NARROW else _BLOCK // 2
+
         def pipe(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Codes, NDArray[np.bool_]]]:
-            return _reblocked(map(Encoder(self.schema, names).encode, batches))
+            return _reblocked(map(Encoder(self.schema, names).encode, batches), size)
 
         return piped(self._source, names, pipe, self._progress)
 
@@ -367,13 +371,12 @@ def _packed(mask: NDArray[np.bool_]) -> NDArray[np.uint8] | None:
 
 
 def _reblocked(
-    parts: Iterator[tuple[Codes, NDArray[np.bool_]]],
+    parts: Iterator[tuple[Codes, NDArray[np.bool_]]], size: int
 ) -> Iterator[tuple[Codes, NDArray[np.bool_]]]:
     """Cut a run of rows into blocks of one size, whatever the batches were: two passes must agree on the blocks.
 
     A source may cut its batches differently for different columns, but not its runs.
     """
-    size = _BLOCK
     waiting: list[tuple[Codes, NDArray[np.bool_]]] = []
     rows = 0
     for codes, keep in parts:

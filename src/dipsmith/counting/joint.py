@@ -7,9 +7,9 @@ it. All arithmetic is on integers, so the shared and the separate counts are the
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -29,22 +29,18 @@ class Joints:
 
     def __init__(self, marginals: Sequence[Marginal]) -> None:
         self._marginals = list(marginals)
-        self.tables = _shared(self._marginals)
+        self.tables, self._terms = _in_terms(_shared(self._marginals))
         self._counts = [np.zeros(table.size, dtype=np.int64) for table in self.tables]
-        short = Counter(name for table in self.tables if table.short for name in table.sizes)
-        self._widened = [name for name, times in short.items() if times > 1]
         self._scratch = _Scratch((), 0)
 
     def add(self, chunk: Codes) -> None:
         """Count more rows, few enough to stay in the processor's cache."""
-        widened = None
-        if self._widened:
-            if len(chunk) > self._scratch.rows:
-                self._scratch = _Scratch(self._widened, len(chunk))
-            widened = self._scratch.widened(chunk)
+        if self._terms and len(chunk) > self._scratch.rows:
+            self._scratch = _Scratch(self._terms, len(chunk))
+        terms = self._scratch.terms(chunk)
         for table, counts in zip(self.tables, self._counts, strict=True):
-            if widened is not None and table.short:
-                accumulate(counts, self._scratch.key(table, widened))
+            if self._terms and table.short:
+                accumulate(counts, self._scratch.key(table, chunk, terms))
             else:
                 accumulate(counts, table.key(chunk))
 
@@ -57,40 +53,65 @@ class Joints:
         return [found[i] for i in range(len(self._marginals))]
 
 
+Term = tuple[str, ...]
+"""Attributes that are next to one another in every table that has one of them: one digit of its keys."""
+
+
 class _Scratch:
     """Arrays that every chunk uses again: fresh ones of this size would be fresh pages each time, at twice the cost.
 
-    Mixed types are added half as fast, so columns that several 16-bit keys read are widened once.
+    Mixed types are added half as fast, so what several 16-bit keys read is put together and widened once.
     """
 
-    def __init__(self, names: Sequence[str], rows: int) -> None:
+    def __init__(self, terms: Sequence[Term], rows: int) -> None:
         self.rows = rows
-        self._columns = {name: np.empty(rows, dtype=np.uint16) for name in names}
+        self._terms = {term: np.empty(rows, dtype=np.uint16) for term in terms}
+        self._byte = np.empty(rows, dtype=np.uint8)
         self._short = np.empty(rows, dtype=np.uint16)
         self._key = np.empty(rows, dtype=np.intp)
 
-    def widened(self, chunk: Codes) -> Codes:
-        """The chunk with its columns in 16 bits."""
-        wide: dict[str, NDArray[np.unsignedinteger]] = {}
-        for name, column in self._columns.items():
-            wide[name] = column[: len(chunk)]
-            wide[name][:] = chunk[name]
-        return Codes(chunk.schema, {**chunk.columns, **wide}, len(chunk))
+    def terms(self, chunk: Codes) -> dict[Term, NDArray[np.unsignedinteger]]:
+        """The digits that several keys have, in 16 bits; those of few values are found in a byte each."""
+        found: dict[Term, NDArray[np.unsignedinteger]] = {}
+        for term, room in self._terms.items():
+            digit = found[term] = room[: len(chunk)]
+            sizes = [chunk.schema[name].size for name in term]
+            if len(term) > 1 and prod(sizes) < 1 << 8:
+                byte = self._byte[: len(chunk)]
+                _horner(byte, [chunk[name] for name in term], sizes)
+                digit[:] = byte
+            else:
+                _horner(digit, [chunk[name] for name in term], sizes)
+        return found
 
-    def key(self, table: Joint, chunk: Codes) -> NDArray[np.integer]:
-        """The cell of every row of a widened chunk: found in 16 bits, in the type that `bincount` wants."""
+    def key(
+        self, table: Joint, chunk: Codes, terms: dict[Term, NDArray[np.unsignedinteger]]
+    ) -> NDArray[np.integer]:
+        """The cell of every row of a chunk: found in 16 bits, in the type that `bincount` wants."""
         short, key = self._short[: len(chunk)], self._key[: len(chunk)]
-        _horner(short, chunk, list(table.sizes), list(table.sizes.values()))
+        digits = [terms[term] if term in terms else chunk[term[0]] for term in table.digits]
+        _horner(short, digits, [prod(table.sizes[name] for name in term) for term in table.digits])
         key[:] = short
         return key
 
 
 @dataclass(frozen=True)
 class Joint:
-    """The cross-table of the attributes of several marginals."""
+    """The cross-table of the attributes of several marginals.
+
+    Attributes
+    ----------
+    sizes
+        Its axes, in their order.
+    members
+        Which marginals are summed from it.
+    digits
+        Its axes once more: those together that other tables have together as well.
+    """
 
     sizes: dict[str, int]
     members: list[int]
+    digits: tuple[Term, ...] = ()
 
     @classmethod
     def of(cls, members: Sequence[int], marginals: Sequence[Marginal]) -> Joint:
@@ -110,7 +131,7 @@ class Joint:
         """Number of cells."""
         return prod(self.sizes.values())
 
-    @property
+    @cached_property
     def short(self) -> bool:
         """Whether its keys take 16 bits."""
         return _short(self.sizes.values())
@@ -140,15 +161,22 @@ def mixed_radix(codes: Codes, names: Sequence[str], sizes: Sequence[int]) -> NDA
     """Return the cell of every row in the cross-table of `names`, in the smallest type that is fast."""
     kind: DTypeLike = np.uint16 if _short(sizes) else np.int32 if prod(sizes) <= 1 << 31 else np.int64
     key: NDArray[np.integer] = np.empty(len(codes), dtype=kind)
-    _horner(key, codes, names, sizes)
+    _horner(key, [codes[name] for name in names], sizes)
     return key
 
 
-def _horner(key: NDArray[np.integer], codes: Codes, names: Sequence[str], sizes: Sequence[int]) -> None:
-    key[:] = codes[names[0]] if names else 0
-    for name, size in zip(names[1:], sizes[1:], strict=True):
-        key *= size
-        key += codes[name].astype(key.dtype, copy=False) if codes[name].dtype.itemsize >= 4 else codes[name]
+def _horner(
+    key: NDArray[np.integer], digits: Sequence[NDArray[np.unsignedinteger]], sizes: Sequence[int]
+) -> None:
+    if len(digits) < 2 or digits[0].dtype != key.dtype:
+        key[:] = digits[0] if digits else 0
+        first = key
+    else:
+        first = digits[0]
+    for digit, size in zip(digits[1:], sizes[1:], strict=True):
+        np.multiply(first, size, out=key)
+        key += digit.astype(key.dtype, copy=False) if digit.dtype.itemsize >= 4 else digit
+        first = key
 
 
 def accumulate(
@@ -182,6 +210,31 @@ def summed(counts: NDArray[np.int64], sizes: Sequence[int], kept: Sequence[bool]
 def _short(sizes: Collection[int]) -> bool:
     """Whether the cells, and the radices themselves, can be numbered in 16 bits."""
     return prod(sizes) <= 1 << 16 and max(sizes, default=1) < 1 << 16
+
+
+def _in_terms(tables: Sequence[Joint]) -> tuple[list[Joint], list[Term]]:
+    """Put axes that the same 16-bit tables have next to one another; return the digits that several tables share."""
+    among: dict[str, list[int]] = {}
+    for i, table in enumerate(tables):
+        for name in table.sizes if table.short else ():
+            among.setdefault(name, []).append(i)
+    made: list[Joint] = []
+    shared: dict[Term, None] = {}
+    for table in tables:
+        if not table.short:
+            made.append(table)
+            continue
+        together: dict[tuple[int, ...], list[str]] = {}
+        for name in table.sizes:
+            together.setdefault(tuple(among[name]), []).append(name)
+        digits: list[Term] = []
+        for places, names in together.items():
+            names = sorted(names, key=list(among).index)
+            digits += [tuple(names)] if len(places) > 1 else [(name,) for name in names]
+            shared |= {tuple(names): None} if len(places) > 1 else {}
+        sizes = {name: table.sizes[name] for term in digits for name in term}
+        made.append(Joint(sizes, table.members, tuple(digits)))
+    return made, list(shared)
 
 
 def _shared(marginals: Sequence[Marginal]) -> list[Joint]:

@@ -19,7 +19,7 @@ from dipsmith.counting.marginals import MarginalTally
 from dipsmith.errors import UsageError
 from dipsmith.schema import Cells, Codes, Marginal, Schema
 
-CHUNK = 1 << 17
+CHUNK = 1 << 18
 DENSE = 1 << 24
 """The most combinations that are counted in an array of their own, once rows are many: 128 MB."""
 CROWDED = 16

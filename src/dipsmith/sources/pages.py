@@ -18,7 +18,7 @@ import base64
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
@@ -126,7 +126,7 @@ class Pages:
             }
         )
         parts += [footer, len(footer).to_bytes(4, "little"), _MAGIC]
-        return _joined(parts)
+        return pa.py_buffer(b"".join(parts))
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,8 @@ def _without_levels(
     seen = at = 0
     while seen < values:
         if found := _DATA_HEADER.match(raw, at):
-            size, packed, at = _number(found[1]), _number(found[2]), found.end()
+            size, packed = _sizes(found[0])
+            at = found.end()
             # from here on the header is mostly that of the page before
             if not rest or not raw.startswith(rest, at):
                 told, end = compact.read(raw, at)
@@ -232,15 +233,24 @@ def _without_levels(
         at += packed
     if sum(sizes) > most:
         raise ValueError(most)
+    contents, starts = _unpacked(raw, places, sizes, codec)
+    whole = memoryview(contents)
     parts: list[bytes | memoryview] = []
-    for page, content in zip(pages, _unpacked(raw, places, sizes, codec), strict=True):
-        start = 0
+    known, levels = data, b""
+    for page, start, size in zip(pages, starts, sizes, strict=True):
+        skipped = 0
         if page.rows:
-            start = 4 + int.from_bytes(content[:4], "little")
-            if not _all_there(bytes(content[4:start]), page.rows):
-                return None
-        length = _length(len(content) - start)
-        parts += (page.before + length + length + page.after, content[start:])
+            # the levels, too, are mostly those of the page before
+            if not levels or page is not known or not contents.startswith(levels, start):
+                first = start + 4
+                levels = contents[start : first + int.from_bytes(contents[start:first], "little")]
+                if not _all_there(levels[4:], page.rows):
+                    return None
+                known = page
+            skipped = len(levels)
+        if skipped > size:
+            raise ValueError(start)
+        parts += (page.header(size - skipped), whole[start + skipped : start + size])
     return parts, sum(map(len, parts[:2])) if pages[0].rows == 0 else 0
 
 
@@ -250,13 +260,11 @@ _DATA_HEADER = re.compile(rb"\x15\x00\x15%b\x15%b(?:\x15%b)?[\x1c\x2c]" % ((_VAR
 
 
 @lru_cache(1024)
-def _number(written: bytes) -> int:
-    return compact.varint(written, 0)[0] >> 1
-
-
-@lru_cache(1024)
-def _length(size: int) -> bytes:
-    return b"\x15" + compact.integer(size)
+def _sizes(written: bytes) -> tuple[int, int]:
+    """The size and the packed size that the header of a data page tells."""
+    size, at = compact.varint(written, 3)
+    packed, _ = compact.varint(written, at + 1)
+    return size >> 1, packed >> 1
 
 
 @dataclass(frozen=True)
@@ -266,6 +274,7 @@ class _Page:
     before: bytes
     after: bytes
     rows: int
+    headers: dict[int, bytes] = field(default_factory=dict, compare=False)
 
     @classmethod
     def data(cls, told: Struct) -> _Page:
@@ -276,29 +285,37 @@ class _Page:
     def dictionary(cls, header: Struct) -> _Page:
         return cls(compact.write({1: (I32, _DICTIONARY)})[:-1], compact.write({7: header[7]}, after=3), 0)
 
+    def header(self, size: int) -> bytes:
+        """The header of a page with contents of this size, not packed."""
+        if size not in self.headers:
+            length = b"\x15" + compact.integer(size)
+            self.headers[size] = self.before + length + length + self.after
+        return self.headers[size]
 
-def _unpacked(raw: bytes, places: Sequence[slice], sizes: Sequence[int], codec: str) -> list[memoryview]:
-    """The contents of pages.
+
+def _unpacked(
+    raw: bytes, places: Sequence[slice], sizes: Sequence[int], codec: str
+) -> tuple[bytes, list[int]]:
+    """The contents of pages, and where in them each page starts.
 
     Pages packed by Snappy or Zstandard are unpacked together, as one block or as frames that follow one
     another: a call for every page would have threads wait for Python's lock thousands of times.
     """
-    whole = memoryview(raw)
     if codec == "UNCOMPRESSED":
-        return [whole[place] for place in places]
+        return raw, [place.start for place in places]
+    starts = list(itertools.accumulate(sizes[:-1], initial=0))
+    whole = memoryview(raw)
     unpack = pa.Codec(codec.lower()).decompress
     if codec not in ("SNAPPY", "ZSTD"):
         pages = zip(places, sizes, strict=True)
-        return [memoryview(unpack(whole[place], size)).cast("B") for place, size in pages]
+        return b"".join([unpack(whole[place], size, asbytes=True) for place, size in pages]), starts
     blocks: list[bytes | memoryview] = [whole[place] for place in places]
     if codec == "SNAPPY":
         # a block is the length of its contents and then what makes them, which refers to nothing before the block
         lengths = [(size.bit_length() + 6) // 7 or 1 for size in sizes]
         blocks = [block[length:] for block, length in zip(blocks, lengths, strict=True)]
         blocks.insert(0, compact.unsigned(sum(sizes)))
-    found = memoryview(unpack(b"".join(blocks), sum(sizes))).cast("B")
-    ends = list(itertools.accumulate(sizes))
-    return [found[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+    return unpack(b"".join(blocks), sum(sizes), asbytes=True), starts
 
 
 @lru_cache(4)
@@ -314,14 +331,3 @@ def _all_there(levels: bytes, rows: int) -> bool:
         seen += 8 * size if packed else run >> 1
         at += size
     return seen >= rows
-
-
-def _joined(parts: Sequence[bytes | memoryview]) -> pa.Buffer:
-    """One buffer of Arrow's own, whose allocator keeps its memory warm."""
-    made = pa.allocate_buffer(sum(map(len, parts)))
-    place = memoryview(made).cast("B")
-    at = 0
-    for part in parts:
-        place[at : at + len(part)] = part
-        at += len(part)
-    return made

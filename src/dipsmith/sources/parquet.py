@@ -30,7 +30,7 @@ from dipsmith.sources.source import Made, Pipe, Progress
 from dipsmith.sources.stamp import Stamp, reading
 
 MAGIC = b"PAR1"
-_RUN_ROWS = 1 << 20
+_RUN_ROWS = 1 << 19
 _THREADS = 3
 _FEW = 16
 _WAITING = 1 << 25
@@ -181,7 +181,7 @@ def _threads() -> int:
 
 
 def _runs_of_groups(metadata: pq.FileMetaData) -> list[list[int]]:
-    """Divide the row groups into runs of about a million rows."""
+    """Divide the row groups into runs of half a million rows or more."""
     runs: list[list[int]] = [[]]
     rows = 0
     for group in range(metadata.num_row_groups):

@@ -39,11 +39,19 @@ class Ahead(Generic[Item]):
     """
 
     def __init__(self, items: Iterator[Item], depth: int = 2) -> None:
-        self._waiting: queue.Queue[object] = queue.Queue(depth)
+        self._waiting: queue.SimpleQueue[object] = queue.SimpleQueue()
+        # a place for every item that may wait; queues with a limit of their own take their turns in Python, at ten
+        # times the cost
+        self._places: queue.SimpleQueue[None] = queue.SimpleQueue()
+        for _ in range(depth):
+            self._places.put(None)
         self._stop = threading.Event()
         self._ended = False
         self._thread = threading.Thread(
-            target=_work, args=(items, self._waiting, self._stop), name="dipsmith-read", daemon=True
+            target=_work,
+            args=(items, self._waiting, self._places, self._stop),
+            name="dipsmith-read",
+            daemon=True,
         )
         self._thread.start()
 
@@ -54,6 +62,7 @@ class Ahead(Generic[Item]):
         if self._ended:
             raise StopIteration
         item = self._waiting.get()
+        self._places.put(None)
         if item is _END or isinstance(item, _Failed):
             self._ended = True
             self._thread.join()
@@ -71,16 +80,23 @@ class Ahead(Generic[Item]):
     def close(self) -> None:
         """Stop the thread and wait for it; what it still makes is thrown away."""
         self._stop.set()
+        self._places.put(None)
         while not self._ended:
             last = self._waiting.get()
             self._ended = last is _END or isinstance(last, _Failed)
         self._thread.join()
 
 
-def _work(items: Iterator[object], waiting: queue.Queue[object], stop: threading.Event) -> None:
+def _work(
+    items: Iterator[object],
+    waiting: queue.SimpleQueue[object],
+    places: queue.SimpleQueue[None],
+    stop: threading.Event,
+) -> None:
     outcome: object = _END
     try:
         for item in items:
+            places.get()
             waiting.put(item)
             if stop.is_set():
                 break
