@@ -98,7 +98,7 @@ def coded(attribute: Attribute, column: str, kind: Kind, dialect: Dialect, param
         ]
     else:
         read, value = _plain(column, kind, dialect), _spelled("{r}", kind, dialect)
-        wanted = _native(domain, kind)
+        wanted = native(domain, kind)
     return _looked_up(domain, Coded(read, value=value), kind, wanted, dialect, parameters)
 
 
@@ -189,7 +189,7 @@ def _spelled(column: str, kind: Kind, dialect: Dialect) -> str:
     return _number(column, kind, dialect)[0] if kind in ("real", "decimal") else column
 
 
-def _native(domain: Categories, kind: Kind) -> list[tuple[Point, int]]:
+def native(domain: Categories, kind: Kind) -> list[tuple[Point, int]]:
     """For each listed value the value of the column's type that is written like it, if there is one."""
     pairs = zip(domain.values, domain.codes, strict=True)
     if kind in ("text", "wide"):

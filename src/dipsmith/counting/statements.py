@@ -75,7 +75,7 @@ class SqlGrouping:
         """The statement: columns tag, words of the key, number of rows; all whole numbers."""
         schema, dialect = self.schema, self.source.engine.dialect
         deciding = {name for name, _ in fixed} | {a.name for a in schema if not a.domain.total}
-        deciding |= {name for rule in self._rules(view) for name in rule.attributes}
+        deciding |= {name for rule in rules_of(self.schema, view) for name in rule.attributes}
         wanted = {name for names in sets for name in names} | deciding
         units = [] if schema.unit.column is None else self._units(dialect)
         names = [n for n in schema.names if n in wanted or units]
@@ -136,18 +136,10 @@ class SqlGrouping:
             raise SourceError(f"{self.source.describe()}: column '{name}' cannot be read; give a view of it")
         return kind
 
-    def _rules(self, view: View) -> list[Rule]:
-        public = set(self.schema.public)
-        return [
-            rule
-            for rule in self.schema.rules
-            if view == "lawful" or (view == "public" and set(rule.attributes) <= public)
-        ]
-
     def _lawful(self, view: View) -> list[str]:
         """What a row must fulfil to be in a view."""
         conditions = []
-        for rule in self._rules(view):
+        for rule in rules_of(self.schema, view):
             parts = [f"({_among(self._code(name), codes)})" for name, codes in rule.never]
             conditions.append(f"NOT ({' AND '.join(parts) or 'TRUE'})")
         return conditions
@@ -270,12 +262,31 @@ def _grouped(rows: str, where: Sequence[str], keys: Sequence[list[str]]) -> str:
     )
 
 
-def _among(column: str, codes: Sequence[int]) -> str:
-    """Whether a code is one of some, by the runs that they form."""
-    runs: list[list[int]] = []
+def rules_of(schema: Schema, view: View) -> list[Rule]:
+    """The rules that a row of a view must not break."""
+    public = set(schema.public)
+    return [
+        rule
+        for rule in schema.rules
+        if view == "lawful" or (view == "public" and set(rule.attributes) <= public)
+    ]
+
+
+def runs(codes: Sequence[int]) -> list[tuple[int, int]]:
+    """The first and last codes of the runs that some codes form.
+
+    >>> runs([4, 1, 2])
+    [(1, 2), (4, 4)]
+    """
+    found: list[tuple[int, int]] = []
     for code in sorted(codes):
-        if runs and code == runs[-1][1] + 1:
-            runs[-1][1] = code
+        if found and code == found[-1][1] + 1:
+            found[-1] = (found[-1][0], code)
         else:
-            runs.append([code, code])
-    return " OR ".join(f"{column} BETWEEN {a} AND {b}" for a, b in runs) or "FALSE"
+            found.append((code, code))
+    return found
+
+
+def _among(column: str, codes: Sequence[int]) -> str:
+    """Whether a code is one of some."""
+    return " OR ".join(f"{column} BETWEEN {a} AND {b}" for a, b in runs(codes)) or "FALSE"

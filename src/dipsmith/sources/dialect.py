@@ -22,10 +22,10 @@ Point = int | float | str | bool | dt.date | dt.datetime
 """A public value as a parameter."""
 
 NUMBER = "^[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|[iI][nN][fF]([iI][nN][iI][tT][yY])?)$"
-MOMENT = (
-    "^[0-9]{4}-[0-9]{2}-[0-9]{2}"
-    "([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?$"
-)
+_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_TIME = "([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)"
+DAY, TIMED, MOMENT = f"^{_DATE}$", f"^{_DATE}{_TIME}$", f"^{_DATE}{_TIME}?$"
+"""A date, a date with a time, and either."""
 
 
 @dataclass
@@ -229,7 +229,7 @@ class PostgreSQL:
         size = f"(CASE WHEN {whole} <> '' THEN length({whole}) - 1 ELSE -1 - {zeros} END + {shift})"
         sign = f"CASE WHEN {x} LIKE '-%%' THEN -1.0::float8 ELSE 1.0::float8 END"
         return (
-            f"(CASE WHEN {x} ~ '{_USUAL}' THEN ({x})::float8"
+            f"(CASE WHEN {x} ~ '{USUAL}' THEN ({x})::float8"
             f" WHEN {x} ~ '[iI]' THEN {sign} * 'Infinity'::float8"
             f" WHEN {digits} !~ '[1-9]' THEN 0.0::float8"
             f" WHEN {size} > 307 THEN {sign} * 'Infinity'::float8"
@@ -273,7 +273,7 @@ class PostgreSQL:
         return f"sha256(convert_to({x}, 'UTF8'))"
 
 
-_USUAL = "^[+-]?[0-9]{1,200}([.][0-9]{0,100})?([eE][+-]?[0-9]{1,2})?$"
+USUAL = "^[+-]?[0-9]{1,200}([.][0-9]{0,100})?([eE][+-]?[0-9]{1,2})?$"
 """Numbers that every double can hold."""
 
 _DUCKDB_TYPES: dict[Kind, str] = {

@@ -83,8 +83,8 @@ def source(
     Parameters
     ----------
     data
-        A path, a glob or a folder (CSV, gzipped CSV, Parquet), a list of paths, a database URL, a
-        source, or any object with ``__arrow_c_stream__`` (pandas, polars, pyarrow).
+        A path, a glob or a folder (CSV, gzipped CSV, Parquet), a list of paths, a database URL, a table
+        of ibis, a frame of Spark, a source, or any object with ``__arrow_c_stream__`` (pandas, polars, pyarrow).
     table
         The table to read, for a database URL.
     encoding
@@ -100,6 +100,7 @@ def source(
     """
     from dipsmith.sources.arrow import ArrowSource, FrameSource, is_frame
     from dipsmith.sources.files import Files
+    from dipsmith.sources.ibis import ibis_table, is_ibis_table
     from dipsmith.sources.spark import SparkTable, is_spark_frame
 
     if isinstance(data, str) and (url := _URL.match(data)):
@@ -117,6 +118,8 @@ def source(
         return cast("Source", data)
     if is_frame(data):
         return FrameSource(data)
+    if is_ibis_table(data):
+        return ibis_table(data)
     if is_spark_frame(data):
         return SparkTable(data)
     if hasattr(data, "__arrow_c_stream__"):
@@ -140,12 +143,15 @@ def _from_url(
     url: str, scheme: str, table: str | None, encoding: str | None, delimiter: str | None
 ) -> Source:
     """Open a database table; the URL may hold a password, so no message repeats it."""
+    from dipsmith.sources.ibis import connected_table, warehouses
+
     if scheme == "file":
         return source(Path(url[len("file://") :]), table, encoding=encoding, delimiter=delimiter)
-    if scheme not in _DATABASES:
+    if scheme not in _DATABASES and scheme not in warehouses():
         raise UsageError(
             f"rows cannot be read from a {scheme}:// address; copy the file here, or give one of "
             + ", ".join(f"{name}://" for name in _DATABASES)
+            + " or the address of a warehouse that ibis knows (pip install 'dipsmith[tables]')"
         )
     if encoding is not None or delimiter is not None:
         raise UsageError("encoding= and delimiter= are for CSV files; leave them out for a database")
@@ -159,6 +165,8 @@ def _from_url(
         from dipsmith.sources.duckdb import duckdb_table
 
         return duckdb_table(url, table)
+    if scheme not in _DATABASES:
+        return connected_table(url, scheme, table)
     from dipsmith.sources.postgresql import postgresql_table
 
     return postgresql_table(url, table)

@@ -107,10 +107,18 @@ def table_name(given: str, dialect: Dialect) -> str:
     >>> table_name('hr.personnel; DROP TABLE x', DuckDB())
     '"hr"."personnel; DROP TABLE x"'
     """
+    return ".".join(dialect.name(part) for part in parts_of(given))
+
+
+def parts_of(given: str) -> list[str]:
+    """The parts of a table's name, without their quotes.
+
+    >>> parts_of('hr."personnel.2011"')
+    ['hr', 'personnel.2011']
+    """
     parts = _NAME.findall(given)
-    spelled = [p[1:-1].replace('""', '"') if p.startswith('"') else p for p in parts]
     if not given or ".".join(parts) != given or "\0" in given:
         raise UsageError(
             "table= must be a name such as personnel or hr.personnel; write a name with a dot in double quotes"
         )
-    return ".".join(dialect.name(part) for part in spelled)
+    return [p[1:-1].replace('""', '"') if p.startswith('"') else p for p in parts]

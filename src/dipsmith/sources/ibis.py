@@ -1,0 +1,215 @@
+"""Tables of any warehouse that ibis reaches: Snowflake, BigQuery, Trino, ClickHouse, DataFusion and others.
+
+`IbisTable` fulfils the contract of a source, and answers expressions besides, so that `counting` can have rows
+counted where they are.
+
+Warehouses promise no order of rows. Rows that are read (to label them) are therefore fetched once and kept in an
+unnamed temporary file, so that every pass sees the same rows in the same order.
+
+Nothing here repeats an address, a user or a message of an engine, which might quote a value.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from dipsmith.errors import DipsmithError, MissingExtraError, SourceError, UsageError
+from dipsmith.sources.arrow import BATCH_ROWS, ArrowSource, check_type, plain
+from dipsmith.sources.dialect import Kind
+from dipsmith.sources.header import check_header
+from dipsmith.sources.source import Progress
+from dipsmith.sources.tables import parts_of
+from dipsmith.sources.words import Table, kind_of, statement, unfused
+
+
+@dataclass(frozen=True, eq=False)
+class IbisTable:
+    """A table, or any query, of a warehouse that ibis reaches.
+
+    Attributes
+    ----------
+    table
+        The table expression.
+    called
+        What messages and cards call it.
+    """
+
+    table: Table = field(repr=False)
+    called: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self.table.columns)
+
+    @cached_property
+    def kinds(self) -> Mapping[str, Kind | None]:
+        """What each column holds; None for what cannot be read as single values."""
+        return {name: kind_of(kind) for name, kind in self.table.schema().items()}
+
+    def check(self, required: Sequence[str]) -> None:
+        """Header and column types; a warehouse's rows have no syntax that could be broken."""
+        check_header(self.called, self.columns, required)
+        for name in required:
+            if self.kinds[name] is None:
+                raise SourceError(
+                    f"{self.called}: column '{name}' holds lists, structures, bytes, durations or decimals without a "
+                    "number of places; give a view in which it is text, a number, a boolean or a date"
+                )
+
+    def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
+        """All rows, only the named columns, in the order in which they were first read."""
+        self.check(columns)
+        for batch in self._spool.read(columns, self._fetched):
+            yield plain(batch)
+        if progress is not None:
+            progress(1.0)
+
+    def describe(self) -> str:
+        """What this is, without credentials."""
+        return self.called
+
+    def answer(self, question: Table) -> pa.Table:
+        """Have the warehouse compute a table expression."""
+        with self.failures():
+            return _reader(question).read_all()
+
+    def can(self, operation: str) -> bool:
+        """Whether ibis can spell an operation for this warehouse."""
+        import ibis.expr.operations as ops
+
+        return bool(self.warehouse.has_operation(getattr(ops, operation)))
+
+    @cached_property
+    def passed(self) -> set[Hashable]:
+        """What this warehouse has shown to read as files are read; not tried again."""
+        return set()
+
+    @cached_property
+    def warehouse(self) -> Any:
+        """The connection."""
+        return self.table.get_backend()
+
+    @contextmanager
+    def failures(self) -> Iterator[None]:
+        """Tell failures in our own words: every warehouse has exceptions of its own."""
+        try:
+            yield
+        except DipsmithError:
+            raise
+        except Exception as error:  # noqa: BLE001  # every warehouse has exceptions of its own
+            raise SourceError(
+                f"{self.called}: the warehouse cannot answer ({type(error).__name__}); check the connection, the table and "
+                "your rights, and run again"
+            ) from None
+
+    @cached_property
+    def _spool(self) -> _Spool:
+        return _Spool()
+
+    def _fetched(self, columns: Sequence[str]) -> Any:
+        """The rows of some columns in a temporary file."""
+        file = tempfile.TemporaryFile(prefix="dipsmith-")  # noqa: SIM115  # closed with the source
+        with self.failures():
+            reader = _reader(self.table.select(list(columns)))
+            for name, kind in zip(reader.schema.names, reader.schema.types, strict=True):
+                check_type(self.called, name, kind)
+            with pa.ipc.new_file(file, reader.schema) as writer:
+                for batch in reader:
+                    writer.write_batch(batch)
+        return file
+
+
+def ibis_table(data: Table) -> IbisTable | ArrowSource:
+    """An ibis table as a source; what lies in this machine's memory already is read there."""
+    try:
+        warehouse = data.get_backend().name
+    except Exception:  # noqa: BLE001  # whatever keeps ibis from finding a connection
+        raise UsageError(
+            "this ibis table belongs to no connection; give connection.table(…), or a pyarrow table"
+        ) from None
+    if warehouse == "polars":
+        return ArrowSource(data.to_pyarrow())
+    named = data.get_name() if data.op().__class__.__name__ == "DatabaseTable" else "a query"
+    return IbisTable(data, f"{warehouse}, {named}")
+
+
+def is_ibis_table(data: object) -> bool:
+    """Whether this is a table expression of ibis (found by name: ibis is not imported for the question)."""
+    return any(
+        kind.__name__ == "Table" and kind.__module__ == "ibis.expr.types.relations"
+        for kind in type(data).__mro__
+    )
+
+
+def connected_table(url: str, scheme: str, table: str) -> IbisTable:
+    """Open a table by the address of its warehouse; the address may hold a password, so no message repeats it."""
+    try:
+        import ibis
+    except ImportError:
+        raise MissingExtraError.of(f"Reading {scheme}:// tables", "tables") from None
+    try:
+        connection = ibis.connect(url)
+    except ImportError:
+        raise SourceError(
+            f"ibis lacks the driver for {scheme}://; pip install 'ibis-framework[{scheme}]'"
+        ) from None
+    except Exception as error:  # noqa: BLE001  # every driver has exceptions of its own
+        raise SourceError(
+            f"{scheme}: the connection failed ({type(error).__name__}); check the address and the credentials, and run again"
+        ) from None
+    *path, name = parts_of(table)
+    try:
+        found = connection.table(name, database=tuple(path) or None)
+    except Exception as error:  # noqa: BLE001  # every warehouse has exceptions of its own
+        raise SourceError(
+            f"{scheme}, {table}: there is no such table, or it cannot be read ({type(error).__name__}); check table="
+        ) from None
+    return IbisTable(found, f"{scheme}, {table}")
+
+
+def warehouses() -> frozenset[str]:
+    """The schemes of addresses that ibis knows; none where it is not installed."""
+    try:
+        from ibis.util import backend_entry_points
+    except ImportError:
+        return frozenset()
+    return frozenset(entry.name for entry in backend_entry_points())
+
+
+# Fetching ------------------------------------------------------------------------------------------------
+
+
+def _reader(question: Table) -> pa.RecordBatchReader:
+    """The rows of an expression, batch by batch."""
+    warehouse = question.get_backend()
+    with unfused():
+        if warehouse.name != "duckdb":
+            return question.to_pyarrow_batches(chunk_size=BATCH_ROWS)
+        # by the driver itself: ibis 12 asks it for verbs that DuckDB 2 no longer has
+        relation = warehouse.con.sql(statement(question))
+        reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+        return reader(BATCH_ROWS)
+
+
+class _Spool:
+    """Rows of some columns in an unnamed temporary file; fetched again when further columns are asked for."""
+
+    def __init__(self) -> None:
+        self._file: Any = None
+        self._columns: tuple[str, ...] = ()
+
+    def read(self, columns: Sequence[str], fetch: Callable[[Sequence[str]], Any]) -> Iterator[pa.RecordBatch]:
+        if self._file is None or not set(columns) <= set(self._columns):
+            self._columns = tuple(dict.fromkeys([*self._columns, *columns]))
+            self._file = fetch(self._columns)
+        held = pa.ipc.open_file(self._file)
+        for i in range(held.num_record_batches):
+            yield held.get_batch(i).select(list(columns))

@@ -1,0 +1,187 @@
+"""The words of ibis: what the expressions are made of that a warehouse computes.
+
+ibis spells an expression in the SQL of Snowflake, BigQuery, Trino, DataFusion and others. What an expression means is
+decided in `codec.expressions`, once for all of them; `sources.ibis` has the tables. No other module names the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from dipsmith.sources.dialect import Kind
+
+Column = Any
+"""A column, or a constant, of an ibis expression."""
+Table = Any
+"""A table expression of ibis."""
+
+_SETS = frozenset(
+    {
+        "athena",
+        "bigquery",
+        "clickhouse",
+        "databricks",
+        "datafusion",
+        "duckdb",
+        "exasol",
+        "impala",
+        "mssql",
+        "oracle",
+    }
+    | {"postgres", "pyspark", "snowflake", "trino"}
+)
+"""Warehouses that have GROUPING SETS; the others get one sub-query per table."""
+
+
+def kind_of(dtype: Any) -> Kind | None:
+    """What a column of a type of ibis holds; None for what cannot be read as single values."""
+    if dtype.is_boolean():
+        return "boolean"
+    if dtype.is_integer():
+        return "wide" if str(dtype).lstrip("!") == "uint64" else "whole"
+    if dtype.is_floating():
+        return "real"
+    if dtype.is_decimal():
+        return None if dtype.precision is None or dtype.scale is None else "decimal"
+    if dtype.is_string():
+        return "text"
+    if dtype.is_date():
+        return "date"
+    if dtype.is_timestamp():
+        return "timestamptz" if dtype.timezone else "timestamp"
+    return None
+
+
+def constant(value: object, dtype: Any = None) -> Column:
+    """A public value; ibis writes it out, quoted as the warehouse quotes."""
+    import ibis
+
+    return ibis.literal(value, dtype)
+
+
+def case(*branches: tuple[Column, Column], other: Column) -> Column:
+    """The value of the first branch whose condition holds."""
+    import ibis
+
+    return ibis.cases(*branches, else_=other) if branches else other
+
+
+def number_in(by: Sequence[Column], order: Sequence[Column]) -> Column:
+    """The place of a row among those with the same values, from 0 on."""
+    import ibis
+
+    return ibis.row_number().over(group_by=list(by), order_by=list(order))
+
+
+def stacked(parts: Sequence[Table]) -> Table:
+    """The rows of all parts; by halves, because a chain of unions is nested as deep as it is long."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return stacked(parts[:middle]).union(stacked(parts[middle:]))
+
+
+def single(values: Mapping[str, Column]) -> Table:
+    """A table of one row, made of constants."""
+    first, *rest = values.items()
+    table = first[1].name(first[0]).as_table()
+    return table.mutate(dict(rest)) if rest else table
+
+
+def hashed(text: Column, warehouse: str) -> Column | None:
+    """SHA-256 of a text, in a form that sorts by its bytes; None where the warehouse has none."""
+    import ibis
+
+    builtin = ibis.udf.scalar.builtin
+    if warehouse in ("mysql", "singlestoredb", "snowflake", "databricks"):
+        return builtin(_sha2, name="sha2", signature=((str, int), str))(text, 256)
+    if warehouse in ("postgres", "materialize", "risingwave"):
+        octets = builtin(_convert_to, name="convert_to", signature=((str, str), bytes))(text, "UTF8")
+        return builtin(_sha256, name="sha256", signature=((bytes,), bytes))(octets)
+    if warehouse == "datafusion":
+        return builtin(_sha256, name="sha256", signature=((str,), bytes))(text)
+    return None
+
+
+def grouped(rows: Table, sets: Sequence[Sequence[str]], width: int, warehouse: Any) -> Table:
+    """Rows grouped by several sets of their columns at once: a tag, the columns of its set as w0, w1, …, and n.
+
+    One scan where the warehouse has GROUPING SETS, which ibis cannot say: its own SQL of the rows is then wrapped.
+    """
+    whole = "int64"
+    if len(sets) > 1 and warehouse.name in _SETS:
+        return warehouse.sql(
+            _with_sets(statement(rows), sets, width, warehouse.dialect),
+            schema={"tag": whole, **{f"w{j}": whole for j in range(width)}, "n": whole},
+        )
+    parts = []
+    for tag, names in enumerate(sets):
+        counted = rows.group_by(list(names)).agg(n=rows.count().cast(whole))
+        words = {f"w{j}": counted[n] for j, n in enumerate(names)}
+        words |= {f"w{j}": constant(0, whole) for j in range(len(names), width)}
+        parts.append(counted.select(tag=constant(tag, whole), **words, n=counted.n))
+    return stacked(parts)
+
+
+def _with_sets(rows: str, sets: Sequence[Sequence[str]], width: int, dialect: Any) -> str:
+    """The statement, spelled by sqlglot in the warehouse's dialect; names of columns are ours."""
+    import sqlglot.expressions as sge
+
+    def whole(made: Any) -> Any:
+        return sge.cast(made, "bigint")
+
+    def name(column: str) -> Any:
+        return sge.column(column, quoted=True)
+
+    tag = sge.Case()
+    for i, names in enumerate(sets):
+        grouping = sge.func("GROUPING", name(names[0]))
+        tag = tag.when(grouping.eq(0), sge.Literal.number(i))
+    words = [
+        sge.func(
+            "COALESCE", *[name(names[j]) for names in sets if len(names) > j], whole(sge.Literal.number(0))
+        )
+        for j in range(width)
+    ]
+    by = sge.GroupingSets(
+        expressions=[sge.Tuple(expressions=[name(column) for column in names]) for names in sets]
+    )
+    query = sge.select(
+        whole(tag).as_("tag", quoted=True),
+        *[whole(word).as_(f"w{j}", quoted=True) for j, word in enumerate(words)],
+        whole(sge.Count(this=sge.Star())).as_("n", quoted=True),
+    ).from_("held_rows AS held")
+    query.set("group", sge.Group(grouping_sets=[by]))
+    return str(query.sql(dialect=dialect)).replace("held_rows", f"({rows})", 1)
+
+
+def _sha2(text: str, bits: int) -> str: ...  # type: ignore[empty-body]
+
+
+def _sha256(octets: bytes) -> bytes: ...  # type: ignore[empty-body]
+
+
+def _convert_to(text: str, encoding: str) -> bytes: ...  # type: ignore[empty-body]
+
+
+def statement(question: Table) -> str:
+    """An expression in the SQL of its warehouse."""
+    import ibis
+
+    with unfused():
+        return str(ibis.to_sql(question))
+
+
+@contextmanager
+def unfused() -> Iterator[None]:
+    """Every step of an expression stays one, instead of being written into the next wherever it is mentioned."""
+    import ibis
+
+    options = ibis.options.sql
+    fused, options.fuse_selects = options.fuse_selects, False
+    try:
+        yield
+    finally:
+        options.fuse_selects = fused
