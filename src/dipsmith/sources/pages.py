@@ -126,7 +126,7 @@ class Pages:
             }
         )
         parts += [footer, len(footer).to_bytes(4, "little"), _MAGIC]
-        return pa.py_buffer(b"".join(parts))
+        return _joined(parts)
 
 
 @dataclass(frozen=True)
@@ -234,23 +234,22 @@ def _without_levels(
     if sum(sizes) > most:
         raise ValueError(most)
     contents, starts = _unpacked(raw, places, sizes, codec)
-    whole = memoryview(contents)
     parts: list[bytes | memoryview] = []
     known, levels = data, b""
     for page, start, size in zip(pages, starts, sizes, strict=True):
         skipped = 0
         if page.rows:
             # the levels, too, are mostly those of the page before
-            if not levels or page is not known or not contents.startswith(levels, start):
+            if not levels or page is not known or contents[start : start + len(levels)] != levels:
                 first = start + 4
-                levels = contents[start : first + int.from_bytes(contents[start:first], "little")]
+                levels = bytes(contents[start : first + int.from_bytes(contents[start:first], "little")])
                 if not _all_there(levels[4:], page.rows):
                     return None
                 known = page
             skipped = len(levels)
         if skipped > size:
             raise ValueError(start)
-        parts += (page.header(size - skipped), whole[start + skipped : start + size])
+        parts += (page.header(size - skipped), contents[start + skipped : start + size])
     return parts, sum(map(len, parts[:2])) if pages[0].rows == 0 else 0
 
 
@@ -295,27 +294,27 @@ class _Page:
 
 def _unpacked(
     raw: bytes, places: Sequence[slice], sizes: Sequence[int], codec: str
-) -> tuple[bytes, list[int]]:
+) -> tuple[memoryview, list[int]]:
     """The contents of pages, and where in them each page starts.
 
     Pages packed by Snappy or Zstandard are unpacked together, as one block or as frames that follow one
     another: a call for every page would have threads wait for Python's lock thousands of times.
     """
-    if codec == "UNCOMPRESSED":
-        return raw, [place.start for place in places]
-    starts = list(itertools.accumulate(sizes[:-1], initial=0))
     whole = memoryview(raw)
+    if codec == "UNCOMPRESSED":
+        return whole, [place.start for place in places]
+    starts = list(itertools.accumulate(sizes[:-1], initial=0))
     unpack = pa.Codec(codec.lower()).decompress
     if codec not in ("SNAPPY", "ZSTD"):
         pages = zip(places, sizes, strict=True)
-        return b"".join([unpack(whole[place], size, asbytes=True) for place, size in pages]), starts
+        return memoryview(b"".join([unpack(whole[place], size) for place, size in pages])), starts
     blocks: list[bytes | memoryview] = [whole[place] for place in places]
     if codec == "SNAPPY":
         # a block is the length of its contents and then what makes them, which refers to nothing before the block
         lengths = [(size.bit_length() + 6) // 7 or 1 for size in sizes]
         blocks = [block[length:] for block, length in zip(blocks, lengths, strict=True)]
         blocks.insert(0, compact.unsigned(sum(sizes)))
-    return unpack(b"".join(blocks), sum(sizes), asbytes=True), starts
+    return memoryview(unpack(b"".join(blocks), sum(sizes))).cast("B"), starts
 
 
 @lru_cache(4)
@@ -331,3 +330,14 @@ def _all_there(levels: bytes, rows: int) -> bool:
         seen += 8 * size if packed else run >> 1
         at += size
     return seen >= rows
+
+
+def _joined(parts: Sequence[bytes | memoryview]) -> pa.Buffer:
+    """One buffer of Arrow's own, whose allocator keeps its memory warm."""
+    made = pa.allocate_buffer(sum(map(len, parts)))
+    place = memoryview(made).cast("B")
+    at = 0
+    for part in parts:
+        place[at : at + len(part)] = part
+        at += len(part)
+    return made
