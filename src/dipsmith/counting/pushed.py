@@ -170,10 +170,11 @@ def rows_of(
     key
         The secret by which rows beyond `max_rows` are chosen; a fresh one when omitted.
     """
+    from dipsmith.sources.ibis import IbisTable
     from dipsmith.sources.spark import SparkTable
     from dipsmith.sources.tables import SqlTable
 
-    if not isinstance(source, SqlTable | SparkTable):
+    if not isinstance(source, SqlTable | SparkTable | IbisTable):
         return BatchRows(source, schema, key, progress=progress)
     Encoder(schema)  # refuses what the batch path refuses
     source.check(schema.columns)
@@ -181,6 +182,10 @@ def rows_of(
         from dipsmith.counting.statements import SqlGrouping
 
         return PushedRows(SqlGrouping(source, schema, key))
+    if isinstance(source, IbisTable):
+        from dipsmith.counting.expressions import IbisGrouping
+
+        return PushedRows(IbisGrouping(source, schema, key))
     from dipsmith.counting.cluster import SparkGrouping
 
     return PushedRows(SparkGrouping(source, schema, secrets.token_bytes(32) if key is None else key))
