@@ -79,7 +79,7 @@ class IbisTable:
     def answer(self, question: Table) -> pa.Table:
         """Have the warehouse compute a table expression."""
         with self.failures():
-            return _reader(question).read_all()
+            return _reader(question, self.warehouse).read_all()
 
     def can(self, operation: str) -> bool:
         """Whether ibis can spell an operation for this warehouse."""
@@ -118,7 +118,7 @@ class IbisTable:
         """The rows of some columns in a temporary file."""
         file = tempfile.TemporaryFile(prefix="dipsmith-")  # noqa: SIM115  # closed with the source
         with self.failures():
-            reader = _reader(self.table.select(list(columns)))
+            reader = _reader(self.table.select(list(columns)), self.warehouse)
             for name, kind in zip(reader.schema.names, reader.schema.types, strict=True):
                 check_type(self.called, name, kind)
             with pa.ipc.new_file(file, reader.schema) as writer:
@@ -187,14 +187,13 @@ def warehouses() -> frozenset[str]:
 # Fetching ------------------------------------------------------------------------------------------------
 
 
-def _reader(question: Table) -> pa.RecordBatchReader:
+def _reader(question: Table, warehouse: Any) -> pa.RecordBatchReader:
     """The rows of an expression, batch by batch."""
-    warehouse = question.get_backend()
     with unfused():
         if warehouse.name != "duckdb":
-            return question.to_pyarrow_batches(chunk_size=BATCH_ROWS)
+            return warehouse.to_pyarrow_batches(question, chunk_size=BATCH_ROWS)
         # by the driver itself: ibis 12 asks it for verbs that DuckDB 2 no longer has
-        relation = warehouse.con.sql(statement(question))
+        relation = warehouse.con.sql(statement(question, warehouse))
         reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
         return reader(BATCH_ROWS)
 

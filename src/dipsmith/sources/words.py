@@ -113,7 +113,7 @@ def grouped(rows: Table, sets: Sequence[Sequence[str]], width: int, warehouse: A
     whole = "int64"
     if len(sets) > 1 and warehouse.name in _SETS:
         return warehouse.sql(
-            _with_sets(statement(rows), sets, width, warehouse.dialect),
+            _with_sets(statement(rows, warehouse), sets, width, warehouse.dialect),
             schema={"tag": whole, **{f"w{j}": whole for j in range(width)}, "n": whole},
         )
     parts = []
@@ -166,12 +166,10 @@ def _sha256(octets: bytes) -> bytes: ...  # type: ignore[empty-body]
 def _convert_to(text: str, encoding: str) -> bytes: ...  # type: ignore[empty-body]
 
 
-def statement(question: Table) -> str:
-    """An expression in the SQL of its warehouse."""
-    import ibis
-
+def statement(question: Table, warehouse: Any) -> str:
+    """An expression in the SQL of a warehouse."""
     with unfused():
-        return str(ibis.to_sql(question))
+        return str(warehouse.compile(question))
 
 
 @contextmanager
