@@ -363,6 +363,24 @@ LONG: list[tuple[dict[str, Any], list[Any]]] = [
 ]
 
 
+NUMERALS = [{"minimum": 2, "maximum": 9}, {"minimum": -3, "maximum": 9}, {"enum": [2, 5, 9], "other": 5}]
+
+
+@pytest.mark.parametrize("entry", NUMERALS, ids=["bins", "bins below 0", "levels"])
+@pytest.mark.parametrize("kind", [pa.int32(), pa.int64()], ids=str)
+@pytest.mark.parametrize("far", [[], [17], [18], [-1], [2**31 - 1], [-(2**31)]], ids=str)
+def test_integers_in_a_long_column_are_clipped_as_in_a_short_one(
+    entry: dict[str, Any], kind: pa.DataType, far: list[int]
+) -> None:
+    """Where nothing is far beyond the bounds, values are looked up as they are."""
+    schema = schema_of(type="integer", **entry)
+    values = [*range(12), *far]
+    column = np.resize(values, 20_000)
+    codes, keep = Encoder(schema).encode(pa.record_batch({"x": pa.array(column, kind)}))
+    assert keep.all()
+    assert codes["x"].tolist() == np.resize(encode(schema, values, kind), 20_000).tolist()
+
+
 @pytest.mark.parametrize(("entry", "values"), LONG, ids=[str(e["type"]) for e, _ in LONG])
 def test_a_long_column_is_encoded_like_its_values(entry: dict[str, Any], values: list[Any]) -> None:
     """Long enough to be looked at in blocks, and through a dictionary where values repeat."""

@@ -191,6 +191,26 @@ def test_work_is_shared() -> None:
     assert len(Joints(pairs).tables) == len(pairs)
 
 
+@pytest.mark.parametrize("first", [(16, 17), (15, 17)], ids=["more than a byte", "a byte"])
+def test_tables_share_parts_of_their_keys(first: tuple[int, int]) -> None:
+    """Three tables of two of three pairs of columns: each pair is a digit of two keys, found once."""
+    schema = schema_of([*first, 15, 15, 9, 1])
+    pairs = [("a0", "a1"), ("a2", "a3"), ("a4", "a5")]
+    cells = [Marginal.of(schema, (*one, *two)) for one, two in itertools.combinations(pairs, 2)]
+    joints = Joints(cells)
+    assert {digit for table in joints.tables for digit in table.digits} == set(pairs)
+    codes = codes_of(schema, 70_000)
+    last = Codes.of(schema, {a.name: np.full(3, a.size - 1) for a in schema.attributes})
+    for chunk in (codes, last, codes.take(slice(0, 9))):
+        joints.add(chunk)
+    for table, counts in zip(cells, joints.counts(), strict=True):
+        expected = sum(
+            np.bincount(table.index(chunk), minlength=table.size)
+            for chunk in (codes, last, codes.take(slice(0, 9)))
+        )
+        np.testing.assert_array_equal(counts, expected)
+
+
 def test_large_codes_and_large_tables() -> None:
     schema = schema_of([300, 70_000, 3])
     codes = codes_of(schema, 5000)

@@ -133,6 +133,22 @@ def test_only_columns_without_missing_values_lose_their_levels(tmp_path: Path) -
         assert read.read().to_pylist() == part.to_pylist()
 
 
+@pytest.mark.usefixtures("everywhere")
+@pytest.mark.parametrize("codec", ["none", "snappy", "gzip"])
+@pytest.mark.parametrize("missing_from", [400, 3_900, 4_000])
+def test_pages_with_one_header_may_have_other_levels(tmp_path: Path, codec: str, missing_from: int) -> None:
+    """Without statistics the headers of all pages are alike: only the levels tell where values are missing."""
+    path = tmp_path / "t.parquet"
+    drawn = np.random.default_rng(4).integers(0, 9, 4_000)
+    table = pa.table({"x": pa.array(drawn, mask=(np.arange(4_000) >= missing_from) & (drawn < 4))})
+    pq.write_table(
+        table, path, compression=codec, write_statistics=False, data_page_size=10, write_batch_size=100
+    )
+    assert plain(source(path).batches(["x"])) == {"x": table["x"].to_pylist()}
+    (made,) = rewritten(path, ["x"])
+    assert (made is not None) == (missing_from == 4_000)
+
+
 def test_row_groups_that_fit_are_rewritten_and_batches_have_one_schema(tmp_path: Path) -> None:
     rows = 1 << 16
     path = tmp_path / "t.parquet"

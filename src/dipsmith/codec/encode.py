@@ -281,8 +281,8 @@ def _by_table(table: IntArray, low: int) -> Callable[[IntArray], IntArray]:
     held = pa.array(table)
     short = np.iinfo(np.int32).min <= low and high <= np.iinfo(np.int32).max
     # from 0 to far enough for most values: to look for outliers is faster than to clip them
-    reach = min(2 * high, _TABLE_LIMIT) if low >= 0 else 0
-    wide = pa.array(table[np.clip(np.arange(max(reach, 0)), low, high) - low])
+    reach = max(0, min(2 * high, _TABLE_LIMIT))
+    wide = pa.array(table[np.clip(np.arange(reach), low, high) - low])
 
     def look_up(values: IntArray) -> IntArray:
         # read as unsigned, negative numbers are large ones
