@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import itertools
 import sqlite3
@@ -20,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import sqlglot
 
 import dipsmith as ds
 from dipsmith.cli.main import main
@@ -409,3 +411,63 @@ def test_what_lies_in_memory_is_read_there() -> None:
     found = source(connection.create_table("people", people()))
     assert not isinstance(found, IbisTable)
     assert found.columns == ("sex", "age", "grade", "person")
+
+
+class Spelling:
+    """Stands for a connection that is not there: ibis' own compiler for a warehouse."""
+
+    def __init__(self, compiler: Any, name: str) -> None:
+        self.compiler, self.name, self.dialect = compiler, name, compiler.dialect
+
+    def has_operation(self, operation: Any) -> bool:
+        return operation not in self.compiler.UNSUPPORTED_OPS and hasattr(
+            self.compiler, f"visit_{operation.__name__}"
+        )
+
+    def compile(self, question: Any) -> str:
+        return str(self.compiler.to_sqlglot(question).sql(dialect=self.dialect))
+
+    def sql(self, statement: str, schema: Any) -> str:
+        assert set(schema) >= {"tag", "w0", "n"}
+        return statement
+
+
+@pytest.mark.parametrize(
+    "compiler",
+    ["Snowflake", "BigQuery", "Trino"],
+)
+def test_questions_and_trials_can_be_spelled_for_warehouses_that_are_not_here(compiler: str) -> None:
+    """In SQL that sqlglot can read again; what it means is tried by the warehouse itself when it is opened."""
+    name = compiler.lower()
+    made = getattr(importlib.import_module(f"ibis.backends.sql.compilers.{name}"), f"{compiler}Compiler")()
+    schema = SCHEMAS["per"]
+    found = IbisTable(
+        ibis.table(ibis.memtable(engine_tables.awkward()).schema(), name="awkward"), f"{name}, awkward"
+    )
+    found.__dict__["warehouse"] = Spelling(made, name)
+    asked: list[str] = []
+
+    def answer(self: IbisTable, question: Any) -> pa.Table:
+        asked.append(question if isinstance(question, str) else statement(question, self.warehouse))
+        raise AskedError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(IbisTable, "answer", answer)
+        patch.setattr(IbisGrouping, "_try", lambda self: None)
+        grouping = IbisGrouping(found, schema, KEY)
+        for ask in (
+            lambda: grouping._misread(["sex", "pay", "rate", "hired", "zoned", "moment"]),
+            grouping._try_units,
+            lambda: grouping.grouped([("sex", "age"), ("job",)], (("year", 1),), "lawful"),
+        ):
+            with pytest.raises(AskedError):
+                ask()
+    assert len(asked) == 3
+    assert all(len(sqlglot.parse(text, read=made.dialect)) == 1 for text in asked)
+    assert "GROUPING SETS" in asked[2]
+    # chosen by a key that the warehouse is told
+    assert KEY.hex() in asked[2]
+
+
+class AskedError(Exception):
+    """A question was asked."""

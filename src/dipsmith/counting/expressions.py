@@ -163,11 +163,7 @@ class IbisGrouping:
         return rows.filter((rows.crowd <= limit) | (rows.place < limit))
 
     def _digest(self, text: Column) -> Column:
-        found = (
-            text.hexdigest("sha256")
-            if self.source.can("HexDigest")
-            else hashed(text, self.source.warehouse.name)
-        )
+        found = hashed(text, self.source.warehouse.name)
         if found is None:
             raise self._unhashed()
         return found

@@ -82,9 +82,11 @@ class IbisTable:
             return _reader(question, self.warehouse).read_all()
 
     def can(self, operation: str) -> bool:
-        """Whether ibis can spell an operation for this warehouse."""
+        """Whether ibis can spell an operation for this warehouse; where there is no NaN nothing is one."""
         import ibis.expr.operations as ops
 
+        if operation == "IsNan" and self.warehouse.name in ("mysql", "singlestoredb"):
+            return False
         return bool(self.warehouse.has_operation(getattr(ops, operation)))
 
     @cached_property

@@ -91,18 +91,29 @@ def single(values: Mapping[str, Column]) -> Table:
 
 
 def hashed(text: Column, warehouse: str) -> Column | None:
-    """SHA-256 of a text, in a form that sorts by its bytes; None where the warehouse has none."""
+    """SHA-256 of a text, in a form that sorts by its bytes; None where the warehouse has none that is known here."""
+    if warehouse in ("duckdb", "pyspark"):
+        return text.hexdigest("sha256")
+    if warehouse in ("databricks", "impala", "mysql", "singlestoredb", "snowflake"):
+        return _called("sha2", str, text, 256)
+    if warehouse in ("bigquery", "clickhouse", "datafusion", "flink"):
+        return _called("sha256", bytes, text)
+    if warehouse in ("athena", "trino"):
+        return _called("sha256", bytes, _called("to_utf8", bytes, text))
+    if warehouse in ("materialize", "postgres", "risingwave"):
+        return _called("sha256", bytes, _called("convert_to", bytes, text, "UTF8"))
+    if warehouse == "oracle":
+        return _called("standard_hash", bytes, text, "SHA256")
+    return None
+
+
+def _called(function: str, gives: type, *arguments: Column) -> Column:
+    """A call of a function that the warehouse has and ibis does not know."""
     import ibis
 
-    builtin = ibis.udf.scalar.builtin
-    if warehouse in ("mysql", "singlestoredb", "snowflake", "databricks"):
-        return builtin(_sha2, name="sha2", signature=((str, int), str))(text, 256)
-    if warehouse in ("postgres", "materialize", "risingwave"):
-        octets = builtin(_convert_to, name="convert_to", signature=((str, str), bytes))(text, "UTF8")
-        return builtin(_sha256, name="sha256", signature=((bytes,), bytes))(octets)
-    if warehouse == "datafusion":
-        return builtin(_sha256, name="sha256", signature=((str,), bytes))(text)
-    return None
+    takes = tuple(type(a) if isinstance(a, int | str) else a.type() for a in arguments)
+    stub = (lambda a: None) if len(arguments) == 1 else (lambda a, b: None)
+    return ibis.udf.scalar.builtin(stub, name=function, signature=(takes, gives))(*arguments)
 
 
 def grouped(rows: Table, sets: Sequence[Sequence[str]], width: int, warehouse: Any) -> Table:
@@ -155,15 +166,6 @@ def _with_sets(rows: str, sets: Sequence[Sequence[str]], width: int, dialect: An
     ).from_("held_rows AS held")
     query.set("group", sge.Group(grouping_sets=[by]))
     return str(query.sql(dialect=dialect)).replace("held_rows", f"({rows})", 1)
-
-
-def _sha2(text: str, bits: int) -> str: ...  # type: ignore[empty-body]
-
-
-def _sha256(octets: bytes) -> bytes: ...  # type: ignore[empty-body]
-
-
-def _convert_to(text: str, encoding: str) -> bytes: ...  # type: ignore[empty-body]
 
 
 def statement(question: Table, warehouse: Any) -> str:
