@@ -62,7 +62,7 @@ def unit_text(name: str, column: Column, can: Callable[[str], bool]) -> Column:
     kind = kind_of(column.type())
     if kind == "text":
         # the other branch is for those engines alone that strip more than spaces
-        rest = column.re_replace("^ +| +$", "") if can("RegexReplace") else column
+        rest = column.re_extract("^ *([^ ]([^ ]| +[^ ])*) *$", 1) if can("RegexExtract") else column
         return case((only_spaces(column), column.strip()), other=rest).fill_null("")
     if kind == "date":
         return column.strftime("%Y-%m-%d").fill_null("")

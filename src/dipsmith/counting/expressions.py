@@ -40,6 +40,7 @@ from dipsmith.sources.words import (
     Table,
     case,
     constant,
+    fenced,
     grouped,
     hashed,
     number_in,
@@ -125,7 +126,7 @@ class IbisGrouping:
                 for i, n in enumerate(names)
                 for key, column in made[n].items()
             }
-            table = table.select(**(named | kept or {"one": constant(1)}))
+            table = fenced(table.select(**(named | kept or {"one": constant(1)})), self.source.warehouse.name)
             if done:
                 return table
             made = {n: {key: table[f"{key}{i}"] for key in made[n]} for i, n in enumerate(names)}
