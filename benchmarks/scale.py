@@ -7,12 +7,13 @@
   each: the first to touch memory that the machine has not handed out before pays for it.
 * ``postgresql``: a real server (started here); pushed-down counts against a hand-written GROUP BY of the same table.
 * ``duckdb``: the same against DuckDB.
+* ``warehouse``: the same against engines that are reached by ibis, DataFusion and DuckDB.
 * ``draws``: what it costs that workers draw rows by a cipher.
 * ``spark``: a real standalone cluster (started here, one master, two workers). ``--only counts``: two-way tables counted
   by the workers, compared with those of the batch path. ``--only release``: a forest's labels for every row, made and
   written by the workers, once undisturbed and once with a worker killed.
 
-Run: ``python benchmarks/scale.py [parquet|postgresql|duckdb|draws|spark] [--rows 1 10 100] [--only …]`` (millions). Data is generated
+Run: ``python benchmarks/scale.py [parquet|postgresql|duckdb|warehouse|draws|spark] [--rows 1 10 100] [--only …]`` (millions). Data is generated
 in a temporary folder in bounded memory and deleted afterwards; 100 M rows take about 0.8 GB of disk.
 """
 
@@ -276,6 +277,37 @@ def duckdb(millions: Sequence[float]) -> None:
                 lambda found: time.process_time(),
             )
             other.close()
+
+
+def warehouse(millions: Sequence[float]) -> None:
+    """Engines that are reached by ibis, in this process: DataFusion, and DuckDB beside its own dialect above."""
+    import ibis
+
+    with tempfile.TemporaryDirectory(prefix="dipsmith-scale-") as folder:
+        for size in millions:
+            rows, path = int(size * MILLION), Path(folder) / f"rows{size:g}.parquet"
+            write(path, rows)
+            for name, connection in (
+                ("datafusion", ibis.datafusion.connect()),
+                ("duckdb", ibis.duckdb.connect()),
+            ):
+                table = connection.read_parquet(path, table_name="personnel")
+                found = source(table)
+                whole = "(age - 17) / 5" if name == "datafusion" else "(age - 17) // 5"
+                age = f"least(greatest({whole}, 0), 11)"
+                print(f"{name} by ibis:", flush=True)
+                _compared(
+                    rows,
+                    lambda text: _fetched(connection, text.format(age=age)),  # noqa: B023
+                    lambda: found,  # noqa: B023
+                    lambda _: time.process_time(),
+                )
+
+
+def _fetched(connection: Any, text: str) -> Any:
+    """A statement by hand, by the engine's own driver."""
+    made = connection.con.sql(text)
+    return made.collect() if hasattr(made, "collect") else made.fetchnumpy()
 
 
 def _spent(pid: int) -> float:
@@ -542,7 +574,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    usual = {"parquet": [1, 10, 100], "postgresql": [5], "duckdb": [5], "draws": [], "spark": [20]}
+    usual = {
+        "parquet": [1, 10, 100],
+        "postgresql": [5],
+        "duckdb": [5],
+        "warehouse": [5],
+        "draws": [],
+        "spark": [20],
+    }
     parser.add_argument(
         "part", nargs="*", choices=[[], *usual], help="what to measure; everything when omitted"
     )
@@ -553,6 +592,7 @@ def main() -> None:
         "parquet": parquet,
         "postgresql": postgresql,
         "duckdb": duckdb,
+        "warehouse": warehouse,
         "draws": draws,
         "spark": lambda sizes: spark(sizes, options.only),
     }

@@ -173,7 +173,7 @@ def test_a_warehouse_gives_the_counts_of_the_batch_path(
 ) -> None:
     table = engine_tables.awkward()
     # every feature between them; SQLite has no SHA-256
-    for key in {"sqlite": ("label", "dropping"), "datafusion": ("per", "units")}.get(name, ("units",)):
+    for key in ("label", "dropping") if name == "sqlite" else ("units",):
         schema = without(SCHEMAS[key], PARSED if name == "sqlite" else ())
         reference = BatchRows(source(table), schema, KEY)
         counted = rows_of(opened(name), schema, key=KEY)
