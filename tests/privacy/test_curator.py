@@ -293,6 +293,34 @@ def test_what_is_foreseen_is_counted_once_by_the_next_choice_and_neither_charged
     assert read == [["sex"], ["age"], ["sex", "place", "age"]]
 
 
+def test_what_is_foreseen_is_counted_by_the_next_measurement_which_is_the_same():
+    schema = table("replace")
+    read, found = [], []
+
+    class Watched(HeldRows):
+        def count(self, cells):
+            read.append([c.key for c in cells])
+            return super().count(cells)
+
+    for foreseen in ([], ["place", "sex", "age"]):
+        curator = Curator(
+            Watched(rows_of(schema)), PureDP(1), stream=Stream.for_testing(1), journal=Rehearsal()
+        )
+        curator.foresee(Marginal.of(schema, [name]) for name in foreseen)
+        values = [
+            m.values
+            for m in curator.measure(
+                [Marginal.of(schema, ["sex"]), Marginal.of(schema, ["age"])], [PureDP("0.2")] * 2
+            )
+        ]
+        chosen = [curator.choose([0, 1], Largest(schema), PureDP("0.001")) for _ in range(40)]
+        found.append((values, chosen, curator._journal.events, curator.remaining))
+    for one, other in zip(found[0][0], found[1][0], strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert found[0][1:] == found[1][1:]
+    assert read == [["sex", "age"], ["sex"], ["sex", "age", "place"]]
+
+
 def test_events_are_recorded_before_an_answer_is_given():
     class Broken(Rehearsal):
         def record(self, *events):

@@ -48,6 +48,9 @@ ROUGH = 1e-3
 
 ROUGH_STEPS = 40
 
+FORESEEN = 1 << 22
+"""Cells of all candidates up to which they are counted together with the columns, in one pass."""
+
 ANNEALING = 4
 """How many times more budget a round gets after one that told nothing new."""
 
@@ -106,6 +109,8 @@ class AIM:
         schema, budget = curator.schema, curator.budget
         weights = self.weights(schema)
         for_columns, for_rounds = self._stages(budget, weights)
+        if for_rounds is not None and sum(map(schema.size, weights)) <= FORESEEN:
+            curator.foresee(Marginal.of(schema, c) for c in weights)
         columns = OneWay.measure(curator, for_columns)
         evidence = list(columns.evidence)
         links = rule_links(schema, [], self.max_cells // 2)

@@ -89,6 +89,8 @@ class MST:
         require_relation(self, curator.relation)
         schema = curator.schema
         for_columns, for_choice, for_pairs = self._stages(schema, curator.budget)
+        if for_choice is not None:
+            curator.foresee(Marginal.of(schema, pair) for pair in self.candidates(schema))
         columns = OneWay.measure(curator, for_columns)
         curator.report("choosing pairs", 0.2)
         evidence = list(columns.evidence)

@@ -255,6 +255,8 @@ class Curator:
             return [self._measure_large(c, b, keep_above) for c, b in zip(cells, budgets, strict=True)]
         self._charge([self._event(c, b, self._is_single(c)) for c, b in zip(cells, budgets, strict=True)])
         publics = [self._public_part(c) for c in cells]
+        if self._foreseen:
+            self._count_once(c for c in cells if isinstance(c, Marginal))
         counts = self._true_counts(cells)
         return [
             self._noised(c, n, b, sizes)
@@ -302,12 +304,12 @@ class Curator:
         return candidates[winner]
 
     def foresee(self, tables: Iterable[Marginal]) -> None:
-        """Name marginals that later choices will look at: the next choice counts them with its own, in one pass.
+        """Name marginals that later choices will look at: the next answer counts them with its own, in one pass.
 
         Privacy
         -------
-        No row is read here, nothing is answered and nothing is charged. The exact counts stay inside, and each choice
-        draws, charges and answers as if it had counted by itself.
+        No row is read here, nothing is answered and nothing is charged. The exact counts stay inside, and each answer is
+        drawn, charged and given as if it had counted by itself.
         """
         self._foreseen = list(tables)
 
@@ -556,16 +558,16 @@ class Curator:
     ) -> Iterator[tuple[C, list[NDArray[np.int64]]]]:
         """Each candidate with the true counts of its tables, counted in as few passes as memory allows."""
         tables = [list(score.tables(c)) for c in candidates]
-        self._count_once([*(t for ts in tables for t in ts), *self._foreseen])
-        self._foreseen = []
+        self._count_once(t for ts in tables for t in ts)
         for candidate, needed in zip(candidates, tables, strict=True):
             yield candidate, [self._true[t.attributes] for t in needed]
 
     def _count_once(self, tables: Iterable[Marginal]) -> None:
-        """Count the marginals that were not counted before, in as few passes as memory allows."""
+        """Count the marginals that were not counted before, with those foreseen, in as few passes as memory allows."""
         batch: dict[tuple[str, ...], Marginal] = {}
         cells = 0
-        for marginal in tables:
+        foreseen, self._foreseen = self._foreseen, []
+        for marginal in [*tables, *foreseen]:
             if marginal.attributes in self._true or marginal.attributes in batch:
                 continue
             batch[marginal.attributes] = marginal
