@@ -1,7 +1,7 @@
 """From a laptop to a cluster: what counting and fitting cost as tables grow, and who does the work.
 
-* ``parquet``: tables of 1 M rows and more on one machine. Fits a forest (6 predictors, 5 trees) and counts AIM's
-  two-way marginals; tells processor and wall time, the peak of memory, and the ratio to reading the file as often,
+* ``parquet``: tables of 1 M rows and more on one machine. Fits a forest (6 predictors, 5 trees), counts AIM's
+  two-way marginals and fits AIM (8 rounds); tells processor and wall time, the peak of memory, and the ratio to reading the file as often,
   by pyarrow as anyone would (``iter_batches``, all cores), in the fastest way that it has (row groups, text by its
   dictionaries), and by our own reader (which leaves out levels where nothing is missing). Least of three processes
   each: the first to touch memory that the machine has not handed out before pays for it.
@@ -42,8 +42,9 @@ import pyarrow.parquet as pq
 from dipsmith.counting import BatchRows
 from dipsmith.counting.count import View
 from dipsmith.counting.pushed import rows_of
+from dipsmith.methods.aim import AIM
 from dipsmith.methods.forest import Forest
-from dipsmith.privacy.budget import PureDP
+from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator, Rehearsal
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit
@@ -126,7 +127,7 @@ def parquet(millions: Sequence[float]) -> None:
             path = Path(folder) / "rows.parquet"
             write(path, rows)
             print(f"{rows:,} rows of Parquet, {path.stat().st_size / 1e6:.0f} MB", flush=True)
-            for what in ("forest", "pairs"):
+            for what in ("forest", "pairs", "aim"):
                 measure(what, path)
             path.unlink()
 
@@ -155,7 +156,7 @@ def measure(what: str, path: Path) -> None:
 
 def measure_once(what: str, path: Path) -> None:
     """One run, as JSON."""
-    schema = schema_of()
+    schema = schema_of("replace" if what == "aim" else "label")
     found = source(path)
     read = [timed(lambda: sum(b.num_rows for b in found.batches(schema.names)))[1] for _ in range(2)]
     usual = [timed(lambda: arrow_reads(path, schema.names)) for _ in range(2)]
@@ -163,6 +164,9 @@ def measure_once(what: str, path: Path) -> None:
     rows = Walked(found, schema)
     if what == "forest":
         _, wall, cpu = timed(lambda: fit(found, rows))
+    elif what == "aim":
+        curator = Curator(rows, ZCDP("0.1"), stream=Stream(), journal=Rehearsal())
+        _, wall, cpu = timed(lambda: AIM(rounds=8).fit(curator))
     else:
         _, wall, cpu = timed(lambda: rows.count(pairs(schema)))
     status = Path("/proc/self/status").read_text().splitlines()
