@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import io
 import itertools
 import sqlite3
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from decimal import Decimal
@@ -118,7 +119,7 @@ def in_sqlite(table: pa.Table, path: Path, name: str = "people") -> str:
 @pytest.fixture(scope="module")
 def opened(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Callable[[str], IbisTable]:
+) -> Iterator[Callable[[str], IbisTable]]:
     """Open the awkward table in a warehouse, written once."""
     folder = tmp_path_factory.mktemp("ibis")
     table = engine_tables.awkward()
@@ -131,7 +132,12 @@ def opened(
         assert isinstance(found, IbisTable)
         return found
 
-    return open_it
+    yield open_it
+    for found in made.values():
+        if isinstance(found, IbisTable) and found.warehouse.name != "datafusion":
+            found.warehouse.disconnect()
+    made.clear()
+    gc.collect()
 
 
 def _open(name: str, table: pa.Table, folder: Path, request: pytest.FixtureRequest) -> Source:
@@ -471,3 +477,17 @@ def test_questions_and_trials_can_be_spelled_for_warehouses_that_are_not_here(co
 
 class AskedError(Exception):
     """A question was asked."""
+
+
+def test_the_temporary_file_is_closed_with_its_source(tmp_path: Path) -> None:
+    found = source(in_datafusion(people(50), tmp_path))
+    assert isinstance(found, IbisTable)
+    list(found.batches(["age"]))
+    first = found._spool._file
+    list(found.batches(["sex", "age"]))
+    second = found._spool._file
+    assert second is not first
+    del found
+    gc.collect()
+    assert first.closed
+    assert second.closed

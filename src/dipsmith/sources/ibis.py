@@ -12,6 +12,7 @@ Nothing here repeats an address, a user or a message of an engine, which might q
 from __future__ import annotations
 
 import tempfile
+import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -119,7 +120,7 @@ class IbisTable:
     def _fetched(self, columns: Sequence[str]) -> Any:
         """The rows of some columns in a temporary file."""
         file = tempfile.TemporaryFile(prefix="dipsmith-")  # noqa: SIM115  # closed with the source
-        with self.failures():
+        with _closed_on_failure(file), self.failures():
             reader = _reader(self.table.select(list(columns)), self.warehouse)
             for name, kind in zip(reader.schema.names, reader.schema.types, strict=True):
                 check_type(self.called, name, kind)
@@ -200,6 +201,15 @@ def _reader(question: Table, warehouse: Any) -> pa.RecordBatchReader:
         return reader(BATCH_ROWS)
 
 
+@contextmanager
+def _closed_on_failure(file: Any) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        file.close()
+        raise
+
+
 class _Spool:
     """Rows of some columns in an unnamed temporary file; fetched again when further columns are asked for."""
 
@@ -211,6 +221,7 @@ class _Spool:
         if self._file is None or not set(columns) <= set(self._columns):
             self._columns = tuple(dict.fromkeys([*self._columns, *columns]))
             self._file = fetch(self._columns)
+            weakref.finalize(self, self._file.close)
         held = pa.ipc.open_file(self._file)
         for i in range(held.num_record_batches):
             yield held.get_batch(i).select(list(columns))
