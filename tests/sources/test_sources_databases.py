@@ -374,6 +374,31 @@ def test_types_that_only_engines_have_encode_alike(people: str, tmp_path: Path) 
     assert [counts.tolist() for counts in pushed] == expected
 
 
+@pytest.mark.parametrize("kind", ["numeric(6)", "numeric(30)", "numeric(6, 2)", "numeric"])
+@pytest.mark.parametrize("typed", ["string", "listed", "binned"])
+def test_a_decimal_that_is_no_number_is_missing_and_makes_nothing_fail(
+    people: str, kind: str, typed: str
+) -> None:
+    """Counted by the server and read here, alone in its row, where nothing at all stands for a null."""
+    name = f"decimals{next(NUMBERS)}"
+    with psycopg.connect(people) as connection:
+        connection.execute(f"CREATE TABLE {name} (x {kind})")
+        connection.execute(f"INSERT INTO {name} VALUES (7), ('NaN'), (NULL), (8), (NULL)")
+    domain = Categories.of(["7", "9"], other="9", missing=True)
+    attribute = {
+        "string": Attribute("x", "string", domain),
+        "listed": Attribute("x", "integer", domain),
+        "binned": Attribute("x", "integer", singles("integer", 7, 8, missing=True)),
+    }[typed]
+    for unit in (Unit(), Unit("x", 2)) if kind in ("numeric(6)", "numeric(30)") else (Unit(),):
+        schema = Schema("t", (attribute,), unit, "replace")
+        cells = [Marginal.of(schema, ["x"])]
+        rows = [of(ds.source(people, table=name), schema, key=KEY) for of in (rows_of, BatchRows)]
+        # the missing ones are one unit together, of which two rows count
+        expected = [1, 1, 3 if unit.column is None else 2]
+        assert [r.count(cells)[0].tolist() for r in rows] == [expected, expected]
+
+
 def test_counts_of_any_size_add_up(people: str) -> None:
     counts = [2**40, 7, 2**31 - 1, 2**30, 2**60]
     listed = ", ".join(f"({n}::bigint)" for n in counts)

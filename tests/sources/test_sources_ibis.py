@@ -199,6 +199,32 @@ def test_a_warehouse_gives_the_counts_of_the_batch_path(
         np.testing.assert_array_equal(block.count(cells[3:4])[0], other.count(cells[3:4])[0])
 
 
+def test_a_decimal_that_is_no_number_is_missing(postgresql: str) -> None:
+    import psycopg
+
+    with psycopg.connect(postgresql) as connection:
+        connection.execute("CREATE TABLE ibis_rates (rate numeric(12, 2), code numeric(6))")
+        connection.execute(
+            "INSERT INTO ibis_rates VALUES (1, 7), ('NaN', 'NaN'), (NULL, NULL), (9999999999.99, 8)"
+        )
+    facts = urlparse(postgresql)
+    host = parse_qs(facts.query)["host"][0]
+    connected = ibis.postgres.connect(host=host, user=facts.username, database=facts.path.strip("/"))
+    schema = Schema(
+        "t",
+        (
+            Attribute("rate", "number", by_edges("number", [0, 5, 10], missing=True)),
+            Attribute("code", "string", Categories.of(["7", "9"], other="9", missing=True)),
+        ),
+        Unit(),
+        "replace",
+    )
+    cells = [Marginal.of(schema, [name]) for name in schema.names]
+    by_ibis = rows_of(source(connected.table("ibis_rates")), schema).count(cells)
+    assert [n.tolist() for n in by_ibis] == [[1, 1, 2], [1, 1, 2]]
+    connected.disconnect()
+
+
 def test_text_that_is_compared_without_regard_to_case_is_refused(
     opened: Callable[[str], IbisTable],
 ) -> None:

@@ -108,7 +108,7 @@ def _number(columns: Columns, can: Callable[[str], bool]) -> _Number:
         one = case((x, constant(1)), other=constant(0))
         return _Number(x.notnull(), lambda edge: one >= constant(math.ceil(min(max(edge, -1.0), 2.0))))
     if kind == "decimal":
-        return _Number(x.notnull(), lambda edge: _decimal_reaches(x, edge))
+        return _Number(_is_decimal(x), lambda edge: _decimal_reaches(x, edge))
     if kind == "real":
         wide = x.cast("float64")
         known = wide.notnull() & ~wide.isnan() if can("IsNan") else wide.notnull()
@@ -127,6 +127,12 @@ def _whole_reaches(x: Column, edge: float) -> Column:
     if least <= low or least >= high:
         return constant(least <= low)
     return x >= constant(least, "uint64") if wide else x.cast("int64") >= constant(least, "int64")
+
+
+def _is_decimal(x: Column) -> Column:
+    """Whether there is a number: PostgreSQL's decimals may be NaN, which is above all that a column can hold."""
+    dtype = x.type()
+    return x.notnull() & (x <= constant(exact(10**dtype.precision - 1, dtype.scale), dtype))
 
 
 def _decimal_reaches(x: Column, edge: float) -> Column:
@@ -238,7 +244,7 @@ def _listed(domain: Categories, x: Column, can: Callable[[str], bool]) -> Column
         pairs = [(int(v), c) for v, c in zip(domain.values, domain.codes, strict=True) if _is_whole(v)]
         typed = int if kind == "wide" else Decimal
         wanted = [(x == constant(typed(v), x.type()), c) for v, c in pairs if least <= v < limit]
-        known = x.notnull()
+        known = x.notnull() if kind == "wide" else _is_decimal(x)
     elif kind in ("real", "decimal"):
         number = _number({"v": x}, can)
         wanted = [(number.equals(float(str(v))), c) for v, c in native(domain, "real")]

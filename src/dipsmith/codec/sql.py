@@ -111,8 +111,8 @@ def unit_text(name: str, column: str, kind: Kind, dialect: Dialect) -> str:
         )
     if kind == "date":
         return f"COALESCE({dialect.day(column)}, '')"
-    if kind == "text":
-        return f"COALESCE({dialect.trimmed(column)}, '')"
+    if kind in ("text", "wide"):
+        return f"COALESCE({_spelled(column, kind, dialect)}, '')"
     return f"COALESCE(CAST({column} AS {dialect.text}), '')"
 
 
@@ -185,7 +185,7 @@ def _spelled(column: str, kind: Kind, dialect: Dialect) -> str:
     if kind == "text":
         return dialect.trimmed(column)
     if kind == "wide":
-        return f"CAST({column} AS {dialect.text})"
+        return f"NULLIF(CAST({column} AS {dialect.text}), 'NaN')"
     return _number(column, kind, dialect)[0] if kind in ("real", "decimal") else column
 
 

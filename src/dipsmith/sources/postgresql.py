@@ -87,10 +87,16 @@ class _PostgreSQL:
     def describe(self) -> str:
         return self.called
 
-    def kinds(self) -> dict[str, Kind | None]:
+    @cached_property
+    def _header(self) -> list[tuple[str, int, int | None, int | None]]:
+        """Name, type, places and digits of every column."""
         with self._failures():
             cursor = self._connection.execute(f"SELECT * FROM {self._plain(self.table)} LIMIT 0")
-            found = [(c.name, c.type_code, c.scale, c.precision) for c in cursor.description]
+            return [(c.name, c.type_code, c.scale, c.precision) for c in cursor.description]
+
+    def kinds(self) -> dict[str, Kind | None]:
+        found = self._header
+        with self._failures():
             categories = dict(
                 self._connection.execute(
                     "SELECT oid::int8, typcategory FROM pg_type WHERE oid = ANY(%s)",
@@ -134,9 +140,12 @@ class _PostgreSQL:
             reader = pyarrow.csv.open_csv(
                 stream,
                 read_options=pyarrow.csv.ReadOptions(column_names=list(columns), block_size=_BLOCK),
-                parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+                parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
                 convert_options=pyarrow.csv.ConvertOptions(
-                    column_types={name: _TRANSPORT[kind] for name, kind in columns.items()},
+                    column_types={
+                        name: pa.int64() if self._is_short(name) else _TRANSPORT[kind]
+                        for name, kind in columns.items()
+                    },
                     null_values=[""],
                     true_values=["t"],
                     false_values=["f"],
@@ -158,7 +167,16 @@ class _PostgreSQL:
             return f"CASE WHEN {x} IS NOT NULL THEN round(extract(epoch FROM {kept}) * 1000000)::int8 END"
         if kind == "decimal":
             return self.dialect.real_of_decimal(x)
+        if kind == "wide":
+            return f"NULLIF({x}, 'NaN')::{'int8' if self._is_short(name) else 'text'}"
         return f"({x})::{_CARRIED[kind]}"
+
+    def _is_short(self, name: str) -> bool:
+        """Whether a column is a decimal without places whose numbers 64 bits can hold."""
+        return any(
+            column == name and oid == _NUMERIC and scale == 0 and digits is not None and digits <= 18
+            for column, oid, scale, digits in self._header
+        )
 
     def _plain(self, statement: str) -> str:
         """A statement without parameters, in which a percent sign is just that."""
@@ -191,7 +209,8 @@ class _PostgreSQL:
             ) from None
 
 
-_CARRIED = {"text": "text", "whole": "int8", "wide": "text", "real": "float8", "boolean": "bool"}
+_NUMERIC = 1700
+_CARRIED = {"text": "text", "whole": "int8", "real": "float8", "boolean": "bool"}
 _TRANSPORT = {
     "text": pa.string(),
     "whole": pa.int64(),
@@ -231,10 +250,10 @@ def _postgresql_kind(oid: int, precision: int | None, scale: int | None, categor
     }
     if oid in known:
         return known[oid]
-    if oid == 1700:
+    if oid == _NUMERIC:
         if precision is None or scale is None or scale > 0:
             return "decimal"
-        return "whole" if precision <= 18 else "wide"
+        return "wide"  # it may be NaN, which no integer can be
     return None if category in "ACRT" else "text"
 
 

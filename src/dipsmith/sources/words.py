@@ -18,7 +18,7 @@ Table = Any
 """A table expression of ibis."""
 
 _SETS = frozenset(
-    {
+    [
         "athena",
         "bigquery",
         "clickhouse",
@@ -29,8 +29,11 @@ _SETS = frozenset(
         "impala",
         "mssql",
         "oracle",
-    }
-    | {"postgres", "pyspark", "snowflake", "trino"}
+        "postgres",
+        "pyspark",
+        "snowflake",
+        "trino",
+    ]
 )
 """Warehouses that have GROUPING SETS; the others get one sub-query per table."""
 _FENCED = frozenset({"mysql", "postgres", "sqlite"})
