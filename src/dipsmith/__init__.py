@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dipsmith.methods.loglinear import LogLinear
     from dipsmith.methods.marginals import Marginals
     from dipsmith.methods.mst import MST
+    from dipsmith.methods.privbayes import PrivBayes
     from dipsmith.methods.steps import Steps
     from dipsmith.methods.universal import Universal
     from dipsmith.privacy.budget import ZCDP, PureDP
@@ -44,6 +45,7 @@ _HOMES = {
     "LogLinear": "dipsmith.methods.loglinear",
     "MST": "dipsmith.methods.mst",
     "Marginals": "dipsmith.methods.marginals",
+    "PrivBayes": "dipsmith.methods.privbayes",
     "PureDP": "dipsmith.privacy.budget",
     "Release": "dipsmith.synthesis.release",
     "Schema": "dipsmith.schema",
@@ -69,6 +71,7 @@ __all__ = [
     "Ledger",
     "LogLinear",
     "Marginals",
+    "PrivBayes",
     "PureDP",
     "Release",
     "Schema",

@@ -14,6 +14,7 @@ from dipsmith.cli.main import app
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+METHODS = sorted((ROOT / "docs" / "methods").glob("*.md"))
 PEOPLE = """
 name: people
 unit: row
@@ -60,6 +61,20 @@ def run_page(page, folder, monkeypatch):
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda p: p.stem)
 def test_tutorials_run(page, tmp_path, monkeypatch):
     run_page(page, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("page", METHODS, ids=lambda p: p.stem)
+def test_pages_of_methods_run(page, tmp_path, monkeypatch):
+    run_page(page, tmp_path, monkeypatch)
+
+
+def test_every_method_can_be_had_from_the_package():
+    import dipsmith
+    from dipsmith.methods.catalogue import METHODS as catalogue
+
+    assert {m.__name__ for m in catalogue.values()} <= set(dipsmith.__all__)
+    for name in dipsmith.__all__:
+        assert getattr(dipsmith, name).__name__ == name
 
 
 @pytest.mark.slow
