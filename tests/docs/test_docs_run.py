@@ -70,9 +70,9 @@ def test_pages_of_methods_run(page, tmp_path, monkeypatch):
 
 def test_every_method_can_be_had_from_the_package():
     import dipsmith
-    from dipsmith.methods.catalogue import METHODS as catalogue
+    from dipsmith.methods import catalogue
 
-    assert {m.__name__ for m in catalogue.values()} <= set(dipsmith.__all__)
+    assert {m.__name__ for m in catalogue.METHODS.values()} <= set(dipsmith.__all__)
     for name in dipsmith.__all__:
         assert getattr(dipsmith, name).__name__ == name
 
