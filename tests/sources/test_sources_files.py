@@ -194,8 +194,13 @@ def test_urls(tmp_path: Path, people: Path) -> None:
         f"spark://me:{password}@host:7077",
         f"s3://{password}@bucket/key",
         f"nonsense://{password}",
+        f"postgresql://me:hun@{password}@host/db",
+        f"postgresql://me:hun/{password}@host/db",
+        f"postgresql://me:hun?@{password}/@host/db",
+        f"duckdb://md:people?motherduck_token={password}",
+        f"duckdb://me:{password}@host/people.db",
     ):
-        with pytest.raises(UsageError) as caught:
+        with pytest.raises((UsageError, SourceError)) as caught:
             source(url, table="people")
         assert password not in str(caught.value)
         assert "\n" not in str(caught.value)

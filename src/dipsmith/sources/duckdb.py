@@ -30,7 +30,9 @@ def duckdb_table(url: str, table: str) -> SqlTable:
     if not path.exists() and Path("/" + given).exists():
         path = Path("/" + given)
     if not given or not path.is_file():
-        raise SourceError(f"{path}: no such DuckDB file; check the path")
+        # Not a file, so perhaps the address of a service, with a token or a password in it.
+        shown = re.sub(r"^[^/]*@|\?.*", "", str(path), flags=re.DOTALL)
+        raise SourceError(f"{shown}: no such DuckDB file; check the path")
     return SqlTable(_DuckDB(path, table))
 
 

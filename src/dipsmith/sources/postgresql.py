@@ -49,6 +49,12 @@ def postgresql_table(url: str, table: str) -> SqlTable:
             "the postgresql:// address cannot be understood; it is postgresql://host:port/database, with the "
             "password in PGPASSWORD or a service file"
         ) from None
+    # A password with a bare @ or / is torn apart by libpq, and what follows taken for a host or a database.
+    if "@" in str(facts.get("host", ""))[1:] or "@" in str(facts.get("dbname", "")):
+        raise UsageError(
+            "the postgresql:// address has an @ in its host or database, so perhaps a password with @ or / in it; give the "
+            "password by PGPASSWORD or a service file (and a database of such a name by PGDATABASE)"
+        )
     host = facts.get("host") or os.environ.get("PGHOST") or "service" * ("service" in facts) or "local socket"
     database = facts.get("dbname") or os.environ.get("PGDATABASE") or ""
     return SqlTable(_PostgreSQL(url, table, f"postgresql://{host}/{database}, table {table}"))
