@@ -354,6 +354,28 @@ def test_bins_agree_with_their_edges(schema: Schema, data: st.DataObject) -> Non
     assert codes[attribute.name].tolist() == wanted.tolist()
 
 
+@pytest.mark.parametrize(
+    "edges",
+    [
+        [-100, 0, 1, 2, 3, 4, 100],
+        [-1e12, 0, 1, 2, 3, 1e12],
+        [-1e307, -1e-300, 0, 1e-300, 1e307],
+        [-1e308, -2, -1, 0, 7e307],
+        [-(2.0**53) - 4, -(2.0**53), -(2.0**53) + 1, -(2.0**53) + 2, 0],
+    ],
+    ids=str,
+)
+def test_outer_bins_may_be_wider_than_the_others(edges: list[float]) -> None:
+    """Evenly spaced inner edges are found by arithmetic, which must hold far out as well."""
+    schema = schema_of(type="number", bins={"edges": edges})
+    ends = np.array(edges)
+    points = np.concatenate(
+        [ends, np.nextafter(ends, -np.inf), np.nextafter(ends, np.inf), ends / 2, ends / 33, [INF, -INF]]
+    )
+    wanted = np.searchsorted(ends[1:-1], points, side="right")
+    assert encode(schema, points.tolist(), pa.float64()) == wanted.tolist()
+
+
 LONG: list[tuple[dict[str, Any], list[Any]]] = [
     (SEX | {"other": "X"}, ["F", "M ", "new", None, ""]),
     ({"type": "integer", "minimum": 0, "maximum": 9, "missing": True}, ["3", " 4", "x", None, "1e9", "7.9"]),

@@ -351,10 +351,13 @@ def _interval(domain: Bins) -> Callable[[NDArray[np.float64]], IntArray]:
     if np.abs(inner - (first + width * np.arange(len(inner)))).max() > width / 4:
         return lambda x: np.searchsorted(inner, x, side="right")
     begins, ends = np.append(-np.inf, inner), np.append(inner, np.inf)
+    least, most = float(first) - float(width), float(inner[-1])
 
     def into(x: NDArray[np.float64]) -> IntArray:
+        # the outer bins may be wider than the others by any factor: what is far out is drawn near
+        near = np.clip(x, least, most)
         # arithmetic finds the bin or its neighbour; the edges themselves decide
-        at: IntArray = np.minimum(((x - first) / width + 1).astype(np.int32), last)
+        at: IntArray = np.minimum(((near - first) / width + 1).astype(np.int32), last)
         at -= x < begins[at]
         at += x >= ends[at]
         return at
