@@ -98,6 +98,15 @@ def test_command_reference_is_up_to_date():
     assert (ROOT / "docs" / "reference" / "cli.md").read_text("utf-8") == pages(), "run: make docs"
 
 
+def test_every_key_of_a_card_is_explained():
+    from dataclasses import fields
+
+    from dipsmith.synthesis.card import Card
+
+    page = (ROOT / "docs" / "reference" / "card.md").read_text("utf-8")
+    assert [f.name for f in fields(Card) if f"`{f.name}`" not in page] == []
+
+
 def test_readme_is_short_and_links_exist():
     text = (ROOT / "README.md").read_text("utf-8")
     assert len(text.splitlines()) < 120
