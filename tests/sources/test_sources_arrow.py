@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import uuid
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
+from dipsmith.counting import BatchRows
 from dipsmith.errors import SourceError, UsageError
+from dipsmith.schema import Attribute, Schema, Unit
+from dipsmith.schema.bins import singles
 from dipsmith.sources import arrow, source
 
 SECRET = "s3cr3t"
@@ -75,14 +82,87 @@ def test_python_objects_become_text_one_by_one() -> None:
         dt.date(2011, 1, 2),
         decimal.Decimal("1.50"),
         "\ud800",
+        b"M",
+        bytearray(b"M"),
+        b"\xff",
+        10**20,
+        -(10**5000),
     ]
     frame = pd.DataFrame({"x": pd.Series(values, dtype=object)})
     found = [value for (value,) in rows(source(frame), ["x"])]
-    assert found == ["F", "3", "3", "2.5", "true", None, None, None, None, "2011-01-02", "1.50", "?"]
+    assert found == [
+        *(
+            "F",
+            "3",
+            "3",
+            "2.5",
+            "true",
+            None,
+            None,
+            None,
+            None,
+            "2011-01-02",
+            "1.50",
+            "?",
+            "M",
+            "M",
+            "\ufffd",
+        ),
+        *("1" + "0" * 20, "-1" + "0" * 5000),
+    ]
     # a row reads the same whatever stands in the other rows
     for i in range(len(values)):
         alone = pd.DataFrame({"x": pd.Series(values[i : i + 1], dtype=object)})
         assert [value for (value,) in rows(source(alone), ["x"])] == found[i : i + 1]
+
+
+@pytest.mark.parametrize("values", [[1, "a", 2.5], [10**30, True], ["a", ("b", 1)], [b"F", "M"]], ids=str)
+def test_categories_that_are_objects_become_text_one_by_one(values: list[object]) -> None:
+    """What one row says must not decide how a whole column is read."""
+    frame = pd.DataFrame({"x": pd.Series([*values, None], dtype=object)})
+    sorted_out = frame.astype("category")
+    assert sorted_out["x"].cat.categories.dtype == object
+    data = source(sorted_out)
+    data.check(["x"])
+    assert rows(data, ["x"]) == rows(source(frame), ["x"])
+
+
+UUIDS = [uuid.UUID(int=5), None, uuid.UUID(int=2**128 - 7)]
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (pa.array([u and u.bytes for u in UUIDS], pa.uuid()), [u and str(u) for u in UUIDS]),
+        (
+            pa.array([u and u.bytes for u in UUIDS], pa.uuid())[1:],
+            [u and str(u) for u in UUIDS[1:]],
+        ),
+        (pa.array([], pa.uuid()), []),
+        (pa.array(["1", None], pa.json_()), ["1", None]),
+        (pa.array([1, 0, None], pa.int8()).cast(pa.bool8()), [1, 0, None]),
+        (pc.run_end_encode(pa.array(["a", "a", None])), ["a", "a", None]),
+    ],
+    ids=["uuid", "slice of uuid", "no uuid", "json", "bool8", "run ends"],
+)
+def test_types_that_extend_others_are_read(column: pa.Array, expected: list[object], tmp_path: Path) -> None:
+    table = pa.table({"x": column})
+    if not pa.types.is_run_end_encoded(column.type):
+        pq.write_table(table, tmp_path / "x.parquet")
+    for data in (table, *tmp_path.iterdir()):
+        found = source(data)
+        found.check(["x"])
+        assert [x for (x,) in rows(found, ["x"])] == expected
+
+
+def test_units_of_an_extending_type_are_told_apart() -> None:
+    """Two rows of each of 40 people, by UUID: one of each counts, not one of all."""
+    people = pa.array([uuid.UUID(int=i % 40).bytes for i in range(80)], pa.uuid())
+    schema = Schema(
+        "t", (Attribute("x", "integer", singles("integer", 0, 9)),), Unit("person", 1), "add-remove"
+    )
+    rows = BatchRows(source(pa.table({"person": people, "x": pa.array([3] * 80)})), schema)
+    assert rows.total() == 40
 
 
 def test_large_frames_come_in_bounded_batches() -> None:
@@ -99,9 +179,18 @@ def test_refusals_name_the_column_and_no_value() -> None:
     twice = pd.DataFrame([[SECRET, SECRET]], columns=["x", "x"])
     lists = pa.table({"x": [[SECRET]]})
     spans = pa.table({"x": pa.array([1], pa.duration("s"))})
+    tensors = pa.ExtensionArray.from_storage(
+        pa.fixed_shape_tensor(pa.int8(), [2]), pa.array([[1, 2]], pa.list_(pa.int8(), 2))
+    )
     for data, expected in (
         (twice, "same name"),
         (lists, "column 'x' holds lists"),
+        (pa.table({"x": tensors}), "column 'x' holds lists"),
+        (
+            pa.table({"x": pa.RunEndEncodedArray.from_arrays([1], lists["x"].chunk(0))}),
+            "column 'x' holds lists",
+        ),
+        (pd.DataFrame({"x": pd.cut(pd.Series([1, 2]), 2)}), "column 'x' holds lists"),
         (spans, "column 'x' holds durations"),
     ):
         with pytest.raises(SourceError, match=expected) as caught:

@@ -118,9 +118,14 @@ class FrameSource:
         column = self.frame.iloc[start:stop, self.columns.index(name)]
         if column.dtype == object:
             return _objects(column)
+        if column.dtype == "category" and column.cat.categories.dtype == object:
+            codes = column.cat.codes.to_numpy()
+            return pa.DictionaryArray.from_arrays(
+                pa.array(codes, mask=codes < 0), _objects(column.cat.categories)
+            )
         try:
             array = pa.array(column, from_pandas=True)
-        except (pa.ArrowException, TypeError, ValueError, NotImplementedError):
+        except (pa.ArrowException, TypeError, ValueError, NotImplementedError, OverflowError):
             raise SourceError(
                 f"{self.describe()}: column '{name}' cannot be read; convert it to text or numbers"
             ) from None
@@ -141,8 +146,8 @@ def is_frame(data: object) -> bool:
 
 def check_type(where: str, name: str, kind: pa.DataType) -> None:
     """Refuse a column whose values are not single values."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
+    while (inner := _inner(kind)) is not None:
+        kind = inner
     if pa.types.is_nested(kind):
         problem = "holds lists or structures"
     elif pa.types.is_duration(kind) or pa.types.is_interval(kind):
@@ -150,6 +155,13 @@ def check_type(where: str, name: str, kind: pa.DataType) -> None:
     else:
         return
     raise SourceError(f"{where}: column '{name}' {problem}; convert it to text, numbers, booleans or dates")
+
+
+def _inner(kind: pa.DataType) -> pa.DataType | None:
+    """The type of the values that a type lays out in its own way, or means something by."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return kind.storage_type
+    return kind.value_type if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind) else None
 
 
 def check_layout(where: str, table: pa.Table | pa.RecordBatch) -> None:
@@ -174,7 +186,10 @@ def _is_valid(array: pa.Array) -> bool:
 
 
 def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the same rows without the view and run-end layouts that few compute kernels know."""
+    """Return the same rows without the view and run-end layouts that few compute kernels know.
+
+    Types that extend another one are handed on as that one, except UUIDs, which are text as in every database.
+    """
     if not any(_is_layout(kind) for kind in batch.schema.types):
         return batch
     arrays = [_laid_out(array) for array in batch.columns]
@@ -184,17 +199,39 @@ def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
 def _is_layout(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         return _is_layout(kind.value_type)
-    return bool(pa.types.is_string_view(kind) or pa.types.is_run_end_encoded(kind))
+    extends = isinstance(kind, pa.BaseExtensionType)
+    return bool(extends or pa.types.is_string_view(kind) or pa.types.is_run_end_encoded(kind))
 
 
 def _laid_out(array: pa.Array) -> pa.Array:
+    if isinstance(array.type, pa.BaseExtensionType):
+        uuid = getattr(array.type, "extension_name", "") == "arrow.uuid"
+        return _uuids(array.storage) if uuid else _laid_out(array.storage)
     if pa.types.is_run_end_encoded(array.type):
-        array = pc.run_end_decode(array)
+        return _laid_out(pc.run_end_decode(array))
     if pa.types.is_dictionary(array.type) and _is_layout(array.type.value_type):
         return pa.DictionaryArray.from_arrays(array.indices, _laid_out(array.dictionary))
     if pa.types.is_string_view(array.type):
         return array.cast(pa.large_string())
     return array
+
+
+def _uuids(array: pa.Array) -> pa.Array:
+    """Sixteen bytes each as text.
+
+    >>> _uuids(pa.array([bytes(range(16)), None], pa.binary(16))).to_pylist()
+    ['00010203-0405-0607-0809-0a0b0c0d0e0f', None]
+    """
+    stored = array.fill_null(bytes(16))
+    raw = stored.buffers()[1][stored.offset * 16 :][: len(stored) * 16].to_pybytes()
+    spelled = np.full((len(stored), 36), ord("-"), dtype=np.uint8)
+    digits = np.frombuffer(raw.hex().encode(), dtype=np.uint8).reshape(-1, 32)
+    start = 0
+    for length, at in ((8, 0), (4, 9), (4, 14), (4, 19), (12, 24)):
+        spelled[:, at : at + length] = digits[:, start : start + length]
+        start += length
+    text = pa.array(spelled.view("S36").ravel(), pa.binary()).cast(pa.string())
+    return pc.if_else(array.is_valid(), text, pa.scalar(None, pa.string()))
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -217,6 +254,8 @@ def _text(value: object) -> str | None:
     """
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).decode("utf-8", "replace")
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
@@ -230,4 +269,6 @@ def _text(value: object) -> str | None:
         return None if value.is_nan() else str(value)
     if isinstance(value, dt.date | dt.datetime | dt.time):
         return value.isoformat()
+    if isinstance(value, int):
+        return str(decimal.Decimal(value))  # Python itself spells no integer of more than 4300 digits
     return str(value)
