@@ -156,7 +156,7 @@ def _from_url(
     if encoding is not None or delimiter is not None:
         raise UsageError("encoding= and delimiter= are for CSV files; leave them out for a database")
     if table is None:
-        raise UsageError(f"which table of the {scheme}:// database? say table=…")
+        raise UsageError(f"which table of the {scheme}:// database? say table=… (--table)")
     if scheme == "spark":
         from dipsmith.sources.spark import spark_table
 

@@ -28,7 +28,8 @@ class Verified:
 
     def __str__(self) -> str:
         against = "and the ledger " if self.ledger else ""
-        return f"'{self.folder}' is whole: {self.files} files, {self.sets} sets of {self.rows:,} rows agree with the card {against}({self.guarantee})"
+        sets = "1 set" if self.sets == 1 else f"{self.sets} sets"
+        return f"'{self.folder}' is whole: {self.files} files, {sets} of {self.rows:,} rows agree with the card {against}({self.guarantee})"
 
 
 def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Verified:
