@@ -17,7 +17,7 @@ import pytest
 
 from dipsmith.counting import BatchRows
 from dipsmith.errors import SourceError, UsageError
-from dipsmith.schema import Attribute, Schema, Unit
+from dipsmith.schema import Attribute, Categories, Marginal, Schema, Unit
 from dipsmith.schema.bins import singles
 from dipsmith.sources import arrow, source
 
@@ -163,6 +163,15 @@ def test_units_of_an_extending_type_are_told_apart() -> None:
     )
     rows = BatchRows(source(pa.table({"person": people, "x": pa.array([3] * 80)})), schema)
     assert rows.total() == 40
+
+
+def test_rows_of_crowded_units_may_be_bytes() -> None:
+    """Few compute kernels know the layout in which polars hands bytes over."""
+    schema = Schema(
+        "t", (Attribute("x", "string", Categories.of("ab", other="b")),), Unit("person", 1), "replace"
+    )
+    table = pl.DataFrame({"person": [b"P", b"P", b"Q", None], "x": [b"a", b"a", b"\xff", None]})
+    assert BatchRows(source(table), schema).count([Marginal.of(schema, "x")])[0].tolist() == [1, 2]
 
 
 def test_large_frames_come_in_bounded_batches() -> None:

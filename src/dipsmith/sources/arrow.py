@@ -199,8 +199,12 @@ def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
 def _is_layout(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         return _is_layout(kind.value_type)
-    extends = isinstance(kind, pa.BaseExtensionType)
-    return bool(extends or pa.types.is_string_view(kind) or pa.types.is_run_end_encoded(kind))
+    extends, view = isinstance(kind, pa.BaseExtensionType), _is_view(kind)
+    return bool(extends or view or pa.types.is_run_end_encoded(kind))
+
+
+def _is_view(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string_view(kind) or pa.types.is_binary_view(kind))
 
 
 def _laid_out(array: pa.Array) -> pa.Array:
@@ -211,8 +215,8 @@ def _laid_out(array: pa.Array) -> pa.Array:
         return _laid_out(pc.run_end_decode(array))
     if pa.types.is_dictionary(array.type) and _is_layout(array.type.value_type):
         return pa.DictionaryArray.from_arrays(array.indices, _laid_out(array.dictionary))
-    if pa.types.is_string_view(array.type):
-        return array.cast(pa.large_string())
+    if _is_view(array.type):
+        return array.cast(pa.large_string() if pa.types.is_string_view(array.type) else pa.large_binary())
     return array
 
 
