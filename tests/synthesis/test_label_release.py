@@ -137,6 +137,24 @@ def test_the_model_labels_any_frame():
     assert probabilities[0, 0] > probabilities[1, 0]
 
 
+@pytest.mark.parametrize(
+    "method", [ds.LogLinear(targets=["sex"]), ds.Forest(targets=["sex"])], ids=lambda m: m.name
+)
+def test_no_rows_are_labelled_as_well_as_many(method, tmp_path):
+    """After the charge nothing may fail for want of rows, be it the private file or another that is labelled."""
+    none = tmp_path / "none.csv"
+    none.write_text("age,code,sex,pay\n")
+    for data, onto in [(str(none), None), (staff().slice(0, 0), None), (staff(), str(none))]:
+        release = ds.synthesize(data, schema(), method, budget=ds.PureDP(1), onto=onto, testing=True)
+        folder = release.save(tmp_path / f"release-{len(list(tmp_path.iterdir()))}")
+        assert ds.verify(folder).rows == 0
+        assert ds.Release.load(folder).tables[0].column_names == ["age", "code", "sex"]
+    assert release.model.label(none).num_rows == 0
+    assert release.model.probabilities(staff().slice(0, 0)).shape == (0, 2)
+    with pytest.raises(UsageError, match="n is -1, expected 0 or more"):
+        release.model.sample(-1)
+
+
 def test_rows_cannot_be_asked_for_under_label():
     with pytest.raises(UsageError, match="every row of the file is labelled"):
         synthesize(staff(), rows=10)

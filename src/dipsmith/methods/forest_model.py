@@ -188,4 +188,4 @@ class ForestModel:
             order += ensemble.targets
         shape = [self.schema[n].size for n in order]
         axes = [1 + order.index(n) for n in self.targets]
-        return p.reshape([len(rows), *shape]).transpose([0, *axes]).reshape(len(rows), -1)
+        return p.reshape([len(rows), *shape]).transpose([0, *axes]).reshape(p.shape)

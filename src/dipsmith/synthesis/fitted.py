@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
@@ -69,6 +69,8 @@ class FittedModel:
         out
             The folder that the workers write; it is returned instead of codes.
         """
+        if n is not None and n < 0:
+            raise UsageError(f"n is {n}, expected 0 or more")
         if on is None and out is None:
             return self.inner.sample(n, seed)
         cluster = None if on is None else source(on)
@@ -94,20 +96,17 @@ class FittedModel:
             return label_on_workers(self, given, out, seed)
         if out is not None:
             raise UsageError("out= is for rows on a Spark cluster; here the labelled table is returned")
-        return pa.concat_tables(
-            [
-                labelled(labeller, batch, seed=None if seed is None else seed + i)
-                for i, batch in enumerate(given.batches(predictors(labeller)))
-            ]
-        )
+        columns = predictors(labeller)
+        return labelled_rows(labeller, given.batches(columns), columns, seed)
 
     def probabilities(self, rows: Any) -> NDArray[np.float64]:
         """The probability of every label for every row: rows × labels, in the schema's order."""
         labeller = self.labeller()
         if isinstance(rows, Codes):
             return labeller.probabilities(rows)
-        parts = [labeller.probabilities(public_codes(labeller, batch)) for batch in self._batches(rows)]
-        return np.concatenate(parts) if parts else np.zeros((0, 0))
+        columns = predictors(labeller)
+        batches = _at_least_one(source(rows).batches(columns), columns)
+        return np.concatenate([labeller.probabilities(public_codes(labeller, batch)) for batch in batches])
 
     def range_query(self, attribute: str, low: float, high: float, rows: int | None = None) -> Answer:
         """How many rows have low ≤ value < high, with its standard error."""
@@ -176,18 +175,15 @@ class FittedModel:
         """The model as one that labels; refused for others."""
         if not isinstance(self.inner, Labeller):
             raise UsageError(
-                f"a {self.method} model draws whole rows and cannot label given ones; use forest or loglinear"
+                f"a model of {self.method} draws whole rows and cannot label given ones; use forest or loglinear"
             )
         return self.inner
-
-    def _batches(self, rows: Any) -> Any:
-        return source(rows).batches(predictors(self.labeller()))
 
     def _asked(self, verb: str) -> Any:
         asked = getattr(self.inner, verb, None)
         if asked is None:
             raise UsageError(
-                f"a {self.method} model does not answer {verb}; analyse its synthetic rows instead"
+                f"a model of {self.method} does not answer {verb}; analyse its synthetic rows instead"
             )
         return asked
 
@@ -251,3 +247,23 @@ def labelled(labeller: Labeller, batch: pa.RecordBatch, seed: int | None) -> pa.
     for name in labeller.targets:
         table = table.append_column(name, labels.column(name))
     return table
+
+
+def labelled_rows(
+    labeller: Labeller, batches: Iterable[pa.RecordBatch], columns: Sequence[str], seed: int | None
+) -> pa.Table:
+    """All batches of some columns with freshly drawn labels; a table without rows has none to draw."""
+    given = _at_least_one(batches, columns)
+    return pa.concat_tables(
+        [labelled(labeller, batch, None if seed is None else seed + i) for i, batch in enumerate(given)]
+    )
+
+
+def _at_least_one(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The batches, or one that is empty: sources of no rows have none."""
+    some = False
+    for batch in batches:
+        some = True
+        yield batch
+    if not some:
+        yield pa.record_batch({name: pa.array([], pa.string()) for name in columns})

@@ -27,7 +27,7 @@ from dipsmith.sources import Source, source
 from dipsmith.sources.spark import SparkTable
 from dipsmith.synthesis.card import Card, spending, sums, unit_facts
 from dipsmith.synthesis.cluster import ClusterSets
-from dipsmith.synthesis.fitted import FittedModel, labelled
+from dipsmith.synthesis.fitted import FittedModel, labelled_rows
 from dipsmith.synthesis.release import Release
 from dipsmith.synthesis.typed import as_declared
 from dipsmith.version import VERSION
@@ -221,8 +221,7 @@ class _Making:
             self._say("labelling", i / self.sets)
             model = fitted.labeller()
             batches = self.target.batches(self.schema.public)
-            parts = [labelled(model, b, None if seed is None else seed + j) for j, b in enumerate(batches)]
-            table = as_declared(pa.concat_tables(parts), self.schema)
+            table = as_declared(labelled_rows(model, batches, self.schema.public, seed), self.schema)
             tables.append(table.take(self.stream.permutation(table.num_rows)) if self.shuffled else table)
         self._say("labelling", 1.0)
         return tuple(t.select(wanted) for t in tables)
