@@ -442,6 +442,48 @@ def test_types_that_only_duckdb_has_encode_alike(tmp_path: Path) -> None:
         found.check(["list"])
 
 
+def test_far_values_of_types_that_only_duckdb_has_make_nothing_fail(tmp_path: Path) -> None:
+    """Numbers of 39 digits; moments in other units, beyond what microseconds or an edge in nanoseconds can be."""
+    path = tmp_path / "far.db"
+    ticks = pa.array([2**62, -(2**62), 1309478400, -1, 0, None], pa.int64())
+    units = {"s": "TIMESTAMP_S", "ms": "TIMESTAMP_MS", "ns": "TIMESTAMP_NS"}
+    table = pa.table({unit: ticks.cast(pa.timestamp(unit)) for unit in units})
+    huge = [2**127 - 1, 1 - 2**127, 60, 10**38 - 1, 0, None]
+    with duckdb.connect(str(path)) as connection:
+        connection.register("given", table)
+        connection.execute(
+            "CREATE TABLE far (s TIMESTAMP_S, ms TIMESTAMP_MS, ns TIMESTAMP_NS, zoned TIMESTAMPTZ_NS, huge HUGEINT, unsigned UHUGEINT)"
+        )
+        connection.execute("INSERT INTO far SELECT s, ms, ns, ns::TIMESTAMPTZ_NS, NULL, NULL FROM given")
+        for value in huge:
+            connection.execute(
+                "INSERT INTO far VALUES (NULL, NULL, NULL, NULL, ?::HUGEINT, ?::UHUGEINT)",
+                [None if value is None else str(value), None if value is None else str(abs(value))],
+            )
+        kinds = [row[1] for row in connection.execute("DESCRIBE far").fetchall()]
+    assert kinds[:3] == list(units.values())
+    far = by_edges(
+        "date",
+        [point("date", d) for d in ("1500-01-01", "1970-01-01", "2500-01-01", "2600-01-01")],
+        missing=True,
+    )
+    large = by_edges("number", [-1e300, 0, 50, 1e37, 1e300], missing=True)
+    listed = Categories.of(["1970-01-01 00:00:00.000000", "60"], missing=True)
+    schemas = [
+        Schema("far", (*(Attribute(n, "date", far) for n in (*units, "zoned")), Attribute("huge", "number", large), Attribute("unsigned", "number", large)), Unit(), "replace"),
+        Schema("far", tuple(Attribute(n, "string", listed) for n in (*units, "huge")), Unit("huge", 7), "replace"),
+    ]  # fmt: skip
+    expected = [
+        [[2, 2, 1, 7], [2, 2, 1, 7], [2, 3, 0, 7], [2, 3, 0, 7], [1, 1, 1, 2, 7], [0, 1, 1, 3, 7]],
+        [[1, 0, 11], [1, 0, 11], [1, 0, 11], [0, 1, 11]],
+    ]
+    found = ds.source(f"duckdb:///{path}", table="far")
+    for schema, wanted in zip(schemas, expected, strict=True):
+        cells = [Marginal.of(schema, [name]) for name in schema.names]
+        for rows in (rows_of(found, schema, key=KEY), BatchRows(found, schema, KEY)):
+            assert [counts.tolist() for counts in rows.count(cells)] == wanted
+
+
 # Whole releases ----------------------------------------------------------------------------------------------
 
 

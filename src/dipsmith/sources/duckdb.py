@@ -50,17 +50,26 @@ class _DuckDB:
             connection.execute("SET TimeZone = 'UTC'")
             return connection
 
-    @property
+    @cached_property
+    def _types(self) -> dict[str, str]:
+        with self._failures():
+            named = table_name(self.given, self.dialect)
+            found = self._connection.execute(f"DESCRIBE SELECT * FROM {named}").fetchall()
+        return {row[0]: row[1] for row in found}
+
+    @cached_property
     def table(self) -> str:
-        return table_name(self.given, self.dialect)
+        """The table, its moments in microseconds: comparing other units with a constant fails on far values."""
+        named = table_name(self.given, self.dialect)
+        moments = {self.dialect.name(n): t for n, t in self._types.items() if t in _UNITS}
+        made = ", ".join(f"{_microseconds(quoted, kind)} AS {quoted}" for quoted, kind in moments.items())
+        return f"(SELECT * REPLACE ({made}) FROM {named})" if made else named
 
     def describe(self) -> str:
         return f"{self.path}, table {self.given}"
 
     def kinds(self) -> dict[str, Kind | None]:
-        with self._failures():
-            found = self._connection.execute(f"DESCRIBE SELECT * FROM {self.table}").fetchall()
-        return {row[0]: _duckdb_kind(row[1]) for row in found}
+        return {name: _duckdb_kind(kind) for name, kind in self._types.items()}
 
     def integers(self, statement: str, parameters: Parameters) -> list[NDArray[np.int64]]:
         with self._failures():
@@ -84,9 +93,12 @@ class _DuckDB:
 
     def _read(self, name: str, kind: Kind) -> str:
         quoted = self.dialect.name(name)
+        most = "9" * 38
         cast = {
             "text": f"CAST({quoted} AS VARCHAR) AS {quoted}",
-            "wide": f"CAST({quoted} AS DECIMAL(38, 0)) AS {quoted}",
+            # 128 bits hold a few numbers of 39 digits, which Arrow has no type for
+            "wide": f"COALESCE(TRY_CAST({quoted} AS DECIMAL(38, 0)), CASE WHEN {quoted} > 0 THEN {most} "
+            f"WHEN {quoted} < 0 THEN -{most} END) AS {quoted}",
         }
         return cast.get(kind, quoted)
 
@@ -109,6 +121,31 @@ def _library() -> Any:
     except ImportError:
         raise MissingExtraError.of("Reading DuckDB files", "tables") from None
     return duckdb
+
+
+_UNITS = ("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMPTZ_NS")
+
+
+def _microseconds(x: str, kind: str) -> str:
+    """A moment of another unit in microseconds, cut off downwards; infinite where they cannot hold it."""
+    if kind.endswith("NS"):
+        x = f"CAST({x} AS TIMESTAMP_NS)"
+        kept, least, most = f"isfinite({x})", "1970-01-01", "1970-01-01"
+        ticks = f"epoch_ns({x})"
+        # // cuts off towards 0, a cast rounds
+        value = f"make_timestamp({ticks} // 1000 - CASE WHEN {ticks} % 1000 < 0 THEN 1 ELSE 0 END)"
+    else:
+        least, most = "0001-01-01", "9999-12-31 23:59:59"
+        kept = f"{x} BETWEEN {_point(least, kind)} AND {_point(most, kind)}"
+        value = f"CAST({x} AS TIMESTAMP)"
+    return (
+        f"CASE WHEN {kept} THEN {value} WHEN {x} > {_point(most, kind)} THEN TIMESTAMP 'infinity' "
+        f"WHEN {x} < {_point(least, kind)} THEN TIMESTAMP '-infinity' END"
+    )
+
+
+def _point(moment: str, kind: str) -> str:
+    return f"CAST(TIMESTAMP '{moment}' AS {kind.replace('TZ', '')})"
 
 
 def _duckdb_kind(name: str) -> Kind | None:
