@@ -119,20 +119,23 @@ def spark() -> Iterator[Cluster]:
     if java is None and not shutil.which("java"):
         not_tested("Spark", "there is no Java")
     folder = Path(tempfile.mkdtemp(prefix="dsspark"))
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    java_options = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={scratch}"
     port = _free_port()
     environment = {
         **os.environ,
         **({} if java is None else {"JAVA_HOME": java}),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_DIRS": str(scratch),
         "SPARK_DAEMON_MEMORY": "128m",
+        "SPARK_DAEMON_JAVA_OPTS": java_options,
         "SPARK_NO_DAEMONIZE": "1",
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "OMP_NUM_THREADS": "1",
     }
-    os.environ |= {
-        k: v for k, v in environment.items() if k not in ("SPARK_NO_DAEMONIZE", "SPARK_DAEMON_MEMORY")
-    }
+    os.environ |= {k: v for k, v in environment.items() if "DAEMON" not in k}
     cluster = Cluster(f"spark://127.0.0.1:{port}", folder, environment)
     try:
         cluster.master = cluster.start(
@@ -156,8 +159,8 @@ def spark() -> Iterator[Cluster]:
             "spark.eventLog.dir": f"file://{folder}/events",
             "spark.eventLog.rolling.enabled": "false",
             "spark.eventLog.compress": "false",
-            "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.executor.extraJavaOptions": java_options,
+            "spark.driver.extraJavaOptions": java_options,
         }.items():
             builder = builder.config(key, value)
         cluster.session = builder.getOrCreate()
