@@ -187,12 +187,14 @@ class Curator:
 
     @property
     def rows(self) -> int | None:
-        """The public or given number of rows, None when it is private and was not given."""
-        if self._given_rows is not None:
-            return self._given_rows
+        """The public or given number of rows, None when it is private and was not given.
+
+        Where the relation makes the number public it is the true one, whatever was given: sensitivities that
+        depend on it, such as that of mutual information, hold for no other.
+        """
         if self.relation == "label" or (self.relation == "replace" and self.max_rows == 1):
             return self._rows.total()
-        return None
+        return self._given_rows
 
     def _require_public(self, attributes: Sequence[str], verb: str) -> None:
         if self.relation != "label":
