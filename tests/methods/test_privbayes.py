@@ -246,6 +246,23 @@ def test_mutual_information_finds_them_too():
     assert distance(model, codes, ("a", "b", "c")) < 0.02
 
 
+@pytest.mark.parametrize("given", [2, 10**6])
+def test_mutual_information_answers_at_the_true_number_of_rows_whatever_was_stated(given):
+    """Its sensitivity falls with n: a stated number that is too large would make the noise too small."""
+    curator = Curator.rehearse(network_rows(300, "replace"), PureDP(1), given_rows=given, seed=1)
+    PrivBayes(score="mutual-information").fit(curator)
+    exact = information_sensitivity(300, binary=False)
+    assert all(exact <= e.sensitivity <= exact * (1 + 1e-9) for e in events(curator, Chosen))
+
+
+def test_noise_that_is_0_to_double_precision_leaves_every_family_useful():
+    codes = network_rows(500)
+    curator = Curator.rehearse(codes, PureDP(10_000), seed=1)
+    method = PrivBayes(theta=4)
+    assert sum(step.budget.units for step in method.plan(codes.schema, PureDP(10_000), PublicFacts(500)))
+    assert distance(method.fit(curator), codes, ("a", "b")) < 0.01
+
+
 def test_mutual_information_is_refused_where_it_has_no_proof():
     rules = (Rule((("a", (0,)), ("b", (1,)))),)
     several = Codes.of(schema_of(SIZES, "replace", unit=Unit("person", 2)), network_rows(50).columns)

@@ -175,7 +175,8 @@ class PrivBayes:
         if self.theta == 0:
             return inf
         mean_noise = sd / sqrt(2) if currency == "epsilon" else sd * sqrt(2 / pi)
-        return rows / (self.theta * mean_noise)
+        # At a very large ε the noise is 0 to double precision, and every table is useful.
+        return rows / (self.theta * mean_noise) if mean_noise > 0 else inf
 
     def _network(
         self, curator: Curator, columns: OneWay, for_network: Budget, for_tables: Budget
