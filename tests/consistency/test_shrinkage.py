@@ -192,6 +192,13 @@ def test_a_tree_without_rows_or_without_questions_is_the_marginal():
         np.testing.assert_allclose(shrink(zero, marginal), np.tile(marginal, (tree.size, 1)), atol=1e-6)
 
 
+@pytest.mark.parametrize("public", [True, False])
+def test_a_single_label_is_certain(public):
+    tree = full_tree([3, 2])
+    counts = LeafCounts(tree, np.full((tree.size, 1), 5.0), 8.0, np.full(tree.size, 5.0), public)
+    np.testing.assert_array_equal(shrink(counts, np.ones(1)), np.ones((tree.size, 1)))
+
+
 def test_private_sizes_still_find_the_shares():
     tree = full_tree([5, 6])
     rng = np.random.default_rng(11)

@@ -83,6 +83,8 @@ def shrink(counts: LeafCounts, marginal: Floats) -> Narrow:
     marginal
         The label distribution of all rows (`joined_marginal`).
     """
+    if counts.labels == 1:
+        return np.ones((counts.tree.size, 1), dtype=np.float32)
     marginal = np.clip(marginal, RAREST, 1.0)
     marginal = marginal / marginal.sum()
     columns = [1] if counts.labels == 2 else list(range(counts.labels))
