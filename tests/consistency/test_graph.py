@@ -163,10 +163,31 @@ def test_products_in_pieces_are_the_product(shape):
         np.testing.assert_allclose(stack[1], 2 * stack[0], rtol=1e-12)
 
 
-def test_impossible_potentials_are_refused():
+def test_impossible_potentials_sum_to_nothing():
     tree = JunctionTree.of({"a": 2, "b": 2}, [("a",), ("b",)])
+    for nothing in (np.zeros(2), np.full(2, np.inf), np.full(2, np.nan)):
+        assert Propagation(tree, [("a",), ("b",)]).run([nothing, np.ones(2)]) == -np.inf
+
+
+def test_rules_that_leave_nothing_are_refused_by_the_fit():
+    schema = schema_of({"a": 2, "b": 2}, [Rule((("a", (0, 1)), ("b", (0, 1))))])
     with pytest.raises(UsageError, match="no combination"):
-        propagated(tree, [np.zeros(2), np.ones(2)])
+        fit(schema, [Evidence(("a", "b"), np.ones((2, 2)), 1.0)], 4.0)
+
+
+@pytest.mark.parametrize("spread", [300.0, 500.0])
+def test_many_tables_that_contradict_each_other_do_not_lose_the_product(spread):
+    """Each has its largest potential at another combination: with those taken off, the product would be e^-3000."""
+    names = [f"x{i}" for i in range(6)]
+    rng = np.random.default_rng(0)
+    evidence = [Evidence(c, rng.normal(0, spread, (2, 2, 2)), 36.0) for c in combinations(names, 3)]
+    fitted = fit(schema_of(dict.fromkeys(names, 2)), evidence, 100.0)
+    largest = {e.attributes: float(fitted.potentials[e.attributes].max()) for e in evidence}
+    assert sum(largest.values()) > 2000, "the case is no longer hard"
+    for e in evidence:
+        expected = 100 * marginal(fitted.tree, fitted.beliefs, e.attributes)
+        pull = SHRINK * 6 * fitted.potentials[e.attributes]
+        np.testing.assert_allclose(expected + pull, e.summing_to(100.0), atol=1.0)
 
 
 def test_size_is_known_without_allocating():

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import inf, isfinite, sqrt
 from typing import Self
 
 import numpy as np
@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from dipsmith.consistency.junction import Array, Attributes, JunctionTree, sum_to
 from dipsmith.consistency.propagation import Propagation
 from dipsmith.consistency.simplex import project
+from dipsmith.errors import UsageError
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.schema import Schema
 from dipsmith.schema.rules import impossible
@@ -266,6 +267,8 @@ class _Dual:
         self.counts = np.concatenate([t.summing_to(total).ravel() for t in tables])
         penalties = [shrink * max(sqrt(t.variance), LEAST_SD) for t in tables]
         self.penalty = np.repeat(penalties, sizes)
+        self.known: Array | None = None
+        self.held = self.used = np.zeros(len(tables))
 
     def theta(self, known: Mapping[Attributes, Array]) -> Array:
         """Potentials to start from: those of an earlier fit, 0 for tables that are new."""
@@ -278,15 +281,29 @@ class _Dual:
         return start
 
     def propagate(self, theta: Array) -> float:
-        """Propagate at θ and return the logarithm of the sum over all combinations."""
-        # Subtracting each table's largest exponent keeps every factor between 0 and 1.
-        shifts = np.maximum.reduceat(theta, self.starts)
-        factors = np.exp(theta - shifts[self.owner])
-        return self.product.run(self._tables(factors)) + float(shifts.sum())
+        """Propagate at θ and return the logarithm of the sum over all combinations, −∞ if doubles cannot hold it.
+
+        With the mean of θ under any p taken off, the product sums to exp(−KL(p ‖ q)) or more (Jensen), where with
+        the largest θ taken off many noisy tables would leave a product of nothing. Taken is the p of the last
+        point; where factors are so large that they overflow on the way, what held there, or the largest.
+        """
+        offered = [np.maximum.reduceat(theta, self.starts)]
+        if self.known is not None:
+            offered = [np.add.reduceat(self.known * theta, self.starts), self.held, *offered]
+        for shifts in offered:
+            with np.errstate(over="ignore"):
+                factors = np.exp(theta - shifts[self.owner])
+            log_sum = self.product.run(self._tables(factors))
+            if isfinite(log_sum):
+                self.used = shifts
+                return log_sum + float(shifts.sum())
+        return -inf
 
     def value(self, theta: Array) -> tuple[float, Array, Array]:
-        """The objective, its gradient, and the expected counts of every table."""
+        """The objective, its gradient, and the expected counts of every table; ∞ where doubles cannot hold them."""
         log_sum = self.propagate(theta)
+        if not isfinite(log_sum):
+            return inf, theta, self.counts
         expected = np.concatenate([table.ravel() for table in self.product.marginals()])
         expected *= self.total
         pull = self.penalty * theta
@@ -297,7 +314,14 @@ class _Dual:
         """L-BFGS with the diagonal of the Hessian as first metric and Armijo's rule for the step."""
         steps: list[tuple[Array, Array, float]] = []
         value, gradient, expected = self.value(theta)
+        if not isfinite(value):
+            # A start that doubles cannot hold; at 0 the product is q, as far as the rules leave it.
+            theta = np.zeros_like(theta)
+            value, gradient, expected = self.value(theta)
+        if not isfinite(value):
+            raise UsageError("the rules leave no combination of values possible; check the schema's rules")
         for _ in range(iterations):
+            self.known, self.held = expected / self.total, self.used
             metric = 1 / (expected + self.penalty)
             direction = _direction(gradient, metric, steps)
             slope = _dot(gradient, direction)
@@ -322,6 +346,7 @@ class _Dual:
                 steps.append((moved, bent, 1 / curvature))
                 del steps[:-_HISTORY]
             theta, value, gradient = ahead, new_value, new_gradient
+        self.known, self.held = expected / self.total, self.used
         return theta
 
     def fitted(self, theta: Array) -> Fitted:

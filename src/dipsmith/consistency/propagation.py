@@ -27,16 +27,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import log, prod
+from math import inf, log, prod
 
 import numpy as np
 
 from dipsmith.consistency.junction import Array, Attributes, JunctionTree, sum_axes
 from dipsmith.consistency.matrix import product
-from dipsmith.errors import UsageError
 
 SMALL = 1 << 11
 """Cliques of at most so many cells are kept as one table: three would be more calls than they save."""
+
+FAINTEST = 1e-140
+"""A sum below this is taken for nothing: its cells may be lost in rounding, and dividing by it may overflow."""
 
 LEFT, RIGHT, CORE = 0, 1, 2
 
@@ -195,8 +197,14 @@ class Propagation:
         self._above = [self._cliques[max(p, 0)].place(tree, s) for s, p in pairs]
 
     def run(self, factors: Sequence[Array]) -> float:
-        """Multiply the factors, make the product sum to 1, and return the logarithm of what it summed to."""
-        tables = list(factors)
+        """Multiply the factors, make the product sum to 1, and return the logarithm of what it summed to.
+
+        −∞ where it sums to nothing that doubles can hold; marginals and beliefs are then not to be had.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._run(list(factors))
+
+    def _run(self, tables: list[Array]) -> float:
         for (i, host), place in zip(self._hosts, self._spread, strict=True):
             tables[host] = tables[host] * tables[i].transpose(place.turned).reshape(place.spread)
         for clique in self._cliques:
@@ -207,11 +215,15 @@ class Propagation:
         log_sum = 0.0
         for child in range(len(self._cliques) - 1, 0, -1):
             message = self._cliques[child].sum(self._below[child])
-            scale = _some(float(message.max()))
+            scale = float(message.max())
+            if not FAINTEST < scale < inf:
+                return -inf
             log_sum += log(scale)
             messages[child] = message
             self._parent(child).times(self._above[child], message * (1 / scale))
-        whole = _some(float(self._cliques[0].summed(LEFT).sum()))
+        whole = float(self._cliques[0].summed(LEFT).sum())
+        if not FAINTEST < whole < inf:
+            return -inf
         self._cliques[0].times(self._whole, np.array(1 / whole))
         for child in range(1, len(self._cliques)):
             above, below = self._parent(child).sum(self._above[child]), messages[child]
@@ -270,9 +282,3 @@ def _hosts(scopes: Sequence[Attributes]) -> list[tuple[int, int]]:
         if wider:
             found.append((i, min(wider, key=lambda j: len(scopes[j]))))
     return found
-
-
-def _some(mass: float) -> float:
-    if not mass > 0:
-        raise UsageError("The rules and measurements leave no combination possible; check the schema's rules")
-    return mass
