@@ -305,6 +305,18 @@ def test_two_groups_are_chosen_as_ordered_candidates(relation):
     assert len(model.noisy.hierarchy.order[0]) < 5
     with pytest.raises(UsageError, match="12 columns"):
         fitted(ds.Steps(groups=2), codes=people(schema_of(rules=(), **{f"x{i}": 2 for i in range(13)})))
+    wide = schema_of(rules=(), **{f"x{i}": 2 for i in range(13)})
+    with pytest.raises(UsageError, match="12 columns"):
+        ds.Steps(groups=2).plan(wide, ds.PureDP(1), PublicFacts(3000))
+
+
+@pytest.mark.parametrize("rows", [0, 2999, 10**6])
+def test_noise_that_is_0_to_double_precision_does_not_make_counts_exact(rows):
+    """A stated row count that is not the true one, or rows that break a rule, would else make the run fail."""
+    codes = people(schema_of("add-remove"))
+    model, _ = fitted(ds.Steps(layers=2), "add-remove", "10000", codes, rows=rows)
+    assert model.rows == rows
+    assert len(model.sample(50, seed=1)) == 50
 
 
 def test_units_with_several_rows_share_one_order():

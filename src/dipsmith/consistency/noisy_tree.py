@@ -38,6 +38,9 @@ from dipsmith.schema import Bins, Cells, Codes, Marginal
 LARGEST_TABLE = 1 << 24
 """A tree is held whole, at about a hundred bytes for each cell."""
 
+LEAST_VARIANCE = 1e-9
+"""Of a measured count, where noise is 0 to double precision: only what is public is exact, and may not be contradicted."""
+
 
 class Hierarchy(Protocol):
     """A cross-table and coarser and coarser partitions above it, up to all rows in one node."""
@@ -260,7 +263,7 @@ def measure(curator: Curator, hierarchy: Hierarchy, budgets: Sequence[Budget | N
     values = [np.zeros(size, dtype=np.int64) for size in np.diff(hierarchy.tree.layers)]
     variances = [inf] * len(levels)
     for i, answer in zip(paid, answers, strict=True):
-        values[i], variances[i] = answer.values, answer.variance
+        values[i], variances[i] = answer.values, max(answer.variance, LEAST_VARIANCE)
     if hierarchy.leaf_cells is not None:
         values[-1] = values[-1][hierarchy.leaf_cells]
     if curator.rows is not None:

@@ -159,6 +159,11 @@ class Steps:
         for_choice, for_counts = budget.split([self.share, 1 - self.share])
         chosen = replace(facts, budget=for_counts)
         if self.groups == 2:
+            if len(candidates) > MOST_CLUSTERED:
+                raise UsageError(
+                    f"steps: groups=2 tries all pairs of groups, which is feasible up to {MOST_CLUSTERED} columns, "
+                    f"and there are {len(candidates)}; list the groups, or leave them out"
+                )
             first = tuple(name for group in candidates[: len(candidates) // 2] for name in group)
             return _Stages(chosen, (first,), for_choice) if first else _Stages(facts, (), None)
         depth = self._depth(schema, facts, chosen, candidates)
@@ -232,11 +237,6 @@ class Steps:
 
     def _two_groups(self, curator: Curator, stages: _Stages, budget: Budget) -> Layers:
         names = tuple(n for group in self._candidates(curator.schema) for n in group)
-        if len(names) > MOST_CLUSTERED:
-            raise UsageError(
-                f"steps: groups=2 tries all pairs of groups, which is feasible up to {MOST_CLUSTERED} columns, "
-                f"and there are {len(names)}; list the groups, or leave them out"
-            )
         first: list[Group] = [c for k in range(1, len(names)) for c in combinations(names, k)]
         each = self._score(stages.facts, curator.schema, [(n,) for n in names], 1)
         chosen: Group = curator.choose(first, Contrast(each, names), budget)
