@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise, product
+
 import numpy as np
 import pytest
 
-from dipsmith.consistency.lawful import BARREN, lawful_rows
+from dipsmith.consistency.lawful import BARREN, lawful_rows, require_possible
 from dipsmith.errors import UsageError
 from dipsmith.schema import Attribute, Categories, Codes, Rule, Schema, Unit
 
@@ -54,3 +56,38 @@ def test_a_model_with_few_lawful_rows_is_asked_until_there_are_enough(lawful: fl
 def test_rules_that_forbid_everything_are_named() -> None:
     with pytest.raises(UsageError, match="leave almost no combination"):
         lawful_rows(Model(schema_of(0, 1, 2, 3), 0.5), 5, seed=1)
+
+
+def test_rules_are_found_impossible_exactly_where_no_combination_is_left() -> None:
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(150):
+        sizes = {name: int(rng.integers(1, 4)) for name in "abc"}
+        rules = []
+        for _ in range(int(rng.integers(1, 10))):
+            named = sorted(rng.permutation(list(sizes))[: rng.integers(1, 4)].tolist())
+            never = {
+                n: tuple(sorted({int(c) for c in rng.integers(0, sizes[n], rng.integers(1, 4))}))
+                for n in named
+            }
+            rules.append(Rule(tuple(never.items())))
+        attributes = tuple(
+            Attribute(n, "string", Categories.of([str(i) for i in range(s)])) for n, s in sizes.items()
+        )
+        schema = Schema("t", attributes, Unit(), "replace", tuple(rules))
+        every = np.array(list(product(*map(range, sizes.values()))))
+        possible = bool(Codes.of(schema, dict(zip(sizes, every.T, strict=True)), len(every)).lawful().any())
+        found.append(possible)
+        if possible:
+            require_possible(schema)
+        else:
+            with pytest.raises(UsageError, match="no combination of values possible"):
+                require_possible(schema)
+    assert 20 < sum(found) < 130
+
+
+def test_a_long_chain_of_rules_is_found_possible_at_once() -> None:
+    names = [f"x{i}" for i in range(300)]
+    attributes = tuple(Attribute(n, "string", Categories.of(["0", "1"])) for n in names)
+    rules = [Rule(((a, (0,)), (b, (1,)))) for a, b in pairwise(names)]
+    require_possible(Schema("t", attributes, Unit(), "replace", tuple(rules)))

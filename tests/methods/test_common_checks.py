@@ -4,12 +4,12 @@ A new method in the catalogue is checked without another line here.
 """
 
 import json
-from dataclasses import MISSING, FrozenInstanceError, fields
+from dataclasses import MISSING, FrozenInstanceError, fields, replace
 
 import numpy as np
 import pytest
 
-from dipsmith.errors import UnsupportedError
+from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.methods.catalogue import METHODS, MODELS
 from dipsmith.methods.method import Labeller, Method, Model, PublicFacts
 from dipsmith.privacy.accountant import total
@@ -208,6 +208,19 @@ def test_survives_empty_and_tiny_tables(name, relation, n):
     made = drawn(model, codes, n=10)
     assert len(made) == (n if relation == "label" else 10)
     assert made.lawful().all()
+
+
+@pytest.mark.parametrize(("name", "relation"), CASES, ids=IDS)
+def test_rules_that_leave_nothing_are_refused_before_anything_is_spent(name, relation):
+    schema = schema_under(relation)
+    schema = replace(schema, rules=(*schema.rules, Rule((("sex", (0, 1)), ("race", (0, 1, 2))))))
+    codes = rows_of(schema).take(slice(0, 0))
+    curator = Curator.rehearse(codes, PureDP(1), seed=1)
+    with pytest.raises(UsageError, match="no combination of values possible"):
+        method_for(name, relation).fit(curator)
+    assert curator._journal.events == []
+    with pytest.raises(UsageError, match="no combination of values possible"):
+        method_for(name, relation).plan(schema, PureDP(1), PublicFacts(600))
 
 
 @pytest.mark.parametrize(("name", "relation"), CASES, ids=IDS)

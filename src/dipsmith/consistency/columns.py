@@ -16,6 +16,7 @@ import numpy as np
 
 from dipsmith.consistency.entropy import Evidence, independent, pooled_total
 from dipsmith.consistency.junction import Array
+from dipsmith.consistency.lawful import require_possible
 from dipsmith.consistency.misfit import budget_weights
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
@@ -61,7 +62,8 @@ class OneWay:
 
 
 def one_way_budgets(schema: Schema, budget: Budget) -> list[Budget]:
-    """The share of every column, in the order of the schema."""
+    """The share of every column, in the order of the schema; refused where rules leave no combination of them."""
+    require_possible(schema)
     return list(budget.split(budget_weights([a.size for a in schema.attributes], budget.currency)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -13,6 +14,8 @@ from dipsmith.schema import Codes, Schema
 ROUNDS = 100
 BARREN = 1 << 20
 """After so many rows without a lawful one a model is not asked again."""
+TRIED = 10_000
+"""Steps of the search for a combination that no rule forbids."""
 
 
 def lawful_rows(draw: Callable[[int], Codes], n: int, seed: int | None = None) -> Codes:
@@ -39,6 +42,43 @@ def lawful_rows(draw: Callable[[int], Codes], n: int, seed: int | None = None) -
         asked = attempt < ROUNDS and barren < BARREN
         drawn = draw(more) if asked else _uniform(drawn.schema, more, random)
     raise UsageError("the rules of the schema leave almost no combination of values possible; check them")
+
+
+def require_possible(schema: Schema) -> None:
+    """Refuse rules that leave no combination of values, before anything is paid for.
+
+    Codes of an attribute that the same rules name are alike, so that one of each kind is tried; a search that
+    finds nothing within `TRIED` steps is given the benefit of the doubt.
+    """
+    kinds: list[list[frozenset[int]]] = []
+    for attribute in schema:
+        named = [
+            (i, set(codes)) for i, r in enumerate(schema.rules) for n, codes in r.never if n == attribute.name
+        ]
+        found = {frozenset(i for i, codes in named if c in codes) for c in range(attribute.size)}
+        if named:
+            kinds.append(sorted(found, key=lambda kind: (len(kind), sorted(kind))))
+    needed = [len(rule.never) for rule in schema.rules]
+    steps = 0
+    path = [iter(kinds[0])] if kinds else []
+    taken: list[frozenset[int]] = []
+    while path and steps < TRIED:
+        steps += 1
+        kind = next(path[-1], None)
+        if kind is None:
+            path.pop()
+            if taken:
+                taken.pop()
+            continue
+        hit = Counter(i for chosen in (*taken, kind) for i in chosen)
+        if any(hit[i] == needed[i] for i in kind):
+            continue
+        if len(path) == len(kinds):
+            return
+        taken.append(kind)
+        path.append(iter(kinds[len(path)]))
+    if kinds and not path:
+        raise UsageError("the rules leave no combination of values possible; check the schema's rules")
 
 
 def _uniform(schema: Schema, n: int, random: Generator) -> Codes:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dipsmith.consistency.answers import Answer, NoisyTable, Post, pooled
-from dipsmith.consistency.lawful import lawful_rows
+from dipsmith.consistency.lawful import lawful_rows, require_possible
 from dipsmith.consistency.readable import forewarning
 from dipsmith.consistency.sampling import sample_cells
 from dipsmith.errors import UsageError
@@ -171,6 +171,7 @@ class FlatModel:
 
 
 def _refuse_too_large(marginal: Marginal) -> None:
+    require_possible(marginal.schema)
     if marginal.size > LARGEST_TABLE:
         widest = sorted(zip(marginal.shape, marginal.attributes, strict=True), reverse=True)[:3]
         named = ", ".join(f"{name} ({size:,})" for size, name in widest)

@@ -26,6 +26,7 @@ from typing import ClassVar, Final, Literal
 import numpy as np
 
 from dipsmith.consistency.ensemble import Ensemble
+from dipsmith.consistency.lawful import require_possible
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.methods.forest_model import Block, ForestModel
 from dipsmith.methods.forest_preview import Outlook, Preview, Strata
@@ -295,6 +296,7 @@ class Forest:
 
     def _steps(self, schema: Schema, relation: str) -> list[Step]:
         """The ensembles, in order."""
+        require_possible(schema)
         self._check_names(schema, relation)
         targets = self._targets(schema, relation)
         if relation == "label":

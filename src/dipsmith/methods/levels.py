@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dipsmith.consistency.lawful import require_possible
 from dipsmith.consistency.noisy_tree import LARGEST_TABLE, Hierarchy
 from dipsmith.consistency.readable import Readable, forewarning
 from dipsmith.errors import UsageError
@@ -13,7 +14,8 @@ from dipsmith.schema import Marginal, Schema
 
 
 def possible_cells(schema: Schema) -> int:
-    """The cells of the full cross-table that no rule forbids; refuses a table too large to hold."""
+    """The cells of the full cross-table that no rule forbids; refuses a table too large to hold, or without any."""
+    require_possible(schema)
     if schema.size() > LARGEST_TABLE:
         raise UsageError(
             f"the full table has {schema.size():,} cells, more than {LARGEST_TABLE:,}; "

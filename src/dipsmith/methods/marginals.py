@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 from dipsmith.consistency.answers import Answer, NoisyTable, Post, pooled
 from dipsmith.consistency.graph import GraphModel, fit_tables
-from dipsmith.consistency.lawful import lawful_rows
+from dipsmith.consistency.lawful import lawful_rows, require_possible
 from dipsmith.errors import UsageError
 from dipsmith.methods.method import Arrays, Planned, PublicFacts, count_noise, require_relation
 from dipsmith.privacy.budget import Budget
@@ -91,6 +91,7 @@ class Marginals:
         return steps
 
     def _marginals(self, schema: Schema) -> list[Marginal]:
+        require_possible(schema)
         if isinstance(self.cliques, int):
             return [
                 Marginal.of(schema, c)

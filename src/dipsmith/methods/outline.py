@@ -31,6 +31,7 @@ from typing import Final
 import numpy as np
 
 from dipsmith.consistency.clique import Clique
+from dipsmith.consistency.lawful import require_possible
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.methods.method import PublicFacts, count_noise
 from dipsmith.privacy.budget import Budget
@@ -83,6 +84,7 @@ class Terms:
                 f"loglinear needs public predictors, neighbours label, and the schema says {relation}: "
                 "its likelihood is public only given public columns; use forest, mst or aim to make whole rows"
             )
+        require_possible(schema)
         for name in targets:
             if schema[name].role == "public":
                 raise UsageError(
