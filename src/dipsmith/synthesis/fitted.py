@@ -159,6 +159,10 @@ class FittedModel:
         described = {"format": FORMAT, "method": self.method, "schema": self.schema.to_dict(), "facts": facts}
         held = io.BytesIO()
         np.savez_compressed(held, allow_pickle=False, **dict(arrays))
+        if sum(a.nbytes for a in arrays.values()) > RATIO * held.tell():
+            # Many equal numbers, as of cells that nobody can have: packed they would look like a bomb to `_refuse_bombs`.
+            held = io.BytesIO()
+            np.savez(held, allow_pickle=False, **dict(arrays))
         return json.dumps(described, ensure_ascii=False, indent=1) + "\n", held.getvalue()
 
     @classmethod
