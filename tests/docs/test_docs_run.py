@@ -136,3 +136,14 @@ def test_import_is_light():
             env=dict(os.environ),
         )
         assert ran.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("page", METHODS, ids=lambda p: p.stem)
+def test_every_parameter_of_a_method_is_explained_on_its_page(page):
+    from dataclasses import fields
+
+    from dipsmith.methods import catalogue
+
+    text = page.read_text("utf-8").split("| parameter |")[1]
+    named = set(re.findall(r"`(\w+)`", "".join(line.split("|")[1] for line in text.splitlines()[2:] if line.startswith("|"))))  # fmt: skip
+    assert {f.name for f in fields(catalogue.METHODS[page.stem])} <= named
