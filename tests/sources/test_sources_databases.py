@@ -399,6 +399,66 @@ def test_a_decimal_that_is_no_number_is_missing_and_makes_nothing_fail(
         assert [r.count(cells)[0].tolist() for r in rows] == [expected, expected]
 
 
+@pytest.mark.parametrize("encoding", ["LATIN1", "WIN1252"])
+def test_a_database_in_another_encoding_is_read_as_text(postgresql: str, encoding: str) -> None:
+    """Rows come as UTF-8 whatever the database holds; what is listed is found."""
+    address = encoded(postgresql, encoding)
+    with psycopg.connect(address, client_encoding="utf8") as connection:
+        connection.execute("CREATE TABLE people (x text)")
+        connection.execute("INSERT INTO people VALUES ('é'), ('é'), ('ü'), ('F'), (NULL)")
+    schema = Schema(
+        "people",
+        (Attribute("x", "string", Categories.of(["é", "F"], missing=True)),),
+        Unit("x", 1),
+        "replace",
+    )
+    for of in (rows_of, BatchRows):
+        rows = of(ds.source(address, table="people"), schema, key=KEY)
+        assert rows.count([Marginal.of(schema, ["x"])])[0].tolist() == [1, 1, 2]
+
+
+def test_a_database_of_bytes_that_may_be_anything_is_refused_before_rows_are_read(postgresql: str) -> None:
+    address = encoded(postgresql, "SQL_ASCII")
+    with psycopg.connect(address) as connection:
+        connection.execute("CREATE TABLE people (x text)")
+    with pytest.raises(SourceError, match="encoding of the database is SQL_ASCII"):
+        ds.source(address, table="people").check(["x"])
+
+
+def encoded(postgresql: str, encoding: str) -> str:
+    """A database of its own with an encoding."""
+    name = f"d{next(NUMBERS)}"
+    with psycopg.connect(postgresql, autocommit=True) as connection:
+        connection.execute(
+            f"CREATE DATABASE {name} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+        )
+    return postgresql.replace("/postgres?", f"/{name}?")
+
+
+def test_units_that_are_far_dates_make_nothing_fail(people: str) -> None:
+    """Of two rows of each date, and of those without one, one counts; far dates are one together."""
+    days = (
+        "infinity",
+        "5874897-12-31",
+        "-infinity",
+        "0044-03-15 BC",
+        "0001-02-03 BC",
+        "0044-03-15",
+        "2011-07-01",
+    )
+    with psycopg.connect(people) as connection:
+        connection.execute("CREATE TABLE far (day date, x int)")
+        for x in range(2):
+            connection.cursor().executemany(
+                "INSERT INTO far VALUES (%s, %s)", [(day, x) for day in (*days, None)]
+            )
+    schema = Schema("t", (Attribute("x", "integer", singles("integer", 0, 1)),), Unit("day", 1), "replace")
+    cells = [Marginal.of(schema, ["x"])]
+    pushed, batch = (of(ds.source(people, table="far"), schema, key=KEY) for of in (rows_of, BatchRows))
+    assert pushed.total() == batch.total() == len(days)
+    assert pushed.count(cells)[0].tolist() == batch.count(cells)[0].tolist()
+
+
 def test_counts_of_any_size_add_up(people: str) -> None:
     counts = [2**40, 7, 2**31 - 1, 2**30, 2**60]
     listed = ", ".join(f"({n}::bigint)" for n in counts)

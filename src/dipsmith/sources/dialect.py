@@ -202,8 +202,16 @@ class PostgreSQL:
         return f"""NULLIF(btrim(({x})::text, ' ') COLLATE "C", '')"""
 
     def day(self, x: str) -> str:
-        """A date as ISO text, whatever the session's style."""
-        return f"to_char({x}, 'YYYY-MM-DD')"
+        """A date as ISO text, whatever the session's style; far ones as `postgresql` reads them.
+
+        The year before 1 is 0 here, and the engine's formatting fails on dates that a timestamp cannot be.
+        """
+        near = f"LEAST(GREATEST({x}, DATE '4713-01-01 BC'), DATE '9999-12-31')"
+        year = f"(extract(year FROM {near})::int + 1)"
+        return (
+            f"CASE WHEN {x} >= DATE '0001-01-01' THEN to_char({near}, 'YYYY-MM-DD') WHEN {x} IS NOT NULL THEN"
+            f" CASE WHEN {year} < 0 THEN '-' ELSE '' END || lpad(abs({year})::text, 4, '0') || to_char({near}, '-MM-DD') END"
+        )
 
     def matches(self, x: str, pattern: str) -> str:
         """Advanced regular expressions."""

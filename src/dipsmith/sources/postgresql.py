@@ -72,8 +72,14 @@ class _PostgreSQL:
         import psycopg
 
         with self._failures():
-            connection = psycopg.connect(self.url, connect_timeout=30)
+            # whatever the encoding of the database, text comes as UTF-8: rows are read as such
+            connection = psycopg.connect(self.url, connect_timeout=30, client_encoding="UTF8")
             weakref.finalize(self, connection.close)
+            if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
+                raise SourceError(
+                    f"{self.called}: the encoding of the database is SQL_ASCII, so that nobody knows what its bytes mean; copy "
+                    "the table to a database with the encoding UTF8, or to a CSV file and say its encoding"
+                )
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             connection.read_only = True
             connection.execute(
