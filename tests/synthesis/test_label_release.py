@@ -155,6 +155,13 @@ def test_no_rows_are_labelled_as_well_as_many(method, tmp_path):
         release.model.sample(-1)
 
 
+def test_what_one_types_at_the_prompt_is_short():
+    release = synthesize(staff())
+    assert repr(release) == str(release)
+    assert repr(release.model) == "model of loglinear over age, code, sex"
+    assert repr(release.model.effects()) == str(release.model.effects())
+
+
 def test_rows_cannot_be_asked_for_under_label():
     with pytest.raises(UsageError, match="every row of the file is labelled"):
         synthesize(staff(), rows=10)

@@ -92,6 +92,8 @@ class Effects:
         ]
         return "\n".join([*lines, *([f"… {len(self) - SHOWN} more"] if len(self) > SHOWN else [])])
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         head = "".join(
             f"<th>{t}</th>"

@@ -42,6 +42,9 @@ class FittedModel:
     method: str
     inner: Model
 
+    def __repr__(self) -> str:
+        return f"model of {self.method} over {', '.join(self.schema.names)}"
+
     @property
     def schema(self) -> Schema:
         """The schema of the rows."""

@@ -116,7 +116,11 @@ class Release:
     def __str__(self) -> str:
         return str(self.card)
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
+        if isinstance(self.tables, ClusterSets):
+            return self.card._repr_html_()  # there are no rows to report of before it is saved
         return framed(page(self.report_page()))
 
 
