@@ -417,6 +417,15 @@ def test_a_database_in_another_encoding_is_read_as_text(postgresql: str, encodin
         assert rows.count([Marginal.of(schema, ["x"])])[0].tolist() == [1, 1, 2]
 
 
+def test_a_byte_order_mark_in_the_first_row_is_part_of_it(people: str) -> None:
+    with psycopg.connect(people) as connection:
+        connection.execute("CREATE TABLE marked (x text)")
+        connection.execute("INSERT INTO marked VALUES (chr(65279)), (chr(65279) || 'F'), (NULL), ('F')")
+    batches = ds.source(people, table="marked").batches(["x"])
+    found = [x for batch in batches for x in batch.column("x").to_pylist()]
+    assert found == ["\ufeff", "\ufeffF", None, "F"]
+
+
 def test_a_database_of_bytes_that_may_be_anything_is_refused_before_rows_are_read(postgresql: str) -> None:
     address = encoded(postgresql, "SQL_ASCII")
     with psycopg.connect(address) as connection:

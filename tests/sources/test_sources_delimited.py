@@ -253,6 +253,18 @@ def test_only_empty_fields_are_missing(tmp_path: Path) -> None:
     assert rows(path) == [("NA", None), (None, "null"), ("nan", " ")]
 
 
+@pytest.mark.parametrize("start", ["", "\ufeff"], ids=["plain", "marked"])
+def test_a_byte_order_mark_in_the_first_record_is_part_of_it(tmp_path: Path, start: str) -> None:
+    """As in any other record; a record of nothing else is not an empty line."""
+    for line, expected in (("\ufeffF,1\n", ["\ufeffF"] * 2), ("\ufeff\n", ["\ufeff"] * 2)):
+        names = "x,y" if "," in line else "x"
+        path = tmp_path / f"{names}.csv"
+        path.write_bytes(f"{start}{names}\n{line}{line}".encode())
+        found = source(path)
+        found.check(["x"])
+        assert [row["x"] for batch in found.batches(["x"]) for row in batch.to_pylist()] == expected
+
+
 def test_header_only_has_no_rows(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     for text in ("age,sex", "age,sex\n", "age,sex\r\n\r\n", "age\n"):

@@ -215,12 +215,16 @@ def _record_end(data: bytes) -> int | None:
 
 
 class _Stream:
-    """The records after the header as a readable object, for Arrow's reader."""
+    """The records after the header as a readable object, for Arrow's reader.
+
+    They begin with an empty line, which the reader skips: it would take a byte order mark off the first record.
+    """
 
     def __init__(self, file: DelimitedFile, skip: int) -> None:
         self._told = [0.0]
         self._blocks = file._blocks(self._told)
         self._rest = memoryview(b"")
+        self._begun = False
         self.closed = False
         while skip > 0 and not self._fill():
             used = min(skip, len(self._rest))
@@ -248,6 +252,10 @@ class _Stream:
     def read(self, size: int = -1) -> bytes:
         parts: list[bytes] = []
         wanted = size
+        if not self._begun and size != 0:
+            self._begun = True
+            parts.append(b"\n")
+            wanted = max(size - 1, -1)
         while wanted != 0 and not self._fill():
             part = self._rest if wanted < 0 else self._rest[:wanted]
             self._rest = self._rest[len(part) :]

@@ -151,7 +151,9 @@ class _PostgreSQL:
                 return
             reader = pyarrow.csv.open_csv(
                 stream,
-                read_options=pyarrow.csv.ReadOptions(column_names=list(columns), block_size=_BLOCK),
+                read_options=pyarrow.csv.ReadOptions(
+                    column_names=list(columns), block_size=_BLOCK, skip_rows=1
+                ),
                 parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
                 convert_options=pyarrow.csv.ConvertOptions(
                     column_types={
@@ -281,15 +283,13 @@ def _copied(held: bytes) -> list[NDArray[np.int64]]:
 
 
 class _Copied(io.RawIOBase):
-    """The blocks of a COPY as a file."""
+    """The blocks of a COPY as a file, after an empty line: a byte order mark in the first row is not that of a file."""
 
     def __init__(self, blocks: Iterator[Any]) -> None:
         self._blocks = blocks
-        self._left = memoryview(next(blocks, b""))
-
-    @property
-    def begun(self) -> bool:
-        return len(self._left) > 0
+        first = bytes(next(blocks, b""))
+        self.begun = bool(first)
+        self._left = memoryview(b"\n" + first)
 
     def readable(self) -> bool:
         return True

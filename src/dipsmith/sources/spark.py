@@ -113,12 +113,18 @@ class SparkTable:
 
 def on_workers(frame: Any, function: Function, made: str) -> Any:
     """What a function makes of the batches of each partition of a frame; see `SparkTable.mapped`."""
-    with warnings.catch_warnings():
-        # Arrow batches never become pandas frames, but pyspark looks at the version of pandas all the same
-        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+    with _no_word_of_pandas():
         # pyspark takes a dot or a backtick in a column's name for syntax, so columns travel by number
         numbered = frame.toDF(*[f"c{i}" for i in range(len(frame.columns))])
         return numbered.mapInArrow(_Named(tuple(frame.columns), function), made)
+
+
+@contextmanager
+def _no_word_of_pandas() -> Iterator[None]:
+    """Arrow batches never become pandas frames, but pyspark looks at the version of pandas all the same."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+        yield
 
 
 @dataclass(frozen=True)
@@ -163,9 +169,12 @@ def spark_table(url: str, table: str) -> SparkTable:
     if "@" in url:
         raise UsageError("a spark:// address holds no user and no password; leave them out")
     called = f"{url}, table {table}"
-    with failures(called):
+    with failures(called), _no_word_of_pandas():
+        ours = SparkSession.getActiveSession() is None
         builder = SparkSession.builder.master(url).appName("dipsmith")
         session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+        if ours and session.conf.get("spark.log.level", None) is None:
+            session.sparkContext.setLogLevel("ERROR")  # a table that is not there is told in a line of ours
         if "/" in table:
             return SparkTable(session.read.parquet(table), called)
         return SparkTable(session.table(_table_name(table)), called)
