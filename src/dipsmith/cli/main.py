@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
+import signal
 import sys
 import traceback
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -80,36 +82,75 @@ experiment.add_to(app)
 audit.add_to(app)
 
 
+class _Terminated(BaseException):
+    """SIGTERM, turned into an exception so that what is half-written is taken away, as after Ctrl-C."""
+
+
+INTERRUPTED = "interrupted; what was spent stays spent, nothing half-written was left"
+
+
 def main() -> None:
     """Run the command line; errors are one line on standard error and an exit code."""
+    _open_streams()
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        _run()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _run() -> None:
     try:
         code = app(standalone_mode=False)
     except DipsmithError as error:
         _fail(str(error), error.exit_code)
-    except typer.Abort:
-        _fail("stopped", 130)
+    except (KeyboardInterrupt, typer.Abort):
+        _fail(INTERRUPTED, 130)
+    except _Terminated:
+        _fail(INTERRUPTED, 143)
     except _CommandLineError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(error.format_message())
             sys.exit(2)
         _fail(f"{error.format_message()} (dipsmith --help shows how)", 2)
-    except KeyboardInterrupt:
-        _fail("interrupted; what was spent stays spent, nothing half-written was left", 130)
     except MemoryError:
         _fail("not enough memory; use coarser bins, a smaller method, or a larger machine", 1)
+    except OSError as error:
+        # The system's own words, and a path: neither ever holds a value of a row. Libraries' words may.
+        if error.errno is None or error.strerror != os.strerror(error.errno):
+            _unexpected(error)
+        where = "" if error.filename is None else f"'{error.filename}': "
+        _fail(f"{where}{error.strerror}; check the path, its permissions and the disk", 3)
     except Exception as error:  # noqa: BLE001 — a traceback may quote private values, so nobody sees it by accident
         _unexpected(error)
     else:
+        if code == 130:
+            # Typer turns Ctrl-C into this code without a word.
+            _fail(INTERRUPTED, 130)
         sys.exit(code if isinstance(code, int) else 0)
 
 
-def _fail(message: str, code: int) -> None:
+def _open_streams() -> None:
+    """Let neither a closed stream nor a character that it cannot show stop a run that was charged."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - stays open
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _terminate(signum: int, frame: object) -> NoReturn:
+    raise _Terminated
+
+
+def _fail(message: str, code: int) -> NoReturn:
     line = " ".join(message.split())
     typer.echo(f"dipsmith: error: {line}", err=True)
     sys.exit(code)
 
 
-def _unexpected(error: Exception) -> None:
+def _unexpected(error: Exception) -> NoReturn:
     hint = "run again with 'dipsmith --debug …' to write a confidential log"
     if os.environ.get("DIPSMITH_DEBUG") == "1":
         handle = os.open(DEBUG_LOG, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -44,7 +44,9 @@ def say(text: str) -> None:
 
 def emit(facts: Mapping[str, Any] | Sequence[Any]) -> None:
     """The result as JSON."""
-    typer.echo(json.dumps(facts, ensure_ascii=False, indent=2, default=str))
+    # What a stream cannot show is escaped as JSON does it.
+    unicode = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
+    typer.echo(json.dumps(facts, ensure_ascii=not unicode, indent=2, default=str))
 
 
 def table(
@@ -64,7 +66,11 @@ def table(
     for row in rows:
         shown.add_row(*(str(cell) for cell in row))
     console = Console(
-        file=sys.stdout, width=None if sys.stdout.isatty() else 120, highlight=False, markup=False
+        file=sys.stdout,
+        width=None if sys.stdout.isatty() else 120,
+        highlight=False,
+        markup=False,
+        emoji=False,
     )
     console.print(shown)
 
