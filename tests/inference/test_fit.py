@@ -142,6 +142,20 @@ def test_terms_are_tested_together(staff, released, split):
         ds.fit(staff, "log(pay) ~ race | agency").joint("agency")
 
 
+@pytest.mark.parametrize("formula", ["log(pay) ~ race*sex + age", "log(pay) ~ age + sex*race"])
+def test_a_term_is_tested_without_its_products(staff, formula):
+    smf = pytest.importorskip("statsmodels.formula.api")
+    frame = staff.to_pandas().assign(race=lambda f: f["race"].astype(str), sex=lambda f: f["sex"].astype(str))
+    reference = {"race": sorted(set(frame["race"]))[0], "sex": sorted(set(frame["sex"]))[0]}
+    wald = smf.ols(formula.replace("log", "np.log"), frame).fit().wald_test_terms(scalar=True).table
+    fitted = ds.fit(staff, formula, reference=reference)
+    product = next(name for name in wald.index if ":" in name)
+    for term in ("race", "sex", product):
+        found = fitted.joint(term)
+        assert found.df == pytest.approx(wald.loc[term, "df_constraint"])
+        assert found.statistic == pytest.approx(wald.loc[term, "statistic"], rel=1e-6)
+
+
 def test_levels_come_from_the_schema_and_are_the_same_in_every_set(split):
     found = ds.fit(split, "log(pay) ~ race")
     assert found.names == ("Intercept", "race[T.B]", "race[T.C]", "race[T.D]", "race[T.E]")

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import optimize
+from scipy.special import expit
 
 from dipsmith.errors import UsageError
 from dipsmith.examples import personnel
@@ -318,6 +319,75 @@ def test_high_powers_are_solved_as_well_as_by_qr():
     X = np.column_stack([np.ones(500), age, age**2, age**3])
     q, r = np.linalg.qr(X)
     assert found.values == pytest.approx(np.linalg.solve(r, q.T @ y), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("response", "rest", "options"),
+    [
+        ("y", "", {}),
+        ("y", "", {"robust": True}),
+        ("y", "", {"cluster": "g"}),
+        ("y", " | g", {}),
+        ("y", "", {"family": "ridge", "penalty": 2.0}),
+        ("b", "", {}),
+        ("b", " | g", {}),
+        ("b", "", {"family": "firth"}),
+        ("b", "", {"family": "logistic", "penalty": 2.0}),
+    ],
+)
+def test_columns_far_from_zero_say_what_they_say_near_it(response, rest, options):
+    """Years with their squares, and amounts in the millions, against the same numbers reckoned from their middle."""
+    rng = np.random.default_rng(2)
+    n = 600
+    t, z = rng.integers(-5, 5, n).astype(float), rng.normal(size=n)
+    latent = 0.1 * t - 0.05 * t**2 + 0.5 * z + rng.logistic(size=n)
+    table = pa.table(
+        {"y": latent, "b": (latent > 0).astype(int), "t": t, "z": z, "g": rng.choice(list("abcdef"), n)}
+        | {"year": t + 2020, "amount": z + 2.0**20}
+    )
+    # A ridge penalises years and their squares as they stand: there without squares.
+    ridge = "penalty" in options
+    near = estimates(f"{response} ~ t + z{'' if ridge else ' + I(t**2)'}{rest}", table, **options)
+    far = estimates(f"{response} ~ year + amount{'' if ridge else ' + I(year**2)'}{rest}", table, **options)
+    for here, there in (("t", "year") if ridge else ("I(t ** 2)", "I(year ** 2)"), ("z", "amount")):
+        i, j = near.names.index(here), far.names.index(there)
+        assert far.values[j] == pytest.approx(near.values[i], rel=1e-5)
+        assert far.variances[j] == pytest.approx(near.variances[i], rel=1e-5)
+    if not rest and not ridge:
+        # y = a + b(year − 2020) + c(year − 2020)² + d(amount − 2²⁰), all at 0.
+        back = np.array(
+            [{"Intercept": 1, "t": -2020.0, "I(t ** 2)": 2020.0**2, "z": -(2.0**20)}[n] for n in near.names]
+        )
+        assert far.values[0] == pytest.approx(back @ near.values, rel=1e-5)
+        assert far.variances[0] == pytest.approx(back @ near.covariance @ back, rel=1e-5)
+
+
+def test_a_constant_far_from_zero_is_the_intercepts(staff):
+    found = estimates("log(pay) ~ sex + I(0*age + 1234567.1)", staff)
+    assert np.isnan(found.values[-1])
+    assert found.values[:2] == pytest.approx(estimates("log(pay) ~ sex", staff).values)
+
+
+@pytest.mark.parametrize("n", [30, 1000])
+def test_a_number_that_decides_the_response_is_found_separated(n):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=n)
+    table = pa.table({"x": x, "y": (x > np.median(x)).astype(int)})
+    with pytest.raises(UsageError, match="separation"):
+        estimates("y ~ x", table, family="logistic")
+    found = estimates("y ~ x", table)
+    assert found.family == "firth"
+    made = Analysis.of("y ~ x", [table]).design(table)
+
+    def penalised(b):
+        eta = made.X @ b
+        p = expit(eta)
+        information = (made.X * (p * (1 - p))[:, None]).T @ made.X
+        return made.y @ eta - np.logaddexp(0, eta).sum() + 0.5 * np.linalg.slogdet(information)[1]
+
+    best = penalised(found.values)
+    for moved in (0.9, 1.1):
+        assert penalised(found.values * moved) < best
 
 
 def test_too_few_rows_are_refused():

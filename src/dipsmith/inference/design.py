@@ -23,6 +23,9 @@ from dipsmith.schema import Categories, Schema
 
 INTERCEPT = "Intercept"
 
+FAR = 1e4
+"""A column whose squared mean is this many times its variance is reckoned from its mean."""
+
 Levels = Mapping[str, tuple[str, ...]]
 
 
@@ -171,6 +174,24 @@ def _evaluated(formula: Analysed, text: str, frame: Any) -> tuple[Float, tuple[s
             "== and != for categories"
         ) from None
     return np.asarray(matrix, dtype=np.float64), tuple(str(c) for c in matrix.columns)
+
+
+def centres(X: Float, weights: Float) -> Float:
+    """The means of the columns that lie far from 0, 0 for others.
+
+    Years and their squares, or amounts in the millions, differ so little against their size that products of whole
+    columns would lose what they have to say. With an intercept, or fixed effects, their means may be taken off.
+
+    >>> centres(np.array([[1.0, 2019.0, 3.0], [1.0, 2020.0, -3.0]]), np.ones(2)).tolist()
+    [0.0, 2019.5, 0.0]
+    """
+    found = np.zeros(X.shape[1])
+    for j, column in enumerate(X.T):
+        if not ((column == 0) | (column == 1)).all():
+            mean = float(np.average(column, weights=weights))
+            spread = float(np.average((column - mean) ** 2, weights=weights))
+            found[j] = mean if mean**2 > FAR * spread else 0.0
+    return found
 
 
 def extra(name: str) -> Any:

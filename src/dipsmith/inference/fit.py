@@ -12,6 +12,7 @@ and logistic regression for two levels, Firth's for all sets where one is separa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -45,6 +46,9 @@ NAMES: Final[Mapping[str, str]] = {
     "logistic": "Logistic regression",
     "firth": "Firth's logistic regression",
 }
+
+LEVEL: Final = re.compile(r"\[(?:T\.)?.*?\](?=:|$)")
+"""The level in a coefficient's name: what it leaves is the term."""
 
 SEPARATED: Final = (
     "a combination of columns predicts some responses without error (separation), so that maximum likelihood does "
@@ -198,9 +202,9 @@ class Fit:
         Parameters
         ----------
         terms
-            Terms or single coefficients: "race" means every level of race.
+            Terms or single coefficients: "race" means every level of race, "race:sex" every product of the two.
         """
-        at = [i for i, n in enumerate(self.names) if any(n == t or n.startswith(f"{t}[") for t in terms)]
+        at = [i for i, n in enumerate(self.names) if n in terms or LEVEL.sub("", n) in terms]
         at = [i for i in at if np.isfinite(self.combined.estimate[i])]
         if not at:
             raise UsageError(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
-from dipsmith.inference.design import INTERCEPT, Design
+from dipsmith.inference.design import INTERCEPT, Design, centres
 from dipsmith.inference.estimates import Float
 from dipsmith.inference.least_squares import independent
 from dipsmith.privacy.randomness import generator
@@ -31,13 +31,15 @@ class Grouped:
     Attributes
     ----------
     X
-        Distinct rows; the design's kept columns first, then indicators of fixed effects.
+        Distinct rows; the design's kept columns first, less their `centre`, then indicators of fixed effects.
     trials, successes
         Rows that are equal to it, and how many of them have a response of 1.
     kept
         Which columns of the design the first ones are.
     clusters
         The cluster of each, if errors are clustered.
+    centre
+        What was taken off each column of the design.
     """
 
     X: Float
@@ -45,6 +47,7 @@ class Grouped:
     successes: Float
     kept: NDArray[np.int64]
     clusters: NDArray[np.int64] | None
+    centre: Float
 
     @property
     def rows(self) -> int:
@@ -63,14 +66,18 @@ def grouped(design: Design) -> Grouped:
     trials = np.bincount(cell).astype(np.float64)
     own = design.X[first]
     extra = [np.ones((len(first), 1)), *_indicators(design, first)] if design.fixed else []
-    wide = np.column_stack([own, *extra])
-    kept = independent((wide * trials[:, None]).T @ wide)
+    free = bool(design.fixed) or INTERCEPT in design.names
+    centre = centres(own, trials) if free else np.zeros(own.shape[1])
+    whole = np.column_stack([own, *extra])
+    wide = np.column_stack([own - centre, *extra])
+    kept = independent((wide * trials[:, None]).T @ wide, np.einsum("ij,ij,i->j", whole, whole, trials))
     return Grouped(
         X=np.ascontiguousarray(wide[:, kept]),
         trials=trials,
         successes=np.bincount(cell, weights=design.y).astype(np.float64),
         kept=kept[kept < own.shape[1]],
         clusters=None if design.clusters is None else design.clusters[first],
+        centre=centre,
     )
 
 

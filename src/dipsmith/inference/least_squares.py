@@ -17,11 +17,14 @@ from scipy import linalg
 
 from dipsmith.errors import UsageError
 from dipsmith.inference.absorb import absorb
-from dipsmith.inference.design import Design
+from dipsmith.inference.design import INTERCEPT, Design, centres
 from dipsmith.inference.estimates import Estimates, Float
 
 COLLINEAR = 1e-10
 """A column of which others leave less than this share of its squares is theirs."""
+
+CONSTANT = 1e-16
+"""A column of which its mean, or fixed effects, leave less than this share of its squares is theirs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +39,15 @@ class Normal:
         Which columns of the design they are.
     parameters
         Parameters of fixed effects.
+    centre
+        What was taken off each column of the design, for the intercept to account for.
     """
 
     X: Float
     y: Float
     kept: NDArray[np.int64]
     parameters: int
+    centre: Float
 
     @property
     def rank(self) -> int:
@@ -53,9 +59,13 @@ def normal(design: Design) -> Normal:
     """Take out fixed effects and columns that others already say."""
     X, y, parameters = design.X, design.y, 0
     before = np.einsum("ij,ij->j", X, X)
+    centre = np.zeros(X.shape[1])
     if design.fixed:
         absorbed = absorb(np.column_stack([y, X]), design.fixed)
         y, X, parameters = absorbed.columns[:, 0], absorbed.columns[:, 1:], absorbed.parameters
+    elif INTERCEPT in design.names:
+        centre = centres(X, np.ones(len(X)))
+        X = X - centre if centre.any() else X
     kept = independent(X.T @ X, before)
     if len(kept) < X.shape[1]:
         X = np.ascontiguousarray(X[:, kept])
@@ -63,7 +73,7 @@ def normal(design: Design) -> Normal:
         raise UsageError(
             f"{design.rows} rows are too few for {len(kept) + parameters} parameters; drop terms or fixed effects"
         )
-    return Normal(X, y, kept, parameters)
+    return Normal(X, y, kept, parameters, centre)
 
 
 def independent(gram: Float, before: Float | None = None) -> NDArray[np.int64]:
@@ -74,7 +84,7 @@ def independent(gram: Float, before: Float | None = None) -> NDArray[np.int64]:
     gram
         XᵀX.
     before
-        Squares of the columns before fixed effects were taken out of them.
+        Squares of the columns before means or fixed effects were taken out of them.
 
     Examples
     --------
@@ -90,7 +100,7 @@ def independent(gram: Float, before: Float | None = None) -> NDArray[np.int64]:
     kept = []
     for j in range(len(gram)):
         pivot = left[j, j]
-        if share[j] * pivot > COLLINEAR and share[j] > COLLINEAR:
+        if pivot > COLLINEAR and share[j] > CONSTANT:
             kept.append(j)
             left = left - np.outer(left[:, j], left[j]) / pivot
     return np.array(kept, dtype=np.int64)
@@ -118,7 +128,7 @@ def least_squares(design: Design, *, robust: bool = False) -> Estimates:
         covariance = inverse @ (scores.T @ scores) @ inverse * (design.rows / free)
     else:
         covariance = inverse * (residual @ residual / free)
-    return in_place(design, n.kept, b, covariance, df)
+    return in_place(design, n.kept, b, covariance, df, n.centre)
 
 
 def clustered(bread: Float, scores: Float, clusters: NDArray[np.int64]) -> tuple[Float, int]:
@@ -130,9 +140,15 @@ def clustered(bread: Float, scores: Float, clusters: NDArray[np.int64]) -> tuple
     return bread @ (summed.T @ summed) @ bread * (groups / (groups - 1)), groups
 
 
-def in_place(design: Design, kept: NDArray[np.int64], b: Float, covariance: Float, df: float) -> Estimates:
-    """Estimates under the design's names; NaN for columns that were left out."""
+def in_place(
+    design: Design, kept: NDArray[np.int64], b: Float, covariance: Float, df: float, centre: Float
+) -> Estimates:
+    """Estimates under the design's names, the intercept where columns are 0; NaN for columns that were left out."""
     k = len(design.names)
+    if INTERCEPT in design.names and centre.any():
+        back = np.eye(len(kept))
+        back[kept == design.names.index(INTERCEPT)] -= centre[kept]
+        b, covariance = back @ b, back @ covariance @ back.T
     values, whole = np.full(k, np.nan), np.full((k, k), np.nan)
     values[kept] = b
     whole[np.ix_(kept, kept)] = covariance

@@ -37,16 +37,18 @@ FAR = 15.0
 def maximum_likelihood(design: Design, *, robust: bool = False) -> Estimates | None:
     """Fit by maximum likelihood; None where there is no maximum (separation)."""
     rows = grouped(design)
-    b = _climb(rows, _Ridge(np.zeros(rows.X.shape[1])))
-    if bool((np.abs(rows.X @ b) > FAR).any()) and separated(rows):
+    b, arrived = _climb(rows, _Ridge(np.zeros(rows.X.shape[1])))
+    if (not arrived or bool((np.abs(rows.X @ b) > FAR).any())) and separated(rows):
         return None
+    _require(arrived)
     return _estimates(design, rows, b, _information(rows, b), robust=robust)
 
 
 def firth(design: Design, *, robust: bool = False) -> Estimates:
     """Fit by Firth's penalised likelihood: finite whatever the data."""
     rows = grouped(design)
-    b = _climb(rows, _Firth())
+    b, arrived = _climb(rows, _Firth())
+    _require(arrived)
     return _estimates(design, rows, b, _information(rows, b), robust=robust)
 
 
@@ -56,7 +58,8 @@ def ridge_logistic(design: Design, penalty: float, *, robust: bool = False) -> E
     strengths = np.zeros(rows.X.shape[1])
     own = len(rows.kept)
     strengths[:own] = penalty * fair(rows.X[:, :own], rows.trials) ** 2 * ~is_intercept(design)[rows.kept]
-    b = _climb(rows, _Ridge(strengths))
+    b, arrived = _climb(rows, _Ridge(strengths))
+    _require(arrived)
     return _estimates(design, rows, b, _information(rows, b) + np.diag(strengths), robust=robust)
 
 
@@ -102,24 +105,26 @@ class _Ridge:
         return np.diag(self.strengths)
 
 
-def _climb(rows: Grouped, penalty: _Firth | _Ridge) -> Float:
-    """Fisher scoring, each step halved until the penalised likelihood rises."""
+def _climb(rows: Grouped, penalty: _Firth | _Ridge) -> tuple[Float, bool]:
+    """Fisher scoring, each step halved until the penalised likelihood rises; and whether it came to an end."""
     b = np.zeros(rows.X.shape[1])
     value, information = _value(rows, penalty, b)
     for _ in range(STEPS):
-        p = expit(rows.X @ b)
+        eta = rows.X @ b
+        p = expit(eta)
         try:
             inverse: Float = np.asarray(np.linalg.inv(information + penalty.curvature()), dtype=np.float64)
         except np.linalg.LinAlgError:
             # Only where every response is certain: far beyond `FAR`, which is then looked at.
-            return b
+            return b, True
         score = rows.X.T @ (rows.successes - rows.trials * p) + penalty.score(rows, p, inverse, b)
         step = inverse @ score
         gain = float(score @ step)
         if not gain > SMALL:
-            moved: Float = b + step
-            return moved
-        step = step * min(1.0, LONGEST / float(np.abs(rows.X @ step).max()))
+            return b + step, True
+        # Of separated numbers log-odds may have to go far: no step more than doubles them.
+        longest = max(LONGEST, float(np.abs(eta).max()))
+        step = step * min(1.0, longest / float(np.abs(rows.X @ step).max()))
         for _ in range(HALVINGS):
             ahead = b + step
             new, information = _value(rows, penalty, ahead)
@@ -127,9 +132,14 @@ def _climb(rows: Grouped, penalty: _Firth | _Ridge) -> Float:
                 break
             step = step / 2
         b, value = ahead, new
-    raise UsageError(
-        "the logistic regression did not converge; use family='firth', a penalty, or fewer terms"
-    )
+    return b, False
+
+
+def _require(arrived: bool) -> None:
+    if not arrived:
+        raise UsageError(
+            "the logistic regression did not converge; use family='firth', a penalty, or fewer terms"
+        )
 
 
 def _value(rows: Grouped, penalty: _Firth | _Ridge, b: Float) -> tuple[float, Float]:
@@ -157,4 +167,4 @@ def _estimates(design: Design, rows: Grouped, b: Float, information: Float, *, r
         inverse = inverse @ ((rows.X * squares[:, None]).T @ rows.X) @ inverse
         inverse *= rows.rows / (rows.rows - rows.X.shape[1])
     own = slice(0, len(rows.kept))
-    return in_place(design, rows.kept, b[own], inverse[own, own], df)
+    return in_place(design, rows.kept, b[own], inverse[own, own], df, rows.centre)

@@ -48,7 +48,7 @@ def ridge(design: Design, penalty: float | None = None) -> Estimates:
     b, inverse, _, effective = fitted(penalty)
     residual = n.y - n.X @ b
     df = design.rows - effective
-    estimates = in_place(design, n.kept, b, inverse * float(residual @ residual) / df, df)
+    estimates = in_place(design, n.kept, b, inverse * float(residual @ residual) / df, df, n.centre)
     note = f"Ridge penalty λ = {penalty:.3g}."
     return Estimates(
         estimates.names, estimates.values, estimates.covariance, design.rows, df, (*estimates.notes, note)
