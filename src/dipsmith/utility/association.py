@@ -93,13 +93,16 @@ def consistency(authentic: Sequence[float], synthetic: Sequence[float], level: f
     >>> c = consistency([.001, .001, .5, .001], [.001, .2, .5, .001], .05)
     >>> c.agreement, c.nothing, c.everything, c.kappa
     (0.75, 0.25, 0.75, 0.5)
+    >>> consistency([.5, .5, .5], [.08, .5, .5], .1).kappa == 0
+    True
     """
     a, s = np.asarray(authentic) <= level, np.asarray(synthetic) <= level
     if not len(a):
         return Consistency(level, float("nan"), float("nan"), float("nan"), float("nan"))
     agreement, p, q = float((a == s).mean()), float(a.mean()), float(s.mean())
     by_chance = p * q + (1 - p) * (1 - q)
-    kappa = (agreement - by_chance) / (1 - by_chance) if by_chance < 1 else float("nan")
+    # Rounded: agreement by chance alone is 0, not what is left of it in floating point.
+    kappa = round((agreement - by_chance) / (1 - by_chance), 12) if by_chance < 1 else float("nan")
     return Consistency(level, agreement, 1 - p, p, kappa)
 
 

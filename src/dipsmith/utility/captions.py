@@ -44,3 +44,12 @@ def sizes(found: Sequence[Findings]) -> str:
         return f"n = {found[0].rows[0]:,} authentic and {found[0].rows[1]:,} synthetic rows, {found[0].card.price}."
     said = "; ".join(f"{f.name}: {f.rows[1]:,} rows, {f.card.price}" for f in found)
     return f"n = {found[0].rows[0]:,} authentic rows; {said}."
+
+
+def told(value: float, places: int) -> str:
+    """A figure within a sentence; a dash where there is none, as of a correlation with what does not vary.
+
+    >>> told(0.98765, 3), told(float("nan"), 2)
+    ('0.988', '–')
+    """
+    return "–" if value != value else f"{value:.{places}f}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dipsmith.report import figures
 from dipsmith.report.content import Block, Facts, Section, Table
 from dipsmith.utility.association import CLASSES
-from dipsmith.utility.captions import Rows, table
+from dipsmith.utility.captions import Rows, table, told
 from dipsmith.utility.cell_sizes import SIZES
 from dipsmith.utility.findings import Findings
 
@@ -162,7 +162,7 @@ def associations(found: Sequence[Findings]) -> Section:
     blocks.append(
         f"Rank correlation of Cramér's V over {len(found[0].associations.pairs):,} pairs: "
         + "; ".join(
-            (f"{f.name}: " if len(found) > 1 else "") + f"{f.associations.rank_correlation:.3f}"
+            (f"{f.name}: " if len(found) > 1 else "") + told(f.associations.rank_correlation, 3)
             for f in found
         )
         + "."

@@ -8,7 +8,7 @@ import numpy as np
 
 from dipsmith.report import figures
 from dipsmith.report.content import Block, Figure, Section, Table
-from dipsmith.utility.captions import Rows, parameters, sizes, table
+from dipsmith.utility.captions import Rows, parameters, sizes, table, told
 from dipsmith.utility.findings import Findings
 from dipsmith.utility.panels import FEWEST, Points
 from dipsmith.utility.subgroups import SMALLEST
@@ -179,7 +179,7 @@ def _against(
                 p.authentic,
                 p.synthetic,
                 p.labels,
-                f"r = {p.correlation:.3f}\nslope {p.slope:.2f}",
+                f"r = {told(p.correlation, 3)}\nslope {told(p.slope, 2)}",
                 1.96 * p.authentic_se if errors and p.authentic_se is not None else None,
                 1.96 * p.synthetic_se if errors and p.synthetic_se is not None else None,
             )
@@ -192,7 +192,7 @@ def _against(
         f"{far.labels[i]} ({far.authentic[i]:.3g} authentic, {far.synthetic[i]:.3g} synthetic)" for i in order
     )
     kept = "; ".join(
-        f"{f.name}: correlation {p.correlation:.3f}, slope {p.slope:.2f}"
+        f"{f.name}: correlation {told(p.correlation, 3)}, slope {told(p.slope, 2)}"
         for f, p in zip(found, points, strict=True)
     )
     summary = Table.of(
@@ -216,8 +216,8 @@ def _verdict(found: Sequence[Findings], points: Sequence[Points]) -> str:
     if len(found) == 1:
         p = points[0]
         shrunk = f", shrunk to {p.slope:.0%}" if p.slope < SHRUNK else ""
-        return f"correlation {p.correlation:.3f}{shrunk}"
-    return ", ".join(f"{f.name} {p.correlation:.3f}" for f, p in zip(found, points, strict=True))
+        return f"correlation {told(p.correlation, 3)}{shrunk}"
+    return ", ".join(f"{f.name} {told(p.correlation, 3)}" for f, p in zip(found, points, strict=True))
 
 
 def _point_numbers(found: Sequence[Findings], points: Sequence[Points]) -> Table:
