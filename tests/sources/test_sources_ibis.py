@@ -395,6 +395,33 @@ def test_rows_are_read_in_one_order_whatever_the_columns(tmp_path: Path) -> None
     assert pa.Table.from_batches(list(found.batches(["age"]))).num_rows == 300
 
 
+def test_a_fetch_that_fails_can_be_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = source(in_datafusion(people(), tmp_path))
+    ages = pa.Table.from_batches(table.batches(["age"]))
+    with monkeypatch.context() as broken:
+        broken.setattr("dipsmith.sources.ibis._reader", lambda *_: 1 / 0)
+        with pytest.raises(SourceError, match=r"cannot answer \(ZeroDivisionError\)"):
+            list(table.batches(["sex"]))
+    found = pa.Table.from_batches(table.batches(["sex", "age"]))
+    assert found["age"].equals(ages["age"])
+    assert found["sex"].equals(people()["sex"])
+
+
+@pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
+def test_units_that_are_far_dates_make_nothing_fail(engine: str, tmp_path: Path) -> None:
+    """Two rows of each date: one counts; dates that are too far to be spelled are one unit on either side."""
+    days = pa.array([2**31 - 1, 10**9, -(2**31) + 1, -(10**9), 15_156, 15_157, None] * 2, pa.int32()).cast(
+        pa.date32()
+    )
+    pq.write_table(pa.table({"day": days, "x": pa.array([3] * 14)}), tmp_path / "far.parquet")
+    connection = getattr(ibis, engine).connect()
+    schema = Schema("t", (Attribute("x", "integer", singles("integer", 0, 3)),), Unit("day", 1), "replace")
+    rows = rows_of(
+        source(connection.read_parquet(tmp_path / "far.parquet", table_name="far")), schema, key=KEY
+    )
+    assert rows.total() == 5
+
+
 def test_an_empty_table_and_a_query_can_be_counted(tmp_path: Path) -> None:
     table = people()
     none = source(in_datafusion(table.slice(0, 0), tmp_path, "none"))

@@ -27,6 +27,8 @@ from dipsmith.sources.words import Column, case, constant, kind_of
 
 _DAY = 86_400_000_000
 _EPOCH = dt.datetime(1970, 1, 1)
+_FAR = ("datafusion", "duckdb", "postgres")
+"""Warehouses that have dates before the year 1 and after 9999."""
 _FEW = 32
 """Lists of at most so many texts are compared one by one; longer ones by their beginnings first."""
 
@@ -57,15 +59,25 @@ def steps(attribute: Attribute, dtype: Any, can: Callable[[str], bool]) -> list[
     return [lambda c: {"v": _listed(domain, c["v"], can)}]
 
 
-def unit_text(name: str, column: Column, can: Callable[[str], bool]) -> Column:
-    """The unit's value as `counting.units.unit_text` spells it; missing is empty text."""
+def unit_text(name: str, column: Column, can: Callable[[str], bool], warehouse: str) -> Column:
+    """The unit's value as `counting.units.unit_text` spells it; missing is empty text.
+
+    Dates that Python does not have are one unit on either side: where they can be, formatting fails on them.
+    """
     kind = kind_of(column.type())
     if kind == "text":
         # the other branch is for those engines alone that strip more than spaces
         rest = column.re_extract("^ *([^ ]([^ ]| +[^ ])*) *$", 1) if can("RegexExtract") else column
         return case((only_spaces(column), column.strip()), other=rest).fill_null("")
     if kind == "date":
-        return column.strftime("%Y-%m-%d").fill_null("")
+        spelled = column.strftime("%Y-%m-%d")
+        if warehouse in _FAR:
+            ends = (
+                (column < date(dt.date.min), constant("-infinity")),
+                (column > date(dt.date.max), constant("infinity")),
+            )
+            spelled = case(*ends, other=spelled)
+        return spelled.fill_null("")
     if kind in ("whole", "wide") or (kind == "decimal" and column.type().scale == 0):
         return column.cast("string").fill_null("")
     raise SourceError(

@@ -136,10 +136,11 @@ class IbisGrouping:
         unit = self.schema.unit
         named = {"u": unit.column, "p": unit.per}
         return {
-            short: unit_text(n, self.source.table[n], self.source.can)
-            for short, n in named.items()
-            if n is not None
+            short: self._unit_text(n, self.source.table[n]) for short, n in named.items() if n is not None
         }
+
+    def _unit_text(self, name: str, column: Column) -> Column:
+        return unit_text(name, column, self.source.can, self.source.warehouse.name)
 
     @cached_property
     def _key(self) -> str:
@@ -248,10 +249,10 @@ class IbisGrouping:
             raise self._unhashed()
         for name in (n for n in (self.schema.unit.column, self.schema.unit.per) if n is not None):
             if self.source.kinds[name] != "text":
-                unit_text(name, self.source.table[name], self.source.can)
+                self._unit_text(name, self.source.table[name])
                 continue
             given = _given(self.source.table, name, UNITS)
-            texts = given.select(u=unit_text(name, given[name], self.source.can))
+            texts = given.select(u=self._unit_text(name, given[name]))
             found = self.source.answer(texts.group_by("u").agg(n=texts.count()))
             groups = dict(zip(found["u"].to_pylist(), found["n"].to_pylist(), strict=True))
             if groups != Counter(spelled_unit(UNITS).to_pylist()):

@@ -219,8 +219,8 @@ class _Spool:
 
     def read(self, columns: Sequence[str], fetch: Callable[[Sequence[str]], Any]) -> Iterator[pa.RecordBatch]:
         if self._file is None or not set(columns) <= set(self._columns):
-            self._columns = tuple(dict.fromkeys([*self._columns, *columns]))
-            self._file = fetch(self._columns)
+            wanted = tuple(dict.fromkeys([*self._columns, *columns]))
+            self._file, self._columns = fetch(wanted), wanted
             weakref.finalize(self, self._file.close)
         held = pa.ipc.open_file(self._file)
         for i in range(held.num_record_batches):
