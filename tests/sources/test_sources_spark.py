@@ -25,7 +25,7 @@ import dipsmith as ds
 from dipsmith.cli.main import main
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting.pushed import rows_of
-from dipsmith.errors import SourceError, UsageError
+from dipsmith.errors import OutputError, SourceError, UsageError
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Attribute, Categories, Schema, Unit
@@ -175,8 +175,10 @@ def test_a_cluster_labels_and_samples(spark: Any, folder: Path, tmp_path: Path) 
     rows, given = made.sort_by("id"), people()
     for name in ("id", "age", "job"):
         assert rows[name].to_pylist() == given[name].to_pylist(), "public columns are as they stand"
-    with pytest.raises(SourceError, match="Spark"):
+    with pytest.raises(OutputError, match="labelled' exists already"):
         labeller.label(table, out=out)
+    with pytest.raises(UsageError, match=r"not whole rows; use label\(rows, out="):
+        labeller.sample(10, on=table, out=str(tmp_path / "rows"))
     with pytest.raises(UsageError, match="say out="):
         labeller.label(table)
     whole = ds.synthesize(table, schema_of("replace"), ds.MST(), seed=4, **settings)
@@ -185,6 +187,7 @@ def test_a_cluster_labels_and_samples(spark: Any, folder: Path, tmp_path: Path) 
         np.testing.assert_array_equal(one, other)
     with pytest.raises(UsageError, match="save it"):
         _ = whole.tables[0]
+    assert "4,000" in whole._repr_html_(), "the card, as there are no rows yet"
     with pytest.raises(UsageError, match="write Parquet"):
         whole.save(tmp_path / "drawn", format="csv")
     drawn = ds.Release.load(whole.save(tmp_path / "drawn")).tables[0]

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dipsmith.codec.decode import decode, released_type
-from dipsmith.errors import UsageError
+from dipsmith.errors import OutputError, UsageError
 from dipsmith.privacy.randomness import generator, place_key
 from dipsmith.schema import Attribute
 from dipsmith.sources.spark import BLOCK, SparkTable, failures, on_workers, quoted
@@ -87,7 +87,7 @@ def label_on_workers(
             result = result.repartition(pieces, _ORDER).sortWithinPartitions(_ORDER)
         written = columns or [name for name, _ in made]
         result = result.select(*[result[quoted(name)] for name in written])
-        result.write.mode("errorifexists").parquet(out)
+        _write(result, out)
     return out
 
 
@@ -99,7 +99,7 @@ def sample_on_workers(
     Parameters
     ----------
     model
-        Any model.
+        A model that draws whole rows.
     on
         A table of the cluster; its session does the work, its rows are not read.
     n
@@ -111,13 +111,30 @@ def sample_on_workers(
     """
     if n is None or n < 0:
         raise UsageError("on a cluster say how many rows to draw: n=…")
+    if model.schema.neighbours == "label":
+        raise UsageError(
+            f"a model of {model.method} under neighbours 'label' draws labels for given public rows, not whole rows; use "
+            "label(rows, out=…) instead"
+        )
     with failures(on.describe()):
         session = on.frame.sparkSession
         made = [(a.name, _spark_type(a)) for a in model.schema]
         work = _Sampling(_sent(model, on.frame), _secret(seed), n)
         blocks = session.range(0, -(-n // BLOCK), 1, -(-n // FILE) or 1)
-        on_workers(blocks, work, _ddl(made)).write.mode("errorifexists").parquet(out)
+        _write(on_workers(blocks, work, _ddl(made)), out)
     return out
+
+
+def _write(frame: Any, out: str) -> None:
+    """Have the workers write a folder that does not exist."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        frame.write.mode("errorifexists").parquet(out)
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_ALREADY_EXISTS":
+            raise
+        raise OutputError(f"'{out}' exists already; choose another out= or move it away") from None
 
 
 @dataclass(frozen=True)
