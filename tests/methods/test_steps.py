@@ -130,6 +130,19 @@ def test_choices_and_counts_cost_the_budget_together(relation, select, same_orde
     assert measured == ds.PureDP("0.9").units
 
 
+def test_choices_that_turn_out_not_to_be_needed_are_paid_to_the_counts():
+    schema = schema_of("replace", rules=(), a=3, b=5, c=5, y=2, z=4)
+    codes = Codes.of(schema, {a.name: np.full(300, a.size - 1) for a in schema}, 300)
+    planned = ds.Steps().plan(schema, ds.PureDP("0.5"), PublicFacts(300))
+    choices = set()
+    for seed in range(6):
+        _, events = fitted(ds.Steps(), epsilon="0.5", codes=codes, seed=seed)
+        assert total(events, "epsilon", "replace") == ds.PureDP("0.5").units
+        choices.add(sum(isinstance(e, Chosen) for e in events))
+    assert planned[0].what.startswith("3 layers")
+    assert choices == {2, 3}, "the case no longer ends early"
+
+
 def test_nothing_is_paid_for_a_choice_without_alternatives():
     codes = people(schema_of(rules=(), a=3, b=2))
     model, events = fitted(ds.Steps(layers=5), codes=codes)

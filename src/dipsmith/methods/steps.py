@@ -130,6 +130,9 @@ class Steps:
             layers = self._own_orders(curator.nested(stages.for_choice, "order"), stages)
         if self.layer_weights is not None:
             layers = layers.deepened(len(stages.layers))
+        if curator.remaining is not None:
+            # Choices that turned out not to be needed are paid to the counts.
+            stages = replace(stages, facts=replace(stages.facts, budget=curator.remaining))
         curator.report("counting", 0.5)
         return TreeModel(measure(curator, layers, self._budgets(stages, layers)), self.post)
 
