@@ -4,6 +4,7 @@ import html.parser
 import json
 import re
 import stat
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -169,6 +170,14 @@ def test_releases_must_be_one_to_four_and_mean_the_same(label_release, ledger):
         ds.compare(staff(), label_release, coarse, ledger=ledger)
     both = quick(staff(), label_release, coarse, ledger=ledger, schema=other)
     assert len(both.findings) == 2
+
+
+def test_tables_without_rows_are_refused(label_release, row_release, ledger):
+    none = replace(row_release, tables=(row_release.tables[0].slice(0, 0),))
+    with pytest.raises(UsageError, match="a set without rows"):
+        quick(staff(), none, ledger=ledger)
+    with pytest.raises(UsageError, match="authentic table has no row"):
+        quick(staff().slice(0, 0), label_release, ledger=ledger)
 
 
 def test_a_missing_column_is_found_before_the_look(label_release, ledger):

@@ -63,6 +63,26 @@ def test_labels_that_tell_nothing_give_the_baseline(small):
     assert found.ceiling_auc > 0.53
 
 
+@pytest.mark.parametrize("constant", ["authentic", "synthetic"])
+def test_a_label_that_never_differs_is_attacked_by_its_frequency(small, constant):
+    schema, _rng, public, truth = tables(small, n=300)
+    varied = Codes.of(schema, {**public, "x2": truth}, 300)
+    same = Codes.of(schema, {**public, "x2": np.ones(300, dtype=int)}, 300)
+    authentic, synthetic = (same, varied) if constant == "authentic" else (varied, same)
+    found = disclosure(Pair.of(authentic, synthetic, schema.public), "x2")
+    if constant == "authentic":
+        assert found.baseline == found.ceiling == 1
+    else:
+        assert found.attacker == pytest.approx(truth.mean())
+        assert found.auc == 0.5
+
+
+def test_a_single_column_is_attacked_by_its_frequency(small):
+    schema = small.lists([3])
+    codes = Codes.of(schema, {"x0": np.array([0, 0, 1, 2, 0])}, 5)
+    assert disclosure(Pair.of(codes, codes), "x0").attacker == 0.6
+
+
 def test_auc_is_scikit_learns(small):
     from sklearn.metrics import roc_auc_score
 

@@ -103,6 +103,8 @@ def compare(
     looks = [book.look(name, _what(loaded, wanted, on)) for name in _datasets(base, loaded)]
 
     codes, left_out = authentic_codes(private, base, columns, lambda share: say("reading", share))
+    if not len(codes):
+        raise UsageError("the authentic table has no row to compare with; check the file and the schema")
     findings: list[Findings] = []
     for name, release in loaded.items():
         made = find(
@@ -138,6 +140,9 @@ def _loaded(releases: Sequence[Release | str | Path], names: Sequence[str] | Non
     if names is not None and len(set(names)) != len(loaded):
         raise UsageError(f"names: {len(loaded)} different names are needed, got {', '.join(names) or 'none'}")
     called = list(names) if names is not None else [_name(r) for r in loaded]
+    for name, release in zip(called, loaded, strict=True):
+        if not all(t.num_rows for t in release.tables):
+            raise UsageError(f"release '{name}' has a set without rows, and there is nothing to compare")
     if len(set(called)) < len(called):
         called = [f"{name} ({i})" for i, name in enumerate(called, start=1)]
     return dict(zip(called, loaded, strict=True))

@@ -134,6 +134,9 @@ Rule = Callable[[Codes], Floats]
 
 
 def _boosted(rows: Codes, known: Sequence[str], target: str, seed: int) -> Rule:
+    if not known or len(np.unique(rows[target])) < 2:
+        # Nothing to learn, and scikit-learn refuses to: the frequencies are all there is.
+        return _naive(rows, (), target, seed)
     predictors = rows.project(known)
     model = fitted(
         classifier_of("boosting", predictors, seed)[1].set_params(max_iter=30, max_leaf_nodes=16),
@@ -161,7 +164,9 @@ def _naive(rows: Codes, known: Sequence[str], target: str, seed: int) -> Rule:
         tables[name] = np.log(counts / counts.sum(axis=1, keepdims=True)).T
 
     def rule(others: Codes) -> Floats:
-        logs = prior + sum(tables[name][others[name]] for name in known)
+        logs = np.tile(prior, (len(others), 1))
+        for name in known:
+            logs += tables[name][others[name]]
         odds = np.exp(logs - logs.max(axis=1, keepdims=True))
         return np.asarray(odds / odds.sum(axis=1, keepdims=True))
 
