@@ -117,6 +117,7 @@ def test_unreadable_files(dipsmith, office, case):
     ("file", "mention"),
     [
         ("nowhere.csv", "nowhere.csv"),
+        ("", "empty"),
         ("folder", "folder"),
         ("*.tsv", "*.tsv"),
         ("people.yaml", "people.yaml"),
@@ -209,13 +210,56 @@ def test_bad_schemas(dipsmith, office, case):
         (("--set", "colour=red"), 2, "colour"),
         (("--set", "post=[1,"), 2, "post"),
         (("--set", "post=maybe"), 2, "post"),
+        (("--set", "count_share=2020-13-45"), 2, "count_share"),
+        (("--set", "count_share=.nan"), 2, "expected a number"),
         (("--rows", "-5"), 2, "-5"),
+        (("--rows", "1000000000000"), 2, "rows is 1000000000000"),
+        (("--rows", "9" * 30), 2, "memory"),
+        (("--sets", "1000000000000", "--each", "draw"), 2, "at most 10,000"),
+        (("--request", ""), 2, "request id"),
         (("--format", "xls"), 2, "xls"),
     ],
 )
 def test_bad_options(dipsmith, office, more, code, mention):
     check(synthesize(dipsmith, *more), code, mention, office)
     assert uncharged(dipsmith)
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "mention"),
+    [
+        ("forest", "trees=1.5", "--set trees=1.5: expected a whole number below 1,000,000,000"),
+        ("forest", "trees=.inf", "expected a whole number"),
+        ("forest", "trees=99999999999999999999", "expected a whole number"),
+        ("forest", "strata=[age]", "expected a name, or null"),
+        ("forest", "targets=[[sex]]", "expected a list of names, as in [a, b], or null"),
+        ("forest", "must_include=", "expected a list of names"),
+        ("forest", "public=people.csv", "only Python can give"),
+        ("forest", "weights=[1]", "expected auto, or names with numbers"),
+        ("aim", "workload=age", "expected a list of lists of names"),
+        ("marginals", "weights=0", "expected a list of numbers"),
+        ("forest", "n_b=" + "[" * 5000, "not readable"),
+    ],
+)
+def test_a_setting_of_another_type_is_refused_before_the_charge(dipsmith, office, method, given, mention):
+    """Under label no plan is made before the charge, so that a method would find out only after it."""
+    label = SCHEMA.replace("add-remove", "label").replace("[F, M]", "[F, M], other: M")
+    (office / "people.yaml").write_text(label.replace("{width: 10}", "{width: 10}, role: public"))
+    check(synthesize(dipsmith, "--set", given, method=method), 2, mention, office)
+    assert uncharged(dipsmith)
+
+
+def test_settings_are_read_as_they_were(office):
+    from dipsmith.cli.terminal import method_of
+    from dipsmith.schema import Schema
+
+    schema = Schema.read(office / "people.yaml")
+    forest = method_of("forest", ["targets=sex, 2011", "trees=3", "n_b=2.0", "weights={age: 2}"], schema)
+    assert (forest.targets, forest.trees, forest.n_b) == (("sex", "2011"), 3, 2)
+    assert method_of("forest", ["targets=[sex, 2011]"], schema).targets == ("sex", "2011")
+    model = method_of("loglinear", ["targets=sex", "analyses=sex ~ poly(age, 2)", "interactions=0"], schema)
+    assert model.analyses == ("sex ~ poly(age, 2)",)
+    assert method_of("steps", ["layers=1", "groups=[[age], [sex]]"], schema).layers == 1
 
 
 def test_unknown_method_and_dataset(dipsmith, office):

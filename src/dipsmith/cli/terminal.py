@@ -36,6 +36,9 @@ Settings = Annotated[
     list[str] | None, typer.Option("--set", help="A parameter of the method, NAME=VALUE; may be repeated.")
 ]
 
+LARGEST_SETTING = 1_000_000_000
+"""Whole numbers given with --set are below it; no parameter needs more, and larger ones overflow or never end."""
+
 
 def say(text: str) -> None:
     """A line of the result."""
@@ -122,8 +125,6 @@ def method_of(name: str, settings: Sequence[str] | None, schema: Schema) -> Meth
     """The method that --method and --set describe; targets default to the private columns."""
     from dataclasses import fields
 
-    import yaml
-
     from dipsmith.methods.catalogue import METHODS
 
     if name not in METHODS:
@@ -138,20 +139,78 @@ def method_of(name: str, settings: Sequence[str] | None, schema: Schema) -> Meth
             raise UsageError(
                 f"--set {setting}: expected NAME=VALUE with NAME one of: {', '.join(sorted(known))}"
             )
-        try:
-            chosen[key] = yaml.safe_load(value)
-        except yaml.YAMLError:
-            raise UsageError(
-                f"--set {key}: the value is not readable; write it as in YAML, e.g. {key}=[a, b]"
-            ) from None
-        if key in ("targets", "predictors", "must_include") and isinstance(chosen[key], str):
-            chosen[key] = [part.strip() for part in chosen[key].split(",")]
+        chosen[key] = _setting(made, key, value)
     if "targets" in known and "targets" not in chosen and schema.neighbours == "label":
         chosen["targets"] = list(schema.private)
     try:
         return made(**chosen)
     except TypeError as error:
         raise UsageError(f"method {name}: {error}") from None
+
+
+def _setting(method: type, key: str, text: str) -> Any:
+    """The value of one --set, of the type that the parameter has: a method would find out only after the charge."""
+    from typing import get_args, get_type_hints
+
+    import yaml
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+    try:
+        value = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise UsageError(
+            f"--set {key}: the value is not readable; write it as in YAML, e.g. {key}=[a, b]"
+        ) from None
+    wanted = get_type_hints(method)[key]
+    rule = ConfigDict(coerce_numbers_to_str=True, allow_inf_nan=False, arbitrary_types_allowed=True)
+    adapter: TypeAdapter[Any] = TypeAdapter(wanted, config=rule)
+    tried = [value]
+    if isinstance(value, str):
+        names = Sequence[str] in (wanted, *get_args(wanted))
+        tried.append([part.strip() for part in value.split(",")] if names else [value])
+    for each in tried:
+        try:
+            found = adapter.validate_python(each)
+        except ValidationError:
+            continue
+        if not (isinstance(found, int) and abs(found) >= LARGEST_SETTING):
+            return found
+    raise UsageError(f"--set {key}={_shortened(text)}: expected {_described(wanted)}")
+
+
+def _described(wanted: Any) -> str:
+    """A parameter's type in words.
+
+    >>> _described(Sequence[str] | None)
+    'a list of names, as in [a, b], or null'
+    """
+    from types import NoneType
+    from typing import Literal, get_args, get_origin
+
+    words = {
+        int: f"a whole number below {LARGEST_SETTING:,}",
+        float: "a number",
+        bool: "true or false",
+        str: "a name",
+        NoneType: "null",
+    }
+    parts = get_args(wanted)
+    if wanted in words:
+        return words[wanted]
+    if get_origin(wanted) is Literal:
+        return ", ".join(str(p) for p in parts)
+    if get_origin(wanted) in (Sequence, Mapping):
+        inner = str(parts[-1])
+        if get_origin(wanted) is Mapping:
+            return "names with numbers, as in {a: 2, b: 1}"
+        if parts[-1] is str:
+            return "a list of names, as in [a, b]"
+        return "a list of lists of names, as in [[a, b], [c]]" if "str" in inner else "a list of numbers"
+    return ", or ".join(_described(p) for p in parts) or "what only Python can give; leave it out"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 @contextmanager

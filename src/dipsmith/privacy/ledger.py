@@ -152,7 +152,7 @@ class Ledger:
         check_relation(neighbours)
         request: dict[str, Any] = {
             "name": _line(name, "the dataset's name"),
-            "request": _line(request_id or uuid.uuid4().hex, "the request id"),
+            "request": _line(uuid.uuid4().hex if request_id is None else request_id, "the request id"),
             "budget": budget_record(budget),
             "relation": neighbours,
             "unit": asdict(unit),

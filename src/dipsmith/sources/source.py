@@ -18,7 +18,7 @@ from typing import Protocol, TypeVar, cast
 
 import pyarrow as pa
 
-from dipsmith.errors import UsageError
+from dipsmith.errors import SourceError, UsageError
 
 Progress = Callable[[float], None]
 """Told the fraction read so far, 0 to 1."""
@@ -108,6 +108,9 @@ def source(
     if table is not None:
         raise UsageError("table= names a table of a database; give a database URL with it, or leave it out")
     delimiter = None if delimiter is None else _delimiter(delimiter)
+    if isinstance(data, str) and not data:
+        # As a path it would be the present folder, with all that lies there.
+        raise SourceError("the name of the file is empty; give a path, a glob, a folder or a database URL")
     if isinstance(data, str | Path):
         return Files((str(data),), encoding, delimiter)
     if isinstance(data, list | tuple) and data and all(isinstance(part, str | Path) for part in data):

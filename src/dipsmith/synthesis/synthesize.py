@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -31,6 +32,11 @@ from dipsmith.synthesis.fitted import FittedModel, labelled_rows
 from dipsmith.synthesis.release import Release
 from dipsmith.synthesis.typed import as_declared
 from dipsmith.version import VERSION
+
+MOST_SETS = 10_000
+"""More sets than any rule for combining them has a use for."""
+LEAST_BYTES = 8
+"""What a value of a synthetic row takes in memory at least."""
 
 Each = Literal["split", "draw"]
 Progress = Callable[[str, float], None]
@@ -91,9 +97,12 @@ def synthesize(
     target = private if onto is None else source(onto)
     if onto is not None:
         target.check(schema.public)
+    if not isinstance(target, SparkTable):
+        _refuse_more_than_memory(schema, sets, rows)
     # Reads no row: an engine is only asked for its columns, so that it is refused before anything is charged.
     counted = rows_of(private, schema, _staged(progress, "reading"))
-    request = request or str(uuid.uuid4())
+    # An empty id is refused by the ledger: whoever repeats it by a script would be charged again each time.
+    request = str(uuid.uuid4()) if request is None else request
     book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
     stream = Stream() if noise_seed is None else Stream.for_testing(noise_seed)
     with ExitStack() as settling:
@@ -322,6 +331,8 @@ def _refuse_contradictions(
     require_relation(method, schema.neighbours)
     if sets < 1:
         raise UsageError(f"sets is {sets}, expected 1 or more")
+    if sets > MOST_SETS:
+        raise UsageError(f"sets is {sets}, expected at most {MOST_SETS:,}")
     if sets > 1 and each not in ("split", "draw"):
         raise UsageError(
             "more than one set needs each='split' (sanitise m times, budget/m each) or each='draw' (m draws from one model)"
@@ -342,3 +353,15 @@ def _refuse_contradictions(
         raise UsageError("a noise seed voids the guarantee and is accepted only with testing=True")
     if ledger is None and not testing:
         raise UsageError("a ledger is required: ledger=Ledger('budget.db'), with a grant for the dataset")
+
+
+def _refuse_more_than_memory(schema: Schema, sets: int, rows: int | None) -> None:
+    """Refuse rows that cannot be held here while nothing is charged yet; public numbers alone decide."""
+    if rows is None or not hasattr(os, "sysconf"):
+        return
+    most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if rows * sets * len(schema.names) * LEAST_BYTES > most:
+        raise UsageError(
+            f"rows is {rows}, which with {len(schema.names)} columns and {sets} set{'s' if sets > 1 else ''} is more "
+            f"than the {most / 1e9:,.0f} GB of memory here; ask for fewer, and draw more from the saved model in parts"
+        )
