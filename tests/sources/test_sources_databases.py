@@ -417,6 +417,20 @@ def test_a_database_in_another_encoding_is_read_as_text(postgresql: str, encodin
         assert rows.count([Marginal.of(schema, ["x"])])[0].tolist() == [1, 1, 2]
 
 
+def test_a_text_of_any_length_can_be_read(people: str) -> None:
+    with psycopg.connect(people) as connection:
+        connection.execute("CREATE TABLE long (x text)")
+        connection.execute(
+            "INSERT INTO long VALUES ('F'), (repeat(' ', 3000000) || 'F'), (repeat(chr(34), 3000000)), (repeat('é', 65000))"
+        )
+    schema = Schema(
+        "t", (Attribute("x", "string", Categories.of(["F", "M"], missing=True)),), Unit(), "replace"
+    )
+    for of in (rows_of, BatchRows):
+        counts = of(ds.source(people, table="long"), schema).count([Marginal.of(schema, ["x"])])
+        assert counts[0].tolist() == [2, 0, 2]
+
+
 def test_a_byte_order_mark_in_the_first_row_is_part_of_it(people: str) -> None:
     with psycopg.connect(people) as connection:
         connection.execute("CREATE TABLE marked (x text)")

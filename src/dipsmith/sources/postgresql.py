@@ -27,6 +27,8 @@ from dipsmith.sources.dialect import Kind, Parameters, PostgreSQL
 from dipsmith.sources.tables import SqlTable, table_name
 
 _BLOCK = 1 << 21
+_LONG = 1 << 16
+"""Bytes of the longest text that is read whole."""
 _OWN, _GIVEN = "dipsmith.key", "dipsmith.given"
 """Settings of the session that hold the secret of unit truncation."""
 
@@ -183,6 +185,10 @@ class _PostgreSQL:
             return self.dialect.real_of_decimal(x)
         if kind == "wide":
             return f"NULLIF({x}, 'NaN')::{'int8' if self._is_short(name) else 'text'}"
+        if kind == "text":
+            # a row must fit into a block; no code list holds what is longer
+            short = f"left(btrim(({x})::text, ' '), {_LONG // 4})"
+            return f"CASE WHEN octet_length(({x})::text) > {_LONG} THEN {short} ELSE ({x})::text END"
         return f"({x})::{_CARRIED[kind]}"
 
     def _is_short(self, name: str) -> bool:
@@ -224,7 +230,7 @@ class _PostgreSQL:
 
 
 _NUMERIC = 1700
-_CARRIED = {"text": "text", "whole": "int8", "real": "float8", "boolean": "bool"}
+_CARRIED = {"whole": "int8", "real": "float8", "boolean": "bool"}
 _TRANSPORT = {
     "text": pa.string(),
     "whole": pa.int64(),
