@@ -19,6 +19,9 @@ from math import exp, inf, prod, sqrt
 from dipsmith.schema import Schema
 from dipsmith.synthesis.card import Card
 
+LEAST_VARIANCE = 1e-12
+"""Less noise than this is none."""
+
 Z95 = 1.959963984540054
 
 
@@ -70,7 +73,8 @@ def column_noise(tables: Sequence[Measured], schema: Schema) -> list[ColumnNoise
             if table.attributes is not None and attribute.name in table.attributes:
                 # A table leaves out the cells that rules forbid, so count what it has.
                 summed = max(1.0, table.cells / attribute.size)
-                information += table.times / (table.sd**2 * summed)
+                # At a very large ε the noise is 0 to double precision.
+                information += table.times / (max(table.sd**2, LEAST_VARIANCE) * summed)
         found.append(
             ColumnNoise(attribute.name, attribute.size, 1 / sqrt(information) if information else None)
         )

@@ -131,6 +131,9 @@ def synthesize(
             tables, known = made.labelled(), "public"
         else:
             n, known = _row_count(curator, rows)
+            if n is None:
+                # Models that were sanitised separately count differently; their sets have one size, the card's.
+                n = round(sum(m.rows for m in fitted) / len(fitted))
             tables = made.drawn(n)
         rows_made = tables.rows if isinstance(tables, ClusterSets) else tables[0].num_rows
         card = _card(
@@ -157,16 +160,18 @@ def synthesize(
 
 
 def _forewarn(schema: Schema, method: Method, budget: Budget, sanitisations: int, rows: int | None) -> None:
-    """Say what the plan calls hopeless, from public facts alone, while nothing is spent yet."""
-    if schema.neighbours == "label":
-        return
+    """Refuse what the plan refuses, and say what it calls hopeless, from public facts alone, while nothing is spent yet."""
+    share: Budget = budget.split(sanitisations)[0]
     try:
-        steps = method.plan(schema, budget.split(sanitisations)[0], PublicFacts(rows))
+        steps = method.plan(schema, share, PublicFacts(rows))
     except UnsupportedError:
-        # Some plans need a row count that under `replace` becomes known only by reading; fit refuses what it must.
+        # Some plans need a row count, which under `replace` becomes known only by reading: any will do to see.
+        if rows is not None or schema.neighbours != "replace" or schema.unit.max_rows > 1:
+            raise
+        method.plan(schema, share, PublicFacts(1))
         return
     for step in steps:
-        if step.note.startswith("hopeless"):
+        if step.note.startswith("hopeless") and schema.neighbours != "label":
             warnings.warn(f"{method.name}, {step.stage}: {step.note}", HopelessNoise, stacklevel=3)
 
 

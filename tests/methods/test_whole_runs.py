@@ -1,0 +1,97 @@
+"""Methods in whole runs: what is refused costs nothing, and what is made can be saved and verified."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dipsmith as ds
+from dipsmith.errors import SchemaError, UnsupportedError, UsageError
+from dipsmith.methods.privbayes import PrivBayes
+
+
+def schema(neighbours):
+    fields = [
+        {"name": "grade", "type": "string", "enum": list("abcd"), "other": "a", "role": "public"},
+        {"name": "place", "type": "string", "enum": list("xyz"), "other": "x", "role": "public"},
+        {"name": "sex", "type": "string", "enum": ["F", "M"], "other": "M"},
+    ]
+    return ds.Schema.from_dict({"name": "people", "unit": "row", "neighbours": neighbours, "fields": fields})
+
+
+def people(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "grade": rng.choice(list("abcd"), n, p=[0.4, 0.3, 0.2, 0.1]),
+            "place": rng.choice(list("xyz"), n),
+            "sex": rng.choice(["F", "M"], n),
+        }
+    )
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    book = ds.Ledger(tmp_path / "budget.db")
+    book.grant("people", ds.PureDP(20_000))
+    return book
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "method", "error", "match"),
+    [
+        ("add-remove", PrivBayes(score="mutual-information"), UnsupportedError, "association"),
+        ("add-remove", ds.Steps(layers=2, select="bic"), UnsupportedError, "bic"),
+        ("label", ds.LogLinear(targets=["grade"]), UsageError, "is public"),
+        ("label", ds.LogLinear(targets=["nobody"]), SchemaError, "nobody"),
+        ("label", ds.Forest(targets=["sex"], must_include=["sex"]), UsageError, "is a target"),
+    ],
+)
+def test_what_a_plan_refuses_is_not_charged(ledger, neighbours, method, error, match):
+    with pytest.raises(error, match=match):
+        ds.synthesize(people(), schema(neighbours), method, budget=ds.PureDP(1), ledger=ledger)
+    assert ledger.show("people").remaining_units == ds.PureDP(20_000).units
+
+
+def test_a_plan_that_needs_the_row_count_is_not_refused_where_reading_tells_it(ledger):
+    made = ds.synthesize(
+        people(), schema("replace"), ds.Steps(layers=2, select="bic"), budget=ds.PureDP(1), ledger=ledger
+    )
+    assert made.tables[0].num_rows == 400
+
+
+@pytest.mark.parametrize("method", [ds.Flat(), ds.MST(), ds.Universal(), ds.Forest()])
+def test_separately_sanitised_sets_have_one_size_and_verify(tmp_path, ledger, method):
+    """Under add-remove each of them counts the rows anew, with its own noise."""
+    made = ds.synthesize(
+        people(),
+        schema("add-remove"),
+        method,
+        budget=ds.PureDP("0.5"),
+        ledger=ledger,
+        sets=5,
+        each="split",
+    )
+    assert len({m.rows for m in made.models}) > 1, "the case is no longer one"
+    made.save(tmp_path / "out")
+    assert ds.verify(tmp_path / "out", ledger).rows == round(sum(m.rows for m in made.models) / 5)
+
+
+def test_a_release_without_noticeable_noise_can_be_saved(tmp_path, ledger):
+    made = ds.synthesize(
+        people(), schema("add-remove"), ds.Marginals(2), budget=ds.PureDP(10_000), ledger=ledger
+    )
+    made.save(tmp_path / "out")
+    assert ds.verify(tmp_path / "out", ledger).rows == 400
+
+
+@pytest.mark.parametrize("method", [ds.Flat(), ds.MST(), ds.Steps(), ds.Universal()])
+@pytest.mark.parametrize("rows", [40, 4000])
+def test_how_many_rows_are_made_does_not_change_what_they_say_where_the_true_number_is_public(
+    ledger, method, rows
+):
+    """Noise of sd < 1 on counts of 40 to 160, rounding of half a row in 40: shares within .05."""
+    made = ds.synthesize(people(), schema("replace"), method, budget=ds.PureDP(20), ledger=ledger, rows=rows)
+    assert made.tables[0].num_rows == rows
+    for level in "abcd":
+        found, true = (np.mean(t["grade"].to_numpy() == level) for t in (made.tables[0], people()))
+        assert found == pytest.approx(true, abs=0.05)
