@@ -13,6 +13,7 @@ from dipsmith.methods.forest import Forest
 from dipsmith.methods.loglinear import LogLinear
 from dipsmith.methods.marginals import Marginals
 from dipsmith.methods.method import Method, PublicFacts
+from dipsmith.methods.privbayes import PrivBayes
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Attribute, Categories, Codes, Schema, Unit
@@ -177,6 +178,29 @@ def test_plan_is_one_line_with_the_price_of_a_run():
 def test_impossible_selections_are_refused_when_made(wrong):
     with pytest.raises(UsageError):
         Selected(**{"candidates": [Flat()], "score": MarginalFit(), **wrong})
+
+
+@pytest.mark.parametrize(
+    ("relation", "selected", "match"),
+    [
+        ("label", Selected([Forest(), LogLinear(targets=["grade"])], LogLoss()), "is public"),
+        (
+            "add-remove",
+            Selected([Flat(), PrivBayes(score="mutual-information")], MarginalFit()),
+            "association",
+        ),
+        ("add-remove", Selected([Flat(), Marginals()], LogLoss()), "label rows"),
+        ("add-remove", Selected([Forest(targets=["sex"]), Forest()], LogLoss()), "name its targets"),
+    ],
+)
+def test_what_a_run_would_refuse_is_refused_before_anything_is_spent(tmp_path, relation, selected, match):
+    """Else whether the selection fails, after its charge, would depend on which candidates the secret runs draw."""
+    ledger = ds.Ledger(tmp_path / "budget.db")
+    ledger.grant("people", PureDP(3))
+    codes = rows(relation, n=200)
+    with pytest.raises(UsageError, match=match):
+        select(table(codes), codes.schema, selected, budget=PureDP(3), ledger=ledger)
+    assert ledger.show("people").remaining_units == PureDP(3).units
 
 
 def test_eta_may_be_a_decimal():

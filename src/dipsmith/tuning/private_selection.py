@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from dipsmith.errors import UnsupportedError, UsageError
+from dipsmith.methods.catalogue import MODELS
 from dipsmith.methods.method import Method, Model, Planned, PublicFacts, require_relation
 from dipsmith.privacy.budget import Budget, PureDP
 from dipsmith.privacy.curator import Curator
@@ -26,7 +27,7 @@ from dipsmith.schema import Schema
 from dipsmith.synthesis.fitted import FittedModel
 from dipsmith.synthesis.release import Release
 from dipsmith.synthesis.synthesize import Each, synthesize
-from dipsmith.tuning.scores import ModelScore
+from dipsmith.tuning.scores import LogLoss, ModelScore
 
 
 @dataclass(frozen=True)
@@ -124,10 +125,17 @@ class Selected:
         )
 
     def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
-        """One line: everything that the runs ask is inside it."""
+        """One line: everything that the runs ask is inside it; refuses what a run would refuse."""
         if not isinstance(budget, PureDP):
             raise UnsupportedError("selected: a private selection has a price in pure ε only; use PureDP")
         each = self.law.each(budget)
+        for candidate in self.candidates:
+            candidate.plan(schema, each.split([1 - self.score_share, self.score_share])[0], public)
+            if isinstance(self.score, LogLoss) and not _labels(candidate, schema.neighbours):
+                raise UnsupportedError(
+                    f"selected: log loss is for models that label rows, and {candidate.name} makes whole ones here; name "
+                    "its targets, or use MarginalFit"
+                )
         what = (
             f"the best by {self.score.name} of a secret number of runs ({self.law.mean:.3g} on average) among "
             f"{len(self.candidates)} settings, {each} each"
@@ -145,6 +153,12 @@ class Selected:
         for_fit, for_score = curator.budget.split([1 - self.score_share, self.score_share])
         model = self.candidates[drawn].fit(curator.nested(for_fit, "fit"))
         return (drawn, model), self.score.of(model, curator.nested(for_score, "score"))
+
+
+def _labels(candidate: Method, relation: str) -> bool:
+    """Whether a candidate's model labels rows; of methods that are not in the catalogue the run will tell."""
+    model = MODELS.get(candidate.name)
+    return model is None or (hasattr(model, "label") and (relation == "label" or bool(candidate.targets)))  # type: ignore[attr-defined]
 
 
 def select(
