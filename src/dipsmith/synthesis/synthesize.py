@@ -74,7 +74,9 @@ def synthesize(
         "draw" draws m times from one model.
     rows
         The number of rows to make, stated by the steward; without it, under add-remove, the noisy
-        row count.
+        row count. Under add-remove it is taken for the table's own number of rows, which then costs
+        nothing, and counts are made to add up to it: state the true number, or one near it, and draw
+        more or fewer rows from the released model. Intervals take the rows of a set for people asked.
     onto
         Under `label`: another file with every public column, to be labelled instead.
     request
