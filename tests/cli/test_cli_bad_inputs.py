@@ -314,3 +314,11 @@ def test_unexpected_failures_show_no_values(dipsmith, office, monkeypatch):
     log = office / "dipsmith-debug-CONFIDENTIAL.log"
     assert CANARY in log.read_text()
     assert log.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("rows", [-5, 0, 99])
+def test_a_demo_of_too_few_rows_is_refused_before_it_begins(dipsmith, tmp_path, rows):
+    ran = dipsmith("demo", "--rows", rows)
+    assert ran.code == 2
+    assert f"--rows is {rows}, expected 100 or more" in ran.err
+    assert not list(tmp_path.iterdir())

@@ -17,6 +17,8 @@ EPSILON = "0.75"
 MARKER = ".dipsmith-demo"
 ANALYSIS = "log(pay) ~ sex + race + age + I(age**2) + education | year + agency + occupation"
 REFERENCE = {"sex": "M", "race": "E"}
+FEWEST = 100
+"""Employees per year, so that there are some of every race."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -34,7 +36,7 @@ def demo(
     """Simulate personnel records, synthesise sex and race, and say where things are."""
     import shutil
 
-    from dipsmith.errors import OutputError
+    from dipsmith.errors import OutputError, UsageError
     from dipsmith.examples import personnel
     from dipsmith.methods.catalogue import METHODS
     from dipsmith.privacy.budget import PureDP
@@ -42,6 +44,10 @@ def demo(
     from dipsmith.schema import Schema
     from dipsmith.synthesis.synthesize import synthesize
 
+    if rows < FEWEST:
+        raise UsageError(
+            f"--rows is {rows}, expected {FEWEST} or more; fewer do not suffice for the regression at the end"
+        )
     if folder.exists():
         if not (folder / MARKER).is_file():
             raise OutputError(f"'{folder}' exists and is not an earlier demo; choose another --folder")
