@@ -354,6 +354,18 @@ def test_bins_agree_with_their_edges(schema: Schema, data: st.DataObject) -> Non
     assert codes[attribute.name].tolist() == wanted.tolist()
 
 
+@pytest.mark.parametrize("kind", [pa.uint64(), pa.float64(), pa.decimal128(20, 0)], ids=str)
+def test_numbers_that_64_bits_with_a_sign_cannot_hold(kind: pa.DataType) -> None:
+    values = [2**64 - 1, 2**63 + 5, 94 * 10**17, 12 * 10**18, 7, None]
+    bins = schema_of(type="number", bins={"edges": [0, 9.3e18, 1e19, 1.5e19, 2e19]}, missing=True)
+    listed = schema_of(type="integer", enum=[7, 8], other=8, missing=True)
+    whole = schema_of(type="integer", minimum=0, maximum=9, missing=True)
+    array = pa.array([None if v is None else str(v) for v in values])
+    assert encode(bins, array) == [3, 0, 1, 2, 0, 4]
+    for schema in (bins, listed, whole):
+        assert encode(schema, array.cast(kind)) == encode(schema, array)
+
+
 @pytest.mark.parametrize(
     "edges",
     [

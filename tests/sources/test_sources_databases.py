@@ -567,6 +567,28 @@ def test_far_values_of_types_that_only_duckdb_has_make_nothing_fail(tmp_path: Pa
             assert [counts.tolist() for counts in rows.count(cells)] == wanted
 
 
+def test_whole_numbers_beyond_the_doubles_are_compared_as_their_nearest_double(tmp_path: Path) -> None:
+    """As in a file, where they are text: 2**53 + 3 is read as 2**53 + 4, which an edge may be."""
+    values = [s * (2**k + d) for s in (1, -1) for k in (53, 54, 62) for d in range(-9, 10)] + [
+        2**63 - 1,
+        -(2**63),
+    ]
+    table = pa.table({"x": pa.array(values, pa.int64())})
+    with duckdb.connect(str(tmp_path / "whole.db")) as connection:
+        connection.register("given", table)
+        connection.execute("CREATE TABLE t AS SELECT * FROM given")
+    found = ds.source(f"duckdb:///{tmp_path}/whole.db", table="t")
+    edges = sorted({s * float(2**k + d) for s in (1, -1) for k in (53, 54, 62) for d in (-8, 0, 4, 1024)})
+    schema = Schema(
+        "t", (Attribute("x", "number", by_edges("number", [-1e20, *edges, 1e20])),), Unit(), "replace"
+    )
+    cells = [Marginal.of(schema, ["x"])]
+    texts = pa.table({"x": table["x"].cast(pa.string())})
+    wanted = BatchRows(ds.source(texts), schema).count(cells)[0].tolist()
+    for rows in (rows_of(found, schema), BatchRows(found, schema)):
+        assert rows.count(cells)[0].tolist() == wanted
+
+
 # Whole releases ----------------------------------------------------------------------------------------------
 
 

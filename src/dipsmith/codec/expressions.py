@@ -20,7 +20,7 @@ from typing import Any
 from dipsmith.codec.encode import places
 from dipsmith.codec.parse import FALSE, TRUE
 from dipsmith.codec.readings import Columns, Readings, Step, only_spaces
-from dipsmith.codec.sql import native
+from dipsmith.codec.sql import first_whole, native
 from dipsmith.errors import SourceError
 from dipsmith.schema import Attribute, Bins, Categories
 from dipsmith.sources.words import Column, case, constant, kind_of
@@ -134,7 +134,7 @@ def _reaches(y: Column, edge: float) -> Column:
 
 
 def _whole_reaches(x: Column, edge: float) -> Column:
-    least, wide = math.ceil(edge), kind_of(x.type()) == "wide"
+    least, wide = first_whole(edge), kind_of(x.type()) == "wide"
     low, high = (0, 2**64) if wide else (-(2**63), 2**63)
     if least <= low or least >= high:
         return constant(least <= low)

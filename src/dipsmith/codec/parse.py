@@ -76,14 +76,14 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def numbers(array: pa.Array) -> tuple[NDArray[Any], Known]:
-    """Values as int64 (from integers) or float64 (from anything else), never NaN where known.
+    """Values as int64 (from integers that it can hold) or float64 (from anything else), never NaN where known.
 
     >>> numbers(pa.array(["34", "3.4e1", "x", " +7 "]))[0][[0, 1, 3]].tolist()
     [34.0, 34.0, 7.0]
     """
+    if pa.types.is_uint64(array.type):
+        array = array.cast(pa.float64(), safe=False)
     kind = array.type
-    if pa.types.is_unsigned_integer(kind) and kind.bit_width == 64:
-        array = pc.min_element_wise(array, pa.scalar(2**63 - 1, pa.uint64()), skip_nulls=False)
     if pa.types.is_integer(kind):
         known = _valid(array)
         return array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), known

@@ -12,8 +12,10 @@ and travels as a parameter.
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import pyarrow as pa
 
@@ -258,9 +260,21 @@ def _numbered(domain: Bins, column: str, kind: Kind, dialect: Dialect) -> tuple[
     value, kind = _number(column, kind, dialect)
     inner = domain.edges[1:-1]
     if kind == "whole":
-        # a whole number reaches an edge when it reaches the next whole number from there
-        return value, kind, [max(int(-(-e // 1)), -(2**63)) for e in inner if e < 2.0**63]
+        return value, kind, [max(first_whole(e), -(2**63)) for e in inner if e < 2.0**63]
     return value, kind, [float(e) for e in inner]
+
+
+def first_whole(edge: float) -> int:
+    """The least whole number that reaches an edge: the nearest double of a large one may, though it does not itself.
+
+    >>> first_whole(1.5), first_whole(2.0**53 + 4) - 2**53
+    (2, 3)
+    """
+    below = math.nextafter(edge, -math.inf)
+    if abs(edge) < 2.0**53 or math.isinf(below):
+        return math.ceil(edge)
+    least = math.ceil((Fraction(below) + Fraction(edge)) / 2)
+    return least if float(least) >= edge else least + 1
 
 
 def _timed(domain: Bins, column: str, kind: Kind, dialect: Dialect) -> tuple[str, Kind, list[Point]]:
