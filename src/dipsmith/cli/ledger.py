@@ -78,7 +78,7 @@ def verify(
     for path in card or ():
         if not path.is_file():
             raise InputError(f"'{path}' is not a file; give a release's card.json")
-        head = Card.from_json(path.read_text("utf-8")).ledger_head
+        head = Card.from_json(path.read_text("utf-8", errors="replace")).ledger_head
         if head is not None:
             heads.append(head)
     report = Ledger(ledger).verify(cards=heads)

@@ -17,7 +17,7 @@ from dipsmith.studio.asked import Asked, Download, Shown, data, page
 from dipsmith.studio.fragments import fragment
 from dipsmith.studio.projects import statement_of
 from dipsmith.studio.workspace import HIDDEN, Project, Workspace
-from dipsmith.synthesis.release import Release, read_card, read_table, set_file
+from dipsmith.synthesis.release import Release, read_card, read_schema, read_table, set_file
 from dipsmith.synthesis.verify import verify
 from dipsmith.synthesis.writing import digest
 
@@ -91,9 +91,7 @@ def show(asked: Asked) -> Shown:
 
 def _preview(folder: Path) -> tuple[list[tuple[str, bool]], list[list[str]]]:
     """Names of the columns, whether each is a number, and the first rows."""
-    from dipsmith.schema import Schema
-
-    table = read_table(set_file(folder, 1), Schema.read(folder / "schema.yaml")).slice(0, PREVIEWED)
+    table = read_table(set_file(folder, 1), read_schema(folder)).slice(0, PREVIEWED)
     columns = [[_shown(v) for v in c.to_pylist()] for c in table.columns]
     numeric = [pa.types.is_integer(t) or pa.types.is_floating(t) for t in table.schema.types]
     names = list(zip(table.column_names, numeric, strict=True))

@@ -117,6 +117,7 @@ class Card:
                 facts["stated"] = tuple(facts["stated"])
             known = {f.name for f in fields(cls)}
             card = cls(**{k: v for k, v in facts.items() if k in known})
+            _require_lawful(card)
             # A card that cannot be shown is damaged: better said here than where it is shown.
             card.page(), str(card), card.budget
             return card
@@ -264,6 +265,27 @@ def spending(events: Sequence[Event]) -> tuple[dict[str, Any], ...]:
                 }
             )
     return tuple(lines)
+
+
+def _require_lawful(card: Card) -> None:
+    """Refuse facts of another type or beyond their range: what reads a card relies on them."""
+    texts = (
+        *(card.dataset, card.created, card.request, card.accountant, card.schema_digest, card.provenance),
+        *(card.method, card.rows_known, card.version, *card.disclosed, *card.notes),
+        *(*card.files.keys(), *card.files.values()),
+    )
+    optional = (card.each, card.ledger_head, card.reservation)
+    counts = (card.sets, card.rows, card.looks, card.units, card.format)
+    if not (
+        all(isinstance(t, str) for t in texts)
+        and all(t is None or isinstance(t, str) for t in optional)
+        and all(type(n) is int and n >= 0 for n in counts)
+        and isinstance(card.testing, bool)
+        and card.currency in ("epsilon", "rho")
+        and card.sets >= 1
+        and card.format <= FORMAT
+    ):
+        raise ValueError
 
 
 def unit_facts(schema: Schema) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from dipsmith.codec.decode import codebook
-from dipsmith.errors import DamageError, InputError, UsageError
+from dipsmith.errors import DamageError, InputError, SchemaError, UsageError
 from dipsmith.report.content import Page
 from dipsmith.report.sections import framed, page
 from dipsmith.schema import Schema
@@ -104,7 +104,7 @@ class Release:
         """Read a release back from its folder."""
         path = Path(folder)
         card = read_card(path)
-        schema = Schema.read(path / "schema.yaml")
+        schema = read_schema(path)
         tables = tuple(read_table(set_file(path, i), schema) for i in range(1, card.sets + 1))
         return cls(tables, read_models(path), schema, card, path)
 
@@ -135,8 +135,22 @@ def read_card(folder: Path) -> Card:
 
 def read_models(folder: Path) -> tuple[FittedModel, ...]:
     """The models of a release folder."""
-    stems = sorted(folder.glob("model-*.json"), key=lambda p: int(p.stem.split("-")[1]))
-    return tuple(FittedModel.load(p.with_suffix("")) for p in stems)
+    found = [p.stem.removeprefix("model-") for p in folder.glob("model-*.json")]
+    wrong = next((n for n in found if not (n.isascii() and n.isdigit())), None)
+    if wrong is not None or not found:
+        what = (
+            "has no model-1.json" if wrong is None else f"has a model-{wrong}.json, which is no model of it"
+        )
+        raise DamageError(f"'{folder}' {what}; get the release again")
+    return tuple(FittedModel.load(folder / f"model-{n}") for n in sorted(found, key=int))
+
+
+def read_schema(folder: Path) -> Schema:
+    """The schema of what was released, from a release folder."""
+    try:
+        return Schema.read(folder / "schema.yaml")
+    except SchemaError as error:
+        raise DamageError(f"{error}; get the release again") from None
 
 
 def files_of(folder: Path) -> list[str]:

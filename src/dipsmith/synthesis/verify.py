@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import nan
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,8 +12,8 @@ import pyarrow.compute as pc
 
 from dipsmith.errors import DamageError
 from dipsmith.privacy.ledger import Ledger
-from dipsmith.schema import Attribute, Bins, Categories, Schema
-from dipsmith.synthesis.release import files_of, read_card, read_models, set_file, set_parts
+from dipsmith.schema import Attribute, Bins, Categories
+from dipsmith.synthesis.release import files_of, read_card, read_models, read_schema, set_file, set_parts
 from dipsmith.synthesis.writing import digest
 
 
@@ -51,15 +53,15 @@ def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Ver
                 f"'{name}' was changed after the release: its SHA-256 is not the card's; get the release again"
             )
     read_models(path)
-    schema = Schema.read(path / "schema.yaml")
+    schema = read_schema(path)
     for i in range(1, card.sets + 1):
         rows = 0
         for table in set_parts(set_file(path, i), schema):
             rows += table.num_rows
+            _check_names(table.column_names, schema.names)
             for attribute in schema:
-                _check_column(
-                    table, attribute, verbatim=card.neighbours == "label" and attribute.role == "public"
-                )
+                if card.neighbours != "label" or attribute.role != "public":
+                    _check_column(table.column(attribute.name), attribute)
         if rows != card.rows:
             raise DamageError(f"set {i} has {rows:,} rows, the card says {card.rows:,}")
     book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
@@ -72,27 +74,40 @@ def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Ver
     return Verified(path, len(card.files) + 1, card.sets, card.rows, book is not None, card.guarantee)
 
 
-def _check_column(table: pa.Table, attribute: Attribute, *, verbatim: bool) -> None:
-    if attribute.name not in table.column_names:
-        raise DamageError(f"column '{attribute.name}' is missing; get the release again")
-    if verbatim:
-        return
-    column = table.column(attribute.name)
+def _check_names(found: Sequence[str], expected: Sequence[str]) -> None:
+    """Every column of the schema once, and no other: what is not described must not be released."""
+    for name in (*expected, *found):
+        if name not in found:
+            raise DamageError(f"column '{name}' is missing; get the release again")
+        if name not in expected or list(found).count(name) > 1:
+            raise DamageError(f"column '{name}' is not described by the schema, or there twice")
+
+
+def _check_column(column: pa.ChunkedArray, attribute: Attribute) -> None:
     if column.null_count and not attribute.domain.missing:
         raise DamageError(f"column '{attribute.name}' has missing values, which its schema does not allow")
     domain = attribute.domain
-    if isinstance(domain, Categories):
-        text = pc.drop_null(column.cast(pa.string()))
-        if attribute.type == "boolean":
-            text = pc.utf8_lower(text)
-        if not pc.all(pc.is_in(text, pa.array(domain.labels, pa.string()))).as_py() and len(text):
-            raise DamageError(
-                f"column '{attribute.name}' has a value outside its list; get the release again"
-            )
-        return
-    low, high = _bounds(column, domain)
-    if low is not None and high is not None and (low < domain.minimum or high > domain.maximum):
-        raise DamageError(f"column '{attribute.name}' has a value outside its bounds; get the release again")
+    try:
+        if isinstance(domain, Categories):
+            text = pc.drop_null(column.cast(pa.string()))
+            if attribute.type == "boolean":
+                text = pc.utf8_lower(text)
+            lawful, outside = pc.all(pc.is_in(text, pa.array(domain.labels, pa.string()))).as_py(), "list"
+        else:
+            low, high = _bounds(column, domain)
+            lawful, outside = low is None or high is None or _within(low, high, domain), "bounds"
+    except (pa.ArrowException, TypeError, ValueError):
+        raise DamageError(
+            f"column '{attribute.name}' is of another type than its schema's; get the release again"
+        ) from None
+    if lawful is False:
+        raise DamageError(
+            f"column '{attribute.name}' has a value outside its {outside}; get the release again"
+        )
+
+
+def _within(low: float, high: float, domain: Bins) -> bool:
+    return bool(domain.minimum <= low and high <= domain.maximum)
 
 
 def _bounds(column: pa.ChunkedArray, domain: Bins) -> tuple[float | None, float | None]:
@@ -100,6 +115,9 @@ def _bounds(column: pa.ChunkedArray, domain: Bins) -> tuple[float | None, float 
         column = column.cast(pa.date32()).cast(pa.int32())
     elif domain.scale == "datetime":
         column = column.cast(pa.timestamp("us")).cast(pa.int64())
+    elif pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+        # The least and largest of the others would hide it.
+        return nan, nan
     ends = pc.min_max(column)
     low, high = ends["min"].as_py(), ends["max"].as_py()
     return (None, None) if low is None or high is None else (float(low), float(high))
