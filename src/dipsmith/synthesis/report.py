@@ -286,6 +286,7 @@ def _analysis(release: Release, glance: Glance) -> tuple[Block, ...]:
         ),
         Code(
             f'R:      arrow::{in_r}("synthetic-1.parquet")\n'
+            '        read.csv("synthetic-1.csv")             (release made with --format csv)\n'
             'Stata:  import delimited "synthetic-1.csv"      (release made with --format csv)'
         ),
         rule,
