@@ -142,6 +142,12 @@ def test_terms_are_tested_together(staff, released, split):
         ds.fit(staff, "log(pay) ~ race | agency").joint("agency")
 
 
+def test_a_perfect_fit_has_nothing_to_test():
+    table = pa.table({"y": [0.0] * 40, "g": ["a", "b"] * 20})
+    with pytest.raises(UsageError, match="without error"):
+        ds.fit(table, "y ~ g", family="ols").joint("g")
+
+
 @pytest.mark.parametrize("formula", ["log(pay) ~ race*sex + age", "log(pay) ~ age + sex*race"])
 def test_a_term_is_tested_without_its_products(staff, formula):
     smf = pytest.importorskip("statsmodels.formula.api")

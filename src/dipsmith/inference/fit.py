@@ -211,7 +211,13 @@ class Fit:
                 f"there is no coefficient of {' or '.join(terms)}; there are: {', '.join(self.names[:20])}"
             )
         within = np.mean([e.covariance[np.ix_(at, at)] for e in self.each], axis=0)
-        whiten = np.linalg.inv(np.linalg.cholesky(within)).T
+        try:
+            whiten = np.linalg.inv(np.linalg.cholesky(within)).T
+        except np.linalg.LinAlgError:
+            raise UsageError(
+                f"the coefficients of {' and '.join(terms)} vary by chance too little to be tested together: the response "
+                "is fitted without error, or one follows from the others"
+            ) from None
         z = self.combined.estimate[at] @ whiten
         if self.combined.runs is not None:
             moved = self.combined.runs[:, at]
