@@ -58,7 +58,7 @@ def show(
     if json:
         emit([s.as_dict() for s in shown] if name is None else shown[0].as_dict())
     else:
-        say("\n\n".join(str(s) for s in shown))
+        say("\n\n".join(str(s) for s in shown) or "the ledger is empty")
 
 
 @app.command(epilog="Example:\n\n  dipsmith ledger verify --ledger budget.db --card release/card.json")
@@ -70,7 +70,7 @@ def verify(
     json: Json = False,
 ) -> None:
     """Check the chain of every entry; with cards, that nothing was rolled back."""
-    from dipsmith.errors import InputError
+    from dipsmith.errors import DamageError, InputError
     from dipsmith.privacy.ledger import Ledger
     from dipsmith.synthesis.card import Card
 
@@ -78,7 +78,10 @@ def verify(
     for path in card or ():
         if not path.is_file():
             raise InputError(f"'{path}' is not a file; give a release's card.json")
-        head = Card.from_json(path.read_text("utf-8", errors="replace")).ledger_head
+        try:
+            head = Card.from_json(path.read_text("utf-8", errors="replace")).ledger_head
+        except DamageError as error:
+            raise DamageError(f"'{path}': {error}") from None
         if head is not None:
             heads.append(head)
     report = Ledger(ledger).verify(cards=heads)
@@ -96,7 +99,9 @@ def backup(
 ) -> None:
     """Copy the ledger, consistent and checked."""
     from dipsmith.privacy.ledger import Ledger
+    from dipsmith.synthesis.writing import require_outside_releases
 
+    require_outside_releases(to)
     Ledger(ledger).backup(to)
     if json:
         emit({"backup": str(to)})

@@ -23,23 +23,16 @@ def report(
     json: Json = False,
 ) -> None:
     """Write the report of a release: what was done, its distributions, the error of the noise, how to analyse it."""
-    from dipsmith.errors import OutputError
     from dipsmith.report import figures
     from dipsmith.report.sections import page
     from dipsmith.synthesis.release import Release
-    from dipsmith.synthesis.writing import require_absent
+    from dipsmith.synthesis.writing import require_absent, whole_file
 
     require_absent(out)
-    if release.resolve() in out.resolve().parents:
-        raise OutputError(
-            f"'{out}' is inside the release, whose card lists every file; write the report somewhere else"
-        )
     loaded = Release.load(release)
     text = page(loaded.report_page())
-    try:
-        out.write_text(text, "utf-8")
-    except OSError as error:
-        raise OutputError(f"'{out}' cannot be written: {error.strerror or error}") from None
+    with whole_file(out) as work:
+        work.write_text(text, "utf-8")
     if json:
         emit(
             {

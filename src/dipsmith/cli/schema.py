@@ -35,10 +35,10 @@ def init(
     json: Json = False,
 ) -> None:
     """Draft a schema from the header only; with --peek from the rows, which every release then says."""
-    from dipsmith.errors import OutputError
     from dipsmith.schema.drafts import draft
     from dipsmith.schema.drafts import peek as draft_from_rows
     from dipsmith.sources import source
+    from dipsmith.synthesis.writing import require_outside_releases, whole_file
 
     found = source(data, table=of_table)
     called = name or of_table or Path(data).stem.split(".")[0] or "table"
@@ -51,9 +51,9 @@ def init(
     else:
         text = draft(found.columns, called)
     if out is not None:
-        if out.exists():
-            raise OutputError(f"'{out}' exists already; choose another --out or move it away")
-        out.write_text(text, "utf-8")
+        require_outside_releases(out)
+        with whole_file(out) as work:
+            work.write_text(text, "utf-8")
     if json:
         emit({"schema": text, "out": None if out is None else str(out), "peek": peek})
     elif out is None:

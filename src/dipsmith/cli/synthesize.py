@@ -114,8 +114,9 @@ def synthesize(
             request=request,
             progress=show,
         )
-    where = release.folder
+    where, verb = release.folder, "Released before, nothing was drawn or charged: it is in"
     if where is None:
+        verb = "Written to"
         where = release.save(out, format=format, escape=escape)  # type: ignore[arg-type]  # checked above
     card = release.card
     if json:
@@ -130,4 +131,4 @@ def synthesize(
         )
         return
     say(str(card))
-    say(f"Written to {where}/ — read card.html first; check it with: dipsmith verify {where}")
+    say(f"{verb} {where}/ — read card.html first; check it with: dipsmith verify {where}")

@@ -95,14 +95,15 @@ class Chain:
     Parameters
     ----------
     path
-        Where it is; ":memory:" keeps it in this object, for tests. Nothing is opened yet.
+        Where it is; the text ":memory:" (not a `Path` of that name) keeps it in this object, for tests.
+        Nothing is opened yet.
     patience
         Seconds to wait for another process's transaction before giving up.
     """
 
     def __init__(self, path: str | os.PathLike[str], patience: float = 60.0) -> None:
         self.name = os.fspath(path)
-        self.path = None if self.name == ":memory:" else Path(self.name).expanduser().absolute()
+        self.path = None if path == ":memory:" else Path(self.name).expanduser().absolute()
         self.patience = patience
         self._memory: sqlite3.Connection | None = None
         self._memory_lock = threading.RLock()
@@ -126,7 +127,7 @@ class Chain:
     def backup(self, target: str | os.PathLike[str]) -> None:
         """Copy the chain into a new file, whole or not at all."""
         final = Path(target).expanduser().absolute()
-        if final.exists():
+        if final.exists() or final.is_symlink():
             raise OutputError(f"backup '{target}' exists already: choose another name")
         if not final.parent.is_dir():
             raise OutputError(f"folder '{final.parent}' does not exist: create it first")

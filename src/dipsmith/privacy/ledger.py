@@ -66,7 +66,7 @@ class Ledger:
     ----------
     path
         The ledger's file. Nothing is touched before it is used; the first grant (or look) creates
-        it. ":memory:" keeps it in this object, for tests.
+        it. The text ":memory:" (not a `Path` of that name) keeps it in this object, for tests.
     patience
         Seconds to wait for other processes' transactions (milliseconds each) before giving up.
 

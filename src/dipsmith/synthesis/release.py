@@ -14,7 +14,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from dipsmith.codec.decode import codebook
-from dipsmith.errors import DamageError, InputError, SchemaError, UsageError
+from dipsmith.errors import DamageError, DipsmithError, InputError, SchemaError, UsageError
 from dipsmith.report.content import Page
 from dipsmith.report.sections import framed, page
 from dipsmith.schema import Schema
@@ -96,7 +96,12 @@ class Release:
             (work / "card.json").write_text(card.to_json(), "utf-8")
             stamped = digest(work / "card.json")
         if self._finish is not None:
-            self._finish(stamped, target.absolute())
+            try:
+                self._finish(stamped, target.absolute())
+            except DipsmithError as error:
+                raise type(error)(
+                    f"'{target}' was written and is whole, but the ledger could not note it and will not know it: {error}"
+                ) from None
         return target
 
     @classmethod

@@ -120,6 +120,8 @@ def synthesize(
                     method=method.name,
                 )
             except AlreadyReleased as earlier:
+                if not Path(earlier.path).is_dir():
+                    raise  # It was moved away: the message says where it was, and what to do.
                 return Release.load(earlier.path)
             settling.enter_context(reservation)
             reservation.read()

@@ -23,10 +23,21 @@ def require_absent(target: Path) -> None:
     parent = target.absolute().parent
     if not parent.is_dir():
         raise OutputError(f"'{target}': the folder '{parent}' does not exist; create it first")
+    require_outside_releases(target)
     if not os.access(parent, os.W_OK | os.X_OK):
         raise OutputError(f"'{target}': the folder '{parent}' cannot be written to; choose another --out")
     if shutil.disk_usage(parent).free < LEAST_FREE:
         raise OutputError(f"'{target}': less than 64 MB are free there; make room or choose another --out")
+
+
+def require_outside_releases(target: Path) -> None:
+    """Refuse to write into a release: its card lists every file, and all of it is published."""
+    parent = target.absolute().parent.resolve()
+    for folder in (parent, *parent.parents):
+        if os.access(folder, os.X_OK) and all((folder / f).is_file() for f in ("card.json", "schema.yaml")):
+            raise OutputError(
+                f"'{target}' is inside the release '{folder.name}', whose card lists every file; write it somewhere else"
+            )
 
 
 @contextmanager
@@ -51,6 +62,23 @@ def whole_folder(target: Path) -> Iterator[Path]:
     finally:
         if work.exists():
             shutil.rmtree(work, ignore_errors=True)
+
+
+@contextmanager
+def whole_file(target: Path) -> Iterator[Path]:
+    """A temporary file beside `target` that becomes it when the block ends without an error."""
+    if target.exists() or target.is_symlink():
+        raise OutputError(f"'{target}' exists already; choose another --out or move it away")
+    work = target.absolute().with_name(f".{target.name[:100]}.{os.getpid()}.partial")
+    try:
+        yield work
+        work.rename(target)
+    except OSError as error:
+        raise OutputError(
+            f"'{target}' cannot be written: {error.strerror or error}; nothing was left behind"
+        ) from None
+    finally:
+        work.unlink(missing_ok=True)
 
 
 def digest(path: Path) -> str:
