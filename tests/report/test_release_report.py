@@ -251,3 +251,20 @@ def test_the_report_of_a_folder_is_the_report_that_was_saved(tmp_path, release):
     for ending in ("csv", "parquet"):
         folder = release.save(tmp_path / ending, format=ending)
         assert page(ds.Release.load(folder).report_page()) == (folder / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "columns", [["age", "job"], ["pay in $", "class"], ["job"], ["job", "sex"]], ids=" and ".join
+)
+def test_the_code_that_the_report_proposes_can_be_run(columns):
+    """Whatever the columns are called, and where none is a number."""
+    like = {"pay in $": "age", "class": "job"}
+    fields = [{**f, "name": c} for c in columns for f in FIELDS if f["name"] == like.get(c, c)]
+    declared = ds.Schema.from_dict({"name": "t", "unit": "row", "neighbours": "replace", "fields": fields})
+    rows = staff(300)
+    found = synthesize(pa.table({c: rows[like.get(c, c)] for c in columns}), ds.Flat(), declared)
+    (code,) = (
+        b.text for s in found.report_page().sections for b in s.blocks if "ds.fit" in getattr(b, "text", "")
+    )
+    proposed = code.splitlines()[-1].replace("release,", "release, rule='sampling', formula=")
+    assert "300 rows" in str(eval(proposed, {"ds": ds, "release": found}))

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from keyword import iskeyword
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -282,7 +283,7 @@ def _analysis(release: Release, glance: Glance) -> tuple[Block, ...]:
             "import dipsmith as ds\n"
             'release = ds.Release.load("FOLDER")\n'
             "release.tables[0].to_pandas()                    # the first set\n"
-            f'ds.fit(release, "{formula}")     # estimates with honest intervals'
+            f"ds.fit(release, {json.dumps(formula, ensure_ascii=False)})     # estimates with honest intervals"
         ),
         Code(
             f'R:      arrow::{in_r}("synthetic-1.parquet")\n'
@@ -297,13 +298,25 @@ def _analysis(release: Release, glance: Glance) -> tuple[Block, ...]:
 
 def _formula(schema: Schema) -> str:
     """A regression to start from: the finest number on a few columns, the private ones first."""
+    private_first = sorted(schema, key=lambda a: a.role == "public")
     numbers = [a for a in schema if a.type in ("number", "integer") and isinstance(a.domain, Bins)]
-    response = max(numbers, key=lambda a: a.size, default=next(iter(schema))).name
-    others = sorted(
-        (a for a in schema if a.name != response and a.size > 1), key=lambda a: a.role == "public"
-    )
-    terms = [a.name for a in others][: 3 if numbers else 0]
+    two = [a for a in private_first if len(a.labels) == 2]
+    chosen = max(numbers, key=lambda a: a.size) if numbers else (two or private_first)[0]
+    response = _spelled(chosen.name)
+    if not numbers and not two:
+        response += f" == {_quoted(chosen.labels[0])}"
+    others = [a for a in private_first if a is not chosen and a.size > 1]
+    terms = [_spelled(a.name) for a in others][: 3 if numbers else 0]
     return f"{response} ~ {' + '.join(terms) or '1'}"
+
+
+def _spelled(name: str) -> str:
+    """A column in a formula, in backticks where its name is no word of its own."""
+    return name if name.isidentifier() and not iskeyword(name) else f"`{name}`"
+
+
+def _quoted(label: str) -> str:
+    return f'"{label}"' if "'" in label else f"'{label}'"
 
 
 def _cramer(table: NDArray[np.int64]) -> float:
