@@ -55,8 +55,10 @@ def require_possible(schema: Schema) -> None:
         named = [
             (i, set(codes)) for i, r in enumerate(schema.rules) for n, codes in r.never if n == attribute.name
         ]
-        found = {frozenset(i for i, codes in named if c in codes) for c in range(attribute.size)}
         if named:
+            mentioned = set[int]().union(*(codes for _, codes in named))
+            found = {frozenset(i for i, codes in named if c in codes) for c in mentioned}
+            found |= {frozenset()} if len(mentioned) < attribute.size else set()
             kinds.append(sorted(found, key=lambda kind: (len(kind), sorted(kind))))
     needed = [len(rule.never) for rule in schema.rules]
     steps = 0
