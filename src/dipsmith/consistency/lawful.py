@@ -52,13 +52,13 @@ def require_possible(schema: Schema) -> None:
     """
     kinds: list[list[frozenset[int]]] = []
     for attribute in schema:
-        named = [
-            (i, set(codes)) for i, r in enumerate(schema.rules) for n, codes in r.never if n == attribute.name
-        ]
-        if named:
-            mentioned = set[int]().union(*(codes for _, codes in named))
-            found = {frozenset(i for i, codes in named if c in codes) for c in mentioned}
-            found |= {frozenset()} if len(mentioned) < attribute.size else set()
+        naming: dict[int, set[int]] = {}
+        for i, rule in enumerate(schema.rules):
+            for code in dict(rule.never).get(attribute.name, ()):
+                naming.setdefault(code, set()).add(i)
+        if naming:
+            found = {frozenset(rules) for rules in naming.values()}
+            found |= {frozenset()} if len(naming) < attribute.size else set()
             kinds.append(sorted(found, key=lambda kind: (len(kind), sorted(kind))))
     needed = [len(rule.never) for rule in schema.rules]
     steps = 0
