@@ -219,10 +219,36 @@ def test_a_decimal_that_is_no_number_is_missing(postgresql: str) -> None:
         Unit(),
         "replace",
     )
-    cells = [Marginal.of(schema, [name]) for name in schema.names]
-    by_ibis = rows_of(source(connected.table("ibis_rates")), schema).count(cells)
-    assert [n.tolist() for n in by_ibis] == [[1, 1, 2], [1, 1, 2]]
+    for unit, expected in ((Unit(), [[1, 1, 2], [1, 1, 2]]), (Unit("code", 1), [[1, 1, 1], [1, 1, 1]])):
+        table, asked = source(connected.table("ibis_rates")), replace(schema, unit=unit)
+        cells = [Marginal.of(asked, [name]) for name in schema.names]
+        for rows in (rows_of(table, asked), BatchRows(table, asked)):
+            assert [n.tolist() for n in rows.count(cells)] == expected
     connected.disconnect()
+
+
+def test_moments_that_python_does_not_have_can_be_read(postgresql: str) -> None:
+    """Infinite ones, and those before the year 1 and after 9999: as the nearest that there are."""
+    import psycopg
+
+    columns = {"d": "date", "m": "timestamp", "z": "timestamptz"}
+    values = ["infinity", "-infinity", "0044-03-15 BC", "10000-01-01", "9999-12-31", "2011-07-01"]
+    with psycopg.connect(postgresql) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute(
+            f"CREATE TABLE ibis_far ({', '.join(f'{n} {kind}' for n, kind in columns.items())})"
+        )
+        connection.cursor().executemany("INSERT INTO ibis_far VALUES (%s, %s, %s)", [[v] * 3 for v in values])
+    facts = urlparse(postgresql)
+    host = parse_qs(facts.query)["host"][0]
+    connected = ibis.postgres.connect(host=host, user=facts.username, database=facts.path.strip("/"))
+    found = pa.Table.from_batches(source(connected.table("ibis_far")).batches(list(columns)))
+    connected.disconnect()
+    last = "9999-12-31"
+    for name in columns:
+        days = [str(value)[:10] for value in found[name].to_pylist()]
+        assert days == [last, "0001-01-01", "0001-01-01", last, last, "2011-07-01"]
+    assert str(found["m"][4].as_py()) == "9999-12-31 00:00:00"
 
 
 def test_text_that_is_compared_without_regard_to_case_is_refused(

@@ -78,8 +78,10 @@ def unit_text(name: str, column: Column, can: Callable[[str], bool], warehouse: 
             )
             spelled = case(*ends, other=spelled)
         return spelled.fill_null("")
-    if kind in ("whole", "wide") or (kind == "decimal" and column.type().scale == 0):
+    if kind in ("whole", "wide"):
         return column.cast("string").fill_null("")
+    if kind == "decimal" and column.type().scale == 0:
+        return case((_is_decimal(column), column.cast("string")), other=constant("")).fill_null("")
     raise SourceError(
         f"unit column '{name}' holds fractions, truth values or points in time, which warehouses spell differently; give "
         "a view in which it is text or a whole number"

@@ -16,6 +16,7 @@ import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -27,7 +28,7 @@ from dipsmith.sources.dialect import Kind
 from dipsmith.sources.header import check_header
 from dipsmith.sources.source import Progress
 from dipsmith.sources.tables import parts_of
-from dipsmith.sources.words import Table, kind_of, statement, unfused
+from dipsmith.sources.words import Column, Table, case, constant, kind_of, statement, unfused
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +122,8 @@ class IbisTable:
         """The rows of some columns in a temporary file."""
         file = tempfile.TemporaryFile(prefix="dipsmith-")  # noqa: SIM115  # closed with the source
         with _closed_on_failure(file), self.failures():
-            reader = _reader(self.table.select(list(columns)), self.warehouse)
+            wanted = [_near(self.table[name], self.warehouse.name).name(name) for name in columns]
+            reader = _reader(self.table.select(wanted), self.warehouse)
             for name, kind in zip(reader.schema.names, reader.schema.types, strict=True):
                 check_type(self.called, name, kind)
             with pa.ipc.new_file(file, reader.schema) as writer:
@@ -199,6 +201,20 @@ def _reader(question: Table, warehouse: Any) -> pa.RecordBatchReader:
         relation = warehouse.con.sql(statement(question, warehouse))
         reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
         return reader(BATCH_ROWS)
+
+
+def _near(column: Column, warehouse: str) -> Column:
+    """A column without what only PostgreSQL has, on which its driver for Python fails: far dates, NaN in decimals."""
+    kind, dtype = kind_of(column.type()), column.type()
+    if warehouse != "postgres" or kind not in ("date", "timestamp", "timestamptz", "decimal"):
+        return column
+    if kind == "decimal":
+        most = Decimal((0, (9,) * dtype.precision, -dtype.scale))
+        return case((column <= constant(most, dtype), column), other=constant(None, dtype))
+    day = "" if kind == "date" else "+00"
+    first, after = (constant(f"{d} 00:00:00{day}").cast(dtype) for d in ("0001-01-01", "10000-01-01"))
+    last = constant(f"9999-12-31 23:59:59.999999{day}").cast(dtype)
+    return case((column < first, first), (column >= after, last), other=column)
 
 
 @contextmanager
