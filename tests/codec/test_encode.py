@@ -354,6 +354,16 @@ def test_bins_agree_with_their_edges(schema: Schema, data: st.DataObject) -> Non
     assert codes[attribute.name].tolist() == wanted.tolist()
 
 
+@pytest.mark.parametrize("kind", [pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")], ids=str)
+def test_times_of_day_are_texts_without_needless_zeros(kind: pa.DataType) -> None:
+    schema = schema_of(type="string", enum=["10:20:00", "10:20:30", "10:20:30.5", "00:00:00"], missing=True)
+    values = [dt.time(10, 20), dt.time(10, 20, 30), dt.time(0), dt.time(11), None]
+    expected = [0, 1, 3, 4, 4]
+    if kind.unit != "s":
+        values, expected = [*values, dt.time(10, 20, 30, 500_000)], [*expected, 2]
+    assert encode(schema, values, kind) == expected
+
+
 @pytest.mark.parametrize("kind", [pa.uint64(), pa.float64(), pa.decimal128(20, 0)], ids=str)
 def test_numbers_that_64_bits_with_a_sign_cannot_hold(kind: pa.DataType) -> None:
     values = [2**64 - 1, 2**63 + 5, 94 * 10**17, 12 * 10**18, 7, None]

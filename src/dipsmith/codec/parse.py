@@ -51,6 +51,9 @@ def texts(array: pa.Array) -> pa.Array:
         return _number_texts(_floats(array.cast(pa.string())))
     if pa.types.is_timestamp(kind):
         return array.cast(pa.int64()).cast(pa.timestamp(kind.unit)).cast(pa.string())
+    if pa.types.is_time(kind):
+        # without the zeros that only the unit adds, as databases write times of day
+        return pc.replace_substring_regex(array.cast(pa.string()), r"(\.[0-9]*[1-9])0+$|\.0+$", r"\1")
     if _castable(kind):
         return array.cast(pa.string())
     return pa.nulls(len(array), pa.string())
