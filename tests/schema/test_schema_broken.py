@@ -362,3 +362,28 @@ def test_no_text_escapes_the_reader(text: str) -> None:
         parse(text)
     except SchemaError as error:
         assert "\n" not in str(error)  # noqa: PT017
+
+
+CANARY = "CANARY7351"
+
+
+@pytest.mark.parametrize("content", [f"id,ill\n7351,{CANARY}\n", f"{CANARY}\n", f"{CANARY};1\n{CANARY};2\n"])
+def test_a_private_table_in_the_place_of_a_schema_or_code_list_is_not_quoted(tmp_path, content):
+    table, schema = tmp_path / "table.csv", tmp_path / "schema.yaml"
+    table.write_text(content)
+    with pytest.raises(SchemaError, match="is it a schema file") as refused:
+        Schema.read(table)
+    assert CANARY not in str(refused.value)
+    for field in ("enum: table.csv", "enum: [a], collapse: {file: table.csv}"):
+        schema.write_text(
+            f"name: a\nunit: row\nneighbours: add-remove\nfields:\n  - {{name: a, type: string, {field}}}\n"
+        )
+        with pytest.raises(SchemaError, match="must name a column 'code'") as refused:
+            Schema.read(schema)
+        assert CANARY.lower() not in str(refused.value).lower()
+
+
+def test_a_file_that_never_ends_is_not_read_to_its_end(monkeypatch):
+    monkeypatch.setattr("dipsmith.schema.files.MAX_CHARACTERS", 1_000_000)
+    with pytest.raises(SchemaError, match="larger than 1 MB"):
+        Schema.read("/dev/zero")

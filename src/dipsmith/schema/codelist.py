@@ -36,8 +36,10 @@ class CodeList:
         try:
             header = [name.strip().lower() for name in next(rows, [])]
             if "code" not in header:
+                # Not quoted: it may be a private table, given in the code list's place.
                 raise SchemaError(
-                    f"{path}: the first line must name a column 'code', got: {', '.join(header) or 'nothing'}"
+                    f"{path}: the first line must name a column 'code', as a code list does; it has "
+                    f"{len(header)} other column{'' if len(header) == 1 else 's'}"
                 )
             at = header.index("code")
             shown = next((header.index(name) for name in ("collapse", "label") if name in header), None)
@@ -66,9 +68,12 @@ class CodeList:
 def read_text(path: Path, what: str, limit: int) -> str:
     """The text of a public file, or one line saying why it cannot be read."""
     try:
-        if path.stat().st_size > limit:
+        with path.open("rb") as file:
+            # Not by its size: a device has none, and never ends.
+            content = file.read(limit + 1)
+        if len(content) > limit:
             raise SchemaError(f"{path}: this {what} is larger than {limit // 1_000_000} MB")
-        return path.read_bytes().decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except FileNotFoundError:
         raise SchemaError(f"{path}: this {what} does not exist; check the path") from None
     except IsADirectoryError:

@@ -162,7 +162,9 @@ def validate(model: type[E_], data: object, place: str = "") -> E_:
         One line, for the first problem found.
     """
     if not isinstance(data, Mapping):
-        raise SchemaError(f"{place or 'the schema'} must be a mapping of keys to values, got {_short(data)}")
+        # A whole file that is no mapping may be the private table, given in the schema's place: not quoted.
+        got = _short(data) if place or not isinstance(data, str) else "plain text; is it a schema file?"
+        raise SchemaError(f"{place or 'the schema'} must be a mapping of keys to values, got {got}")
     try:
         return model.model_validate(data)
     except ValidationError as error:
