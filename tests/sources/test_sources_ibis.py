@@ -203,9 +203,9 @@ def test_a_decimal_that_is_no_number_is_missing(postgresql: str) -> None:
     import psycopg
 
     with psycopg.connect(postgresql) as connection:
-        connection.execute("CREATE TABLE ibis_rates (rate numeric(12, 2), code numeric(6))")
+        connection.execute("CREATE TABLE ibis_rates (rate numeric(12, 2), code numeric(6), wide numeric(38))")
         connection.execute(
-            "INSERT INTO ibis_rates VALUES (1, 7), ('NaN', 'NaN'), (NULL, NULL), (9999999999.99, 8)"
+            f"INSERT INTO ibis_rates VALUES (1, 7, {10**38 - 1}), ('NaN', 'NaN', 'NaN'), (NULL, NULL, NULL), (9999999999.99, 8, 0)"
         )
     facts = urlparse(postgresql)
     host = parse_qs(facts.query)["host"][0]
@@ -224,6 +224,8 @@ def test_a_decimal_that_is_no_number_is_missing(postgresql: str) -> None:
         cells = [Marginal.of(asked, [name]) for name in schema.names]
         for rows in (rows_of(table, asked), BatchRows(table, asked)):
             assert [n.tolist() for n in rows.count(cells)] == expected
+    found = pa.Table.from_batches(source(connected.table("ibis_rates")).batches(["wide"]))
+    assert found["wide"].to_pylist() == [Decimal(10**38 - 1), None, None, Decimal(0)]
     connected.disconnect()
 
 

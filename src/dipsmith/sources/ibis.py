@@ -16,7 +16,6 @@ import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -209,8 +208,7 @@ def _near(column: Column, warehouse: str) -> Column:
     if warehouse != "postgres" or kind not in ("date", "timestamp", "timestamptz", "decimal"):
         return column
     if kind == "decimal":
-        most = Decimal((0, (9,) * dtype.precision, -dtype.scale))
-        return case((column <= constant(most, dtype), column), other=constant(None, dtype))
+        return case((column.cast("string") != "NaN", column), other=constant(None, dtype))
     day = "" if kind == "date" else "+00"
     first, after = (constant(f"{d} 00:00:00{day}").cast(dtype) for d in ("0001-01-01", "10000-01-01"))
     last = constant(f"9999-12-31 23:59:59.999999{day}").cast(dtype)
