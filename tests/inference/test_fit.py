@@ -231,6 +231,8 @@ def test_missing_and_infinite_values_are_left_out():
     assert "2 rows with missing or infinite values were left out" in str(found)
     assert ds.fit(table, "y ~ x").each[0].rows == 4
     empty = pa.table({"y": pa.array([None, None], pa.float64()), "z": [1, 2]})
+    with pytest.raises(UsageError, match="there is no row"):
+        ds.fit(pa.table({"y": [1.0], "x": [2.0]}).slice(0, 0).to_pandas(), "y ~ x")
     with pytest.raises(UsageError, match="no row is left"):
         ds.fit(empty, "y ~ z")
 

@@ -400,4 +400,7 @@ def _tables(data: Any) -> tuple[Release | None, tuple[pa.Table, ...]]:
     if isinstance(data, pa.Table):
         return None, (data,)
     rows = source(data)
-    return None, (pa.Table.from_batches(list(rows.batches(rows.columns))),)
+    batches = list(rows.batches(rows.columns))
+    if not batches:
+        raise UsageError(f"{rows.describe()}: there is no row to fit a regression to")
+    return None, (pa.Table.from_batches(batches),)
