@@ -292,7 +292,7 @@ def _analysis(release: Release, glance: Glance) -> tuple[Block, ...]:
         ),
         rule,
         "Check that the folder is whole and unchanged with: dipsmith verify FOLDER. Counts near the noise's standard "
-        "deviation are not evidence of anything; impossible combinations declared in schema.yaml never occur.",
+        "deviation are not evidence of anything; combinations that schema.yaml calls impossible were never synthesised.",
     )
 
 
