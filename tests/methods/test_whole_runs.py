@@ -1,12 +1,19 @@
 """Methods in whole runs: what is refused costs nothing, and what is made can be saved and verified."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import dipsmith as ds
 from dipsmith.errors import SchemaError, UnsupportedError, UsageError
+from dipsmith.methods.method import PublicFacts
 from dipsmith.methods.privbayes import PrivBayes
+from dipsmith.privacy.accountant import total
+from dipsmith.privacy.budget import PureDP
+from dipsmith.privacy.curator import Curator
+from dipsmith.schema import Codes, Unit
 
 
 def schema(neighbours):
@@ -95,3 +102,21 @@ def test_how_many_rows_are_made_does_not_change_what_they_say_where_the_true_num
     for level in "abcd":
         found, true = (np.mean(t["grade"].to_numpy() == level) for t in (made.tables[0], people()))
         assert found == pytest.approx(true, abs=0.05)
+
+
+@pytest.mark.parametrize("unit", [Unit(), Unit("person", 3)])
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace", "label"])
+def test_strata_cost_what_the_plan_says_to_the_last_unit(neighbours, unit):
+    """A budget that neither two dearest blocks nor four strata divide evenly."""
+    made = replace(schema(neighbours), unit=unit)
+    rows = Codes.of(
+        made, {"grade": np.arange(80) % 4, "place": np.arange(80) % 3, "sex": np.arange(80) % 2}, 80
+    )
+    method, budget = ds.Forest(targets=["sex"], strata="grade"), PureDP.of_units(10**12 + 7)
+    curator = Curator.rehearse(rows, budget, seed=1)
+    method.fit(curator)
+    public = curator.public_rows(made.public) if neighbours == "label" else None
+    planned = method.plan(made, budget, PublicFacts(curator.rows, public))
+    spent = total(curator._journal.events, "epsilon", neighbours)
+    assert sum(step.budget.units for step in planned) == spent
+    assert budget.units - 4 < spent <= budget.units

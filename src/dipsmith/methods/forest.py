@@ -199,7 +199,7 @@ class Forest:
         if self.strata is None:
             blocks = [self._block(curator, left, curator.rows, steps, growth)]
         else:
-            children = curator.partition(self.strata, left)
+            children = curator.partition(self.strata, Strata.of(schema, self.strata, left).whole)
             typical = None if curator.rows is None else curator.rows // len(children)
             blocks = [self._block(child, child.budget, typical, steps, growth) for child in children]
         targets = self._targets(schema, curator.relation)

@@ -56,6 +56,11 @@ class Strata:
             return cls(attribute, column.size, budget.split(2)[0], within, 2, unit.per == attribute)
         return cls(attribute, column.size, budget.split(column.size)[0], within, column.size, False)
 
+    @property
+    def whole(self) -> Budget:
+        """What all strata cost together: the budget, but for a remainder of a few units that cannot be divided."""
+        return type(self.each).of_units(self.each.units * self.times)
+
 
 @dataclass(frozen=True)
 class Cost:
