@@ -120,3 +120,18 @@ def test_strata_cost_what_the_plan_says_to_the_last_unit(neighbours, unit):
     spent = total(curator._journal.events, "epsilon", neighbours)
     assert sum(step.budget.units for step in planned) == spent
     assert budget.units - 4 < spent <= budget.units
+
+
+@pytest.mark.parametrize("strata", [None, "grade"])
+@pytest.mark.parametrize("n", [0, 80])
+def test_targets_after_one_another_need_no_public_column(strata, n):
+    made = schema("label")
+    kept = [a.with_role("private") if a.name == "place" else a for a in made if strata or a.name != "grade"]
+    made = replace(made, attributes=tuple(kept))
+    columns = {"grade": np.arange(n) % 4, "place": np.arange(n) % 3, "sex": np.arange(n) % 2}
+    rows = Codes.of(made, columns, n)
+    method = ds.Forest(targets=["place", "sex"], leaves="sequential", strata=strata, n_b=1)
+    model = method.fit(Curator.rehearse(rows, PureDP(50), seed=1))
+    labelled = model.label(rows.project(made.public), seed=1)
+    assert len(labelled) == n
+    assert set(labelled.names) == set(made.names)

@@ -34,7 +34,7 @@ from dipsmith.methods.growing import Ground, Purchase, Recipe, Step
 from dipsmith.methods.method import Planned, PublicFacts, require_relation
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
-from dipsmith.schema import Codes, Schema
+from dipsmith.schema import Codes, Marginal, Schema
 
 Growth = Literal["public-predictors", "public-data", "noisy", "synthetic"]
 
@@ -245,7 +245,12 @@ class Forest:
             private = [n for n in step.predictors if curator.schema[n].role == "private"]
         names = [n for n in step.predictors if n not in private]
         if growth == "public-predictors":
-            rows, often = curator.public_rows(names)
+            if names:
+                rows, often = curator.public_rows(names)
+            else:
+                # A sequence of targets without public columns: to the public, all rows are alike.
+                (often,) = curator.public_counts([Marginal(curator.schema, ())])
+                rows = Codes(curator.schema, {}, len(often))
             ground = Ground(rows, often.astype(np.float64))
         else:
             assert self.public is not None
