@@ -115,6 +115,8 @@ def test_without_matplotlib_it_says_what_to_install(dipsmith, monkeypatch):
         ("--p0", 0.2, "--n", 100, "--lam", 1, "--level", 1),
         ("--p0", 0.2, "--n", 100, "--width", 0.01),
         ("--p0", 0.2, "--n", 100, "--lam", 1, "--simulate", 0),
+        ("--p0", 0.2, "--n", 100, "--lam", 1, "--simulate", 9, "--seed", -1),
+        ("--p0", 0.2, "--lam", 1, "--width", 1e-320),
         ("--plot", "out.pdf"),
     ],
 )

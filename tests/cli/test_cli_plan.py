@@ -144,6 +144,11 @@ def test_without_rows_it_says_what_is_missing(dipsmith, people):
         ("people.csv", "--schema", "replace.yaml", "--method", "flat", "--epsilon", 1),
         ("people.csv", "--schema", "label.yaml", "--method", "forest", "--target-width", 0.1),
         ("--schema", "label.yaml", "--method", "mst", "--epsilon", 1),
+        *(
+            ("--schema", "replace.yaml", "--method", "flat", "--epsilon", 1, option, value)
+            for option, value in (("--p0", "nan"), ("--p0", "-inf"), ("--level", "nan"), ("--level", 1))
+        ),
+        ("people.csv", "--schema", "label.yaml", "--method", "forest", "--target-width", 1e-320),
     ],
 )
 def test_contradictions_are_one_line_and_exit_code_2(dipsmith, people, arguments):

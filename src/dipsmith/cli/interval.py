@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dipsmith.cli.terminal import Json, emit, say
+from dipsmith.cli.terminal import LEAST_WIDTH, Json, emit, say
 from dipsmith.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,6 +65,10 @@ def interval(
     """Say within which interval the synthetic share of a label will lie; any two of n, λ, width give the third."""
     if law not in ("continuous", "discrete"):
         raise UsageError(f"--law is '{law}', expected continuous or discrete")
+    if seed < 0:
+        raise UsageError(f"--seed is {seed}, expected 0 or more")
+    if width is not None and 0 < width < LEAST_WIDTH:
+        raise UsageError(f"--width is {width:g}, expected at least {LEAST_WIDTH:g}")
     said: dict[str, Any] = {}
     lines: list[str] = []
     if plot is None or any(value is not None for value in (p0, width)):

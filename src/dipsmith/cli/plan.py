@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dipsmith.cli.terminal import (
+    LEAST_WIDTH,
     Delta,
     Epsilon,
     Json,
@@ -96,6 +97,12 @@ def plan(
     declared = Schema.read(schema)
     if target_width is not None and (epsilon is not None or rho is not None):
         raise UsageError("--target-width solves for the budget; leave --epsilon and --rho out")
+    if target_width is not None and 0 < target_width < LEAST_WIDTH:
+        raise UsageError(f"--target-width is {target_width:g}, expected at least {LEAST_WIDTH:g}")
+    if not 0 <= p0 <= 1:
+        raise UsageError(f"--p0 is {p0:g}, expected a share between 0 and 1")
+    if not 0 < level < 1:
+        raise UsageError(f"--level is {level:g}, expected a probability between 0 and 1, such as 0.9")
     guess = budget_of("1", None, delta) if target_width is not None else budget_of(epsilon, rho, delta)
     given = None if data is None else source(data, table=of_table)
     facts = public_facts(declared, given, rows)

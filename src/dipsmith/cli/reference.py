@@ -40,7 +40,8 @@ def _exit_codes() -> str:
     return (
         "Results go to standard output (`--json` for machines), progress and errors to standard error. Exit codes: 0 ok; "
         "1 unexpected failure; 2 usage, contradictory options, unsupported method or relation; 3 files and schemas, "
-        "existing output; 4 budget, missing grant, currency or relation refused; 5 ledger or release damaged; 6 missing extra."
+        "existing output; 4 budget, missing grant, currency or relation refused; 5 ledger or release damaged; 6 missing extra; "
+        "130 interrupted (Ctrl-C), 143 terminated."
     )
 
 

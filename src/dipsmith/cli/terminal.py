@@ -38,6 +38,8 @@ Settings = Annotated[
 
 LARGEST_SETTING = 1_000_000_000
 """Whole numbers given with --set are below it; no parameter needs more, and larger ones overflow or never end."""
+LEAST_WIDTH = 1e-9
+"""Intervals of shares are asked to be at least so wide: no table has rows enough for less."""
 
 
 def say(text: str) -> None:
