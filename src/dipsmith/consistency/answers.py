@@ -29,6 +29,9 @@ Post = Literal["project", "clip"]
 
 _Z95 = 1.959963984540054
 
+EXACT = 1e-100
+"""A smaller variance is none."""
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -197,7 +200,8 @@ class NoisyTable:
 
 def pooled(estimates: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """One estimate from several independent ones (value, variance), weighted by inverse variance."""
-    exact = [value for value, variance in estimates if variance == 0]
+    # At a very large ε a variance may be so small that its inverse is infinite.
+    exact = [value for value, variance in estimates if variance < EXACT]
     if exact:
         return exact[0], 0.0
     weights = [1 / variance for _, variance in estimates]

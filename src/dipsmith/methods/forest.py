@@ -44,6 +44,9 @@ JOINT_LABELS: Final = 50
 GROWTH_ROWS: Final = 200_000
 """The most rows that are synthesised for trees to grow on."""
 
+EXACT: Final = 1e-100
+"""A smaller variance is none."""
+
 FIRST_WEIGHT: Final = 0.5
 """Budget of the first attribute's histogram, against 1 for each ensemble of trees."""
 
@@ -395,7 +398,8 @@ class Forest:
 
 def _pooled(totals: Sequence[tuple[float, float]]) -> float:
     """The number of rows, from several estimates with their variances."""
-    exact = [value for value, variance in totals if variance == 0]
+    # At a very large ε a variance may be so small that its inverse is infinite.
+    exact = [value for value, variance in totals if variance < EXACT]
     if exact:
         return exact[0]
     weights = [1.0 / variance for _, variance in totals if variance < float("inf")]
