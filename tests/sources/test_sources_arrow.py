@@ -241,3 +241,10 @@ def test_describe_tells_no_rows() -> None:
     assert source(TABLE).describe() == "pyarrow Table"
     assert source(TABLE.to_pandas()).describe() == "pandas DataFrame"
     assert source(pl.from_arrow(TABLE)).describe() == "polars DataFrame"
+
+
+def test_objects_of_polars_are_refused_instead_of_their_addresses() -> None:
+    frame = pl.DataFrame({"kept": [1, 2], "held": pl.Series([object(), object()], dtype=pl.Object)})
+    source(frame).check(["kept"])
+    with pytest.raises(SourceError, match="column 'held' holds Python objects; convert it to text"):
+        source(frame).check(["held"])

@@ -572,3 +572,43 @@ def test_the_temporary_file_is_closed_with_its_source(tmp_path: Path) -> None:
     gc.collect()
     assert first.closed
     assert second.closed
+
+
+LOOSE = {
+    "n INTEGER": ([3, None], ["x", 1.5, b"ab", float("inf")]),
+    "x REAL": ([2.5, None, 3], ["x", b"q", "inf"]),
+    "flag BOOLEAN": ([0, 1, None], [2, "t", 1.5]),
+    "word VARCHAR(9)": (["a", None, 5], [b"\xff", b"ok"]),
+    "born DATE": (["2020-02-29", None], ["junk", 5, b"z", "2021-02-29", "10000-01-01", ""]),
+    "seen TIMESTAMP": (
+        ["2020-01-02 03:04:05", "9999-12-31 23:59:59.999999", "2020-01-02 03:04:05.5+00:00", None],
+        ["junk", 5, "2020-01-02", "2020-01-02T03:04:05", "2020-01-02 24:00:00", "2021-02-29 00:00:00"],
+    ),
+    "rate DECIMAL(6, 2)": ([1.25, 3, None], ["x", 1e300, b"q"]),
+}
+"""Columns of SQLite: values of the declared type, and others, which it takes without a word."""
+
+
+@pytest.mark.parametrize("declared", LOOSE)
+def test_values_of_another_type_than_sqlite_declares_are_missing_wherever_they_are_read(
+    tmp_path: Path, declared: str
+) -> None:
+    """Reading them would fail, and they would be compared as text: what a row holds must decide neither."""
+    name = declared.split()[0]
+    lawful, others = LOOSE[declared]
+    given = [*lawful, *others]
+    path = tmp_path / "loose.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"CREATE TABLE loose ({declared})")
+        connection.executemany("INSERT INTO loose VALUES (?)", [(v,) for v in given])
+        connection.execute("INSERT INTO loose SELECT CAST(x'61ff62' AS TEXT)")
+    connection.close()
+    found = source(f"sqlite:///{path}", table="loose")
+    assert isinstance(found, IbisTable)
+    read = [value for batch in found.batches([name]) for value in batch.column(0).to_pylist()]
+    assert [v is None for v in read[: len(lawful)]] == [v is None for v in lawful]
+    assert read[len(lawful) : len(given)] == [None] * len(others)
+    assert read[-1] == ("a�b" if name == "word" else None)
+    counted = found.answer(found.table.aggregate(n=found.table[name].count()))
+    assert counted["n"].to_pylist() == [sum(v is not None for v in read)]
+    found.warehouse.disconnect()

@@ -54,7 +54,14 @@ def synthesize(
     each: Annotated[
         str | None, typer.Option("--each", help="split: m sanitisations; draw: m draws from one.")
     ] = None,
-    rows: Annotated[int | None, typer.Option("--rows", help="Rows to make, as a public number.")] = None,
+    rows: Annotated[
+        int | None,
+        typer.Option(
+            "--rows",
+            help="Rows to make. Under add-remove also what the table's own number is taken for, free of charge: give the true "
+            "one, or one near it.",
+        ),
+    ] = None,
     onto: Annotated[str | None, typer.Option("--onto", help="Under label: another file to label.")] = None,
     settings: Settings = None,
     request: Annotated[

@@ -59,6 +59,10 @@ class ArrowSource:
         """Header, column types, and that the memory of the columns is laid out as Arrow says."""
         check_header(self.describe(), self.columns, required)
         for name in required:
+            if _holds_objects(self.table, name):
+                raise SourceError(
+                    f"{self.describe()}: column '{name}' holds Python objects; convert it to text, numbers, booleans or dates"
+                )
             check_type(self.describe(), name, self._table.schema.field(name).type)
         check_layout(self.describe(), self._table.select(list(required)))
 
@@ -134,6 +138,11 @@ class FrameSource:
         if pa.types.is_dictionary(array.type) and not _is_text(array.type.value_type):
             return array.dictionary_decode()
         return array
+
+
+def _holds_objects(table: Any, name: str) -> bool:
+    """Whether a column of polars holds Python objects, of which Arrow is told the addresses."""
+    return type(table).__module__.startswith("polars.") and str(table.schema[name]) == "Object"
 
 
 def is_frame(data: object) -> bool:

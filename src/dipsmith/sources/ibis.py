@@ -26,6 +26,7 @@ from dipsmith.sources.arrow import BATCH_ROWS, ArrowSource, check_type, plain
 from dipsmith.sources.dialect import Kind
 from dipsmith.sources.header import check_header
 from dipsmith.sources.source import Progress
+from dipsmith.sources.sqlite import believed
 from dipsmith.sources.tables import parts_of
 from dipsmith.sources.words import Column, Table, case, constant, kind_of, statement, unfused
 
@@ -142,7 +143,7 @@ def ibis_table(data: Table) -> IbisTable | ArrowSource:
     if warehouse == "polars":
         return ArrowSource(data.to_pyarrow())
     named = data.get_name() if data.op().__class__.__name__ == "DatabaseTable" else "a query"
-    return IbisTable(data, f"{warehouse}, {named}")
+    return _opened(data, f"{warehouse}, {named}")
 
 
 def is_ibis_table(data: object) -> bool:
@@ -176,7 +177,11 @@ def connected_table(url: str, scheme: str, table: str) -> IbisTable:
         raise SourceError(
             f"{scheme}, {table}: there is no such table, or it cannot be read ({type(error).__name__}); check table="
         ) from None
-    return IbisTable(found, f"{scheme}, {table}")
+    return _opened(found, f"{scheme}, {table}")
+
+
+def _opened(table: Table, called: str) -> IbisTable:
+    return IbisTable(believed(table) if table.get_backend().name == "sqlite" else table, called)
 
 
 def warehouses() -> frozenset[str]:

@@ -6,7 +6,7 @@ decided in `codec.expressions`, once for all of them; `sources.ibis` has the tab
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -108,24 +108,25 @@ def hashed(text: Column, warehouse: str) -> Column | None:
     if warehouse in ("duckdb", "pyspark"):
         return text.hexdigest("sha256")
     if warehouse in ("databricks", "impala", "mysql", "singlestoredb", "snowflake"):
-        return _called("sha2", str, text, 256)
+        return call("sha2", str, text, 256)
     if warehouse in ("bigquery", "clickhouse", "datafusion", "flink"):
-        return _called("sha256", bytes, text)
+        return call("sha256", bytes, text)
     if warehouse in ("athena", "trino"):
-        return _called("sha256", bytes, _called("to_utf8", bytes, text))
+        return call("sha256", bytes, call("to_utf8", bytes, text))
     if warehouse in ("materialize", "postgres", "risingwave"):
-        return _called("sha256", bytes, _called("convert_to", bytes, text, "UTF8"))
+        return call("sha256", bytes, call("convert_to", bytes, text, "UTF8"))
     if warehouse == "oracle":
-        return _called("standard_hash", bytes, text, "SHA256")
+        return call("standard_hash", bytes, text, "SHA256")
     return None
 
 
-def _called(function: str, gives: type, *arguments: Column) -> Column:
+def call(function: str, gives: type, *arguments: Column) -> Column:
     """A call of a function that the warehouse has and ibis does not know."""
     import ibis
 
     takes = tuple(type(a) if isinstance(a, int | str) else a.type() for a in arguments)
-    stub = (lambda a: None) if len(arguments) == 1 else (lambda a, b: None)
+    stubs: Sequence[Callable[..., None]] = (lambda a: None, lambda a, b: None, lambda a, b, c: None)
+    stub = stubs[len(arguments) - 1]
     return ibis.udf.scalar.builtin(stub, name=function, signature=(takes, gives))(*arguments)
 
 
@@ -179,6 +180,13 @@ def _with_sets(rows: str, sets: Sequence[Sequence[str]], width: int, dialect: An
     ).from_("held_rows AS held")
     query.set("group", sge.Group(grouping_sets=[by]))
     return str(query.sql(dialect=dialect)).replace("held_rows", f"({rows})", 1)
+
+
+def named(name: str, schema: Any, warehouse: Any) -> Table:
+    """A table or view of a warehouse whose types are known."""
+    import ibis.expr.operations as ops
+
+    return ops.DatabaseTable(name, schema=schema, source=warehouse).to_expr()
 
 
 def statement(question: Table, warehouse: Any) -> str:
