@@ -218,6 +218,13 @@ MUTANTS = (
         "tests/audit/test_exact_loss.py::test_choose_costs_what_it_is_charged",
     ),
     one(
+        "a stated number of rows in place of the true one",
+        "privacy/curator.py",
+        '        if self.relation == "label" or (self.relation == "replace" and self.max_rows == 1):\n            return self._rows.total()',
+        '        if self._given_rows is None and self.relation != "add-remove" and self.max_rows == 1:\n            return self._rows.total()',
+        "tests/methods/test_privbayes.py::test_mutual_information_answers_at_the_true_number_of_rows_whatever_was_stated",
+    ),
+    one(
         "a sequence of targets asks private attributes at the public price",
         "methods/growing.py",
         '        moves = relation == "replace" or (relation == "label" and asks_private)',
