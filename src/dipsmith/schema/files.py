@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -48,6 +49,8 @@ from dipsmith.schema.schema import Schema, Unit
 
 ORDERED_TYPES = ("integer", "number", "date", "datetime")
 
+LONGEST_MESSAGE = 500
+
 
 # Reading -----------------------------------------------------------------------------------------------------
 
@@ -59,7 +62,17 @@ def read(path: str | os.PathLike[str]) -> Schema:
     try:
         return from_dict(parse(text), base=file.parent)
     except SchemaError as error:
-        raise SchemaError(f"{file}: {error}") from None
+        raise SchemaError(f"{file}: {_brief(str(error))}") from None
+
+
+def _brief(message: str) -> str:
+    """A message in which a name or value of any length stays readable.
+
+    >>> len(_brief(f"'{'A' * 500}' is no date; {'write it as year-month-day ' * 50}"))
+    501
+    """
+    words = re.sub(r"\S{81,}", lambda word: f"{word[0][:60]}…", message)
+    return words if len(words) <= LONGEST_MESSAGE else f"{words[:LONGEST_MESSAGE]}…"
 
 
 def from_dict(data: object, base: Path | None = None) -> Schema:
