@@ -29,3 +29,20 @@ def dipsmith(capsys, monkeypatch, tmp_path) -> Callable[..., Ran]:
         return Ran(int(stopped.value.code or 0), captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture
+def office(dipsmith, tmp_path):
+    """A folder with a table, its schema and a grant; a column whose name a terminal might take for a picture."""
+    schema = """
+name: people
+unit: row
+neighbours: add-remove
+fields:
+  - {name: age, type: integer, minimum: 17, maximum: 90, bins: {width: 10}}
+  - {name: "a:cat:", type: string, enum: [ä, M]}
+"""
+    (tmp_path / "people.yaml").write_text(schema, "utf-8")
+    (tmp_path / "people.csv").write_text("age,a:cat:\n34,M\n51,M\n", "utf-8")
+    assert dipsmith("ledger", "grant", "people", "--ledger", "b.db", "--epsilon", "5").code == 0
+    return tmp_path

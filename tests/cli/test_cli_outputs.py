@@ -6,24 +6,14 @@ from pathlib import Path
 
 import pytest
 
-SCHEMA = """
-name: people
-unit: row
-neighbours: add-remove
-fields:
-  - {name: age, type: integer, minimum: 17, maximum: 90, bins: {width: 10}}
-"""
 RUN = ("synthesize", "people.csv", "--schema", "people.yaml", "--method", "flat", "--epsilon", "1")
 RUN = (*RUN, "--ledger", "b.db", "--out")
 
 
 @pytest.fixture
-def office(dipsmith, tmp_path):
-    (tmp_path / "people.yaml").write_text(SCHEMA, "utf-8")
-    (tmp_path / "people.csv").write_text("age\n34\n51\n", "utf-8")
-    assert dipsmith("ledger", "grant", "people", "--ledger", "b.db", "--epsilon", "5").code == 0
+def office(dipsmith, office):
     assert dipsmith(*RUN, "release", "--request", "first").code == 0
-    return tmp_path
+    return office
 
 
 def shown(dipsmith):

@@ -11,24 +11,6 @@ import sys
 
 import pytest
 
-SCHEMA = """
-name: people
-unit: row
-neighbours: add-remove
-fields:
-  - {name: age, type: integer, minimum: 17, maximum: 90, bins: {width: 10}}
-  - {name: "a:cat:", type: string, enum: [ä, M]}
-"""
-
-
-@pytest.fixture
-def office(dipsmith, tmp_path):
-    (tmp_path / "people.yaml").write_text(SCHEMA, "utf-8")
-    (tmp_path / "people.csv").write_text("age,a:cat:\n34,M\n51,M\n", "utf-8")
-    assert dipsmith("ledger", "grant", "people", "--ledger", "b.db", "--epsilon", "5").code == 0
-    return tmp_path
-
-
 RUN = ("synthesize", "people.csv", "--schema", "people.yaml", "--method", "flat", "--epsilon", "1")
 RUN = (*RUN, "--ledger", "b.db", "--out", "out")
 

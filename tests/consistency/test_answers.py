@@ -84,6 +84,7 @@ def test_estimates_are_pooled_by_inverse_variance():
     assert pooled([(10.0, 1.0), (20.0, 3.0)]) == pytest.approx((12.5, 0.75))
     assert pooled([(10.0, 1.0), (7.0, 0.0)]) == (7.0, 0.0)
     assert pooled([(10.0, 2.0), (99.0, inf)]) == (10.0, 2.0)
+    assert pooled([(5.0, 1e-310), (5.0, 1e-310)]) == (5.0, 0.0)
 
 
 @settings(max_examples=50, deadline=None)

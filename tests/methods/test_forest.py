@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from dipsmith.consistency.answers import pooled
 from dipsmith.consistency.branching import Branching, LabelledLeaves
 from dipsmith.consistency.ensemble import Ensemble, LeafTable
 from dipsmith.counting.held import HeldRows
 from dipsmith.errors import BudgetError, UnsupportedError, UsageError
-from dipsmith.methods.forest import Forest, PublicTable, _pooled
+from dipsmith.methods.forest import Forest, PublicTable
 from dipsmith.methods.forest_model import ForestModel
 from dipsmith.methods.growing import Dependence
 from dipsmith.methods.method import PublicFacts
@@ -745,8 +744,3 @@ def test_a_public_table_must_have_the_columns_and_leave_some_budget():
         Forest(["sex"], public=dear).fit(Curator.rehearse(codes, PureDP(1), seed=1))
     with pytest.raises(UsageError, match="cannot cover"):
         Forest(["sex"], public=dear).plan(schema, PureDP(1), PublicFacts())
-
-
-def test_counts_whose_noise_is_hardly_a_number_are_pooled():
-    assert _pooled([(5.0, 1e-310), (5.0, 1e-310)]) == 5.0
-    assert pooled([(5.0, 1e-310), (5.0, 1e-310)]) == (5.0, 0.0)

@@ -25,6 +25,7 @@ from typing import ClassVar, Final, Literal
 
 import numpy as np
 
+from dipsmith.consistency.answers import pooled
 from dipsmith.consistency.ensemble import Ensemble
 from dipsmith.consistency.lawful import require_possible
 from dipsmith.errors import UnsupportedError, UsageError
@@ -43,9 +44,6 @@ JOINT_LABELS: Final = 50
 
 GROWTH_ROWS: Final = 200_000
 """The most rows that are synthesised for trees to grow on."""
-
-EXACT: Final = 1e-100
-"""A smaller variance is none."""
 
 FIRST_WEIGHT: Final = 0.5
 """Budget of the first attribute's histogram, against 1 for each ensemble of trees."""
@@ -226,9 +224,9 @@ class Forest:
             totals.append(counted)
             if growth == "synthetic" and i + 1 < len(steps):
                 if drawn is None:
-                    drawn = Codes(curator.schema, {}, int(min(_pooled(totals), GROWTH_ROWS)))
+                    drawn = Codes(curator.schema, {}, int(min(pooled(totals)[0], GROWTH_ROWS)))
                 drawn = ensemble.draw(drawn, curator.coins(f"rows to grow on: {step}"))
-        return Block(tuple(made), _pooled(totals))
+        return Block(tuple(made), pooled(totals)[0])
 
     def _ground(
         self,
@@ -242,7 +240,7 @@ class Forest:
             return None
         if growth == "synthetic":
             assert drawn is not None
-            return Ground(drawn, np.full(len(drawn), _pooled(totals) / max(len(drawn), 1)))
+            return Ground(drawn, np.full(len(drawn), pooled(totals)[0] / max(len(drawn), 1)))
         private: list[str] = []
         if curator.relation == "label":
             private = [n for n in step.predictors if curator.schema[n].role == "private"]
@@ -394,14 +392,3 @@ class Forest:
         strata = Strata.of(schema, self.strata, left)
         budgets = self._split(strata.each, steps)
         return Outlook(schema, self._recipe, tuple(steps), tuple(budgets), strata, growth == "noisy", public)
-
-
-def _pooled(totals: Sequence[tuple[float, float]]) -> float:
-    """The number of rows, from several estimates with their variances."""
-    # At a very large ε a variance may be so small that its inverse is infinite.
-    exact = [value for value, variance in totals if variance < EXACT]
-    if exact:
-        return exact[0]
-    weights = [1.0 / variance for _, variance in totals if variance < float("inf")]
-    values = [value for value, variance in totals if variance < float("inf")]
-    return sum(w * v for w, v in zip(weights, values, strict=True)) / sum(weights) if weights else 0.0
