@@ -49,7 +49,8 @@ def read_pins(path: Path) -> list[Pin]:
 
 
 def _read_pin(line: str) -> Pin:
-    """
+    """One line of the file as a pin.
+
     Examples
     --------
     >>> _read_pin("Six==1.17 ; python_version < '4'  --hash=sha256:ab  # via attrs, -c constraints.txt")

@@ -20,16 +20,18 @@ from cyclonedx.model.bom import Bom, BomMetaData
 from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
+from supply.lock import CONSTRAINTS, PROJECT, ROOT, RUNTIME, Pin, read_pins
 
 from dipsmith.version import VERSION
-from supply.lock import CONSTRAINTS, PROJECT, ROOT, RUNTIME, Pin, read_pins
 
 SBOM = ROOT / "supply" / "dipsmith.cdx.json"
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, PROJECT)
 _LONGEST_LICENCE = 100
 
 
-def render_sbom(runtime: Iterable[Pin], locked: Iterable[Pin], licences: Mapping[tuple[str, str], str]) -> str:
+def render_sbom(
+    runtime: Iterable[Pin], locked: Iterable[Pin], licences: Mapping[tuple[str, str], str]
+) -> str:
     """The bill of materials as text.
 
     Parameters
@@ -50,14 +52,12 @@ def render_sbom(runtime: Iterable[Pin], locked: Iterable[Pin], licences: Mapping
         purl=PackageURL("pypi", name=PROJECT, version=VERSION),
         licenses=[LicenseFactory().make_from_string(_project_licence())],
     )
-    runtime = list(runtime)
-    components = {
-        pin: _describe(pin, hashes[pin.name, pin.version], licences.get((pin.name, pin.version))) for pin in runtime
-    }
-    bom = Bom(components=components.values(), metadata=BomMetaData(component=project), serial_number=_NAMESPACE)
+    parts = [(pin, _describe(pin, hashes[pin.name, pin.version], licences)) for pin in runtime]
+    bom = Bom(components=[part for _, part in parts], metadata=BomMetaData(component=project))
+    for parent in [project, *(part for _, part in parts)]:
+        bom.register_dependency(parent, [part for pin, part in parts if parent.name in pin.parents])
     bom.metadata.timestamp = None
-    for parent, component in [(PROJECT, project), *((pin.name, component) for pin, component in components.items())]:
-        bom.register_dependency(component, [components[child] for child in runtime if parent in child.parents])
+    bom.serial_number = _NAMESPACE
     bom.serial_number = uuid.uuid5(_NAMESPACE, _to_json(bom))
     return _to_json(bom)
 
@@ -93,14 +93,17 @@ def find_licences(pins: Iterable[Pin]) -> dict[tuple[str, str], str]:
 def _read_licence(about: PackageMetadata) -> str | None:
     """A licence in one line: the SPDX expression where there is one, else the author's words, else the classifier."""
     written = [about.get(field) or "" for field in ("License-Expression", "License")]
-    classified = [line.rpartition(" :: ")[2] for line in about.get_all("Classifier", []) if "License :: " in line]
+    classified = [
+        line.rpartition(" :: ")[2] for line in about.get_all("Classifier", []) if "License :: " in line
+    ]
     for licence in [*written, *classified]:
         if licence not in ("", "UNKNOWN") and "\n" not in licence and len(licence) <= _LONGEST_LICENCE:
             return str(licence)
     return None
 
 
-def _describe(pin: Pin, hashes: Iterable[str], licence: str | None) -> Component:
+def _describe(pin: Pin, hashes: Iterable[str], licences: Mapping[tuple[str, str], str]) -> Component:
+    licence = licences.get((pin.name, pin.version))
     return Component(
         type=ComponentType.LIBRARY,
         name=pin.name,

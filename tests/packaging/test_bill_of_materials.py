@@ -4,7 +4,6 @@ import json
 
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
-
 from supply.lock import CONSTRAINTS, RUNTIME, Pin, read_pins
 from supply.sbom import SBOM, find_licences, read_licences, render_sbom
 
@@ -21,7 +20,9 @@ def test_valid():
 def test_made_from_the_lock_that_lies_here():
     runtime = read_pins(RUNTIME)
     licences = read_licences(SBOM) | find_licences(runtime)
-    assert render_sbom(runtime, read_pins(CONSTRAINTS), licences) == SBOM.read_text("utf-8"), "run `make sbom`"
+    assert render_sbom(runtime, read_pins(CONSTRAINTS), licences) == SBOM.read_text("utf-8"), (
+        "run `make sbom`"
+    )
 
 
 def test_lists_every_package_that_runs_with_its_hashes():

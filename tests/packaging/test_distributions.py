@@ -2,16 +2,15 @@
 
 import hashlib
 import subprocess
-import sys
 import tarfile
 import zipfile
 from email import message_from_bytes
 
 import pytest
-from conftest import UV, build
+from distributions import OFFLINE, UV, build
+from supply.sbom import SBOM
 
 from dipsmith.version import VERSION
-from supply.sbom import SBOM
 
 
 def digest(path):
@@ -33,15 +32,18 @@ def test_the_wheel_holds_the_bill_of_materials(wheel):
     assert about["Version"] == VERSION
 
 
-def test_only_what_is_listed_is_published(distributions, wheel):
-    with tarfile.open(next(path for name, path in distributions.items() if name.endswith(".tar.gz"))) as archive:
+def test_only_what_is_listed_is_published(sdist, wheel):
+    with tarfile.open(sdist) as archive:
         names = {name.split("/")[1] for name in archive.getnames()}
     assert names <= {
         *("src", "supply", "constraints.txt", "pyproject.toml", "PKG-INFO", ".gitignore"),
         *("README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md"),
     }
     with zipfile.ZipFile(wheel) as archive:
-        assert {name.split("/")[0] for name in archive.namelist()} == {"dipsmith", f"dipsmith-{VERSION}.dist-info"}
+        assert {name.split("/")[0] for name in archive.namelist()} == {
+            "dipsmith",
+            f"dipsmith-{VERSION}.dist-info",
+        }
 
 
 @pytest.mark.parametrize(
@@ -55,14 +57,13 @@ def test_only_what_is_listed_is_published(distributions, wheel):
     ids=["known", "tampered", "no hash", "no pin"],
 )
 def test_only_files_whose_hash_is_locked_are_installed(wheel, tmp_path, line, accepted):
-    """The installation rests on it that the hashes of a constraints file are demanded for all that a project needs."""
-    (tmp_path / "pyproject.toml").write_text('[project]\nname = "office"\nversion = "1"\ndependencies = ["dipsmith"]\n')
+    """Installation rests on it that the hashes of a constraints file are demanded for all that a project needs."""
+    project = '[project]\nname = "office"\nversion = "1"\ndependencies = ["dipsmith"]\n'
+    (tmp_path / "pyproject.toml").write_text(project)
     (tmp_path / "constraints.txt").write_text(line.format(sha256=digest(wheel)))
-    command = [UV, "pip", "install", "--require-hashes", "--constraint", "constraints.txt", "-r", "pyproject.toml"]
-    local = ["--python", sys.executable, "--no-deps", "--offline", "--no-cache", "--no-index", "--find-links", wheel.parent]
-    run = subprocess.run(
-        [*command, *local, "--target", "installed"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    words = "pip install --require-hashes --constraint constraints.txt -r pyproject.toml --no-deps --target installed"
+    command = [UV, *words.split(), *OFFLINE, "--no-index", "--find-links", wheel.parent]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (run.returncode == 0) is accepted, run.stderr
     assert (tmp_path / "installed" / "dipsmith").exists() is accepted
     assert ("hash" in run.stderr.lower()) is not accepted

@@ -7,11 +7,9 @@ import tomllib
 from importlib.metadata import PackageNotFoundError, requires
 
 import pytest
-from conftest import ROOT
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-
-from supply.lock import CONSTRAINTS, INSTALLER, RUNTIME, read_pins
+from supply.lock import CONSTRAINTS, INSTALLER, ROOT, RUNTIME, read_pins
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 GROUPS = PYPROJECT["dependency-groups"]
