@@ -2,13 +2,17 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-UV     := $(BIN)/uv pip install --quiet --constraint constraints.txt --python $(BIN)/python
+UV     := $(BIN)/uv pip
+# Nothing from outside is installed unless its hash stands in constraints.txt; what has no wheel is built by locked tools.
+LOCKED := $(UV) install --quiet --python $(BIN)/python --require-hashes --no-build-isolation --constraint constraints.txt
+ITSELF := $(UV) install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+COMPILE := $(UV) compile --quiet --universal --python-version 3.11 --custom-compile-command 'make lock'
 # Downloads lie beside what is installed from them, linked instead of copied, and go when it is done: half the disk.
 export UV_CACHE_DIR ?= $(abspath $(VENV))/cache
 # Processes that run side by side must not fight for the cores with the threads of their linear algebra.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo test browser lint types bench audit mutants faults fuzz assurance docs lock clean
+.PHONY: demo test browser lint types bench audit mutants faults fuzz assurance docs lock sbom dist lowest clean
 
 demo: $(VENV)/.core
 	$(BIN)/dipsmith demo
@@ -52,24 +56,50 @@ docs: $(VENV)/.dev
 	$(BIN)/python -m dipsmith.cli.reference docs/reference/cli.md
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+# Every version that is installed, with the hashes of its files; UPGRADE=--upgrade takes the newest ones.
 lock: $(VENV)/.uv
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev pyproject.toml -o constraints.txt
+	$(COMPILE) $(UPGRADE) --generate-hashes --group installer -o supply/installer.txt
+	$(COMPILE) $(UPGRADE) --generate-hashes --all-extras --group dev pyproject.toml -o constraints.txt
+	$(COMPILE) --annotation-style line --constraint constraints.txt --all-extras pyproject.toml -o supply/runtime.txt
+	$(MAKE) sbom
+
+# Licences come from what is installed, everything else from the lock.
+sbom: $(VENV)/.dev
+	$(BIN)/python -m supply.sbom
+
+# The same bytes from the same tree, wherever and whenever it is built.
+dist: $(VENV)/.dev
+	rm -rf dist
+	$(BIN)/uv build --quiet --offline --no-cache --no-build-isolation --python $(BIN)/python --out-dir dist
+
+# The oldest versions that pyproject.toml allows must work; they stand in no lock, and their warnings are theirs.
+LOWEST := $(VENV)/lowest
+lowest: $(VENV)/.uv
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(UV) install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable '.[analysis,studio]'
+	$(UV) install --quiet --python $(LOWEST)/bin/python pytest hypothesis httpx
+	rm -rf $(VENV)/cache
+	$(ONE_THREAD) $(LOWEST)/bin/python -m pytest -q -p no:anyio -o filterwarnings= --ignore tests/studio/test_studio_browser.py \
+	  tests/schema tests/codec tests/privacy tests/synthesis tests/cli tests/studio
 
 clean:
-	rm -rf $(VENV) demo site
+	rm -rf $(VENV) demo site dist
 
-$(VENV)/.uv:
+$(VENV)/.uv: supply/installer.txt
 	$(PYTHON) -c 'import sys; sys.exit("dipsmith needs Python 3.11 or newer: set PYTHON=…" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv==0.13.7'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r supply/installer.txt
 	touch $@
 
 $(VENV)/.core: $(VENV)/.uv pyproject.toml constraints.txt
-	$(UV) --editable '.[analysis]'
+	$(LOCKED) --group build -r pyproject.toml --extra analysis
+	$(ITSELF)
 	rm -rf $(VENV)/cache
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.uv pyproject.toml constraints.txt
-	$(UV) --editable '.[all]' --group dev
+	$(LOCKED) --group build
+	$(LOCKED) -r pyproject.toml --all-extras --group dev
+	$(ITSELF)
 	rm -rf $(VENV)/cache
 	touch $@ $(VENV)/.core

@@ -1,3 +1,3 @@
 """The version, in a place that every room may read."""
 
-VERSION = "0.1.0"
+VERSION = "0.1.1"
