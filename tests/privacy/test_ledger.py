@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 
 from dipsmith.errors import BudgetError, DamageError, InputError, OutputError, UsageError
 from dipsmith.privacy import chain
-from dipsmith.privacy import ledger as ledger_module
+from dipsmith.privacy import grant as grant_module
 from dipsmith.privacy.budget import UNITS, ZCDP, PureDP
 from dipsmith.privacy.chain import Row
 from dipsmith.privacy.events import Measured, Partitioned
 from dipsmith.privacy.ledger import AlreadyReleased, Ledger
+from dipsmith.privacy.protection import Label, Replace
 from dipsmith.schema import Unit
 
 ROW = Unit()
@@ -29,8 +30,16 @@ PERSON = Unit("employee_id", 4)
 DIGEST = "d" * 64
 
 
-def ask(ledger, budget, request="r1", *, name="people", neighbours="replace", unit=ROW, method="flat"):
-    return ledger.reserve(name, budget, neighbours=neighbours, unit=unit, request_id=request, method=method)
+SEX = Label(ROW, ("sex",))
+FILE = "f" * 64
+
+
+def ask(
+    ledger, budget, request="r1", *, name="people", protects=Replace(ROW), method="flat", source=None, **more
+):
+    return ledger.reserve(
+        name, budget, protects=protects, source=source, request_id=request, method=method, **more
+    )
 
 
 def counts(budget, **more):
@@ -95,7 +104,7 @@ def test_a_user_without_a_name_still_leaves_a_trace(ledger, monkeypatch):
     def unknown():
         raise KeyError("getpwuid(): uid not found")
 
-    monkeypatch.setattr(ledger_module.getpass, "getuser", unknown)
+    monkeypatch.setattr(grant_module.getpass, "getuser", unknown)
     ledger.grant("people", PureDP(1))
     assert ledger.show("people").grants[-1].by == f"uid {os.getuid()}"
 
@@ -170,19 +179,19 @@ def test_rho_is_refused_from_an_epsilon_grant(ledger):
 
 
 def test_relation_and_unit_are_fixed_by_the_first_spend(ledger):
-    ask(ledger, PureDP("0.1"), neighbours="label", unit=PERSON)
+    ask(ledger, PureDP("0.1"), protects=Label(PERSON, ("sex",)))
     with pytest.raises(BudgetError, match="neighbours 'label', got 'replace'"):
-        ask(ledger, PureDP("0.1"), "r2", neighbours="replace", unit=PERSON)
+        ask(ledger, PureDP("0.1"), "r2", protects=Replace(PERSON))
     with pytest.raises(BudgetError, match="unit 'employee_id, at most 4 rows', got 'row'"):
-        ask(ledger, PureDP("0.1"), "r2", neighbours="label")
+        ask(ledger, PureDP("0.1"), "r2", protects=SEX)
     with pytest.raises(UsageError):
-        ask(ledger, PureDP("0.1"), "r2", neighbours="bounded")
+        ask(ledger, PureDP("0.1"), "r2", protects="bounded")
     assert spent(ledger) == 0.1
 
 
 def test_a_cancelled_first_spend_fixes_nothing(ledger):
-    ask(ledger, PureDP("0.1"), neighbours="label", unit=PERSON).cancel()
-    ask(ledger, PureDP("0.1"), "r2", neighbours="replace")
+    ask(ledger, PureDP("0.1"), protects=Label(PERSON, ("sex",))).cancel()
+    ask(ledger, PureDP("0.1"), "r2")
     assert ledger.show("people").relation == "replace"
 
 
@@ -364,8 +373,8 @@ def test_a_cancelled_reservation_cannot_be_read(ledger):
     [
         {"budget": PureDP("0.25")},
         {"name": "others"},
-        {"neighbours": "label"},
-        {"unit": PERSON},
+        {"protects": SEX},
+        {"protects": Replace(PERSON)},
         {"method": "forest"},
     ],
 )

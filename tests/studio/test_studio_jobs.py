@@ -12,6 +12,7 @@ import pytest
 from dipsmith.errors import BudgetError, UsageError
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.ledger import Ledger
+from dipsmith.privacy.protection import Replace
 from dipsmith.schema import Unit
 from dipsmith.studio import jobs
 from dipsmith.studio.workspace import Workspace
@@ -131,7 +132,7 @@ def stopped(tmp_path):
     job = new()
     assert jobs.submit(workspace, job, "run", "people", {"out": "x"})
     run = workspace.ledger.reserve(
-        "people", PureDP("0.5"), neighbours="replace", unit=Unit(), request_id=job, method="flat"
+        "people", PureDP("0.5"), protects=Replace(Unit()), source=None, request_id=job, method="flat"
     )
     return workspace, job, run
 

@@ -22,14 +22,17 @@ from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator, Journal, Rehearsal
 from dipsmith.privacy.events import Event
 from dipsmith.privacy.ledger import AlreadyReleased, Ledger, Reservation
+from dipsmith.privacy.protection import protection_of
 from dipsmith.privacy.randomness import Stream, generator
 from dipsmith.schema import Schema
 from dipsmith.sources import Source, source
+from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.sources.spark import SparkTable
 from dipsmith.synthesis.card import Card, spending, sums, unit_facts
 from dipsmith.synthesis.cluster import ClusterSets
 from dipsmith.synthesis.fitted import FittedModel, labelled_rows
 from dipsmith.synthesis.release import Release
+from dipsmith.synthesis.replay import released_before
 from dipsmith.synthesis.typed import as_declared
 from dipsmith.version import VERSION
 
@@ -54,6 +57,7 @@ def synthesize(
     rows: int | None = None,
     onto: Any = None,
     request: str | None = None,
+    another_grant: bool = False,
     seed: int | None = None,
     testing: bool = False,
     noise_seed: int | None = None,
@@ -81,6 +85,9 @@ def synthesize(
         Under `label`: another file with every public column, to be labelled instead.
     request
         An id for this run: the same id never draws noise twice.
+    another_grant
+        Confirms that these rows may be spent under this schema's name although the ledger was charged for
+        them under another one: two grants for the same people add up.
     seed
         Repeats the drawing of rows from the noisy model (free, not the noise).
     testing, noise_seed
@@ -114,15 +121,14 @@ def synthesize(
                 reservation = book.reserve(
                     schema.name,
                     budget,
-                    neighbours=schema.neighbours,
-                    unit=schema.unit,
+                    protects=protection_of(schema),
+                    source=fingerprint(private),
                     request_id=request,
                     method=method.name,
+                    another_grant=another_grant,
                 )
             except AlreadyReleased as earlier:
-                if not Path(earlier.path).is_dir():
-                    raise  # It was moved away: the message says where it was, and what to do.
-                return Release.load(earlier.path)
+                return released_before(earlier)
             settling.enter_context(reservation)
             reservation.read()
         journal = _Journal(reservation)
