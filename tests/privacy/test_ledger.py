@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import threading
@@ -30,12 +31,12 @@ PERSON = Unit("employee_id", 4)
 DIGEST = "d" * 64
 
 
+EVERYTHING = Replace(ROW)
 SEX = Label(ROW, ("sex",))
-FILE = "f" * 64
 
 
 def ask(
-    ledger, budget, request="r1", *, name="people", protects=Replace(ROW), method="flat", source=None, **more
+    ledger, budget, request="r1", *, name="people", protects=EVERYTHING, method="flat", source=None, **more
 ):
     return ledger.reserve(
         name, budget, protects=protects, source=source, request_id=request, method=method, **more
@@ -463,6 +464,31 @@ def test_threads_share_a_ledger(ledger):
     assert spent(ledger) == 1.95
 
 
+def test_no_row_tells_how_long_a_run_took(ledger, monkeypatch):
+    """Reading takes longer the more rows there are, so nothing after the reservation may say when it happened."""
+
+    class Later(chain.datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return cls(2999, 1, 1, tzinfo=tz)
+
+    failing = ask(ledger, PureDP("0.25"), "r2")
+    with ask(ledger, PureDP("0.5")) as run:
+        monkeypatch.setattr(chain, "datetime", Later)
+        run.read()
+        run.record(counts(PureDP("0.5")))
+        run.finish(DIGEST, "release")
+        run.finish(DIGEST, "copy")
+        with pytest.raises(ZeroDivisionError):
+            fail_after(failing, failing.read)
+    with closing(sqlite3.connect(ledger.path)) as raw:
+        rows = raw.execute("SELECT kind, time, payload FROM entry WHERE kind NOT IN ('opened', 'granted')")
+        times = {(json.loads(payload)["request"], time) for _, time, payload in rows}
+    assert times == {("r1", run.time), ("r2", failing.time)}
+    assert not any(time.startswith("2999") for _, time in times)
+    ledger.verify()
+
+
 def test_time_may_go_back(ledger, monkeypatch):
     class Backwards(chain.datetime):
         @classmethod
@@ -691,6 +717,23 @@ def test_a_backup_is_the_whole_ledger(used, tmp_path):
     assert copy.show("people") == used.show("people")
     ask(copy, PureDP("0.1"), "r9")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["budget.db", "copy.db"]
+
+
+def test_a_backup_is_made_under_a_name_that_nobody_foretells(used, tmp_path, monkeypatch):
+    seen = []
+
+    def watched(source, target):
+        seen.append((target.name, target.stat().st_mode & 0o777))
+        return copied(source, target)
+
+    copied = chain._copy
+    monkeypatch.setattr(chain, "_copy", watched)
+    for i in range(2):
+        used.backup(tmp_path / f"copy{i}.db")
+    assert [mode for _, mode in seen] == [0o600, 0o600]
+    assert str(os.getpid()) not in "".join(re.sub(r"copy\d", "", name) for name, _ in seen)
+    assert seen[0][0].replace("copy0", "") != seen[1][0].replace("copy1", "")
+    assert (tmp_path / "copy0.db").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_backup_never_overwrites(used, tmp_path):

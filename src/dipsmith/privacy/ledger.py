@@ -129,7 +129,9 @@ class Ledger:
         def decide(books: Books) -> list[Entry]:
             books.require_signed(signed)
             if signed.kind != "granted":
-                raise BudgetError("the signed statement is no grant; it is for `dipsmith ledger require-signature`")
+                raise BudgetError(
+                    "the signed statement is no grant; it is for `dipsmith ledger require-signature`"
+                )
             _require_grantable(books, signed.content)
             return [("granted", signed.row)]
 
@@ -149,7 +151,9 @@ class Ledger:
             if isinstance(public, Signed):
                 books.require_signed(public)
                 if public.kind != "signatory":
-                    raise BudgetError("the signed statement is a grant; it is for `dipsmith ledger grant --signed`")
+                    raise BudgetError(
+                        "the signed statement is a grant; it is for `dipsmith ledger grant --signed`"
+                    )
                 check_public(public.content["public"])
                 return [("signatory", public.row)]
             if books.signatory is not None:
@@ -386,7 +390,9 @@ class Ledger:
         )
 
     def _command(self, name: str, budget: Budget) -> str:
-        return f"dipsmith ledger grant {shlex.quote(name)} --ledger {shlex.quote(self.path)} {_option(budget)}"
+        return (
+            f"dipsmith ledger grant {shlex.quote(name)} --ledger {shlex.quote(self.path)} {_option(budget)}"
+        )
 
 
 def _option(budget: Budget) -> str:

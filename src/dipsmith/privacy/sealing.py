@@ -125,10 +125,13 @@ def _read(path: Path) -> Key | None:
         raise
     except OSError:
         return None
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
-        secret = file.read(SIZE + 1)
+    try:
+        regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        secret = os.read(descriptor, SIZE + 1) if regular else b""
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
     return Key(secret) if len(secret) == SIZE else None
 
 
@@ -136,9 +139,13 @@ def _write(key: Key, path: Path) -> None:
     """Write a key into a new file that only its owner can read, durably; never over anything, never through a link."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(key.secret)
-            file.flush()
-            os.fsync(descriptor)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(key.secret)
+                file.flush()
+                os.fsync(descriptor)
+        except OSError:
+            path.unlink()
+            raise
     except OSError as error:
         raise OutputError(f"key '{path}' cannot be written ({error.strerror}): nothing was charged") from None

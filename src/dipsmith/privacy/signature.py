@@ -82,7 +82,9 @@ class Signed:
             "format": _FORMAT,
             "kind": self.kind,
             "ledger": self.ledger,
-            **{"content": dict(self.content), "nonce": self.nonce, "signature": self.signature},
+            "content": dict(self.content),
+            "nonce": self.nonce,
+            "signature": self.signature,
         }
         _write_new(Path(path), (json.dumps(facts, ensure_ascii=False, indent=1) + "\n").encode(), 0o644)
 
