@@ -104,6 +104,25 @@ def test_many_tabs_at_once_never_overspend(studio, people, tmp_path):
     assert Ledger(tmp_path / "budget.db").show("people").spent == 0
 
 
+def test_one_file_under_two_names_must_be_confirmed(studio, people, tmp_path):
+    people(tmp_path)
+    running = studio("--grace", "60")
+    first = running.project()
+    running.choose(first)
+    running.start(first, new())
+    other = running.project(
+        schema=(tmp_path / "people.yaml").read_text().replace("name: people", "name: others")
+    )
+    running.choose(other)
+    refused = running.ask("POST", f"/api/p/{other}/run", {"request": new()}, expect=409)
+    assert "'others' has the same source as 'people'" in refused["error"]
+    assert "another_grant" in refused["error"]
+    ledger = Ledger(tmp_path / "budget.db")
+    assert ledger.show("others").spent == 0
+    running.ask("POST", f"/api/p/{other}/run", {"request": new(), "another_grant": True})
+    assert ledger.show("others").runs[0].another_grant
+
+
 def test_a_file_that_cannot_be_read_costs_nothing(shared):
     project = shared.project()
     shared.choose(project)

@@ -104,7 +104,9 @@ def protection_from(record: Mapping[str, Any]) -> Protection:
         return Label(unit, columns(record["private"]) if "private" in record else None, per_domain)
     if "private" in record:
         raise ValueError("only label has private columns")
-    return {"add-remove": AddRemove, "replace": Replace}[relation](unit, per_domain)  # type: ignore[no-any-return]
+    if relation not in ("add-remove", "replace"):
+        raise ValueError("the relation is unknown")
+    return AddRemove(unit, per_domain) if relation == "add-remove" else Replace(unit, per_domain)
 
 
 def of_format_1(protects: Protection) -> Protection:
@@ -168,6 +170,6 @@ def listed(private: Sequence[str]) -> str:
 
 
 def _domain_digest(schema: Schema, name: str) -> str:
-    (field,) = schema.project([name]).to_dict()["fields"]  # type: ignore[misc]
-    domain = {key: value for key, value in field.items() if key not in ("name", "title", "role")}
+    fields: Any = schema.project([name]).to_dict()["fields"]
+    domain = {key: value for key, value in fields[0].items() if key not in ("name", "title", "role")}
     return hashlib.sha256(json.dumps(domain, sort_keys=True).encode("ascii")).hexdigest()
