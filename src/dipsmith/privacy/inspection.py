@@ -36,7 +36,7 @@ class Verified:
     cards, heads
         How many heads of cards, and how many anchored ones, were found in it.
     signed
-        How many grants carry a signature; each was checked.
+        How many signatures it holds; each was checked.
     """
 
     rows: int

@@ -146,6 +146,8 @@ class Ledger:
         public
             A public key as `read_public` gives it, or what `sign_successor` made with the key in office.
         """
+        if not isinstance(public, Signed):
+            check_public(public)
 
         def decide(books: Books) -> list[Entry]:
             if isinstance(public, Signed):
@@ -161,7 +163,7 @@ class Ledger:
                     f"ledger '{self.path}' names a key already; another takes over by the signature of that one: "
                     f"dipsmith ledger sign --successor NEW.pub --ledger-id {books.id} --key KEY --out change.json"
                 )
-            return [("signatory", {"public": check_public(public)})]
+            return [("signatory", {"public": public})]
 
         self._write(decide, create=True)
 

@@ -93,8 +93,7 @@ class Signed:
         """Read a statement; whether its signature is right, only the ledger can say."""
         try:
             facts = json.loads(_read(Path(path)))
-            extra = set(facts["content"]) - _FIELDS[facts["kind"]]
-            if facts["format"] != _FORMAT or not extra <= {"private"}:
+            if facts["format"] != _FORMAT or set(facts["content"]) - {"private"} != _FIELDS[facts["kind"]]:
                 raise ValueError
             fields = (facts[key] for key in ("kind", "ledger", "content", "nonce", "signature"))
             return cls(*fields)

@@ -95,8 +95,8 @@ def synthesize(
 
     Privacy
     -------
-    Reads `data` only after the whole budget is durably reserved, except for the syntax pass and the
-    header. The release satisfies `budget` for the schema's unit and neighbours.
+    Reads `data` only after the whole budget is durably reserved, except for the syntax pass, the header
+    and a digest of its bytes, which the ledger keeps sealed. The release satisfies `budget` for the schema's unit and neighbours.
     """
     _refuse_contradictions(schema, method, sets, each, rows, onto, ledger, testing, noise_seed)
     private = source(data)
