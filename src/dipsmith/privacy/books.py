@@ -72,6 +72,11 @@ class Books:
                 ) from None
         return replace(books, last=rows[-1])
 
+    def require_grantable(self, content: Mapping[str, Any]) -> None:
+        """Refuse a grant that its account does not allow."""
+        account = self.accounts.get(content["name"], Account(content["name"]))
+        account.granted(grant_from(content, time=""))
+
     def require_signed(self, signed: Signed) -> None:
         """Refuse a statement that is for another ledger, was taken before, or is not signed by the key in office."""
         if self.signatory is None:

@@ -19,16 +19,15 @@ from __future__ import annotations
 import os
 import shlex
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, overload
 
 from dipsmith.errors import BudgetError, DamageError
-from dipsmith.privacy.account import Account
 from dipsmith.privacy.books import Books
 from dipsmith.privacy.budget import Budget, decimal_text, of_units
 from dipsmith.privacy.chain import Chain, Row
 from dipsmith.privacy.events import Looked, to_dict
-from dipsmith.privacy.grant import budget_record, check_budget, grant_from, grant_record, line, who
+from dipsmith.privacy.grant import budget_record, check_budget, grant_record, line, who
 from dipsmith.privacy.inspection import Anchor, Verified, require_heads, require_paid_events
 from dipsmith.privacy.protection import Protection, protection_record, require_whole
 from dipsmith.privacy.reservation import (
@@ -112,7 +111,7 @@ class Ledger:
                     f"ledger '{self.path}' takes signed grants only; where the key is: dipsmith ledger sign "
                     f"{shlex.quote(name)} {_option(budget)} --ledger-id {books.id} --key KEY --out grant.json"
                 )
-            _require_grantable(books, content)
+            books.require_grantable(content)
             return [("granted", content)]
 
         self._write(decide, create=True)
@@ -132,7 +131,7 @@ class Ledger:
                 raise BudgetError(
                     "the signed statement is no grant; it is for `dipsmith ledger require-signature`"
                 )
-            _require_grantable(books, signed.content)
+            books.require_grantable(signed.content)
             return [("granted", signed.row)]
 
         self._write(decide)
@@ -266,8 +265,7 @@ class Ledger:
     @property
     def anchor(self) -> Anchor:
         """The last row's number, time and hash, to be written down outside the machine."""
-        last = self._read().last
-        if last is None:
+        if (last := self._read().last) is None:
             raise DamageError(
                 f"ledger '{self.path}' has no rows: restore a backup, then verify it with cards"
             )
@@ -399,7 +397,3 @@ class Ledger:
 
 def _option(budget: Budget) -> str:
     return f"{'--epsilon' if budget.currency == 'epsilon' else '--rho'} {decimal_text(budget.units)}"
-
-
-def _require_grantable(books: Books, content: Mapping[str, Any]) -> None:
-    books.accounts.get(content["name"], Account(content["name"])).granted(grant_from(content, time=""))
