@@ -14,6 +14,7 @@
     └── MissingExtraError           6   an optional library is not installed
 
     HopelessNoise                   –   a warning: noise will outweigh the rows, said before anything is spent
+    LostKey                         –   a warning: the ledger cannot recognise the sources of earlier runs
 
 A message is one line. It says what was got, what was expected and what to do, and names the
 column. It never echoes a value of a private row: whoever raises an error here decides with that
@@ -88,3 +89,7 @@ class MissingExtraError(DipsmithError):
 
 class HopelessNoise(UserWarning):
     """Noise that will outweigh the rows: said, with a better method, before anything is spent."""
+
+
+class LostKey(UserWarning):
+    """The key that seals sources is gone or unreadable: that one file has two grants may go unnoticed."""

@@ -22,6 +22,7 @@ from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.events import Chosen, Measured, Partitioned, Supplied
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.privacy.noise import DiscreteLaplace
+from dipsmith.privacy.protection import Label
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Rule, Schema, Unit
 
@@ -309,13 +310,17 @@ def test_the_memos_grid_of_48_settings_costs_108():
     for trees, n_b, weight, epsilon, depth in grid:
         budget = PureDP.of_units(trees * PureDP(epsilon).units)
         forest = Forest(["sex"], trees=trees, n_b=n_b, weights={"grade": weight}, max_depth=depth, **MEMO)
-        with ledger.reserve("people", budget, neighbours="label", unit=Unit(), method="forest") as run:
+        with ledger.reserve(
+            "people", budget, protects=Label(Unit(), ("sex",)), source=None, method="forest"
+        ) as run:
             run.read()
             forest.fit(Curator(HeldRows(codes), budget, stream=Stream(), journal=run))
             run.finish("0" * 64, "nowhere")
     assert ledger.show("people").spent == 108
     with pytest.raises(BudgetError):
-        ledger.reserve("people", PureDP("0.000000000001"), neighbours="label", unit=Unit(), method="forest")
+        ledger.reserve(
+            "people", PureDP("0.000000000001"), protects=Label(Unit(), ("sex",)), source=None, method="forest"
+        )
 
 
 def test_each_tree_of_the_memos_costs_its_share():

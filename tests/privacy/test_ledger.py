@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import threading
@@ -17,11 +18,12 @@ from hypothesis import strategies as st
 
 from dipsmith.errors import BudgetError, DamageError, InputError, OutputError, UsageError
 from dipsmith.privacy import chain
-from dipsmith.privacy import ledger as ledger_module
+from dipsmith.privacy import grant as grant_module
 from dipsmith.privacy.budget import UNITS, ZCDP, PureDP
 from dipsmith.privacy.chain import Row
 from dipsmith.privacy.events import Measured, Partitioned
 from dipsmith.privacy.ledger import AlreadyReleased, Ledger
+from dipsmith.privacy.protection import Label, Replace
 from dipsmith.schema import Unit
 
 ROW = Unit()
@@ -29,8 +31,16 @@ PERSON = Unit("employee_id", 4)
 DIGEST = "d" * 64
 
 
-def ask(ledger, budget, request="r1", *, name="people", neighbours="replace", unit=ROW, method="flat"):
-    return ledger.reserve(name, budget, neighbours=neighbours, unit=unit, request_id=request, method=method)
+EVERYTHING = Replace(ROW)
+SEX = Label(ROW, ("sex",))
+
+
+def ask(
+    ledger, budget, request="r1", *, name="people", protects=EVERYTHING, method="flat", source=None, **more
+):
+    return ledger.reserve(
+        name, budget, protects=protects, source=source, request_id=request, method=method, **more
+    )
 
 
 def counts(budget, **more):
@@ -95,7 +105,7 @@ def test_a_user_without_a_name_still_leaves_a_trace(ledger, monkeypatch):
     def unknown():
         raise KeyError("getpwuid(): uid not found")
 
-    monkeypatch.setattr(ledger_module.getpass, "getuser", unknown)
+    monkeypatch.setattr(grant_module.getpass, "getuser", unknown)
     ledger.grant("people", PureDP(1))
     assert ledger.show("people").grants[-1].by == f"uid {os.getuid()}"
 
@@ -170,19 +180,19 @@ def test_rho_is_refused_from_an_epsilon_grant(ledger):
 
 
 def test_relation_and_unit_are_fixed_by_the_first_spend(ledger):
-    ask(ledger, PureDP("0.1"), neighbours="label", unit=PERSON)
+    ask(ledger, PureDP("0.1"), protects=Label(PERSON, ("sex",)))
     with pytest.raises(BudgetError, match="neighbours 'label', got 'replace'"):
-        ask(ledger, PureDP("0.1"), "r2", neighbours="replace", unit=PERSON)
+        ask(ledger, PureDP("0.1"), "r2", protects=Replace(PERSON))
     with pytest.raises(BudgetError, match="unit 'employee_id, at most 4 rows', got 'row'"):
-        ask(ledger, PureDP("0.1"), "r2", neighbours="label")
+        ask(ledger, PureDP("0.1"), "r2", protects=SEX)
     with pytest.raises(UsageError):
-        ask(ledger, PureDP("0.1"), "r2", neighbours="bounded")
+        ask(ledger, PureDP("0.1"), "r2", protects="bounded")
     assert spent(ledger) == 0.1
 
 
 def test_a_cancelled_first_spend_fixes_nothing(ledger):
-    ask(ledger, PureDP("0.1"), neighbours="label", unit=PERSON).cancel()
-    ask(ledger, PureDP("0.1"), "r2", neighbours="replace")
+    ask(ledger, PureDP("0.1"), protects=Label(PERSON, ("sex",))).cancel()
+    ask(ledger, PureDP("0.1"), "r2")
     assert ledger.show("people").relation == "replace"
 
 
@@ -364,8 +374,8 @@ def test_a_cancelled_reservation_cannot_be_read(ledger):
     [
         {"budget": PureDP("0.25")},
         {"name": "others"},
-        {"neighbours": "label"},
-        {"unit": PERSON},
+        {"protects": SEX},
+        {"protects": Replace(PERSON)},
         {"method": "forest"},
     ],
 )
@@ -452,6 +462,31 @@ def test_threads_share_a_ledger(ledger):
         thread.join()
     assert (len(done), len(refused)) == (13, 7)
     assert spent(ledger) == 1.95
+
+
+def test_no_row_tells_how_long_a_run_took(ledger, monkeypatch):
+    """Reading takes longer the more rows there are, so nothing after the reservation may say when it happened."""
+
+    class Later(chain.datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return cls(2999, 1, 1, tzinfo=tz)
+
+    failing = ask(ledger, PureDP("0.25"), "r2")
+    with ask(ledger, PureDP("0.5")) as run:
+        monkeypatch.setattr(chain, "datetime", Later)
+        run.read()
+        run.record(counts(PureDP("0.5")))
+        run.finish(DIGEST, "release")
+        run.finish(DIGEST, "copy")
+        with pytest.raises(ZeroDivisionError):
+            fail_after(failing, failing.read)
+    with closing(sqlite3.connect(ledger.path)) as raw:
+        rows = raw.execute("SELECT kind, time, payload FROM entry WHERE kind NOT IN ('opened', 'granted')")
+        times = {(json.loads(payload)["request"], time) for _, time, payload in rows}
+    assert times == {("r1", run.time), ("r2", failing.time)}
+    assert not any(time.startswith("2999") for _, time in times)
+    ledger.verify()
 
 
 def test_time_may_go_back(ledger, monkeypatch):
@@ -682,6 +717,23 @@ def test_a_backup_is_the_whole_ledger(used, tmp_path):
     assert copy.show("people") == used.show("people")
     ask(copy, PureDP("0.1"), "r9")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["budget.db", "copy.db"]
+
+
+def test_a_backup_is_made_under_a_name_that_nobody_foretells(used, tmp_path, monkeypatch):
+    seen = []
+
+    def watched(source, target):
+        seen.append((target.name, target.stat().st_mode & 0o777))
+        return copied(source, target)
+
+    copied = chain._copy
+    monkeypatch.setattr(chain, "_copy", watched)
+    for i in range(2):
+        used.backup(tmp_path / f"copy{i}.db")
+    assert [mode for _, mode in seen] == [0o600, 0o600]
+    assert str(os.getpid()) not in "".join(re.sub(r"copy\d", "", name) for name, _ in seen)
+    assert seen[0][0].replace("copy0", "") != seen[1][0].replace("copy1", "")
+    assert (tmp_path / "copy0.db").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_backup_never_overwrites(used, tmp_path):

@@ -23,13 +23,14 @@ from dipsmith.privacy.budget import UNITS, PureDP
 from dipsmith.privacy.chain import Chain
 from dipsmith.privacy.events import Measured
 from dipsmith.privacy.ledger import AlreadyReleased, Ledger
+from dipsmith.privacy.protection import Replace
 from dipsmith.schema import Unit
 
 ROW = Unit()
 
 
 def ask(ledger, budget, request, name="people"):
-    return ledger.reserve(name, budget, neighbours="replace", unit=ROW, request_id=request, method="flat")
+    return ledger.reserve(name, budget, protects=Replace(ROW), source=None, request_id=request, method="flat")
 
 
 def counts(budget):
@@ -401,7 +402,7 @@ def test_another_database_is_refused(tmp_path):
 
 def test_a_newer_format_is_refused(ledger):
     with closing(sqlite3.connect(ledger.path)) as raw:
-        raw.execute("PRAGMA user_version=2")
+        raw.execute("PRAGMA user_version=3")
     with pytest.raises(InputError, match="upgrade dipsmith"):
         Ledger(ledger.path).show()
 

@@ -12,6 +12,7 @@ import pytest
 from dipsmith.errors import BudgetError, UsageError
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.ledger import Ledger
+from dipsmith.privacy.protection import Replace
 from dipsmith.schema import Unit
 from dipsmith.studio import jobs
 from dipsmith.studio.workspace import Workspace
@@ -103,6 +104,25 @@ def test_many_tabs_at_once_never_overspend(studio, people, tmp_path):
     assert Ledger(tmp_path / "budget.db").show("people").spent == 0
 
 
+def test_one_file_under_two_names_must_be_confirmed(studio, people, tmp_path):
+    people(tmp_path)
+    running = studio("--grace", "60")
+    first = running.project()
+    running.choose(first)
+    running.start(first, new())
+    other = running.project(
+        schema=(tmp_path / "people.yaml").read_text().replace("name: people", "name: others")
+    )
+    running.choose(other)
+    refused = running.ask("POST", f"/api/p/{other}/run", {"request": new()}, expect=409)
+    assert "'others' has the same source as 'people'" in refused["error"]
+    assert "another_grant" in refused["error"]
+    ledger = Ledger(tmp_path / "budget.db")
+    assert ledger.show("others").spent == 0
+    running.ask("POST", f"/api/p/{other}/run", {"request": new(), "another_grant": True})
+    assert ledger.show("others").runs[0].another_grant
+
+
 def test_a_file_that_cannot_be_read_costs_nothing(shared):
     project = shared.project()
     shared.choose(project)
@@ -131,7 +151,7 @@ def stopped(tmp_path):
     job = new()
     assert jobs.submit(workspace, job, "run", "people", {"out": "x"})
     run = workspace.ledger.reserve(
-        "people", PureDP("0.5"), neighbours="replace", unit=Unit(), request_id=job, method="flat"
+        "people", PureDP("0.5"), protects=Replace(Unit()), source=None, request_id=job, method="flat"
     )
     return workspace, job, run
 

@@ -16,6 +16,7 @@ import dipsmith as ds
 from dipsmith.errors import InputError, UsageError
 from dipsmith.privacy.budget import PureDP, decimal_text
 from dipsmith.privacy.ledger import Ledger
+from dipsmith.privacy.protection import Replace
 from dipsmith.report.content import Figure, Page, Section
 from dipsmith.schema import Schema
 from dipsmith.studio import app, budget_bar, choices, fragments, jobs, schema
@@ -313,7 +314,7 @@ def test_budget_bar_is_in_proportion():
     ledger.grant("t", PureDP(2))
     for request, amount in (("a", "0.5"), ("b", "0.25"), ("c", "0.25")):
         run = ledger.reserve(
-            "t", PureDP(amount), neighbours="replace", unit=Unit(), request_id=request, method="flat"
+            "t", PureDP(amount), protects=Replace(Unit()), source=None, request_id=request, method="flat"
         )
         if request == "a":
             run.read()

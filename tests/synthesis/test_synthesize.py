@@ -205,7 +205,7 @@ def test_nothing_is_overwritten_or_half_written(tmp_path, ledger, monkeypatch):
     monkeypatch.setattr("pyarrow.parquet.ParquetWriter", full)
     with pytest.raises(OutputError, match="No space left"):
         release.save(tmp_path / "full")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["budget.db", "taken"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["budget.db", "budget.db.key", "taken"]
 
 
 def test_damage_is_found(tmp_path, ledger):
@@ -275,3 +275,31 @@ def test_formulas_are_escaped_when_asked(tmp_path):
     assert "'=1+1" in (tmp_path / "safe" / "synthetic-1.csv").read_text()
     assert ds.verify(tmp_path / "safe").rows == 100
     assert set(ds.Release.load(tmp_path / "safe").tables[0]["note"].to_pylist()) == {"=1+1", "plain"}
+
+
+def test_a_replayed_request_is_compared_with_what_lies_there(tmp_path, ledger):
+    def run(request):
+        return ds.synthesize(
+            people(), schema(), ds.Flat(), budget=ds.PureDP(1), ledger=ledger, request=request
+        )
+
+    run("r1").save(tmp_path / "one")
+    run("r2").save(tmp_path / "two")
+    shutil.move(tmp_path / "one", tmp_path / "kept")
+    shutil.copytree(tmp_path / "two", tmp_path / "one")
+    with pytest.raises(DamageError, match="not that release"):
+        run("r1")
+    shutil.rmtree(tmp_path / "one")
+    shutil.move(tmp_path / "kept", tmp_path / "one")
+    assert run("r1").card.request == "r1"
+
+
+def test_one_table_is_not_granted_twice_unnoticed(ledger):
+    ledger.grant("others", ds.PureDP(1))
+    other = schema(name="others")
+    ds.synthesize(people(), schema(), ds.Flat(), budget=ds.PureDP(1), ledger=ledger)
+    with pytest.raises(BudgetError, match="same source as 'people'"):
+        ds.synthesize(people(), other, ds.Flat(), budget=ds.PureDP(1), ledger=ledger)
+    ds.synthesize(people(seed=1), other, ds.Flat(), budget=ds.PureDP("0.5"), ledger=ledger)
+    ds.synthesize(people(), other, ds.Flat(), budget=ds.PureDP("0.5"), ledger=ledger, another_grant=True)
+    assert [run.another_grant for run in ledger.show("others").runs] == [False, True]

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dipsmith.cli.terminal import Delta, Epsilon, Json, LedgerFile, Rho, budget_of, emit, say
+
+By = Annotated[str | None, typer.Option("--by", help="Who grants it (default: the OS user).")]
+Why = Annotated[str, typer.Option("--why", help="What for.")]
+Private = Annotated[
+    list[str] | None,
+    typer.Option("--private", help="Under label: a private column, stated with the grant; may be repeated."),
+]
 
 app = typer.Typer(
     no_args_is_help=True, help="Grant budget, see what was spent, check and back up the ledger."
@@ -20,28 +28,45 @@ def add_to(parent: typer.Typer) -> None:
 
 
 @app.command(
-    epilog="Example:\n\n  dipsmith ledger grant people --ledger budget.db --epsilon 1.5 --why 'pilot'"
+    epilog="Examples:\n\n  dipsmith ledger grant people --ledger budget.db --epsilon 1.5 --why 'pilot'\n\n"
+    "  dipsmith ledger grant people --ledger budget.db --epsilon 1.5 --private sex --private race\n\n"
+    "  dipsmith ledger grant --signed grant.json --ledger budget.db"
 )
 def grant(
-    name: Annotated[str, typer.Argument(help="The dataset: the schema's name.")],
     ledger: LedgerFile,
+    name: Annotated[
+        str | None, typer.Argument(help="The dataset: the schema's name; none with --signed.")
+    ] = None,
     epsilon: Epsilon = None,
     rho: Rho = None,
     delta: Delta = None,
-    by: Annotated[str | None, typer.Option("--by", help="Who grants it (default: the OS user).")] = None,
-    why: Annotated[str, typer.Option("--why", help="What for.")] = "",
+    by: By = None,
+    why: Why = "",
+    private: Private = None,
+    signed: Annotated[
+        Path | None, typer.Option("--signed", help="A grant that `ledger sign` made elsewhere, taken once.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Allow a dataset to spend so much more."""
+    from dipsmith.errors import UsageError
     from dipsmith.privacy.ledger import Ledger
+    from dipsmith.privacy.signature import Signed
 
     book = Ledger(ledger)
-    book.grant(name, budget_of(epsilon, rho, delta), by=by, why=why)
+    if signed is not None:
+        if any(given is not None for given in (name, epsilon, rho, delta, by, private)) or why:
+            raise UsageError("--signed says all of the grant; leave the other options out")
+        name = book.grant_signed(Signed.read(signed))
+    elif name is None:
+        raise UsageError("which dataset? give its name, or --signed with a grant that was signed elsewhere")
+    else:
+        book.grant(name, budget_of(epsilon, rho, delta), by=by, why=why, private=private)
     shown = book.show(name)
     if json:
-        emit(shown.as_dict())
+        emit({**shown.as_dict(), "head": book.head})
     else:
-        say(str(shown))
+        say(f"{shown}\nledger head: {book.anchor}")
 
 
 @app.command(epilog="Example:\n\n  dipsmith ledger show --ledger budget.db")
@@ -67,9 +92,13 @@ def verify(
     card: Annotated[
         list[Path] | None, typer.Option("--card", help="Cards whose head the chain must contain.")
     ] = None,
+    head: Annotated[
+        list[str] | None,
+        typer.Option("--head", help="A head written down elsewhere that the chain must contain."),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Check the chain of every entry; with cards, that nothing was rolled back."""
+    """Check every entry, balance and signature; with cards or heads, that nothing was rolled back."""
     from dipsmith.errors import DamageError, InputError
     from dipsmith.privacy.ledger import Ledger
     from dipsmith.synthesis.card import Card
@@ -79,16 +108,121 @@ def verify(
         if not path.is_file():
             raise InputError(f"'{path}' is not a file; give a release's card.json")
         try:
-            head = Card.from_json(path.read_text("utf-8", errors="replace")).ledger_head
+            found = Card.from_json(path.read_text("utf-8", errors="replace")).ledger_head
         except DamageError as error:
             raise DamageError(f"'{path}': {error}") from None
-        if head is not None:
-            heads.append(head)
-    report = Ledger(ledger).verify(cards=heads)
+        if found is not None:
+            heads.append(found)
+    report = Ledger(ledger).verify(cards=heads, heads=head or ())
     if json:
-        emit({"intact": True, "rows": report.rows, "head": report.head, "cards": report.cards})
+        emit({"intact": True, **asdict(report)})
     else:
         say(str(report))
+
+
+@app.command(epilog="Example:\n\n  dipsmith ledger head --ledger budget.db >> heads.txt")
+def head(ledger: LedgerFile, json: Json = False) -> None:
+    """Print the last entry's number, time and hash, to be kept outside the machine."""
+    from dipsmith.privacy.ledger import Ledger
+
+    book = Ledger(ledger)
+    if json:
+        emit({**asdict(book.anchor), "id": book.id})
+    else:
+        say(str(book.anchor))
+
+
+@app.command(epilog="Example:\n\n  dipsmith ledger keygen office")
+def keygen(
+    name: Annotated[Path, typer.Argument(help="Writes NAME.key, for its owner's eyes only, and NAME.pub.")],
+    json: Json = False,
+) -> None:
+    """Draw the keys of whoever signs grants, on their own machine."""
+    from dipsmith.privacy.signature import make_keys
+
+    secret, public = make_keys(name)
+    if json:
+        emit({"key": str(secret), "public": str(public)})
+    else:
+        say(f"Written {secret}, which signs and stays here, and {public}, which the ledger is given")
+
+
+@app.command(
+    epilog="Examples:\n\n  dipsmith ledger sign people --epsilon 1.5 --ledger-id ID --key office.key --out grant.json\n\n"
+    "  dipsmith ledger sign --successor new.pub --ledger-id ID --key office.key --out change.json"
+)
+def sign(
+    ledger_id: Annotated[
+        str, typer.Option("--ledger-id", help="The ledger's id, from `ledger head --json`.")
+    ],
+    key: Annotated[Path, typer.Option("--key", help="The private key that `ledger keygen` wrote.")],
+    out: Annotated[Path, typer.Option("--out", help="The file to write; must not exist.")],
+    name: Annotated[str | None, typer.Argument(help="The dataset: the schema's name.")] = None,
+    epsilon: Epsilon = None,
+    rho: Rho = None,
+    delta: Delta = None,
+    by: By = None,
+    why: Why = "",
+    private: Private = None,
+    successor: Annotated[
+        Path | None, typer.Option("--successor", help="Instead of a grant: the public key that takes over.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Sign a grant, on a machine without the ledger; `ledger grant --signed` takes it."""
+    from dipsmith.errors import UsageError
+    from dipsmith.privacy.signature import read_key, read_public, sign_grant, sign_successor
+
+    signing = read_key(key)
+    if successor is not None:
+        if any(given is not None for given in (name, epsilon, rho, delta, by, private)) or why:
+            raise UsageError("--successor names the next key and grants nothing; leave the other options out")
+        signed = sign_successor(signing, ledger_id, read_public(successor))
+        use = "require-signature"
+    elif name is None:
+        raise UsageError("which dataset? give its name, or --successor with the public key that takes over")
+    else:
+        budget = budget_of(epsilon, rho, delta)
+        signed = sign_grant(signing, ledger_id, name, budget, by=by, why=why, private=private)
+        use = "grant"
+    signed.write(out)
+    if json:
+        emit({"out": str(out), "nonce": signed.nonce})
+    else:
+        say(f"Written {out}; where the ledger is: dipsmith ledger {use} --signed {out} --ledger LEDGER")
+
+
+@app.command(
+    "require-signature",
+    epilog="Example:\n\n  dipsmith ledger require-signature --ledger budget.db --public office.pub",
+)
+def require_signature(
+    ledger: LedgerFile,
+    public: Annotated[
+        Path | None, typer.Option("--public", help="The key whose signature grants need.")
+    ] = None,
+    signed: Annotated[
+        Path | None,
+        typer.Option("--signed", help="Another key, signed by the one before (`ledger sign --successor`)."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """From now on take grants only with a signature; told once, and not taken back."""
+    from dipsmith.errors import UsageError
+    from dipsmith.privacy.ledger import Ledger
+    from dipsmith.privacy.signature import Signed, read_public
+
+    book = Ledger(ledger)
+    if public is not None and signed is None:
+        book.require_signature(read_public(public))
+    elif signed is not None and public is None:
+        book.require_signature(Signed.read(signed))
+    else:
+        raise UsageError("give --public the first time, and --signed to name another key later")
+    if json:
+        emit({**asdict(book.anchor), "id": book.id})
+    else:
+        say(f"Grants need a signature for --ledger-id {book.id}\nledger head: {book.anchor}")
 
 
 @app.command(epilog="Example:\n\n  dipsmith ledger backup copy.db --ledger budget.db")

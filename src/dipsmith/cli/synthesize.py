@@ -67,6 +67,12 @@ def synthesize(
     request: Annotated[
         str | None, typer.Option("--request", help="Id of this run; it never draws twice.")
     ] = None,
+    another_grant: Annotated[
+        bool,
+        typer.Option(
+            "--another-grant", help="Confirm that these rows were charged under another name before."
+        ),
+    ] = False,
     format: Annotated[str, typer.Option("--format", help="parquet or csv.")] = "parquet",  # noqa: A002
     escape: Annotated[
         bool, typer.Option("--escape-formulas", help="CSV: quote text that starts like a formula.")
@@ -83,7 +89,7 @@ def synthesize(
     json: Json = False,
 ) -> None:
     """Make synthetic tables in place of a confidential one, and charge the ledger."""
-    from dipsmith.errors import HopelessNoise, UsageError
+    from dipsmith.errors import HopelessNoise, LostKey, UsageError
     from dipsmith.privacy.ledger import Ledger
     from dipsmith.schema import Schema
     from dipsmith.sources import source
@@ -107,7 +113,7 @@ def synthesize(
         if format != "parquet":
             raise UsageError("--format is 'csv', but the workers of a cluster write Parquet; leave it out")
         require_shared(found, out)
-    with progress(json) as show, said(HopelessNoise):
+    with progress(json) as show, said(HopelessNoise), said(LostKey):
         release = run(
             found,
             declared,
@@ -119,6 +125,7 @@ def synthesize(
             rows=rows,
             onto=onto,
             request=request,
+            another_grant=another_grant,
             progress=show,
         )
     where, verb = release.folder, "Released before, nothing was drawn or charged: it is in"

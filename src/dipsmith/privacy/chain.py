@@ -20,6 +20,7 @@ import hashlib
 import json
 import os
 import sqlite3
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -32,7 +33,8 @@ from urllib.parse import quote
 from dipsmith.errors import DamageError, DipsmithError, InputError, OutputError
 
 APPLICATION = 0x64697073
-VERSION = 1
+VERSION = 2
+"""Format 1 did not note which columns a charge under `label` was about; the first row that is added makes it 2."""
 BEGINNING = "0" * 64
 
 _SCHEMA = (
@@ -66,10 +68,10 @@ class Row:
     hash: str
 
     @classmethod
-    def after(cls, last: Row | None, kind: str, content: Mapping[str, Any]) -> Row:
-        """The next row, stamped with the present time (order is by seq: a clock may go back)."""
+    def after(cls, last: Row | None, kind: str, content: Mapping[str, Any], time: str | None = None) -> Row:
+        """The next row, stamped with a given or the present time (order is by seq: a clock may go back)."""
         seq, previous = (1, BEGINNING) if last is None else (last.seq + 1, last.hash)
-        time = datetime.now(UTC).isoformat(timespec="microseconds")
+        time = datetime.now(UTC).isoformat(timespec="microseconds") if time is None else time
         payload = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return cls(seq, time, kind, payload, previous, _digest(previous, seq, time, kind, payload))
 
@@ -131,8 +133,12 @@ class Chain:
             raise OutputError(f"backup '{target}' exists already: choose another name")
         if not final.parent.is_dir():
             raise OutputError(f"folder '{final.parent}' does not exist: create it first")
-        partial = final.with_name(f".{final.name}.{os.getpid()}.partial")
+        partial = None
         try:
+            # A name that nobody can foretell, made by O_EXCL and for its owner alone.
+            descriptor, name = tempfile.mkstemp(".partial", f".{final.name[:100]}.", final.parent)
+            os.close(descriptor)
+            partial = Path(name)
             with self._session(create=False) as connection:
                 Transaction(connection, self.name).check()
                 _copy(connection, partial)
@@ -144,7 +150,8 @@ class Chain:
         except OSError as error:
             raise OutputError(f"backup '{target}' cannot be written: {error}") from None
         finally:
-            partial.unlink(missing_ok=True)
+            if partial is not None:
+                partial.unlink(missing_ok=True)
 
     @contextmanager
     def _session(self, create: bool, write: bool = False) -> Iterator[sqlite3.Connection]:
@@ -295,11 +302,18 @@ class Transaction:
             raise DamageError(f"ledger '{self._name}': its table or append-only guards were altered")
         return self.rows()
 
-    def append(self, last: Row | None, entries: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Row]:
-        """Append entries (kind, content) after the last row; only within `Chain.writing`."""
+    def append(
+        self,
+        last: Row | None,
+        entries: Sequence[tuple[str, Mapping[str, Any]]],
+        time: str | None = None,
+    ) -> list[Row]:
+        """Append entries (kind, content) after the last row, stamped with `time`; only within `Chain.writing`."""
         rows: list[Row] = []
         for kind, content in entries:
-            rows.append(Row.after(rows[-1] if rows else last, kind, content))
+            rows.append(Row.after(rows[-1] if rows else last, kind, content, time))
+        if rows:
+            self._connection.execute(f"PRAGMA user_version={VERSION}")
         self._connection.executemany(
             "INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?)",
             [(r.seq, r.time, r.kind, r.payload, r.previous, r.hash) for r in rows],

@@ -2,8 +2,9 @@
 
 Spend before release: a run's whole budget is reserved, durably, before the first private value is
 read. A reservation that fails before reading is given back; once data was read the charge stays, and
-its request id never draws again. The ledger refuses to exceed a grant, to add up different
-neighbouring relations or units, and to mix currencies. It holds nothing private.
+its request id never draws again. The ledger refuses to exceed a grant, to add up charges that protect
+different things (relation, unit, private columns), and to mix currencies. It holds nothing private:
+sources are sealed (`dipsmith.privacy.sealing`), and no row tells how long a run took.
 
 Guarantee: the sum of the charges of all runs that read data, under one dataset's name, never exceeds
 its grants — with any number of processes, and whichever of them is killed at whatever moment. By
@@ -15,22 +16,20 @@ The rows are kept by `dipsmith.privacy.chain`, their meaning by `dipsmith.privac
 
 from __future__ import annotations
 
-import getpass
-import json
 import os
 import shlex
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, overload
 
-from dipsmith.errors import BudgetError, DamageError, UsageError
-from dipsmith.privacy.accountant import Accountant
-from dipsmith.privacy.books import Account, Books, Grant, budget_record
+from dipsmith.errors import BudgetError, DamageError
+from dipsmith.privacy.books import Books
 from dipsmith.privacy.budget import Budget, decimal_text, of_units
 from dipsmith.privacy.chain import Chain, Row
-from dipsmith.privacy.events import Looked, from_dict, to_dict
-from dipsmith.privacy.neighbours import check_relation
+from dipsmith.privacy.events import Looked, to_dict
+from dipsmith.privacy.grant import budget_record, check_budget, grant_record, line, who
+from dipsmith.privacy.inspection import Anchor, Verified, require_heads, require_paid_events
+from dipsmith.privacy.protection import Protection, protection_record, require_whole
 from dipsmith.privacy.reservation import (
     AlreadyReleased,
     Decision,
@@ -40,23 +39,11 @@ from dipsmith.privacy.reservation import (
     require_resumable,
     require_same,
 )
+from dipsmith.privacy.sealing import KeyFile
+from dipsmith.privacy.signature import Signed, check_public
 from dipsmith.privacy.statement import Statement, Statements
-from dipsmith.schema.schema import Unit
 
-__all__ = ["AlreadyReleased", "Ledger", "Reservation", "Statement", "Statements", "Verified"]
-
-
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """A ledger that passed every check: how many rows, its head, how many card heads it contains."""
-
-    rows: int
-    head: str
-    cards: int
-
-    def __str__(self) -> str:
-        cards = f", {self.cards} card{'s' if self.cards > 1 else ''} found in it" if self.cards else ""
-        return f"ledger intact: {self.rows} rows{cards}, head {self.head}"
+__all__ = ["AlreadyReleased", "Anchor", "Ledger", "Reservation", "Statement", "Statements", "Verified"]
 
 
 class Ledger:
@@ -73,10 +60,11 @@ class Ledger:
     Examples
     --------
     >>> from dipsmith.privacy.budget import PureDP
+    >>> from dipsmith.privacy.protection import Replace
     >>> from dipsmith.schema import Unit
     >>> ledger = Ledger(":memory:")
     >>> ledger.grant("people", PureDP(2), by="data office", why="pilot")
-    >>> with ledger.reserve("people", PureDP("0.75"), neighbours="replace", unit=Unit(), request_id="r1",
+    >>> with ledger.reserve("people", PureDP("0.75"), protects=Replace(Unit()), source=None, request_id="r1",
     ...                     method="flat") as run:
     ...     run.read()
     ...     run.finish("0" * 64, "/releases/people")
@@ -88,27 +76,93 @@ class Ledger:
         self.path = os.fspath(path)
         self._chain = Chain(path, patience)
         self._books = Books()
+        self._key_file = KeyFile(self._chain.path)
 
     def __repr__(self) -> str:
         return f"Ledger({self.path!r})"
 
     # --- grants and spends ------------------------------------------------------------------------
 
-    def grant(self, name: str, budget: Budget, by: str | None = None, why: str = "") -> None:
-        """Allow so much to be spent on a dataset, in addition to earlier grants of the same currency."""
-        _check_budget(budget)
-        content: dict[str, Any] = {
-            "name": _line(name, "the dataset's name"),
-            "budget": budget_record(budget),
-            "stated": str(budget),
-            "by": _who(by),
-            "why": _line(why, "why", empty=True),
-        }
+    def grant(
+        self,
+        name: str,
+        budget: Budget,
+        by: str | None = None,
+        why: str = "",
+        private: Sequence[str] | None = None,
+    ) -> None:
+        """Allow so much to be spent on a dataset, in addition to earlier grants of the same currency.
+
+        Parameters
+        ----------
+        name, budget
+            The dataset (its schema's name) and the amount.
+        by, why
+            Who grants it, the OS user when omitted, and what for.
+        private
+            The private columns under `label`, stated before the first spend fixes them, or for a
+            dataset that spent under a ledger which did not note them.
+        """
+        content = grant_record(name, budget, by, why, private)
 
         def decide(books: Books) -> list[Entry]:
-            grant = Grant(budget, content["stated"], content["by"], content["why"], time="")
-            books.accounts.get(name, Account(name)).granted(grant)
+            if books.signatory is not None:
+                raise BudgetError(
+                    f"ledger '{self.path}' takes signed grants only; where the key is: dipsmith ledger sign "
+                    f"{shlex.quote(name)} {_option(budget)} --ledger-id {books.id} --key KEY --out grant.json"
+                )
+            books.require_grantable(content)
             return [("granted", content)]
+
+        self._write(decide, create=True)
+
+    def grant_signed(self, signed: Signed) -> str:
+        """Take a grant that was signed elsewhere, once; gives the dataset's name.
+
+        Raises
+        ------
+        BudgetError
+            If it is for another ledger, was taken before, or is not signed by the key that the ledger names.
+        """
+
+        def decide(books: Books) -> list[Entry]:
+            books.require_signed(signed)
+            if signed.kind != "granted":
+                raise BudgetError(
+                    "the signed statement is no grant; it is for `dipsmith ledger require-signature`"
+                )
+            books.require_grantable(signed.content)
+            return [("granted", signed.row)]
+
+        self._write(decide)
+        return str(signed.content["name"])
+
+    def require_signature(self, public: str | Signed) -> None:
+        """From now on grants need the signature of this key; another key needs a signature of the one before.
+
+        Parameters
+        ----------
+        public
+            A public key as `read_public` gives it, or what `sign_successor` made with the key in office.
+        """
+        if not isinstance(public, Signed):
+            check_public(public)
+
+        def decide(books: Books) -> list[Entry]:
+            if isinstance(public, Signed):
+                books.require_signed(public)
+                if public.kind != "signatory":
+                    raise BudgetError(
+                        "the signed statement is a grant; it is for `dipsmith ledger grant --signed`"
+                    )
+                check_public(public.content["public"])
+                return [("signatory", public.row)]
+            if books.signatory is not None:
+                raise BudgetError(
+                    f"ledger '{self.path}' names a key already; another takes over by the signature of that one: "
+                    f"dipsmith ledger sign --successor NEW.pub --ledger-id {books.id} --key KEY --out change.json"
+                )
+            return [("signatory", {"public": public})]
 
         self._write(decide, create=True)
 
@@ -117,11 +171,12 @@ class Ledger:
         name: str,
         budget: Budget,
         *,
-        neighbours: str,
-        unit: Unit,
+        protects: Protection,
+        source: str | None,
         request_id: str | None = None,
         method: str,
         by: str | None = None,
+        another_grant: bool = False,
     ) -> Reservation:
         """Charge a run's whole budget, durably, before it reads anything.
 
@@ -131,8 +186,10 @@ class Ledger:
             The dataset: its schema's name, which is its grant's.
         budget
             All that the run may spend. Pure ε is converted where the grant is in ρ (ε²/2).
-        neighbours, unit
-            What the budget means; fixed for a name by its first spend.
+        protects
+            What the budget means (`protection_of` a schema); fixed for a name by its first spend.
+        source
+            The digest of the rows (`dipsmith.sources.fingerprint`), kept sealed; None where they have none.
         request_id
             Buys one run. The same id again continues a reservation that never read data; it is
             refused once data was read. Drawn at random when omitted.
@@ -140,24 +197,27 @@ class Ledger:
             What is going to be run, for the record.
         by
             Who asks; the OS user when omitted.
+        another_grant
+            Confirms that the same source may be spent under this name too, beside another one's grant.
 
         Raises
         ------
         AlreadyReleased
             If the request id was finished before; it says where the release is.
         BudgetError
-            If there is no grant or not enough left, or currency, relation, unit or request do not fit.
+            If there is no grant or not enough left, if currency, protection or request do not fit, or if
+            another dataset was charged for the same source and nobody confirmed it.
         """
-        _check_budget(budget)
-        check_relation(neighbours)
+        check_budget(budget)
+        require_whole(protects)
         request: dict[str, Any] = {
-            "name": _line(name, "the dataset's name"),
-            "request": _line(uuid.uuid4().hex if request_id is None else request_id, "the request id"),
+            "name": line(name, "the dataset's name"),
+            "request": line(uuid.uuid4().hex if request_id is None else request_id, "the request id"),
             "budget": budget_record(budget),
-            "relation": neighbours,
-            "unit": asdict(unit),
-            "method": _line(method, "the method"),
-            "by": _who(by),
+            **protection_record(protects),
+            "method": line(method, "the method"),
+            "by": who(by),
+            **({"another_grant": True} if another_grant else {}),
         }
         if not self._chain.exists():
             raise self._no_grant(name, budget)
@@ -165,11 +225,18 @@ class Ledger:
         def decide(books: Books) -> list[Entry]:
             known = books.runs.get(request["request"])
             if known is not None and known.state != "cancelled":
-                require_same(known, name, budget, neighbours, unit, method)
+                require_same(known, name, budget, protects, method)
                 require_resumable(known)
+                if source is not None and known.source is not None:
+                    key = self._key_file.key([known.source])
+                    if key and known.source.key == key.id and not key.opens(known.source, source):
+                        raise BudgetError(
+                            f"request '{known.id}' was reserved for other rows: use a new request id"
+                        )
                 return []
-            charge = self._affordable(books, name, budget, neighbours, unit)
-            return [("reserved", {**request, "charge": charge})]
+            charge = self._affordable(books, name, budget, protects)
+            sealed = self._sealed(books, name, source, another_grant)
+            return [("reserved", {**request, **sealed, "charge": charge})]
 
         _, books = self._write(decide)
         return Reservation(books.runs[request["request"]], self._write)
@@ -183,8 +250,8 @@ class Ledger:
 
     def look(self, name: str, what: str, by: str | None = None) -> int:
         """Log that a person looked at exact figures of private rows; gives the number of looks so far."""
-        event = Looked(what=_line(what, "what was looked at"), by=_who(by))
-        content = {"name": _line(name, "the dataset's name"), "event": to_dict(event)}
+        event = Looked(what=line(what, "what was looked at"), by=who(by))
+        content = {"name": line(name, "the dataset's name"), "event": to_dict(event)}
         _, books = self._write(lambda books: [("looked", content)], create=True)
         return books.accounts[name].looks
 
@@ -193,12 +260,21 @@ class Ledger:
     @property
     def head(self) -> str:
         """The hash that stands for the whole history."""
-        last = self._read().last
-        if last is None:
+        return self.anchor.head
+
+    @property
+    def anchor(self) -> Anchor:
+        """The last row's number, time and hash, to be written down outside the machine."""
+        if (last := self._read().last) is None:
             raise DamageError(
                 f"ledger '{self.path}' has no rows: restore a backup, then verify it with cards"
             )
-        return last.hash
+        return Anchor(last.seq, last.time, last.hash)
+
+    @property
+    def id(self) -> str:
+        """The ledger's own id, which signed grants are bound to."""
+        return self._read().id
 
     def looks(self, name: str) -> int:
         """How many confidential looks were logged for a dataset."""
@@ -227,31 +303,32 @@ class Ledger:
         statements = Statements.from_books(self._read())
         return statements if name is None else statements[name]
 
-    def verify(self, cards: Sequence[str] = ()) -> Verified:
-        """Check every page, guard, link and balance, and that the heads written on cards are in the chain.
+    def verify(self, cards: Sequence[str] = (), heads: Sequence[str] = ()) -> Verified:
+        """Check every page, guard, link, signature and balance, and that known heads are in the chain.
+
+        Parameters
+        ----------
+        cards
+            Heads that stand on cards.
+        heads
+            Heads that were written down elsewhere (`anchor`).
 
         Raises
         ------
         DamageError
-            If rows were edited, deleted, reordered or could not lawfully be written, or if a card's
+            If rows were edited, deleted, reordered or could not lawfully be written, or if a
             head is missing, which means that the ledger was rolled back or is another one.
         """
         with self._chain.reading() as transaction:
             rows = transaction.check()
         books = Books().after(rows)
-        _check_events(rows, books)
+        require_paid_events(rows, books)
         self._books = books
-        known = {row.hash for row in rows}
-        missing = [head for head in cards if head not in known]
-        if missing:
-            raise DamageError(
-                f"ledger '{self.path}' does not contain head {missing[0][:16]}… of a card: it was rolled "
-                "back, or the release was made under another ledger; restore the newest copy"
-            )
-        return Verified(len(rows), rows[-1].hash, len(cards))
+        require_heads(self.path, rows, cards, heads)
+        return Verified(len(rows), rows[-1].hash, len(cards), len(heads), len(books.nonces))
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy the ledger into a new file, whole or not at all."""
+        """Copy the ledger into a new file, whole or not at all; the key beside it is not copied."""
         self._chain.backup(path)
 
     # --- inside -----------------------------------------------------------------------------------
@@ -262,23 +339,38 @@ class Ledger:
         self._books = books
         return books
 
-    def _write(self, decide: Decision, create: bool = False) -> tuple[list[Row], Books]:
+    def _write(
+        self, decide: Decision, time: str | None = None, create: bool = False
+    ) -> tuple[list[Row], Books]:
         """Append what `decide` makes of the books, alone in doing so, and keep the books up to date."""
         with self._chain.writing(create) as transaction:
             books = self._books.after(transaction.rows(self._books.last))
             entries = decide(books)
             if entries and books.last is None:
                 entries = [("opened", {"id": uuid.uuid4().hex}), *entries]
-            rows = transaction.append(books.last, entries)
+            rows = transaction.append(books.last, entries, time)
             books = books.after(rows)
         self._books = books
         return rows, books
 
-    def _affordable(self, books: Books, name: str, budget: Budget, relation: str, unit: Unit) -> int:
+    def _sealed(self, books: Books, name: str, source: str | None, confirmed: bool) -> dict[str, Any]:
+        """What a reservation says of its source; refuses one that another dataset was charged for."""
+        key = None if source is None else self._key_file.key(run.source for run in books.others(name))
+        if source is None or key is None:
+            return {}
+        known = books.known_as(name, key, source)
+        if known and not confirmed:
+            raise BudgetError(
+                f"'{name}' has the same source as '{known[0]}', whose grant was charged for it: two grants for the same "
+                "people add up; use that name, or confirm with --another-grant (another_grant=True)"
+            )
+        return {"source": key.seal(source).record()}
+
+    def _affordable(self, books: Books, name: str, budget: Budget, protects: Protection) -> int:
         account = books.accounts.get(name)
         if account is None or account.currency is None:
             raise self._no_grant(name, budget)
-        charge = account.charge_for(budget, relation, unit)
+        charge = account.charge_for(budget, protects)
         if charge > account.remaining_units:
             missing = of_units(account.currency, charge - account.remaining_units)
             granted = of_units(account.currency, account.granted_units)
@@ -298,41 +390,10 @@ class Ledger:
         )
 
     def _command(self, name: str, budget: Budget) -> str:
-        option = "--epsilon" if budget.currency == "epsilon" else "--rho"
-        ledger, amount = shlex.quote(self.path), decimal_text(budget.units)
-        return f"dipsmith ledger grant {shlex.quote(name)} --ledger {ledger} {option} {amount}"
+        return (
+            f"dipsmith ledger grant {shlex.quote(name)} --ledger {shlex.quote(self.path)} {_option(budget)}"
+        )
 
 
-def _check_budget(budget: object) -> None:
-    if not isinstance(budget, Budget):
-        raise BudgetError(f"a budget is PureDP(ε) or ZCDP(ρ), got {type(budget).__name__}")
-
-
-def _line(text: str, what: str, empty: bool = False) -> str:
-    if not (text or empty) or not (text.isprintable() and len(text) <= 1000):
-        raise UsageError(f"{what} must be one line of at most 1000 printable characters")
-    return text
-
-
-def _who(by: str | None) -> str:
-    if by is not None:
-        return _line(by, "by")
-    try:
-        return _line(getpass.getuser(), "the user's name")
-    except (KeyError, OSError, ImportError, UsageError):
-        return f"uid {os.getuid()}" if hasattr(os, "getuid") else "unknown"
-
-
-def _check_events(rows: Sequence[Row], books: Books) -> None:
-    """Refuse recorded events that exceed the reservation they were recorded in."""
-    accountants: dict[str, Accountant] = {}
-    for row in rows:
-        if row.kind != "recorded":
-            continue
-        content = json.loads(row.payload)
-        run = books.runs[content["request"]]
-        accountant = accountants.setdefault(run.id, Accountant(run.budget, run.relation))
-        try:
-            accountant.record(*(from_dict(event) for event in content["events"]))
-        except BudgetError as error:
-            raise DamageError(f"ledger row {row.seq}: events exceed their reservation: {error}") from None
+def _option(budget: Budget) -> str:
+    return f"{'--epsilon' if budget.currency == 'epsilon' else '--rho'} {decimal_text(budget.units)}"

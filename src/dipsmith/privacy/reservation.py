@@ -3,6 +3,9 @@
 It passes through one gate, `read`: before it nothing private was seen and the charge can be given
 back, after it the charge stays. The gate opens once per request id, whoever holds the reservation, so
 that no id ever draws twice.
+
+Whatever a run notes after its reservation carries the reservation's time: how long reading takes depends on
+the rows, and the ledger does not tell it.
 """
 
 from __future__ import annotations
@@ -14,17 +17,18 @@ from types import TracebackType
 from typing import Any, Self
 
 from dipsmith.errors import BudgetError, DipsmithError, UsageError
+from dipsmith.privacy.account import Run, RunState
 from dipsmith.privacy.accountant import Accountant
-from dipsmith.privacy.books import Books, Run, RunState
+from dipsmith.privacy.books import Books
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.chain import Row
 from dipsmith.privacy.events import Event, to_dict
-from dipsmith.schema.schema import Unit
+from dipsmith.privacy.protection import Protection, of_format_1
 
 Entry = tuple[str, dict[str, Any]]
 Decision = Callable[[Books], list[Entry]]
-Write = Callable[[Decision], tuple[list[Row], Books]]
-"""Append what a decision makes of the books, alone in doing so, durably."""
+Write = Callable[[Decision, str | None], tuple[list[Row], Books]]
+"""Append what a decision makes of the books, alone in doing so, durably; with a time of its own, or the present."""
 
 
 class AlreadyReleased(BudgetError):  # noqa: N818 - it tells what happened, and where the release is
@@ -53,7 +57,9 @@ class Reservation:
         self.budget = run.budget
         self.head = run.hash
         """The hash of the last ledger row of this run: what a card keeps to prove the charge."""
-        self.accountant = Accountant(run.budget, run.relation)
+        self.time = run.time
+        """When it was reserved: the time of all its rows."""
+        self.accountant = Accountant(run.budget, run.protects.relation)
         self._write = write
         self._seq = run.seq
         self._state: RunState = run.state
@@ -85,7 +91,7 @@ class Reservation:
         """Give the budget back; refused once data was read."""
         if self._state != "reserved":
             raise BudgetError(f"request '{self.id}' has read data ({self._state}): its charge stays")
-        self._write(lambda books: refund(books, self.id, self._seq))
+        self._write(lambda books: refund(books, self.id, self._seq), None)
         self._state = "cancelled"
 
     def __enter__(self) -> Self:
@@ -122,7 +128,7 @@ class Reservation:
                 raise BudgetError(f"request '{self.id}' was taken over or given back: use a new request id")
             return [("read", {"request": self.id}), *entries] if self._state == "reserved" else entries
 
-        rows, _ = self._write(decide)
+        rows, _ = self._write(decide, self.time)
         self.head = rows[-1].hash
         self._state = state
 
@@ -137,21 +143,29 @@ def refund(books: Books, request_id: str, seq: int | None = None) -> list[Entry]
     return [("cancelled", {"request": request_id})]
 
 
-def require_same(run: Run, name: str, budget: Budget, relation: str, unit: Unit, method: str) -> None:
+def require_same(run: Run, name: str, budget: Budget, protects: Protection, method: str) -> None:
     """Refuse a request id that comes back with another request."""
-    asked = {"dataset": name, "budget": budget, "neighbours": relation, "unit": unit, "method": method}
-    first = {
-        "dataset": run.name,
-        "budget": run.budget,
-        "neighbours": run.relation,
-        "unit": run.unit,
-        "method": run.method,
-    }
+    # What was released under a ledger of format 1 is returned: nothing is drawn or charged for it.
+    noted = protects if run.state == "reserved" else of_format_1(protects)
+    if run.protects != protects and run.protects == noted:
+        protects = noted
+    asked = {"dataset": name, "budget": budget, **_terms(protects), "method": method}
+    first = {"dataset": run.name, "budget": run.budget, **_terms(run.protects), "method": run.method}
     for what, value in asked.items():
         if value != first[what]:
             raise BudgetError(
                 f"request '{run.id}' had {what} '{first[what]}', got '{value}': use a new request id"
             )
+
+
+def _terms(protects: Protection) -> dict[str, object]:
+    private = getattr(protects, "private", None)
+    return {
+        "neighbours": protects.relation,
+        "unit": protects.unit,
+        "private columns": "unknown" if private is None else ", ".join(private),
+        f"bins of {protects.unit.per}": protects.per_domain,
+    }
 
 
 def require_resumable(run: Run) -> None:

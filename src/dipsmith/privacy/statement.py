@@ -8,24 +8,45 @@ from html import escape
 from typing import Any
 
 from dipsmith.errors import BudgetError
-from dipsmith.privacy.books import Account, Books, Grant, Run
+from dipsmith.privacy.account import Account, Run
+from dipsmith.privacy.books import Books
 from dipsmith.privacy.budget import UNITS, Currency, decimal_text
+from dipsmith.privacy.grant import Grant
+from dipsmith.privacy.protection import Label, Protection, listed
 from dipsmith.schema.schema import Unit
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One dataset's grants, runs and balance; amounts in units of 1e-12 of its currency."""
+    """One dataset's grants, runs and balance; amounts in units of 1e-12 of its currency.
+
+    Attributes
+    ----------
+    protects
+        What its spends protect; None before the first.
+    private
+        Its private columns under `label`, by its spends or as a grant stated them; None where nobody said.
+    """
 
     name: str
     currency: Currency | None
     granted_units: int
     spent_units: int
-    relation: str | None
-    unit: Unit | None
+    protects: Protection | None
+    private: tuple[str, ...] | None
     looks: int
     grants: tuple[Grant, ...]
     runs: tuple[Run, ...]
+
+    @property
+    def relation(self) -> str | None:
+        """The neighbouring relation of its spends; None before the first."""
+        return None if self.protects is None else self.protects.relation
+
+    @property
+    def unit(self) -> Unit | None:
+        """The unit of its spends; None before the first."""
+        return None if self.protects is None else self.protects.unit
 
     @property
     def remaining_units(self) -> int:
@@ -60,8 +81,12 @@ class Statement:
             "remaining_units": self.remaining_units,
             "neighbours": self.relation,
             "unit": None if self.unit is None else str(self.unit),
+            "private": None if self.private is None else list(self.private),
             "looks": self.looks,
-            "grants": [{"budget": g.stated, "by": g.by, "why": g.why, "time": g.time} for g in self.grants],
+            "grants": [
+                {"budget": g.stated, "by": g.by, "why": g.why, "time": g.time, "signed": g.signed}
+                for g in self.grants
+            ],
             "runs": [
                 {
                     "request": r.id,
@@ -73,6 +98,7 @@ class Statement:
                     "by": r.by,
                     "time": r.time,
                     "path": r.path,
+                    "another_grant": r.another_grant,
                 }
                 for r in self.runs
             ],
@@ -86,11 +112,17 @@ class Statement:
             else "no grant"
         )
         under = f", neighbours {self.relation}, unit {self.unit}" if self.relation else ""
+        under += "" if self.private is None else f", private {listed(self.private)}"
         lines = [f"{self.name}: {balance}{under}, {_counted(self.looks, 'confidential look')}"]
         lines += [
-            f"  + {g.stated}  {g.time[:19]}  by {g.by}{': ' + g.why if g.why else ''}" for g in self.grants
+            f"  + {g.stated}  {g.time[:19]}  {'signed ' * g.signed}by {g.by}{': ' + g.why if g.why else ''}"
+            for g in self.grants
         ]
-        lines += [f"  − {r.budget}  {r.time[:19]}  {r.method}  {r.state}  request {r.id}" for r in self.runs]
+        lines += [
+            f"  − {r.budget}  {r.time[:19]}  {r.method}  {r.state}  request {r.id}"
+            f"{'  (another grant for its source was confirmed)' * r.another_grant}"
+            for r in self.runs
+        ]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -142,8 +174,8 @@ def _statement(account: Account, books: Books) -> Statement:
         currency=account.currency,
         granted_units=account.granted_units,
         spent_units=account.spent_units,
-        relation=account.relation,
-        unit=account.unit,
+        protects=account.protects,
+        private=account.protects.private if isinstance(account.protects, Label) else account.private,
         looks=account.looks,
         grants=account.grants,
         runs=tuple(r for r in books.runs.values() if r.name == account.name),

@@ -13,7 +13,9 @@ from starlette.routing import BaseRoute, Route
 from dipsmith.errors import DipsmithError, SchemaError, UsageError
 from dipsmith.planning.plan import plan as make
 from dipsmith.privacy.budget import decimal_text
+from dipsmith.privacy.protection import protection_of
 from dipsmith.sources import source
+from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.sources.header import check_header
 from dipsmith.studio import jobs
 from dipsmith.studio.asked import Asked, Shown, data, page
@@ -106,10 +108,11 @@ def start(asked: Asked) -> Mapping[str, Any]:
         workspace.ledger.reserve(
             schema.name,
             choices.budget,
-            neighbours=schema.neighbours,
-            unit=schema.unit,
+            protects=protection_of(schema),
+            source=fingerprint(source(file)),
             request_id=request,
             method=method.name,
+            another_grant=asked.body.get("another_grant") is True,
         )
     except DipsmithError:
         jobs.withdraw(workspace, request)

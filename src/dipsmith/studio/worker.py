@@ -22,6 +22,7 @@ from dipsmith.errors import BudgetError, DipsmithError
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.schema import Schema
 from dipsmith.sources import Progress, Source, source
+from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.sources.header import check_header
 from dipsmith.studio.choices import Choices
 from dipsmith.studio.jobs import why, write_state
@@ -55,6 +56,10 @@ class Checked:
     def describe(self) -> str:
         """What it is."""
         return self.inner.describe()
+
+    def fingerprint(self) -> str | None:
+        """What tells it from others."""
+        return fingerprint(self.inner)
 
 
 class Notes:

@@ -20,14 +20,17 @@ from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator, Journal, Progress, Rehearsal
 from dipsmith.privacy.events import Event
 from dipsmith.privacy.ledger import AlreadyReleased, Ledger, Reservation
+from dipsmith.privacy.protection import protection_of
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Schema
 from dipsmith.sources import Source, source
+from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.sources.spark import SparkTable
 from dipsmith.synthesis.card import Card, spending, steward_says, sums, unit_facts
 from dipsmith.synthesis.cluster import ClusterSets
 from dipsmith.synthesis.fitted import FittedModel
 from dipsmith.synthesis.release import Release
+from dipsmith.synthesis.replay import released_before
 from dipsmith.synthesis.sets import SetMaker
 from dipsmith.version import VERSION
 
@@ -53,6 +56,7 @@ def synthesize(
     rows: int | None = None,
     onto: Any = None,
     request: str | None = None,
+    another_grant: bool = False,
     seed: int | None = None,
     testing: bool = False,
     noise_seed: int | None = None,
@@ -80,6 +84,9 @@ def synthesize(
         Under `label`: another, public file with every public column, to be labelled instead, in its own order.
     request
         An id for this run: the same id never draws noise twice.
+    another_grant
+        Confirms that these rows may be spent under this schema's name although the ledger was charged for
+        them under another one: two grants for the same people add up.
     seed
         Repeats the drawing of rows from the noisy model (free, not the noise).
     testing, noise_seed
@@ -87,8 +94,8 @@ def synthesize(
 
     Privacy
     -------
-    Reads `data` only after the whole budget is durably reserved, except for the syntax pass and the
-    header. The release satisfies `budget` for the schema's unit and neighbours.
+    Reads `data` only after the whole budget is durably reserved, except for the syntax pass, the header
+    and a digest of its bytes, which the ledger keeps sealed. The release satisfies `budget` for the schema's unit and neighbours.
     """
     _refuse_contradictions(schema, method, sets, each, rows, onto, ledger, testing, noise_seed)
     # Before any row is read: how long reading takes depends on the rows.
@@ -116,15 +123,14 @@ def synthesize(
                 reservation = book.reserve(
                     schema.name,
                     budget,
-                    neighbours=schema.neighbours,
-                    unit=schema.unit,
+                    protects=protection_of(schema),
+                    source=fingerprint(private),
                     request_id=request,
                     method=method.name,
+                    another_grant=another_grant,
                 )
             except AlreadyReleased as earlier:
-                if not Path(earlier.path).is_dir():
-                    raise  # It was moved away: the message says where it was, and what to do.
-                return Release.load(earlier.path)
+                return released_before(earlier)
             settling.enter_context(reservation)
             reservation.read()
         journal = _Journal(reservation)
@@ -316,7 +322,8 @@ def _refuse_contradictions(
 
 def _refuse_the_private_file(private: Source, target: Source) -> None:
     """Refuse to label the private rows in their own order, which may tell what they say."""
-    if private == target:
+    mark = fingerprint(private)
+    if private is target or (mark is not None and mark == fingerprint(target)):
         raise UsageError(
             "onto is the confidential table itself, whose order of rows is not public; leave onto out to label it"
         )

@@ -1,0 +1,190 @@
+"""An account: the balance of one dataset, what its spends protect, and the runs that were charged to it.
+
+A run's life::
+
+    reserved ──▶ read ──▶ finished        the charge stays
+       │           └────▶ failed          the charge stays
+       └──▶ cancelled                     the charge is given back: nothing was read
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from dipsmith.errors import BudgetError
+from dipsmith.privacy.accountant import converted
+from dipsmith.privacy.budget import Budget, Currency, of_units
+from dipsmith.privacy.chain import Row
+from dipsmith.privacy.grant import Grant, budget_from
+from dipsmith.privacy.protection import Label, Protection, listed, protection_from, require_agreement
+from dipsmith.privacy.sealing import Seal
+
+RunState = Literal["reserved", "read", "cancelled", "failed", "finished"]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One paid run: its request id, what it was charged, and how far it came.
+
+    Attributes
+    ----------
+    charge
+        What it costs in the grant's currency, in units of 1e-12.
+    protects
+        What the charge is about.
+    seq, hash
+        The ledger row that reserved it.
+    source
+        The sealed digest of the rows; None where they have none, or in a ledger of format 1.
+    another_grant
+        Whether it was confirmed that the source may be spent under more than one name.
+    digests, path
+        Once finished: the SHA-256 of the card of every saved copy of the release, and the folder of
+        the first.
+    """
+
+    id: str
+    name: str
+    budget: Budget
+    charge: int
+    protects: Protection
+    method: str
+    by: str
+    time: str
+    seq: int
+    hash: str
+    source: Seal | None = None
+    another_grant: bool = False
+    state: RunState = "reserved"
+    digests: tuple[str, ...] = ()
+    path: str = ""
+
+    @classmethod
+    def from_row(cls, row: Row, content: Mapping[str, Any]) -> Run:
+        """The run that a row reserves."""
+        return cls(
+            id=content["request"],
+            name=content["name"],
+            budget=budget_from(content["budget"]),
+            charge=content["charge"],
+            protects=protection_from(content),
+            method=content["method"],
+            by=content["by"],
+            time=row.time,
+            seq=row.seq,
+            hash=row.hash,
+            source=Seal.from_record(content["source"]) if "source" in content else None,
+            another_grant=content.get("another_grant", False),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The balance of one dataset; amounts in units of 1e-12 of its currency.
+
+    Attributes
+    ----------
+    protects
+        What its spends protect: fixed by the first that stands.
+    private
+        The private columns that a grant stated, None if none did.
+    """
+
+    name: str
+    currency: Currency | None = None
+    granted_units: int = 0
+    spent_units: int = 0
+    protects: Protection | None = None
+    private: tuple[str, ...] | None = None
+    charged_runs: int = 0
+    looks: int = 0
+    grants: tuple[Grant, ...] = ()
+
+    @property
+    def remaining_units(self) -> int:
+        """What may still be spent."""
+        return self.granted_units - self.spent_units
+
+    @property
+    def remaining(self) -> Budget | None:
+        """What may still be spent, None when nothing may."""
+        if self.currency is None or self.remaining_units == 0:
+            return None
+        return of_units(self.currency, self.remaining_units)
+
+    def granted(self, grant: Grant) -> Account:
+        """The account after a grant; refuses another currency, and columns that contradict what is fixed."""
+        if self.currency not in (None, grant.budget.currency):
+            held = "ρ" if self.currency == "rho" else "ε"
+            raise BudgetError(
+                f"'{self.name}' is granted in {held}, got {grant.budget}: one currency per dataset"
+            )
+        return replace(
+            self,
+            currency=grant.budget.currency,
+            granted_units=self.granted_units + grant.budget.units,
+            grants=(*self.grants, grant),
+            **({} if grant.private is None else self._stating(grant.private)),
+        )
+
+    def _stating(self, private: tuple[str, ...]) -> dict[str, Any]:
+        held = self.protects
+        if held is not None and not isinstance(held, Label):
+            raise BudgetError(
+                f"'{self.name}' has spent under neighbours '{held.relation}', where every column is protected: "
+                "leave the private columns out"
+            )
+        fixed = self.private if held is None or held.private is None else held.private
+        if fixed not in (None, private):
+            raise BudgetError(
+                f"'{self.name}' has private {listed(fixed)} already, got {listed(private)}: what is protected "
+                "is fixed for a name; use another name with a grant of its own"
+            )
+        # Spends of a ledger of format 1 did not say which columns they were about: the grant does.
+        return {
+            "private": private,
+            "protects": None if held is None else replace(held, private=private),
+        }
+
+    def require_agreement(self, protects: Protection) -> None:
+        """Refuse to protect something else than earlier spends, or than a grant stated."""
+        require_agreement(self.name, self.protects, protects)
+        if self.private is None or (isinstance(protects, Label) and protects.private == self.private):
+            return
+        got = listed(protects.private or ()) if isinstance(protects, Label) else f"'{protects.relation}'"
+        raise BudgetError(
+            f"'{self.name}' was granted for neighbours 'label' with private {listed(self.private)}, got {got}: "
+            "set relation and roles as granted, or use another name with a grant of its own"
+        )
+
+    def charge_for(self, budget: Budget, protects: Protection) -> int:
+        """What a run costs in this account's currency; refuses terms that differ from earlier spends."""
+        if self.currency is None:
+            raise BudgetError(f"'{self.name}' has no grant")
+        self.require_agreement(protects)
+        return converted(budget, self.currency)
+
+    def charged(self, run: Run) -> Account:
+        """The account after a reservation; refuses what its terms or its balance do not allow."""
+        if run.charge != self.charge_for(run.budget, run.protects):
+            raise BudgetError("the charge is not the budget's price")
+        if run.charge > self.remaining_units:
+            raise BudgetError("the charge exceeds what was left")
+        return replace(
+            self,
+            protects=run.protects,
+            spent_units=self.spent_units + run.charge,
+            charged_runs=self.charged_runs + 1,
+        )
+
+    def refunded(self, run: Run) -> Account:
+        """The account after a run was cancelled; the first spend that stands fixes what is protected."""
+        left = self.charged_runs - 1
+        return replace(
+            self,
+            spent_units=self.spent_units - run.charge,
+            charged_runs=left,
+            protects=self.protects if left else None,
+        )
