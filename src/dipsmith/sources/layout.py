@@ -139,7 +139,12 @@ def laid_out(array: pa.Array) -> pa.Array:
         first, count = array.find_physical_offset(), array.find_physical_length()
         ends = array.run_ends.slice(first, count).to_numpy(zero_copy_only=False)
         runs = np.searchsorted(ends, np.arange(array.offset, array.offset + len(array)), side="right")
-        return laid_out(array.values.slice(first, count)).take(pa.array(runs, pa.int64()))
+        values = laid_out(array.values.slice(first, count))
+        places = pa.array(runs, pa.int64())
+        # long texts in long runs would not fit into memory one by one
+        return (
+            values.take(places) if _is_short(values.type) else pa.DictionaryArray.from_arrays(places, values)
+        )
     if _is_layout(kind) and pa.types.is_dictionary(kind):
         values = laid_out(array.dictionary)
         if pa.types.is_dictionary(values.type):
@@ -148,6 +153,15 @@ def laid_out(array: pa.Array) -> pa.Array:
     if _is_view(kind):
         return array.cast(pa.large_string() if pa.types.is_string_view(kind) else pa.large_binary())
     return array
+
+
+def _is_short(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_dictionary(kind)
+        or pa.types.is_null(kind)
+        or pa.types.is_primitive(kind)
+        or pa.types.is_decimal(kind)
+    )
 
 
 def _uuids(array: pa.Array) -> pa.Array:
