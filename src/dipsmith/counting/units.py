@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dipsmith.codec.encode import Encoder
-from dipsmith.codec.parse import texts
+from dipsmith.codec.parse import days, texts
 from dipsmith.counting.spill import Spill
 from dipsmith.counting.tally import fused
 from dipsmith.schema import Codes, Schema
@@ -40,6 +40,8 @@ Reader = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
 BUCKETS = 1 << 23
 MEMORY = 1 << 28
 UNIT, PER, ROW, _HASH = "unit", "per", "row", "hash"
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+"""0001-01-01 and 9999-12-31, in days since 1970."""
 
 
 @dataclass(frozen=True)
@@ -181,11 +183,25 @@ def _units(
 
 
 def unit_text(column: pa.Array) -> pa.Array:
-    """Spell unit values as text, the same for a number and for its digits; missing is empty text."""
+    """Spell unit values as text, the same for a number and for its digits; missing is empty text.
+
+    Dates outside the years 1 to 9999 are missing: engines have different ones, and spell them in their own ways.
+
+    >>> unit_text(pa.array([7.0, 0.5, float("nan")])).to_pylist()
+    ['7', '0.5', '']
+    """
     if pa.types.is_dictionary(column.type):
-        spelled = texts(column.dictionary).cast(pa.large_string())
-        return spelled.take(column.indices).fill_null("")
-    return texts(column).cast(pa.large_string()).fill_null("")
+        return _spelled_units(column.dictionary).take(column.indices).fill_null("")
+    return _spelled_units(column).fill_null("")
+
+
+def _spelled_units(column: pa.Array) -> pa.Array:
+    text = texts(column).cast(pa.large_string())
+    if not pa.types.is_date(column.type):
+        return text
+    ordinal, _ = days(column)
+    near = (ordinal >= _FIRST_DAY) & (ordinal <= _LAST_DAY)
+    return pc.if_else(pa.array(near), text, pa.scalar(None, pa.large_string()))
 
 
 def has_unit(text: pa.Array) -> NDArray[np.bool_]:

@@ -16,6 +16,7 @@ import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -189,7 +190,29 @@ def connected_table(url: str, scheme: str, table: str) -> IbisTable:
 
 
 def _opened(table: Table, called: str) -> IbisTable:
-    return IbisTable(believed(table) if table.get_backend().name == "sqlite" else table, called)
+    warehouse = table.get_backend().name
+    if warehouse == "sqlite":
+        table = believed(table)
+    if warehouse == "duckdb":
+        table = _without_huge(table)
+    return IbisTable(table, called)
+
+
+def _without_huge(table: Table) -> Table:
+    """A table of DuckDB whose numbers of 39 digits are the last of 38: it takes 128 bits for decimals, but fails on them."""
+    huge = [
+        n for n, t in table.schema().items() if kind_of(t) == "decimal" and (t.precision, t.scale) == (38, 0)
+    ]
+    if not huge:
+        return table
+
+    def near(column: Column) -> Column:
+        most = constant(Decimal("9" * 38), column.type())
+        text = column.cast("string")
+        far = text.replace("-", "").length() > constant(38)
+        return case((far & text.startswith("-"), -most), (far, most), other=column)
+
+    return table.mutate(**{name: near(table[name]) for name in huge})
 
 
 def warehouses() -> frozenset[str]:

@@ -181,7 +181,8 @@ class _PostgreSQL:
         """A column in a form that CSV carries exactly: dates as days, moments as microseconds."""
         x = self.dialect.name(name)
         if kind == "date":
-            far = f"LEAST(GREATEST({x}, DATE '4713-01-01 BC'), DATE '9999-12-31')"
+            # beyond the dates that are spelled, so that what is too far is not taken for the last of them
+            far = f"LEAST(GREATEST({x}, DATE '4713-01-01 BC'), DATE '10000-01-01')"
             return f"CASE WHEN {x} IS NOT NULL THEN {far} - DATE '1970-01-01' END"
         if kind in ("timestamp", "timestamptz"):
             kept = f"LEAST(GREATEST({x}, {kind} '4713-01-01 00:00:00+00 BC'), {kind} '9999-12-31 23:59:59.999999+00')"
