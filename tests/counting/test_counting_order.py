@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -102,7 +103,7 @@ def laid_out(table: pa.Table, rng: np.random.Generator) -> pa.Table:
         whole, lay = table[name].combine_chunks(), LAYOUTS[rng.integers(len(LAYOUTS))]
         whole = whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
         cuts = [0, *sorted(rng.integers(0, len(whole) + 1, rng.integers(0, 4)).tolist()), len(whole)]
-        chunks = [lay(whole[a:b], rng) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+        chunks = [lay(whole[a:b], rng) for a, b in itertools.pairwise(cuts)]
         columns[name] = pa.chunked_array(chunks)
     return pa.table(columns).replace_schema_metadata({"origin": str(rng.integers(1000))})
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
+import dipsmith as ds
 from dipsmith.counting import BatchRows
 from dipsmith.counting.units import beyond_max_rows, hashed_text, unit_text
 from dipsmith.schema import Attribute, Categories, Marginal, Rule, Schema, Unit
@@ -381,3 +382,22 @@ def test_many_rows_without_a_unit_in_many_batches() -> None:
         assert kept.sum() == sum(
             min(c, most) for c in Counter(r[0] for r in rows if r[0] is not None).values()
         )
+
+
+@pytest.mark.parametrize("most", [1, 100])
+def test_rows_without_a_unit_are_labelled_but_not_counted(most: int) -> None:
+    """Every row of the file is released with a label; whatever such a row says, the model is the same."""
+    schema = schema_of("label", Unit("id", most))
+    owned: list[Row] = [(f"E{i}", "1", i % 3, i % 2) for i in range(200)]
+    models = []
+    for sex in (0, 1):
+        table = table_of([*owned, *[(None, "1", 2, sex)] * 100])
+        assert BatchRows(source(table), schema, key=KEY).total() == 200
+        release = ds.synthesize(
+            table, schema, ds.LogLinear(targets=["sex"]), budget=ds.PureDP(1), testing=True, noise_seed=7
+        )
+        assert release.tables[0].num_rows == 300
+        assert release.tables[0]["sex"].null_count == 0
+        assert Counter(release.tables[0]["job"].to_pylist()) == {"j0": 67, "j1": 67, "j2": 166}
+        models.append(release.model.probabilities(table.select(["job"])))
+    np.testing.assert_array_equal(*models)

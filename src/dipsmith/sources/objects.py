@@ -120,7 +120,7 @@ def _spelled(value: object) -> str | None:
         return None if decimal.Decimal.is_nan(value) else decimal.Decimal.__str__(value)  # type: ignore[arg-type]
     if issubclass(kind, int):
         # Python itself spells no integer of more than 4300 digits
-        return str(decimal.Decimal(int.__int__(value)))  # type: ignore[call-overload]
+        return str(decimal.Decimal(int.__int__(value)))  # type: ignore[arg-type]
     if issubclass(kind, dt.date | dt.datetime | dt.time):
         return _spelled_text(value.isoformat())  # type: ignore[attr-defined]
     return _spelled_text(str(value))
