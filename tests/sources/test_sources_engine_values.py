@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -187,3 +188,40 @@ def test_a_failure_of_an_engine_is_told_and_not_carried(tables: str, tmp_path: P
     with pytest.raises(SourceError, match="DuckDB cannot read it") as caught:
         source(f"duckdb:///{tmp_path}/torn.db", table="nowhere").check(["x"])
     assert chain(caught.value) == [caught.value]
+
+
+SPARK = {
+    "date": ["date'-0044-03-15'", "date'+5881580-07-11'", "date'-5877641-06-23'", "date'2011-07-01'"],
+    "timestamp": ["timestamp_micros(9223372036854775807)", "timestamp_micros(-9223372036854775808)"],
+    "timestamp_ntz": ["timestamp_ntz'+294247-01-10 04:00:54.775807'", "timestamp_ntz'-0044-03-15 00:00:00'"],
+    "decimal(38,0)": ["99999999999999999999999999999999999999BD", "1BD"],
+    "decimal(38,10)": ["-9999999999999999999999999999.9999999999BD", "1BD"],
+    "double": ["double('nan')", "double('inf')", "-1e308D"],
+    "float": ["float('nan')", "float('-inf')"],
+    "bigint": ["9223372036854775807L", "-9223372036854775808L"],
+    "string": ["'a'", "''", "' '", "'1e999999'", "'99999-01-01'"],
+    "binary": ["X'FF00'", "X''"],
+    "boolean": ["true", "false"],
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_value_of_spark_makes_a_run_fail(spark: Any) -> None:
+    """All types at once; a row for every place in the lists."""
+    names = {f"x{i}": kind for i, kind in enumerate(SPARK)}
+    rows = []
+    for place in range(6):
+        values = [SPARK[kind][place] if place < len(SPARK[kind]) else "NULL" for kind in names.values()]
+        cast = [f"CAST({v} AS {kind}) AS {n}" for v, (n, kind) in zip(values, names.items(), strict=True)]
+        rows.append(f"SELECT {', '.join(cast)}, 'u{place % 2}' AS u")
+    frame = spark.session.sql(" UNION ALL ".join(rows))
+    source(frame.limit(0)).check([*names, "u"])
+    opened = source(frame)
+    opened.check([*names, "u"])
+    for attribute in (ATTRIBUTES[0], ATTRIBUTES[3], ATTRIBUTES[6]):
+        schema = Schema("t", tuple(replace(attribute, name=n) for n in names), Unit("u", 1), "replace")
+        cells = [Marginal.of(schema, [name]) for name in names]
+        counted = rows_of(opened, schema, key=KEY).count(cells)
+        for one, other in zip(counted, BatchRows(opened, schema, key=KEY).count(cells), strict=True):
+            np.testing.assert_array_equal(one, other)
+            assert one.sum() == 2
