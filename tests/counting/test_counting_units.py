@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
+import dipsmith as ds
 from dipsmith.counting import BatchRows
 from dipsmith.counting.units import beyond_max_rows, hashed_text, unit_text
 from dipsmith.schema import Attribute, Categories, Marginal, Rule, Schema, Unit
@@ -53,7 +54,8 @@ def reference(rows: Sequence[Row], schema: Schema) -> Counter[tuple[int, int]]:
     unit = schema.unit
     owned = defaultdict(list)
     for who, year, job, sex in rows:
-        owned[who or "", year if unit.per else None].append((job, sex))
+        if who is not None:
+            owned[who, year if unit.per else None].append((job, sex))
     kept: Counter[tuple[int, int]] = Counter()
     for (who, per), mine in owned.items():
         seen: Counter[tuple[int, ...]] = Counter()
@@ -168,7 +170,7 @@ def test_spilling_and_crowded_buckets_change_nothing(monkeypatch: pytest.MonkeyP
     assert list(tmp_path.iterdir()) == []
     # and the number kept is right
     kept = plain.kept(0, n)
-    assert kept.sum() == sum(min(c, 3) for c in Counter(r[0] for r in rows).values())
+    assert kept.sum() == sum(min(c, 3) for c in Counter(r[0] for r in rows if r[0] is not None).values())
     np.testing.assert_array_equal(np.concatenate([plain.kept(i, 37) for i in range(0, n, 37)])[:n], kept)
 
 
@@ -254,3 +256,148 @@ def test_totals_are_of_held_rows() -> None:
     rows: list[Row] = [("E1", "1", i % 3, 0) for i in range(9)]
     for unit, held in ((Unit("id", 2), 2), (Unit("id", 1, "job"), 3), (Unit("id", 9), 9)):
         assert BatchRows(source(table_of(rows)), schema_of("add-remove", unit), key=KEY).total() == held
+
+
+# Rows without a unit -------------------------------------------------------------------------------------
+
+ORPHANS = st.lists(
+    st.tuples(st.none(), st.sampled_from("12"), st.integers(0, 2), st.integers(0, 1)), max_size=6
+)
+RULE = Rule((("job", (1,)), ("sex", (0,))))
+
+
+def everything(table: pa.Table, schema: Schema) -> list[object]:
+    """All that can be counted."""
+    rows = BatchRows(source(table), schema, key=KEY)
+    cells = [Marginal.of(schema, names) for names in (["job"], ["sex"], ["job", "sex"], [])]
+    block = rows.within("job", 1)
+    found = [
+        rows.count(cells),
+        rows.count_public(cells[:1]),
+        rows.count_sparse(cells[2]),
+        block.count(cells[1:2]),
+    ]
+    distinct = [*rows.distinct(["job", "sex"]), *rows.distinct_public(["job"])]
+    return [
+        [array.tolist() for group in found for array in group],
+        [d.tolist() if isinstance(d, np.ndarray) else {n: d[n].tolist() for n in d.names} for d in distinct],
+        rows.total(),
+        block.total(),
+    ]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    ROWS,
+    ORPHANS,
+    UNITS,
+    st.sampled_from(["add-remove", "replace", "label"]),
+    st.randoms(use_true_random=False),
+)
+def test_a_row_without_a_unit_is_counted_nowhere(
+    rows: list[Row],
+    orphans: list[Row],
+    unit: Unit,
+    neighbours: Neighbours,
+    shuffle,  # type: ignore[no-untyped-def]
+) -> None:
+    """Nobody owns it, so nobody's rows may move what is counted: neither a cell, nor a size, nor a number of units."""
+    schema = schema_of(neighbours, unit, (RULE,))
+    owned = [row for row in rows if row[0] is not None]
+    mixed = [*rows, *orphans]
+    shuffle.shuffle(mixed)
+    assert everything(table_of(mixed), schema) == everything(table_of(owned), schema)
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace", "label"])
+@pytest.mark.parametrize("most", [1, 2])
+def test_no_change_to_a_row_without_a_unit_moves_a_count(neighbours: Neighbours, most: int) -> None:
+    """Brute force: each such row removed, doubled, and given every other value."""
+    schema = schema_of(neighbours, Unit("id", most), (RULE,))
+    rows: list[Row] = [
+        ("E1", "1", 0, 0),
+        (None, "1", 1, 1),
+        ("E2", "1", 2, 1),
+        (None, "1", 1, 1),
+        ("E1", "1", 2, 0),
+    ]
+    expected = everything(table_of(rows), schema)
+    for i in (1, 3):
+        before, after = rows[:i], rows[i + 1 :]
+        others: list[Row] = [(None, "2", job, sex) for job in range(3) for sex in range(2)]
+        for instead in ([], [rows[i]] * 2, *([other] for other in others)):
+            assert everything(table_of([*before, *instead, *after]), schema) == expected
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pa.array(["17", None, "", "  ", "5"]),
+        pa.array([17, None, None, None, 5]),
+        pa.array([17.0, None, float("nan"), float("nan"), 5.0]),
+        pa.array(["17", None, "", " ", "5"]).dictionary_encode(),
+        pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, None, 3]), pa.array(["17", "", None, "5"])),
+        pa.array([b"17", None, b"", b" ", b"5"]),
+        pa.array(["17", None, "", " ", "5"], pa.string_view()),
+        pa.nulls(5),
+    ],
+    ids=lambda ids: str(ids.type),
+)
+def test_what_a_missing_unit_is(ids: pa.Array) -> None:
+    schema = schema_of("replace", Unit("id", 1))
+    table = pa.table({"id": ids, "job": ["j1"] * 5, "sex": ["F"] * 5})
+    rows = BatchRows(source(table), schema, key=KEY)
+    assert rows.total() == (0 if pa.types.is_null(ids.type) else 2)
+
+
+def test_an_empty_field_of_a_csv_file_is_a_missing_unit(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text('id,job,sex\n1,j1,F\n,j1,F\n"",j1,F\n" ",j1,F\n2,j1,F\n')
+    rows = BatchRows(source(tmp_path / "t.csv"), schema_of("replace", Unit("id", 1)), key=KEY)
+    assert rows.total() == 2
+
+
+def test_a_missing_period_is_a_period_of_its_own() -> None:
+    """The person is known; only the year is not."""
+    table = pa.table(
+        {"id": ["1", "1", "1", None], "year": ["a", None, None, None], "job": ["j1"] * 4, "sex": ["F"] * 4}
+    )
+    rows = BatchRows(source(table), schema_of("add-remove", Unit("id", 1, "year")), key=KEY)
+    assert rows.total() == 2
+
+
+def test_many_rows_without_a_unit_in_many_batches() -> None:
+    rng = np.random.default_rng(5)
+    n = 20_003
+    rows: list[Row] = [
+        (None if u % 3 == 0 else f"E{u}", "1", int(j), int(s))
+        for u, j, s in zip(rng.integers(0, 900, n), rng.integers(0, 3, n), rng.integers(0, 2, n), strict=True)
+    ]
+    table = table_of(rows)
+    for most in (2, n):
+        dropped = beyond_max_rows(read(table, 37), schema_of("add-remove", Unit("id", most)), KEY)
+        assert dropped is not None
+        kept = dropped.kept(0, n)
+        assert dropped.rows == n
+        assert not kept[[row[0] is None for row in rows]].any()
+        assert kept.sum() == sum(
+            min(c, most) for c in Counter(r[0] for r in rows if r[0] is not None).values()
+        )
+
+
+@pytest.mark.parametrize("most", [1, 100])
+def test_rows_without_a_unit_are_labelled_but_not_counted(most: int) -> None:
+    """Every row of the file is released with a label; whatever such a row says, the model is the same."""
+    schema = schema_of("label", Unit("id", most))
+    owned: list[Row] = [(f"E{i}", "1", i % 3, i % 2) for i in range(200)]
+    models = []
+    for sex in (0, 1):
+        table = table_of([*owned, *[(None, "1", 2, sex)] * 100])
+        assert BatchRows(source(table), schema, key=KEY).total() == 200
+        release = ds.synthesize(
+            table, schema, ds.LogLinear(targets=["sex"]), budget=ds.PureDP(1), testing=True, noise_seed=7
+        )
+        assert release.tables[0].num_rows == 300
+        assert release.tables[0]["sex"].null_count == 0
+        assert Counter(release.tables[0]["job"].to_pylist()) == {"j0": 67, "j1": 67, "j2": 166}
+        models.append(release.model.probabilities(table.select(["job"])))
+    np.testing.assert_array_equal(*models)

@@ -150,6 +150,27 @@ def test_every_source_gives_the_counts_of_the_batch_path(name: str, opened: Call
 
 
 @pytest.mark.parametrize("name", SOURCES)
+def test_rows_without_a_unit_are_counted_nowhere_in_any_engine(
+    name: str, opened: Callable[[str], Source]
+) -> None:
+    """The same counts as of a table that never had those rows; missing is null, or text with nothing but spaces."""
+    table = engine_tables.awkward()
+    for key in ("units", "numbered", "per"):
+        schema = SCHEMAS[key]
+        column = table[schema.unit.column]
+        ids = [None if v is None else str(v).strip(" ") or None for v in column.to_pylist()]
+        owned = BatchRows(source(table.filter(pa.array([v is not None for v in ids]))), schema, KEY)
+        assert sum(v is None for v in ids) > 1
+        counted = rows_of(opened(name), schema, key=KEY)
+        assert counted.total() == owned.total()
+        cells = partitions(schema)
+        for one, other in zip(counted.count(cells), owned.count(cells), strict=True):
+            np.testing.assert_array_equal(one, other)
+        if schema.neighbours == "label":
+            same_codes(counted.distinct_public(schema.public), owned.distinct_public(schema.public))
+
+
+@pytest.mark.parametrize("name", SOURCES)
 def test_every_source_can_be_read_batch_by_batch(name: str, opened: Callable[[str], Source]) -> None:
     schema = SCHEMAS["units"]
     found = opened(name)

@@ -62,7 +62,7 @@ def steps(attribute: Attribute, dtype: Any, can: Callable[[str], bool]) -> list[
 def unit_text(name: str, column: Column, can: Callable[[str], bool], warehouse: str) -> Column:
     """The unit's value as `counting.units.unit_text` spells it; missing is empty text.
 
-    Dates that Python does not have are one unit on either side: where they can be, formatting fails on them.
+    Dates that Python does not have are missing: where they can be, formatting fails on them.
     """
     kind = kind_of(column.type())
     if kind == "text":
@@ -72,11 +72,8 @@ def unit_text(name: str, column: Column, can: Callable[[str], bool], warehouse: 
     if kind == "date":
         spelled = column.strftime("%Y-%m-%d")
         if warehouse in _FAR:
-            ends = (
-                (column < date(dt.date.min), constant("-infinity")),
-                (column > date(dt.date.max), constant("infinity")),
-            )
-            spelled = case(*ends, other=spelled)
+            far = (column < date(dt.date.min)) | (column > date(dt.date.max))
+            spelled = case((far, constant("")), other=spelled)
         return spelled.fill_null("")
     if kind in ("whole", "wide"):
         return column.cast("string").fill_null("")

@@ -38,8 +38,7 @@ def texts(array: pa.Array) -> pa.Array:
     kind = array.type
     if _is_text(kind):
         if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-            wide = pa.types.is_large_binary(kind)
-            target = pa.large_string() if wide else pa.string()
+            target = pa.string() if pa.types.is_binary(kind) else pa.large_string()
             array = pc.cast(array, options=pc.CastOptions(target_type=target, allow_invalid_utf8=True))
         # bytes, not characters: trimming must not raise on text that is not valid UTF-8
         trimmed = pc.ascii_trim(array, characters=" ")
@@ -49,6 +48,15 @@ def texts(array: pa.Array) -> pa.Array:
         return _number_texts(array.cast(pa.float64()))
     if pa.types.is_decimal(kind) and kind.scale != 0:
         return _number_texts(_floats(array.cast(pa.string())))
+    if pa.types.is_date64(kind):
+        # not always a midnight; Arrow's own spelling of other moments cuts off towards 1970
+        limits = np.iinfo(np.int32)
+        whole = np.clip(_ticks(array) // 86_400_000, limits.min, limits.max).astype(np.int32)
+        return (
+            pa.array(whole, mask=~array.is_valid().to_numpy(zero_copy_only=False))
+            .cast(pa.date32())
+            .cast(pa.string())
+        )
     if pa.types.is_timestamp(kind):
         return array.cast(pa.int64()).cast(pa.timestamp(kind.unit)).cast(pa.string())
     if pa.types.is_time(kind):

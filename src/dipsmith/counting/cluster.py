@@ -24,7 +24,7 @@ from dipsmith.counting.count import View
 from dipsmith.counting.joint import SUMMED
 from dipsmith.counting.pushed import Fixed, Keys, unfused
 from dipsmith.counting.tally import SparseTally, Tally, fused, words_of
-from dipsmith.counting.units import PER, ROW, UNIT, crowded_out, unit_text
+from dipsmith.counting.units import PER, ROW, UNIT, crowded_out, has_unit, unit_text
 from dipsmith.schema import Codes, Marginal, Schema
 from dipsmith.sources.spark import SparkTable, failures, on_workers
 
@@ -107,7 +107,7 @@ def _unpacked(rows: pa.Table | pa.RecordBatch, schema: Schema) -> Codes:
 
 @dataclass(frozen=True)
 class _Encoded:
-    """Sent to the workers: rows as packed codes, without those that have a value without one; units as text beside."""
+    """Sent to the workers: rows as packed codes, without those that have a value without one or no unit; units as text beside."""
 
     schema: str
 
@@ -116,12 +116,19 @@ class _Encoded:
         encoder = Encoder(schema)
         for batch in batches:
             codes, keep = encoder.encode(batch)
-            at = np.flatnonzero(keep)
             columns = {}
             if schema.unit.column is not None:
-                for short, name in ((UNIT, schema.unit.column), (PER, schema.unit.per)):
-                    text = pa.nulls(len(keep), pa.string()).fill_null("") if name is None else unit_text(batch.column(name))  # fmt: skip
-                    columns[short] = text.take(pa.array(at)).cast(pa.string())
+                spelled = {UNIT: unit_text(batch.column(schema.unit.column))}
+                spelled[PER] = (
+                    pa.array([""] * len(keep))
+                    if schema.unit.per is None
+                    else unit_text(batch.column(schema.unit.per))
+                )
+                keep &= has_unit(spelled[UNIT])
+                columns = {
+                    name: text.filter(pa.array(keep)).cast(pa.string()) for name, text in spelled.items()
+                }
+            at = np.flatnonzero(keep)
             yield pa.record_batch({**columns, **_packed(codes if keep.all() else codes.take(at))})
 
 

@@ -8,7 +8,7 @@ attributes and the source can be read again as fast as codes are kept, the codes
 
 What counts (proof: ``docs/proofs/counting.md``):
 
-1. a row with a value that has no code (add-remove only) is left out;
+1. a row with a value that has no code (add-remove only) is left out, and one without a unit;
 2. of each unit at most `max_rows` rows are held, chosen by a keyed hash;
 3. of the rows held, those that break a rule are counted nowhere. Under `label` public sizes
    (`count_public`) leave out only the rows that break a rule over public columns, because which rows break
@@ -33,7 +33,7 @@ from dipsmith.counting.cache import Cache
 from dipsmith.counting.contingency import Contingency, check_size
 from dipsmith.counting.remembered import Fixed, Remembered
 from dipsmith.counting.remembered import View as View
-from dipsmith.counting.tally import count, count_sparse, distinct
+from dipsmith.counting.tally import count, count_sparse, distinct, one_by_one
 from dipsmith.counting.units import beyond_max_rows
 from dipsmith.errors import SourceError
 from dipsmith.schema import Cells, Codes, Marginal, Schema
@@ -76,7 +76,7 @@ class Rows(Protocol):
         """Return the block of rows with this code."""
 
     def codes(self) -> Iterator[Codes]:
-        """Yield the lawful rows, batch by batch."""
+        """Yield the lawful rows, chunk by chunk, in the order of their codes: never in that of the source."""
 
 
 class BatchRows:
@@ -152,8 +152,8 @@ class BatchRows:
         return WithinRows(self, ((attribute, code),))
 
     def codes(self) -> Iterator[Codes]:
-        """Yield the lawful rows, batch by batch."""
-        return self.passing(self.schema.names, "lawful")
+        """Yield the lawful rows, chunk by chunk, in the order of their codes."""
+        return one_by_one(*self.distinct(self.schema.names))
 
     def counted(self, fixed: Fixed, cells: Sequence[Cells], view: View) -> list[NDArray[np.int64]]:
         """Count the rows of a block and view: what is not remembered in one pass. The arrays are the caller's own."""
@@ -327,8 +327,8 @@ class WithinRows:
         return WithinRows(self.whole, (*self.fixed, (attribute, code)))
 
     def codes(self) -> Iterator[Codes]:
-        """Yield the lawful rows of the block, batch by batch."""
-        return _within(self.whole, self.fixed, self.schema.names, "lawful")
+        """Yield the lawful rows of the block, chunk by chunk, in the order of their codes."""
+        return one_by_one(*self.distinct(self.schema.names))
 
 
 @dataclass(frozen=True)

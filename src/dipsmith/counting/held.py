@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.counting.count import Rows
-from dipsmith.counting.tally import Tally
+from dipsmith.counting.tally import Tally, fused
 from dipsmith.errors import UsageError
 from dipsmith.schema import Cells, Codes, Marginal, Schema
 
@@ -68,8 +68,9 @@ class HeldRows:
         return HeldRows(self.held.take(self.held[attribute] == code))
 
     def codes(self) -> Iterator[Codes]:
-        """The lawful rows."""
-        yield self._lawful
+        """The lawful rows, in the order of their codes."""
+        if len(self._lawful):
+            yield self._lawful.take(np.lexsort(fused(self._lawful, self.held.names)[::-1]))
 
 
 def _count(codes: Codes, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:

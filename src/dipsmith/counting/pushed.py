@@ -27,12 +27,11 @@ from dipsmith.counting.count import BatchRows, Rows, View
 from dipsmith.counting.joint import JOINT
 from dipsmith.counting.remembered import Fixed as Fixed
 from dipsmith.counting.remembered import Remembered
-from dipsmith.counting.tally import check_index, fused, words_of
+from dipsmith.counting.tally import check_index, fused, one_by_one, words_of
 from dipsmith.schema import Cells, Codes, Marginal, Schema
 from dipsmith.sources import Progress, Source
 
 Keys = list[NDArray[np.int64]]
-_CHUNK = 1 << 20
 
 
 class Grouping(Protocol):
@@ -123,12 +122,8 @@ class PushedRows:
         return PushedRows(self.grouping, (*self.fixed, (attribute, code)), self._remembered)
 
     def codes(self) -> Iterator[Codes]:
-        """Yield the lawful rows, batch by batch, in the order of their codes."""
-        codes, counts = self.distinct(self.schema.names)
-        ends = np.cumsum(counts)
-        for start in range(0, int(counts.sum()), _CHUNK):
-            at = np.arange(start, min(start + _CHUNK, int(ends[-1])))
-            yield codes.take(np.searchsorted(ends, at, side="right"))
+        """Yield the lawful rows, chunk by chunk, in the order of their codes."""
+        return one_by_one(*self.distinct(self.schema.names))
 
     def _counted(self, cells: Sequence[Cells], view: View) -> list[NDArray[np.int64]]:
         check_size(list(cells))

@@ -101,7 +101,7 @@ class SqlGrouping:
         return f"c{self.schema.names.index(name)}"
 
     def _truncated(self, rows: str, units: Sequence[str], parameters: Parameters) -> str:
-        """At most `max_rows` rows of every unit, by the keyed hash."""
+        """At most `max_rows` rows of every unit, by the keyed hash; none of those without a unit."""
         dialect, unit = self.source.engine.dialect, ", ".join(units)
         hashed = [self._code(n) for n in hashed_columns(self.schema)]
         ties = [self._code(n) for n in self.schema.names if self._code(n) not in hashed]
@@ -118,7 +118,8 @@ class SqlGrouping:
             f"SELECT * FROM (SELECT *, CASE WHEN crowd <= {limit} THEN 1 ELSE row_number() OVER (PARTITION BY {unit} "
             f"ORDER BY CASE WHEN crowd > {limit} THEN {dialect.hashed(spelled)} END) END AS place FROM (SELECT *, "
             f"row_number() OVER (PARTITION BY {', '.join([*units, *hashed])}{order}) - 1 AS same, "
-            f"count(*) OVER (PARTITION BY {unit}) AS crowd FROM ({rows}) AS e) AS h) AS p WHERE place <= {limit}"
+            f"count(*) OVER (PARTITION BY {unit}) AS crowd FROM ({rows}) AS e WHERE {units[0]} <> '') AS h) AS p "
+            f"WHERE place <= {limit}"
         )
 
     def _units(self, dialect: Dialect) -> list[tuple[str, str]]:

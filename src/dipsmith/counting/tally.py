@@ -240,6 +240,17 @@ def distinct(
     return _combinations(schema, attributes, keys), counts
 
 
+def one_by_one(codes: Codes, counts: NDArray[np.int64]) -> Iterator[Codes]:
+    """Yield every row of a table of combinations, chunk by chunk, in the order of the table.
+
+    The rows of a source are handed on this way: in the order of their codes, which tells nothing about the source's.
+    """
+    ends = np.cumsum(counts)
+    for start in range(0, int(counts.sum()), CHUNK):
+        at = np.arange(start, min(start + CHUNK, int(ends[-1])))
+        yield codes.take(np.searchsorted(ends, at, side="right"))
+
+
 def _combinations(schema: Schema, names: Sequence[str], keys: Sequence[NDArray[np.int64]]) -> Codes:
     """Return the codes that mixed-radix keys stand for."""
     shape = [schema[name].size for name in names]

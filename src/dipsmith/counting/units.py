@@ -6,7 +6,11 @@ on the order of the file. Under `label` only the codes of public columns enter t
 columns of the counted rows, and with them every public size, do not depend on private values.
 
 The hashed text is ``key|unit|codes|duplicate`` with a fixed spelling (see `hashed_text`), so that an SQL
-engine computes the same hash. Rows without a unit value are one unit together.
+engine computes the same hash.
+
+A row without a unit value (null, empty text, NaN) belongs to nobody and is counted nowhere: no change to it changes a
+count. Neither alternative protects its owner. Were such rows one unit together, a person could have rows of their own
+and a share in that unit; were each a unit of its own, a person could have any number of them.
 
 Memory: a table of hashed unit counts of fixed size finds the rows that may belong to a unit with too many;
 only those are collected and grouped exactly, and they go to unnamed temporary files, divided by a hash of
@@ -26,7 +30,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dipsmith.codec.encode import Encoder
-from dipsmith.codec.parse import texts
+from dipsmith.codec.parse import days, texts
 from dipsmith.counting.spill import Spill
 from dipsmith.counting.tally import fused
 from dipsmith.schema import Codes, Schema
@@ -36,11 +40,13 @@ Reader = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
 BUCKETS = 1 << 23
 MEMORY = 1 << 28
 UNIT, PER, ROW, _HASH = "unit", "per", "row", "hash"
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+"""0001-01-01 and 9999-12-31, in days since 1970."""
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """The rows beyond `max_rows` of their units, one bit per row of the source."""
+    """The rows beyond `max_rows` of their units, and those without a unit, one bit per row of the source."""
 
     bits: NDArray[np.uint8]
     rows: int
@@ -61,7 +67,7 @@ def beyond_max_rows(
     memory: int = MEMORY,
     buckets: int = BUCKETS,
 ) -> Dropped | None:
-    """Find the rows of units with more than `max_rows` rows that do not count.
+    """Find the rows that do not count: those beyond `max_rows` of their units, and those without a unit.
 
     Parameters
     ----------
@@ -79,30 +85,33 @@ def beyond_max_rows(
     Returns
     -------
     Dropped or None
-        None when no unit has more than `max_rows` rows.
+        None when every row has a unit and no unit has more than `max_rows` rows.
 
     Privacy
     -------
     Reads private rows; the result is private and is used for counting only. A unit's counted rows are a
-    function of its own rows and the key, at most k of them.
+    function of its own rows and the key, at most k of them. Rows without a unit are never counted.
     """
     unit = schema.unit
     names = [name for name in (unit.column, unit.per) if name is not None]
     seen = np.zeros(buckets, dtype=np.int64)
-    most = 0
+    most, all_owned = 0, True
     for batch in read(names):
-        _, _, hashes = _units(batch, names, key)
-        bucket = _bucket(hashes, buckets)
+        unit_text, _, hashes = _units(batch, names, key)
+        owned = has_unit(unit_text)
+        all_owned &= bool(owned.all())
+        bucket = _bucket(hashes, buckets)[owned]
         np.add.at(seen, bucket, np.int64(1))
         most = max(most, int(seen[bucket].max(initial=0)))
-    if most <= unit.max_rows:
+    if all_owned and most <= unit.max_rows:
         return None
     encoder = Encoder(schema)
-    rows = 0
+    lost = _Bits()
     with Spill(memory, _HASH) as suspects:
         for batch in read([*dict.fromkeys((*schema.names, *names))]):
             unit_text, per_text, hashes = _units(batch, names, key)
-            at = np.flatnonzero(seen[_bucket(hashes, buckets)] > unit.max_rows)
+            owned = has_unit(unit_text)
+            at = np.flatnonzero((seen[_bucket(hashes, buckets)] > unit.max_rows) & owned)
             if at.size:
                 codes, keep = encoder.encode(batch if at.size == batch.num_rows else batch.take(pa.array(at)))
                 chosen = np.flatnonzero(keep)
@@ -111,18 +120,35 @@ def beyond_max_rows(
                     columns = {
                         UNIT: unit_text.take(pa.array(where)),
                         PER: per_text.take(pa.array(where)),
-                        ROW: pa.array(where + rows),
+                        ROW: pa.array(where + lost.rows),
                         _HASH: pa.array(hashes[where]),
                     }
                     for i, name in enumerate(schema.names):
                         columns[f"c{i}"] = pa.array(codes[name][chosen])
                     suspects.add(pa.RecordBatch.from_pydict(columns))
-            rows += batch.num_rows
-        bits = np.zeros((rows + 7) >> 3, dtype=np.uint8)
+            lost.add(~owned)
         for part in suspects.parts():
-            lost = crowded_out(part, schema, key)
-            np.bitwise_or.at(bits, lost >> 3, (1 << (lost & 7)).astype(np.uint8))
-    return Dropped(bits, rows)
+            lost.mark(crowded_out(part, schema, key))
+    return Dropped(lost.bits, lost.rows)
+
+
+class _Bits:
+    """One bit per row, however many rows there turn out to be."""
+
+    def __init__(self) -> None:
+        self.bits = np.zeros(1 << 10, dtype=np.uint8)
+        self.rows = 0
+
+    def add(self, marked: NDArray[np.bool_]) -> None:
+        """Add rows, some of them marked."""
+        start, self.rows = self.rows, self.rows + len(marked)
+        while 8 * len(self.bits) < self.rows:
+            self.bits = np.append(self.bits, np.zeros_like(self.bits))
+        self.mark(np.flatnonzero(marked) + start)
+
+    def mark(self, rows: NDArray[np.int64]) -> None:
+        """Mark rows that were added."""
+        np.bitwise_or.at(self.bits, rows >> 3, (1 << (rows & 7)).astype(np.uint8))
 
 
 def hashed_text(key: bytes, unit: str, per: str | None, codes: Sequence[int], duplicate: int) -> str:
@@ -157,11 +183,34 @@ def _units(
 
 
 def unit_text(column: pa.Array) -> pa.Array:
-    """Spell unit values as text, the same for a number and for its digits; missing is empty text."""
+    """Spell unit values as text, the same for a number and for its digits; missing is empty text.
+
+    Dates outside the years 1 to 9999 are missing: engines have different ones, and spell them in their own ways.
+
+    >>> unit_text(pa.array([7.0, 0.5, float("nan")])).to_pylist()
+    ['7', '0.5', '']
+    """
     if pa.types.is_dictionary(column.type):
-        spelled = texts(column.dictionary).cast(pa.large_string())
-        return spelled.take(column.indices).fill_null("")
-    return texts(column).cast(pa.large_string()).fill_null("")
+        return _spelled_units(column.dictionary).take(column.indices).fill_null("")
+    return _spelled_units(column).fill_null("")
+
+
+def _spelled_units(column: pa.Array) -> pa.Array:
+    text = texts(column).cast(pa.large_string())
+    if not pa.types.is_date(column.type):
+        return text
+    ordinal, _ = days(column)
+    near = (ordinal >= _FIRST_DAY) & (ordinal <= _LAST_DAY)
+    return pc.if_else(pa.array(near), text, pa.scalar(None, pa.large_string()))
+
+
+def has_unit(text: pa.Array) -> NDArray[np.bool_]:
+    """Which rows belong to a unit, by the text of its value.
+
+    >>> has_unit(unit_text(pa.array([7.0, float("nan"), None]))).tolist()
+    [True, False, False]
+    """
+    return pc.greater(pc.binary_length(text), 0).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
 def _hash_text(text: pa.Array, hashes: NDArray[np.uint64], odd: np.uint64) -> NDArray[np.uint64]:

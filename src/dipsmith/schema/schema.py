@@ -23,7 +23,8 @@ Provenance = Literal["declared", "data-derived"]
 class Unit:
     """Whose presence is protected: a row, or all rows of one value of a column, at most `max_rows` of them.
 
-    With `per` the unit is the pair (column, per): a person-year instead of a person.
+    With `per` the unit is the pair (column, per): a person-year instead of a person. A row without a value of the
+    column belongs to nobody and is counted nowhere.
     """
 
     column: str | None = None

@@ -30,6 +30,7 @@ from dipsmith.errors import SourceError
 from dipsmith.sources import scan
 from dipsmith.sources.header import check_header
 from dipsmith.sources.readahead import Ahead
+from dipsmith.sources.retelling import retell
 from dipsmith.sources.source import Progress
 from dipsmith.sources.stamp import Stamp, reading
 
@@ -110,12 +111,13 @@ class DelimitedFile:
                         yield batch
                         if progress is not None:
                             progress(stream.fraction)
+                return
             except pa.ArrowException:
-                # Arrow's message repeats the record; the scan finds the line and says it in our words.
-                self.check(columns)
-                raise SourceError(
-                    f"{self.path}: cannot be parsed as CSV; save it again as UTF-8 CSV"
-                ) from None
+                pass
+            # Not above: Arrow's message repeats the record, and goes along with whatever is raised in its presence.
+            # The scan finds the line and says it in our words.
+            self.check(columns)
+            raise SourceError(f"{self.path}: cannot be parsed as CSV; save it again as UTF-8 CSV")
 
     def _blocks(self, told: list[float] | None = None) -> Iterator[bytes]:
         """Yield the file as UTF-8, unpacked, without byte order mark; `told` receives the fraction read."""
@@ -152,9 +154,9 @@ class DelimitedFile:
                 whole = bad.start - bad.start % 2  # UTF-16 counts in pairs; other encodings do not mind
                 line += codecs.decode(block[:whole], bad.encoding, "replace").count("\n")
             wanted = self.encoding or "UTF-16"
-            raise SourceError(
-                f"{self.path}: line {line}: not {wanted}; save it as UTF-8, or say its encoding"
-            ) from None
+            retell(
+                SourceError(f"{self.path}: line {line}: not {wanted}; save it as UTF-8, or say its encoding")
+            )
 
 
 @dataclass(frozen=True)
@@ -186,12 +188,12 @@ class _Header:
         try:
             text = record.decode()
         except UnicodeDecodeError:
-            raise scan.not_utf8(file.path, 1) from None
+            retell(scan.not_utf8(file.path, 1))
         delimiter = file.delimiter or _most_frequent(text)
         try:
             names = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
         except (csv.Error, StopIteration):
-            raise SourceError(f"{where}: the header's quotes do not match; close every quoted name") from None
+            retell(SourceError(f"{where}: the header's quotes do not match; close every quoted name"))
         if not names:
             raise SourceError(f"{where}: empty line where the header should be; remove it")
         return cls(tuple(names), delimiter, len(record))
@@ -286,6 +288,4 @@ def _decoder(
             return None, first
         return codecs.getincrementaldecoder(name)(), first
     except LookupError:
-        raise SourceError(
-            f"{path}: unknown encoding '{encoding}'; use a name such as utf-8 or latin-1"
-        ) from None
+        retell(SourceError(f"{path}: unknown encoding '{encoding}'; use a name such as utf-8 or latin-1"))

@@ -61,7 +61,7 @@ class Dialect(Protocol):
         """Text without the spaces around it, compared byte by byte; null when nothing is left."""
 
     def day(self, x: str) -> str:
-        """A date as ISO text."""
+        """A date of the years 1 to 9999 as ISO text, null for others: engines have, and spell, different ones."""
 
     def matches(self, x: str, pattern: str) -> str:
         """Whether a text matches one of the patterns above."""
@@ -116,8 +116,8 @@ class DuckDB:
         return f"""NULLIF(trim(CAST({x} AS VARCHAR), ' ') COLLATE "C", '')"""
 
     def day(self, x: str) -> str:
-        """A date as ISO text."""
-        return f"CAST({x} AS VARCHAR)"
+        """A date of the years 1 to 9999 as ISO text."""
+        return f"CASE WHEN {x} BETWEEN DATE '0001-01-01' AND DATE '9999-12-31' THEN CAST({x} AS VARCHAR) END"
 
     def matches(self, x: str, pattern: str) -> str:
         """RE2, as Arrow."""
@@ -202,16 +202,9 @@ class PostgreSQL:
         return f"""NULLIF(btrim(({x})::text, ' ') COLLATE "C", '')"""
 
     def day(self, x: str) -> str:
-        """A date as ISO text, whatever the session's style; far ones as `postgresql` reads them.
-
-        The year before 1 is 0 here, and the engine's formatting fails on dates that a timestamp cannot be.
-        """
-        near = f"LEAST(GREATEST({x}, DATE '4713-01-01 BC'), DATE '9999-12-31')"
-        year = f"(extract(year FROM {near})::int + 1)"
-        return (
-            f"CASE WHEN {x} >= DATE '0001-01-01' THEN to_char({near}, 'YYYY-MM-DD') WHEN {x} IS NOT NULL THEN"
-            f" CASE WHEN {year} < 0 THEN '-' ELSE '' END || lpad(abs({year})::text, 4, '0') || to_char({near}, '-MM-DD') END"
-        )
+        """A date of the years 1 to 9999 as ISO text, whatever the session's style."""
+        near = f"LEAST(GREATEST({x}, DATE '0001-01-01'), DATE '9999-12-31')"
+        return f"CASE WHEN {x} = {near} THEN to_char({near}, 'YYYY-MM-DD') END"
 
     def matches(self, x: str, pattern: str) -> str:
         """Advanced regular expressions."""

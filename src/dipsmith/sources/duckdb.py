@@ -18,8 +18,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dipsmith.errors import MissingExtraError, SourceError
-from dipsmith.sources.arrow import BATCH_ROWS
 from dipsmith.sources.dialect import DuckDB, Kind, Parameters
+from dipsmith.sources.layout import BATCH_ROWS
+from dipsmith.sources.retelling import retell
 from dipsmith.sources.tables import SqlTable, table_name
 
 
@@ -108,18 +109,20 @@ class _DuckDB:
         try:
             yield
         except duckdb.CatalogException:
-            raise SourceError(f"{self.describe()}: there is no such table; check table=") from None
+            retell(SourceError(f"{self.describe()}: there is no such table; check table="))
         except duckdb.Error as error:
-            raise SourceError(
-                f"{self.describe()}: DuckDB cannot read it ({type(error).__name__}); check the file"
-            ) from None
+            retell(
+                SourceError(
+                    f"{self.describe()}: DuckDB cannot read it ({type(error).__name__}); check the file"
+                )
+            )
 
 
 def _library() -> Any:
     try:
         import duckdb
     except ImportError:
-        raise MissingExtraError.of("Reading DuckDB files", "tables") from None
+        retell(MissingExtraError.of("Reading DuckDB files", "tables"))
     return duckdb
 
 

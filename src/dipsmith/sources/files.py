@@ -23,6 +23,7 @@ from dipsmith.errors import SourceError
 from dipsmith.sources.delimited import DelimitedFile
 from dipsmith.sources.header import check_header
 from dipsmith.sources.parquet import MAGIC, ParquetFile
+from dipsmith.sources.retelling import retell
 from dipsmith.sources.source import Made, Pipe, Progress, piped
 from dipsmith.sources.stamp import Stamp, unreadable
 
@@ -125,7 +126,7 @@ class Files:
             with path.open("rb") as file:
                 start = file.read(16)
         except OSError as error:
-            raise unreadable(path, error) from None
+            retell(unreadable(path, error))
         if start.startswith(MAGIC):
             return ParquetFile(path)
         if not start:
@@ -156,7 +157,7 @@ def _resolved(path: Path) -> list[tuple[Path, tuple[tuple[str, str | None], ...]
 
 def _in_folder(folder: Path) -> list[tuple[Path, tuple[tuple[str, str | None], ...]]]:
     def refuse(error: OSError) -> None:
-        raise unreadable(folder, error) from None
+        retell(unreadable(folder, error))
 
     found: list[Path] = []
     for root, folders, names in os.walk(folder, onerror=refuse):

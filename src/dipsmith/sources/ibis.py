@@ -16,15 +16,18 @@ import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
 from dipsmith.errors import DipsmithError, MissingExtraError, SourceError, UsageError
-from dipsmith.sources.arrow import BATCH_ROWS, ArrowSource, check_type, plain
+from dipsmith.sources.arrow import ArrowSource
 from dipsmith.sources.dialect import Kind
 from dipsmith.sources.header import check_header
+from dipsmith.sources.layout import BATCH_ROWS, check_type, plain
+from dipsmith.sources.retelling import retell
 from dipsmith.sources.source import Progress
 from dipsmith.sources.sqlite import believed
 from dipsmith.sources.tables import parts_of
@@ -109,10 +112,12 @@ class IbisTable:
         except DipsmithError:
             raise
         except Exception as error:  # noqa: BLE001  # every warehouse has exceptions of its own
-            raise SourceError(
-                f"{self.called}: the warehouse cannot answer ({type(error).__name__}); check the connection, the table and "
-                "your rights, and run again"
-            ) from None
+            retell(
+                SourceError(
+                    f"{self.called}: the warehouse cannot answer ({type(error).__name__}); check the connection, the table and "
+                    "your rights, and run again"
+                )
+            )
 
     @cached_property
     def _spool(self) -> _Spool:
@@ -137,9 +142,11 @@ def ibis_table(data: Table) -> IbisTable | ArrowSource:
     try:
         warehouse = data.get_backend().name
     except Exception:  # noqa: BLE001  # whatever keeps ibis from finding a connection
-        raise UsageError(
-            "this ibis table belongs to no connection; give connection.table(…), or a pyarrow table"
-        ) from None
+        retell(
+            UsageError(
+                "this ibis table belongs to no connection; give connection.table(…), or a pyarrow table"
+            )
+        )
     if warehouse == "polars":
         return ArrowSource(data.to_pyarrow())
     named = data.get_name() if data.op().__class__.__name__ == "DatabaseTable" else "a query"
@@ -159,29 +166,53 @@ def connected_table(url: str, scheme: str, table: str) -> IbisTable:
     try:
         import ibis
     except ImportError:
-        raise MissingExtraError.of(f"Reading {scheme}:// tables", "tables") from None
+        retell(MissingExtraError.of(f"Reading {scheme}:// tables", "tables"))
     try:
         connection = ibis.connect(url)
     except ImportError:
-        raise SourceError(
-            f"ibis lacks the driver for {scheme}://; pip install 'ibis-framework[{scheme}]'"
-        ) from None
+        retell(SourceError(f"ibis lacks the driver for {scheme}://; pip install 'ibis-framework[{scheme}]'"))
     except Exception as error:  # noqa: BLE001  # every driver has exceptions of its own
-        raise SourceError(
-            f"{scheme}: the connection failed ({type(error).__name__}); check the address and the credentials, and run again"
-        ) from None
+        retell(
+            SourceError(
+                f"{scheme}: the connection failed ({type(error).__name__}); check the address and the credentials, and run again"
+            )
+        )
     *path, name = parts_of(table)
     try:
         found = connection.table(name, database=tuple(path) or None)
     except Exception as error:  # noqa: BLE001  # every warehouse has exceptions of its own
-        raise SourceError(
-            f"{scheme}, {table}: there is no such table, or it cannot be read ({type(error).__name__}); check table="
-        ) from None
+        retell(
+            SourceError(
+                f"{scheme}, {table}: there is no such table, or it cannot be read ({type(error).__name__}); check table="
+            )
+        )
     return _opened(found, f"{scheme}, {table}")
 
 
 def _opened(table: Table, called: str) -> IbisTable:
-    return IbisTable(believed(table) if table.get_backend().name == "sqlite" else table, called)
+    warehouse = table.get_backend().name
+    if warehouse == "sqlite":
+        table = believed(table)
+    if warehouse == "duckdb":
+        table = _without_huge(table)
+    return IbisTable(table, called)
+
+
+def _without_huge(table: Table) -> Table:
+    """A table of DuckDB whose numbers of 39 digits are the last of 38: it takes 128 bits for decimals, but fails on them."""
+    huge = [
+        n for n, t in table.schema().items() if kind_of(t) == "decimal" and (t.precision, t.scale) == (38, 0)
+    ]
+    if not huge:
+        return table
+
+    def near(column: Column) -> Column:
+        most = constant(Decimal("9" * 38), column.type())
+        text = column.cast("string")
+        far = text.replace("-", "").length() > constant(38)
+        return case((far & text.startswith("-"), -most), (far, most), other=column)
+
+    return table.mutate(**{name: near(table[name]) for name in huge})
 
 
 def warehouses() -> frozenset[str]:

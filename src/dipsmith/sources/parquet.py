@@ -16,20 +16,23 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dipsmith.errors import SourceError
-from dipsmith.sources.arrow import BATCH_ROWS, check_layout, check_type, plain
 from dipsmith.sources.header import check_header
+from dipsmith.sources.layout import BATCH_ROWS, check_layout, check_type, plain
 from dipsmith.sources.pages import Pages
 from dipsmith.sources.readahead import Ahead
+from dipsmith.sources.retelling import retell
 from dipsmith.sources.source import Made, Pipe, Progress
 from dipsmith.sources.stamp import Stamp, reading
 
 MAGIC = b"PAR1"
+_INT96 = "us"
+"""What old timestamps of 96 bits are read in: in nanoseconds, Arrow's own choice, far years wrap around silently."""
 _RUN_ROWS = 1 << 19
 _THREADS = 3
 _FEW = 16
@@ -105,13 +108,13 @@ class ParquetFile:
                             progress((done + read) / rows)
                     done += read
             except pa.ArrowException:
-                raise self._damaged() from None
+                retell(self._damaged())
 
     def _open(self) -> pq.ParquetFile:
         try:
-            return pq.ParquetFile(self.path)
+            return pq.ParquetFile(self.path, coerce_int96_timestamp_unit=_INT96)
         except pa.ArrowException:
-            raise self._damaged() from None
+            retell(self._damaged())
 
     def _damaged(self) -> SourceError:
         return SourceError(f"{self.path}: not a readable Parquet file (damaged or cut short); write it again")
@@ -160,7 +163,9 @@ class _Decoder:
             yield read, made
 
     def _batches(self, groups: list[int]) -> Iterator[pa.RecordBatch]:
-        options = {"read_dictionary": self.texts} if self.texts else {}
+        options: dict[str, Any] = {"coerce_int96_timestamp_unit": _INT96}
+        if self.texts:
+            options["read_dictionary"] = self.texts
         with (
             pq.ParquetFile(self.path, metadata=self.metadata, **options) as own,
             self.path.open("rb") as file,

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from dipsmith.errors import MissingExtraError, SourceError, UsageError
 from dipsmith.sources.dialect import Kind, Parameters, PostgreSQL
+from dipsmith.sources.retelling import retell
 from dipsmith.sources.tables import SqlTable, table_name
 
 _BLOCK = 1 << 21
@@ -40,17 +41,21 @@ def postgresql_table(url: str, table: str) -> SqlTable:
         from psycopg.conninfo import conninfo_to_dict
     except ImportError:
         if find_spec("psycopg") is not None:
-            raise SourceError(
-                "psycopg finds no libpq to speak to PostgreSQL with; install libpq5, or pip install 'psycopg[binary]'"
-            ) from None
-        raise MissingExtraError.of("Reading PostgreSQL tables", "tables") from None
+            retell(
+                SourceError(
+                    "psycopg finds no libpq to speak to PostgreSQL with; install libpq5, or pip install 'psycopg[binary]'"
+                )
+            )
+        retell(MissingExtraError.of("Reading PostgreSQL tables", "tables"))
     try:
         facts = conninfo_to_dict(url)
     except psycopg.Error:
-        raise UsageError(
-            "the postgresql:// address cannot be understood; it is postgresql://host:port/database, with the "
-            "password in PGPASSWORD or a service file"
-        ) from None
+        retell(
+            UsageError(
+                "the postgresql:// address cannot be understood; it is postgresql://host:port/database, with the "
+                "password in PGPASSWORD or a service file"
+            )
+        )
     # A password with a bare @ or / is torn apart by libpq, and what follows taken for a host or a database.
     if "@" in str(facts.get("host", ""))[1:] or "@" in str(facts.get("dbname", "")):
         raise UsageError(
@@ -176,7 +181,8 @@ class _PostgreSQL:
         """A column in a form that CSV carries exactly: dates as days, moments as microseconds."""
         x = self.dialect.name(name)
         if kind == "date":
-            far = f"LEAST(GREATEST({x}, DATE '4713-01-01 BC'), DATE '9999-12-31')"
+            # beyond the dates that are spelled, so that what is too far is not taken for the last of them
+            far = f"LEAST(GREATEST({x}, DATE '4713-01-01 BC'), DATE '10000-01-01')"
             return f"CASE WHEN {x} IS NOT NULL THEN {far} - DATE '1970-01-01' END"
         if kind in ("timestamp", "timestamptz"):
             kept = f"LEAST(GREATEST({x}, {kind} '4713-01-01 00:00:00+00 BC'), {kind} '9999-12-31 23:59:59.999999+00')"
@@ -209,13 +215,9 @@ class _PostgreSQL:
         try:
             yield
         except psycopg.errors.UndefinedTable:
-            raise SourceError(
-                f"{self.called}: there is no such table; check table= and the search path"
-            ) from None
+            retell(SourceError(f"{self.called}: there is no such table; check table= and the search path"))
         except psycopg.errors.InsufficientPrivilege:
-            raise SourceError(
-                f"{self.called}: permission denied; ask for the right to select from it"
-            ) from None
+            retell(SourceError(f"{self.called}: permission denied; ask for the right to select from it"))
         except psycopg.Error as error:
             code = f", SQLSTATE {error.sqlstate}" if error.sqlstate else ""
             what = (
@@ -223,10 +225,12 @@ class _PostgreSQL:
                 if isinstance(error, psycopg.OperationalError)
                 else "it cannot be read"
             )
-            raise SourceError(
-                f"{self.called}: {what} ({type(error).__name__}{code}); check the server, PGUSER and PGPASSWORD, and "
-                "run again"
-            ) from None
+            retell(
+                SourceError(
+                    f"{self.called}: {what} ({type(error).__name__}{code}); check the server, PGUSER and PGPASSWORD, and "
+                    "run again"
+                )
+            )
 
 
 _NUMERIC = 1700

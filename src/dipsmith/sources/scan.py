@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.errors import SourceError
+from dipsmith.sources.retelling import retell
 
 MAX_RECORD = 1 << 20
 NUL = "NUL byte: not a text file, or UTF-16 without byte order mark; save it as UTF-8 CSV"
@@ -76,7 +77,7 @@ class Scan:
         try:
             codecs.utf_8_decode(data, "strict", True)
         except UnicodeDecodeError as bad:
-            raise not_utf8(self._path, self._line + data.count(b"\n", 0, bad.start)) from None
+            retell(not_utf8(self._path, self._line + data.count(b"\n", 0, bad.start)))
 
     def _check_quotes(self, data: bytes, array: NDArray[np.uint8], quotes: NDArray[np.intp]) -> None:
         closing = quotes[1::2]

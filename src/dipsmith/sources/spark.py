@@ -25,8 +25,9 @@ from typing import Any
 import pyarrow as pa
 
 from dipsmith.errors import MissingExtraError, SourceError, UsageError
-from dipsmith.sources.arrow import plain
 from dipsmith.sources.header import check_header
+from dipsmith.sources.layout import plain
+from dipsmith.sources.retelling import retell
 from dipsmith.sources.source import Progress
 
 Function = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -165,7 +166,7 @@ def spark_table(url: str, table: str) -> SparkTable:
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise MissingExtraError.of("Reading Spark tables", "spark") from None
+        retell(MissingExtraError.of("Reading Spark tables", "spark"))
     if "@" in url:
         raise UsageError("a spark:// address holds no user and no password; leave them out")
     called = f"{url}, table {table}"
@@ -197,12 +198,14 @@ def failures(called: str) -> Iterator[None]:
     try:
         yield
     except AnalysisException:
-        raise SourceError(f"{called}: Spark finds no such table or folder; check table=") from None
+        retell(SourceError(f"{called}: Spark finds no such table or folder; check table="))
     except (Py4JError, PySparkException, ConnectionError) as error:
-        raise SourceError(
-            f"{called}: Spark could not do the work ({type(error).__name__}); see its log, check that the workers have "
-            "dipsmith and reach the data, and run again"
-        ) from None
+        retell(
+            SourceError(
+                f"{called}: Spark could not do the work ({type(error).__name__}); see its log, check that the workers have "
+                "dipsmith and reach the data, and run again"
+            )
+        )
 
 
 def _table_name(given: str) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dipsmith.errors import SourceError
+from dipsmith.sources.retelling import retell
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Stamp:
         try:
             status = path.stat()
         except OSError as error:
-            raise unreadable(path, error) from None
+            retell(unreadable(path, error))
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
             raise SourceError(f"{path}: not a regular file, it cannot be read twice; save it to a file first")
         return cls(status.st_size, status.st_mtime_ns, status.st_ino)
@@ -45,11 +46,11 @@ def reading(path: Path, stamp: Stamp) -> Iterator[None]:
         yield
     except EOFError:
         _same(path, stamp)
-        raise SourceError(f"{path}: the gzip file ends too early; copy or pack it again") from None
+        retell(SourceError(f"{path}: the gzip file ends too early; copy or pack it again"))
     except zlib.error:
-        raise SourceError(f"{path}: the gzip file is damaged; copy or pack it again") from None
+        retell(SourceError(f"{path}: the gzip file is damaged; copy or pack it again"))
     except OSError as error:
-        raise unreadable(path, error) from None
+        retell(unreadable(path, error))
     _same(path, stamp)
 
 

@@ -22,9 +22,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dipsmith.errors import SourceError, UsageError
-from dipsmith.sources.arrow import plain
 from dipsmith.sources.dialect import Dialect, Kind, Parameters
 from dipsmith.sources.header import check_header
+from dipsmith.sources.layout import plain
 from dipsmith.sources.source import Progress
 
 _NAME = re.compile(r'"(?:[^"]|"")+"|[^."]+')
