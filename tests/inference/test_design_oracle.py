@@ -79,10 +79,14 @@ plain = st.sampled_from(NUMBERS)
 
 
 def larger(inner):
+    # Every operation has a column: of numbers alone Python makes fractions without end and complex numbers.
     return st.one_of(
-        st.tuples(inner, st.sampled_from(("+", "-", "*", "/", "%")), inner).map(" ".join),
-        st.tuples(inner, st.sampled_from(("*", "/", "%")), inner).map("".join).map("({})".format),
-        st.tuples(inner, st.sampled_from(("2", "3", "-1", "0.5"))).map(lambda p: f"({p[0]})**{p[1]}"),
+        st.tuples(inner, st.sampled_from(("+", "-", "*", "/", "%")), plain).map(" ".join),
+        st.tuples(plain, st.sampled_from(("+", "-", "*", "/", "%")), inner).map(" ".join),
+        st.tuples(plain, st.sampled_from(("*", "/", "%")), inner).map("".join).map("({})".format),
+        st.tuples(plain, inner, st.sampled_from(("2", "3", "-1", "0.5"))).map(
+            lambda p: f"({p[0]} - {p[1]})**{p[2]}"
+        ),
         st.tuples(plain, st.sampled_from(("2", "2**1", "-2"))).map("**".join),
         inner.map("-{}".format),
         inner.map("({})".format),

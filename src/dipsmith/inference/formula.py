@@ -114,18 +114,21 @@ def _made_categories(parts: Collection[Node]) -> Iterator[str]:
 
 
 def _check(parsed: Parsed, node: Node, known: Collection[str]) -> None:
-    text = shown(parsed.text)
     if isinstance(node, Column) and node.name not in known:
         some = ", ".join(shown(name) for name in sorted(known)[:20])
         raise UsageError(
-            f"formula '{text}' names '{shown(node.name)}', which is no column; there are: {some}"
+            f"formula '{shown(parsed.text)}' names '{shown(node.name)}', which is no column; there are: {some}"
         )
     if isinstance(node, Call):
         if node.function not in FUNCTIONS:
             allowed = ", ".join(FUNCTIONS)
-            raise UsageError(f"formula '{text}' calls '{shown(node.function)}'; it may call {allowed}")
+            raise UsageError(
+                f"formula '{shown(parsed.text)}' calls '{shown(node.function)}'; it may call {allowed}"
+            )
         if len(node.arguments) != 1 or node.settings:
-            raise UsageError(f"formula '{text}': '{shown(written(node))}' is not a function of one thing")
+            raise UsageError(
+                f"formula '{shown(parsed.text)}': '{shown(written(node))}' is not a function of one thing, as all are"
+            )
 
 
 def _effects(parsed: Parsed, section: Node) -> Iterator[tuple[str, ...]]:

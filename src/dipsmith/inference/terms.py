@@ -12,14 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from dipsmith.errors import UsageError
 from dipsmith.schema.formula.tree import Call, Column, Group, Node, Number, Operation, Signed, written
+from dipsmith.schema.formula.words import shown
 
 MOST_TERMS: Final = 300
 MOST_FACTORS: Final = 8
 MOST_POWER: Final = 9
+MOST_PRODUCTS: Final = 50_000
 
 Factor = Column | Call
 
@@ -62,44 +65,70 @@ def expand(node: Node) -> tuple[Term, ...]:
     >>> [str(term) for term in expand(parse("y ~ a*b + I(a^2)").sections[0])]
     ['1', 'a', 'b', 'I(a ** 2)', 'a:b']
     """
-    found = _added(_distinct([INTERCEPT]), node)
+    found = _Expansion().add(_distinct([INTERCEPT]), node)
     return tuple(sorted(found.values(), key=lambda term: len(term.factors)))
 
 
-def _expanded(node: Node) -> Terms:
-    match node:
-        case Column() | Call():
-            return _distinct([Term((node,))])
-        case Number(value) if value == 1:
-            return _distinct([INTERCEPT])
-        case Number() | Signed():
+@dataclass
+class _Expansion:
+    """The expansion of one formula, which counts the products that it makes."""
+
+    made: int = 0
+
+    def expand(self, node: Node) -> Terms:
+        match node:
+            case Column() | Call():
+                return _distinct([Term((node,))])
+            case Number(value) if value == 1:
+                return _distinct([INTERCEPT])
+            case Group(part):
+                return self.add({}, part)
+            case Operation(signs, parts) if signs[0] == "**":
+                return self.power(self.expand(parts[0]), parts[1])
+            case Operation(signs, parts) if signs[0] in ("*", "/", ":"):
+                found = self.expand(parts[0])
+                for sign, part in zip(signs, parts[1:], strict=True):
+                    found = self.multiply(sign, found, self.expand(part))
+                return found
+        raise UsageError(
+            f"'{shown(written(node))}' is no term; the only numbers are 0 and 1, for the intercept, arithmetic stands in "
+            "I(…), and there is one bar at most"
+        )
+
+    def add(self, found: Terms, node: Node) -> Terms:
+        """Terms with those of a sum added or removed."""
+        found = dict(found)
+        for sign, part in _summands(node):
+            zero = isinstance(part, Number) and part.value == 0
+            more = _distinct([INTERCEPT]) if zero else self.expand(part)
+            if (sign == "+") != zero:
+                _include(found, more.values())
+            else:
+                for key in more:
+                    found.pop(key, None)
+        return found
+
+    def multiply(self, sign: str, left: Terms, right: Terms) -> Terms:
+        self.made += len(left) * len(right)
+        if self.made > MOST_PRODUCTS:
+            raise UsageError("its products have too many terms; multiply fewer columns")
+        if sign == "/":
+            common = INTERCEPT
+            for term in left.values():
+                common *= term
+            return _distinct((*left.values(), *(common * term for term in right.values())))
+        products = (a * b for a in left.values() for b in right.values())
+        return _distinct(products if sign == ":" else chain(left.values(), right.values(), products))
+
+    def power(self, base: Terms, exponent: Node) -> Terms:
+        if not (isinstance(exponent, Number) and exponent.text.isdigit() and 1 <= exponent.value <= MOST_POWER):
             raise UsageError(
-                f"'{written(node)}' is no term; the only numbers are 0 and 1, for the intercept, and arithmetic stands in I(…)"
+                f"terms are raised to whole numbers from 1 to {MOST_POWER}, as in (a + b)^2; a power of numbers stands in I(…)"
             )
-        case Group(part):
-            return _added({}, part)
-        case Operation(signs, parts) if signs[0] == "**":
-            return _raised(_expanded(parts[0]), parts[1])
-        case Operation(signs, parts) if signs[0] in ("*", "/", ":"):
-            found = _expanded(parts[0])
-            for sign, part in zip(signs, parts[1:], strict=True):
-                found = _multiplied(sign, found, _expanded(part))
-            return found
-    raise UsageError(
-        f"'{written(node)}' is no term; after the bar stand fixed effects, and there is one bar at most"
-    )
-
-
-def _added(found: Terms, node: Node) -> Terms:
-    """Terms with those of a sum added or removed."""
-    for sign, part in _summands(node):
-        zero = isinstance(part, Number) and part.value == 0
-        more = _distinct([INTERCEPT]) if zero else _expanded(part)
-        if (sign == "+") != zero:
-            found = _distinct((*found.values(), *more.values()))
-        else:
-            found = {key: term for key, term in found.items() if key not in more}
-    return found
+        found = base
+        for _ in range(int(exponent.value) - 1):
+            found = self.multiply(":", found, base)
+        return found
 
 
 def _summands(node: Node) -> Iterator[tuple[str, Node]]:
@@ -112,36 +141,14 @@ def _summands(node: Node) -> Iterator[tuple[str, Node]]:
     yield from zip(signs, parts[1:], strict=True)
 
 
-def _multiplied(sign: str, left: Terms, right: Terms) -> Terms:
-    if sign == "/":
-        common = INTERCEPT
-        for term in left.values():
-            common *= term
-        return _distinct((*left.values(), *(common * term for term in right.values())))
-    products = (a * b for a in left.values() for b in right.values())
-    return _distinct(products if sign == ":" else _chain(left.values(), right.values(), products))
-
-
-def _raised(base: Terms, exponent: Node) -> Terms:
-    if not (isinstance(exponent, Number) and exponent.text.isdigit() and 1 <= exponent.value <= MOST_POWER):
-        raise UsageError(
-            f"terms are raised to whole numbers from 1 to {MOST_POWER}: (a + b)^2; a power of numbers stands in I(…)"
-        )
-    found = base
-    for _ in range(int(exponent.value) - 1):
-        found = _multiplied(":", found, base)
+def _distinct(terms: Iterable[Term]) -> Terms:
+    found: Terms = {}
+    _include(found, terms)
     return found
 
 
-def _distinct(terms: Iterable[Term]) -> Terms:
-    found: Terms = {}
+def _include(found: Terms, terms: Iterable[Term]) -> None:
     for term in terms:
         found.setdefault(term.key, term)
         if len(found) > MOST_TERMS:
             raise UsageError(f"there are more than {MOST_TERMS} terms; multiply fewer columns")
-    return found
-
-
-def _chain(*several: Iterable[Term]) -> Iterator[Term]:
-    for terms in several:
-        yield from terms

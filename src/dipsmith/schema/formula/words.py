@@ -97,5 +97,6 @@ def shown(text: str) -> str:
     >>> shown("pay ~ age")
     'pay ~ age'
     """
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
+    start = text[: 2 * _SHOWN]
+    line = " ".join("".join(c if c.isprintable() else " " for c in start).split())
+    return line if len(line) <= _SHOWN and start == text else f"{line[:_SHOWN]}…"
