@@ -9,10 +9,31 @@ PACKAGE = Path(__file__).parents[2] / "src" / "dipsmith"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 RUNS = {"eval", "exec", "compile", "__import__", "execfile", "breakpoint"}
-METHODS = {"eval", "query", "from_formula", "from_string", "literal_eval", "import_string", "run_path", "run_module"}
+METHODS = {
+    "eval",
+    "query",
+    "from_formula",
+    "from_string",
+    "literal_eval",
+    "import_string",
+    "run_path",
+    "run_module",
+}
 MODULES = {
     *("formulaic", "patsy", "statsmodels.formula", "pyfixest.estimation", "numexpr", "sympy"),
-    *("pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "code", "codeop", "runpy", "imp"),
+    *(
+        "pickle",
+        "cPickle",
+        "dill",
+        "cloudpickle",
+        "joblib",
+        "marshal",
+        "shelve",
+        "code",
+        "codeop",
+        "runpy",
+        "imp",
+    ),
 }
 LOADERS = {"safe_load", "parse", "compose", "SafeLoader", "CSafeLoader", "BaseLoader", "CBaseLoader"}
 DYNAMIC = {"__init__.py": "import_module", "inference/design.py": "import_module"}
@@ -32,14 +53,18 @@ def problems(text, file=""):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             found += [f"{node.module}.{a.name}" for a in node.names if _forbidden(node.module, a.name)]
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("extra", "import_module"):
-            found += [str(a.value) for a in node.args if isinstance(a, ast.Constant) and _forbidden(str(a.value))]
+            found += [
+                str(a.value) for a in node.args if isinstance(a, ast.Constant) and _forbidden(str(a.value))
+            ]
         if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
             found += [] if ast.unparse(node.value) == "False" else ["allow_pickle"]
         if isinstance(node, ast.keyword) and node.arg in ("usetex", "shell"):
             found += [] if ast.unparse(node.value) == "False" else [node.arg]
         if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "yaml" and "oad" in node.attr:
             # `yaml.load` itself is allowed with a safe loader, which must then be named in the same file.
-            safe = node.attr in LOADERS or (node.attr == "load" and "Loader=loader" in text and "SafeLoader" in text)
+            safe = node.attr in LOADERS or (
+                node.attr == "load" and "Loader=loader" in text and "SafeLoader" in text
+            )
             found += [] if safe else [f"yaml.{node.attr}"]
         if isinstance(node, ast.Name) and node.id == "import_module" and file not in DYNAMIC:
             found.append("import_module")

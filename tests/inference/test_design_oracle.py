@@ -105,7 +105,9 @@ compared = st.one_of(
 truths = st.one_of(compared, st.tuples(compared, compared).map(lambda p: f"({p[0]}) & ({p[1]})"))
 # A number by itself is no factor of a row: formulaic takes I(2) for one.
 called = st.one_of(
-    st.tuples(st.sampled_from((*FUNCTIONS, "I")), plain, arithmetic).map(lambda p: f"{p[0]}({p[1]} + {p[2]})"),
+    st.tuples(st.sampled_from((*FUNCTIONS, "I")), plain, arithmetic).map(
+        lambda p: f"{p[0]}({p[1]} + {p[2]})"
+    ),
     truths.map("I({})".format),
     st.sampled_from(LABELS).map("C({})".format),
 )
@@ -157,7 +159,9 @@ TABLE = pa.table(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
 @given(response=st.one_of(arithmetic, truths, plain), terms=right_sides, table=tables(), hats=st.booleans())
 @example("a", "0 + s:t + b", TABLE, False)
 @example("a", "s:t - 1", TABLE, True)

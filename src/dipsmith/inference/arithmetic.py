@@ -105,7 +105,7 @@ def _value(node: Node, columns: Columns) -> Float | float:
             for sign, part in zip(signs, parts[1:], strict=True):
                 found = _step(STEPS[sign], found, _value(part, columns))
             return found
-    _refuse(node)
+    return _refuse(node)
 
 
 def _step(step: Step, left: Float | float, right: Float | float) -> Float | float:
@@ -121,7 +121,7 @@ def _plain(found: Any) -> Float | float:
 def _truth(node: Node, columns: Columns) -> NDArray[np.bool_]:
     if not (isinstance(node, Operation) and node.signs[0] in (*COMPARISONS, "&")):
         _refuse(node)
-    return np.asarray(_value(node, columns)) != 0
+    return np.asarray(np.not_equal(_value(node, columns), 0))
 
 
 def _all(truths: list[NDArray[np.bool_]]) -> Float | float:
@@ -142,10 +142,12 @@ def _same_label(left: Node, right: Node, columns: Columns) -> NDArray[np.bool_]:
         return _same_label(right, left, columns) if other is not None else _refuse(left)
     place = {level: i for i, level in enumerate(one.levels)}
     if isinstance(right, Text):
-        return one.codes == place.get(right.value, len(place))
+        return np.asarray(one.codes == place.get(right.value, len(place)))
     if other is None:
         _refuse(right)
-    to_place = np.array([*(place.get(level, len(place)) for level in other.levels), len(place)], dtype=np.int64)
+    to_place = np.array(
+        [*(place.get(level, len(place)) for level in other.levels), len(place)], dtype=np.int64
+    )
     return np.asarray(one.codes == to_place[other.codes])
 
 

@@ -44,9 +44,7 @@ def code(terms: Iterable[Term], categories: Collection[Factor]) -> Iterator[Prod
 
 
 def _span(term: Term, categories: Collection[Factor]) -> Iterator[Product]:
-    choices = [
-        (Coded(f, reduced=True), None) if f in categories else (Coded(f),) for f in term.factors
-    ]
+    choices = [(Coded(f, reduced=True), None) if f in categories else (Coded(f),) for f in term.factors]
     for chosen in product(*choices):
         yield tuple(c for c in chosen if c is not None)
 

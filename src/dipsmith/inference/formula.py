@@ -42,8 +42,6 @@ class Analysed:
         Those of response and terms.
     factors
         Columns that it asks to be taken as categories, by C().
-    plain
-        The response's column where the left side is nothing else.
 
     Examples
     --------

@@ -101,16 +101,16 @@ def _fill(block: Float, coded: Product, categories: Categories, numbers: Mapping
             block *= prod(numeric[1:], start=numeric[0])[:, None]
 
 
-def _places(
-    labelled: Sequence[Coded], categories: Categories
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _places(labelled: Sequence[Coded], categories: Categories) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Each row's column among those of a product of categories, and whether it has one."""
-    place, known, stride = np.int64(0), np.True_, 1
+    rows = len(categories[labelled[0].factor].codes)
+    place, known, stride = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=bool), 1
     for c in labelled:
         codes = categories[c.factor].codes - c.reduced
-        place, known = place + stride * codes, known & (codes >= 0)
+        place += stride * codes
+        known &= codes >= 0
         stride *= len(_levels(c, categories))
-    return np.asarray(place), np.asarray(known)
+    return place, known
 
 
 def _refuse_same(names: Iterable[str]) -> None:

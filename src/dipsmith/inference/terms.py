@@ -121,7 +121,9 @@ class _Expansion:
         return _distinct(products if sign == ":" else chain(left.values(), right.values(), products))
 
     def power(self, base: Terms, exponent: Node) -> Terms:
-        if not (isinstance(exponent, Number) and exponent.text.isdigit() and 1 <= exponent.value <= MOST_POWER):
+        if not (
+            isinstance(exponent, Number) and exponent.text.isdigit() and 1 <= exponent.value <= MOST_POWER
+        ):
             raise UsageError(
                 f"terms are raised to whole numbers from 1 to {MOST_POWER}, as in (a + b)^2; a power of numbers stands in I(…)"
             )
@@ -133,12 +135,11 @@ class _Expansion:
 
 def _summands(node: Node) -> Iterator[tuple[str, Node]]:
     """The parts of a sum with their signs."""
-    signs, parts = ((), (node,))
-    if isinstance(node, Operation) and node.signs[0] in ("+", "-"):
-        signs, parts = node.signs, node.parts
-    first = parts[0]
+    several = isinstance(node, Operation) and node.signs[0] in ("+", "-")
+    whole = node if several and isinstance(node, Operation) else Operation((), (node,))
+    first = whole.parts[0]
     yield (first.sign, first.part) if isinstance(first, Signed) else ("+", first)
-    yield from zip(signs, parts[1:], strict=True)
+    yield from zip(whole.signs, whole.parts[1:], strict=True)
 
 
 def _distinct(terms: Iterable[Term]) -> Terms:

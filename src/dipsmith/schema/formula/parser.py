@@ -84,9 +84,7 @@ def parse(text: str) -> Parsed:
     words = split(text)
     tildes = [i for i, word in enumerate(words) if word.is_sign("~")]
     if len(tildes) != 1:
-        raise UsageError(
-            f"analysis '{shown(text)}' has {len(tildes)} tildes, expected one: response ~ terms"
-        )
+        raise UsageError(f"analysis '{shown(text)}' has {len(tildes)} tildes, expected one: response ~ terms")
     left, right = words[: tildes[0]], words[tildes[0] + 1 :]
     if not left or not right or right[0].is_sign("|") or right[-1].is_sign("|"):
         raise UsageError(
@@ -215,9 +213,9 @@ class _Reader:
         while not self.next.is_sign(")"):
             named = self.at + 1 < len(self.words) and self.words[self.at + 1].is_sign("=")
             if named and self.next.kind == "name":
-                name = self._step().value
+                setting = self._step().value
                 self._step()
-                settings.append((name, self.arithmetic()))
+                settings.append((setting, self.arithmetic()))
             else:
                 arguments.append(self.arithmetic())
             if not self._take(","):
@@ -225,9 +223,10 @@ class _Reader:
         self._close()
         if function != "Q":
             return Call(function, tuple(arguments), tuple(settings))
-        if len(arguments) == 1 and isinstance(arguments[0], Text) and not settings:
-            return Column(arguments[0].value)
-        self._refuse('Q takes a column\'s name in quotes: Q("pay rate")')
+        name = arguments[0] if len(arguments) == 1 and not settings else None
+        if not isinstance(name, Text):
+            self._refuse('Q takes a column\'s name in quotes: Q("pay rate")')
+        return Column(name.value)
 
     # --- steps ----------------------------------------------------------------------------------------------
 
