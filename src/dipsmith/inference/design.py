@@ -17,11 +17,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dipsmith.errors import MissingExtraError, UsageError
+from dipsmith.inference.arithmetic import Category, Columns, evaluate
 from dipsmith.inference.estimates import Float
 from dipsmith.inference.formula import Analysed
+from dipsmith.inference.matrix import INTERCEPT, build
 from dipsmith.schema import Categories, Schema
-
-INTERCEPT = "Intercept"
+from dipsmith.schema.formula.tree import quoted
+from dipsmith.schema.formula.words import shown
 
 FAR = 1e4
 """A column whose squared mean is this many times its variance is reckoned from its mean."""
@@ -89,9 +91,9 @@ def levels_of(
 
 def design(formula: Analysed, table: pa.Table, levels: Levels, cluster: str | None = None) -> Design:
     """Evaluate a formula on a table."""
-    frame, known = _frame(formula, table, levels)
-    y, response_known = _response(formula, frame, levels)
-    X, names = _columns(formula, frame)
+    columns, known = _held(formula, table, levels)
+    y, response_known = _response(formula, columns, table.num_rows)
+    X, names = build(formula.terms, columns, table.num_rows)
     kept = known & response_known & np.isfinite(y) & np.isfinite(X).all(axis=1)
     if formula.fixed:
         inside = [i for i, name in enumerate(names) if name != INTERCEPT]
@@ -101,7 +103,7 @@ def design(formula: Analysed, table: pa.Table, levels: Levels, cluster: str | No
         y, X = y[kept], X[kept]
     if not len(y):
         raise UsageError(
-            f"no row is left for '{formula.text}': in every row some value is missing or not finite"
+            f"no row is left for '{shown(formula.text)}': in every row some value is missing or not finite"
         )
     codes = {name: _numbered(table, name) for group in formula.fixed for name in group}
     clusters = None if cluster is None else renumbered(_numbered(table, cluster)[kept])
@@ -109,71 +111,38 @@ def design(formula: Analysed, table: pa.Table, levels: Levels, cluster: str | No
     return Design(y, np.ascontiguousarray(X), names, fixed, clusters, left_out)
 
 
-def _frame(formula: Analysed, table: pa.Table, levels: Levels) -> tuple[Any, NDArray[np.bool_]]:
-    """The formula's columns as pandas sees them, and the rows in which none is missing."""
-    pandas = extra("pandas")
-    columns: dict[str, Any] = {}
+def _held(formula: Analysed, table: pa.Table, levels: Levels) -> tuple[Columns, NDArray[np.bool_]]:
+    """The formula's columns as numbers and categories, and the rows in which none is missing."""
+    columns: dict[str, Float | Category] = {}
     known = np.ones(table.num_rows, dtype=bool)
     for name in formula.columns:
         column = table.column(name)
         if column.null_count:
             known &= ~column.is_null().to_numpy(zero_copy_only=False)
         if name in levels:
-            codes = _coded(column, levels[name])
-            columns[name] = pandas.Categorical.from_codes(codes, categories=list(levels[name]))
+            columns[name] = Category(_coded(column, levels[name]), levels[name])
         else:
             columns[name] = _numbers(name, column)
-    return pandas.DataFrame(columns, copy=False), known
+    return columns, known
 
 
 def binary(formula: Analysed, table: pa.Table, levels: Levels) -> bool:
     """Whether a formula's response is 0 or 1, or one of two levels, in every row that has one."""
-    y, known = _response(formula, _frame(formula, table, levels)[0], levels)
+    y, known = _response(formula, _held(formula, table, levels)[0], table.num_rows)
     y = y[known & np.isfinite(y)]
     return bool(((y == 0) | (y == 1)).all())
 
 
-def _response(formula: Analysed, frame: Any, levels: Levels) -> tuple[Float, NDArray[np.bool_]]:
-    if formula.plain is not None and formula.plain in levels:
-        labels = levels[formula.plain]
-        if len(labels) != 2:
+def _response(formula: Analysed, columns: Columns, rows: int) -> tuple[Float, NDArray[np.bool_]]:
+    held = None if formula.plain is None else columns[formula.plain]
+    if formula.plain is not None and isinstance(held, Category):
+        if len(held.levels) != 2:
             raise UsageError(
-                f"response '{formula.plain}' has {len(labels)} levels; a regression takes a number, a column with two "
-                f'levels, or a comparison such as {formula.plain} == "…"'
+                f"response '{shown(formula.plain)}' has {len(held.levels)} levels; a regression takes a number, a column "
+                f'with two levels, or a comparison such as {shown(quoted(formula.plain))} == "…"'
             )
-        codes = frame[formula.plain].cat.codes.to_numpy()
-        return codes.astype(np.float64), codes >= 0
-    y, _ = _evaluated(formula, f"0 + I(1 * ({formula.response}))", frame)
-    if y.shape[1] != 1:
-        raise UsageError(
-            f"response '{formula.response}' is {y.shape[1]} columns, expected one number per row"
-        )
-    return y[:, 0], np.ones(len(y), dtype=bool)
-
-
-def _columns(formula: Analysed, frame: Any) -> tuple[Float, tuple[str, ...]]:
-    return _evaluated(formula, formula.terms, frame)
-
-
-def _evaluated(formula: Analysed, text: str, frame: Any) -> tuple[Float, tuple[str, ...]]:
-    formulaic = extra("formulaic")
-    functions = {"abs": np.abs, "exp": np.exp, "log": np.log, "log10": np.log10}
-    functions |= {"log1p": np.log1p, "log2": np.log2, "sqrt": np.sqrt}
-    try:
-        # Logarithms of 0 are rows to leave out, not warnings.
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            matrix = formulaic.Formula(text).get_model_matrix(
-                frame, context=functions, na_action="ignore", ensure_full_rank=True
-            )
-    except formulaic.errors.FormulaSyntaxError:
-        raise UsageError(f"formula '{formula.text}' has a term that cannot be read: '{text}'") from None
-    except (formulaic.errors.FormulaicError, TypeError, ValueError, KeyError):
-        # The library's message may repeat a value of the table.
-        raise UsageError(
-            f"formula '{formula.text}' cannot be evaluated; functions and arithmetic are for columns of numbers, "
-            "== and != for categories"
-        ) from None
-    return np.asarray(matrix, dtype=np.float64), tuple(str(c) for c in matrix.columns)
+        return held.codes.astype(np.float64), held.codes >= 0
+    return evaluate(formula.response, columns, rows), np.ones(rows, dtype=bool)
 
 
 def centres(X: Float, weights: Float) -> Float:

@@ -151,14 +151,8 @@ class Analysis:
     @property
     def references(self) -> str:
         """The levels that coefficients are relative to."""
-        response = {self.formula.plain}
-        shown = {n: v[0] for n, v in self.levels.items() if n not in response and n in self._terms}
-        return ", ".join(f"{name} = {level}" for name, level in shown.items())
-
-    @property
-    def _terms(self) -> frozenset[str]:
-        inside = analysed(f"{self.formula.response} ~ {self.formula.terms}", self.formula.columns)
-        return frozenset(inside.columns)
+        used = {n: v[0] for n, v in self.levels.items() if n in self.formula.inside}
+        return ", ".join(f"{n} = {level}" for n, level in used.items() if n != self.formula.plain)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,9 +1,10 @@
 """A regression formula, taken apart: response, terms, fixed effects.
 
-Formulas are written as for statsmodels, formulaic or fixest: ``log(pay) ~ sex + age + I(age**2) | agency``.
-Terms are evaluated by formulaic, and formulaic evaluates Python; so a formula is read word by word first,
-and refused unless every word is a column, a number, a text or one of a few functions. A formula that
-arrives over a network can then do nothing but arithmetic.
+Formulas are written as for statsmodels, formulaic or fixest: ``log(pay) ~ sex + age + I(age**2) | agency``. One
+parser reads them (`dipsmith.schema.formula.parser`); here every name in the tree is checked to be a column, every
+call to be one of a few functions. What comes out is expanded (`terms`) and computed (`arithmetic`, `design`) by
+walking the tree. A formula that arrives over a network, on columns that a stranger has named, can do nothing but
+arithmetic.
 
 Functions that are computed from the data (``scale``, ``poly``, splines) are not among them: they would mean
 another thing in every synthetic set, and their coefficients could not be combined.
@@ -11,181 +12,138 @@ another thing in every synthetic set, and their coefficients could not be combin
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from keyword import iskeyword
-from typing import Final
 
 from dipsmith.errors import UsageError
-from dipsmith.schema.formula import Formula
-
-FUNCTIONS: Final = ("C", "I", "Q", "abs", "exp", "log", "log10", "log1p", "log2", "sqrt")
-"""What a formula may call."""
-
-_WORD = re.compile(
-    r"""\s*(?:
-        (?P<ticked>`[^`]+`)
-      | (?P<text>"[^"\\]*"|'[^'\\]*')
-      | (?P<number>\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)
-      | (?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)
-      | (?P<sign>\*\*|==|!=|<=|>=|[-+*/:|~^%(),<>&])
-    )""",
-    re.VERBOSE,
-)
-
-Word = tuple[str, str]
+from dipsmith.inference.terms import Term, expand
+from dipsmith.schema.formula.parser import Parsed, parse
+from dipsmith.schema.formula.tree import FUNCTIONS, Call, Column, Node, Operation, columns, nodes, written
+from dipsmith.schema.formula.words import shown
 
 
 @dataclass(frozen=True)
 class Analysed:
-    """A formula in parts, ready for formulaic.
+    """A formula in parts.
 
     Attributes
     ----------
     text
         The formula as it was written.
-    response, terms
-        Left side and right side before the bar.
+    response
+        Left side, as a tree.
+    terms
+        Right side before the bar, expanded.
     fixed
         The fixed effects after the bar: for each the columns whose combinations it numbers.
     columns
         Every column that it names, in order.
+    inside
+        Those of response and terms.
     factors
         Columns that it asks to be taken as categories, by C().
-    plain
-        The response's column where the left side is nothing else.
 
     Examples
     --------
     >>> a = analysed("log(pay) ~ sex + I(age^2) | agency^year", ["pay", "sex", "age", "agency", "year"])
-    >>> a.response, a.terms, a.fixed
-    ('log(pay)', 'sex + I(age ** 2)', (('agency', 'year'),))
+    >>> [str(term) for term in a.terms], a.fixed
+    (['1', 'sex', 'I(age ** 2)'], (('agency', 'year'),))
     """
 
     text: str
-    response: str
-    terms: str
+    response: Node
+    terms: tuple[Term, ...]
     fixed: tuple[tuple[str, ...], ...]
     columns: tuple[str, ...]
+    inside: tuple[str, ...]
     factors: tuple[str, ...]
-    plain: str | None
+
+    @property
+    def plain(self) -> str | None:
+        """The response's column where the left side is nothing else."""
+        return self.response.name if isinstance(self.response, Column) else None
 
 
 def analysed(text: str, known: Collection[str]) -> Analysed:
-    """Take a formula apart and check every word of it; `known` are the columns."""
-    Formula.parse(text)
-    words = _resolved(text, known)
-    tilde = words.index(("sign", "~"))
-    left, right = words[:tilde], words[tilde + 1 :]
-    bars = [i for i, word in enumerate(right) if word == ("sign", "|")]
-    if len(bars) > 1:
+    """Take a formula apart and check every name in it; `known` are the columns."""
+    parsed = parse(text)
+    if len(parsed.sections) > 2:
         raise UsageError(
-            f"formula '{text}' has {len(bars)} bars, expected at most one: terms | fixed effects"
+            f"formula '{shown(text)}' has {len(parsed.sections) - 1} bars, expected at most one: terms | fixed effects"
         )
-    terms, fixed = (right[: bars[0]], right[bars[0] + 1 :]) if bars else (right, [])
-    if not left or not terms or (bars and not fixed):
-        raise UsageError(
-            f"formula '{text}' lacks a part; expected: response ~ terms, or response ~ terms | fixed effects"
-        )
-    if ("sign", "|") in left:
-        raise UsageError(
-            f"formula '{text}' has a bar left of the tilde; expected: response ~ terms | fixed effects"
-        )
-    factors = [
-        words[i + 2][1]
-        for i in range(len(words) - 2)
-        if words[i] == ("name", "C") and words[i + 1] == ("sign", "(") and words[i + 2][0] == "column"
-    ]
+    inside = (parsed.response, parsed.sections[0])
+    whole = (parsed.response, *parsed.sections)
+    for node in (node for part in whole for node in nodes(part)):
+        _check(parsed, node, known)
+    try:
+        terms = expand(parsed.sections[0])
+    except UsageError as error:
+        raise UsageError(f"formula '{shown(text)}': {error}") from None
+    fixed = tuple(_effects(parsed, parsed.sections[1])) if len(parsed.sections) == 2 else ()
     return Analysed(
         text=" ".join(text.split()),
-        response=_joined(left),
-        terms=_joined(terms),
-        fixed=tuple(_fixed(text, fixed)),
-        columns=tuple(dict.fromkeys(value for kind, value in words if kind == "column")),
-        factors=tuple(dict.fromkeys(factors)),
-        plain=left[0][1] if len(left) == 1 and left[0][0] == "column" else None,
+        response=parsed.response,
+        terms=terms,
+        fixed=fixed,
+        columns=_named(whole),
+        inside=_named(inside),
+        factors=tuple(dict.fromkeys(_made_categories(inside))),
     )
 
 
-def _resolved(text: str, known: Collection[str]) -> list[Word]:
-    """The words of a formula, with every name known to be a column or an allowed function."""
-    words = list(_words(text))
-    found: list[Word] = []
-    i = 0
-    while i < len(words):
-        kind, value = words[i]
-        called = i + 1 < len(words) and words[i + 1] == ("sign", "(")
-        quoted = [w[0] for w in words[i + 1 : i + 4]]
-        if (kind, value) == ("name", "Q") and called and quoted == ["sign", "text", "sign"]:
-            found.append(("column", _column(text, words[i + 2][1][1:-1], known)))
-            i += 4
-            continue
-        if kind == "ticked":
-            found.append(("column", _column(text, value[1:-1], known)))
-        elif kind == "name" and called:
-            bare = value.removeprefix("np.")
-            if bare not in FUNCTIONS or bare == "Q":
-                allowed = ", ".join(FUNCTIONS)
-                raise UsageError(f"formula '{text}' calls '{value}'; it may call {allowed}")
-            found.append(("name", bare))
-        elif kind == "name" and value in ("True", "False"):
-            found.append(("number", value))
-        elif kind == "name":
-            found.append(("column", _column(text, value, known)))
-        else:
-            found.append((kind, "**" if value == "^" else value))
-        i += 1
-    return found
+def category_of(node: Node) -> str | None:
+    """The column of a factor that is a column, or C() or I() of one."""
+    while isinstance(node, Call) and node.function in ("C", "I"):
+        node = node.arguments[0]
+    return node.name if isinstance(node, Column) else None
 
 
-def _words(text: str) -> Iterator[Word]:
-    at, whole = 0, text.rstrip()
-    while at < len(whole):
-        word = _WORD.match(whole, at)
-        if word is None or word.lastgroup is None:
-            odd = whole[at:].strip()[:1]
-            raise UsageError(f"formula '{text}': '{odd}' is not part of a formula")
-        yield word.lastgroup, word[word.lastgroup]
-        at = word.end()
+def _named(parts: Collection[Node]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for part in parts for name in columns(part)))
 
 
-def _column(text: str, name: str, known: Collection[str]) -> str:
-    if name not in known:
-        some = ", ".join(sorted(known)[:20])
-        raise UsageError(f"formula '{text}' names '{name}', which is no column; there are: {some}")
-    return name
+def _made_categories(parts: Collection[Node]) -> Iterator[str]:
+    for node in (node for part in parts for node in nodes(part)):
+        if isinstance(node, Call) and node.function == "C":
+            name = category_of(node)
+            if name is None:
+                raise UsageError(f"'{shown(written(node))}': C takes one column; use I(…) for a comparison")
+            yield name
 
 
-def _fixed(text: str, words: list[Word]) -> Iterator[tuple[str, ...]]:
-    """Fixed effects: columns joined by +, combinations of columns by ^ or :."""
-    if not words:
-        return
-    part: list[str] = []
-    for kind, value in [*words, ("sign", "+")]:
-        if kind == "column":
-            part.append(value)
-        elif kind == "sign" and value == "+":
-            if not part:
-                raise UsageError(f"formula '{text}': a fixed effect is empty; write … | agency + occupation")
-            yield tuple(part)
-            part = []
-        elif (kind, value) not in (("sign", "**"), ("sign", ":")) or not part:
+def _check(parsed: Parsed, node: Node, known: Collection[str]) -> None:
+    if isinstance(node, Column) and node.name not in known:
+        some = ", ".join(shown(name) for name in sorted(known)[:20])
+        raise UsageError(
+            f"formula '{shown(parsed.text)}' names '{shown(node.name)}', which is no column; there are: {some}"
+        )
+    if isinstance(node, Call):
+        if node.function not in FUNCTIONS:
+            allowed = ", ".join(FUNCTIONS)
             raise UsageError(
-                f"formula '{text}': fixed effects are columns, joined by + or combined by ^; '{value}' is neither"
+                f"formula '{shown(parsed.text)}' calls '{shown(node.function)}'; it may call {allowed}"
+            )
+        if len(node.arguments) != 1 or node.settings:
+            raise UsageError(
+                f"formula '{shown(parsed.text)}': '{shown(written(node))}' is not a function of one thing, as all are"
             )
 
 
-def _joined(words: list[Word]) -> str:
-    parts = []
-    for i, (kind, value) in enumerate(words):
-        if kind == "column":
-            plain = value.isidentifier() and not iskeyword(value) and value not in FUNCTIONS
-            parts.append(value if plain else f"`{value}`")
-        else:
-            parts.append(value)
-        follows = words[i + 1][1] if i + 1 < len(words) and words[i + 1][0] == "sign" else ""
-        tight = (kind == "name" and follows == "(") or (kind, value) == ("sign", "(") or follows in (")", ",")
-        if not tight:
-            parts.append(" ")
-    return "".join(parts).strip()
+def _effects(parsed: Parsed, section: Node) -> Iterator[tuple[str, ...]]:
+    """Fixed effects: columns joined by +, combinations of columns by ^ or :."""
+    added = isinstance(section, Operation) and set(section.signs) == {"+"}
+    for part in section.parts if added and isinstance(section, Operation) else (section,):
+        yield tuple(_combined(parsed, part))
+
+
+def _combined(parsed: Parsed, node: Node) -> Iterator[str]:
+    if isinstance(node, Column):
+        yield node.name
+    elif isinstance(node, Operation) and node.signs[0] in (":", "**"):
+        for part in node.parts:
+            yield from _combined(parsed, part)
+    else:
+        raise UsageError(
+            f"formula '{shown(parsed.text)}': fixed effects are columns, joined by + or combined by ^; "
+            f"'{shown(written(node))}' is neither"
+        )

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
-from dipsmith.inference.design import INTERCEPT, Design, centres
+from dipsmith.inference.design import Design, centres
 from dipsmith.inference.estimates import Float
 from dipsmith.inference.least_squares import independent
+from dipsmith.inference.matrix import INTERCEPT
 from dipsmith.privacy.randomness import generator
 
 MOST_EFFECTS = 2000

@@ -17,8 +17,9 @@ from scipy import linalg
 
 from dipsmith.errors import UsageError
 from dipsmith.inference.absorb import absorb
-from dipsmith.inference.design import INTERCEPT, Design, centres
+from dipsmith.inference.design import Design, centres
 from dipsmith.inference.estimates import Estimates, Float
+from dipsmith.inference.matrix import INTERCEPT
 
 COLLINEAR = 1e-10
 """A column of which others leave less than this share of its squares is theirs."""

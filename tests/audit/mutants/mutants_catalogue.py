@@ -350,4 +350,25 @@ MUTANTS = (
         '        """Yield the lawful rows."""\n        return self.passing(self.schema.names, "lawful")',
         "tests/counting/test_counting_order.py::test_no_answer_depends_on_order_chunks_or_layout",
     ),
+    one(
+        "a column's name with a backtick is written unescaped into a formula",
+        "schema/formula/tree.py",
+        '    if "`" not in name:\n        return f"`{name}`"\n',
+        '    if True:\n        return f"`{name}`"\n',
+        "tests/inference/test_hostile_formulas.py::test_any_name_is_one_column",
+    ),
+    one(
+        "a formula may call any function",
+        "inference/formula.py",
+        "        if node.function not in FUNCTIONS:\n",
+        "        if False:\n",
+        "tests/inference/test_fit.py::test_formulas_that_are_refused",
+    ),
+    one(
+        "a function in a formula is evaluated as Python",
+        "inference/arithmetic.py",
+        "            return _plain(FUNCTIONS[function](_value(argument, columns)))\n",
+        "            return _plain(eval(written(node), dict(FUNCTIONS), dict(columns)))\n",
+        "tests/inference/test_hostile_formulas.py::test_no_name_of_a_column_compiles_runs_or_opens_anything",
+    ),
 )

@@ -1,0 +1,163 @@
+"""The numbers that an expression stands for: arithmetic on columns, and nothing else.
+
+An expression is a tree (`dipsmith.schema.formula.tree`), walked node by node: a column is looked up, a sign or a
+function is one of the few in a table here. There is no way from a name to anything but a column of the data.
+
+Everything is computed in double precision; a comparison is 1 where it holds and 0 where not.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.errors import UsageError
+from dipsmith.inference.estimates import Float
+from dipsmith.schema.formula.tree import (
+    COMPARISONS,
+    Call,
+    Column,
+    Node,
+    Number,
+    Operation,
+    Signed,
+    Text,
+    written,
+)
+from dipsmith.schema.formula.words import shown
+
+Step = Callable[[Any, Any], Any]
+
+FUNCTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "I": lambda x: x,
+    "abs": np.abs,
+    "exp": np.exp,
+    "log": np.log,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "log2": np.log2,
+    "sqrt": np.sqrt,
+}
+
+STEPS: Final[Mapping[str, Step]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "%": operator.mod,
+    "**": operator.pow,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Category:
+    """A column of labels: the place of each among the levels, −1 where it is missing."""
+
+    codes: NDArray[np.int64]
+    levels: tuple[str, ...]
+
+
+Columns = Mapping[str, Float | Category]
+
+
+def evaluate(node: Node, columns: Columns, rows: int) -> Float:
+    """The number of an expression in every row; not finite where it has none.
+
+    >>> from dipsmith.schema.formula.parser import parse
+    >>> evaluate(parse("(a + 1)^2 ~ 1").response, {"a": np.array([0.0, 2.0])}, 2).tolist()
+    [1.0, 9.0]
+    """
+    # Logarithms of 0 are rows to leave out, not warnings.
+    with np.errstate(all="ignore"):
+        found = _value(node, columns)
+    return np.array(np.broadcast_to(np.asarray(found, dtype=np.float64), (rows,)))
+
+
+def _value(node: Node, columns: Columns) -> Float | float:
+    match node:
+        case Number(value):
+            return value
+        case Column(name):
+            held = columns[name]
+            return held if not isinstance(held, Category) else _refuse(node)
+        case Signed(sign, part):
+            found = _value(part, columns)
+            return -found if sign == "-" else found
+        case Call(function, (argument,)) if function in FUNCTIONS:
+            return _plain(FUNCTIONS[function](_value(argument, columns)))
+        case Operation(signs, parts) if signs[0] == "&":
+            return _all([_truth(part, columns) for part in parts])
+        case Operation(signs, (left, right)) if signs[0] in ("==", "!=") and _of_labels(left, right, columns):
+            return _plain(_same_label(left, right, columns) == (signs[0] == "=="))
+        case Operation(signs, parts):
+            found = _value(parts[0], columns)
+            for sign, part in zip(signs, parts[1:], strict=True):
+                found = _step(STEPS[sign], found, _value(part, columns))
+            return found
+    return _refuse(node)
+
+
+def _step(step: Step, left: Float | float, right: Float | float) -> Float | float:
+    # Two plain numbers are computed as numpy does: a division by 0 is infinite, not an error.
+    return _plain(step(np.float64(left) if isinstance(left, float) else left, right))
+
+
+def _plain(found: Any) -> Float | float:
+    """Numbers from what numpy returned; a plain one stays plain, so that a square is computed as a square."""
+    return float(found) if np.ndim(found) == 0 else np.asarray(found, dtype=np.float64)
+
+
+def _truth(node: Node, columns: Columns) -> NDArray[np.bool_]:
+    if not (isinstance(node, Operation) and node.signs[0] in (*COMPARISONS, "&")):
+        _refuse(node)
+    return np.asarray(np.not_equal(_value(node, columns), 0))
+
+
+def _all(truths: list[NDArray[np.bool_]]) -> Float | float:
+    found = truths[0]
+    for truth in truths[1:]:
+        found = found & truth
+    return _plain(found)
+
+
+def _of_labels(left: Node, right: Node, columns: Columns) -> bool:
+    """Whether a comparison is one of labels, and not of numbers."""
+    return any(isinstance(p, Text) or _category(p, columns) is not None for p in (left, right))
+
+
+def _same_label(left: Node, right: Node, columns: Columns) -> NDArray[np.bool_]:
+    one, other = _category(left, columns), _category(right, columns)
+    if one is None:
+        return _same_label(right, left, columns) if other is not None else _refuse(left)
+    place = {level: i for i, level in enumerate(one.levels)}
+    if isinstance(right, Text):
+        return np.asarray(one.codes == place.get(right.value, len(place)))
+    if other is None:
+        _refuse(right)
+    to_place = np.array(
+        [*(place.get(level, len(place)) for level in other.levels), len(place)], dtype=np.int64
+    )
+    return np.asarray(one.codes == to_place[other.codes])
+
+
+def _category(node: Node, columns: Columns) -> Category | None:
+    held = columns[node.name] if isinstance(node, Column) else None
+    return held if isinstance(held, Category) else None
+
+
+def _refuse(node: Node) -> NoReturn:
+    raise UsageError(
+        f"'{shown(written(node))}' cannot be evaluated here; functions and arithmetic are for columns of numbers, "
+        "== and != also compare a category with a text, & joins comparisons"
+    )

@@ -1,0 +1,5 @@
+"""Formulas, read by one parser into a tree that is never run."""
+
+from dipsmith.schema.formula.formula import Formula
+
+__all__ = ["Formula"]

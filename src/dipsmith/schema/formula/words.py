@@ -1,0 +1,102 @@
+"""The words of a formula: columns, numbers, texts, names and signs.
+
+This is the only place where a formula's characters are looked at. A quoted text and a name in backticks are taken
+as they stand, without escapes; what is in them is a value from here on, never syntax again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from dipsmith.errors import UsageError
+
+MOST_CHARACTERS: Final = 10_000
+
+_SHOWN: Final = 200
+
+_WORD: Final = re.compile(
+    r"""\s*(?:
+        `(?P<ticked>[^`]+)`
+      | "(?P<double>[^"]*)" | '(?P<single>[^']*)'
+      | (?P<number>[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?)
+      | (?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)
+      | (?P<sign>\*\*|==|!=|<=|>=|[-+*/:|~^%(),=<>&])
+    )""",
+    re.VERBOSE,
+)
+
+Kind = Literal["column", "text", "number", "name", "sign", "end"]
+
+_KINDS: Final[dict[str, Kind]] = {
+    "ticked": "column",
+    "double": "text",
+    "single": "text",
+    "number": "number",
+    "name": "name",
+    "sign": "sign",
+}
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word.
+
+    Attributes
+    ----------
+    kind
+        "column" for a name in backticks; "end" after the last word.
+    value
+        Its text, without quotes.
+    """
+
+    kind: Kind
+    value: str
+
+    def is_sign(self, *signs: str) -> bool:
+        """Whether it is one of some signs."""
+        return self.kind == "sign" and self.value in signs
+
+
+END: Final = Word("end", "")
+
+
+def split(text: str) -> tuple[Word, ...]:
+    """Cut a formula into words; UsageError for a character that no formula has.
+
+    >>> [word.value for word in split("log(`pay rate`) ~ age^2")]
+    ['log', '(', 'pay rate', ')', '~', 'age', '**', '2']
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise UsageError(
+            f"analysis '{shown(text)}' has {len(text):,} characters, at most {MOST_CHARACTERS:,} are read; "
+            "use fewer terms"
+        )
+    return tuple(_words(text.rstrip()))
+
+
+def _words(text: str) -> Iterator[Word]:
+    at = 0
+    while at < len(text):
+        found = _WORD.match(text, at)
+        if found is None or found.lastgroup is None:
+            odd = text[at:].strip()[:1]
+            raise UsageError(
+                f"analysis '{shown(text)}': '{odd}' is not part of a formula; write other names as `name` or Q(\"name\")"
+            )
+        value = found[found.lastgroup]
+        yield Word(_KINDS[found.lastgroup], "**" if found["sign"] == "^" else value)
+        at = found.end()
+
+
+def shown(text: str) -> str:
+    """A formula, or a name, for a message: one line, and not too long.
+
+    >>> shown("pay ~ age")
+    'pay ~ age'
+    """
+    start = text[: 2 * _SHOWN]
+    line = " ".join("".join(c if c.isprintable() else " " for c in start).split())
+    return line if len(line) <= _SHOWN and start == text else f"{line[:_SHOWN]}…"
