@@ -139,7 +139,7 @@ def test_script_and_choices_say_the_same_and_the_script_runs(shared, tmp_path, m
     ],
 )
 def test_choices_as_options(given, options):
-    assert choices.Choices.of(given).options() == options
+    assert shlex.join(choices.Choices.of(given).options()) == options
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from functools import lru_cache
@@ -20,6 +19,7 @@ from dipsmith.planning.suggest import suggest
 from dipsmith.privacy.accountant import converted
 from dipsmith.privacy.budget import Budget, decimal_text
 from dipsmith.privacy.statement import Statement
+from dipsmith.report.commands import command
 from dipsmith.schema import Schema
 from dipsmith.studio.asked import Asked, Download, Shown, data, page
 from dipsmith.studio.budget_bar import budget_bar, symbol
@@ -126,7 +126,7 @@ def commands(workspace: Workspace, project: Project, schema: Schema, choices: Ch
     return {
         "plan": choices.plan_command(file, project.data, schema.neighbours),
         "run": choices.run_command(file, project.data, schema.neighbours, ledger, f"{project.id}-release"),
-        "grant": f"dipsmith ledger grant {shlex.quote(schema.name)} --ledger {shlex.quote(ledger)} --epsilon 1",
+        "grant": command("ledger", "grant", schema.name, "--ledger", Path(ledger), "--epsilon", 1),
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mimetypes
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pyarrow as pa
 from starlette.routing import BaseRoute, Route
 
 from dipsmith.errors import DipsmithError, InputError
+from dipsmith.report.commands import command
 from dipsmith.report.content import Page
 from dipsmith.studio.asked import Asked, Download, Shown, data, page
 from dipsmith.studio.fragments import fragment
@@ -82,8 +82,8 @@ def show(asked: Asked) -> Shown:
         "sections": fragment(Page("", (), card.page().sections[:3]), "").html,
         "preview": _preview(folder),
         "files": [(p.name, p.stat().st_size, card.files.get(p.name, "")) for p in sorted(folder.iterdir())],
-        "command": f"dipsmith verify {shlex.quote(where)} --ledger {shlex.quote(ledger)}",
-        "report_command": f"dipsmith report {shlex.quote(where)} --out report.html",
+        "command": command("verify", Path(where), "--ledger", Path(ledger)),
+        "report_command": command("report", Path(where), "--out", "report.html"),
         "state": {"project": project.id, "request": request},
     }
     return Shown("release.html", held)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from starlette.routing import BaseRoute, Route
@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, Route
 from dipsmith.errors import DipsmithError, SchemaError, UsageError
 from dipsmith.planning.plan import plan as make
 from dipsmith.privacy.budget import decimal_text
+from dipsmith.report.commands import command
 from dipsmith.sources import source
 from dipsmith.sources.header import check_header
 from dipsmith.studio import jobs
@@ -148,7 +149,7 @@ def _watched(workspace: Workspace, project: str) -> dict[str, Any]:
 
 
 def _verify(workspace: Workspace, job: jobs.Job) -> str:
-    return f"dipsmith verify {shlex.quote(str(job.asked['out']))} --ledger {shlex.quote(workspace.shown(workspace.ledger_file))}"
+    return command("verify", Path(job.asked["out"]), "--ledger", Path(workspace.shown(workspace.ledger_file)))
 
 
 def cancel(asked: Asked) -> Mapping[str, Any]:

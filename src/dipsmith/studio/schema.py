@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import csv
 import io
-import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from starlette.routing import BaseRoute, Route
 
 from dipsmith.errors import InputError, SchemaError, UsageError
+from dipsmith.report.commands import command
 from dipsmith.schema import Schema
 from dipsmith.schema.files import from_dict
 from dipsmith.schema.markup import Line, parse, render
@@ -51,7 +52,7 @@ def show(asked: Asked) -> Shown:
                 "columns": list(project.columns),
                 "report": report(asked.workspace, project.document),
             },
-            "command": f"dipsmith schema check {shlex.quote(schema_file(project))}",
+            "command": command("schema", "check", Path(schema_file(project))),
         },
     )
 
