@@ -23,6 +23,7 @@ from dipsmith.experiments.entries import StudyEntry
 from dipsmith.experiments.metrics import Metric
 from dipsmith.experiments.study import parse
 from dipsmith.experiments.trial import Laboratory, Outcome, Run
+from dipsmith.processes import safe_children
 
 JOURNAL = "runs.jsonl"
 STUDY = "study.yaml"
@@ -199,7 +200,8 @@ def _outcomes(
     queue = iter([numbers[r.id] for r in left])
     pipes: list[Connection] = []
     processes = []
-    with _one_thread_each():
+    # Workers are as many as cores already; libraries that start threads of their own would only quarrel.
+    with safe_children(dict.fromkeys(THREADS, "1")):
         for _ in range(workers):
             here, there = context.Pipe()
             process = context.Process(target=_work, args=(there, text, base, out, extra), daemon=True)
@@ -245,21 +247,6 @@ def _work(
             number = json.loads(pipe.recv_bytes())
             outcome = laboratory.run(laboratory.runs[number])
             pipe.send_bytes(json.dumps(outcome.to_dict()).encode())
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Workers are as many as cores already; libraries that start threads of their own would only quarrel."""
-    before = {name: os.environ.get(name) for name in THREADS}
-    os.environ.update(dict.fromkeys(THREADS, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def _cores() -> int:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dipsmith.errors import BudgetError, DipsmithError, InputError, UsageError
+from dipsmith.processes import safe_environment
 from dipsmith.studio.workspace import HIDDEN, Workspace, write_json
 
 Status = Literal["waiting", "running", "finished", "failed", "cancelled", "stopped"]
@@ -106,12 +107,16 @@ def withdraw(workspace: Workspace, job: str) -> None:
 
 
 def launch(workspace: Workspace, job: str, wait: float) -> None:
-    """Start the worker in a session of its own: it is nobody's child that matters."""
+    """Start the worker in a session of its own: it is nobody's child that matters.
+
+    It works in the root folder with a safe path: no file beside the data can stand in for a library.
+    """
     folder = folder_of(workspace, job)
     write_state(folder, "waiting", STARTING, 0.0, None)
     subprocess.Popen(  # noqa: S603 - our own interpreter and module
-        [sys.executable, "-m", "dipsmith.studio.worker", str(folder), str(wait)],
-        cwd=workspace.folder,
+        [sys.executable, "-P", "-m", "dipsmith.studio.worker", str(folder), str(wait)],
+        cwd="/",
+        env=safe_environment(workspace.folder),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
