@@ -44,18 +44,12 @@ def until(page, holds: str) -> None:
 
 
 def fresh(running, page) -> None:
-    """Enter with a browser: the token of a server works once, so the test's client hands its cookie over."""
-    name = f"dipsmith-{running.port}"
-    page.context.add_cookies(
-        [
-            {
-                "name": name,
-                "value": running.client.cookies[name],
-                "url": running.origin,
-                "sameSite": "Strict",
-                "httpOnly": True,
-            }
-        ]
+    """Enter with a browser: a server lets one in once, so the test's client hands its secrets over."""
+    cookie = {"name": f"dipsmith-{running.port}", "value": running.cookie, "url": running.origin}
+    page.context.add_cookies([{**cookie, "sameSite": "Strict", "httpOnly": True}])
+    held = json.dumps([running.origin, running.page_token])
+    page.context.add_init_script(
+        f"(([origin, secret]) => {{ if (location.origin === origin) sessionStorage.setItem('dipsmith-secret', secret); }})({held})"
     )
     page.goto(running.origin + "/")
 
@@ -70,13 +64,16 @@ def test_the_whole_journey(studio, visit, tmp_path):
     running = studio("--grace", "1", folder=work, enter=False)
     page = visit()
     page.goto(running.address)
-    findings: list[str] = []
+    findings: list[str] = serious(page)
+    page.fill("#code", running.code.lower().replace("-", " "))
+    page.click("text=Enter")
 
     # upload; only the header is read
     page.set_input_files("#file", str(data / "personnel.csv"))
     page.fill("#name", "personnel")
     page.click("text=Read the header")
     page.wait_for_url("**/p/personnel/schema")
+    page.wait_for_selector("#grid tbody tr")
     assert page.locator("#grid tbody tr").count() == 10
     assert "0 of 10 columns are complete" in page.inner_text("#progress")
 
@@ -129,6 +126,7 @@ def test_the_whole_journey(studio, visit, tmp_path):
 
     # the run
     page.click("text=Go on to the run")
+    page.wait_for_selector("#job-list p")
     assert page.is_disabled("#start")
     page.check("#sure")
     page.click("#start")
@@ -137,6 +135,7 @@ def test_the_whole_journey(studio, visit, tmp_path):
     findings += serious(page)
     page.click("text=See it")
     page.wait_for_url("**/release/*")
+    page.wait_for_selector("#show-report")
     assert "ε = 0.75" in page.inner_text(".lead")
     assert page.locator("main table").first.locator("tbody tr").count() == 12
     page.click("#verify")
@@ -153,6 +152,7 @@ def test_the_whole_journey(studio, visit, tmp_path):
 
     # the comparison is confidential, on screen and in the ledger
     page.click("text=Compare with the authentic rows")
+    page.wait_for_selector(".band")
     assert page.inner_text(".band").startswith("CONFIDENTIAL")
     for name in ("interactions", "cart", "boosting"):
         page.uncheck(f"input[name=classifier][value={name}]")

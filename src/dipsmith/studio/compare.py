@@ -15,6 +15,7 @@ from dipsmith.report.commands import command
 from dipsmith.schema.formula import Formula
 from dipsmith.studio import jobs
 from dipsmith.studio.asked import Asked, Download, Shown, data, page
+from dipsmith.studio.asked import download as saved
 from dipsmith.studio.projects import statement_of
 from dipsmith.studio.release import released
 from dipsmith.studio.workspace import Workspace
@@ -29,7 +30,7 @@ def routes() -> list[BaseRoute]:
     return [
         Route("/p/{project}/compare", page(show), methods=["GET"]),
         Route("/p/{project}/compare/{job}", page(show), methods=["GET"]),
-        Route("/p/{project}/compare/{job}/files/{name:path}", page(download), methods=["GET"]),
+        Route("/p/{project}/compare/{job}/files/{name:path}", saved(download), methods=["GET"]),
         Route("/api/p/{project}/compare", data(start), methods=["POST"]),
         Route("/api/p/{project}/comparisons", data(watch), methods=["GET"]),
     ]

@@ -22,6 +22,7 @@ from dipsmith.privacy.statement import Statement
 from dipsmith.report.commands import command
 from dipsmith.schema import Schema
 from dipsmith.studio.asked import Asked, Download, Shown, data, page
+from dipsmith.studio.asked import download as saved
 from dipsmith.studio.budget_bar import budget_bar, symbol
 from dipsmith.studio.choices import Choices, supported
 from dipsmith.studio.jobs import listed
@@ -64,8 +65,8 @@ def routes() -> list[BaseRoute]:
     """The addresses of this page."""
     return [
         Route("/p/{project}/plan", page(show), methods=["GET"]),
-        Route("/p/{project}/choices.yaml", page(export), methods=["GET"]),
-        Route("/p/{project}/script.py", page(script), methods=["GET"]),
+        Route("/p/{project}/choices.yaml", saved(export), methods=["GET"]),
+        Route("/p/{project}/script.py", saved(script), methods=["GET"]),
         Route("/api/p/{project}/plan", data(planned), methods=["POST"]),
     ]
 

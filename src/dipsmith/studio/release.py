@@ -14,6 +14,7 @@ from dipsmith.errors import DipsmithError, InputError
 from dipsmith.report.commands import command
 from dipsmith.report.content import Page
 from dipsmith.studio.asked import Asked, Download, Shown, data, page
+from dipsmith.studio.asked import download as saved
 from dipsmith.studio.fragments import fragment
 from dipsmith.studio.projects import statement_of
 from dipsmith.studio.workspace import HIDDEN, Project, Workspace
@@ -29,7 +30,7 @@ def routes() -> list[BaseRoute]:
     return [
         Route("/p/{project}/release", page(show), methods=["GET"]),
         Route("/p/{project}/release/{request}", page(show), methods=["GET"]),
-        Route("/p/{project}/release/{request}/files/{name}", page(download), methods=["GET"]),
+        Route("/p/{project}/release/{request}/files/{name}", saved(download), methods=["GET"]),
         Route("/api/p/{project}/release/{request}/report", data(report), methods=["GET"]),
         Route("/api/p/{project}/release/{request}/verify", data(check), methods=["POST"]),
     ]

@@ -21,6 +21,7 @@ from dipsmith.schema.files import from_dict
 from dipsmith.schema.markup import Line, parse, render
 from dipsmith.schema.show import describe
 from dipsmith.studio.asked import Asked, Download, Shown, data, page
+from dipsmith.studio.asked import download as saved
 from dipsmith.studio.workspace import Project, Workspace
 
 MOST_COLUMNS = 5000
@@ -30,7 +31,7 @@ def routes() -> list[BaseRoute]:
     """The addresses of this page."""
     return [
         Route("/p/{project}/schema", page(show), methods=["GET"]),
-        Route("/p/{project}/schema.yaml", page(export), methods=["GET"]),
+        Route("/p/{project}/schema.yaml", saved(export), methods=["GET"]),
         Route("/api/p/{project}/schema", data(save), methods=["POST"]),
         Route("/api/p/{project}/schema/import", data(read_yaml), methods=["POST"]),
         Route("/api/codes", data(codes), methods=["POST"]),
