@@ -22,15 +22,18 @@ function askForTheCode(why = '') {
   document.getElementById('code').focus();
 }
 
-function put(text) {
+// Nothing can be pressed before the script that answers is there.
+async function put(text) {
   const page = new DOMParser().parseFromString(text, 'text/html');
   document.title = page.title;
   for (const link of page.head.querySelectorAll('link[rel=stylesheet]')) {
     if (!document.head.querySelector(`link[href="${link.getAttribute('href')}"]`)) document.head.append(document.adoptNode(link));
   }
   document.body.className = page.body.className;
+  document.body.inert = true;
   document.body.replaceChildren(...page.body.childNodes);
-  return Promise.all([...page.head.querySelectorAll('script[src^="/static/"]')].map((script) => import(script.getAttribute('src'))));
+  await Promise.all([...page.head.querySelectorAll('script[src^="/static/"]')].map((script) => import(script.getAttribute('src'))));
+  document.body.inert = false;
 }
 
 async function show() {
