@@ -17,6 +17,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from dipsmith.examples import personnel
 from dipsmith.planning.leaf_interval import interval, rows_for_width
+from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.schema import Schema
 from dipsmith.synthesis.verify import verify
@@ -191,7 +192,7 @@ def test_names_and_codes_are_text_whatever_they_say(shared, visit):
     """A header and a code list full of markup: shown as they are, and no element comes of them."""
     (shared.folder / "hostile.csv").write_text(f'"{HOSTILE}","</script><script>x"\na,b\n')
     schema = f"""
-name: "{HOSTILE}"
+name: hostile columns
 unit: row
 neighbours: add-remove
 fields:
@@ -202,6 +203,8 @@ rules:
 """
     running = shared
     project = running.project("hostile.csv", schema, "1")
+    # no schema has such a name, but a ledger that another program wrote may
+    Ledger(shared.folder / "budget.db").grant(HOSTILE, PureDP(1))
     page = visit()
     fresh(running, page)
     for path in (
@@ -216,7 +219,7 @@ rules:
         assert page.locator("main img, main script:not([type='application/json']), [onerror]").count() == 0, (
             path
         )
-        assert HOSTILE in page.inner_text("main"), path
+        assert HOSTILE in page.inner_text("main") or path.endswith("compare"), path
 
 
 WIDE = [f"c{i:03d}" for i in range(100)]

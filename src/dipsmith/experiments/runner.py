@@ -32,7 +32,10 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a study is: runs done (of them found in the journal), in all, failed, and seconds left (None: not known yet)."""
+    """How far a study is: runs done (of them found in the journal), in all, failed, and seconds left.
+
+    The seconds are None while they are not known, and always where rows are private: how long a run takes depends on them.
+    """
 
     done: int
     found: int
@@ -95,7 +98,7 @@ def run(
         for outcome in _outcomes(text, base, out, extra, laboratory, left, workers):
             journal.add(outcome)
             done[outcome.id] = outcome
-            stand(clock.left(done))
+            stand(clock.left(done) if laboratory.cost is None else None)
     return [done[r.id] for r in laboratory.runs]
 
 

@@ -157,7 +157,8 @@ def refusal(status: int, why: str) -> Response:
 def _with_headers(send: Send) -> Send:
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
-            held = list(message.get("headers", []))
+            # When a file was written tells how long the run took that wrote it.
+            held = [h for h in message.get("headers", []) if h[0].lower() not in (b"last-modified", b"etag")]
             named = {name.lower() for name, _ in held}
             for name, value in HEADERS.items():
                 if name.lower().encode() not in named:

@@ -17,7 +17,7 @@ from dipsmith.studio.asked import Asked, Download, Shown, data, page
 from dipsmith.studio.asked import download as saved
 from dipsmith.studio.fragments import fragment
 from dipsmith.studio.projects import statement_of
-from dipsmith.studio.workspace import HIDDEN, Project, Workspace
+from dipsmith.studio.workspace import HIDDEN, Project, Workspace, write_whole
 from dipsmith.synthesis.release import Release, read_card, read_schema, read_table, set_file
 from dipsmith.synthesis.verify import verify
 from dipsmith.synthesis.writing import digest
@@ -126,8 +126,8 @@ def report(asked: Asked) -> Mapping[str, Any]:
     if not (kept / "fragment.html").exists():
         made = fragment(Release.load(folder).report_page(), f"/p/{project.id}/release/{request}/files")
         for i, image in enumerate(made.images, start=1):
-            (kept / f"image-{i}.png").write_bytes(image)
-        (kept / "fragment.html").write_text(made.html, "utf-8")
+            write_whole(kept / f"image-{i}.png", image)
+        write_whole(kept / "fragment.html", made.html.encode())
     return {"html": (kept / "fragment.html").read_text("utf-8")}
 
 

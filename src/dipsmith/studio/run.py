@@ -25,8 +25,6 @@ from dipsmith.studio.schema import schema_of
 from dipsmith.studio.workspace import Workspace
 from dipsmith.synthesis.writing import require_absent
 
-WRITING_SECONDS = 2.0
-
 
 def routes() -> list[BaseRoute]:
     """The addresses of this page."""
@@ -84,7 +82,8 @@ def start(asked: Asked) -> Mapping[str, Any]:
     target = workspace.inside(out)
     target.parent.mkdir(exist_ok=True)
     require_absent(target)
-    planned = make(
+    # Raises what no budget can pay for, before anything is charged.
+    make(
         schema,
         method,
         choices.budget,
@@ -98,7 +97,6 @@ def start(asked: Asked) -> Mapping[str, Any]:
         "choices": asdict(choices),
         "out": out,
         "says": f"{choices.method}, {choices.budget}",
-        "expected": {**planned.resources.parts, "writing": WRITING_SECONDS},
     }
     if not jobs.submit(workspace, request, "run", project.id, held):
         return {"job": request}
