@@ -132,26 +132,17 @@ class Choices:
 
     def plan_command(self, schema_file: str, data: str, neighbours: str) -> str:
         """`dipsmith plan …`."""
-        rows = ["--rows", self.rows] if self.rows is not None and neighbours != "label" else []
+        rows = ["--rows", str(self.rows)] if self.rows is not None and neighbours != "label" else []
         read = [Path(data)] if neighbours == "label" and data else []
         return command("plan", *read, "--schema", Path(schema_file), *self.options(), *rows)
 
     def run_command(self, schema_file: str, data: str, neighbours: str, ledger: str, out: str) -> str:
         """`dipsmith synthesize …`."""
-        more = ["--rows", self.rows] if self.rows is not None and neighbours == "add-remove" else []
+        more = ["--rows", str(self.rows)] if self.rows is not None and neighbours == "add-remove" else []
         more += ["--format", "csv"] if self.format == "csv" else []
-        files = ["--schema", Path(schema_file)]
-        return command(
-            "synthesize",
-            Path(data or "FILE"),
-            *files,
-            *self.options(),
-            *more,
-            "--ledger",
-            Path(ledger),
-            "--out",
-            Path(out),
-        )
+        files = ("--ledger", Path(ledger), "--out", Path(out))
+        read = Path(data or "FILE")
+        return command("synthesize", read, "--schema", Path(schema_file), *self.options(), *more, *files)
 
     def to_yaml(self, data: str, schema_file: str, comparison: Mapping[str, Any] | None = None) -> str:
         """The choices as a file to keep, with those of the last comparison."""
