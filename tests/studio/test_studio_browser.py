@@ -185,6 +185,27 @@ def test_the_whole_journey(studio, visit, tmp_path):
     assert findings == []
 
 
+def test_images_and_files_come_with_the_pages_secret(shared, visit):
+    """An image inside a figure is fetched by the script and shown; its plain address brings nothing."""
+    page = visit()
+    fresh(shared, page)
+    shown = page.evaluate(
+        """async () => {
+          const { pictures } = await import('/static/page.js');
+          const root = document.createElement('div');
+          root.innerHTML = '<svg width="50" height="50"><image data-src="/interval.svg?n=100" width="50" height="50"/></svg>';
+          document.body.append(root);
+          pictures(root);
+          const image = root.querySelector('image');
+          await new Promise((done, fail) => { image.addEventListener('load', done); image.addEventListener('error', fail); });
+          const plain = await fetch('/interval.svg?n=100');
+          return [image.getAttribute('href'), plain.status];
+        }"""
+    )
+    assert shown[0].startswith(f"blob:{shared.origin}/")
+    assert shown[1] == 401
+
+
 HOSTILE = """<img src=x onerror=alert(1)>"""
 
 

@@ -335,8 +335,9 @@ def test_report_fragments_need_no_inline_style_and_no_data_address():
     assert "style" not in made.html
     assert "data:" not in made.html
     assert made.images == (b"hello",)
-    assert 'href="/p/x/files/image-1.png"' in made.html
-    assert 'href="/p/x/files/figures/f.csv"' in made.html
+    # fetched by the page's script with its secret: a plain address would bring nothing
+    assert '<image data-src="/p/x/files/image-1.png"' in made.html
+    assert '<a download href="/p/x/files/figures/f.csv"' in made.html
     assert '<g fill="none" stroke="var(--ink)">' in made.html
     assert "lead &lt;b&gt;" in made.html
 
