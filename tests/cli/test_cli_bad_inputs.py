@@ -311,9 +311,30 @@ def test_unexpected_failures_show_no_values(dipsmith, office, monkeypatch):
     check(synthesize(dipsmith), 1, "RuntimeError", office)
     monkeypatch.setenv("DIPSMITH_DEBUG", "1")
     check(synthesize(dipsmith), 1, "CONFIDENTIAL", office)
-    log = office / "dipsmith-debug-CONFIDENTIAL.log"
+    (log,) = office.glob("dipsmith-debug-CONFIDENTIAL-*.log")
     assert CANARY in log.read_text()
     assert log.stat().st_mode & 0o077 == 0
+
+
+def test_the_debug_log_is_written_through_no_link(dipsmith, office, monkeypatch, tmp_path_factory):
+    """A link that lies ready under the log's name, in a folder that others can write to, gets nothing."""
+    theirs = tmp_path_factory.mktemp("theirs") / "taken"
+    theirs.write_text("theirs")
+    for name in ("dipsmith-debug-CONFIDENTIAL.log", "dipsmith-debug-CONFIDENTIAL-.log"):
+        (office / name).symlink_to(theirs)
+
+    def explode(*args, **kwargs):
+        raise RuntimeError(f"value {CANARY}")
+
+    monkeypatch.setattr("dipsmith.methods.flat.Flat.fit", explode)
+    monkeypatch.setenv("DIPSMITH_DEBUG", "1")
+    ran = synthesize(dipsmith)
+    check(synthesize(dipsmith), 1, "CONFIDENTIAL", office)
+    assert theirs.read_text() == "theirs"
+    logs = [p for p in office.glob("dipsmith-debug-*") if not p.is_symlink()]
+    assert len(logs) == 2
+    assert any(log.name in ran.err for log in logs)
+    assert all(CANARY in log.read_text() and log.stat().st_mode & 0o777 == 0o600 for log in logs)
 
 
 @pytest.mark.parametrize("rows", [-5, 0, 99])

@@ -63,3 +63,27 @@ def test_other_rows_need_a_study_of_a_file(dipsmith, study):
     ran = dipsmith("experiment", "run", study, "--data", "x.csv")
     assert ran.code == 3
     assert "simulates its rows" in ran.err
+
+
+PRIVATE = """
+name: paid
+question: What does it cost?
+data: {file: people.csv, schema: people.yaml, ledger: b.db}
+vary: {epsilon: [0.5, 1]}
+methods: [{method: marginals}]
+repeats: 1
+metrics: [tvd-1]
+"""
+
+
+def test_runs_on_private_rows_tell_no_time(dipsmith, study, office):
+    """How long a run takes depends on its rows; where they are simulated, the time that is left may be told."""
+    from dipsmith.experiments.experiment import Experiment
+
+    (office / "paid.yaml").write_text(PRIVATE)
+    told = {}
+    for file in (study, office / "paid.yaml"):
+        standings = told.setdefault(file.stem, [])
+        Experiment.read(file, office / file.stem).run(1, standings.append)
+    assert [s.left for s in told["paid"]] == [None] * 3
+    assert any(s.left is not None for s in told["study"])

@@ -7,6 +7,7 @@ from datetime import date, datetime, timedelta
 from hypothesis import strategies as st
 
 from dipsmith.schema import Schema
+from dipsmith.schema.naming import plain_name
 
 # no NUL, no surrogates; spaces around values are refused by design
 texts = st.text(
@@ -103,7 +104,7 @@ def schemas(draw: st.DrawFn, max_fields: int = 4) -> Schema:
     ]
     columns[-1]["role"] = "private"
     data: dict[str, object] = {
-        "name": draw(names),
+        "name": plain_name(draw(texts)),
         "unit": draw(st.sampled_from(["row", {"column": "\u2603 unit", "max_rows": 3}])),
         "neighbours": draw(st.sampled_from(["add-remove", "replace", "label"])),
         "fields": columns,

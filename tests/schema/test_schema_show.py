@@ -7,7 +7,7 @@ from dipsmith.schema.bins import by_width
 
 SCHEMA = Schema.from_dict(
     {
-        "name": "<people>",
+        "name": "R&D (people)",
         "unit": {"column": "id", "max_rows": 2},
         "neighbours": "add-remove",
         "provenance": "data-derived",
@@ -35,7 +35,7 @@ SCHEMA = Schema.from_dict(
 
 def test_terminal() -> None:
     assert str(SCHEMA).splitlines() == [
-        "Schema '<people>'",
+        "Schema 'R&D (people)'",
         "column  type     role     levels  domain",
         "age     integer  public       15  17 to 90 in 15 bins, clipped",
         "job     string   private       2  <b> x, from 3 values, other rows dropped",
@@ -49,7 +49,7 @@ def test_terminal() -> None:
 def test_notebook_escapes_everything() -> None:
     html = SCHEMA._repr_html_()
     assert "<b>x" not in html
-    assert "&lt;people&gt;" in html
+    assert "R&amp;D (people)" in html
     assert html.count("<tr>") == 4
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -52,19 +51,30 @@ class Running:
     folder: Path
     process: subprocess.Popen[str]
     address: str
+    code: str
     port: int
     client: httpx.Client = field(init=False)
     page_token: str = field(init=False)
 
     @property
     def origin(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return self.address.removesuffix("/enter")
+
+    @property
+    def cookie(self) -> str:
+        return self.client.cookies[f"dipsmith-{self.port}"]
+
+    def stranger(self) -> httpx.Client:
+        """A client of this machine that knows the studio's name and nothing else."""
+        named = {"Host": urlsplit(self.origin).netloc}
+        return httpx.Client(base_url=f"http://127.0.0.1:{self.port}", headers=named, timeout=60)
 
     def enter(self) -> None:
-        self.client = httpx.Client(base_url=self.origin, timeout=60)
-        first = self.client.get(self.address, follow_redirects=True)
+        self.client = self.stranger()
+        first = self.client.post("/enter", json={"offer": self.code}, headers={"Origin": self.origin})
         assert first.status_code == 200, first.text
-        self.page_token = re.search(r'name="dipsmith-token" content="([^"]+)"', first.text)[1]
+        self.page_token = first.json()["secret"]
+        self.client.headers["X-Dipsmith-Token"] = self.page_token
 
     def ask(self, method: str, address: str, body: object = None, expect: int = 200) -> dict:
         headers = {"Origin": self.origin, "X-Dipsmith-Token": self.page_token}
@@ -139,7 +149,7 @@ def serve(folder: Path, *more: str) -> Running:
         if line.startswith("}"):
             break
     facts = json.loads(told)
-    return Running(folder, process, facts["address"], facts["port"])
+    return Running(folder, process, facts["address"], facts["code"], facts["port"])
 
 
 @pytest.fixture
@@ -193,6 +203,18 @@ def browser():
         found.close()
 
 
+def settle(page) -> None:
+    """Let `goto` end when the page's content is there: the shell fetches it after the document has loaded."""
+    plain = page.goto
+
+    def goto(url: str, **more):
+        answer = plain(url, **more)
+        page.wait_for_selector("html[data-page]", state="attached")
+        return answer
+
+    page.goto = goto
+
+
 @pytest.fixture
 def visit(browser):
     """Open pages; at the end nothing was refused by the content policy, nothing went elsewhere, nothing failed."""
@@ -210,13 +232,14 @@ def visit(browser):
 
         def request(r):
             where = urlsplit(r.url)
-            if where.scheme not in ("blob", "data") and where.hostname != "127.0.0.1":
+            if where.scheme not in ("blob", "data") and not (where.hostname or "").endswith(".localhost"):
                 wrong.append(f"request to {r.url}")
 
         def said(message):
             if message.type == "error" and "status of 4" not in message.text:
                 wrong.append(message.text)
 
+        context.on("page", settle)
         context.on("request", request)
         context.on("console", said)
         context.on("weberror", lambda e: wrong.append(str(e.error)))

@@ -10,8 +10,9 @@ import uuid
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
+from test_studio_browser import fresh
 
-from conftest import CHROMIUM, serve
+from conftest import CHROMIUM, serve, settle
 from dipsmith.examples import personnel
 
 ANALYSIS = "log(pay) ~ sex + race + age + education"
@@ -66,9 +67,9 @@ def draw(browser, running, project, out, scheme, width, mark, only=()):
     context = browser.new_context(
         viewport={"width": width, "height": 800 if width == 1280 else 1000}, color_scheme=scheme
     )
-    name = f"dipsmith-{running.port}"
-    context.add_cookies([{"name": name, "value": running.client.cookies[name], "url": running.origin}])
     page = context.new_page()
+    settle(page)
+    fresh(running, page)
 
     def take(called, full=False, scroll=""):
         if only and called not in only:

@@ -159,7 +159,7 @@ def stopped(tmp_path):
 def test_killed_after_reading_the_charge_stays(stopped):
     workspace, job, run = stopped
     run.read()
-    jobs.write_state(jobs.folder_of(workspace, job), "running", "reading", 0.5, 3.0)
+    jobs.write_state(jobs.folder_of(workspace, job), "running", "reading", 0.5)
     assert jobs.find(workspace, job).status == "stopped"
     with pytest.raises(BudgetError, match="charge stays"):
         jobs.resume(workspace, job)
@@ -204,7 +204,7 @@ def test_a_cancelled_job_never_runs(stopped, people, tmp_path):
 def test_a_starting_worker_is_given_time(stopped):
     workspace, job, _ = stopped
     folder = jobs.folder_of(workspace, job)
-    jobs.write_state(folder, "waiting", jobs.STARTING, 0.0, None)
+    jobs.write_state(folder, "waiting", jobs.STARTING, 0.0)
     assert jobs.find(workspace, job).status == "waiting"
     state = (folder / "state.json").read_text()
     import json
@@ -213,3 +213,34 @@ def test_a_starting_worker_is_given_time(stopped):
         json.dumps({**json.loads(state), "time": time.time() - jobs.PATIENCE - 1})
     )
     assert jobs.find(workspace, job).status == "stopped"
+
+
+def test_a_job_runs_no_file_that_lies_beside_the_data(studio, people, tmp_path):
+    """Called as libraries are, and as what Python itself looks for when it starts."""
+    people(tmp_path)
+    marker = tmp_path / "RAN"
+    for name in ("pyarrow", "numpy", "yaml", "json", "pickle", "sitecustomize", "usercustomize", "dipsmith"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(marker)!r}, 'a').write({name!r})\n")
+    running = studio("--grace", "0")
+    project = running.project()
+    running.choose(project)
+    job = running.start(project, new())
+    told = running.wait(project, job, "finished", "failed", "stopped")
+    assert not marker.exists(), marker.read_text()
+    assert told["status"] == "finished", told
+    look = {
+        "request": new(),
+        "releases": [job],
+        "analyses": "age ~ sex",
+        "by": "",
+        "reference": "",
+        "classifiers": [],
+    }
+    running.ask("POST", f"/api/p/{project}/compare", look)
+    while (done := running.ask("GET", f"/api/p/{project}/comparisons")["jobs"][0]["status"]) in (
+        "waiting",
+        "running",
+    ):
+        time.sleep(0.2)
+    assert done == "finished"
+    assert not marker.exists(), marker.read_text()

@@ -33,6 +33,7 @@ from dipsmith.audit.worlds import TARGETS
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dipsmith.processes import safe_children
 from dipsmith.version import VERSION
 
 PAIRS: Final = 100
@@ -242,7 +243,10 @@ def _done(
         while (found := next_piece()) is not None:
             yield run_piece(*found)
         return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), max_tasks_per_child=40) as pool:
+    with (
+        safe_children({}),
+        ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), max_tasks_per_child=40) as pool,
+    ):
         running: set[Future[tuple[str, dict[str, Any]]]] = set()
         while True:
             while len(running) < jobs and (found := next_piece()) is not None:

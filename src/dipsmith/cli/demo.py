@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dipsmith.cli.terminal import Json, emit, progress, say, table
+from dipsmith.report.commands import command
 
 if TYPE_CHECKING:
     from dipsmith.synthesis.release import Release
@@ -115,7 +116,7 @@ def demo(
             right=(1, 2, 3),
         )
     say(
-        f"Next: open {folder / 'release' / 'card.html'}, then: dipsmith verify {folder / 'release'} --ledger {folder / 'budget.db'}"
+        f"Next: open {folder / 'release' / 'card.html'}, then: {command('verify', folder / 'release', '--ledger', folder / 'budget.db')}"
     )
 
 

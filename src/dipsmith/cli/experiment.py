@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dipsmith.cli.terminal import Json, emit, say, table
+from dipsmith.report.commands import command
 
 if TYPE_CHECKING:
     from dipsmith.experiments.experiment import Experiment
@@ -95,7 +96,7 @@ def show(study: StudyFile, out: OutFolder = None, data: DataFile = None, json: J
         emit(_facts(experiment, results))
         return
     _show(experiment, results)
-    say(f"Next: dipsmith experiment run {study}" + (f" --out {out}" if out else ""))
+    say(f"Next: {command('experiment', 'run', study, *(('--out', out) if out else ()))}")
 
 
 def _facts(experiment: Experiment, results: Results) -> dict[str, Any]:
@@ -180,7 +181,7 @@ def _cost(experiment: Experiment) -> str:
 
 
 def _command(study: Path, page: Path) -> str:
-    return f"dipsmith experiment run {study} --page {page}"
+    return command("experiment", "run", study, "--page", page)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import io
 import os
 import signal
 import sys
+import tempfile
 import traceback
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -32,7 +33,7 @@ from dipsmith.version import VERSION
 _CommandLineError: Any = typer.BadParameter.__mro__[2]
 """What typer raises for wrong options, wherever this version of it keeps the class."""
 
-DEBUG_LOG = Path("dipsmith-debug-CONFIDENTIAL.log")
+DEBUG_LOG = "dipsmith-debug-CONFIDENTIAL-"
 
 app = typer.Typer(
     name="dipsmith",
@@ -60,7 +61,7 @@ def _options(
     debug: Annotated[
         bool,
         typer.Option(
-            "--debug", help=f"On an unexpected failure write {DEBUG_LOG} (may hold private values)."
+            "--debug", help=f"On an unexpected failure write {DEBUG_LOG}….log (may hold private values)."
         ),
     ] = False,
 ) -> None:
@@ -153,10 +154,11 @@ def _fail(message: str, code: int) -> NoReturn:
 def _unexpected(error: Exception) -> NoReturn:
     hint = "run again with 'dipsmith --debug …' to write a confidential log"
     if os.environ.get("DIPSMITH_DEBUG") == "1":
-        handle = os.open(DEBUG_LOG, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        # A new file of a name that nobody can foresee, for its owner only: no link that lies ready is followed.
+        handle, path = tempfile.mkstemp(prefix=DEBUG_LOG, suffix=".log", dir=Path.cwd())
         with os.fdopen(handle, "w", encoding="utf-8") as log:
             log.write("".join(traceback.format_exception(error)))
-        hint = f"the confidential log is {DEBUG_LOG}"
+        hint = f"the confidential log is {Path(path).name}"
     _fail(f"unexpected failure ({type(error).__name__}); {hint}", 1)
 
 

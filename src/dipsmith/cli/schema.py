@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dipsmith.cli.terminal import Json, emit, say, table, warn
+from dipsmith.report.commands import command
 
 app = typer.Typer(no_args_is_help=True, help="Draft a schema from a file's header, and check one.")
 
@@ -37,11 +38,13 @@ def init(
     """Draft a schema from the header only; with --peek from the rows, which every release then says."""
     from dipsmith.schema.drafts import draft
     from dipsmith.schema.drafts import peek as draft_from_rows
+    from dipsmith.schema.naming import check_name, plain_name
     from dipsmith.sources import source
     from dipsmith.synthesis.writing import require_outside_releases, whole_file
 
     found = source(data, table=of_table)
-    called = name or of_table or Path(data).stem.split(".")[0] or "table"
+    called = name or plain_name(of_table or Path(data).stem.split(".")[0])
+    check_name(called)
     if peek:
         found.check(found.columns)
         text = draft_from_rows(found.batches(found.columns), called)
@@ -59,7 +62,9 @@ def init(
     elif out is None:
         say(text)
     else:
-        say(f"Drafted {out}: fill in types, domains, unit and neighbours, then: dipsmith schema check {out}")
+        say(
+            f"Drafted {out}: fill in types, domains, unit and neighbours, then: {command('schema', 'check', out)}"
+        )
 
 
 @app.command(epilog="Example:\n\n  dipsmith schema check people.yaml --source people.csv --ledger budget.db")

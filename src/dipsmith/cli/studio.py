@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -29,6 +30,13 @@ def studio(
     ] = Path(),
     ledger: Annotated[str, typer.Option("--ledger", help="The ledger, inside the folder.")] = "budget.db",
     port: Annotated[int, typer.Option("--port", help="The port on 127.0.0.1; 0 takes any free one.")] = 8765,
+    host_name: Annotated[
+        str,
+        typer.Option(
+            "--host-name",
+            help="random: a new name under localhost with every start. plain: 127.0.0.1, for browsers that do not know such names.",
+        ),
+    ] = "random",
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
     ] = True,
@@ -38,7 +46,7 @@ def studio(
     most_upload: Annotated[float, typer.Option("--most-upload", help="GB of the largest upload.")] = 2.0,
     json: Json = False,
 ) -> None:
-    """Serve the steward's page: projects, schema, plan, run, release, compare. Listens on 127.0.0.1 only."""
+    """Serve the steward's page: projects, schema, plan, run, release, compare. To this machine only, and one browser."""
     from dipsmith.errors import MissingExtraError, UsageError
 
     try:
@@ -52,23 +60,39 @@ def studio(
                 "the studio needs file locks of Linux or macOS; use the other commands here"
             ) from None
         raise
+    from dipsmith.studio.invitation import invitation
     from dipsmith.studio.workspace import Workspace
 
     if not 0 <= grace <= 3600 or not 0 < most_upload <= 10_000:
         raise UsageError("--grace is 0 to 3600 seconds, --most-upload at most 10000 GB")
-    made = Studio.on(Workspace.of(folder, ledger, grace, int(most_upload * 1e9)), port)
+    if host_name not in ("random", "plain"):
+        raise UsageError(f"--host-name is '{host_name[:40]}', expected random or plain")
+    workspace = Workspace.of(folder, ledger, grace, int(most_upload * 1e9))
+    made = Studio.on(workspace, port, plain=host_name == "plain")
+    code = made.session.shown_code
 
-    def ready() -> None:
-        if json:
-            emit({"address": made.address, "port": made.port, "folder": str(made.workspace.folder)})
-        else:
-            say(
-                f"The studio serves {made.workspace.folder} to this machine only. Open, once:\n\n  {made.address}\n"
-            )
-            say("Stop it with Ctrl-C; jobs that run go on without it.")
-        if browser:
-            import webbrowser
+    with ExitStack() as until_stopped:
 
-            webbrowser.open(made.address)
+        def ready() -> None:
+            if json:
+                emit(
+                    {
+                        "address": made.address,
+                        "code": code,
+                        "port": made.port,
+                        "folder": str(workspace.folder),
+                    }
+                )
+            else:
+                say(f"The studio serves {workspace.folder} to this machine only. Open\n\n  {made.address}\n")
+                say(f"and type the code, which works once:  {code}\n")
+                say("Stop it with Ctrl-C; jobs that run go on without it.")
+            if browser:
+                import webbrowser
+                from threading import Thread
 
-    made.serve(ready)
+                # The token goes into a file: whoever lists processes sees the arguments of the browser.
+                file = until_stopped.enter_context(invitation(made.address, made.session.token))
+                Thread(target=webbrowser.open, args=(file.as_uri(),), daemon=True).start()
+
+        made.serve(ready)

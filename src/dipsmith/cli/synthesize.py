@@ -23,6 +23,7 @@ from dipsmith.cli.terminal import (
     say,
     warn,
 )
+from dipsmith.report.commands import command
 
 EXAMPLES = """Examples:
 
@@ -145,4 +146,4 @@ def synthesize(
         )
         return
     say(str(card))
-    say(f"{verb} {where}/ — read card.html first; check it with: dipsmith verify {where}")
+    say(f"{verb} {where}/ — read card.html first; check it with: {command('verify', where)}")

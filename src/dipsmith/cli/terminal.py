@@ -217,18 +217,22 @@ def _shortened(text: str) -> str:
 
 @contextmanager
 def progress(quiet: bool) -> Iterator[Progress | None]:
-    """A progress bar on standard error: stage, share done, time left; nothing when it is not a terminal."""
+    """A progress bar on standard error: stage and share done; nothing when it is not a terminal.
+
+    Privacy
+    -------
+    No time, neither taken nor left: how long a step takes depends on the rows that it reads.
+    """
     if quiet or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
     bars = Progress(
         TextColumn("{task.description:<12}"),
         BarColumn(),
         TaskProgressColumn(),
-        TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
     )

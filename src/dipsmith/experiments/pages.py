@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from dipsmith.errors import InputError
@@ -35,42 +36,59 @@ def write(page: Page, path: Path, *, title: str, command: str, text: str | None)
             (folder / f"{figure.file}.svg").write_text(standalone(figure.svg), "utf-8")
         if figure.numbers is not None:
             (folder / f"{figure.file}.csv").write_text(figure.numbers.to_csv(), "utf-8")
-    parts = [f"# {title}", *page.lead, f"Made by `{command}`."]
+    parts = [f"# {plain(title)}", *map(plain, page.lead), f"Made by {_code(command)}."]
     parts += [text.strip()] if text else []
     for section in page.sections:
-        parts += [f"## {section.heading}", *(_block(b, folder.name) for b in section.blocks)]
+        parts += [f"## {plain(section.heading)}", *(_block(b, folder.name) for b in section.blocks)]
     path.write_text("\n\n".join(parts) + "\n", "utf-8")
 
 
 def _block(block: Block, folder: str) -> str:
     if isinstance(block, str):
-        return block
+        return plain(block)
     if isinstance(block, Heading):
-        return f"### {block.text}"
+        return f"### {plain(block.text)}"
     if isinstance(block, Code):
-        return f"```\n{block.text}\n```"
+        fence = _fence(block.text, 3)
+        return f"{fence}\n{block.text}\n{fence}"
     if isinstance(block, Facts):
-        return "\n".join(["| | |", "|---|---|", *(f"| {_cell(n)} | {_cell(v)} |" for n, v in block.rows)])
+        return "\n".join(["| | |", "|---|---|", *(f"| {plain(n)} | {plain(v)} |" for n, v in block.rows)])
     if isinstance(block, Table):
         return _table(block)
     return _figure(block, folder)
 
 
 def _figure(figure: Figure, folder: str) -> str:
-    drawn = f"![{_cell(figure.alternative)}]({folder}/{figure.file}.svg)\n\n" if figure.svg else ""
+    drawn = f"![{plain(figure.alternative)}]({folder}/{figure.file}.svg)\n\n" if figure.svg else ""
     numbers = f" [Numbers]({folder}/{figure.file}.csv)." if figure.numbers is not None else ""
-    return f"**{figure.title}**\n\n{drawn}{figure.caption}{numbers}"
+    return f"**{plain(figure.title)}**\n\n{drawn}{plain(figure.caption)}{numbers}"
 
 
 def _table(table: Table) -> str:
     numeric = [all(not isinstance(r[i], str) for r in table.rows) for i in range(len(table.columns))]
-    head = "| " + " | ".join(_cell(c) for c in table.columns) + " |"
+    head = "| " + " | ".join(plain(c) for c in table.columns) + " |"
     rule = "|" + "|".join("---:" if n else "---" for n in numeric) + "|"
-    rows = ["| " + " | ".join(_cell(number(c)) for c in row) + " |" for row in table.rows]
-    note = f"\n\n{table.note}" if table.note else ""
-    return f"{table.caption}\n\n" + "\n".join([head, rule, *rows]) + note
+    rows = ["| " + " | ".join(plain(number(c)) for c in row) + " |" for row in table.rows]
+    note = f"\n\n{plain(table.note)}" if table.note else ""
+    return f"{plain(table.caption)}\n\n" + "\n".join([head, rule, *rows]) + note
 
 
-def _cell(text: str) -> str:
-    """Text that cannot end a cell or begin markup."""
-    return " ".join(str(text).split()).replace("|", r"\|").replace("[", r"\[").replace("]", r"\]")
+def plain(text: str) -> str:
+    r"""One line of text that Markdown shows as it is: it ends no cell, and begins no markup, link or HTML.
+
+    >>> print(plain("a|b [c](d) <i> `x` *y*"))
+    a\|b \[c\](d) \<i> \`x\` \*y\*
+    """
+    return re.sub(r"([\\`*|\[\]<])", r"\\\1", " ".join(str(text).split()))
+
+
+def _code(text: str) -> str:
+    """Text as code within a sentence, whatever backticks it has."""
+    fence = _fence(text, 1)
+    return f"`{text}`" if fence == "`" else f"{fence} {text} {fence}"
+
+
+def _fence(text: str, least: int) -> str:
+    """More backticks than the text has in a row."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    return "`" * max(least, longest + 1)

@@ -23,6 +23,7 @@ from dipsmith.experiments.entries import StudyEntry
 from dipsmith.experiments.metrics import Metric
 from dipsmith.experiments.study import parse
 from dipsmith.experiments.trial import Laboratory, Outcome, Run
+from dipsmith.processes import safe_children
 
 JOURNAL = "runs.jsonl"
 STUDY = "study.yaml"
@@ -31,7 +32,10 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a study is: runs done (of them found in the journal), in all, failed, and seconds left (None: not known yet)."""
+    """How far a study is: runs done (of them found in the journal), in all, failed, and seconds left.
+
+    The seconds are None while they are not known, and always where rows are private: how long a run takes depends on them.
+    """
 
     done: int
     found: int
@@ -94,7 +98,7 @@ def run(
         for outcome in _outcomes(text, base, out, extra, laboratory, left, workers):
             journal.add(outcome)
             done[outcome.id] = outcome
-            stand(clock.left(done))
+            stand(clock.left(done) if laboratory.cost is None else None)
     return [done[r.id] for r in laboratory.runs]
 
 
@@ -199,7 +203,8 @@ def _outcomes(
     queue = iter([numbers[r.id] for r in left])
     pipes: list[Connection] = []
     processes = []
-    with _one_thread_each():
+    # Workers are as many as cores already; libraries that start threads of their own would only quarrel.
+    with safe_children(dict.fromkeys(THREADS, "1")):
         for _ in range(workers):
             here, there = context.Pipe()
             process = context.Process(target=_work, args=(there, text, base, out, extra), daemon=True)
@@ -245,21 +250,6 @@ def _work(
             number = json.loads(pipe.recv_bytes())
             outcome = laboratory.run(laboratory.runs[number])
             pipe.send_bytes(json.dumps(outcome.to_dict()).encode())
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Workers are as many as cores already; libraries that start threads of their own would only quarrel."""
-    before = {name: os.environ.get(name) for name in THREADS}
-    os.environ.update(dict.fromkeys(THREADS, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def _cores() -> int:

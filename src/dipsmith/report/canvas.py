@@ -63,7 +63,9 @@ def surface(width: float, height: float) -> Iterator[tuple[Any, Callable[[], str
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context():
+        mpl.rcdefaults()  # a matplotlibrc of the current folder or of the user changes no figure
+        mpl.rcParams.update(STYLE)
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
 

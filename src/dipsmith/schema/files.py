@@ -44,6 +44,7 @@ from dipsmith.schema.entries import (
     validate,
 )
 from dipsmith.schema.markup import MAX_CHARACTERS, Line, parse, render
+from dipsmith.schema.naming import check_name
 from dipsmith.schema.rules import Rule, chosen, condition_of, in_words
 from dipsmith.schema.schema import Schema, Unit
 
@@ -86,8 +87,7 @@ def from_dict(data: object, base: Path | None = None) -> Schema:
         The folder that code-list files are relative to; the current one when omitted.
     """
     entry = validate(SchemaEntry, _without_blanks(data))
-    if not entry.name.strip():
-        raise SchemaError("name is empty; give the table a short name")
+    check_name(entry.name)
     if not entry.fields:
         raise SchemaError("fields is empty; list at least one column")
     folder = Path() if base is None else base

@@ -13,6 +13,7 @@ from typing import Literal
 from dipsmith.errors import SchemaError
 from dipsmith.schema.attribute import Attribute, Role, is_whole
 from dipsmith.schema.domain import Categories
+from dipsmith.schema.naming import check_name
 from dipsmith.schema.rules import Rule
 
 Neighbours = Literal["add-remove", "replace", "label"]
@@ -60,6 +61,7 @@ class Schema:
     notes: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
+        check_name(self.name)
         twice = next((n for n in self.names if self.names.count(n) > 1), None)
         if twice is not None:
             raise SchemaError(f"column '{twice}' is listed twice; names must differ")
@@ -120,6 +122,7 @@ class Schema:
         Examples
         --------
         >>> from dipsmith.schema.domain import Categories
+        from dipsmith.schema.naming import check_name
         >>> s = Schema("t", (Attribute("job", "string", Categories.of("abcd", other="d")),), Unit(), "replace")
         >>> s.collapse({"job": ["a"] * 9 + ["b", "c"]}, {"job": 5})["job"].labels
         ('a', '(rare)')

@@ -173,6 +173,9 @@ def spark_table(url: str, table: str) -> SparkTable:
     with failures(called), _no_word_of_pandas():
         ours = SparkSession.getActiveSession() is None
         builder = SparkSession.builder.master(url).appName("dipsmith")
+        builder = builder.config(
+            "spark.executorEnv.PYTHONSAFEPATH", "1"
+        )  # workers import from no data folder
         session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
         if ours and session.conf.get("spark.log.level", None) is None:
             session.sparkContext.setLogLevel("ERROR")  # a table that is not there is told in a line of ours

@@ -12,7 +12,8 @@ from starlette.staticfiles import StaticFiles
 
 from dipsmith.studio import compare, explorer, plan, projects, release, run, schema
 from dipsmith.studio.asked import templates
-from dipsmith.studio.gate import Gate, Session, refusal
+from dipsmith.studio.gate import Gate, refusal
+from dipsmith.studio.session import Session
 from dipsmith.studio.workspace import Workspace
 
 
@@ -32,7 +33,6 @@ def build(workspace: Workspace, session: Session, port: int, more: Sequence[Base
         routes=[*routes(), *more], exception_handlers={404: _unknown, 405: _unknown, 500: _failed}
     )
     app.state.workspace = workspace
-    app.state.session = session
     app.state.templates = templates()
     return Gate(app, session, port)
 

@@ -1,4 +1,4 @@
-"""A request as a view sees it, and the two kinds of answers: a page, or data for a page's script.
+"""A request as a view sees it, and the kinds of answers: a page, a file, or data for a page's script.
 
 A view is a plain function that may block: it runs in a thread of its own. What it refuses, it raises as one of
 dipsmith's errors, whose one line is shown where it happened.
@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 
 from dipsmith.errors import BudgetError, DipsmithError, InputError, UsageError
-from dipsmith.studio.gate import Session, refusal
+from dipsmith.studio.gate import refusal
 from dipsmith.studio.workspace import Workspace
 
 STEPS = ("schema", "plan", "run", "release", "compare")
@@ -60,7 +61,8 @@ class Download:
     file: Path | None = None
 
 
-PageView = Callable[[Asked], Shown | Download]
+PageView = Callable[[Asked], Shown]
+DownloadView = Callable[[Asked], Download]
 DataView = Callable[[Asked], Mapping[str, Any]]
 
 
@@ -78,8 +80,25 @@ def templates() -> Environment:
     return made
 
 
+def download(view: DownloadView) -> Callable[[Request], Any]:
+    """An endpoint that answers with a file."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            found = await run_in_threadpool(view, _asked(request, {}))
+        except DipsmithError as error:
+            return refusal(_status(error), escape(str(error)))
+        safe = re.sub(r"[^\w.() -]", "_", found.name, flags=re.ASCII)
+        named = {"Content-Disposition": f'attachment; filename="{safe}"'}
+        if found.file is not None:
+            return FileResponse(found.file, media_type=found.kind, headers=named)
+        return Response(found.text or "", media_type=found.kind, headers=named)
+
+    return endpoint
+
+
 def page(view: PageView) -> Callable[[Request], Any]:
-    """An endpoint that answers with a page or a download."""
+    """An endpoint that answers with a page."""
 
     async def endpoint(request: Request) -> Response:
         try:
@@ -90,13 +109,7 @@ def page(view: PageView) -> Callable[[Request], Any]:
                 Shown("refused.html", {"why": str(error), "project": None, "step": ""}),
                 _status(error),
             )
-        if isinstance(found, Shown):
-            return _rendered(request, found, 200)
-        safe = re.sub(r"[^\w.() -]", "_", found.name, flags=re.ASCII)
-        named = {"Content-Disposition": f'attachment; filename="{safe}"'}
-        if found.file is not None:
-            return FileResponse(found.file, media_type=found.kind, headers=named)
-        return Response(found.text or "", media_type=found.kind, headers=named)
+        return _rendered(request, found, 200)
 
     return endpoint
 
@@ -134,9 +147,8 @@ def _asked(request: Request, body: Mapping[str, Any]) -> Asked:
 
 
 def _rendered(request: Request, shown: Shown, status: int) -> Response:
-    session: Session = request.app.state.session
     template = request.app.state.templates.get_template(shown.template)
-    return HTMLResponse(template.render(page_token=session.page_token, **shown.values), status)
+    return HTMLResponse(template.render(**shown.values), status)
 
 
 def _status(error: DipsmithError) -> int:

@@ -6,17 +6,22 @@ kept under version control.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from math import inf
+from pathlib import Path
 from typing import Any, Literal
+
+import yaml
 
 from dipsmith.errors import UsageError
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.methods.method import Method
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
+from dipsmith.report.commands import command
 from dipsmith.schema import Schema
 from dipsmith.schema.markup import render
+from dipsmith.studio.script import Synthesis, script
 
 Currency = Literal["epsilon", "approx", "rho"]
 MOST_SETS = 50
@@ -94,13 +99,16 @@ class Choices:
         unknown = [name for name in self.settings if name not in known]
         if unknown:
             raise UsageError(f"method {self.method} has no setting '{unknown[0]}'")
-        chosen = dict(self.settings)
-        if "targets" in known and "targets" not in chosen and schema.neighbours == "label":
-            chosen["targets"] = list(schema.private)
         try:
-            return made(**chosen)
+            return made(**self.settings_for(schema))
         except TypeError as error:
             raise UsageError(f"method {self.method}: {error}") from None
+
+    def settings_for(self, schema: Schema) -> dict[str, Any]:
+        """The settings, with the targets that a method has by default under `label`."""
+        known = {f.name for f in fields(METHODS[self.method])}  # type: ignore[arg-type]
+        labels = {"targets": list(schema.private)} if schema.neighbours == "label" else {}
+        return {k: v for k, v in labels.items() if k in known} | dict(self.settings)
 
     def rows_for(self, schema: Schema) -> int | None:
         """The number of rows that `synthesize` is told: only under add-remove, where it is stated."""
@@ -108,28 +116,33 @@ class Choices:
 
     # --- the same in other words ------------------------------------------------------------------
 
-    def options(self) -> str:
-        """The options that `plan` and `synthesize` share."""
-        spend = f"--rho {self.amount}" if self.currency == "rho" else f"--epsilon {self.amount}"
-        spend += f" --delta {self.delta}" if self.currency == "approx" else ""
-        sets = f" --sets {self.sets} --each {self.each}" if self.sets > 1 else ""
-        chosen = "".join(f" --set {shlex.quote(f'{k}={_value(v)}')}" for k, v in self.settings.items())
-        return f"--method {shlex.quote(self.method or 'mst')} {spend}{sets}{chosen}"
+    def options(self) -> list[str]:
+        """The options that `plan` and `synthesize` share, word by word."""
+        words = [
+            "--method",
+            self.method or "mst",
+            "--rho" if self.currency == "rho" else "--epsilon",
+            self.amount,
+        ]
+        words += ["--delta", self.delta] if self.currency == "approx" else []
+        words += ["--sets", str(self.sets), "--each", str(self.each)] if self.sets > 1 else []
+        for name, value in self.settings.items():
+            words += ["--set", f"{name}={_value(value)}"]
+        return words
 
     def plan_command(self, schema_file: str, data: str, neighbours: str) -> str:
         """`dipsmith plan …`."""
-        rows = f" --rows {self.rows}" if self.rows is not None and neighbours != "label" else ""
-        read = f" {shlex.quote(data)}" if neighbours == "label" and data else ""
-        return f"dipsmith plan{read} --schema {shlex.quote(schema_file)} {self.options()}{rows}"
+        rows = ["--rows", str(self.rows)] if self.rows is not None and neighbours != "label" else []
+        read = [Path(data)] if neighbours == "label" and data else []
+        return command("plan", *read, "--schema", Path(schema_file), *self.options(), *rows)
 
     def run_command(self, schema_file: str, data: str, neighbours: str, ledger: str, out: str) -> str:
         """`dipsmith synthesize …`."""
-        rows = f" --rows {self.rows}" if self.rows is not None and neighbours == "add-remove" else ""
-        kind = " --format csv" if self.format == "csv" else ""
-        return (
-            f"dipsmith synthesize {shlex.quote(data or 'FILE')} --schema {shlex.quote(schema_file)} {self.options()}{rows}{kind} "
-            f"--ledger {shlex.quote(ledger)} --out {shlex.quote(out)}"
-        )
+        more = ["--rows", str(self.rows)] if self.rows is not None and neighbours == "add-remove" else []
+        more += ["--format", "csv"] if self.format == "csv" else []
+        files = ("--ledger", Path(ledger), "--out", Path(out))
+        read = Path(data or "FILE")
+        return command("synthesize", read, "--schema", Path(schema_file), *self.options(), *more, *files)
 
     def to_yaml(self, data: str, schema_file: str, comparison: Mapping[str, Any] | None = None) -> str:
         """The choices as a file to keep, with those of the last comparison."""
@@ -147,54 +160,24 @@ class Choices:
         self, schema: Schema, data: str, ledger: str, out: str, comparison: Mapping[str, Any] | None = None
     ) -> str:
         """A Python script that does the same, from the folder of the workspace; with the last comparison's analyses."""
-        made = self.made(schema)
-        chosen = {k: v for k, v in vars(made).items() if k in self.settings or k == "targets"}
-        given = ", ".join(f"{k}={v!r}" for k, v in chosen.items() if v is not None)
-        budget = {
-            "epsilon": f"ds.PureDP({self.amount!r})",
-            "rho": f"ds.ZCDP({self.amount!r})",
-            "approx": f"ds.ZCDP.from_approx({self.amount!r}, {self.delta!r})",
-        }[self.currency]
-        more = f", sets={self.sets}, each={self.each!r}" if self.sets > 1 else ""
-        rows = self.rows_for(schema)
-        more += f", rows={rows}" if rows is not None else ""
-        kind = f", format={self.format!r}" if self.format == "csv" else ""
-        text = render(schema.to_dict())
-        return (
-            f'"""Synthetic data in place of {schema.name}: what was chosen in the studio, as a script."""\n\n'
-            "import dipsmith as ds\nfrom dipsmith.schema.markup import parse\n\n"
-            f"SCHEMA = {_quoted(text)}\n\n"
-            "schema = ds.Schema.from_dict(parse(SCHEMA))\n"
-            f"ledger = ds.Ledger({ledger!r})      # it must hold a grant for {schema.name!r}\n"
-            "release = ds.synthesize(\n"
-            f"    {data!r}, schema, ds.{type(made).__name__}({given}), budget={budget}, ledger=ledger{more}\n"
-            ")\n"
-            f"release.save({out!r}{kind})\n"
-            "print(release)\n" + _comparison(data, comparison)
-        )
-
-
-def _comparison(data: str, chosen: Mapping[str, Any] | None) -> str:
-    if chosen is None:
-        return ""
-    analyses = "".join(f"        {analysis!r},\n" for analysis in chosen["analyses"])
-    return (
-        "\n# CONFIDENTIAL: reads the authentic rows; the ledger logs the look.\n"
-        "found = ds.compare(\n"
-        f"    {data!r},\n    release,\n    ledger=ledger,\n    classifiers={chosen['classifiers'] or None!r},\n"
-        f"    analyses=[\n{analyses}    ],\n"
-        ")\n"
-        'found.save("comparison")\n'
-    )
-
-
-def _quoted(text: str) -> str:
-    if '"""' in text or "\\" in text or text.endswith('"'):
-        return repr(text)
-    return f'"""\\\n{text}"""'
+        amounts = {
+            "epsilon": ("PureDP", [self.amount]),
+            "rho": ("ZCDP", [self.amount]),
+            "approx": ("ZCDP.from_approx", [self.amount, self.delta]),
+        }
+        more: dict[str, Any] = {"sets": self.sets, "each": self.each} if self.sets > 1 else {}
+        if (rows := self.rows_for(schema)) is not None:
+            more["rows"] = rows
+        made = type(self.made(schema)).__name__
+        saved = {"folder": out} | ({"format": "csv"} if self.format == "csv" else {})
+        synthesis = Synthesis(data, (made, self.settings_for(schema)), amounts[self.currency], more)
+        return script(schema, synthesis, ledger, saved, comparison)
 
 
 def _value(value: object) -> str:
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_value, value)) + "]"
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    """A setting as `--set` reads it: YAML on one line."""
+    return (
+        yaml.safe_dump(value, default_flow_style=True, width=inf, allow_unicode=True)
+        .removesuffix("...\n")
+        .strip()
+    )

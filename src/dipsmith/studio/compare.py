@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import mimetypes
-import shlex
 import uuid
 from collections.abc import Mapping
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from starlette.routing import BaseRoute, Route
 
 from dipsmith.errors import InputError, UsageError
+from dipsmith.report.commands import command
 from dipsmith.schema.formula import Formula
 from dipsmith.studio import jobs
 from dipsmith.studio.asked import Asked, Download, Shown, data, page
+from dipsmith.studio.asked import download as saved
 from dipsmith.studio.projects import statement_of
 from dipsmith.studio.release import released
 from dipsmith.studio.workspace import Workspace
@@ -29,7 +30,7 @@ def routes() -> list[BaseRoute]:
     return [
         Route("/p/{project}/compare", page(show), methods=["GET"]),
         Route("/p/{project}/compare/{job}", page(show), methods=["GET"]),
-        Route("/p/{project}/compare/{job}/files/{name:path}", page(download), methods=["GET"]),
+        Route("/p/{project}/compare/{job}/files/{name:path}", saved(download), methods=["GET"]),
         Route("/api/p/{project}/compare", data(start), methods=["POST"]),
         Route("/api/p/{project}/comparisons", data(watch), methods=["GET"]),
     ]
@@ -48,9 +49,10 @@ def show(asked: Asked) -> Shown:
     job = next((j for j in done if j.id == asked.path.get("job", j.id)), None)
     if "job" in asked.path and job is None:
         raise InputError("there is no such comparison; see the list on the Compare page")
-    ledger = shlex.quote(workspace.shown(workspace.ledger_file))
+    ledger = workspace.shown(workspace.ledger_file)
     first = workspace.shown(next(iter(found.values()))) if found else "RELEASE"
-    command = f"dipsmith compare {shlex.quote(project.data or 'FILE')} {shlex.quote(first)} --ledger {ledger} --out comparison/"
+    files = Path(project.data or "FILE"), Path(first)
+    typed = command("compare", *files, "--ledger", Path(ledger), "--out", "comparison/")
     return Shown(
         "compare.html",
         {
@@ -65,12 +67,12 @@ def show(asked: Asked) -> Shown:
             "job": job,
             "others": done,
             "fragment": (job.folder / "fragment.html").read_text("utf-8") if job else "",
-            "command": job.asked["command"] if job else command,
+            "command": job.asked["command"] if job else typed,
             "state": {
                 "project": project.id,
                 "request": uuid.uuid4().hex,
                 "data": project.data,
-                "ledger": workspace.shown(workspace.ledger_file),
+                "ledger": ledger,
                 **_watched(workspace, project.id),
             },
         },
@@ -154,18 +156,16 @@ def _command(
     classifiers: list[str],
     out: str,
 ) -> str:
-    parts = ["dipsmith compare", shlex.quote(file), *map(shlex.quote, releases)]
-    parts += [f"--analysis {shlex.quote(f)}" for f in formulas]
-    parts += [f"--by {shlex.quote(by)}"] if by and formulas else []
-    parts += [f"--reference {shlex.quote(f'{c}={v}')}" for c, v in levels.items()]
-    parts += [f"--classifier {shlex.quote(c)}" for c in classifiers]
-    return " ".join(
-        [
-            *parts,
-            f"--ledger {shlex.quote(workspace.shown(workspace.ledger_file))}",
-            f"--out {shlex.quote(out)}",
-        ]
-    )
+    words: list[str | Path] = ["compare", Path(file), *map(Path, releases)]
+    for formula in formulas:
+        words += ["--analysis", formula]
+    words += ["--by", by] if by and formulas else []
+    for column, level in levels.items():
+        words += ["--reference", f"{column}={level}"]
+    for name in classifiers:
+        words += ["--classifier", name]
+    ledger = workspace.shown(workspace.ledger_file)
+    return command(*words, "--ledger", Path(ledger), "--out", Path(out))
 
 
 def watch(asked: Asked) -> Mapping[str, Any]:

@@ -13,7 +13,8 @@ from starlette.routing import BaseRoute, Route
 
 from dipsmith.errors import DipsmithError, UsageError
 from dipsmith.planning import leaf_interval as leaf
-from dipsmith.studio.asked import Asked, Download, data, page
+from dipsmith.studio.asked import Asked, Download, data
+from dipsmith.studio.asked import download as saved
 from dipsmith.studio.leaf_picture import Chosen, Curve, leaf_picture
 
 SIZES = (25, 40, 65, 100, 170, 280, 460, 770, 1300, 2500, 5000)
@@ -26,8 +27,8 @@ def routes() -> list[BaseRoute]:
     """The addresses of the explorer."""
     return [
         Route("/api/interval", data(explored), methods=["GET"]),
-        Route("/interval.csv", page(as_csv), methods=["GET"]),
-        Route("/interval.svg", page(as_svg), methods=["GET"]),
+        Route("/interval.csv", saved(as_csv), methods=["GET"]),
+        Route("/interval.svg", saved(as_svg), methods=["GET"]),
     ]
 
 

@@ -1,7 +1,7 @@
 """Report content as part of a page that allows no inline style, no script and no data address.
 
 Drawings carry their styles as attributes of the same meaning, and images inside drawings become files of their
-own. The numbers and words are those of `dipsmith.report`: there is one report, shown in two places.
+own, which the page's script fetches. The numbers and words are those of `dipsmith.report`: there is one report, shown in two places.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ def fragment(page: Page, address: str) -> Fragment:
 
     def kept(found: re.Match[str]) -> str:
         images.append(base64.b64decode(found[1]))
-        return f'href="{address}/image-{len(images)}.png"'
+        return f'data-src="{address}/image-{len(images)}.png"'
 
     html = re.sub(r"<style[^>]*>.*?</style>", "", html, flags=re.DOTALL)
     html = _IMAGE.sub(kept, html)
     html = _STYLE.sub(lambda found: attributes(found[1]), html)
-    html = _LINK.sub(rf'<a href="{address}/\1"', html)
+    html = _LINK.sub(rf'<a download href="{address}/\1"', html)
     return Fragment(html, tuple(images))
 
 

@@ -1,28 +1,32 @@
 """The gate: who may speak to the studio, and what every answer carries.
 
-A page on this machine can be reached by every web site that its owner visits. So each request passes, in this
-order: its Host is one of ours (else a name that points here would do: DNS rebinding); its Origin and Sec-Fetch-Site,
-where the browser sends them, are ours; its cookie is the session's, which was exchanged once for the token in the
-address that the terminal printed; and whatever changes something, or answers with data for a script, shows
-the page's own token in a header, which no other site can set. Every answer, refusals included, carries the same
-security headers: nothing but this server's own files is loaded, run, framed or sent.
+A page on this machine can be reached by every web site that its owner visits, and by every user of the machine. So each
+request passes, in this order: its Host is the session's own (else a name that points here would do: DNS rebinding); its
+Origin and Sec-Fetch-Site, where the browser sends them, are ours; and it shows the session's two secrets, the cookie
+and the pages' own in a header, which no other site and no other port can send. Without secrets there is only
+what holds none: the package's static files and the shell, an empty page whose script fetches the page's content with
+the header, or asks for the code. Every answer, refusals included, carries the same security headers: nothing but
+this server's own files is loaded, run, framed or sent.
 """
 
 from __future__ import annotations
 
-import hmac
-import secrets
+import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs
+from importlib.resources import files
 
 from starlette.datastructures import Headers
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dipsmith.studio.session import Session
+
 HEADERS: Mapping[str, str] = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -37,22 +41,12 @@ SAFE = ("GET", "HEAD")
 TOKEN_HEADER = "x-dipsmith-token"  # noqa: S105 - the header's name
 MOST_BODY = 8 << 20
 """Bytes of a request other than an upload, which has its own limit."""
-
-
-@dataclass
-class Session:
-    """The secrets of one server: the one-time token, the cookie it is exchanged for, the token of its pages."""
-
-    token: str | None = field(default_factory=lambda: secrets.token_urlsafe(32))
-    cookie: str = field(default_factory=lambda: secrets.token_urlsafe(32))
-    page_token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
-
-    def enter(self, offered: str) -> bool:
-        """Use the one-time token up; False if it is wrong or was used before."""
-        if self.token is None or not hmac.compare_digest(offered.encode(), self.token.encode()):
-            return False
-        self.token = None
-        return True
+MOST_OFFERED = 1000
+"""Bytes of what someone who is not in yet may send."""
+PAGE = re.compile(r"/|/p/[a-z0-9-]+/(schema|plan|run|release|compare)(/[a-z0-9-]+)?")
+"""The addresses that a browser opens by itself; it gets the shell."""
+STATIC = re.compile(r"/static/[a-z]+\.(js|css|svg)")
+ENTER = "/enter"
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +62,6 @@ class Gate:
         """Two studios on one machine have cookies of their own."""
         return f"dipsmith-{self.port}"
 
-    @property
-    def hosts(self) -> tuple[str, str]:
-        """What a browser may call us."""
-        return f"127.0.0.1:{self.port}", f"localhost:{self.port}"
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through or refuse it."""
         if scope["type"] == "lifespan":
@@ -82,6 +71,8 @@ class Gate:
             return
         guarded = _with_headers(send)
         answer = self._answer(scope, Headers(scope=scope))
+        if answer is None and scope["path"] == ENTER:
+            answer = await self._enter(Request(scope, receive))
         if answer is None:
             await self.app(scope, _limited(scope, receive), guarded)
         else:
@@ -89,59 +80,70 @@ class Gate:
 
     def _answer(self, scope: Scope, headers: Headers) -> Response | None:
         """The answer to a request that does not get through; None for one that does."""
-        if len(headers.getlist("host")) != 1 or headers["host"] not in self.hosts:
+        if len(headers.getlist("host")) != 1 or headers["host"] != f"{self.session.host}:{self.port}":
             return refusal(421, "This address is not the studio's: open the one that the terminal printed.")
         own = f"http://{headers['host']}"
         if any(origin != own for origin in headers.getlist("origin")):
             return refusal(403, "Another site asked for this page; the studio answers only its own pages.")
-        site = headers.get("sec-fetch-site", "none")
-        if scope["path"] == "/enter":
-            return self._enter(scope, site)
-        if site not in ("same-origin", "none"):
+        path, safe = scope["path"], scope["method"] in SAFE
+        if path == ENTER and safe:
+            return shell()
+        if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
             return refusal(403, "Another site asked for this page; open the studio's address yourself.")
-        if not self._known(headers):
-            return refusal(
-                401, "This browser has no session: open the address that 'dipsmith studio' printed last."
-            )
-        script = scope["path"].startswith("/api/")
-        if scope["method"] not in SAFE and "origin" not in headers:
+        if not safe and "origin" not in headers:
             return refusal(403, "The request does not say where it comes from; use the studio's pages.")
-        if scope["method"] not in SAFE or script:
-            offered = headers.get(TOKEN_HEADER, "")
-            if not hmac.compare_digest(offered.encode("latin-1"), self.session.page_token.encode()):
-                return refusal(403, "The page's token is missing or old: reload the page.")
+        if path == ENTER or (safe and STATIC.fullmatch(path)):
+            return None
+        offered = headers.get(TOKEN_HEADER, "")
+        if not offered and safe and PAGE.fullmatch(path):
+            return shell()
+        if not self.session.knows(self._cookie(headers), offered):
+            return refusal(
+                401, "This tab has not entered: open the address that 'dipsmith studio' printed last."
+            )
         length = headers.get("content-length", "0")
-        if not scope["path"].startswith("/api/upload/") and (not length.isdigit() or int(length) > MOST_BODY):
+        if not path.startswith("/api/upload/") and (not length.isdigit() or int(length) > MOST_BODY):
             return refusal(413, "The request is too large.")
         return None
 
-    def _enter(self, scope: Scope, site: str) -> Response:
-        asked = parse_qs(scope["query_string"].decode("latin-1"))
-        if scope["method"] != "GET" or not self.session.enter(asked.get("token", [""])[0]):
-            return refusal(
-                403, "This token is wrong or was used before: start 'dipsmith studio' again for a new one."
-            )
-        answer: Response
-        if site in ("none", "same-origin"):
-            answer = RedirectResponse("/", 303)
-        else:
-            # Opened by a link on another page (a terminal in the browser): the cookie is kept from requests
-            # that such a page began, so the next one is begun here.
-            answer = HTMLResponse(
-                '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=/">'
-                '<title>dipsmith studio</title><a href="/">Open the studio</a>'
-            )
+    async def _enter(self, request: Request) -> Response:
+        """Exchange the token or the code, once, for the cookie and the pages' secret."""
+        offered = b""
+        async for chunk in request.stream():
+            offered += chunk
+            if len(offered) > MOST_OFFERED:
+                return refusal(413, "The request is too large.")
+        try:
+            found = json.loads(offered)
+        except ValueError:
+            found = None
+        offer = found.get("offer") if request.method == "POST" and isinstance(found, dict) else None
+        if not isinstance(offer, str) or not self.session.enter(offer):
+            return JSONResponse({"error": self._why_not()}, 403)
+        answer = JSONResponse({"secret": self.session.page_token})
         answer.set_cookie(self.cookie_name, self.session.cookie, httponly=True, samesite="strict", path="/")
         return answer
 
-    def _known(self, headers: Headers) -> bool:
+    def _why_not(self) -> str:
+        if self.session.entered:
+            return "A browser has entered already; start 'dipsmith studio' again to enter with another one."
+        if self.session.tries < 1:
+            return "Too many wrong codes: start 'dipsmith studio' again for a new one."
+        left = self.session.tries
+        return f"This is not the code; {left} {'try is' if left == 1 else 'tries are'} left."
+
+    def _cookie(self, headers: Headers) -> str:
         jar: SimpleCookie = SimpleCookie()
         try:
             jar.load("; ".join(headers.getlist("cookie")))
         except CookieError:
-            return False
-        offered = jar[self.cookie_name].value if self.cookie_name in jar else ""
-        return hmac.compare_digest(offered.encode(), self.session.cookie.encode())
+            return ""
+        return jar[self.cookie_name].value if self.cookie_name in jar else ""
+
+
+def shell() -> Response:
+    """The page without content that a browser gets who opens an address; the same for everyone."""
+    return HTMLResponse(files("dipsmith.studio").joinpath("static", "shell.html").read_text("utf-8"))
 
 
 def refusal(status: int, why: str) -> Response:
@@ -155,7 +157,8 @@ def refusal(status: int, why: str) -> Response:
 def _with_headers(send: Send) -> Send:
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
-            held = list(message.get("headers", []))
+            # When a file was written tells how long the run took that wrote it.
+            held = [h for h in message.get("headers", []) if h[0].lower() not in (b"last-modified", b"etag")]
             named = {name.lower() for name, _ in held}
             for name, value in HEADERS.items():
                 if name.lower().encode() not in named:

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dipsmith.errors import BudgetError, DipsmithError, InputError, UsageError
-from dipsmith.studio.workspace import HIDDEN, Workspace, write_json
+from dipsmith.processes import safe_environment
+from dipsmith.studio.workspace import HIDDEN, Workspace, opened_lock, write_json, write_whole
 
 Status = Literal["waiting", "running", "finished", "failed", "cancelled", "stopped"]
 ENDED = ("finished", "failed", "cancelled")
@@ -42,8 +43,8 @@ class Job:
         What was asked, as plain data.
     status
         `waiting` until data is read, `stopped` if its process is gone.
-    stage, share, left
-        What it does, how much of that is done, and about how many seconds are left in all (None: unknown).
+    stage, share
+        What it does, and how much of that is done. Never how long it takes: that depends on the rows.
     message
         Why it failed.
     """
@@ -56,23 +57,13 @@ class Job:
     status: Status
     stage: str
     share: float
-    left: float | None
-    seconds: float
     message: str
     folder: Path
 
     def to_dict(self) -> dict[str, Any]:
         """The job for a page."""
-        held = {
-            name: getattr(self, name)
-            for name in ("id", "kind", "status", "stage", "share", "left", "message")
-        }
-        return {
-            **held,
-            "seconds": self.seconds,
-            "out": self.asked.get("out", ""),
-            "says": self.asked.get("says", ""),
-        }
+        held = {name: getattr(self, name) for name in ("id", "kind", "status", "stage", "share", "message")}
+        return {**held, "out": self.asked.get("out", ""), "says": self.asked.get("says", "")}
 
 
 def folder_of(workspace: Workspace, job: str) -> Path:
@@ -106,12 +97,16 @@ def withdraw(workspace: Workspace, job: str) -> None:
 
 
 def launch(workspace: Workspace, job: str, wait: float) -> None:
-    """Start the worker in a session of its own: it is nobody's child that matters."""
+    """Start the worker in a session of its own: it is nobody's child that matters.
+
+    It works in the root folder with a safe path: no file beside the data can stand in for a library.
+    """
     folder = folder_of(workspace, job)
-    write_state(folder, "waiting", STARTING, 0.0, None)
+    write_state(folder, "waiting", STARTING, 0.0)
     subprocess.Popen(  # noqa: S603 - our own interpreter and module
-        [sys.executable, "-m", "dipsmith.studio.worker", str(folder), str(wait)],
-        cwd=workspace.folder,
+        [sys.executable, "-P", "-m", "dipsmith.studio.worker", str(folder), str(wait)],
+        cwd="/",
+        env=safe_environment(workspace.folder),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -138,10 +133,6 @@ def find(workspace: Workspace, job: str) -> Job:
             status = "waiting" if starting else "stopped"
         else:
             status = state["status"]
-    now = time.time()
-    left = state.get("left")
-    if left is not None:
-        left = max(0.0, left - (now - state.get("time", now)))
     return Job(
         id=held["id"],
         kind=held["kind"],
@@ -151,8 +142,6 @@ def find(workspace: Workspace, job: str) -> Job:
         status=status,
         stage=state.get("stage", "starting"),
         share=state.get("share", 0.0),
-        left=left,
-        seconds=(state.get("time", now) if status in (*ENDED, "stopped") else now) - held["created"],
         message=state.get("message", ""),
         folder=folder,
     )
@@ -170,7 +159,7 @@ def cancel(workspace: Workspace, job: str) -> None:
     found = find(workspace, job)
     if found.status in ENDED:
         raise UsageError(f"the job has ended already ({found.status})")
-    with (found.folder / "door").open("w") as door:
+    with opened_lock(found.folder / "door") as door:
         try:
             fcntl.flock(door, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -181,8 +170,8 @@ def cancel(workspace: Workspace, job: str) -> None:
             workspace.ledger.cancel(job)
         elif _state(found.folder).get("status") == "running":
             raise UsageError("too late to cancel: the data is being read, and the look is logged")
-        (found.folder / "cancelled").touch()
-        write_state(found.folder, "cancelled", "cancelled before any data was read", 1.0, 0.0)
+        write_whole(found.folder / "cancelled", b"")
+        write_state(found.folder, "cancelled", "cancelled before any data was read", 1.0)
 
 
 def resume(workspace: Workspace, job: str) -> None:
@@ -201,15 +190,12 @@ def resume(workspace: Workspace, job: str) -> None:
     launch(workspace, job, 0.0)
 
 
-def write_state(
-    folder: Path, status: Status, stage: str, share: float, left: float | None, message: str = ""
-) -> None:
-    """Note how far a job is."""
+def write_state(folder: Path, status: Status, stage: str, share: float, message: str = "") -> None:
+    """Note how far a job is; the time is for the server alone, which tells it nobody."""
     facts = {
         "status": status,
         "stage": stage,
         "share": share,
-        "left": left,
         "message": message,
         "time": time.time(),
     }
@@ -219,7 +205,7 @@ def write_state(
 def lock_is_free(path: Path) -> bool:
     """Whether nobody holds a lock."""
     try:
-        handle = os.open(path, os.O_RDWR)
+        handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:
         return True
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from functools import lru_cache
@@ -20,8 +19,10 @@ from dipsmith.planning.suggest import suggest
 from dipsmith.privacy.accountant import converted
 from dipsmith.privacy.budget import Budget, decimal_text
 from dipsmith.privacy.statement import Statement
+from dipsmith.report.commands import command
 from dipsmith.schema import Schema
 from dipsmith.studio.asked import Asked, Download, Shown, data, page
+from dipsmith.studio.asked import download as saved
 from dipsmith.studio.budget_bar import budget_bar, symbol
 from dipsmith.studio.choices import Choices, supported
 from dipsmith.studio.jobs import listed
@@ -64,8 +65,8 @@ def routes() -> list[BaseRoute]:
     """The addresses of this page."""
     return [
         Route("/p/{project}/plan", page(show), methods=["GET"]),
-        Route("/p/{project}/choices.yaml", page(export), methods=["GET"]),
-        Route("/p/{project}/script.py", page(script), methods=["GET"]),
+        Route("/p/{project}/choices.yaml", saved(export), methods=["GET"]),
+        Route("/p/{project}/script.py", saved(script), methods=["GET"]),
         Route("/api/p/{project}/plan", data(planned), methods=["POST"]),
     ]
 
@@ -126,7 +127,7 @@ def commands(workspace: Workspace, project: Project, schema: Schema, choices: Ch
     return {
         "plan": choices.plan_command(file, project.data, schema.neighbours),
         "run": choices.run_command(file, project.data, schema.neighbours, ledger, f"{project.id}-release"),
-        "grant": f"dipsmith ledger grant {shlex.quote(schema.name)} --ledger {shlex.quote(ledger)} --epsilon 1",
+        "grant": command("ledger", "grant", schema.name, "--ledger", Path(ledger), "--epsilon", 1),
     }
 
 

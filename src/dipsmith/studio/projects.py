@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,10 @@ from starlette.routing import BaseRoute, Route
 from dipsmith.errors import InputError, OutputError, UsageError
 from dipsmith.privacy.budget import decimal_text
 from dipsmith.privacy.statement import Statement
+from dipsmith.report.commands import command
 from dipsmith.schema.drafts import draft
 from dipsmith.schema.markup import parse
+from dipsmith.schema.naming import check_name, plain_name
 from dipsmith.sources import source
 from dipsmith.studio.asked import Asked, Shown, data, page
 from dipsmith.studio.budget_bar import budget_bar, symbol
@@ -72,7 +73,7 @@ def show(asked: Asked) -> Shown:
             "folder": str(workspace.folder),
             "ledger": ledger,
             "ledger_exists": workspace.ledger_file.exists(),
-            "command": f"dipsmith ledger show --ledger {shlex.quote(ledger)}",
+            "command": command("ledger", "show", "--ledger", Path(ledger)),
         },
     )
 
@@ -143,7 +144,8 @@ def create(asked: Asked) -> Mapping[str, Any]:
     file = asked.workspace.inside(asked.text("data", 4096))
     if not file.is_file():
         raise InputError("there is no such file in the workspace; choose one of the list")
-    name = asked.text("name") or file.name.split(".")[0]
+    name = asked.text("name") or plain_name(file.name.split(".")[0])
+    check_name(name)
     columns = source(file).columns
     document = parse(draft(columns, name))
     assert isinstance(document, dict)
@@ -162,6 +164,7 @@ def grant(asked: Asked) -> Mapping[str, Any]:
     name = asked.text("name")
     if not name:
         raise UsageError("say which dataset the grant is for")
+    check_name(name)
     chosen = Choices.of(
         {
             "currency": asked.body.get("currency"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mimetypes
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,13 @@ import pyarrow as pa
 from starlette.routing import BaseRoute, Route
 
 from dipsmith.errors import DipsmithError, InputError
+from dipsmith.report.commands import command
 from dipsmith.report.content import Page
 from dipsmith.studio.asked import Asked, Download, Shown, data, page
+from dipsmith.studio.asked import download as saved
 from dipsmith.studio.fragments import fragment
 from dipsmith.studio.projects import statement_of
-from dipsmith.studio.workspace import HIDDEN, Project, Workspace
+from dipsmith.studio.workspace import HIDDEN, Project, Workspace, write_whole
 from dipsmith.synthesis.release import Release, read_card, read_schema, read_table, set_file
 from dipsmith.synthesis.verify import verify
 from dipsmith.synthesis.writing import digest
@@ -29,7 +30,7 @@ def routes() -> list[BaseRoute]:
     return [
         Route("/p/{project}/release", page(show), methods=["GET"]),
         Route("/p/{project}/release/{request}", page(show), methods=["GET"]),
-        Route("/p/{project}/release/{request}/files/{name}", page(download), methods=["GET"]),
+        Route("/p/{project}/release/{request}/files/{name}", saved(download), methods=["GET"]),
         Route("/api/p/{project}/release/{request}/report", data(report), methods=["GET"]),
         Route("/api/p/{project}/release/{request}/verify", data(check), methods=["POST"]),
     ]
@@ -82,8 +83,8 @@ def show(asked: Asked) -> Shown:
         "sections": fragment(Page("", (), card.page().sections[:3]), "").html,
         "preview": _preview(folder),
         "files": [(p.name, p.stat().st_size, card.files.get(p.name, "")) for p in sorted(folder.iterdir())],
-        "command": f"dipsmith verify {shlex.quote(where)} --ledger {shlex.quote(ledger)}",
-        "report_command": f"dipsmith report {shlex.quote(where)} --out report.html",
+        "command": command("verify", Path(where), "--ledger", Path(ledger)),
+        "report_command": command("report", Path(where), "--out", "report.html"),
         "state": {"project": project.id, "request": request},
     }
     return Shown("release.html", held)
@@ -125,8 +126,8 @@ def report(asked: Asked) -> Mapping[str, Any]:
     if not (kept / "fragment.html").exists():
         made = fragment(Release.load(folder).report_page(), f"/p/{project.id}/release/{request}/files")
         for i, image in enumerate(made.images, start=1):
-            (kept / f"image-{i}.png").write_bytes(image)
-        (kept / "fragment.html").write_text(made.html, "utf-8")
+            write_whole(kept / f"image-{i}.png", image)
+        write_whole(kept / "fragment.html", made.html.encode())
     return {"html": (kept / "fragment.html").read_text("utf-8")}
 
 

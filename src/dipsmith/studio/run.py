@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from starlette.routing import BaseRoute, Route
@@ -14,6 +14,7 @@ from dipsmith.errors import DipsmithError, SchemaError, UsageError
 from dipsmith.planning.plan import plan as make
 from dipsmith.privacy.budget import decimal_text
 from dipsmith.privacy.protection import protection_of
+from dipsmith.report.commands import command
 from dipsmith.sources import source
 from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.sources.header import check_header
@@ -25,8 +26,6 @@ from dipsmith.studio.projects import statement_of
 from dipsmith.studio.schema import schema_of
 from dipsmith.studio.workspace import Workspace
 from dipsmith.synthesis.writing import require_absent
-
-WRITING_SECONDS = 2.0
 
 
 def routes() -> list[BaseRoute]:
@@ -85,7 +84,8 @@ def start(asked: Asked) -> Mapping[str, Any]:
     target = workspace.inside(out)
     target.parent.mkdir(exist_ok=True)
     require_absent(target)
-    planned = make(
+    # Raises what no budget can pay for, before anything is charged.
+    make(
         schema,
         method,
         choices.budget,
@@ -99,7 +99,6 @@ def start(asked: Asked) -> Mapping[str, Any]:
         "choices": asdict(choices),
         "out": out,
         "says": f"{choices.method}, {choices.budget}",
-        "expected": {**planned.resources.parts, "writing": WRITING_SECONDS},
     }
     if not jobs.submit(workspace, request, "run", project.id, held):
         return {"job": request}
@@ -151,7 +150,7 @@ def _watched(workspace: Workspace, project: str) -> dict[str, Any]:
 
 
 def _verify(workspace: Workspace, job: jobs.Job) -> str:
-    return f"dipsmith verify {shlex.quote(str(job.asked['out']))} --ledger {shlex.quote(workspace.shown(workspace.ledger_file))}"
+    return command("verify", Path(job.asked["out"]), "--ledger", Path(workspace.shown(workspace.ledger_file)))
 
 
 def cancel(asked: Asked) -> Mapping[str, Any]:

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import csv
 import io
-import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from starlette.routing import BaseRoute, Route
 
 from dipsmith.errors import InputError, SchemaError, UsageError
+from dipsmith.report.commands import command
 from dipsmith.schema import Schema
 from dipsmith.schema.files import from_dict
 from dipsmith.schema.markup import Line, parse, render
 from dipsmith.schema.show import describe
 from dipsmith.studio.asked import Asked, Download, Shown, data, page
+from dipsmith.studio.asked import download as saved
 from dipsmith.studio.workspace import Project, Workspace
 
 MOST_COLUMNS = 5000
@@ -29,7 +31,7 @@ def routes() -> list[BaseRoute]:
     """The addresses of this page."""
     return [
         Route("/p/{project}/schema", page(show), methods=["GET"]),
-        Route("/p/{project}/schema.yaml", page(export), methods=["GET"]),
+        Route("/p/{project}/schema.yaml", saved(export), methods=["GET"]),
         Route("/api/p/{project}/schema", data(save), methods=["POST"]),
         Route("/api/p/{project}/schema/import", data(read_yaml), methods=["POST"]),
         Route("/api/codes", data(codes), methods=["POST"]),
@@ -51,7 +53,7 @@ def show(asked: Asked) -> Shown:
                 "columns": list(project.columns),
                 "report": report(asked.workspace, project.document),
             },
-            "command": f"dipsmith schema check {shlex.quote(schema_file(project))}",
+            "command": command("schema", "check", Path(schema_file(project))),
         },
     )
 

@@ -1,7 +1,7 @@
 """The worker: one job in one process, from the moment it may still be cancelled to the release.
 
 ``python -m dipsmith.studio.worker JOB-FOLDER SECONDS-TO-WAIT``. It calls what the command line calls; what it may know of
-private rows it passes on to nobody: its notes hold stage, share and time.
+private rows it passes on to nobody: its notes hold stage and share.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -26,10 +26,8 @@ from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.sources.header import check_header
 from dipsmith.studio.choices import Choices
 from dipsmith.studio.jobs import why, write_state
+from dipsmith.studio.workspace import Workspace, opened_lock, write_whole
 
-STAGES = {"reading": "reading", "labelling": "drawing", "drawing": "drawing", "writing": "writing"}
-"""Which part of the estimate a stage belongs to; every other stage is fitting."""
-ORDER = ("reading", "fitting", "drawing", "writing")
 EVERY = 0.15
 """Seconds between notes."""
 
@@ -65,43 +63,28 @@ class Checked:
 class Notes:
     """Tells the server how far the job is, now and then."""
 
-    def __init__(self, folder: Path, expected: Mapping[str, float]) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._expected = expected
-        self._stage, self._since, self._last = "", time.monotonic(), 0.0
+        self._stage, self._last = "", 0.0
 
     def __call__(self, stage: str, share: float) -> None:
         """Note a stage and how much of it is done."""
         now = time.monotonic()
-        if stage != self._stage:
-            self._stage, self._since = stage, now
-        elif now - self._last < EVERY and share < 1.0:
+        if stage == self._stage and now - self._last < EVERY and share < 1.0:
             return
-        self._last = now
-        write_state(
-            self.folder, "running", stage, min(max(share, 0.0), 1.0), self._left(share, now - self._since)
-        )
-
-    def _left(self, share: float, elapsed: float) -> float | None:
-        if not self._expected:
-            return elapsed * (1 - share) / share if share > 0.2 and elapsed > 1 else None
-        part = STAGES.get(self._stage, "fitting")
-        here = self._expected.get(part, 0.0)
-        if share > 0.05 and elapsed > 0.5:
-            here = elapsed / share
-        later = sum(self._expected.get(p, 0.0) for p in ORDER[ORDER.index(part) + 1 :])
-        return max(0.0, here * (1 - share)) + later
+        self._stage, self._last = stage, now
+        write_state(self.folder, "running", stage, min(max(share, 0.0), 1.0))
 
 
 def main(folder: Path, wait: float) -> None:
     """Do the job."""
-    with (folder / "alive").open("w") as alive:
+    with opened_lock(folder / "alive") as alive:
         try:
             fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return
         held = json.loads((folder / "job.json").read_text("utf-8"))
-        notes = Notes(folder, held["asked"].get("expected", {}))
+        notes = Notes(folder)
         try:
             if _waited(folder, wait):
                 (_run if held["kind"] == "run" else _compare)(folder, held, notes)
@@ -115,20 +98,20 @@ def _waited(folder: Path, wait: float) -> bool:
     while (left := end - time.monotonic()) > 0:
         if (folder / "cancelled").exists():
             return False
-        write_state(folder, "waiting", "waiting: can be cancelled", 1 - left / wait, None)
+        write_state(folder, "waiting", "waiting: can be cancelled", 1 - left / wait)
         time.sleep(min(0.2, left))
     return True
 
 
 @contextmanager
-def _door(folder: Path) -> Iterator[IO[str] | None]:
+def _door(folder: Path) -> Iterator[int | None]:
     """The lock that whoever cancels needs; None if the job was cancelled before."""
-    with (folder / "door").open("w") as door:
+    with opened_lock(folder / "door") as door:
         fcntl.flock(door, fcntl.LOCK_EX)
         yield None if (folder / "cancelled").exists() else door
 
 
-def _through(door: IO[str], notes: Notes) -> Callable[[str, float], None]:
+def _through(door: int, notes: Notes) -> Callable[[str, float], None]:
     """Progress that lets the door go once data is being read: from then on the ledger refuses to cancel."""
 
     def show(stage: str, share: float) -> None:
@@ -146,7 +129,7 @@ def _run(folder: Path, held: Mapping[str, Any], notes: Notes) -> None:
     schema = Schema.from_dict(asked["schema"])
     choices = Choices.of(asked["choices"])
     private = source(root / asked["data"])
-    write_state(folder, "waiting", "checking the file: can be cancelled", 0.0, None)
+    write_state(folder, "waiting", "checking the file: can be cancelled", 0.0)
     private.check(schema.columns)
     with _door(folder) as door:
         if door is None:
@@ -165,10 +148,10 @@ def _run(folder: Path, held: Mapping[str, Any], notes: Notes) -> None:
         )
     notes("writing", 0.0)
     if release.folder is None:
-        out = root / asked["out"]
+        out = Workspace.of(root).inside(asked["out"])
         out.parent.mkdir(exist_ok=True)
         release.save(out, format=choices.format)
-    write_state(folder, "finished", "released", 1.0, 0.0)
+    write_state(folder, "finished", "released", 1.0)
 
 
 def _compare(folder: Path, held: Mapping[str, Any], notes: Notes) -> None:
@@ -182,7 +165,7 @@ def _compare(folder: Path, held: Mapping[str, Any], notes: Notes) -> None:
         if door is None:
             return
         # Nothing is given back here: the look is logged before the first row is read.
-        write_state(folder, "running", "reading", 0.0, None)
+        write_state(folder, "running", "reading", 0.0)
     found = compare(
         root / asked["data"],
         *(root / r for r in asked["releases"]),
@@ -192,14 +175,14 @@ def _compare(folder: Path, held: Mapping[str, Any], notes: Notes) -> None:
         progress=notes,
     )
     notes("drawing the figures", 0.0)
-    out = root / asked["out"]
+    out = Workspace.of(root).inside(asked["out"])
     out.parent.mkdir(mode=0o700, exist_ok=True)
     found.save(out)
     made = fragment(found.page, f"/p/{held['project']}/compare/{held['id']}/files")
     for i, image in enumerate(made.images, start=1):
-        (folder / f"image-{i}.png").write_bytes(image)
-    (folder / "fragment.html").write_text(made.html, "utf-8")
-    write_state(folder, "finished", "compared", 1.0, 0.0)
+        write_whole(folder / f"image-{i}.png", image)
+    write_whole(folder / "fragment.html", made.html.encode())
+    write_state(folder, "finished", "compared", 1.0)
 
 
 def _failed(folder: Path, held: Mapping[str, Any], error: BaseException) -> None:
@@ -213,7 +196,7 @@ def _failed(folder: Path, held: Mapping[str, Any], error: BaseException) -> None
             message += "; data had been read, so that what was spent stays spent"
         except DipsmithError as unsettled:
             message += f"; the ledger could not note it: {unsettled}"
-    write_state(folder, "failed", "failed", 1.0, 0.0, message)
+    write_state(folder, "failed", "failed", 1.0, message)
 
 
 if __name__ == "__main__":

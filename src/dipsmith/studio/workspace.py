@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -90,7 +91,9 @@ class Workspace:
         if not folder.is_dir():
             raise InputError(f"'{folder}' is not a folder; give an existing one with --folder")
         root = folder.resolve()
-        return cls(root, _inside(root, ledger), grace, most_upload)
+        made = cls(root, _inside(root, ledger), grace, most_upload)
+        made.require_own()
+        return made
 
     @property
     def ledger(self) -> Ledger:
@@ -109,10 +112,22 @@ class Workspace:
         """A folder that only its owner can read, made when first needed."""
         path = self.folder / HIDDEN
         path.mkdir(mode=0o700, exist_ok=True)
+        self.require_own()
         for part in parts:
             path = path / part
             path.mkdir(mode=0o700, exist_ok=True)
         return path
+
+    def require_own(self) -> None:
+        """Refuse a hidden folder that somebody else made or can change, or that a link stands for."""
+        try:
+            facts = (self.folder / HIDDEN).lstat()
+        except FileNotFoundError:
+            return
+        if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
+            raise InputError(
+                f"'{HIDDEN}' in the workspace is not a folder of yours alone; remove it, or choose another --folder"
+            )
 
     def data_files(self) -> list[str]:
         """Files of the workspace that may hold rows: uploads, then its own folder, not deeper."""
@@ -178,16 +193,31 @@ class Workspace:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        with (self.private() / "lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with opened_lock(self.private() / "lock") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
             yield
+
+
+@contextmanager
+def opened_lock(path: Path) -> Iterator[int]:
+    """A file to lock, made when first needed; never through a link, and nothing that it holds is lost."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def write_json(path: Path, facts: Mapping[str, Any]) -> None:
     """Write a small file whole or not at all, readable by its owner only."""
+    write_whole(path, json.dumps(facts, ensure_ascii=False).encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all, readable by its owner only; a link in its place is replaced, not followed."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        json.dump(facts, file, ensure_ascii=False)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
     Path(name).replace(path)
 
 

@@ -34,6 +34,7 @@ MOST_ASSOCIATED = 24
 MOST_ROWS = 200_000
 """Rows that associations are computed from at most: the first ones, in the release's own (random) order."""
 MOST_LINES = 20
+NUMBERS = ("number", "integer")
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,7 +284,7 @@ def _analysis(release: Release, glance: Glance) -> tuple[Block, ...]:
             "import dipsmith as ds\n"
             'release = ds.Release.load("FOLDER")\n'
             "release.tables[0].to_pandas()                    # the first set\n"
-            f"ds.fit(release, {json.dumps(formula, ensure_ascii=False)})     # estimates with honest intervals"
+            f"ds.fit(release, {formula!r})     # estimates with honest intervals"
         ),
         Code(
             f'R:      arrow::{in_r}("synthetic-1.parquet")\n'
@@ -299,9 +300,13 @@ def _analysis(release: Release, glance: Glance) -> tuple[Block, ...]:
 def _formula(schema: Schema) -> str:
     """A regression to start from: the finest number on a few columns, the private ones first."""
     private_first = sorted(schema, key=lambda a: a.role == "public")
-    numbers = [a for a in schema if a.type in ("number", "integer") and isinstance(a.domain, Bins)]
+    private_first = [a for a in private_first if _can_be_spelled(a.name)]
+    numbers = [a for a in schema if a in private_first and a.type in NUMBERS and isinstance(a.domain, Bins)]
     two = [a for a in private_first if len(a.labels) == 2]
-    chosen = max(numbers, key=lambda a: a.size) if numbers else (two or private_first)[0]
+    one = [a for a in private_first if _can_be_quoted(a.labels[0])]
+    if not (numbers or two or one):
+        return "RESPONSE ~ TERMS"
+    chosen = max(numbers, key=lambda a: a.size) if numbers else (two or one)[0]
     response = _spelled(chosen.name)
     if not numbers and not two:
         response += f" == {_quoted(chosen.labels[0])}"
@@ -315,8 +320,18 @@ def _spelled(name: str) -> str:
     return name if name.isidentifier() and not iskeyword(name) else f"`{name}`"
 
 
+def _can_be_spelled(name: str) -> bool:
+    """Whether a formula can name the column: between backticks there is no way to write one."""
+    return "`" not in name and name.isprintable()
+
+
 def _quoted(label: str) -> str:
     return f'"{label}"' if "'" in label else f"'{label}'"
+
+
+def _can_be_quoted(label: str) -> bool:
+    """Whether a formula can name the level: it knows quotes, but no escapes."""
+    return label.isprintable() and "\\" not in label and not ("'" in label and '"' in label)
 
 
 def _cramer(table: NDArray[np.int64]) -> float:

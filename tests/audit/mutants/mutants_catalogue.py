@@ -12,6 +12,7 @@ ENCODE = "tests/codec/test_encode.py"
 CURATOR = "tests/privacy/test_curator.py"
 LEDGER = "tests/privacy/test_ledger.py"
 RANDOMNESS = "tests/privacy/test_randomness.py"
+STUDIO = "tests/studio"
 
 
 @dataclass(frozen=True)
@@ -370,5 +371,52 @@ MUTANTS = (
         "            return _plain(FUNCTIONS[function](_value(argument, columns)))\n",
         "            return _plain(eval(written(node), dict(FUNCTIONS), dict(columns)))\n",
         "tests/inference/test_hostile_formulas.py::test_no_name_of_a_column_compiles_runs_or_opens_anything",
+    ),
+    one(
+        "cookie alone suffices",
+        "studio/session.py",
+        "        return all([_same(cookie, self.cookie), _same(page_token, self.page_token)])",
+        "        return _same(cookie, self.cookie)",
+        f"{STUDIO}/test_studio_gate.py::test_the_cookie_alone_opens_nothing_but_the_empty_shell",
+    ),
+    one(
+        "script built by text",
+        "studio/script.py",
+        "        literal(title),\n",
+        '        f\'"""{title}"""\',\n',
+        f"{STUDIO}/test_studio_script.py::test_a_script_is_the_expected_calls_whatever_the_values_say",
+    ),
+    Mutant(
+        "worker that imports from beside the data",
+        "studio/jobs.py",
+        (
+            ('[sys.executable, "-P", "-m",', '[sys.executable, "-m",'),
+            (
+                '        cwd="/",\n        env=safe_environment(workspace.folder),\n',
+                "        cwd=workspace.folder,\n",
+            ),
+        ),
+        f"{STUDIO}/test_studio_jobs.py::test_a_job_runs_no_file_that_lies_beside_the_data",
+    ),
+    one(
+        "spawned workers that import from beside the data",
+        "processes.py",
+        '    held = {"PYTHONSAFEPATH": "1"}\n',
+        "    held: dict[str, str] = {}\n",
+        "tests/cli/test_cli_hostile_folder.py::test_commands_import_nothing_from_the_current_folder",
+    ),
+    one(
+        "token in the browser's arguments",
+        "cli/studio.py",
+        "args=(file.as_uri(),)",
+        'args=(f"{made.address}#{made.session.token}",)',
+        f"{STUDIO}/test_studio_strangers.py::test_no_process_names_the_token_and_the_browser_gets_in",
+    ),
+    one(
+        "duration of a run told",
+        "studio/jobs.py",
+        '"out": self.asked.get("out", ""),',
+        '"out": self.asked.get("out", ""), "seconds": time.time() - self.created,',
+        f"{STUDIO}/test_studio_durations.py::test_no_answer_of_the_studio_tells_how_long_a_run_takes",
     ),
 )

@@ -1,9 +1,10 @@
-import { ask, complain, el, sortable, state } from './page.js';
+import { ask, complain, el, pictures, sortable, state } from './page.js';
 import { draw, going } from './jobs.js';
 
 const held = state();
 const began = new Set(held.jobs.filter(going).map((job) => job.id));
 const quote = (text) => (/^[\w./=,-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`);
+const file = (path) => quote(path.startsWith('-') ? `./${path}` : path);
 let timer = null;
 
 function show(found) {
@@ -26,13 +27,13 @@ function asked() {
 
 function command() {
   const body = asked();
-  const where = [...document.querySelectorAll('input[name=release]:checked')].map((c) => quote(c.dataset.where));
+  const where = [...document.querySelectorAll('input[name=release]:checked')].map((c) => file(c.dataset.where));
   const lines = body.analyses.split('\n').map((l) => l.trim()).filter(Boolean);
-  const parts = ['dipsmith compare', quote(held.data), ...where, ...lines.map((l) => `--analysis ${quote(l)}`)];
+  const parts = ['dipsmith compare', file(held.data), ...where, ...lines.map((l) => `--analysis ${quote(l)}`)];
   if (body.by && lines.length) parts.push(`--by ${quote(body.by)}`);
   for (const level of body.reference.split(/[,\n]/).map((l) => l.trim()).filter(Boolean)) parts.push(`--reference ${quote(level)}`);
   for (const name of body.classifiers) parts.push(`--classifier ${name}`);
-  el('command').textContent = [...parts, `--ledger ${quote(held.ledger)}`, '--out comparison/'].join(' ');
+  el('command').textContent = [...parts, `--ledger ${file(held.ledger)}`, '--out comparison/'].join(' ');
 }
 
 if (el('ask')) {
@@ -45,5 +46,5 @@ if (el('ask')) {
     } catch (error) { complain(error); }
   });
 }
-document.querySelectorAll('.report').forEach(sortable);
+document.querySelectorAll('.report').forEach((report) => { sortable(report); pictures(report); });
 show(held);

@@ -1,14 +1,14 @@
-// Jobs as the Run and Compare pages list them: stage, share done, time left, and what can be done.
+// Jobs as the Run and Compare pages list them: stage, share done, and what can be done. Never how long: that depends on the rows.
 // A line that is there is changed in place, so that a button stays under the pointer and keeps the focus.
-import { ask, complain, node, time } from './page.js';
+import { ask, complain, node } from './page.js';
 
 const WORDS = { waiting: 'waiting', running: 'running', finished: 'done', failed: 'failed', cancelled: 'cancelled, everything was given back', stopped: 'stopped: its process is gone' };
 export const going = (job) => job.status === 'waiting' || job.status === 'running';
 const lines = new Map();
 
 function line(job) {
-  const parts = { name: node('b'), said: node('span'), left: node('span', { class: 'soft' }), progress: node('progress', { max: 1, 'aria-label': `Progress of run ${job.id.slice(0, 8)}` }), buttons: node('span'), message: node('p', { class: 'message' }), offered: '' };
-  parts.root = node('div', { class: 'job', 'data-job': job.id }, node('span', {}, parts.name, ' — ', parts.said, ' ', parts.left), parts.progress, parts.buttons, parts.message);
+  const parts = { name: node('b'), said: node('span'), progress: node('progress', { max: 1, 'aria-label': `Progress of run ${job.id.slice(0, 8)}` }), buttons: node('span'), message: node('p', { class: 'message' }), offered: '' };
+  parts.root = node('div', { class: 'job', 'data-job': job.id }, node('span', {}, parts.name, ' — ', parts.said), parts.progress, parts.buttons, parts.message);
   return parts;
 }
 
@@ -46,7 +46,6 @@ export function draw(place, jobs, link, refresh) {
     const parts = lines.get(job.id);
     parts.name.textContent = job.says;
     parts.said.textContent = said(job);
-    parts.left.textContent = !going(job) ? `after ${time(job.seconds)}` : job.left === null ? `for ${time(job.seconds)}` : `about ${time(job.left)} left`;
     parts.progress.value = going(job) ? job.share : job.status === 'finished' ? 1 : 0;
     parts.progress.hidden = !going(job);
     parts.message.textContent = message(job);

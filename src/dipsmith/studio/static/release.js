@@ -1,4 +1,4 @@
-import { ask, complain, el, sortable, state } from './page.js';
+import { ask, complain, el, pictures, sortable, state } from './page.js';
 
 const held = state();
 const base = `/api/p/${held.project}/release/${held.request}`;
@@ -18,7 +18,9 @@ el('show-report').addEventListener('click', async () => {
   try {
     el('report-here').innerHTML = (await ask('GET', `${base}/report`)).html;
     sortable(el('report-here'));
+    pictures(el('report-here'));
     el('show-report').remove();
   } catch (error) { complain(error); el('show-report').disabled = false; el('show-report').textContent = 'Show the report'; }
 });
 sortable(el('card'));
+pictures(el('card'));

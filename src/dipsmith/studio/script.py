@@ -1,0 +1,131 @@
+"""What was chosen in the studio as a Python script: fixed lines, and values that are literals.
+
+A script is text that someone will run, made of values that others wrote: column names, codes, file names, formulas. So
+every value is put in by `literal`, which writes it as Python does and reads it back; what is no plain value, or would
+not come back as it was, is refused. Nothing else of the script depends on a value, except the names of the method
+and its settings, which are ours.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pprint import pformat
+from typing import Any
+
+from dipsmith.errors import UsageError
+from dipsmith.schema import Schema
+
+WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """One call of `dipsmith.synthesize` in plain values.
+
+    Attributes
+    ----------
+    method
+        The name of a method's class, and its settings by name.
+    budget
+        The name of a budget's constructor, and its amounts as they were typed.
+    more
+        Further arguments by name.
+    """
+
+    data: str
+    method: tuple[str, Mapping[str, Any]]
+    budget: tuple[str, Sequence[str]]
+    more: Mapping[str, Any]
+
+
+def script(
+    schema: Schema,
+    synthesis: Synthesis,
+    ledger: str,
+    saved: Mapping[str, Any],
+    comparison: Mapping[str, Any] | None = None,
+) -> str:
+    """A script that declares, synthesizes and saves; with the last comparison's analyses.
+
+    Parameters
+    ----------
+    saved
+        Arguments of `Release.save` by name.
+    comparison
+        What the last comparison was asked: `analyses` and `classifiers`.
+    """
+    method, settings = synthesis.method
+    budget, amounts = synthesis.budget
+    title = f"Synthetic data in place of {schema.name}: what was chosen in the studio, as a script."
+    lines = [
+        literal(title),
+        "",
+        "import dipsmith as ds",
+        "",
+        f"SCHEMA = {literal(_plain(schema.to_dict()))}",
+        "",
+        "schema = ds.Schema.from_dict(SCHEMA)",
+        "# The ledger must hold a grant for the schema's name.",
+        f"ledger = ds.Ledger({literal(ledger)})",
+        "release = ds.synthesize(",
+        f"    {literal(synthesis.data)},",
+        "    schema,",
+        f"    ds.{_word(method)}({_named(settings)}),",
+        f"    budget=ds.{'.'.join(map(_word, budget.split('.')))}({', '.join(map(literal, amounts))}),",
+        "    ledger=ledger,",
+        *(f"    {_word(name)}={literal(value)}," for name, value in synthesis.more.items()),
+        ")",
+        f"release.save({_named(saved)})",
+        "print(release)",
+    ]
+    if comparison is not None:
+        lines += [
+            "",
+            "# CONFIDENTIAL: reads the authentic rows; the ledger logs the look.",
+            "found = ds.compare(",
+            f"    {literal(synthesis.data)},",
+            "    release,",
+            "    ledger=ledger,",
+            f"    classifiers={literal(_plain(comparison['classifiers']) or None)},",
+            f"    analyses={literal(_plain(comparison['analyses']))},",
+            ")",
+            "found.save('comparison')",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def literal(value: object) -> str:
+    r"""A plain value as Python writes it.
+
+    >>> print(literal('people\n"; import os'))
+    'people\n"; import os'
+    """
+    text = repr(value) if isinstance(value, str) else pformat(value, width=WIDTH, sort_dicts=False)
+    try:
+        whole = ast.literal_eval(text) == value
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        whole = False
+    if not whole:
+        raise UsageError("a setting cannot be written into a script; use the command instead")
+    return text
+
+
+def _named(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{_word(name)}={literal(_plain(value))}" for name, value in values.items())
+
+
+def _word(name: str) -> str:
+    if not name.isidentifier():
+        raise UsageError("a setting's name is not a word; reload the page")
+    return name
+
+
+def _plain(value: Any) -> Any:
+    """The same value of built-in types alone."""
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return value

@@ -1,0 +1,89 @@
+"""A session: what one start of the studio lets in, and by which secrets.
+
+One browser enters, once, with either of two one-time secrets: a token that only a file of the user's own holds, or a code
+that the terminal shows and the user types. It gets a cookie, which its scripts cannot read, and the pages' secret, which
+only scripts of these pages can read and send. Each request that shows or changes anything needs both: the cookie alone
+reaches other servers on the same host name, because browsers ignore ports there; the pages' secret never leaves its
+origin. The host name is new and random with every start, so that no other server is called like it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from dataclasses import dataclass, field
+
+ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+"""Crockford's: no letter that looks like another or like a digit."""
+CODE_LENGTH = 10
+MOST_TRIES = 5
+PLAIN_HOST = "127.0.0.1"
+
+
+def _secret() -> str:
+    return secrets.token_urlsafe(32)
+
+
+def _code() -> str:
+    return "".join(secrets.choice(ALPHABET) for _ in range(CODE_LENGTH))
+
+
+def random_host() -> str:
+    """A name that browsers take for this machine and that no other server has."""
+    return "".join(secrets.choice(ALPHABET.lower()) for _ in range(16)) + ".localhost"
+
+
+@dataclass
+class Session:
+    """The secrets of one server.
+
+    Attributes
+    ----------
+    host
+        The only host name that is answered, without the port.
+    token, code
+        Let one browser in, once: whichever is used first, both are used up.
+    cookie, page_token
+        What it shows from then on, together.
+    tries
+        Wrong tokens and codes that are still borne; at none left nobody enters any more.
+    """
+
+    host: str = field(default_factory=random_host)
+    token: str = field(default_factory=_secret)
+    code: str = field(default_factory=_code)
+    cookie: str = field(default_factory=_secret)
+    page_token: str = field(default_factory=_secret)
+    tries: int = MOST_TRIES
+    entered: bool = False
+
+    @property
+    def shown_code(self) -> str:
+        """The code as people read it."""
+        return f"{self.code[: CODE_LENGTH // 2]}-{self.code[CODE_LENGTH // 2 :]}"
+
+    def enter(self, offered: str) -> bool:
+        """Use token or code up; False if it is wrong, was used before, or too many were wrong."""
+        if self.entered or self.tries < 1:
+            return False
+        typed = (
+            offered.upper()
+            .replace("-", "")
+            .replace(" ", "")
+            .replace("O", "0")
+            .replace("I", "1")
+            .replace("L", "1")
+        )
+        if not (_same(offered, self.token) or _same(typed, self.code)):
+            self.tries -= 1
+            return False
+        self.entered = True
+        return True
+
+    def knows(self, cookie: str, page_token: str) -> bool:
+        """Whether a request shows both secrets."""
+        return all([_same(cookie, self.cookie), _same(page_token, self.page_token)])
+
+
+def _same(offered: str, secret: str) -> bool:
+    return hmac.compare_digest(offered.encode("utf-8", "replace"), secret.encode())
