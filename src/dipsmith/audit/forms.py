@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import io
 from collections.abc import Callable, Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -62,6 +62,13 @@ def form_schema(relation: str, limit: int | None = None) -> Schema:
                     "bins": {"edges": ["1980-01-01", "1985-01-01", "1990-01-01"]},
                     "role": "public",
                 },
+                {"name": "veteran", "type": "boolean", "role": "public"},
+                {
+                    "name": "seen",
+                    "type": "datetime",
+                    "bins": {"edges": ["2001-01-01T00:00:00", "2002-01-01T00:00:00", "2003-01-01T00:00:00"]},
+                    "role": "public",
+                },
                 {"name": "sex", "type": "string", "enum": ["F", "M"], "other": "M", "role": "private"},
                 {"name": "race", "type": "string", "enum": ["A", "B", "C"], "other": "C", "role": "private"},
             ],
@@ -70,18 +77,22 @@ def form_schema(relation: str, limit: int | None = None) -> Schema:
 
 
 def form_table(random: Generator, rows: int) -> pa.Table:
-    """Rows for `form_schema`."""
-    towns = [f"{t}{i}" for i, t in enumerate(random.choice(TOWNS, rows))] if rows % 2 else random.choice(TOWNS, rows)
+    """Rows for `form_schema`, some values of public columns missing; towns name their rows where their number is odd."""
+    towns = [None if t == "aa" else f"{t}{i if rows % 2 else ''}" for i, t in enumerate(random.choice(TOWNS, rows))]
+    pays = [None if p < 0 else p / 4 for p in random.integers(-8, 420, rows).tolist()]
+    moments = [datetime(2001, 1, 1) + timedelta(seconds=s) for s in random.integers(0, 10**8, rows).tolist()]  # noqa: DTZ001
     ages = [None if a == 19 else int(a) for a in random.integers(19, 50, rows)]
     days = [date(1979, 6, 1) + timedelta(int(d)) for d in random.integers(0, 4000, rows)]
     return pa.table(
         {
             "id": pa.array([f"u{i}" for i in random.integers(0, max(rows // 2, 1), rows)], pa.string()),
-            "town": pa.array([str(t) for t in towns], pa.string()),
+            "town": pa.array(towns, pa.string()),
             "age": pa.array(ages, pa.int64()),
             "grade": pa.array([str(g) for g in random.choice(["a", "b", "c", "d"], rows)], pa.string()),
-            "pay": pa.array(random.integers(-8, 420, rows) / 4, pa.float64()),
+            "pay": pa.array(pays, pa.float64()),
             "born": pa.array(days, pa.date32()),
+            "veteran": pa.array((random.integers(0, 2, rows) == 1).tolist(), pa.bool_()),
+            "seen": pa.array(moments, pa.timestamp("us")),
             "sex": pa.array([str(s) for s in random.choice(["F", "M", "?"], rows)], pa.string()),
             "race": pa.array([str(r) for r in random.choice(["A", "B", "C"], rows)], pa.string()),
         }
@@ -151,10 +162,10 @@ def _coded(table: pa.Table, random: Generator) -> pa.Table:
     for i, field in enumerate(table.schema):
         if not pa.types.is_string(field.type):
             continue
-        values = [*dict.fromkeys(table.column(i).to_pylist()), CANARY]
+        values = [*dict.fromkeys(v for v in table.column(i).to_pylist() if v is not None), CANARY]
         values = [values[j] for j in random.permutation(len(values))]
         at = {value: j for j, value in enumerate(values)}
-        codes = pa.array([at[v] for v in table.column(i).to_pylist()], pa.int32())
+        codes = pa.array([at.get(v) for v in table.column(i).to_pylist()], pa.int32())
         table = table.set_column(i, field.name, pa.DictionaryArray.from_arrays(codes, pa.array(values, pa.string())))
     return table
 
