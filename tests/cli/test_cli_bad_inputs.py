@@ -289,7 +289,7 @@ def test_disk_full(dipsmith, office, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(pq, "write_table", full)
+        patch.setattr(pq, "ParquetWriter", full)
         check(synthesize(dipsmith, "--request", "full"), 3, "No space left", office)
     assert not uncharged(dipsmith)  # rows were read: the charge stays
     ran = synthesize(dipsmith, "--request", "full")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import os
 import signal
 import sys
@@ -28,10 +29,12 @@ from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import OutputError, SourceError, UsageError
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.curator import Curator
+from dipsmith.privacy.randomness import place_key
 from dipsmith.schema import Attribute, Categories, Schema, Unit
 from dipsmith.schema.bins import singles
 from dipsmith.sources import pages
 from dipsmith.sources.spark import SparkTable, _table_name, on_workers, quoted
+from dipsmith.synthesis.cluster import ClusterSets
 from dipsmith.synthesis.fitted import FittedModel
 from dipsmith.synthesis.verify import verify
 from dipsmith.synthesis.workers import label_on_workers
@@ -146,9 +149,7 @@ def test_a_cluster_makes_a_whole_release(
     assert "n = 4,000 synthetic rows" in report
     assert "open_dataset" in report
     # what cannot be is refused while nothing is spent
-    monkeypatch.setattr(
-        "dipsmith.synthesis.cluster._address", lambda place: f"file:///proc/none/{place.name}"
-    )
+    monkeypatch.setattr("dipsmith.synthesis.cluster._at", lambda place: f"/proc/none/{place.name}")
     monkeypatch.setattr(sys, "argv", ["dipsmith", *command[:-1], str(tmp_path / "elsewhere")])
     with pytest.raises(SystemExit):
         main()
@@ -233,6 +234,35 @@ def test_names_and_values_that_are_code_are_inert_on_a_cluster(spark: Any, tmp_p
     assert spark.session.table("people").count() == 1
 
 
+def test_the_files_of_a_release_do_not_know_how_the_table_lay(
+    spark: Any, folder: Path, tmp_path: Path
+) -> None:
+    """Rows in another order, other partitions, other widths of numbers: the same bytes."""
+    table = people()
+    sorted_by_sex = table.sort_by("sex")
+    narrow = sorted_by_sex.set_column(1, "age", sorted_by_sex["age"].cast(pa.int16()))
+    (tmp_path / "other").mkdir()
+    for i in range(3):
+        pq.write_table(narrow.slice(i * ROWS // 3, -(-ROWS // 3)), tmp_path / "other" / f"{i}.parquet")
+    for neighbours, method in (("label", ds.LogLinear(targets=["sex"])), ("replace", ds.MST())):
+        written = []
+        for at in (folder, tmp_path / "other"):
+            release = ds.synthesize(
+                ds.source(spark.url, table=str(at)),
+                schema_of(neighbours),
+                method,
+                budget=ds.PureDP(8),
+                testing=True,
+                noise_seed=1,
+                seed=1,
+            )
+            place = release.save(tmp_path / f"{neighbours}-{at.name}")
+            written.append({p.name: p.read_bytes() for p in (place / "synthetic-1.parquet").iterdir()})
+            verify(place)
+        assert written[0] == written[1]
+        assert all(pq.read_metadata(io.BytesIO(data)).metadata is None for data in written[0].values())
+
+
 def test_secrets_are_in_no_log_of_spark(spark: Any, folder: Path, tmp_path: Path) -> None:
     """The key by which rows of crowded units are chosen, and that by which labels are drawn."""
     key, seed = bytes(range(100, 132)), 6021023
@@ -243,10 +273,14 @@ def test_secrets_are_in_no_log_of_spark(spark: Any, folder: Path, tmp_path: Path
     model = FittedModel(
         "loglinear", ds.LogLinear(targets=["sex"]).fit(Curator.rehearse(codes, PureDP(5), seed=1))
     )
-    label_on_workers(model, counted.grouping.source, str(tmp_path / "labelled"), seed, shuffle=True)  # type: ignore[attr-defined]
+    label_on_workers(model, counted.grouping.source, str(tmp_path / "labelled"), seed)  # type: ignore[attr-defined]
+    sets = ClusterSets(((model, seed),), counted.grouping.source, ("age", "job", "sex"), ROWS, order=key)  # type: ignore[attr-defined]
+    (tmp_path / "sets").mkdir()
+    sets.write(tmp_path / "sets")
     logged = b"".join(p.read_bytes() for p in spark.folder.rglob("*") if p.suffix not in (".parquet", ".jar") and p.is_file())  # fmt: skip
     assert b"MapInArrow" in logged, "plans are logged"
-    for secret in (key, hashlib.sha256(f"seed {seed}".encode()).digest()):
+    placing = place_key(key, 1).to_bytes(33, "big")[-32:]
+    for secret in (key, placing, hashlib.sha256(f"seed {seed}".encode()).digest()):
         for spelled in (secret, secret.hex().encode(), base64.b64encode(secret)[:40]):
             assert spelled not in logged
 

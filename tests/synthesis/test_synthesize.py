@@ -202,7 +202,7 @@ def test_nothing_is_overwritten_or_half_written(tmp_path, ledger, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pyarrow.parquet.write_table", full)
+    monkeypatch.setattr("pyarrow.parquet.ParquetWriter", full)
     with pytest.raises(OutputError, match="No space left"):
         release.save(tmp_path / "full")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["budget.db", "taken"]

@@ -21,8 +21,8 @@ from dipsmith.errors import UsageError
 if TYPE_CHECKING:
     from dipsmith.methods.method import Method
     from dipsmith.privacy.budget import Budget
+    from dipsmith.privacy.curator import Progress
     from dipsmith.schema import Schema
-    from dipsmith.synthesis.synthesize import Progress
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
 SchemaFile = Annotated[Path, typer.Option("--schema", help="The schema file (YAML).")]

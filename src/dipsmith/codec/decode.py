@@ -160,7 +160,7 @@ def codebook(schema: Schema) -> pa.Table:
     rows = [row for attribute in schema.attributes for row in _entries(attribute, schema)]
     fields = [
         ("column", pa.string()),
-        ("code", pa.int32()),
+        ("code", pa.int64()),
         ("label", pa.string()),
         ("lower", pa.string()),
         ("upper", pa.string()),

@@ -24,6 +24,7 @@ FORMAT = 1
 DELTA = 1e-9
 """The δ at which a ρ is also shown as (ε, δ) when none was stated."""
 
+STATED = "The guarantee takes these statements on trust; whoever signs for the release answers for them."
 _NEIGHBOURS = {
     "add-remove": "whether the table has the rows of any one unit at all",
     "replace": "what the rows of any one unit say, the number of units being public",
@@ -65,6 +66,7 @@ class Card:
     notes: tuple[str, ...]
     files: Mapping[str, str]
     format: int = FORMAT
+    steward_says: tuple[str, ...] = ()
 
     @property
     def budget(self) -> Budget:
@@ -111,7 +113,8 @@ class Card:
         """A card from card.json."""
         try:
             facts = json.loads(text)
-            for name in ("spending", "disclosed", "notes"):
+            facts.setdefault("steward_says", ())
+            for name in ("spending", "disclosed", "notes", "steward_says"):
                 facts[name] = tuple(facts[name])
             if facts["stated"] is not None:
                 facts["stated"] = tuple(facts["stated"])
@@ -168,6 +171,8 @@ class Card:
             Section("Spending", (spending,)),
             Section("How it was made", (made,)),
         ]
+        if self.steward_says:
+            blocks.insert(1, Section("Stated by the steward", (STATED, *self.steward_says)))
         if self.notes:
             blocks.append(Section("Notes", self.notes))
         blocks.append(Section("Files", (files,)))
@@ -215,6 +220,30 @@ def sums(schema: Schema, events: Sequence[Event]) -> tuple[str, ...]:
                 f"The unit is protected once in each {event.attribute} ({event.budget}); a {schema.unit.column or 'unit'} "
                 f"with rows in all {blocks} is charged the sum, {whole}."
             )
+    return tuple(said)
+
+
+def steward_says(
+    schema: Schema, parameters: Mapping[str, Any], events: Sequence[Event], rows: int | None
+) -> tuple[str, ...]:
+    """What the guarantee takes on trust: nothing in the rows was asked whether it is so."""
+    said = [
+        f"'{schema.name}' is the one name of this table: its budget is kept under it",
+        f"the domains are public ({schema.provenance})",
+    ]
+    if rows is not None:
+        said.append(f"the number of rows is publicly known: {rows:,}")
+    for event in events:
+        if isinstance(event, Supplied):
+            cost = (
+                "cost nothing: no private row went into it"
+                if event.budget is None
+                else f"cost {event.budget}"
+            )
+            said.append(f"{event.what} {cost}")
+    weights = parameters.get("weights")
+    if weights is not None and not isinstance(weights, str):
+        said.append("the weights were not taken from the rows")
     return tuple(said)
 
 
@@ -271,7 +300,7 @@ def _require_lawful(card: Card) -> None:
     """Refuse facts of another type or beyond their range: what reads a card relies on them."""
     texts = (
         *(card.dataset, card.created, card.request, card.accountant, card.schema_digest, card.provenance),
-        *(card.method, card.rows_known, card.version, *card.disclosed, *card.notes),
+        *(card.method, card.rows_known, card.version, *card.disclosed, *card.notes, *card.steward_says),
         *(*card.files.keys(), *card.files.values()),
     )
     optional = (card.each, card.ledger_head, card.reservation)

@@ -2,8 +2,11 @@
 
 They are made when the release is saved, in the same hidden folder as everything else of the release, which
 becomes the release only when it is whole: a cluster that gives up leaves nothing behind, and the release can be
-saved again. Each set is a folder of Parquet files. This machine reads the bytes of the files (for their digests),
-their footers, the counts that the workers make for the report, and a few synthetic rows.
+saved again. Each set is a folder of Parquet files that the workers write through the exit. This machine reads the bytes of
+the files (for their digests), their footers, the counts that the workers make for the report, and a few synthetic rows.
+
+Under `label` rows are first moved to a place that their own public values decide under a key, sorted there, and only
+then labelled: which row lay in which partition of the private table, and where, is lost before anything is drawn.
 
 The folder must be on storage that the workers and this machine share, and the workers' account must be able to
 write there: `require_shared` tries both before anything is spent.
@@ -18,19 +21,35 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import OutputError, SourceError, UsageError
+from dipsmith.privacy.randomness import place_key
 from dipsmith.schema import Marginal, Schema, Unit
-from dipsmith.sources.spark import SparkTable, failures
-from dipsmith.synthesis.fitted import FittedModel
+from dipsmith.sources.spark import SparkTable, failures, on_workers, quoted
+from dipsmith.synthesis.canonical import PublicRows
+from dipsmith.synthesis.exit import Exit
+from dipsmith.synthesis.fitted import FittedModel, drawn_table, labelled_table
 from dipsmith.synthesis.report import MOST_ROWS, Glance
-from dipsmith.synthesis.workers import label_on_workers, sample_on_workers
+from dipsmith.synthesis.workers import (
+    FILE,
+    ORDER,
+    DrawPartition,
+    LabelPartition,
+    PlaceRows,
+    WritePartition,
+    blocks_of,
+    ddl,
+    fields_of,
+    secret,
+    sent,
+)
 
 _TRIED = 8
 """Tasks by which a folder is tried."""
@@ -50,15 +69,15 @@ class ClusterSets(Sequence[pa.Table]):
         What is released, in this order.
     rows
         How many rows each set has; a public or a noisy number.
-    shuffled
-        Whether labelled rows are put in an order that tells nothing.
+    order
+        The key of the order that labelled rows are put in; None keeps their order.
     """
 
     made: tuple[tuple[FittedModel, int | None], ...]
     on: SparkTable
     columns: tuple[str, ...]
     rows: int
-    shuffled: bool
+    order: bytes | None = None
 
     def __len__(self) -> int:
         return len(self.made)
@@ -81,24 +100,49 @@ class ClusterSets(Sequence[pa.Table]):
         _open_to_group(folder)
         for i, (model, seed) in enumerate(self.made, start=1):
             place = folder / f"synthetic-{i}.parquet"
-            if model.schema.neighbours == "label":
-                label_on_workers(
-                    model,
-                    self.on,
-                    _address(place),
-                    seed,
-                    shuffle=self.shuffled,
-                    columns=self.columns,
-                    expected=self.rows,
-                )
-            else:
-                sample_on_workers(model, self.on, self.rows, _address(place), seed)
+            _made_for_workers(place)
+            with failures(self.on.describe()):
+                if model.schema.neighbours == "label":
+                    written = self._labelled(model, place, seed, i)
+                else:
+                    session = self.on.frame.sparkSession
+                    draw = DrawPartition(sent(model, self.on.frame), secret(seed), self.rows)
+                    write = WritePartition(draw, _at(place), self.columns, model.schema)
+                    written = on_workers(blocks_of(session, self.rows), write, "rows bigint")
+                written.collect()
             found = _tidied(place)
+            if not any(place.iterdir()):
+                Exit(place).table("00000.parquet", self._no_rows(model))
             if found != self.rows:
                 raise OutputError(
                     f"'{place.name}': the workers wrote {found:,} rows that can be seen here, expected {self.rows:,}; "
                     "save to storage that they and this machine share, and check that the table did not change"
                 )
+
+    def _labelled(self, model: FittedModel, place: Path, seed: int | None, number: int) -> Any:
+        labeller = model.labeller()
+        names = [n for n in self.on.columns if n in self.columns and n not in labeller.targets]
+        rows = self.on.selected(names)
+        if self.order is not None:
+            key = place_key(self.order, number).to_bytes(33, "big")[-32:]
+            placed = on_workers(
+                rows, PlaceRows(model.schema, key), ddl([*fields_of(rows), (ORDER, "bigint")])
+            )
+            placed = placed.repartition(-(-self.rows // FILE) or 1, ORDER)
+            # Rows that tie in every column are the same row.
+            placed = placed.sortWithinPartitions(ORDER, *[placed[quoted(name)] for name in names])
+            rows = placed.select(*[placed[quoted(name)] for name in names])
+        label = LabelPartition(sent(model, self.on.frame), secret(seed))
+        return on_workers(rows, WritePartition(label, _at(place), self.columns, model.schema), "rows bigint")
+
+    def _no_rows(self, model: FittedModel) -> pa.Table:
+        """A set without rows, which no partition wrote."""
+        if model.schema.neighbours != "label":
+            return drawn_table(model.inner.sample(0, 0), 0)
+        names = [n for n in model.schema.public if n in self.columns]
+        public = PublicRows.of([], model.schema, names)
+        table: pa.Table = labelled_table(model.labeller(), public.table(np.arange(0)), 0)
+        return table.select(self.columns)
 
     def glance(self, folder: Path, schema: Schema) -> Glance:
         """What the report tells of the first set: counted by the workers, a few rows read here."""
@@ -122,9 +166,10 @@ def require_shared(on: SparkTable, target: Path) -> None:
     try:
         _open_to_group(tried)
         place = tried / "rows"
-        session = on.frame.sparkSession
+        _made_for_workers(place)
+        some = on.frame.sparkSession.range(0, _TRIED, 1, _TRIED)
         with failures(on.describe()):
-            session.range(0, _TRIED, 1, _TRIED).write.parquet(_address(place))
+            on_workers(some, WritePartition(iter, _at(place), ("id",)), "rows bigint").collect()
         seen = _tidied(place)
     except (SourceError, OSError, pa.ArrowException):
         seen = 0
@@ -141,6 +186,16 @@ def _address(place: Path) -> str:
     return f"file://{place.absolute()}"
 
 
+def _at(place: Path) -> str:
+    """Where the workers find a folder: at the same place as this machine."""
+    return str(place.absolute())
+
+
+def _made_for_workers(folder: Path) -> None:
+    folder.mkdir()
+    _open_to_group(folder)
+
+
 def _unglobbed(address: str) -> str:
     return re.sub(r"([\\{}\[\]*?])", r"\\\1", address)
 
@@ -152,12 +207,11 @@ def _open_to_group(folder: Path) -> None:
 
 
 def _tidied(place: Path) -> int:
-    """Keep the Parquet files alone, by short names in their order; return the number of rows in them."""
+    """Keep whole files alone, numbered without gaps in their order; return the number of rows in them."""
     rows = 0
-    files = sorted(place.glob("part-*.parquet"))
-    for file in set(place.iterdir()) - set(files):
-        shutil.rmtree(file) if file.is_dir() else file.unlink()
-    for i, file in enumerate(files):
+    for file in place.glob(".*.partial"):  # of a worker that died
+        file.unlink()
+    for i, file in enumerate(sorted(place.glob("*.parquet"))):
         rows += pq.read_metadata(file).num_rows
         file.rename(place / f"{i:05d}.parquet")
     return rows

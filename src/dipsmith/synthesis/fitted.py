@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import zlib
@@ -23,16 +24,18 @@ from dipsmith.consistency.answers import Answer
 from dipsmith.errors import DamageError, SchemaError, UsageError
 from dipsmith.methods.catalogue import MODELS
 from dipsmith.methods.method import Labeller, Model
-from dipsmith.privacy.randomness import generator
+from dipsmith.privacy.randomness import generator, named_seed, place_key
 from dipsmith.schema import Codes, Schema
 from dipsmith.sources import source
 from dipsmith.sources.spark import SparkTable
+from dipsmith.synthesis.canonical import PublicRows, blocks
+from dipsmith.synthesis.exit import RATIO, Exit, pack, plain_schema
 from dipsmith.synthesis.workers import label_on_workers, sample_on_workers
 
 FORMAT = 1
 
-ROOM, RATIO = 64 << 20, 100
-"""Arrays may unpack to so many bytes, and so many times their packed size: noisy numbers hardly compress."""
+ROOM = 64 << 20
+"""Arrays may unpack to so many bytes, and to `RATIO` times their packed size: noisy numbers hardly compress."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +103,8 @@ class FittedModel:
         if out is not None:
             raise UsageError("out= is for rows on a Spark cluster; here the labelled table is returned")
         columns = predictors(labeller)
-        return labelled_rows(labeller, given.batches(columns), columns, seed)
+        public = PublicRows.of(given.batches(columns), labeller.schema, columns)
+        return labelled_table(labeller, public.table(np.arange(public.rows)), seed)
 
     def probabilities(self, rows: Any) -> NDArray[np.float64]:
         """The probability of every label for every row: rows × labels, in the schema's order."""
@@ -132,9 +136,10 @@ class FittedModel:
 
     def save(self, stem: Path) -> None:
         """Write STEM.json and STEM.npz."""
-        described, arrays = self._written()
-        stem.with_suffix(".json").write_text(described, "utf-8")
-        stem.with_suffix(".npz").write_bytes(arrays)
+        described, arrays = self.written()
+        place = Exit(stem.parent)
+        place.text(stem.with_suffix(".json").name, described)
+        place.data(stem.with_suffix(".npz").name, arrays)
 
     @classmethod
     def load(cls, stem: Path) -> FittedModel:
@@ -145,8 +150,8 @@ class FittedModel:
             )
 
     def packed(self) -> bytes:
-        """The model as bytes, to be sent to workers: what `save` writes, one after the other."""
-        described, arrays = self._written()
+        """The model as bytes, to be sent to workers: what `written` gives, one after the other."""
+        described, arrays = self.written()
         head = described.encode()
         return len(head).to_bytes(8, "big") + head + arrays
 
@@ -157,16 +162,11 @@ class FittedModel:
             end = 8 + int.from_bytes(packed[:8], "big")
             return cls._read(packed[8:end].decode(), packed[end:])
 
-    def _written(self) -> tuple[str, bytes]:
+    def written(self) -> tuple[str, bytes]:
+        """What the files STEM.json and STEM.npz hold."""
         facts, arrays = self.inner.state()
         described = {"format": FORMAT, "method": self.method, "schema": self.schema.to_dict(), "facts": facts}
-        held = io.BytesIO()
-        np.savez_compressed(held, allow_pickle=False, **dict(arrays))
-        if sum(a.nbytes for a in arrays.values()) > RATIO * held.tell():
-            # Many equal numbers, as of cells that nobody can have: packed they would look like a bomb to `_refuse_bombs`.
-            held = io.BytesIO()
-            np.savez(held, allow_pickle=False, **dict(arrays))
-        return json.dumps(described, ensure_ascii=False, indent=1) + "\n", held.getvalue()
+        return json.dumps(described, ensure_ascii=False, indent=1) + "\n", pack(arrays)
 
     @classmethod
     def _read(cls, text: str, packed: bytes) -> FittedModel:
@@ -249,21 +249,34 @@ def public_codes(labeller: Labeller, batch: pa.RecordBatch) -> Codes:
 def labelled(labeller: Labeller, batch: pa.RecordBatch, seed: int | None) -> pa.Table:
     """The batch's columns as they stand, and beside them freshly drawn labels."""
     drawn = labeller.label(public_codes(labeller, batch), seed).project(labeller.targets)
-    labels = decode(drawn, generator(seed))
+    labels = drawn_table(drawn, seed)
     table = pa.Table.from_batches([batch])
     for name in labeller.targets:
         table = table.append_column(name, labels.column(name))
     return table
 
 
-def labelled_rows(
-    labeller: Labeller, batches: Iterable[pa.RecordBatch], columns: Sequence[str], seed: int | None
-) -> pa.Table:
-    """All batches of some columns with freshly drawn labels; a table without rows has none to draw."""
-    given = _at_least_one(batches, columns)
+def labelled_table(labeller: Labeller, table: pa.Table, seed: int | None) -> pa.Table:
+    """The rows of a table with freshly drawn labels, which with a seed depend on the rows' order and nothing else."""
     return pa.concat_tables(
-        [labelled(labeller, batch, None if seed is None else seed + i) for i, batch in enumerate(given)]
+        [labelled(labeller, batch, drawing_key(seed, i)) for i, batch in enumerate(blocks(table))]
     )
+
+
+def drawn_table(codes: Codes, seed: int | None) -> pa.Table:
+    """Drawn codes as values; those within bins are drawn by randomness of their own."""
+    table = decode(codes, generator(None if seed is None else named_seed(seed, ("values within bins",))))
+    return table.cast(plain_schema(table.schema))
+
+
+def drawing_key(seed: int | None, *place: int) -> int | None:
+    """The key of one place (a block of rows) under a seed; None draws freshly."""
+    return None if seed is None else place_key(secret_of(seed), *place)
+
+
+def secret_of(seed: int) -> bytes:
+    """The secret that a seed stands for."""
+    return hashlib.sha256(f"seed {seed}".encode()).digest()
 
 
 def _at_least_one(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

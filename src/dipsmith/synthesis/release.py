@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
@@ -18,16 +16,17 @@ from dipsmith.errors import DamageError, DipsmithError, InputError, SchemaError,
 from dipsmith.report.content import Page
 from dipsmith.report.sections import framed, page
 from dipsmith.schema import Schema
+from dipsmith.schema.files import to_yaml
+from dipsmith.synthesis.canonical import as_type, canonical_type
 from dipsmith.synthesis.card import Card
 from dipsmith.synthesis.cluster import ClusterSets
+from dipsmith.synthesis.exit import TYPES, Exit, unescaped
 from dipsmith.synthesis.fitted import FittedModel
 from dipsmith.synthesis.report import Glance, report_page
 from dipsmith.synthesis.writing import digest, whole_folder
 
 Format = Literal["parquet", "csv"]
 
-_FORMULA = r"^([=+\-@\t\r])"
-"""Text that a spreadsheet reads as a formula begins like this."""
 PART_ROWS = 1 << 20
 """Rows of a set that are looked at together."""
 
@@ -78,23 +77,25 @@ class Release:
             raise UsageError("the workers of a cluster write Parquet; leave the format out")
         target = Path(folder)
         with whole_folder(target) as work:
+            out = Exit(work)
             if isinstance(self.tables, ClusterSets):
                 self.tables.write(work)
                 glance = self.tables.glance(work, self.schema)
             else:
                 for i, table in enumerate(self.tables, start=1):
-                    write_table(table, work / f"synthetic-{i}.{format}", escape=escape)
+                    out.table(f"synthetic-{i}.{format}", _canonical(table, self.schema), escape=escape)
                 glance = Glance.of(self.tables[0], self.schema)
             for i, model in enumerate(self.models, start=1):
                 model.save(work / f"model-{i}")
-            self.schema.write(work / "schema.yaml")
-            pa_csv.write_csv(codebook(self.schema), work / "codebook.csv")
-            (work / "report.html").write_text(page(report_page(self, glance)), "utf-8")
+            out.text("schema.yaml", to_yaml(self.schema))
+            out.table("codebook.csv", codebook(self.schema))
+            out.text("report.html", page(report_page(self, glance)))
             card = replace(self.card, files={name: digest(work / name) for name in files_of(work)})
-            (work / "card.html").write_text(card.to_html(), "utf-8")
+            out.text("card.html", card.to_html())
             card = replace(card, files={**card.files, "card.html": digest(work / "card.html")})
-            (work / "card.json").write_text(card.to_json(), "utf-8")
+            out.text("card.json", card.to_json())
             stamped = digest(work / "card.json")
+            out.seal(card.created)
         if self._finish is not None:
             try:
                 self._finish(stamped, target.absolute())
@@ -182,7 +183,7 @@ def read_table(path: Path, schema: Schema) -> pa.Table:
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         )
-        return _unescaped(pa_csv.read_csv(path, convert_options=options))
+        return unescaped(pa_csv.read_csv(path, convert_options=options))
     except (OSError, pa.ArrowException):
         raise DamageError(f"'{path.name}' cannot be read; get the release again") from None
 
@@ -202,29 +203,11 @@ def set_parts(path: Path, schema: Schema) -> Iterator[pa.Table]:
         raise DamageError(f"'{path.name}' cannot be read; get the release again") from None
 
 
-def write_table(table: pa.Table, path: Path, *, escape: bool = False) -> None:
-    """Parquet or CSV, by the ending."""
-    if path.suffix == ".parquet":
-        pq.write_table(table, path)
-        return
-    held = io.BytesIO()
-    pa_csv.write_csv(_escaped(table) if escape else table, held)
-    path.write_bytes(held.getvalue())
-
-
-def _escaped(table: pa.Table) -> pa.Table:
-    return _replaced(table, _FORMULA, r"'\1")
-
-
-def _unescaped(table: pa.Table) -> pa.Table:
-    return _replaced(table, "^'" + _FORMULA[1:], r"\1")
-
-
-def _replaced(table: pa.Table, pattern: str, replacement: str) -> pa.Table:
-    for i, column in enumerate(table.columns):
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            changed = pc.replace_substring_regex(column, pattern, replacement, max_replacements=1)
-            table = table.set_column(i, table.column_names[i], changed)
+def _canonical(table: pa.Table, schema: Schema) -> pa.Table:
+    """A table whose columns are of the types that are released: those that a version before this one read may not be."""
+    for i, (name, stored) in enumerate(zip(table.column_names, table.schema.types, strict=True)):
+        if stored not in TYPES:
+            kind = canonical_type(stored, schema[name])
+            chunks = [as_type(chunk, kind) for chunk in table.column(i).chunks]
+            table = table.set_column(i, name, pa.chunked_array(chunks, kind))
     return table

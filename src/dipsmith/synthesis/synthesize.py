@@ -5,41 +5,40 @@ from __future__ import annotations
 import os
 import uuid
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, is_dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-import pyarrow as pa
-
-from dipsmith.codec.decode import decode, released_schema
+from dipsmith.codec.decode import released_schema
 from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import HopelessNoise, UnsupportedError, UsageError
 from dipsmith.methods.method import Method, Model, PublicFacts, require_relation
 from dipsmith.privacy.budget import Budget
-from dipsmith.privacy.curator import Curator, Journal, Rehearsal
+from dipsmith.privacy.curator import Curator, Journal, Progress, Rehearsal
 from dipsmith.privacy.events import Event
 from dipsmith.privacy.ledger import AlreadyReleased, Ledger, Reservation
-from dipsmith.privacy.randomness import Stream, generator
+from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Schema
 from dipsmith.sources import Source, source
 from dipsmith.sources.spark import SparkTable
-from dipsmith.synthesis.card import Card, spending, sums, unit_facts
+from dipsmith.synthesis.card import Card, spending, steward_says, sums, unit_facts
 from dipsmith.synthesis.cluster import ClusterSets
-from dipsmith.synthesis.fitted import FittedModel, labelled_rows
+from dipsmith.synthesis.fitted import FittedModel
 from dipsmith.synthesis.release import Release
-from dipsmith.synthesis.typed import as_declared
+from dipsmith.synthesis.sets import SetMaker
 from dipsmith.version import VERSION
 
 MOST_SETS = 10_000
 """More sets than any rule for combining them has a use for."""
+GIVEN = "given by the steward"
+"""How a number of rows is known that was stated."""
 LEAST_BYTES = 8
 """What a value of a synthetic row takes in memory at least."""
 
 Each = Literal["split", "draw"]
-Progress = Callable[[str, float], None]
 
 
 def synthesize(
@@ -78,7 +77,7 @@ def synthesize(
         nothing, and counts are made to add up to it: state the true number, or one near it, and draw
         more or fewer rows from the released model. Intervals take the rows of a set for people asked.
     onto
-        Under `label`: another file with every public column, to be labelled instead.
+        Under `label`: another, public file with every public column, to be labelled instead, in its own order.
     request
         An id for this run: the same id never draws noise twice.
     seed
@@ -92,12 +91,15 @@ def synthesize(
     header. The release satisfies `budget` for the schema's unit and neighbours.
     """
     _refuse_contradictions(schema, method, sets, each, rows, onto, ledger, testing, noise_seed)
+    # Before any row is read: how long reading takes depends on the rows.
+    created = datetime.now(UTC).isoformat(timespec="seconds")
     private = source(data)
     private.check(schema.columns)
     if not testing:
         _forewarn(schema, method, budget, sets if each == "split" else 1, rows)
     target = private if onto is None else source(onto)
     if onto is not None:
+        _refuse_the_private_file(private, target)
         target.check(schema.public)
     if not isinstance(target, SparkTable):
         _refuse_more_than_memory(schema, sets, rows)
@@ -130,20 +132,21 @@ def synthesize(
         fitted = tuple(
             FittedModel(method.name, m) for m in _fit(curator, method, sets if each == "split" else 1)
         )
-        made = _Making(schema, fitted, target, sets, onto is None, stream, seed, progress)
+        maker = SetMaker(schema, fitted, target, sets, onto is not None, stream, seed, progress)
         if schema.neighbours == "label":
-            tables, known = made.labelled(), "public"
+            tables, known = maker.label(), "public"
         else:
             n, known = _row_count(curator, rows)
             if n is None:
                 # Models that were sanitised separately count differently; their sets have one size, the card's.
                 n = round(sum(m.rows for m in fitted) / len(fitted))
-            tables = made.drawn(n)
+            tables = maker.draw(n)
         rows_made = tables.rows if isinstance(tables, ClusterSets) else tables[0].num_rows
         card = _card(
             schema,
             method,
             budget,
+            created,
             request,
             sets,
             each,
@@ -188,65 +191,10 @@ def _fit(curator: Curator, method: Method, sanitisations: int) -> list[Model]:
 
 def _row_count(curator: Curator, rows: int | None) -> tuple[int | None, str]:
     if rows is not None:
-        return rows, "given by the steward"
+        return rows, GIVEN
     if curator.rows is not None:
         return curator.rows, "public"
     return None, "noisy estimate"
-
-
-@dataclass(frozen=True, eq=False)
-class _Making:
-    """Drawing rows from noisy models: post-processing."""
-
-    schema: Schema
-    models: tuple[FittedModel, ...]
-    target: Source
-    sets: int
-    shuffled: bool
-    stream: Stream
-    seed: int | None
-    progress: Progress | None
-
-    def _plan(self) -> Iterator[tuple[FittedModel, int | None]]:
-        for i in range(self.sets):
-            yield self.models[i % len(self.models)], None if self.seed is None else self.seed + i
-
-    def drawn(self, n: int | None) -> Sequence[pa.Table]:
-        """Whole rows, decoded; in place of a cluster's table they are drawn by its workers."""
-        if isinstance(self.target, SparkTable):
-            rows = self.models[0].rows if n is None else n
-            return ClusterSets(tuple(self._plan()), self.target, self.schema.names, rows, shuffled=False)
-        tables = []
-        for i, (model, seed) in enumerate(self._plan()):
-            self._say("drawing", i / self.sets)
-            tables.append(decode(model.inner.sample(n, seed), generator(seed)))
-        self._say("drawing", 1.0)
-        return tuple(tables)
-
-    def labelled(self) -> Sequence[pa.Table]:
-        """The target's public columns as they stand, beside drawn labels, in an order that tells nothing.
-
-        Rows are put in an order drawn by the CSPRNG: a file sorted by a private column would tell it.
-        Another file given with `onto` keeps its own order. Rows of a cluster are labelled by its workers.
-        """
-        tables = []
-        columns = {*self.schema.public, *self.models[0].labeller().targets}
-        wanted = tuple(n for n in self.schema.names if n in columns)
-        if isinstance(self.target, SparkTable):
-            rows = self.target.count()
-            return ClusterSets(tuple(self._plan()), self.target, wanted, rows, self.shuffled)
-        for i, (fitted, seed) in enumerate(self._plan()):
-            self._say("labelling", i / self.sets)
-            model = fitted.labeller()
-            batches = self.target.batches(self.schema.public)
-            table = as_declared(labelled_rows(model, batches, self.schema.public, seed), self.schema)
-            tables.append(table.take(self.stream.permutation(table.num_rows)) if self.shuffled else table)
-        self._say("labelling", 1.0)
-        return tuple(t.select(wanted) for t in tables)
-
-    def _say(self, stage: str, share: float) -> None:
-        if self.progress is not None:
-            self.progress(stage, share)
 
 
 class _Journal:
@@ -270,6 +218,7 @@ def _card(
     schema: Schema,
     method: Method,
     budget: Budget,
+    created: str,
     request: str,
     sets: int,
     each: Each | None,
@@ -287,7 +236,7 @@ def _card(
         disclosed = ("the number of rows" if schema.unit.max_rows == 1 else "the number of units",)
     return Card(
         dataset=schema.name,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        created=created,
         request=request,
         neighbours=schema.neighbours,
         unit=unit_facts(schema),
@@ -313,6 +262,7 @@ def _card(
         testing=testing,
         notes=(*schema.notes, *sums(schema, events)),
         files={},
+        steward_says=steward_says(schema, _parameters(method), events, rows if known == GIVEN else None),
     )
 
 
@@ -362,6 +312,14 @@ def _refuse_contradictions(
         raise UsageError("a noise seed voids the guarantee and is accepted only with testing=True")
     if ledger is None and not testing:
         raise UsageError("a ledger is required: ledger=Ledger('budget.db'), with a grant for the dataset")
+
+
+def _refuse_the_private_file(private: Source, target: Source) -> None:
+    """Refuse to label the private rows in their own order, which may tell what they say."""
+    if private == target:
+        raise UsageError(
+            "onto is the confidential table itself, whose order of rows is not public; leave onto out to label it"
+        )
 
 
 def _refuse_more_than_memory(schema: Schema, sets: int, rows: int | None) -> None:

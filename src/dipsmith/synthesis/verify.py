@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 
 from dipsmith.errors import DamageError
 from dipsmith.privacy.ledger import Ledger
-from dipsmith.schema import Attribute, Bins, Categories
+from dipsmith.schema import Attribute, Bins, Categories, Schema
 from dipsmith.synthesis.release import files_of, read_card, read_models, read_schema, set_file, set_parts
+from dipsmith.synthesis.traces import find_trace
 from dipsmith.synthesis.writing import digest
 
 
@@ -37,6 +38,8 @@ class Verified:
 def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Verified:
     """Check every file's digest, every value against the released schema, and the ledger's chain.
 
+    A Parquet file that carries traces of the file that was read fails too, even where all digests agree.
+
     Raises `DamageError` that names what does not agree.
     """
     path = Path(folder)
@@ -55,6 +58,7 @@ def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Ver
     read_models(path)
     schema = read_schema(path)
     for i in range(1, card.sets + 1):
+        _check_traces(set_file(path, i), schema)
         rows = 0
         for table in set_parts(set_file(path, i), schema):
             rows += table.num_rows
@@ -72,6 +76,19 @@ def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Ver
                 f"the ledger has no release '{card.request}' with this card; get the release again"
             )
     return Verified(path, len(card.files) + 1, card.sets, card.rows, book is not None, card.guarantee)
+
+
+def _check_traces(place: Path, schema: Schema) -> None:
+    """Refuse a set that tells more than its rows do."""
+    if place.suffix != ".parquet":
+        return
+    for file in sorted(place.glob("*.parquet")) if place.is_dir() else [place]:
+        try:
+            found = find_trace(file, schema)
+        except (OSError, pa.ArrowException):
+            raise DamageError(f"'{file.name}' cannot be read; get the release again") from None
+        if found is not None:
+            raise DamageError(found)
 
 
 def _check_names(found: Sequence[str], expected: Sequence[str]) -> None:

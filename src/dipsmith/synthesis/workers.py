@@ -3,6 +3,9 @@
 A fitted model is small: it is broadcast once, each partition labels its own rows or draws its own share,
 and the workers write what they made as a folder of Parquet files. Nothing is collected on the driver.
 
+What is released is written by the workers through the one exit (`WritePartition`), what a user of a model asks for by
+Spark itself.
+
 Privacy
 -------
 Post-processing of a model whose counts are noisy already: free, and no noise is drawn here. Every block of
@@ -14,25 +17,32 @@ travels inside the function that the workers run: it is in no plan, page or even
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from dipsmith.codec.decode import decode, released_type
+from dipsmith.codec.decode import released_type
 from dipsmith.errors import OutputError, UsageError
-from dipsmith.privacy.randomness import generator, place_key
-from dipsmith.schema import Attribute
-from dipsmith.sources.spark import BLOCK, SparkTable, failures, on_workers, quoted
+from dipsmith.privacy.randomness import place_key
+from dipsmith.schema import Attribute, Schema
+from dipsmith.sources.spark import BLOCK, Function, SparkTable, failures, on_workers, quoted
+from dipsmith.synthesis.canonical import as_type, canonical_type
+from dipsmith.synthesis.exit import write_rows
 
 if TYPE_CHECKING:
     from dipsmith.synthesis.fitted import FittedModel
 
 FILE = 1 << 19
 """Rows of a file, about, where the number of files is free."""
-_ORDER = "dipsmith order"
+ORDER = "dipsmith order"
+"""The column by which rows are put in another order; it is not released."""
 
 
 def label_on_workers(
@@ -40,12 +50,8 @@ def label_on_workers(
     rows: SparkTable,
     out: str,
     seed: int | None = None,
-    *,
-    shuffle: bool = False,
-    columns: Sequence[str] | None = None,
-    expected: int | None = None,
 ) -> str:
-    """Label the rows of a Spark table where they lie; the workers write a Parquet folder.
+    """Label the rows of a Spark table where they lie, in their order; the workers write a Parquet folder.
 
     Parameters
     ----------
@@ -57,12 +63,6 @@ def label_on_workers(
         Where to: a folder that every worker can write to and that does not exist.
     seed
         For labels that can be drawn again on the same partitions.
-    shuffle
-        Write the rows in an order that tells nothing, drawn by the same secret; otherwise their order is kept.
-    columns
-        What is written, in this order; all columns of the table and then the labels when omitted.
-    expected
-        How many rows there are, where that is known; to be shuffled they are counted otherwise.
 
     Returns
     -------
@@ -73,21 +73,11 @@ def label_on_workers(
 
     labeller = model.labeller()
     rows.check(predictors(labeller))
-    kept = [n for n in rows.columns if n not in labeller.targets and (columns is None or n in columns)]
+    kept = [n for n in rows.columns if n not in labeller.targets]
     with failures(rows.describe()):
         given = rows.selected(kept)
-        fields = {f.name: f.dataType.simpleString() for f in given.schema.fields}
-        made = [(name, fields[name]) for name in kept]
-        made += [(name, _spark_type(labeller.schema[name])) for name in labeller.targets]
-        order = [(_ORDER, "bigint")] if shuffle else []
-        work = _Labelling(_sent(model, given), _secret(seed), shuffle)
-        result = on_workers(given, work, _ddl(made + order))
-        if shuffle:
-            pieces = -(-(given.count() if expected is None else expected) // FILE) or 1
-            result = result.repartition(pieces, _ORDER).sortWithinPartitions(_ORDER)
-        written = columns or [name for name, _ in made]
-        result = result.select(*[result[quoted(name)] for name in written])
-        _write(result, out)
+        made = fields_of(given) + [(name, _spark_type(labeller.schema[name])) for name in labeller.targets]
+        _write(on_workers(given, LabelPartition(sent(model, given), secret(seed)), ddl(made)), out)
     return out
 
 
@@ -119,10 +109,14 @@ def sample_on_workers(
     with failures(on.describe()):
         session = on.frame.sparkSession
         made = [(a.name, _spark_type(a)) for a in model.schema]
-        work = _Sampling(_sent(model, on.frame), _secret(seed), n)
-        blocks = session.range(0, -(-n // BLOCK), 1, -(-n // FILE) or 1)
-        _write(on_workers(blocks, work, _ddl(made)), out)
+        work = DrawPartition(sent(model, on.frame), secret(seed), n)
+        _write(on_workers(blocks_of(session, n), work, ddl(made)), out)
     return out
+
+
+def blocks_of(session: Any, n: int) -> Any:
+    """A frame of the numbers of the blocks that hold n rows, in partitions of `FILE` rows."""
+    return session.range(0, -(-n // BLOCK), 1, -(-n // FILE) or 1)
 
 
 def _write(frame: Any, out: str) -> None:
@@ -138,29 +132,99 @@ def _write(frame: Any, out: str) -> None:
 
 
 @dataclass(frozen=True)
-class _Labelling:
-    """Sent to the workers: labels the rows of a partition, and gives each a place in another order if asked."""
+class PlaceRows:
+    """Sent to the workers: gives each row a place in an order that its values decide, under a key.
+
+    The place is a sum of keyed digests, one for each column: wherever a row lies, it has the same place, and
+    without the key nobody can tell which.
+    """
+
+    schema: Schema
+    key: bytes
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Give each row its place."""
+        for rows in batches:
+            places = np.zeros(rows.num_rows, np.uint64)
+            for name, column in zip(rows.schema.names, rows.columns, strict=True):
+                places += self._digests(as_type(column, canonical_type(column.type, self.schema[name])), name)
+            place = pa.array((places >> np.uint64(1)).astype(np.int64))
+            yield pa.RecordBatch.from_arrays([*rows.columns, place], names=[*rows.schema.names, ORDER])
+
+    def _digests(self, column: pa.Array, name: str) -> NDArray[np.uint64]:
+        if not (pa.types.is_string(column.type) or pa.types.is_boolean(column.type)):
+            column = column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())
+        encoded = column.dictionary_encode()
+        told = [f"{name}\0{value!r}".encode() for value in (*encoded.dictionary.to_pylist(), None)]
+        digests = [hashlib.blake2b(t, key=self.key, digest_size=8).digest() for t in told]
+        indices = encoded.indices.fill_null(len(told) - 1).to_numpy(zero_copy_only=False)
+        found: NDArray[np.uint64] = np.frombuffer(b"".join(digests), np.uint64)[indices]
+        return found
+
+
+@dataclass(frozen=True)
+class LabelPartition:
+    """Sent to the workers: labels the rows of a partition."""
 
     model: Any
     secret: bytes
-    shuffle: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Label the rows."""
         from dipsmith.synthesis.fitted import labelled
 
         labeller = _received(self.model).labeller()
         partition = _partition()
         for i, rows in enumerate(batches):
-            key = place_key(self.secret, partition, i)
-            table = _plain(labelled(labeller, rows, key))
-            if self.shuffle:
-                places = generator(place_key(self.secret, partition, i, 1)).integers(0, 1 << 63, len(table))
-                table = table.append_column(_ORDER, pa.array(places))
-            yield from table.to_batches()
+            yield from labelled(labeller, rows, place_key(self.secret, partition, i)).to_batches()
 
 
 @dataclass(frozen=True)
-class _Sampling:
+class WritePartition:
+    """Sent to the workers: writes what a function makes of a partition through the exit; tells how many rows it has.
+
+    A task that runs again writes the same bytes again, under a name of its own until they are whole.
+    """
+
+    make: Function
+    folder: str
+    columns: tuple[str, ...]
+    schema: Schema | None = None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the partition."""
+        pieces = (self._canonical(batch) for batch in self.make(batches))
+        first = next(pieces, None)
+        if first is None:
+            return
+        partial = Path(self.folder) / f".{secrets.token_hex(16)}.partial"
+        try:
+            with partial.open("xb") as file:
+                rows = write_rows(file, _with_first(first, pieces), first.schema)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(Path(self.folder) / f"{_partition():05d}.parquet")
+        finally:
+            partial.unlink(missing_ok=True)
+        yield pa.record_batch({"rows": pa.array([rows], pa.int64())})
+
+    def _canonical(self, batch: pa.RecordBatch) -> pa.Table:
+        arrays = [batch.column(name) for name in self.columns]
+        if self.schema is not None:
+            kinds = [
+                canonical_type(a.type, self.schema[n]) for a, n in zip(arrays, self.columns, strict=True)
+            ]
+            arrays = [as_type(array, kind) for array, kind in zip(arrays, kinds, strict=True)]
+        return pa.table(arrays, names=list(self.columns))
+
+
+def _with_first(first: pa.Table, others: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    yield first
+    yield from others
+
+
+@dataclass(frozen=True)
+class DrawPartition:
     """Sent to the workers: draws the blocks of a partition, which are numbered over all partitions."""
 
     model: Any
@@ -168,21 +232,25 @@ class _Sampling:
     rows: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Draw the blocks."""
+        from dipsmith.synthesis.fitted import drawn_table
+
         model = _received(self.model)
         for batch in batches:
             for block in batch.column(0).to_pylist():
-                codes = model.inner.sample(
-                    min(BLOCK, self.rows - block * BLOCK), place_key(self.secret, block, 0)
-                )
-                values = generator(place_key(self.secret, block, 1))
-                yield from _plain(decode(codes, values)).to_batches()
+                key = place_key(self.secret, block)
+                codes = model.inner.sample(min(BLOCK, self.rows - block * BLOCK), key)
+                yield from drawn_table(codes, key).to_batches()
 
 
-def _secret(seed: int | None) -> bytes:
-    return secrets.token_bytes(32) if seed is None else hashlib.sha256(f"seed {seed}".encode()).digest()
+def secret(seed: int | None) -> bytes:
+    """The secret that rows are drawn by: fresh, or what a seed stands for."""
+    from dipsmith.synthesis.fitted import secret_of
+
+    return secrets.token_bytes(32) if seed is None else secret_of(seed)
 
 
-def _sent(model: FittedModel, frame: Any) -> Any:
+def sent(model: FittedModel, frame: Any) -> Any:
     """The model as bytes, broadcast where the session can: a Connect session sends it with the function."""
     packed = model.packed()
     session = frame.sparkSession
@@ -215,13 +283,11 @@ def _spark_type(attribute: Attribute) -> str:
     }[released_type(attribute)]
 
 
-def _ddl(fields: Sequence[tuple[str, str]]) -> str:
+def fields_of(frame: Any) -> list[tuple[str, str]]:
+    """The columns of a frame with their types, as Spark spells them."""
+    return [(f.name, f.dataType.simpleString()) for f in frame.schema.fields]
+
+
+def ddl(fields: Sequence[tuple[str, str]]) -> str:
+    """Columns with their types as a declaration."""
     return ", ".join(f"{quoted(name)} {kind}" for name, kind in fields)
-
-
-def _plain(table: pa.Table) -> pa.Table:
-    """Dictionaries as text: Spark has none."""
-    for i, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            table = table.set_column(i, field.name, table.column(i).cast(field.type.value_type))
-    return table

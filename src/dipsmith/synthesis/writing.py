@@ -69,9 +69,18 @@ def whole_file(target: Path) -> Iterator[Path]:
     """A temporary file beside `target` that becomes it when the block ends without an error."""
     if target.exists() or target.is_symlink():
         raise OutputError(f"'{target}' exists already; choose another --out or move it away")
-    work = target.absolute().with_name(f".{target.name[:100]}.{os.getpid()}.partial")
+    try:
+        # A name that nobody can foresee, made by us alone: nothing is written through a link that lies there.
+        handle, name = tempfile.mkstemp(
+            prefix=f".{target.name[:100]}.", suffix=".partial", dir=target.absolute().parent
+        )
+    except OSError as error:
+        raise OutputError(f"'{target}' cannot be written: {error.strerror or error}") from None
+    os.close(handle)
+    work = Path(name)
     try:
         yield work
+        work.chmod(0o666 & ~_umask())
         work.rename(target)
     except OSError as error:
         raise OutputError(
@@ -79,6 +88,13 @@ def whole_file(target: Path) -> Iterator[Path]:
         ) from None
     finally:
         work.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    """What this process keeps from others; it can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def digest(path: Path) -> str:

@@ -19,7 +19,7 @@ from dipsmith.codec.encode import Encoder
 from dipsmith.codec.parse import days, microseconds, numbers
 from dipsmith.schema import Attribute, Bins, Schema
 from dipsmith.sources import Source
-from dipsmith.synthesis.typed import as_declared
+from dipsmith.synthesis.canonical import as_declared
 from dipsmith.utility.pair import comparable
 
 

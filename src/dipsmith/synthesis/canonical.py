@@ -1,0 +1,330 @@
+"""Public columns in their canonical form: a function of what the rows say, not of how or in which order they came.
+
+Under `label` public columns are released as they stand. *As they stand* means their values: how a file lays
+them out (dictionaries and the order of their entries, chunks, widths, metadata) and where its rows lie is
+not public. A file that is sorted by a private column would tell it by the order of its rows, and a
+dictionary in the order of first appearance tells the same.
+
+So each column is taken apart into its distinct values, sorted, and the rank of every row's value. From there on nothing
+of the file is left but the multiset of public rows. Values take the type that the schema declares wherever
+nothing is lost: a CSV is read as text, a database has types, and both release the same. Where a value does
+not fit the declared type, the column is released as text. NaN and empty text are missing, as they are
+everywhere else.
+
+Guarantee: `PublicRows.sorted` depends on the multiset of the public rows alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dipsmith.codec import parse
+from dipsmith.schema import Attribute, Schema
+from dipsmith.schema.attribute import Type
+
+BLOCK = 1 << 16
+"""Rows of a piece of a table: pieces are cut by the number of rows alone."""
+
+_EXACT = 2**53
+"""Whole numbers up to this one are the same as floats."""
+
+
+@dataclass(frozen=True, eq=False)
+class PublicColumn:
+    """A column as sorted distinct values and the rank of each row's value; −1 where it is missing."""
+
+    values: pa.Array
+    ranks: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, chunks: Sequence[pa.Array], kind: Type) -> PublicColumn:
+        """Take a column of any layout apart."""
+        whole = _of_one_type([_decoded(chunk) for chunk in chunks])
+        if not len(whole):
+            return cls(canonical_values(pa.nulls(0), kind), np.empty(0, np.int64))
+        encoded = whole.dictionary_encode().combine_chunks()
+        # Distinct as they were stored need not be distinct as they are released: "1.0" and "1" are one number.
+        values = canonical_values(encoded.dictionary, kind).dictionary_encode()
+        order = pc.sort_indices(values.dictionary)
+        place = np.empty(len(order) + 1, np.int64)
+        place[order.to_numpy()] = np.arange(len(order))
+        place[-1] = -1
+        of_value = np.append(place[_indices(values)], -1)
+        return cls(values.dictionary.take(order), of_value[_indices(encoded)])
+
+    def taken(self, rows: NDArray[np.int64]) -> pa.ChunkedArray:
+        """The values of some rows, in pieces of `BLOCK` rows."""
+        ranks = self.ranks[rows]
+        pieces = []
+        for start in range(0, len(ranks), BLOCK):
+            some = ranks[start : start + BLOCK]
+            pieces.append(self.values.take(pa.array(some, mask=some < 0)))
+        return pa.chunked_array(pieces, self.values.type)
+
+
+@dataclass(frozen=True, eq=False)
+class PublicRows:
+    """The public columns of a table, apart from how and in which order it holds them."""
+
+    names: tuple[str, ...]
+    columns: tuple[PublicColumn, ...]
+    rows: int
+
+    @classmethod
+    def of(cls, batches: Iterable[pa.RecordBatch], schema: Schema, names: Sequence[str]) -> PublicRows:
+        """Read the named columns.
+
+        Privacy
+        -------
+        Reads public columns only.
+        """
+        given = [batch.select(list(names)) for batch in batches]
+        columns = tuple(
+            PublicColumn.of([batch.column(name) for batch in given], schema[name].type) for name in names
+        )
+        return cls(tuple(names), columns, sum(batch.num_rows for batch in given))
+
+    def order(self) -> NDArray[np.int64]:
+        """An order of the rows that their values alone decide; rows that tie are the same in every column."""
+        key = np.zeros(self.rows, np.int64)
+        size = 1
+        for column in self.columns:
+            levels = len(column.values) + 1
+            if size * levels >= 1 << 63:
+                found, key = np.unique(key, return_inverse=True)
+                size = len(found)
+            key = key * levels + (column.ranks + 1)
+            size *= levels
+        return np.argsort(key, kind="stable")
+
+    def table(self, rows: NDArray[np.int64]) -> pa.Table:
+        """Some rows, in the given order."""
+        return pa.table([column.taken(rows) for column in self.columns], names=list(self.names))
+
+
+def blocks(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    """The rows of a table in batches of `BLOCK` rows, however it is chunked; a table without rows is one batch."""
+    for start in range(0, max(table.num_rows, 1), BLOCK):
+        piece = table.slice(start, BLOCK).combine_chunks()
+        found = piece.to_batches()
+        yield found[0] if found else pa.RecordBatch.from_pylist([], table.schema)
+
+
+def as_declared(table: pa.Table, schema: Schema) -> pa.Table:
+    """The public columns of a table in their canonical types, in the table's order."""
+    for i, name in enumerate(table.column_names):
+        if name in schema.names and schema[name].role == "public":
+            column = PublicColumn.of(table.column(i).chunks, schema[name].type)
+            table = table.set_column(i, name, column.taken(np.arange(table.num_rows)))
+    return table
+
+
+def canonical_values(values: pa.Array, kind: Type) -> pa.Array:
+    """Values as the declared type if each of them fits, otherwise as text.
+
+    Examples
+    --------
+    >>> canonical_values(pa.array(["34", None, "7"]), "integer").type
+    DataType(int64)
+    >>> canonical_values(pa.array(["034", "7"]), "integer").to_pylist()
+    ['034', '7']
+    >>> canonical_values(pa.array([34.0, 7.0]), "integer").to_pylist()
+    [34, 7]
+    """
+    values = _texts(values) if _is_text(values.type) else _without_nan(values)
+    if values.null_count == len(values):  # then its type is an accident of how it is stored
+        values = pa.nulls(len(values), pa.string())
+    typed = None if kind == "string" else _TYPED[kind](values)
+    if typed is not None:
+        return typed
+    if _is_text(values.type):
+        return values
+    return parse.texts(values).cast(pa.string())
+
+
+def canonical_type(stored: pa.DataType, attribute: Attribute) -> pa.DataType:
+    """The type of a column whose rows are never seen together, by its stored type alone: text stays text."""
+    while pa.types.is_dictionary(stored):
+        stored = stored.value_type
+    kind = attribute.type
+    if kind == "string" or _is_text(stored):
+        return pa.string()
+    if pa.types.is_boolean(stored):
+        return pa.bool_() if kind == "boolean" else pa.string()
+    if _is_number(stored):
+        fits = pa.types.is_integer(stored) and not pa.types.is_uint64(stored)
+        return pa.int64() if fits and kind != "number" else pa.float64()
+    if pa.types.is_date(stored):
+        return pa.timestamp("us") if kind == "datetime" else pa.date32()
+    return pa.timestamp("us") if pa.types.is_timestamp(stored) else pa.string()
+
+
+def as_type(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Values of any type as a `canonical_type`; no value makes it fail."""
+    values = _decoded(values)
+    if _is_text(values.type):
+        return _texts(values)
+    if pa.types.is_string(wanted):
+        return parse.texts(values).cast(pa.string())
+    if pa.types.is_boolean(wanted):
+        return values
+    if pa.types.is_integer(wanted) or pa.types.is_floating(wanted):
+        found, known = parse.numbers(values)
+        return pa.array(found.astype(wanted.to_pandas_dtype()), mask=_mask(values, known))
+    if pa.types.is_date(wanted):
+        days, known = parse.days(values)
+        return _dates(days, _mask(values, known))
+    moments, known = parse.microseconds(values, *_MOMENTS)
+    return pa.array(moments, mask=_mask(values, known)).cast(pa.timestamp("us"))
+
+
+def _decoded(chunk: pa.Array) -> pa.Array:
+    """The values themselves, in one of the types that Arrow can tell distinct values of."""
+    if pa.types.is_dictionary(chunk.type):
+        chunk = chunk.dictionary_decode()
+    kind = chunk.type
+    if pa.types.is_float16(kind):
+        return chunk.cast(pa.float32())
+    if pa.types.is_decimal(kind) and kind.bit_width < 128:
+        return chunk.cast(pa.decimal128(kind.precision, kind.scale))
+    return chunk
+
+
+def _of_one_type(chunks: list[pa.Array]) -> pa.ChunkedArray:
+    """Chunks of files that store one column in several types are joined as text."""
+    if len({chunk.type for chunk in chunks}) > 1:
+        chunks = [_texts(c) if _is_text(c.type) else parse.texts(c).cast(pa.string()) for c in chunks]
+    return pa.chunked_array(chunks, chunks[0].type if chunks else pa.string())
+
+
+def _indices(encoded: pa.DictionaryArray) -> NDArray[np.int64]:
+    """The index of each value; −1 where it is missing, which is the last place of a numpy array."""
+    found: NDArray[np.int64] = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    of_bytes = (
+        pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    )
+    return bool(of_bytes or pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _texts(values: pa.Array) -> pa.Array:
+    """Text of any width, letter by letter; empty text is missing, bytes that are no text are replaced."""
+    try:
+        text = values.cast(pa.string())
+    except pa.ArrowInvalid:
+        told = [None if v is None else bytes(v).decode("utf-8", "replace") for v in values.to_pylist()]
+        text = pa.array(told, pa.string())
+    return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+
+
+def _mask(values: pa.Array, known: parse.Known) -> NDArray[np.bool_]:
+    """Where a value is missing or could not be read."""
+    absent: NDArray[np.bool_] = values.is_null().to_numpy(zero_copy_only=False)
+    return absent if known is None else absent | ~known
+
+
+def _all_read(values: pa.Array, known: parse.Known) -> bool:
+    return known is None or bool(np.all(known | values.is_null().to_numpy(zero_copy_only=False)))
+
+
+def _without_nan(values: pa.Array) -> pa.Array:
+    if not pa.types.is_floating(values.type):
+        return values
+    values = values.cast(pa.float64())
+    return pc.if_else(pc.is_nan(values), pa.scalar(None, pa.float64()), values)
+
+
+def _whole_numbers(values: pa.Array) -> pa.Array | None:
+    if _is_text(values.type):
+        return _said_alike(values, pa.int64())
+    if pa.types.is_integer(values.type):
+        return _numbers(values) if pa.types.is_uint64(values.type) else values.cast(pa.int64())
+    numbers = _numbers(values)
+    if numbers is None or not pa.types.is_floating(numbers.type):
+        return numbers
+    whole = pc.and_(pc.equal(numbers, pc.floor(numbers)), pc.less(pc.abs(numbers), float(_EXACT)))
+    return numbers.cast(pa.int64()) if pc.all(whole).as_py() in (True, None) else numbers
+
+
+def _numbers(values: pa.Array) -> pa.Array | None:
+    if not (_is_text(values.type) or _is_number(values.type)):
+        return None
+    found, known = parse.numbers(values)
+    if not _all_read(values, known):
+        return None
+    if found.dtype == np.int64 and np.any(np.abs(found) > _EXACT):
+        return values.cast(pa.int64())
+    # −0 and 0 are one number, but not one pattern of bits.
+    return pa.array(found.astype(np.float64) + 0.0, mask=_mask(values, known))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _truths(values: pa.Array) -> pa.Array | None:
+    if not (_is_text(values.type) or _is_number(values.type) or pa.types.is_boolean(values.type)):
+        return None
+    found, known = parse.booleans(values)
+    return pa.array(found, mask=_mask(values, known)) if _all_read(values, known) else None
+
+
+def _days(values: pa.Array) -> pa.Array | None:
+    if _is_text(values.type):
+        return _said_alike(values, pa.date32())
+    if not (pa.types.is_date(values.type) or pa.types.is_timestamp(values.type)):
+        return None
+    moments, known = parse.microseconds(values, *_MOMENTS)
+    if pa.types.is_timestamp(values.type) and np.any(
+        moments % _DAY
+    ):  # a moment within a day is more than its date
+        return _moments(values)
+    days, known = parse.days(values)
+    return _dates(days, _mask(values, known))
+
+
+def _dates(days: NDArray[np.int64], absent: NDArray[np.bool_]) -> pa.Array:
+    ends = np.iinfo(np.int32)
+    return pa.array(np.clip(days, ends.min, ends.max).astype(np.int32), mask=absent).cast(pa.date32())
+
+
+_MOMENTS = (-(2**62), 2**62)
+"""Microseconds around 1970 that are told apart: 146,000 years."""
+_DAY = 86_400_000_000
+
+
+def _moments(values: pa.Array) -> pa.Array | None:
+    if not (_is_text(values.type) or pa.types.is_date(values.type) or pa.types.is_timestamp(values.type)):
+        return None
+    found, known = parse.microseconds(values, *_MOMENTS)
+    if not _all_read(values, known):
+        return None
+    return pa.array(found, mask=_mask(values, known)).cast(pa.timestamp("us"))
+
+
+def _said_alike(text: pa.Array, wanted: pa.DataType) -> pa.Array | None:
+    """Text as another type if that type spells each value the same way: 034 is not 34."""
+    try:
+        typed = text.cast(wanted)
+    except pa.ArrowInvalid:
+        return None
+    same = pc.all(pc.equal(typed.cast(pa.string()), text)).as_py()
+    return typed if same in (True, None) else None
+
+
+_TYPED = {
+    "integer": _whole_numbers,
+    "number": _numbers,
+    "boolean": _truths,
+    "date": _days,
+    "datetime": _moments,
+}

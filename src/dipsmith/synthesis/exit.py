@@ -1,0 +1,197 @@
+"""The one exit: every byte of a release is written here, from canonical values.
+
+`privacy/curator.py` is the only door in; this is the only door out. What is written is a function of the released
+values and of nothing else: tables hold six plain types, no dictionary that was built elsewhere, no metadata, and are cut
+into row groups by the number of rows alone; archives have no clock and no user in them; files carry the time on
+the card. A dictionary page, a statistic or a compressed block therefore follows from the released rows in their
+released order.
+
+Guarantee: two releases with the same values are the same bytes, whatever file the values came from, wherever and
+whenever it was read (``docs/proofs/exit.md``).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from dipsmith.errors import UsageError
+
+GROUP_ROWS: Final = 1 << 17
+"""Rows of a row group."""
+TYPES: Final = (pa.string(), pa.int64(), pa.float64(), pa.bool_(), pa.date32(), pa.timestamp("us"))
+"""What a column of a release may hold."""
+RATIO: Final = 100
+"""Arrays that would shrink further than this are not packed: they would look like a bomb to whoever reads them."""
+
+FORMULA: Final = r"^([=+\-@\t\r])"
+"""Text that a spreadsheet reads as a formula begins like this."""
+
+_BEGINNING: Final = (1980, 1, 1, 0, 0, 0)
+"""The time in an archive: the earliest that the format has."""
+
+
+@dataclass(frozen=True)
+class Exit:
+    """The folder of a release that is being written."""
+
+    folder: Path
+
+    def text(self, name: str, text: str) -> None:
+        """Write a text."""
+        (self.folder / name).write_bytes(text.encode("utf-8"))
+
+    def data(self, name: str, data: bytes) -> None:
+        """Write bytes that `pack` made."""
+        (self.folder / name).write_bytes(data)
+
+    def table(self, name: str, table: pa.Table, *, escape: bool = False) -> None:
+        """Write a table as Parquet or CSV, by the ending of its name.
+
+        Parameters
+        ----------
+        escape
+            In CSV, put a quote before text that a spreadsheet would read as a formula.
+        """
+        with (self.folder / name).open("xb") as file:
+            write_rows(file, [table], table.schema, as_csv=name.endswith(".csv"), escape=escape)
+
+    def seal(self, moment: str) -> None:
+        """Give every file the time on the card: when it was written depends on how long the rows took."""
+        seconds = datetime.fromisoformat(moment).timestamp()
+        for path in (*sorted(self.folder.rglob("*")), self.folder):
+            os.utime(path, (seconds, seconds))
+
+
+def write_rows(
+    file: Any,
+    pieces: Iterable[pa.Table],
+    schema: pa.Schema,
+    *,
+    as_csv: bool = False,
+    escape: bool = False,
+) -> int:
+    """Write rows that come in pieces of any size; return how many there were.
+
+    Parameters
+    ----------
+    file
+        Opened for writing bytes.
+    pieces
+        The rows in their order, each piece with the columns of `schema`.
+    schema
+        Names and types; its metadata is left behind.
+    """
+    columns = plain_schema(schema)
+    rows = 0
+    with _csv_writer(file, columns) if as_csv else _parquet_writer(file, columns) as writer:
+        for group in _groups(pieces, columns):
+            writer.write_table(escaped(group) if escape else group)
+            rows += group.num_rows
+    return rows
+
+
+def pack(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Named arrays as the bytes of an .npz archive, in the order of their names, without a clock."""
+    held = io.BytesIO()
+    _archive(held, arrays, ZIP_DEFLATED)
+    if sum(a.nbytes for a in arrays.values()) > RATIO * held.tell():
+        held = io.BytesIO()
+        _archive(held, arrays, ZIP_STORED)
+    return held.getvalue()
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Names and types alone: no metadata, and no word on whether something is missing.
+
+    >>> plain_schema(pa.schema([pa.field("a", pa.int64(), metadata={"from": "payroll.xlsx"})], {"pandas": "…"}))
+    a: int64
+    """
+    kinds = [f.type.value_type if pa.types.is_dictionary(f.type) else f.type for f in schema]
+    for field, kind in zip(schema, kinds, strict=True):
+        if kind not in TYPES:
+            raise UsageError(f"column '{field.name}' is of type {kind}, which a release does not hold")
+    return pa.schema([pa.field(f.name, kind) for f, kind in zip(schema, kinds, strict=True)])
+
+
+def escaped(table: pa.Table) -> pa.Table:
+    """Text that begins like a formula with a quote before it."""
+    return _replaced(table, FORMULA, r"'\1")
+
+
+def unescaped(table: pa.Table) -> pa.Table:
+    """What `escaped` made, as it was."""
+    return _replaced(table, "^'" + FORMULA[1:], r"\1")
+
+
+def _groups(pieces: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
+    """The rows in groups of `GROUP_ROWS`, the last of which may have fewer; at least one group."""
+    held, rows, some = schema.empty_table(), 0, False
+    for piece in pieces:
+        held = pa.concat_tables([held, _plain(piece, schema)])
+        rows = held.num_rows
+        while rows >= GROUP_ROWS:
+            yield held.slice(0, GROUP_ROWS).combine_chunks()
+            held, some = held.slice(GROUP_ROWS), True
+            rows = held.num_rows
+    if rows or not some:
+        yield held.combine_chunks()
+
+
+def _plain(piece: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The same rows with the plain schema: dictionaries decoded, metadata gone."""
+    columns = [piece.column(field.name) for field in schema]
+    return pa.table(
+        [c.cast(f.type) if c.type != f.type else c for c, f in zip(columns, schema, strict=True)],
+        schema=schema,
+    )
+
+
+def _parquet_writer(file: Any, schema: pa.Schema) -> pq.ParquetWriter:
+    return pq.ParquetWriter(
+        file,
+        schema,
+        version="2.6",
+        compression="snappy",
+        use_dictionary=True,
+        write_statistics=True,
+        data_page_version="1.0",
+        store_schema=False,
+        coerce_timestamps="us",
+    )
+
+
+def _csv_writer(file: Any, schema: pa.Schema) -> pa_csv.CSVWriter:
+    return pa_csv.CSVWriter(file, schema)
+
+
+def _archive(held: io.BytesIO, arrays: Mapping[str, NDArray[Any]], compression: int) -> None:
+    with ZipFile(held, "w") as archive:
+        for name in sorted(arrays):
+            entry = ZipInfo(f"{name}.npy", _BEGINNING)
+            entry.create_system, entry.external_attr, entry.compress_type = 3, 0o600 << 16, compression
+            with archive.open(entry, "w", force_zip64=True) as file:
+                np.lib.format.write_array(
+                    file, np.asarray(arrays[name], order="C"), version=(1, 0), allow_pickle=False
+                )
+
+
+def _replaced(table: pa.Table, pattern: str, replacement: str) -> pa.Table:
+    for i, column in enumerate(table.columns):
+        if pa.types.is_string(column.type):
+            changed = pc.replace_substring_regex(column, pattern, replacement, max_replacements=1)
+            table = table.set_column(i, table.column_names[i], changed)
+    return table
