@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import numpy as np
@@ -44,10 +44,12 @@ def named(case):
 
 @pytest.mark.parametrize("case", CASES, ids=named)
 def test_orders_and_forms_of_the_private_table_are_not_told(case, tmp_path):
-    """Every form; whether Parquet or CSV is written, how many sets, and the unit, go by the seed."""
-    findings, compared = check_forms(case, 3 + CASES.index(case), tmp_path)
+    """Under `label` every form, elsewhere every third; format, number of sets and unit go by the seed."""
+    at = CASES.index(case)
+    forms = tuple(FORMS) if case.relation == "label" else tuple(FORMS)[at % 3 :: 3]
+    findings, compared = check_forms(case, 3 + at, tmp_path, forms=forms)
     assert findings == []
-    assert compared > len(FORMS)
+    assert compared > len(forms)
 
 
 @pytest.mark.parametrize("case", LABELLING, ids=named)
@@ -179,12 +181,13 @@ def test_what_is_read_of_a_file_does_not_decide_the_time_on_the_card(tmp_path, m
         return measured(self, *asked)
 
     monkeypatch.setattr(Curator, "measure", slow)
+    start = datetime.now(UTC).isoformat(timespec="seconds")
     release = ds.synthesize(
         form_table(generator(1), 9), form_schema("replace"), ds.Flat(), budget=ds.PureDP(1), ledger=ledger
     )
     with sqlite3.connect(tmp_path / "b.db") as book:
         (reserved,) = book.execute("SELECT time FROM entry WHERE kind = 'reserved'").fetchone()
-    assert release.card.created[:19] == reserved[:19]
+    assert start <= release.card.created <= reserved[:19] + "+00:00"
 
 
 # --- two independent readers -----------------------------------------------------------------------

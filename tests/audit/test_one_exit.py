@@ -19,7 +19,8 @@ WRITERS = {
 }  # fmt: skip
 """Calls that put bytes into a file, whoever offers them."""
 
-EXIT = {"synthesis/exit.py"}
+EXIT = {"synthesis/exit.py", "synthesis/workers.py"}
+"""Workers open their own part of a set, and fill it by the exit's `write_rows`."""
 
 ELSEWHERE = {
     "audit/forms.py": "simulated tables",

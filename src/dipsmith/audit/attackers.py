@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.audit.definitions import choice_probabilities
 from dipsmith.audit.watch import Counted, NoiseLaw, Picked, Shown
 from dipsmith.audit.worlds import TwinRows
 from dipsmith.errors import UnsupportedError
@@ -30,7 +31,6 @@ from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.noise import DiscreteLaplace
 from dipsmith.privacy.randomness import Stream
-from dipsmith.privacy.selection import selection_probabilities
 from dipsmith.schema import Codes
 
 Floats = NDArray[np.float64]
@@ -99,8 +99,8 @@ class Transcript:
                 for c, tables in zip(seen.candidates, both, strict=True)
             ]
             chances.append(
-                selection_probabilities(
-                    np.array(scores),
+                choice_probabilities(
+                    scores,
                     seen.sensitivity,
                     seen.epsilon,
                     monotone=seen.monotone,

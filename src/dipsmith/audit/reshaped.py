@@ -32,7 +32,7 @@ class Run:
     Attributes
     ----------
     seed
-        Of the noise, and of drawing rows where `drawn` says so: a seed for drawing is free, and must not tell more.
+        Of the noise, and of drawing rows, which is free and must not tell more.
     """
 
     schema: Schema
@@ -40,7 +40,6 @@ class Run:
     format: Format = "parquet"
     sets: int = 1
     seed: int = 1
-    drawn: bool = True
     figures: bool = False
 
     def release(self, data: Any, folder: Path, name: str) -> dict[str, bytes]:
@@ -57,7 +56,7 @@ class Run:
                 request=f"request {name}",
                 sets=self.sets,
                 each="draw" if self.sets > 1 else None,
-                seed=self.seed if self.drawn else None,
+                seed=self.seed,
                 testing=True,
                 noise_seed=self.seed,
             )
@@ -85,7 +84,6 @@ def check_forms(
         "csv" if seed % 2 else "parquet",
         sets=1 + seed % 2,
         seed=seed,
-        drawn=case.relation != "label" or seed % 4 != 0,
     )
     first = run.release(table, folder, "first")
     tried: dict[str, Any] = dict(orders(table, random))
