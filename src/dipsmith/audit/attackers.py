@@ -7,8 +7,10 @@ better than the likelihood ratio, and here it can be computed: the noise laws ar
 worlds, the linear combination that tells them apart best (Fisher 1936).
 
 *Optimal*: what the likelihood ratio would reach if every answer told as much as its price allows. A table is moved by its
-whole sensitivity; a choice is randomised response at its ε, the most telling ε-DP mechanism there is. A white-box
-attacker that reaches nearly as much shows that the audit is not loose.
+whole sensitivity; a choice is randomised response at its ε, the most telling ε-DP mechanism there is (Kairouz, Oh and Viswanath
+2015). It is the optimum over all attackers and all pairs of worlds for the answers that a run was given, with the noise that
+each was given, and the answers together are charged the whole claimed budget (`Finding.spent`). A
+white-box attacker that reaches nearly as much shows that the audit is not loose.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def moments(scale: Fraction, *, squared: bool) -> tuple[float, float]:
     Examples
     --------
     >>> [round(m, 4) for m in moments(Fraction(1), squared=False)]
-    [1.8413, 22.1853]
+    [1.8413, 22.1847]
     """
     reach_of_sum = 60.0 * float(scale) + 60 if not squared else 14.0 * float(scale) ** 0.5 + 40
     x = np.arange(1, int(reach_of_sum), dtype=np.float64)

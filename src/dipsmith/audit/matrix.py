@@ -25,11 +25,11 @@ from statistics import mean
 from time import monotonic
 from typing import Any, Final
 
-from dipsmith.audit.cases import Case, catalogue_cases, variants
+from dipsmith.audit.cases import Case, attack_cases, catalogue_cases, variants
 from dipsmith.audit.pairs import PRIVATE, neighbours
 from dipsmith.audit.rerun import check_pair
 from dipsmith.audit.trial import audit, trials_needed
-from dipsmith.audit.worlds import TARGETS
+from dipsmith.audit.worlds import SECOND, TARGETS
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
@@ -104,6 +104,7 @@ def attack_piece(case: Case, trials: int) -> dict[str, Any]:
     again = [found, *(attacked(seed=SEED + i, black_box=False) for i in range(1, REPEATS))]
     bounds, optima = [f.lower_bound for f in again], [f.optimal for f in again]
     return found.to_dict() | {
+        "method": case.name,
         "bounds": bounds,
         "optimal": mean(optima),
         "tightness": mean(bounds) / mean(optima),
@@ -164,9 +165,9 @@ def pieces(pairs: int, trials: int, mutant_trials: int) -> dict[str, partial[dic
         made |= _replays(case, pairs)
     for case in catalogue_cases(PRIVATE):
         made[f"half noise replayed | {case.key}"] = partial(flagged_piece, case, -(-pairs // FLAGGED))
-    for case in catalogue_cases(TARGETS):
+    for case in attack_cases(TARGETS, SECOND):
         made[f"attack | {case.key}"] = partial(attack_piece, case, trials)
-    for case in catalogue_cases(TARGETS):
+    for case in attack_cases(TARGETS, SECOND):
         made[f"half noise attacked | {case.key}"] = partial(halved_piece, case, mutant_trials)
     for case in variants(PRIVATE):
         made |= _replays(case, -(-pairs // VARIED))

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dipsmith.audit.cases import catalogue_cases, variants
+from dipsmith.audit.cases import attack_cases, catalogue_cases, variants
 from dipsmith.audit.matrix import FEW_MEASUREMENTS
 from dipsmith.audit.pairs import PRIVATE
-from dipsmith.audit.worlds import TARGETS
+from dipsmith.audit.worlds import SECOND, TARGETS
 
 HEAD = """# Assurance
 
@@ -67,13 +67,13 @@ runs is off by a tenth of its bound by chance, so that the share that is *reache
     single = [f"{f['method']} {f['relation']}" for f in attacked if len(f.get("bounds", [])) < 2]
     if single:
         summary += f" From one audit instead of three: {', '.join(single)}."
-    wanted = [f"attack | {case.key}" for case in catalogue_cases(TARGETS)]
+    wanted = [f"attack | {case.key}" for case in attack_cases(TARGETS, SECOND)]
     return f"{text}\n\n{table(head, rows)}\n\n{summary} {_when(attacked)}{_left(wanted, pieces)}"
 
 
 def _half_noise(pieces: Mapping[str, Any]) -> str:
     rows = []
-    for case in catalogue_cases(TARGETS):
+    for case in attack_cases(TARGETS, SECOND):
         replayed, attacked, found = (
             pieces.get(f"{kind} | {case.key}")
             for kind in ("half noise replayed", "attack", "half noise attacked")
