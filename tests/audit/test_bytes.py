@@ -73,7 +73,16 @@ ROW = st.tuples(
     st.sampled_from(["A", "B", "C"]),
 )
 NAMES = ("town", "age", "grade", "pay", "born", "veteran", "sex", "race")
-TYPES = (pa.string(), pa.int64(), pa.string(), pa.float64(), pa.date32(), pa.bool_(), pa.string(), pa.string())
+TYPES = (
+    pa.string(),
+    pa.int64(),
+    pa.string(),
+    pa.float64(),
+    pa.date32(),
+    pa.bool_(),
+    pa.string(),
+    pa.string(),
+)
 
 
 @settings(max_examples=20, derandomize=True, deadline=None)
@@ -134,7 +143,9 @@ def test_no_dictionary_of_a_release_comes_from_the_file(form, tmp_path):
     (data,) = make_forms(table, tmp_path / "form", 1, [form]).values()
     run.release(data, tmp_path, "release")
     held = pq.read_table(tmp_path / "release" / "synthetic-1.parquet", read_dictionary=["town"])
-    assert not any(pa.types.is_dictionary(t) for t in pq.read_schema(tmp_path / "release" / "synthetic-1.parquet").types)
+    assert not any(
+        pa.types.is_dictionary(t) for t in pq.read_schema(tmp_path / "release" / "synthetic-1.parquet").types
+    )
     town = held.column("town").combine_chunks()
     entries = town.dictionary.to_pylist()
     assert entries == list(dict.fromkeys(v for v in held.column("town").to_pylist() if v is not None))
@@ -211,7 +222,12 @@ def test_two_readers_read_the_same_from_a_release(case, tmp_path):
         else:
             with path.open(newline="", encoding="utf-8") as file:
                 own = [{k: v or None for k, v in row.items()} for row in csv.DictReader(file)]
-            told = duckdb.sql(f"from read_csv('{path}', all_varchar=true, header=true)").arrow().read_all().to_pylist()
+            told = (
+                duckdb.sql(f"from read_csv('{path}', all_varchar=true, header=true)")
+                .arrow()
+                .read_all()
+                .to_pylist()
+            )
             columns = dict.fromkeys(own[0], pa.string())
             options = pa_csv.ConvertOptions(column_types=columns, strings_can_be_null=True)
             read = {
@@ -283,7 +299,11 @@ def test_clock_user_host_locale_names_and_hash_seed_are_not_told(tmp_path):
     ):
         arguments = [sys.executable, "-c", RUN, place, source, name, "yes" if name == "other" else "no"]
         ran = subprocess.run(
-            list(map(str, arguments)), env={**base, **environment}, capture_output=True, text=True, check=False
+            list(map(str, arguments)),
+            env={**base, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert ran.returncode == 0, ran.stderr
     for method in ("forest", "mst"):

@@ -85,7 +85,13 @@ def test_no_module_writes_a_release_but_the_exit():
 
 @pytest.mark.parametrize(
     "text",
-    ["pq.write_table(t, p)", "path.write_text('x')", "path.open('wb')", "open(p, mode='a')", "np.savez(p, a=1)"],
+    [
+        "pq.write_table(t, p)",
+        "path.write_text('x')",
+        "path.open('wb')",
+        "open(p, mode='a')",
+        "np.savez(p, a=1)",
+    ],
 )
 def test_a_writing_call_is_seen(text):
     assert writing(ast.parse(text).body[0].value)

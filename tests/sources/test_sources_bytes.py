@@ -91,7 +91,9 @@ def test_engines_leave_the_bytes_that_arrow_leaves(
     for i, (name, data) in enumerate(forms.items()):
         made = run.release(data, tmp_path, f"other-{i}")
         findings += [f"{name}: {found}" for found in differences(first, made)]
-        findings += [f"{name}: {file} tells the canary" for file, held in made.items() if CANARY.encode() in held]
+        findings += [
+            f"{name}: {file} tells the canary" for file, held in made.items() if CANARY.encode() in held
+        ]
     assert findings == []
 
 

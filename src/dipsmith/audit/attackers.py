@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.audit.definitions import choice_probabilities
-from dipsmith.audit.watch import Counted, NoiseLaw, Picked, Shown
+from dipsmith.audit.observed import Counted, NoiseLaw, Picked, Shown
 from dipsmith.audit.worlds import TwinRows
 from dipsmith.errors import UnsupportedError
 from dipsmith.privacy.budget import Budget

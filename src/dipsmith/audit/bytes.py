@@ -41,7 +41,9 @@ def released(folder: Path) -> dict[str, bytes]:
     ValueError
         If card.json is not written in its one canonical form: what a parser skips could tell something too.
     """
-    found = {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    found = {
+        p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()
+    }
     card: dict[str, Any] = json.loads(found["card.json"])
     if _canonical(card) != found["card.json"]:
         raise ValueError("card.json is not in canonical form")
@@ -77,11 +79,15 @@ def differences(one: Mapping[str, bytes], other: Mapping[str, bytes]) -> list[st
 def frozen_secrets() -> Iterator[None]:
     """Fixed bytes in place of the secrets that a noise seed does not reach: which rows beyond `max_rows` count, workers' keys."""
     drawn = secrets.token_bytes
-    secrets.token_bytes = lambda n=32: bytes(range(n or 32))
+    secrets.token_bytes = _fixed_bytes
     try:
         yield
     finally:
         secrets.token_bytes = drawn
+
+
+def _fixed_bytes(nbytes: int | None = None) -> bytes:
+    return bytes(range(nbytes or 32))
 
 
 def _canonical(card: Mapping[str, Any]) -> bytes:

@@ -87,8 +87,10 @@ def moments(scale: Fraction, *, squared: bool) -> tuple[float, float]:
     return float(2 * (x**2 * weight).sum() / total), float(2 * (x**4 * weight).sum() / total)
 
 
-def log_ratio(scale: Fraction, answer: Sequence[int], one: Sequence[int], other: Sequence[int], *, squared: bool) -> Fraction:
-    """log P(answer; one) − log P(answer; other) for counts with noise on each: the normalising sums cancel.
+def log_ratio(
+    scale: Fraction, answer: Sequence[int], one: Sequence[int], other: Sequence[int], *, squared: bool
+) -> Fraction:
+    """Log P(answer; one) − log P(answer; other) for counts with noise on each: the normalising sums cancel.
 
     >>> log_ratio(Fraction(1, 2), [5], [1], [0], squared=False)
     Fraction(2, 1)
@@ -149,7 +151,7 @@ def _nobody_before(others: Sequence[Decimal]) -> Decimal:
 def _steps(score: float, grid: Fraction) -> int:
     """A score in whole steps, halves upwards, held within ±2⁶¹; what is no number is the lowest of all."""
     most = 1 << 61
-    if score != score or score == -np.inf:  # noqa: PLR0124 - NaN differs from itself
+    if score != score or score == -np.inf:
         return -most
     if score == np.inf:
         return most

@@ -11,6 +11,7 @@ import gzip
 import io
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -78,9 +79,11 @@ def form_schema(relation: str, limit: int | None = None) -> Schema:
 
 def form_table(random: Generator, rows: int) -> pa.Table:
     """Rows for `form_schema`, some values of public columns missing; towns name their rows where their number is odd."""
-    towns = [None if t == "aa" else f"{t}{i if rows % 2 else ''}" for i, t in enumerate(random.choice(TOWNS, rows))]
+    towns = [
+        None if t == "aa" else f"{t}{i if rows % 2 else ''}" for i, t in enumerate(random.choice(TOWNS, rows))
+    ]
     pays = [None if p < 0 else p / 4 for p in random.integers(-8, 420, rows).tolist()]
-    moments = [datetime(2001, 1, 1) + timedelta(seconds=s) for s in random.integers(0, 10**8, rows).tolist()]  # noqa: DTZ001
+    moments = [datetime(2001, 1, 1) + timedelta(seconds=s) for s in random.integers(0, 10**8, rows).tolist()]
     ages = [None if a == 19 else int(a) for a in random.integers(19, 50, rows)]
     days = [date(1979, 6, 1) + timedelta(int(d)) for d in random.integers(0, 4000, rows)]
     return pa.table(
@@ -154,7 +157,7 @@ def _marked(table: pa.Table) -> pa.Table:
 def _cut(table: pa.Table, random: Generator) -> list[pa.Table]:
     n = table.num_rows
     at = [0, *sorted(int(i) for i in random.integers(0, n + 1, 3)), n]
-    return [table.slice(a, b - a) for a, b in zip(at, at[1:], strict=False)]
+    return [table.slice(a, b - a) for a, b in pairwise(at)]
 
 
 def _coded(table: pa.Table, random: Generator) -> pa.Table:
@@ -166,7 +169,9 @@ def _coded(table: pa.Table, random: Generator) -> pa.Table:
         values = [values[j] for j in random.permutation(len(values))]
         at = {value: j for j, value in enumerate(values)}
         codes = pa.array([at.get(v) for v in table.column(i).to_pylist()], pa.int32())
-        table = table.set_column(i, field.name, pa.DictionaryArray.from_arrays(codes, pa.array(values, pa.string())))
+        table = table.set_column(
+            i, field.name, pa.DictionaryArray.from_arrays(codes, pa.array(values, pa.string()))
+        )
     return table
 
 
@@ -203,7 +208,9 @@ FORMS: Final[dict[str, Form]] = {
     "CSV with tabs and CRLF": lambda t, f, r: _written(f / "rows.tsv", _csv(t, "\t").replace(b"\n", b"\r\n")),
     "CSV, gzipped": lambda t, f, r: _written(f / f"{CANARY}.csv.gz", gzip.compress(_csv(t))),
     "CSV in several files": lambda t, f, r: _several(t, f, r, "csv"),
-    "CSV, other order of columns": lambda t, f, r: _written(f / "rows.csv", _csv(t.select(t.column_names[::-1]))),
+    "CSV, other order of columns": lambda t, f, r: _written(
+        f / "rows.csv", _csv(t.select(t.column_names[::-1]))
+    ),
     "Parquet": _parquet(),
     "Parquet without dictionaries": _parquet(use_dictionary=False, compression="none"),
     "Parquet in small row groups": _parquet(row_group_size=3, data_page_size=1),
@@ -211,7 +218,11 @@ FORMS: Final[dict[str, Form]] = {
     "Parquet without statistics": _parquet(write_statistics=False, store_schema=False),
     "Parquet in other encodings": _parquet(
         use_dictionary=False,
-        column_encoding={"town": "DELTA_BYTE_ARRAY", "grade": "DELTA_LENGTH_BYTE_ARRAY", "age": "DELTA_BINARY_PACKED"},
+        column_encoding={
+            "town": "DELTA_BYTE_ARRAY",
+            "grade": "DELTA_LENGTH_BYTE_ARRAY",
+            "age": "DELTA_BINARY_PACKED",
+        },
     ),
     "Parquet with metadata": lambda t, f, r: _parquet()(_marked(t), f, r),
     "Parquet from dictionaries": lambda t, f, r: _parquet(row_group_size=5)(_coded(t, r), f, r),
@@ -231,7 +242,9 @@ FORMS: Final[dict[str, Form]] = {
 """Every form by its name; given a table, an empty folder and randomness for where to cut."""
 
 
-def make_forms(table: pa.Table, folder: Path, seed: int, names: Sequence[str] = tuple(FORMS)) -> dict[str, Any]:
+def make_forms(
+    table: pa.Table, folder: Path, seed: int, names: Sequence[str] = tuple(FORMS)
+) -> dict[str, Any]:
     """The table in some forms, each in a folder of its own."""
     made = {}
     for i, name in enumerate(names):

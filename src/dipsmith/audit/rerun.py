@@ -89,9 +89,7 @@ def check_pair(
             recording(tape), pair.before, pair.schema, case, budget, seed, folder, "one", sets
         )
         replay = Replay(tape)
-        second, more = _run(
-            replaying(replay), after, pair.schema, case, budget, seed, folder, "two", sets
-        )
+        second, more = _run(replaying(replay), after, pair.schema, case, budget, seed, folder, "two", sets)
     replay.close(budget, case.price)
     findings = [*strays, *more, *replay.findings]
     findings += [f"{what}: differs" for what in first if not same(first[what], second.get(what))]

@@ -93,7 +93,7 @@ def check_forms(
     for i, (name, data) in enumerate(tried.items()):
         try:
             other = run.release(data, folder, f"other-{i}")
-        except Exception as error:  # whatever it is, the first form did not end with it
+        except Exception as error:  # noqa: BLE001 - whatever it is, the first form did not end with it
             findings.append(f"{name}: ends with {type(error).__name__}")
             continue
         findings += [f"{name}: {file}" for file in differences(first, other)]

@@ -29,7 +29,8 @@ from typing import Any
 import numpy as np
 
 from dipsmith.audit.definitions import choice_probabilities, log_ratio, moments, reach
-from dipsmith.audit.watch import Counted, NoiseLaw, Picked, Shown, Watch, watching
+from dipsmith.audit.observed import Counted, NoiseLaw, Picked, Shown
+from dipsmith.audit.watch import Watch, watching
 from dipsmith.privacy.budget import Budget, PureDP
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.noise import DiscreteLaplace
@@ -144,18 +145,24 @@ class Replay:
         cost = Fraction(distance) / (scale if pure else 2 * scale)
         if pure and old.kept is None:
             at = before.at
-            told = abs(log_ratio(scale, old.values[at], before.true, seen.true, squared=False))
-            if told > cost:
-                self.findings.append(f"{what}: the answer told {float(told):.4g}, its noise allows {float(cost):.4g}")
-        if cost > _moves(before) * before.budget.exact:
-            self.findings.append(
-                f"{what}: cost {float(cost):.4g}, charged {float(before.budget.exact):.4g}"
+            told = abs(
+                log_ratio(
+                    scale, old.values[at].tolist(), before.true.tolist(), seen.true.tolist(), squared=False
+                )
             )
+            if told > cost:
+                self.findings.append(
+                    f"{what}: the answer told {float(told):.4g}, its noise allows {float(cost):.4g}"
+                )
+        if cost > _moves(before) * before.budget.exact:
+            self.findings.append(f"{what}: cost {float(cost):.4g}, charged {float(before.budget.exact):.4g}")
         return float(cost)
 
     def _sums(self, what: str, seen: Counted) -> None:
         """The noise must be of the scale that its price asks for, and the answer the true count plus it, cell by cell."""
-        needed = _declared(seen) / (seen.budget.exact if isinstance(seen.budget, PureDP) else 2 * seen.budget.exact)
+        needed = _declared(seen) / (
+            seen.budget.exact if isinstance(seen.budget, PureDP) else 2 * seen.budget.exact
+        )
         for law in seen.laws:
             if isinstance(law, DiscreteLaplace) != isinstance(seen.budget, PureDP):
                 self.findings.append(f"{what}: noise of the other currency")

@@ -24,11 +24,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.audit.observed import Counted, Ints, NoiseLaw, Observer, Picked, Shown
 from dipsmith.counting.count import BatchRows
 from dipsmith.counting.held import HeldRows
 from dipsmith.counting.remembered import Fixed, Remembered, View
@@ -42,78 +43,6 @@ from dipsmith.privacy.randomness import Stream
 from dipsmith.privacy.repetition import Repetitions
 from dipsmith.privacy.selection import Law
 from dipsmith.schema import Cells
-
-Ints = NDArray[np.int64]
-NoiseLaw = DiscreteLaplace | DiscreteGaussian
-
-
-@dataclass(frozen=True, eq=False)
-class Counted:
-    """A noisy table.
-
-    Attributes
-    ----------
-    curator, cells, budget
-        Who was asked, what, and what it was charged.
-    true
-        The counts that noise was added to.
-    at
-        Their positions in the table; for tables held block by block the occupied cells.
-    laws, draws
-        The noise that was drawn, and from which law.
-    answer
-        What was answered.
-    """
-
-    curator: Curator
-    cells: Cells
-    budget: Budget
-    true: Ints
-    at: Ints
-    laws: tuple[NoiseLaw, ...]
-    draws: Ints
-    answer: Measurement
-
-
-@dataclass(frozen=True, eq=False)
-class Picked:
-    """A choice: the exact scores, the law, and the index of the winner."""
-
-    curator: Curator
-    candidates: Sequence[Any]
-    score: Score[Any]
-    budget: Budget
-    scores: NDArray[np.float64]
-    sensitivity: Fraction
-    epsilon: Fraction
-    monotone: bool
-    law: Law
-    winner: int
-
-
-@dataclass(frozen=True, eq=False)
-class Shown:
-    """An answer that cost nothing."""
-
-    curator: Curator
-    what: str
-    answer: Any
-
-
-class Observer(Protocol):
-    """Whoever watches; what a verb returns is what the method is told."""
-
-    def counted(self, seen: Counted) -> Measurement:
-        """A table was measured."""
-
-    def picked(self, seen: Picked) -> int:
-        """A candidate was chosen."""
-
-    def shown(self, seen: Shown) -> None:
-        """A free answer was given."""
-
-    def random(self, what: str, drawn: Any) -> Any:
-        """Randomness that reads no rows: "coins", "order", "key", "runs", and "run" at the start of each run."""
 
 
 @dataclass
@@ -320,12 +249,9 @@ def _repeated(original: Any, watch: Watch, observer: Observer) -> Any:
 
 def _ordered(original: Any, watch: Watch, observer: Observer) -> Any:
     def permutation(self: Stream, n: int) -> Ints:
-        if watch.draws_rows(self):
-            passed: Ints = original(self, n)
-            return passed
         with watch.inside("order"):
-            drawn: Ints = observer.random("order", original(self, n))
-        return drawn
+            drawn: Ints = original(self, n)
+        return drawn if watch.draws_rows(self) else observer.random("order", drawn)
 
     return permutation
 

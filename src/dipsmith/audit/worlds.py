@@ -35,7 +35,9 @@ def worst_schema(relation: str, targets: Sequence[str] = TARGETS) -> Schema:
     return Schema(
         "worlds",
         tuple(
-            Attribute(name, "string", Categories.of("01", other="0"), "private" if name in targets else "public")
+            Attribute(
+                name, "string", Categories.of("01", other="0"), "private" if name in targets else "public"
+            )
             for name in ("a", "b", *targets)
         ),
         Unit(),

@@ -248,7 +248,10 @@ MUTANTS = (
         "synthesis/sets.py",
         (
             ("np.arange(public.rows) if self.in_file_order else public.order()", "np.arange(public.rows)"),
-            ("rows = order if self.in_file_order else order[self.stream.permutation(public.rows)]", "rows = order"),
+            (
+                "rows = order if self.in_file_order else order[self.stream.permutation(public.rows)]",
+                "rows = order",
+            ),
         ),
         f"{BYTES}::test_labelled_releases_tell_no_order_in_either_format",
     ),
@@ -277,7 +280,10 @@ MUTANTS = (
         "dictionaries of the file passed on",
         "synthesis/canonical.py",
         (
-            ("        order = pc.sort_indices(values.dictionary)\n", "        order = pa.array(np.arange(len(values.dictionary)))\n"),
+            (
+                "        order = pc.sort_indices(values.dictionary)\n",
+                "        order = pa.array(np.arange(len(values.dictionary)))\n",
+            ),
             (
                 "pieces.append(self.values.take(pa.array(some, mask=some < 0)))",
                 "pieces.append(pa.DictionaryArray.from_arrays(pa.array(some, mask=some < 0), self.values))",
