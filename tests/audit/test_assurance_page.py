@@ -6,7 +6,7 @@ from dipsmith.audit.page import page
 
 
 def test_without_results_every_part_says_so(tmp_path):
-    assert page(tmp_path).count("Not run yet") == 6
+    assert page(tmp_path).count("Not run yet") == 7
 
 
 def test_results_are_shown_and_what_is_missing_is_named(tmp_path):
@@ -27,7 +27,7 @@ def test_results_are_shown_and_what_is_missing_is_named(tmp_path):
     assert "0 of 1 pass" in text
     assert "below 80 %: flat replace" in text
     assert "From one audit instead of three: flat replace." in text
-    assert "Not run yet (17 of 18): " in text
+    assert "Not run yet (18 of 19): " in text
     assert "| flat | replace | 3 | 9 | 1.500 of 2 | — | +0.3 | **1** |" in text
     assert "**MISSED**" in text
     assert "0 caught of 1 planted" in text

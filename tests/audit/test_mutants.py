@@ -22,8 +22,8 @@ def running():
 def test_every_mutant_still_has_its_place(running):
     assert len(running.MUTANTS) >= 14
     for mutant in running.MUTANTS:
-        text = running.planted(mutant, running.PACKAGE)
-        compile(text, mutant.file, "exec")
+        for file, text in running.planted(mutant, running.PACKAGE).items():
+            compile(text, file, "exec")
 
 
 def test_every_mutants_test_exists(running):

@@ -7,8 +7,10 @@ better than the likelihood ratio, and here it can be computed: the noise laws ar
 worlds, the linear combination that tells them apart best (Fisher 1936).
 
 *Optimal*: what the likelihood ratio would reach if every answer told as much as its price allows. A table is moved by its
-whole sensitivity; a choice is randomised response at its ε, the most telling ε-DP mechanism there is. A white-box
-attacker that reaches nearly as much shows that the audit is not loose.
+whole sensitivity; a choice is randomised response at its ε, the most telling ε-DP mechanism there is (Kairouz, Oh and Viswanath
+2015). It is the optimum over all attackers and all pairs of worlds for the answers that a run was given, with the noise that
+each was given, and the answers together are charged the whole claimed budget (`Finding.spent`). A
+white-box attacker that reaches nearly as much shows that the audit is not loose.
 """
 
 from __future__ import annotations
@@ -23,14 +25,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.audit.watch import Counted, NoiseLaw, Picked, Shown
+from dipsmith.audit.definitions import choice_probabilities
+from dipsmith.audit.observed import Counted, NoiseLaw, Picked, Shown
 from dipsmith.audit.worlds import TwinRows
 from dipsmith.errors import UnsupportedError
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.noise import DiscreteLaplace
 from dipsmith.privacy.randomness import Stream
-from dipsmith.privacy.selection import selection_probabilities
 from dipsmith.schema import Codes
 
 Floats = NDArray[np.float64]
@@ -99,8 +101,8 @@ class Transcript:
                 for c, tables in zip(seen.candidates, both, strict=True)
             ]
             chances.append(
-                selection_probabilities(
-                    np.array(scores),
+                choice_probabilities(
+                    scores,
                     seen.sensitivity,
                     seen.epsilon,
                     monotone=seen.monotone,

@@ -66,6 +66,15 @@ def catalogue_cases(targets: Sequence[str]) -> list[Case]:
     ]
 
 
+def attack_cases(targets: Sequence[str], second: str) -> list[Case]:
+    """What is attacked: the catalogue, and forests that label one target after another, asking the one before."""
+    both = (*targets, second)
+    return [
+        *catalogue_cases(targets),
+        Case("forest, sequential", "label", Forest(targets=both, leaves="sequential")),
+    ]
+
+
 def variants(targets: Sequence[str]) -> list[Case]:
     """Settings under which a method asks other questions than by default."""
     both, t = ("add-remove", "replace"), tuple(targets)

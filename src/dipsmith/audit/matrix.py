@@ -1,8 +1,9 @@
 """The whole audit, piece by piece: `python -m dipsmith.audit.matrix` fills a file of results and can be resumed.
 
 Each piece is one method under one relation: 100 neighbouring tables replayed in either currency (25 with other settings than
-the default), three times 1000 runs in each world attacked at ε = 4, or half of the noise taken away to see that the attack notices. Pieces that are in the file already
-are left as they are, so that an audit can be stopped at any moment; `--fresh` starts anew.
+the default), tables released in every order and form and the bytes compared, three times 1000 runs in each world attacked at
+ε = 4, or half of the noise taken away to see that the attack notices. Pieces that are in the file already are left as they are, so
+that an audit can be stopped at any moment; `--fresh` starts anew.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from statistics import mean
 from time import monotonic
 from typing import Any, Final
 
-from dipsmith.audit.cases import Case, catalogue_cases, variants
+from dipsmith.audit.cases import Case, attack_cases, catalogue_cases, variants
 from dipsmith.audit.pairs import PRIVATE, neighbours
 from dipsmith.audit.rerun import check_pair
+from dipsmith.audit.reshaped import check_forms
 from dipsmith.audit.trial import audit, trials_needed
-from dipsmith.audit.worlds import TARGETS
+from dipsmith.audit.worlds import SECOND, TARGETS
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
@@ -50,6 +52,9 @@ FILED: Final = 5
 
 DRAWN: Final = 50
 """Every so many pairs the report's figures are among the files."""
+
+FORMED: Final = 8
+"""Tables that are released in every order and form, for each method and relation; a fourth as many with other settings."""
 
 EPSILON: Final = 4
 TRIALS: Final = 1000
@@ -98,6 +103,18 @@ def replay_piece(case: Case, currency: str, pairs: int, first: int = SEED) -> di
     }
 
 
+def bytes_piece(case: Case, tables: int) -> dict[str, Any]:
+    """Release tables in every order and form: whether the bytes are the same."""
+    findings: Counter[str] = Counter()
+    compared = 0
+    for seed in range(SEED, SEED + tables):
+        with tempfile.TemporaryDirectory(dir=_memory()) as folder:
+            found, tried = check_forms(case, seed, Path(folder))
+        findings.update(f"seed {seed}: {text}" for text in found)
+        compared += tried
+    return {"tables": tables, "compared": compared, "findings": dict(findings)}
+
+
 def attack_piece(case: Case, trials: int) -> dict[str, Any]:
     """Attack a case in two worlds, several times; the first audit is the one that is printed, all must pass."""
     attacked = partial(audit, case.method, case.relation, epsilon=EPSILON, trials=trials)
@@ -105,6 +122,7 @@ def attack_piece(case: Case, trials: int) -> dict[str, Any]:
     again = [found, *(attacked(seed=SEED + i, black_box=False) for i in range(1, REPEATS))]
     bounds, optima = [f.lower_bound for f in again], [f.optimal for f in again]
     return found.to_dict() | {
+        "method": case.name,
         "bounds": bounds,
         "optimal": mean(optima),
         "tightness": mean(bounds) / mean(optima),
@@ -165,12 +183,15 @@ def pieces(pairs: int, trials: int, mutant_trials: int) -> dict[str, partial[dic
         made |= _replays(case, pairs)
     for case in catalogue_cases(PRIVATE):
         made[f"half noise replayed | {case.key}"] = partial(flagged_piece, case, -(-pairs // FLAGGED))
-    for case in catalogue_cases(TARGETS):
+    for case in catalogue_cases(PRIVATE):
+        made[f"bytes | {case.key}"] = partial(bytes_piece, case, -(-FORMED * pairs // PAIRS))
+    for case in attack_cases(TARGETS, SECOND):
         made[f"attack | {case.key}"] = partial(attack_piece, case, trials)
-    for case in catalogue_cases(TARGETS):
+    for case in attack_cases(TARGETS, SECOND):
         made[f"half noise attacked | {case.key}"] = partial(halved_piece, case, mutant_trials)
     for case in variants(PRIVATE):
         made |= _replays(case, -(-pairs // VARIED))
+        made[f"bytes | {case.key}"] = partial(bytes_piece, case, -(-FORMED * pairs // (PAIRS * VARIED)))
     return made
 
 
@@ -261,6 +282,8 @@ def _done(
 def _worry(name: str, found: dict[str, Any]) -> str:
     if name.startswith("replay"):
         return f"; FOUND {len(found['findings'])}" if found["findings"] or abs(found["noise_z"]) > 6 else ""
+    if name.startswith("bytes"):
+        return f"; FOUND {len(found['findings'])}" if found["findings"] else ""
     if name.startswith("attack"):
         return "" if found["passed"] else "; FAILED"
     if name.startswith("half noise replayed"):

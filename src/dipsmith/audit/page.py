@@ -12,10 +12,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dipsmith.audit.cases import catalogue_cases, variants
+from dipsmith.audit.bytes import EXCEPTED
+from dipsmith.audit.cases import attack_cases, catalogue_cases, variants
+from dipsmith.audit.forms import FORMS
 from dipsmith.audit.matrix import FEW_MEASUREMENTS
 from dipsmith.audit.pairs import PRIVATE
-from dipsmith.audit.worlds import TARGETS
+from dipsmith.audit.worlds import SECOND, TARGETS
 
 HEAD = """# Assurance
 
@@ -29,7 +31,7 @@ def page(folder: Path) -> str:
     """The page from the results in a folder."""
     audit = _read(folder / "audit.json").get("pieces", {})
     parts = [HEAD]
-    parts += [_attacks(audit), _half_noise(audit), _replays(audit)]
+    parts += [_bytes(audit), _attacks(audit), _half_noise(audit), _replays(audit)]
     parts.append(_mutants(_read(folder / "mutants.json")))
     parts.append(_faults(_read(folder / "faults.json")))
     parts.append(_fuzz(_read(folder / "fuzz.json")))
@@ -37,11 +39,40 @@ def page(folder: Path) -> str:
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
+def _bytes(pieces: Mapping[str, Any]) -> str:
+    text = f"""## The bytes of a release
+
+`make audit`. With the noise frozen, a private table is released in its own order and form, and again reversed, sorted by each private column, in random
+orders and in {len(FORMS)} forms: CSV of several kinds, Parquet with other encodings, dictionaries, row groups and metadata, Arrow with other chunks and
+dictionaries, pandas. Every file must be the same to the last byte; excepted are, by name, the card's {", ".join(f"`{n}`" for n in EXCEPTED)}. No canary from
+metadata, unused dictionary entries, index or file names may be in it. `tests/audit/test_bytes.py` does the same for tables
+that Hypothesis makes, for neighbours with recorded answers, and under another clock, user, host, locale and hash seed;
+`tests/sources/test_sources_bytes.py` for polars, DuckDB, PostgreSQL and Spark."""
+    found = {name.split(" | ")[1]: f for name, f in pieces.items() if name.startswith("bytes")}
+    if not found:
+        return f"{text}\n\nNot run yet."
+    rows = [
+        [
+            *case.split(" · "),
+            str(f["tables"]),
+            f"{f['compared']:,}",
+            str(len(f["findings"])) if not f["findings"] else f"**{len(f['findings'])}**",
+        ]
+        for case, f in sorted(found.items())
+    ]
+    cases = [*catalogue_cases(PRIVATE), *variants(PRIVATE)]
+    compared = sum(f["compared"] for f in found.values())
+    differ = sum(len(f["findings"]) for f in found.values())
+    head = ["method", "neighbours", "tables", "releases compared", "findings"]
+    told = f"{compared:,} releases compared, {differ} findings. {_when(list(found.values()))}"
+    return f"{text}\n\n{table(head, rows)}\n\n{told}{_left([f'bytes | {c.key}' for c in cases], pieces)}"
+
+
 def _attacks(pieces: Mapping[str, Any]) -> str:
     rows = [
         [
             f["method"], f["relation"], f"{f['lower_bound']:.2f}", f"{f['black_box']:.2f}", f"{f['optimal']:.2f}",
-            f"{f['tightness']:.0%}", f"{f['certain']:.2f}", "pass" if f["passed"] else "**FAIL**",
+            f"{f['ceiling']:.2f}" if "ceiling" in f else "—", f"{f['tightness']:.0%}", f"{f['certain']:.2f}", "pass" if f["passed"] else "**FAIL**",
         ]
         for name, f in pieces.items()
         if name.startswith("attack")
@@ -51,12 +82,24 @@ def _attacks(pieces: Mapping[str, Any]) -> str:
 `make audit`. Each method runs 1000 times in each of two worlds that differ in one row, at a claimed ε of 4. A *white-box* attacker
 sees every noisy answer and uses the likelihood ratio; a *black-box* attacker sees synthetic rows. Bounds are 95 % Clopper–Pearson
 lower bounds on ε; thresholds were chosen on other runs than are counted. At 95 % even an optimal attacker exceeds the claim by chance in a few
-of a hundred entries, so the verdict uses 1 − 10⁻⁶. *Optimal* is what the likelihood ratio reaches on average if every answer tells as much as
-its price allows, a choice as much as randomised response does; a small share of it would mean that the audit is loose. One audit of 1000
+of a hundred entries, so the verdict uses 1 − 10⁻⁶. *Optimal* is what no attacker on any two worlds exceeds on average, given the answers of a run, the
+noise of each and its price: every table moved by its whole sensitivity, every choice as telling as randomised response. The
+answers are charged the whole claim. *Ceiling* is the same for a single answer that is randomised response at the claimed ε, than which no mechanism tells more: a
+method that divides its budget among several answers stays below it. A small share of the optimum would mean that the audit is loose. One audit of 1000
 runs is off by a tenth of its bound by chance, so that the share that is *reached* is the mean of three of them (this seed and the two after it), and all three must pass."""
     if not rows:
         return f"{text}\n\nNot run yet."
-    head = ["method", "neighbours", "white box", "black box", "optimal", "reached", "at 1 − 10⁻⁶", "verdict"]
+    head = [
+        "method",
+        "neighbours",
+        "white box",
+        "black box",
+        "optimal",
+        "ceiling",
+        "reached",
+        "at 1 − 10⁻⁶",
+        "verdict",
+    ]
     attacked = [f for name, f in pieces.items() if name.startswith("attack")]
     below = [f for f in attacked if f["tightness"] < 0.8]
     summary = (
@@ -67,13 +110,13 @@ runs is off by a tenth of its bound by chance, so that the share that is *reache
     single = [f"{f['method']} {f['relation']}" for f in attacked if len(f.get("bounds", [])) < 2]
     if single:
         summary += f" From one audit instead of three: {', '.join(single)}."
-    wanted = [f"attack | {case.key}" for case in catalogue_cases(TARGETS)]
+    wanted = [f"attack | {case.key}" for case in attack_cases(TARGETS, SECOND)]
     return f"{text}\n\n{table(head, rows)}\n\n{summary} {_when(attacked)}{_left(wanted, pieces)}"
 
 
 def _half_noise(pieces: Mapping[str, Any]) -> str:
     rows = []
-    for case in catalogue_cases(TARGETS):
+    for case in attack_cases(TARGETS, SECOND):
         replayed, attacked, found = (
             pieces.get(f"{kind} | {case.key}")
             for kind in ("half noise replayed", "attack", "half noise attacked")
@@ -118,7 +161,7 @@ def _replays(pieces: Mapping[str, Any]) -> str:
     text = """## Record and replay
 
 `make audit`. A run is recorded; the same run on a neighbouring table is given the recorded answers. Everything after must be the same to the
-last bit — questions, charges, messages, model, rows, card, and for every fifth pair the ledger and the files — the noise must be of the declared scale, and the true numbers behind each answer may differ by their declared sensitivity at most. The *largest loss* is what the answers of a pair told at most, added up from the noise that was really drawn;
+last bit — questions, charges, messages, model, rows, card, and for every fifth pair the ledger and the bytes of the files — the noise must be of the scale that its price asks for, and the true numbers behind each answer may differ by their sensitivity at most. Sensitivities, noise and the probabilities of choices are computed from the definitions, in exact arithmetic, by code that shares nothing with the curator's (`tests/audit/test_definitions.py`). The *largest loss* is what the answers of a pair told at most, added up from the noise that was really drawn;
 it may not exceed the budget. *z* compares all noise that was drawn with its law. Tables differ by: a unit added, removed, replaced; a flipped
 label; outliers, new categories, missing values, forbidden combinations; an empty table, a single row; duplicate rows, several rows per unit."""
     grouped: dict[str, dict[str, Any]] = {}

@@ -8,27 +8,28 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from dipsmith.audit.bytes import EXCEPTED, released
 from dipsmith.audit.cases import Case
 from dipsmith.audit.pairs import Pair
+from dipsmith.audit.reshaped import without_figures
 from dipsmith.audit.tape import Replay, Tape, noise_score, recording, replaying, same
 from dipsmith.audit.watch import Watch
 from dipsmith.errors import DipsmithError
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.ledger import Ledger
-from dipsmith.report import figures as drawing
 from dipsmith.schema import Schema
 from dipsmith.synthesis.synthesize import synthesize
 
-_TIMES = ("created", "ledger_head", "files")
-"""What differs between any two runs, whatever the rows."""
+_APART = (*EXCEPTED, "files")
+"""What differs between any two runs, whatever the rows; files are compared themselves."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ def check_pair(
     sets: int = 1,
     *,
     figures: bool = True,
+    reshape: Callable[[pa.Table], Any] | None = None,
 ) -> Checked:
     """Record a run on one table of a pair, rerun it on the other with the same answers, and compare.
 
@@ -77,16 +79,17 @@ def check_pair(
     figures
         Whether the report has figures, or tables alone as it has where none can be drawn: they take most of the time, and
         are drawn from the rows and the card, which are compared themselves.
+    reshape
+        Puts the second table into another order or form, of which nothing may be told either.
     """
     tape = Tape()
-    with nullcontext() if figures else _without_figures():
+    after = pair.after if reshape is None else reshape(pair.after)
+    with without_figures(not figures):
         first, strays = _run(
             recording(tape), pair.before, pair.schema, case, budget, seed, folder, "one", sets
         )
         replay = Replay(tape)
-        second, more = _run(
-            replaying(replay), pair.after, pair.schema, case, budget, seed, folder, "two", sets
-        )
+        second, more = _run(replaying(replay), after, pair.schema, case, budget, seed, folder, "two", sets)
     replay.close(budget, case.price)
     findings = [*strays, *more, *replay.findings]
     findings += [f"{what}: differs" for what in first if not same(first[what], second.get(what))]
@@ -96,7 +99,7 @@ def check_pair(
 
 def _run(
     watched: AbstractContextManager[Watch],
-    table: pa.Table,
+    table: Any,
     schema: Schema,
     case: Case,
     budget: Budget,
@@ -137,37 +140,9 @@ def _run(
     states = [model.inner.state() for model in release.models]
     seen["facts"] = [json.dumps(facts, sort_keys=True, default=str) for facts, _ in states]
     seen["arrays"] = [dict(arrays) for _, arrays in states]
-    seen["card"] = {k: v for k, v in json.loads(release.card.to_json()).items() if k not in _TIMES}
+    seen["card"] = {k: v for k, v in json.loads(release.card.to_json()).items() if k not in _APART}
     if folder is not None and ledger is not None:
-        where = release.save(folder / name)
-        seen["files"] = _files(where, (name,))
+        seen["files"] = released(release.save(folder / name))
         shown = json.dumps(ledger.show(schema.name).as_dict(), default=str, sort_keys=True)
         seen["ledger"] = re.sub(r"20\d\d-\d\d-\d\dT[^\"]*", "TIME", shown.replace(str(folder / name), "DIR"))
     return seen, watch.strays
-
-
-@contextmanager
-def _without_figures() -> Iterator[None]:
-    """Reports as they are where matplotlib is not installed."""
-    drawable = drawing.available
-    drawing.available = lambda: False
-    try:
-        yield
-    finally:
-        drawing.available = drawable
-
-
-def _files(folder: Path, names: Sequence[str]) -> dict[str, Any]:
-    """Names, sizes and bytes; of the card, which holds the time and a chained digest, the names of its fields."""
-    found: dict[str, Any] = {}
-    for path in sorted(folder.iterdir()):
-        if path.name == "card.json":
-            found[path.name] = sorted(json.loads(path.read_text("utf-8")))
-        elif path.suffix == ".html":
-            text = re.sub(r"20\d\d-\d\d-\d\d[T ][\d:+.Z]*|[0-9a-f]{64}", "…", path.read_text("utf-8"))
-            found[path.name] = text
-        elif path.suffix == ".npz":
-            found[path.name] = path.stat().st_size
-        else:
-            found[path.name] = path.read_bytes()
-    return found

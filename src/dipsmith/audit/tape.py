@@ -6,9 +6,12 @@ bit, and the true numbers behind each answer may differ by the declared sensitiv
 
 The replay also adds up what the answers really cost for this pair of tables. Given the same earlier answers, the
 log-ratio of an answer's probabilities is at most Σ|c − c′|/scale for discrete Laplace noise, and known exactly for a
-choice (`selection_probabilities`); the sum over all answers bounds the privacy loss of the whole transcript
+choice; the sum over all answers bounds the privacy loss of the whole transcript
 (sequential composition), whatever the accountant believes about it. For ρ the same holds with Σ(c − c′)²/(2σ²), and an
 eighth of the squared range of a choice's log-ratios (Cesar and Rogers 2021). The sum must not exceed the budget.
+
+How far a unit reaches, how much noise that needs and how likely a choice is are computed from the definitions
+(`dipsmith.audit.definitions`), never by the formulas that the curator draws and charges by.
 
 In a block that a unit may leave and enter, and so change within, an answer is charged as one move and may cost two; the
 block holds half of what the blocks cost together (`dipsmith.privacy.neighbours.blocks_rule`).
@@ -19,16 +22,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from math import inf, log, sqrt
 from typing import Any
 
 import numpy as np
 
-from dipsmith.audit.watch import Counted, Picked, Shown, Watch, watching
-from dipsmith.privacy.budget import Budget
+from dipsmith.audit.definitions import choice_probabilities, log_ratio, moments, reach
+from dipsmith.audit.observed import Counted, NoiseLaw, Picked, Shown
+from dipsmith.audit.watch import Watch, watching
+from dipsmith.privacy.budget import Budget, PureDP
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.noise import DiscreteLaplace
-from dipsmith.privacy.selection import selection_probabilities
 from dipsmith.schema import Codes
 
 Entry = Counted | Picked | Shown | tuple[str, Any]
@@ -131,30 +136,39 @@ class Replay:
             moved = _sparse_difference(before, seen)
         if not before.laws:
             return inf if moved.any() else 0.0
-        law = before.laws[0]
-        laplace = isinstance(law, DiscreteLaplace)
-        distance = float(moved.sum() if laplace else (moved.astype(np.float64) ** 2).sum())
-        moves = _moves(before)
-        allowed = _declared(before) * moves
+        pure = isinstance(before.laws[0], DiscreteLaplace)
+        distance = int(moved.sum() if pure else (moved**2).sum())
+        allowed = _declared(before) * _moves(before)
         if distance > allowed:
             self.findings.append(f"{what}: true counts differ by {distance:g}, declared {allowed:g}")
-        scale = min(
-            float(each.scale) if isinstance(each, DiscreteLaplace) else float(2 * each.sigma2)
-            for each in before.laws
-        )
-        cost = distance / scale
-        if cost > moves * float(before.budget.exact) + SLACK:
-            self.findings.append(f"{what}: cost {cost:.4g}, charged {float(before.budget.exact):.4g}")
-        return cost
+        scale = min(_scale(law) for law in before.laws)
+        cost = Fraction(distance) / (scale if pure else 2 * scale)
+        if pure and old.kept is None:
+            at = before.at
+            told = abs(
+                log_ratio(
+                    scale, old.values[at].tolist(), before.true.tolist(), seen.true.tolist(), squared=False
+                )
+            )
+            if told > cost:
+                self.findings.append(
+                    f"{what}: the answer told {float(told):.4g}, its noise allows {float(cost):.4g}"
+                )
+        if cost > _moves(before) * before.budget.exact:
+            self.findings.append(f"{what}: cost {float(cost):.4g}, charged {float(before.budget.exact):.4g}")
+        return float(cost)
 
     def _sums(self, what: str, seen: Counted) -> None:
-        """The noise must be of the declared scale, and the answer the true count plus that noise, cell by cell."""
-        event = seen.curator._event(seen.cells, seen.budget, seen.answer.single)
+        """The noise must be of the scale that its price asks for, and the answer the true count plus it, cell by cell."""
+        needed = _declared(seen) / (
+            seen.budget.exact if isinstance(seen.budget, PureDP) else 2 * seen.budget.exact
+        )
         for law in seen.laws:
-            drawn = law.scale if isinstance(law, DiscreteLaplace) else law.sigma2
-            if drawn != event.scale:
+            if isinstance(law, DiscreteLaplace) != isinstance(seen.budget, PureDP):
+                self.findings.append(f"{what}: noise of the other currency")
+            elif _scale(law) < needed:
                 self.findings.append(
-                    f"{what}: noise was drawn at scale {float(drawn):.4g}, declared {float(event.scale):.4g}"
+                    f"{what}: noise was drawn at scale {float(_scale(law)):.4g}, needed {float(needed):.4g}"
                 )
         if seen.answer.kept is not None:
             return
@@ -182,6 +196,8 @@ class Replay:
             )
         if moves == 1 and seen.monotone and moved.min() < -SLACK * size and moved.max() > SLACK * size:
             self.findings.append(f"{what}: declared monotone, but scores move both ways")
+        if not _priced(seen):
+            self.findings.append(f"{what}: ε = {float(seen.epsilon):.6g} is more than was charged")
         ratios = _log_ratios(before, seen)
         charged = moves * float(seen.budget.exact)
         if seen.law == "permute-and-flip":
@@ -251,20 +267,18 @@ def replaying(replay: Replay) -> Iterator[Watch]:
 def noise_score(tape: Tape) -> tuple[float, float]:
     """Sums over all draws of (x²/variance − 1), and of its variance: how far the noise is from its law.
 
-    The fourth moment of discrete laws at scales of one or more is close to the continuous one (6 and 3 times the
-    squared variance); tables drawn with a smaller scale are left out.
+    Tables drawn with a variance below one are left out: their sums are far from normal.
     """
     total = spread = 0.0
     for entry in tape.entries:
         if not isinstance(entry, Counted) or len({*entry.laws}) != 1:
             continue
-        law = entry.laws[0]
-        laplace = isinstance(law, DiscreteLaplace)
-        if law.variance < 1:
+        scale, gaussian = _scale(entry.laws[0]), not isinstance(entry.laws[0], DiscreteLaplace)
+        variance, fourth = moments(scale, squared=gaussian)
+        if variance < 1:
             continue
-        # 7 bounds the excess of the discrete Laplace law's fourth moment for every variance from one on.
-        total += float((entry.draws.astype(np.float64) ** 2 / law.variance - 1).sum())
-        spread += (7.0 if laplace else 2.0) * len(entry.draws)
+        total += float((entry.draws.astype(np.float64) ** 2 / variance - 1).sum())
+        spread += (fourth / variance**2 - 1) * len(entry.draws)
     return total, sqrt(spread)
 
 
@@ -281,10 +295,25 @@ def same(a: Any, b: Any) -> bool:
     return bool(type(a) is type(b) and a == b)
 
 
-def _declared(seen: Counted) -> float:
-    """The sensitivity that the charge supposes: what the recorded noise and budget allow."""
-    event = seen.curator._event(seen.cells, seen.budget, seen.answer.single)
-    return float(event.sensitivity)
+def _declared(seen: Counted) -> Fraction:
+    """Δ₁, or Δ₂² under ρ: what the charge supposes that a unit moves, by trying every row."""
+    curator = seen.curator
+    unit = curator.schema.unit
+    noisy = None if seen.answer.kept is not None else seen.at
+    most = reach(seen.cells, curator.relation, rows_vary=unit.column is not None, noisy=noisy)
+    return Fraction(most * (unit.max_rows if isinstance(seen.budget, PureDP) else unit.max_rows**2))
+
+
+def _scale(law: NoiseLaw) -> Fraction:
+    return law.scale if isinstance(law, DiscreteLaplace) else law.sigma2
+
+
+def _priced(seen: Picked) -> bool:
+    """Whether the ε of a choice costs at most its charge: ε, or ε²/8 under ρ; half of it where a unit may move twice."""
+    if isinstance(seen.budget, PureDP):
+        return seen.law == "permute-and-flip" and seen.epsilon <= seen.budget.exact
+    charged = seen.budget.exact / (2 if seen.curator._moving else 1)
+    return seen.law == "exponential" and seen.epsilon**2 / 8 <= charged
 
 
 def _moves(seen: Counted | Picked) -> int:
@@ -303,9 +332,10 @@ def _sparse_difference(a: Counted, b: Counted) -> np.ndarray[Any, np.dtype[np.in
 def _log_ratios(before: Picked, seen: Picked) -> list[float]:
     if np.array_equal(before.scores, seen.scores):
         return [0.0]
-    law = {"monotone": seen.monotone, "law": seen.law, "digits": 30}
     one, other = (
-        selection_probabilities(s.scores, s.sensitivity, s.epsilon, **law)  # type: ignore[arg-type]
+        choice_probabilities(
+            s.scores.tolist(), s.sensitivity, s.epsilon, monotone=s.monotone, law=s.law, digits=30
+        )
         for s in (before, seen)
     )
     return [

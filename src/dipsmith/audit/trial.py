@@ -30,7 +30,7 @@ from dipsmith.audit.bound import (
     unlucky,
 )
 from dipsmith.audit.watch import watching
-from dipsmith.audit.worlds import TwinRows, worst_worlds
+from dipsmith.audit.worlds import TARGETS, TwinRows, worst_worlds
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.methods.method import Labeller, Method, Model, require_relation
 from dipsmith.privacy.budget import PureDP
@@ -66,7 +66,14 @@ class Finding:
     certain, black_box_certain
         The same at 1 − 10⁻⁶, with the threshold that is best there, which must not exceed the claim.
     optimal
-        What an optimal attacker on the same list of answers reaches on average in as many trials.
+        What an optimal attacker reaches on average in as many trials: the likelihood ratio on the same list of answers, each
+        of which tells all that its price allows. No attacker on any two worlds does better against these answers.
+    ceiling
+        What could be reached against any mechanism at all of the claimed ε: the likelihood ratio on randomised response, of which
+        every ε-DP answer is a blurred copy (Kairouz, Oh and Viswanath 2015). A method that divides its budget among
+        several answers with noise of their own tells less than that, so that `optimal` is below the ceiling.
+    spent
+        The share of the claimed budget that the answers of a run were charged: below 1 `optimal` would be too low.
     measurements
         The most tables that one run measured.
     """
@@ -81,6 +88,8 @@ class Finding:
     black_box: float
     black_box_certain: float
     optimal: float
+    ceiling: float
+    spent: float
     measurements: int
     choices: int
     white: Guesses
@@ -146,7 +155,7 @@ def audit(
     if trials < LEAST_TRIALS:
         raise UsageError(f"{trials} trials prove nothing; give at least {LEAST_TRIALS}")
     require_relation(method, relation)
-    worlds = worst_worlds(relation)
+    worlds = worst_worlds(relation, attacked_labels(method, relation))
     twins = TwinRows.of(worlds)
     budget = PureDP(epsilon)
     public = worlds[0].project(worlds[0].schema.public)
@@ -155,12 +164,14 @@ def audit(
     told: list[Answers] = []
     lists: dict[Answers, Answers] = {}
     known: list[list[Known]] = []
+    paid: list[int] = []
     rehearsed = min(round(REHEARSED * trials), MOST_REHEARSED)
     for i in range(trials):
         for world in (0, 1):
             stream = Stream.for_testing(f"{seed}/{i}/{world}")
             transcript, model = _run(method, twins.seen_as(world), budget, stream, whole=black_box)
             ratios[world].append(transcript.ratio)
+            paid.append(transcript.spent)
             answers = tuple(transcript.told)
             told.append(lists.setdefault(answers, answers))
             if i < rehearsed:
@@ -197,6 +208,8 @@ def audit(
         black_box=0.0 if black is None else black.epsilon(),
         black_box_certain=0.0 if strict_black is None else strict_black.epsilon(CERTAINTY),
         optimal=optimal,
+        ceiling=_ceiling(float(budget.exact), trials - rehearsed, Stream.for_testing(f"{seed}/ceiling")),
+        spent=min(paid) / budget.units,
         measurements=max(sum(kind == "counts" for kind, _, _ in answers) for answers in told),
         choices=max(sum(kind == "choice" for kind, _, _ in answers) for answers in told),
         white=white,
@@ -204,12 +217,19 @@ def audit(
     )
 
 
+def attacked_labels(method: Method, relation: str) -> tuple[str, ...]:
+    """The labels that the worlds differ in: those that the method makes, where it names some."""
+    named: Sequence[str] | None = getattr(method, "targets", None)
+    return tuple(named) if relation == "label" and named else TARGETS
+
+
 def trials_needed(method: Method, relation: str, *, epsilon: float | str, most: int, seed: int) -> int:
     """How many runs in each world a white-box attacker needs to exceed the claim for certain, even with some bad luck.
 
     From a hundred runs in each world, with another seed than the audit's; `most` where it cannot be told sooner.
     """
-    twins, budget = TwinRows.of(worst_worlds(relation)), PureDP(epsilon)
+    twins = TwinRows.of(worst_worlds(relation, attacked_labels(method, relation)))
+    budget = PureDP(epsilon)
     known = []
     for i in range(LEAST_TRIALS * 2):
         for world in (0, 1):
@@ -254,6 +274,17 @@ def _optimal(rehearsed: Sequence[Answers], counted: Sequence[Answers], stream: S
     threshold = choose_threshold(simulated[0], simulated[1], len(counted) // 2)
     return mean(
         guesses(threshold, *(optimal_ratios(counted[world::2], world, stream) for world in (0, 1))).epsilon()
+        for _ in range(REPLICATES)
+    )
+
+
+def _ceiling(epsilon: float, counted: int, stream: Stream) -> float:
+    """What the likelihood ratio reaches on average against randomised response at ε, the most telling mechanism there is."""
+    answer: list[Answers] = [(("choice", epsilon, 1),)] * counted
+    first, second = (optimal_ratios([answer[0]] * SIMULATED, world, stream) for world in (0, 1))
+    threshold = choose_threshold(first, second, counted)
+    return mean(
+        guesses(threshold, *(optimal_ratios(answer, world, stream) for world in (0, 1))).epsilon()
         for _ in range(REPLICATES)
     )
 

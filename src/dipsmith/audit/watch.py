@@ -7,7 +7,8 @@ watch says so — tell an `Observer` what went in and what came out, and hand on
 - `Picked`: scores and the candidate that won (`Curator.choose`);
 - `Shown`: an answer that is free because the relation declares it public;
 - and randomness that reads no rows: the order of labelled rows, public coins, the number of runs of a private
-  selection, the key by which rows beyond `max_rows` are left out.
+  selection, the key by which rows beyond `max_rows` are left out. Drawing rows from a fitted model by a key is none of these: it
+  is a function of the model and the key.
 
 Random bytes drawn, or rows counted, outside all of these are `strays`: a noise call that the watch does not
 cover, or a read that nobody paid for. An audit with strays proves nothing, so callers check that there are none.
@@ -23,15 +24,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.audit.observed import Counted, Ints, NoiseLaw, Observer, Picked, Shown
 from dipsmith.counting.count import BatchRows
 from dipsmith.counting.held import HeldRows
 from dipsmith.counting.remembered import Fixed, Remembered, View
 from dipsmith.privacy import curator as curating
+from dipsmith.privacy import randomness
 from dipsmith.privacy.budget import Budget, PureDP
 from dipsmith.privacy.curator import Curator, Score
 from dipsmith.privacy.measurement import Measurement
@@ -40,78 +43,6 @@ from dipsmith.privacy.randomness import Stream
 from dipsmith.privacy.repetition import Repetitions
 from dipsmith.privacy.selection import Law
 from dipsmith.schema import Cells
-
-Ints = NDArray[np.int64]
-NoiseLaw = DiscreteLaplace | DiscreteGaussian
-
-
-@dataclass(frozen=True, eq=False)
-class Counted:
-    """A noisy table.
-
-    Attributes
-    ----------
-    curator, cells, budget
-        Who was asked, what, and what it was charged.
-    true
-        The counts that noise was added to.
-    at
-        Their positions in the table; for tables held block by block the occupied cells.
-    laws, draws
-        The noise that was drawn, and from which law.
-    answer
-        What was answered.
-    """
-
-    curator: Curator
-    cells: Cells
-    budget: Budget
-    true: Ints
-    at: Ints
-    laws: tuple[NoiseLaw, ...]
-    draws: Ints
-    answer: Measurement
-
-
-@dataclass(frozen=True, eq=False)
-class Picked:
-    """A choice: the exact scores, the law, and the index of the winner."""
-
-    curator: Curator
-    candidates: Sequence[Any]
-    score: Score[Any]
-    budget: Budget
-    scores: NDArray[np.float64]
-    sensitivity: Fraction
-    epsilon: Fraction
-    monotone: bool
-    law: Law
-    winner: int
-
-
-@dataclass(frozen=True, eq=False)
-class Shown:
-    """An answer that cost nothing."""
-
-    curator: Curator
-    what: str
-    answer: Any
-
-
-class Observer(Protocol):
-    """Whoever watches; what a verb returns is what the method is told."""
-
-    def counted(self, seen: Counted) -> Measurement:
-        """A table was measured."""
-
-    def picked(self, seen: Picked) -> int:
-        """A candidate was chosen."""
-
-    def shown(self, seen: Shown) -> None:
-        """A free answer was given."""
-
-    def random(self, what: str, drawn: Any) -> Any:
-        """Randomness that reads no rows: "coins", "order", "key", "runs", and "run" at the start of each run."""
 
 
 @dataclass
@@ -124,6 +55,11 @@ class Watch:
     draws: list[Ints] = field(default_factory=list)
     sparse: tuple[Ints, Ints] | None = None
     chosen: tuple[Curator, Sequence[Any], Score[Any], Budget] | None = None
+    drawing: list[Stream] = field(default_factory=list)
+
+    def draws_rows(self, stream: Stream) -> bool:
+        """Whether a stream is that of a key by which rows are drawn from a model."""
+        return any(stream is each for each in self.drawing)
 
     @contextmanager
     def inside(self, what: str) -> Iterator[None]:
@@ -162,6 +98,7 @@ def watching(observer: Observer) -> Iterator[Watch]:
             (DiscreteGaussian, "sample", _sampled),
             (Stream, "_bytes", _bytes),
             (Stream, "permutation", _ordered),
+            (randomness._Ciphered, "__init__", _drawing_rows),
             (Repetitions, "sample", _repeated),
             (BatchRows, "__init__", _keyed),
             (BatchRows, "passing", _passing),
@@ -313,8 +250,8 @@ def _repeated(original: Any, watch: Watch, observer: Observer) -> Any:
 def _ordered(original: Any, watch: Watch, observer: Observer) -> Any:
     def permutation(self: Stream, n: int) -> Ints:
         with watch.inside("order"):
-            drawn: Ints = observer.random("order", original(self, n))
-        return drawn
+            drawn: Ints = original(self, n)
+        return drawn if watch.draws_rows(self) else observer.random("order", drawn)
 
     return permutation
 
@@ -331,12 +268,20 @@ def _sampled(original: Any, watch: Watch, observer: Observer) -> Any:
 
 def _bytes(original: Any, watch: Watch, observer: Observer) -> Any:
     def draw(self: Stream, n: int) -> NDArray[np.uint8]:
-        if not watch.open:
+        if not watch.open and not watch.draws_rows(self):
             watch.strays.append(f"{n} random bytes were drawn outside every mechanism")
         drawn: NDArray[np.uint8] = original(self, n)
         return drawn
 
     return draw
+
+
+def _drawing_rows(original: Any, watch: Watch, observer: Observer) -> Any:
+    def init(self: Any, key: int) -> None:
+        original(self, key)
+        watch.drawing.append(self._stream)
+
+    return init
 
 
 def _keyed(original: Any, watch: Watch, observer: Observer) -> Any:

@@ -1,4 +1,4 @@
-"""Two worlds that differ in one unit, made so that every answer tells the most: three columns, one odd row.
+"""Two worlds that differ in one unit, made so that every answer tells the most: three or four columns, one odd row.
 
 The row that differs moves every table of counts by as much as the relation allows, and lies in a cell of the full table
 that is empty otherwise, so that nothing hides it. It agrees with the others about how two columns go together and
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dipsmith.counting.count import Rows
 from dipsmith.counting.held import HeldRows
+from dipsmith.errors import UsageError
 from dipsmith.schema import Attribute, Categories, Cells, Codes, Schema, Unit
 
 Ints = NDArray[np.int64]
@@ -25,37 +26,53 @@ OTHERS: Final = 60
 
 TARGETS: Final = ("c",)
 
+SECOND: Final = "d"
+"""The second label, for methods that make one label after another."""
 
-def worst_schema(relation: str) -> Schema:
-    """Two public columns and a private one, each with two values."""
+
+def worst_schema(relation: str, targets: Sequence[str] = TARGETS) -> Schema:
+    """Two public columns and one or more private ones, each with two values."""
     return Schema(
         "worlds",
         tuple(
-            Attribute(name, "string", Categories.of("01", other="0"), "private" if name == "c" else "public")
-            for name in "abc"
+            Attribute(
+                name, "string", Categories.of("01", other="0"), "private" if name in targets else "public"
+            )
+            for name in ("a", "b", *targets)
         ),
         Unit(),
         relation,  # type: ignore[arg-type]  # refused by the schema if it is none
     )
 
 
-def worst_worlds(relation: str) -> tuple[Codes, Codes]:
+def worst_worlds(relation: str, targets: Sequence[str] = TARGETS) -> tuple[Codes, Codes]:
     """The table without, or with another, odd row; and the table with it.
+
+    Under `label` all labels of the odd row differ; what is asked of one label after another is then moved each time.
 
     >>> [len(world) for world in worst_worlds("add-remove")]
     [60, 61]
+    >>> [dict(zip("abcd", row)) for row in zip(*(worst_worlds("label", ("c", "d"))[1][n].tolist()[-1:] for n in "abcd"))]
+    [{'a': 1, 'b': 1, 'c': 1, 'd': 1}]
     """
-    schema = worst_schema(relation)
-    rows = {"add-remove": ([], [1, 1, 0]), "replace": ([0, 0, 0], [1, 1, 1]), "label": ([1, 1, 0], [1, 1, 1])}
-    other = {"add-remove": [1, 1, 1], "replace": [1, 1, 0], "label": [0, 0, 0]}[relation]
-    others = [[0, 0, 0], other] * (OTHERS // 2)
+    if relation != "label" and tuple(targets) != TARGETS:
+        raise UsageError("several labels are attacked under neighbours 'label' only")
+    schema = worst_schema(relation, targets)
+    none, all_ = [0] * len(targets), [1] * len(targets)
+    rows = {
+        "add-remove": ([], [1, 1, 0]),
+        "replace": ([0, 0, 0], [1, 1, 1]),
+        "label": ([1, 1, *none], [1, 1, *all_]),
+    }
+    other = {"add-remove": [1, 1, 1], "replace": [1, 1, 0], "label": [0, 0, *none]}[relation]
+    others = [[0] * len(schema.names), other] * (OTHERS // 2)
     first, second = (_with(schema, others, row) for row in rows[relation])
     return first, second
 
 
 def _with(schema: Schema, others: list[list[int]], row: Sequence[int]) -> Codes:
     table = np.array([*others, row] if row else others).T
-    return Codes.of(schema, dict(zip("abc", table, strict=True)))
+    return Codes.of(schema, dict(zip(schema.names, table, strict=True)))
 
 
 @dataclass(eq=False)

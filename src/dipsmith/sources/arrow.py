@@ -26,7 +26,7 @@ from dipsmith.sources.retelling import retell
 from dipsmith.sources.source import Progress
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ArrowSource:
     """A table that speaks the Arrow C stream.
 
@@ -83,7 +83,7 @@ class ArrowSource:
         return f"{kind.__module__.partition('.')[0]} {kind.__name__}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FrameSource:
     """A pandas frame, converted slice by slice."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 REPLAY = "tests/audit/test_replay.py::test_nothing_but_paid_answers_depends_on_one_unit"
+BYTES = "tests/audit/test_bytes.py"
 ENCODE = "tests/codec/test_encode.py"
 CURATOR = "tests/privacy/test_curator.py"
 LEDGER = "tests/privacy/test_ledger.py"
@@ -17,12 +18,16 @@ STUDIO = "tests/studio"
 
 @dataclass(frozen=True)
 class Mutant:
-    """A bug: what to replace by what in which file of the package, and the test that must fail."""
+    """A bug: what to replace by what in which file of the package, and the test that must fail.
+
+    `also` is planted with it, for slips that one file alone would make up for.
+    """
 
     name: str
     file: str
     edits: tuple[tuple[str, str], ...]
     test: str
+    also: tuple[tuple[str, str, str], ...] = ()
 
 
 def one(name: str, file: str, old: str, new: str, test: str) -> Mutant:
@@ -274,12 +279,123 @@ MUTANTS = (
         "                public=_packed(held.lawful()) if schema.rules and public.names else None,",
         "tests/counting/test_counting_rows.py::test_rules_under_label_do_not_change_public_sizes",
     ),
-    one(
+    Mutant(
         "labelled rows in the order of the file",
+        "synthesis/sets.py",
+        (
+            ("np.arange(public.rows) if self.in_file_order else public.order()", "np.arange(public.rows)"),
+            (
+                "rows = order if self.in_file_order else order[self.stream.permutation(public.rows)]",
+                "rows = order",
+            ),
+        ),
+        f"{BYTES}::test_labelled_releases_tell_no_order_in_either_format",
+    ),
+    one(
+        "rows permuted without being sorted",
+        "synthesis/sets.py",
+        "np.arange(public.rows) if self.in_file_order else public.order()",
+        "np.arange(public.rows)",
+        f"{BYTES}::test_labelled_releases_tell_no_order_in_either_format",
+    ),
+    one(
+        "labels drawn before the rows are permuted",
+        "synthesis/sets.py",
+        "labelled_table(model.labeller(), public.table(rows), seed).select(wanted)",
+        "labelled_table(model.labeller(), public.table(np.arange(public.rows)), seed).select(wanted).take(rows)",
+        f"{BYTES}::test_a_seed_does_not_tell_where_a_row_was",
+    ),
+    one(
+        "distinct values in the order of the file",
+        "synthesis/canonical.py",
+        "        order = pc.sort_indices(values.dictionary)\n",
+        "        order = pa.array(np.arange(len(values.dictionary)))\n",
+        f"{BYTES}::test_labelled_releases_tell_no_order_in_either_format",
+    ),
+    Mutant(
+        "dictionaries of the file passed on",
+        "synthesis/canonical.py",
+        (
+            (
+                "        order = pc.sort_indices(values.dictionary)\n",
+                "        order = pa.array(np.arange(len(values.dictionary)))\n",
+            ),
+            (
+                "pieces.append(self.values.take(pa.array(some, mask=some < 0)))",
+                "pieces.append(pa.DictionaryArray.from_arrays(pa.array(some, mask=some < 0), self.values))",
+            ),
+            ("return pa.chunked_array(pieces, self.values.type)", "return pa.chunked_array(pieces)"),
+        ),
+        f"{BYTES}::test_no_dictionary_of_a_release_comes_from_the_file",
+        (
+            (
+                "synthesis/exit.py",
+                "[f.type.value_type if pa.types.is_dictionary(f.type) else f.type for f in schema]",
+                "[f.type for f in schema]",
+            ),
+            ("synthesis/exit.py", "        if kind not in TYPES:", "        if kind is None:"),
+        ),
+    ),
+    Mutant(
+        "metadata of the private table passed on",
+        "synthesis/sets.py",
+        (
+            (
+                "public.table(rows), seed).select(wanted)",
+                "public.table(rows), seed).select(wanted)"
+                ".replace_schema_metadata(next(iter(self.target.batches(names))).schema.metadata)",
+            ),
+        ),
+        f"{BYTES}::test_no_metadata_of_the_private_table_is_released",
+        (
+            (
+                "synthesis/exit.py",
+                "return pa.schema([pa.field(f.name, kind) for f, kind in zip(schema, kinds, strict=True)])",
+                "return pa.schema([pa.field(f.name, kind) for f, kind in zip(schema, kinds, strict=True)], schema.metadata)",
+            ),
+        ),
+    ),
+    Mutant(
+        "row groups cut where the private file was",
+        "synthesis/sets.py",
+        (
+            (
+                "            tables.append(labelled_table(model.labeller(), public.table(rows), seed).select(wanted))",
+                "            made = labelled_table(model.labeller(), public.table(rows), seed).select(wanted)\n"
+                "            cuts = np.cumsum([0, *(b.num_rows for b in self.target.batches(names))]).tolist()\n"
+                "            tables.append(pa.concat_tables([made.slice(a, b - a) for a, b in zip(cuts, cuts[1:])]))",
+            ),
+        ),
+        f"{BYTES}::test_labelled_releases_tell_no_order_in_either_format",
+        (
+            (
+                "synthesis/exit.py",
+                "        held = pa.concat_tables([held, _plain(piece, schema)])\n",
+                "        yield from (pa.Table.from_batches([b]) for b in _plain(piece, schema).to_batches())\n"
+                "        some = True\n",
+            ),
+        ),
+    ),
+    one(
+        "the time on the card after reading",
         "synthesis/synthesize.py",
-        "table.take(self.stream.permutation(table.num_rows)) if self.shuffled else table",
-        "table",
-        "tests/synthesis/test_label_release.py::test_the_order_of_rows_tells_nothing",
+        "        created=created,\n",
+        '        created=datetime.now(UTC).isoformat(timespec="seconds"),\n',
+        f"{BYTES}::test_what_is_read_of_a_file_does_not_decide_the_time_on_the_card",
+    ),
+    one(
+        "a clock in the archive of a model",
+        "synthesis/exit.py",
+        'ZipInfo(f"{name}.npy", _BEGINNING)',
+        'ZipInfo(f"{name}.npy", datetime.now().timetuple()[:6])',
+        f"{BYTES}::test_clock_user_host_locale_names_and_hash_seed_are_not_told",
+    ),
+    one(
+        "files carry the time of their writing",
+        "synthesis/exit.py",
+        "            os.utime(path, (seconds, seconds))\n",
+        "            pass\n",
+        "tests/audit/test_channels.py::test_times_of_released_files_are_that_of_the_card",
     ),
     one(
         "rows beyond max_rows chosen by their position",

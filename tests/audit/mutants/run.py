@@ -24,18 +24,19 @@ ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "src" / "dipsmith"
 
 
-def planted(mutant: Mutant, package: Path) -> str:
-    """The file's text with the bug; refuses when its place is not found exactly once."""
-    text = (package / mutant.file).read_text("utf-8")
-    for old, new in mutant.edits:
+def planted(mutant: Mutant, package: Path) -> dict[str, str]:
+    """The files' texts with the bug; refuses when a place is not found exactly once."""
+    texts: dict[str, str] = {}
+    for file, old, new in (*((mutant.file, *edit) for edit in mutant.edits), *mutant.also):
+        text = texts.get(file) or (package / file).read_text("utf-8")
         found = text.count(old)
         if found != 1:
             raise SystemExit(
-                f"mutant '{mutant.name}': its place occurs {found} times in {mutant.file}; the code moved, "
+                f"mutant '{mutant.name}': its place occurs {found} times in {file}; the code moved, "
                 "so move the mutant after it (tests/audit/mutants/mutants_catalogue.py)"
             )
-        text = text.replace(old, new)
-    return text
+        texts[file] = text.replace(old, new)
+    return texts
 
 
 def caught(mutant: Mutant, seconds: float = 300.0) -> tuple[bool, str]:
@@ -43,7 +44,8 @@ def caught(mutant: Mutant, seconds: float = 300.0) -> tuple[bool, str]:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "dipsmith"
         shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-        (copy / mutant.file).write_text(planted(mutant, PACKAGE), "utf-8")
+        for file, text in planted(mutant, PACKAGE).items():
+            (copy / file).write_text(text, "utf-8")
         ran = subprocess.run(
             [
                 sys.executable,

@@ -1,0 +1,172 @@
+"""Nothing but the exit writes a byte of a release: by what the code says, and by what the operating system is asked."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dipsmith
+
+PACKAGE = Path(dipsmith.__file__).parent
+
+WRITERS = {
+    "write_table", "write_csv", "write_text", "write_bytes", "write_feather", "write_parquet", "write_ipc", "write_array",
+    "to_csv", "to_parquet", "to_feather", "savez", "savez_compressed", "savetxt", "tofile", "writestr",
+    "ParquetWriter", "CSVWriter", "FileOutputStream", "copyfile", "copytree", "copy2",
+}  # fmt: skip
+"""Calls that put bytes into a file, whoever offers them."""
+
+EXIT = {"synthesis/exit.py", "synthesis/workers.py"}
+"""Workers open their own part of a set, and fill it by the exit's `write_rows`."""
+
+ELSEWHERE = {
+    "audit/forms.py": "simulated tables",
+    "audit/matrix.py": "results of the audit",
+    "audit/page.py": "the assurance page",
+    "cli/demo.py": "the demo's schema and script",
+    "cli/main.py": "the confidential log of --debug",
+    "cli/reference.py": "the reference of the command line",
+    "cli/report.py": "a report beside a release, from the release alone",
+    "cli/schema.py": "a draft of a schema",
+    "counting/spill.py": "rows beyond memory, in a folder that is gone afterwards",
+    "examples/personnel.py": "simulated tables",
+    "examples/regression.py": "simulated tables",
+    "examples/voters.py": "simulated tables",
+    "experiments/experiment.py": "an experiment's results",
+    "experiments/pages.py": "an experiment's results",
+    "experiments/results.py": "an experiment's results",
+    "experiments/runner.py": "an experiment's results",
+    "planning/leaf_figures.py": "a cache of figures about noise, from public numbers",
+    "schema/files.py": "a schema",
+    "studio/explorer.py": "text for the page",
+    "studio/jobs.py": "the state of a job",
+    "studio/projects.py": "an uploaded file",
+    "studio/release.py": "pictures of a report, kept beside the workspace's settings",
+    "studio/worker.py": "the state of a job, and a tutorial's files",
+    "studio/workspace.py": "settings",
+    "utility/comparison.py": "a CONFIDENTIAL comparison",
+}
+"""Modules that write something else than a release, and what."""
+
+
+def writers():
+    """The modules of the package that write, and by which calls."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(call, ast.Call) and (name := writing(call)):
+                found.setdefault(path.relative_to(PACKAGE).as_posix(), set()).add(name)
+    return found
+
+
+def writing(call):
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if name in WRITERS:
+        return name
+    if name in ("open", "fdopen"):
+        given = [a for a in call.args if isinstance(a, ast.Constant)]
+        given += [k.value for k in call.keywords if k.arg == "mode"]
+        modes = [g.value for g in given if isinstance(getattr(g, "value", None), str)]
+        if any(set(m) <= set("rwxabt+") and set(m) & set("wxa+") for m in modes):
+            return name
+    return ""
+
+
+def test_no_module_writes_a_release_but_the_exit():
+    found = writers()
+    unknown = {name: calls for name, calls in found.items() if name not in EXIT | ELSEWHERE.keys()}
+    assert unknown == {}, "write a release through synthesis/exit.py, or say here what else it is"
+    assert found.keys() >= EXIT
+    assert {*ELSEWHERE} <= {*found}, "these write nothing any more: take them off the list"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pq.write_table(t, p)",
+        "path.write_text('x')",
+        "path.open('wb')",
+        "open(p, mode='a')",
+        "np.savez(p, a=1)",
+    ],
+)
+def test_a_writing_call_is_seen(text):
+    assert writing(ast.parse(text).body[0].value)
+
+
+def test_a_reading_call_is_not():
+    assert not writing(ast.parse("path.open('rb')").body[0].value)
+
+
+WATCHED = """
+import json, os, sys
+from pathlib import Path
+here = Path({here!r})
+import dipsmith as ds
+from dipsmith.audit.forms import form_schema, form_table
+from dipsmith.audit.cases import method_for
+from dipsmith.privacy.randomness import generator
+package = Path(ds.__file__).parent
+written, strange, watching = set(), [], False
+
+def who():
+    frame, found = sys._getframe(2), []
+    while frame is not None:
+        path = Path(frame.f_code.co_filename)
+        if package in path.parents:
+            found.append(path.relative_to(package).as_posix())
+        frame = frame.f_back
+    return found
+
+def hook(event, arguments):
+    if not watching or event not in ("open", "os.rename", "os.link", "os.symlink", "os.truncate", "shutil.copyfile"):
+        return
+    path = arguments[0] if event == "open" else arguments[1] if len(arguments) > 1 else arguments[0]
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        return
+    place = Path(os.fsdecode(path)).absolute()
+    if here / "out" not in place.parents:
+        return
+    if event == "open":
+        mode, flags = arguments[1], arguments[2]
+        writes = set(mode or "") & set("wxa+") or (flags or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+        if not writes:
+            return
+    stack = who()
+    if stack and stack[0] in ("synthesis/exit.py", "synthesis/writing.py"):
+        written.add(place.name)
+        if stack[0] == "synthesis/writing.py" and event == "open":
+            strange.append([event, place.name, stack])
+    else:
+        strange.append([event, place.name, stack])
+
+sys.addaudithook(hook)
+for relation, method, kind in (("label", "forest", "parquet"), ("replace", "mst", "csv")):
+    ledger = ds.Ledger(here / "books" / f"{{relation}}.db")
+    ledger.grant("formed", ds.PureDP(9), by="auditor")
+    watching = True
+    release = ds.synthesize(
+        form_table(generator(1), 30), form_schema(relation), method_for(method, relation, ("sex", "race")),
+        budget=ds.PureDP(1), ledger=ledger, sets=2, each="split",
+    )
+    release.save(here / "out" / relation, format=kind)
+    watching = False
+files = {{p.name for p in (here / "out").rglob("*") if p.is_file()}}
+print(json.dumps({{"strange": strange, "native": sorted(files - written), "files": sorted(files)}}))
+"""
+
+
+def test_every_file_of_a_release_is_opened_for_writing_by_the_exit_alone(tmp_path):
+    """Asked of the interpreter; a file that a library wrote by itself was never opened here, and is found as such."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "books").mkdir()
+    script = WATCHED.format(here=str(tmp_path))
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout.splitlines()[-1])
+    assert found["strange"] == []
+    assert found["native"] == [], "written by a library that was given a path"
+    assert {"card.json", "card.html", "report.html", "model-1.npz", "synthetic-2.csv"} <= {*found["files"]}
