@@ -189,6 +189,7 @@ def read_only_folder(folder, times, seed=0):
     warmed(book, folder)
     folder.chmod(0o755)
     Path(book).chmod(0o666)
+    Path(f"{book}.key").chmod(0o644)
     locked = folder / "locked"
     locked.mkdir()
     seen = Counter()

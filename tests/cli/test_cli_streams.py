@@ -53,7 +53,7 @@ def test_a_signal_while_writing_leaves_the_charge_and_nothing_else(
         os.kill(os.getpid(), number)
         raise AssertionError("the signal was not heard")
 
-    before = sorted(office.iterdir()), signal.getsignal(signal.SIGTERM)
+    before = sorted([*office.iterdir(), office / "b.db.key"]), signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr("dipsmith.synthesis.release.codebook", struck)
     ran = dipsmith(*RUN)
     assert (ran.code, ran.out) == (code, "")

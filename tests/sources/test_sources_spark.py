@@ -155,7 +155,12 @@ def test_a_cluster_makes_a_whole_release(
         main()
     assert "storage that they and this machine share" in capsys.readouterr().err
     assert len(ledger.show("people").runs) == 1
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["budget.db", "people.yaml", "release"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "budget.db",
+        "budget.db.key",
+        "people.yaml",
+        "release",
+    ]
 
 
 def _collected(*_: object) -> NoReturn:
