@@ -98,8 +98,6 @@ def synthesize(
     and a digest of its bytes, which the ledger keeps sealed. The release satisfies `budget` for the schema's unit and neighbours.
     """
     _refuse_contradictions(schema, method, sets, each, rows, onto, ledger, testing, noise_seed)
-    # Before any row is read: how long reading takes depends on the rows.
-    created = datetime.now(UTC).isoformat(timespec="seconds")
     private = source(data)
     private.check(schema.columns)
     if not testing:
@@ -133,6 +131,8 @@ def synthesize(
                 return released_before(earlier)
             settling.enter_context(reservation)
             reservation.read()
+        # The time of the reservation, not that of the end: how long reading takes depends on the rows.
+        begun = datetime.now(UTC) if reservation is None else datetime.fromisoformat(reservation.time)
         journal = _Journal(reservation)
         curator = Curator(counted, budget, stream=stream, journal=journal, given_rows=rows, progress=progress)
         fitted = tuple(
@@ -152,7 +152,7 @@ def synthesize(
             schema,
             method,
             budget,
-            created,
+            begun,
             request,
             sets,
             each,
@@ -224,7 +224,7 @@ def _card(
     schema: Schema,
     method: Method,
     budget: Budget,
-    created: str,
+    begun: datetime,
     request: str,
     sets: int,
     each: Each | None,
@@ -242,7 +242,7 @@ def _card(
         disclosed = ("the number of rows" if schema.unit.max_rows == 1 else "the number of units",)
     return Card(
         dataset=schema.name,
-        created=created,
+        created=begun.isoformat(timespec="seconds"),
         request=request,
         neighbours=schema.neighbours,
         unit=unit_facts(schema),
