@@ -10,6 +10,7 @@
     │   ├── SourceError             3   rows that cannot be read
     │   └── OutputError             3   output exists or cannot be written
     ├── BudgetError                 4   missing grant, budget used up, currency or relation refused
+    │   └── SameSourceError         4   rows that were charged under another name, until that is confirmed
     ├── DamageError                 5   a ledger or release that fails its own checks
     └── MissingExtraError           6   an optional library is not installed
 
@@ -64,6 +65,10 @@ class BudgetError(DipsmithError):
     """The ledger refuses: no grant, not enough budget, another currency, relation or unit."""
 
     exit_code = 4
+
+
+class SameSourceError(BudgetError):
+    """Rows for which another dataset's grant was charged before."""
 
 
 class DamageError(DipsmithError):

@@ -133,10 +133,11 @@ def synthesize(
     if where is None:
         verb = "Written to"
         where = release.save(out, format=format, escape=escape)  # type: ignore[arg-type]  # checked above
-    card = release.card
+    card, head = release.card, Ledger(ledger).anchor
     if json:
         emit(
             {
+                "head": head.head,
                 "out": str(where),
                 "rows": card.rows,
                 "sets": card.sets,
@@ -147,3 +148,4 @@ def synthesize(
         return
     say(str(card))
     say(f"{verb} {where}/ — read card.html first; check it with: {command('verify', where)}")
+    say(f"ledger head: {head}")

@@ -22,7 +22,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, overload
 
-from dipsmith.errors import BudgetError, DamageError
+from dipsmith.errors import BudgetError, DamageError, SameSourceError
 from dipsmith.privacy.books import Books
 from dipsmith.privacy.budget import Budget, decimal_text, of_units
 from dipsmith.privacy.chain import Chain, Row
@@ -360,7 +360,7 @@ class Ledger:
             return {}
         known = books.known_as(name, key, source)
         if known and not confirmed:
-            raise BudgetError(
+            raise SameSourceError(
                 f"'{name}' has the same source as '{known[0]}', whose grant was charged for it: two grants for the same "
                 "people add up; use that name, or confirm with --another-grant (another_grant=True)"
             )

@@ -19,7 +19,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 
-from dipsmith.errors import BudgetError, DipsmithError, InputError, UsageError
+from dipsmith.errors import BudgetError, DipsmithError, InputError, SameSourceError, UsageError
 from dipsmith.studio.gate import refusal
 from dipsmith.studio.workspace import Workspace
 
@@ -122,7 +122,9 @@ def data(view: DataView) -> Callable[[Request], Any]:
             body = await _body(request)
             return JSONResponse(dict(await run_in_threadpool(view, _asked(request, body))))
         except DipsmithError as error:
-            return JSONResponse({"error": str(error)}, _status(error))
+            # A refusal that a person may overrule says by which field.
+            confirm = {"confirm": "another_grant"} if isinstance(error, SameSourceError) else {}
+            return JSONResponse({"error": str(error), **confirm}, _status(error))
         except ClientDisconnect:
             return refusal(413, "The request is too large.")
 

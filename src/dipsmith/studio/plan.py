@@ -18,6 +18,7 @@ from dipsmith.planning.plan import plan as make
 from dipsmith.planning.suggest import suggest
 from dipsmith.privacy.accountant import converted
 from dipsmith.privacy.budget import Budget, decimal_text
+from dipsmith.privacy.protection import protection_of, require_agreement
 from dipsmith.privacy.statement import Statement
 from dipsmith.report.commands import command
 from dipsmith.schema import Schema
@@ -180,18 +181,8 @@ def spending(statement: Statement, budget: Budget, schema: Schema) -> dict[str, 
             "allowed": False,
             "units": 0,
         }
-    for what, was, now in (
-        ("neighbours", statement.relation, schema.neighbours),
-        ("unit", statement.unit, schema.unit),
-    ):
-        if was not in (None, now):
-            return {
-                "sentence": f"'{schema.name}' has spent under {what} '{was}' and the schema says '{now}': their budgets cannot be added up, so that "
-                "the ledger would refuse this run. Change the schema, or give the dataset another name and its own grant.",
-                "allowed": False,
-                "units": 0,
-            }
     try:
+        require_agreement(schema.name, statement.protects, protection_of(schema))
         units = converted(budget, statement.currency)
     except BudgetError as error:
         return {"sentence": f"{error}.", "allowed": False, "units": 0}

@@ -15,7 +15,7 @@ export async function ask(method, address, body) {
   const text = await answer.text();
   let found = {};
   try { found = JSON.parse(text); } catch { found = { error: text.replace(/<[^>]*>/g, ' ').trim() }; }
-  if (!answer.ok) throw new Error(found.error || `refused (${answer.status})`);
+  if (!answer.ok) throw Object.assign(new Error(found.error || `refused (${answer.status})`), { confirm: found.confirm });
   return found;
 }
 

@@ -20,10 +20,14 @@ el('go').addEventListener('submit', async (event) => {
   event.preventDefault();
   el('start').disabled = true;
   try {
-    await ask('POST', `/api/p/${held.project}/run`, { request: held.request });
+    await ask('POST', `/api/p/${held.project}/run`, { request: held.request, another_grant: el('another').checked });
     el('go').hidden = true;
     say('It has begun, and is listed below. For another run, reload this page.');
-  } catch (error) { complain(error); el('sure').checked = false; }
+  } catch (error) {
+    complain(error);
+    el('sure').checked = false;
+    if (error.confirm === 'another_grant') el('another-box').hidden = false;
+  }
   watch();
 });
 show(held);
