@@ -146,6 +146,8 @@ writable = st.text(min_size=1, max_size=30).filter(lambda n: not ("`" in n and '
 @settings(max_examples=300, deadline=None)
 @given(writable)
 @example("x` + I(__import__('os').system('true')) + `x")
+@example("A·")
+@example("e\u0301")
 def test_any_name_is_one_column(name):
     found = parse(f"y ~ {quoted(name)} + log({quoted(name)})").sections[0]
     assert found == Operation(("+",), (Column(name), Call("log", (Column(name),))))

@@ -9,6 +9,7 @@ nested, and that is bounded.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from keyword import iskeyword
@@ -160,7 +161,8 @@ def quoted(name: str) -> str:
     >>> quoted("age"), quoted("pay rate"), quoted("a`b")
     ('age', '`pay rate`', 'Q("a`b")')
     """
-    if name.isidentifier() and not iskeyword(name) and name not in FUNCTIONS:
+    word = name.isidentifier() and re.fullmatch(r"\w+", name)
+    if word and not iskeyword(name) and name not in FUNCTIONS:
         return name
     if "`" not in name:
         return f"`{name}`"
