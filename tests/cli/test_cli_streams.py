@@ -106,3 +106,31 @@ def test_words_of_a_library_are_not_shown(dipsmith, office, monkeypatch):
     ran = dipsmith("schema", "check", "people.yaml")
     assert ran.code == 1
     assert "CANARY" not in ran.err
+
+
+EVIL = "\x1b]0;owned\x07\x9b31m\x08\r\u202e[link=http://evil]x[/link]"
+TAMPERING = {*EVIL} - {*"]0;owned31m[link=http://evil]x[/link]"}
+
+
+def test_no_text_of_others_commands_the_terminal(dipsmith, office):
+    """Names of columns, codes, files and keys come from others; escape sequences in them are shown, not sent."""
+    field = {"name": f"a{EVIL}", "type": "string", "enum": [f"x{EVIL}", "y"], "other": "y"}
+    schema = {"name": "people", "unit": "row", "neighbours": "add-remove", "fields": [field]}
+    (office / "evil.yaml").write_text(json.dumps(schema))
+    (office / "odd.yaml").write_text(json.dumps({**schema, f"key{EVIL}": 1}))
+    asked = ("--method", "mst", "--epsilon", "1", "--rows", "100")
+    for words in (
+        ("schema", "check", "evil.yaml"),
+        ("schema", "check", "evil.yaml", "--json"),
+        ("schema", "check", "odd.yaml"),
+        ("schema", "check", f"none{EVIL}.yaml"),
+        ("plan", "--schema", "evil.yaml", *asked),
+        ("plan", "--schema", "evil.yaml", *asked, "--json"),
+        ("synthesize", "people.csv", "--schema", "evil.yaml", *asked, "--ledger", "b.db", "--out", "evil"),
+        ("verify", f"none{EVIL}"),
+        (f"none{EVIL}",),
+    ):
+        ran = dipsmith(*words)
+        assert not TAMPERING & {*ran.out, *ran.err}, words
+    told = dipsmith("plan", "--schema", "evil.yaml", *asked, "--json").out
+    assert json.dumps(f"a{EVIL}")[1:-1] in json.dumps(json.loads(told))

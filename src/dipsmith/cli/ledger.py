@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from dipsmith.cli.terminal import Delta, Epsilon, Json, LedgerFile, Rho, budget_of, emit, say
+from dipsmith.report.commands import command
 
 By = Annotated[str | None, typer.Option("--by", help="Who grants it (default: the OS user).")]
 Why = Annotated[str, typer.Option("--why", help="What for.")]
@@ -189,7 +190,8 @@ def sign(
     if json:
         emit({"out": str(out), "nonce": signed.nonce})
     else:
-        say(f"Written {out}; where the ledger is: dipsmith ledger {use} --signed {out} --ledger LEDGER")
+        then = command("ledger", use, "--signed", out, "--ledger", "LEDGER")
+        say(f"Written {out}; where the ledger is: {then}")
 
 
 @app.command(

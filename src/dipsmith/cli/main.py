@@ -27,6 +27,7 @@ from dipsmith.cli import (
     synthesize,
     verify,
 )
+from dipsmith.cli.terminal import visible
 from dipsmith.errors import DipsmithError
 from dipsmith.version import VERSION
 
@@ -146,7 +147,7 @@ def _terminate(signum: int, frame: object) -> NoReturn:
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    line = " ".join(message.split())
+    line = visible(" ".join(message.split()))
     typer.echo(f"dipsmith: error: {line}", err=True)
     sys.exit(code)
 

@@ -7,6 +7,7 @@ are used, so that `dipsmith --help` stays quick.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,16 +43,29 @@ LEAST_WIDTH = 1e-9
 """Intervals of shares are asked to be at least so wide: no table has rows enough for less."""
 
 
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Characters that make a terminal do something, or show a text in another order than it is read."""
+
+
+def visible(text: str) -> str:
+    r"""A text of others for a terminal: what would command it is written as its number.
+
+    >>> print(visible("a\x1b]0;title\x07"))
+    a\u001b]0;title\u0007
+    """
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def say(text: str) -> None:
     """A line of the result."""
-    typer.echo(text)
+    typer.echo(visible(text))
 
 
 def emit(facts: Mapping[str, Any] | Sequence[Any]) -> None:
     """The result as JSON."""
     # What a stream cannot show is escaped as JSON does it.
     unicode = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
-    typer.echo(json.dumps(facts, ensure_ascii=not unicode, indent=2, default=str))
+    typer.echo(visible(json.dumps(facts, ensure_ascii=not unicode, indent=2, default=str)))
 
 
 def table(
@@ -62,14 +76,19 @@ def table(
     from rich.table import Table
 
     shown = Table(
-        title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+        title=visible(title),
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
     )
     for i, column in enumerate(columns):
         shown.add_column(
-            column, justify="right" if i in right else "left", header_style="dim", overflow="fold"
+            visible(column), justify="right" if i in right else "left", header_style="dim", overflow="fold"
         )
     for row in rows:
-        shown.add_row(*(str(cell) for cell in row))
+        shown.add_row(*(visible(str(cell)) for cell in row))
     console = Console(
         file=sys.stdout,
         width=None if sys.stdout.isatty() else 120,
@@ -82,7 +101,9 @@ def table(
 
 def warn(text: str) -> None:
     """A line on standard error that does not stop the run."""
-    typer.secho(f"dipsmith: note: {text}", err=True, fg=typer.colors.YELLOW if sys.stderr.isatty() else None)
+    typer.secho(
+        f"dipsmith: note: {visible(text)}", err=True, fg=typer.colors.YELLOW if sys.stderr.isatty() else None
+    )
 
 
 @contextmanager
@@ -230,7 +251,7 @@ def progress(quiet: bool) -> Iterator[Progress | None]:
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
     bars = Progress(
-        TextColumn("{task.description:<12}"),
+        TextColumn("{task.description:<12}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         console=Console(stderr=True),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +24,8 @@ from dipsmith.studio.script import Synthesis, script
 
 Currency = Literal["epsilon", "approx", "rho"]
 MOST_SETS = 50
+WIDEST = 2**31 - 1
+"""Characters of a line that is never broken."""
 
 
 def supported(neighbours: str) -> list[str]:
@@ -176,8 +177,6 @@ class Choices:
 
 def _value(value: object) -> str:
     """A setting as `--set` reads it: YAML on one line."""
-    return (
-        yaml.safe_dump(value, default_flow_style=True, width=inf, allow_unicode=True)
-        .removesuffix("...\n")
-        .strip()
-    )
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # the other one writes U+0085 so that it is lost
+    text = yaml.dump(value, Dumper=dumper, default_flow_style=True, width=WIDEST, allow_unicode=True)
+    return str(text).removesuffix("...\n").strip()

@@ -1,17 +1,17 @@
 """What was chosen in the studio as a Python script: fixed lines, and values that are literals.
 
 A script is text that someone will run, made of values that others wrote: column names, codes, file names, formulas. So
-every value is put in by `literal`, which writes it as Python does and reads it back; what is no plain value, or would
-not come back as it was, is refused. Nothing else of the script depends on a value, except the names of the method
+every value is put in by `literal`, which writes plain values as Python does and refuses others. Nothing else of the script depends on a value, except the names of the method
 and its settings, which are ours.
 """
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pprint import pformat
+from types import NoneType
 from typing import Any
 
 from dipsmith.errors import UsageError
@@ -102,14 +102,21 @@ def literal(value: object) -> str:
     >>> print(literal('people\n"; import os'))
     'people\n"; import os'
     """
-    text = repr(value) if isinstance(value, str) else pformat(value, width=WIDTH, sort_dicts=False)
     try:
-        whole = ast.literal_eval(text) == value
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        whole = False
-    if not whole:
-        raise UsageError("a setting cannot be written into a script; use the command instead")
-    return text
+        if _is_literal(value):
+            return repr(value) if isinstance(value, str) else pformat(value, width=WIDTH, sort_dicts=False)
+    except (ValueError, RecursionError):  # a number too long to be written, lists too deep to be read
+        pass
+    raise UsageError("a setting cannot be written into a script; use the command instead")
+
+
+def _is_literal(value: object) -> bool:
+    """Whether a value is of built-in types alone whose `repr` is a literal; a subclass may write what it likes."""
+    if type(value) is dict:
+        return all(_is_literal(k) and _is_literal(v) for k, v in value.items())
+    if type(value) in (list, tuple):
+        return all(map(_is_literal, value))  # type: ignore[call-overload]
+    return type(value) in (str, int, bool, NoneType) or (type(value) is float and isfinite(value))
 
 
 def _named(values: Mapping[str, Any]) -> str:
