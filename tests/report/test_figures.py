@@ -185,3 +185,11 @@ def test_names_at_the_ends_of_lines_do_not_touch():
 def test_without_matplotlib_nothing_is_available(monkeypatch):
     monkeypatch.setattr("dipsmith.report.figures.find_spec", lambda name: None)
     assert not figures.available()
+
+
+def test_no_label_is_read_as_mathematics():
+    """Titles, names and codes come from others: dollars and backslashes in them are letters."""
+    odd = r"$\frac{$ $x^$"
+    line = figures.Line(odd, np.array([0.0, 0.5, 1.0]))
+    drawn = figures.curves([(odd, line, [line])], np.array([0.0, 0.5, 1.0]), odd, odd)
+    assert drawn.count(odd) >= 3

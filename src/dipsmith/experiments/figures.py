@@ -90,7 +90,7 @@ def interaction(positions: Sequence[str], rows: Mapping[str, Sequence[Panel]], a
                 axis.set_xticks(at, _ticks(positions, columns))
                 axis.margins(x=0.1)
                 if axes.log_y:
-                    axis.set_yscale("log")
+                    _make_logarithmic(axis)
             grid[i][0].set_ylabel(_title(quantity or axes.y, axes, 44))
             for axis in grid[i][len(rows[quantity]) :]:
                 axis.set_visible(False)
@@ -117,7 +117,7 @@ def multiples(positions: Sequence[str], panel: Panel, axes: Axes) -> str:
             axis.set_title(wrapped(line.name, CHARACTERS // columns - 2), color=COLOURS[0])
             axis.set_xticks(at, _ticks(positions, columns))
             if axes.log_y:
-                axis.set_yscale("log")
+                _make_logarithmic(axis)
         for axis in grid.ravel()[len(panel.lines) :]:
             axis.set_visible(False)
         for axis in grid[-1]:
@@ -226,3 +226,16 @@ def standalone(svg: str) -> str:
         f'{head}{size} xmlns="http://www.w3.org/2000/svg" font-family="Charter, Georgia, \'DejaVu Serif\', serif">'
         f"<style>{ROOT}</style>{rest}\n"
     )
+
+
+def _make_logarithmic(axis: Any) -> None:
+    """A logarithmic scale whose ticks are plain numbers; matplotlib's own are written as mathematics."""
+    from matplotlib.ticker import LogFormatter
+
+    class Plain(LogFormatter):  # type: ignore[misc]
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            return f"{x:g}" if super().__call__(x, pos) else ""
+
+    axis.set_yscale("log")
+    axis.yaxis.set_major_formatter(Plain())
+    axis.yaxis.set_minor_formatter(Plain(minor_thresholds=(1, 0.4)))

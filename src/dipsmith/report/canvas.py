@@ -52,8 +52,9 @@ STYLE = {
     "axes.facecolor": "none",
     "savefig.facecolor": "none",
     "axes.unicode_minus": True,
+    "text.parse_math": False,
 }
-"""Matplotlib's settings of every figure; nothing is painted behind it."""
+"""Matplotlib's settings of every figure; nothing is painted behind it, and no text is read as mathematics."""
 
 
 @contextmanager
@@ -122,6 +123,5 @@ def _shorter(svg: str) -> str:
 
 
 def short(label: str, most: int) -> str:
-    """A label of at most so many characters, with nothing in it that would be read as mathematics."""
-    text = label if len(label) <= most else label[: most - 1] + "…"
-    return text.replace("$", r"\$")
+    """A label of at most so many characters."""
+    return label if len(label) <= most else label[: most - 1] + "…"
