@@ -2,8 +2,8 @@
 
 Python puts the current folder before everything else when it is started with ``-m`` or ``-c``, as `multiprocessing` does
 too: a file ``pyarrow.py`` or ``json.py`` beside the data would be run. So a process of ours is started with a safe path
-(``PYTHONSAFEPATH``, ``-P``), and without entries of ``PYTHONPATH`` that lead into such a folder, empty and relative ones
-included; the folder that this package itself was imported from stays.
+(``PYTHONSAFEPATH``, ``-P``), and without entries of ``PYTHONPATH`` that lead into such a folder, and without empty and
+relative ones, which are the current folder wherever that is; the folder that this package itself was imported from stays.
 """
 
 from __future__ import annotations
@@ -47,7 +47,11 @@ def _safe(folders: tuple[Path, ...]) -> dict[str, str]:
     held = {"PYTHONSAFEPATH": "1"}
     if "PYTHONPATH" in os.environ:
         barred = [folder.resolve() for folder in folders]
-        kept = [Path(entry).resolve() for entry in os.environ["PYTHONPATH"].split(os.pathsep)]
-        kept = [p for p in kept if p == PACKAGE or not any(p.is_relative_to(folder) for folder in barred)]
-        held["PYTHONPATH"] = os.pathsep.join(map(str, kept))
+        kept = []
+        for entry in map(Path, os.environ["PYTHONPATH"].split(os.pathsep)):
+            path = entry.resolve()
+            foreign = entry.is_absolute() and not any(path.is_relative_to(folder) for folder in barred)
+            if foreign or path == PACKAGE:
+                kept.append(str(path))
+        held["PYTHONPATH"] = os.pathsep.join(kept)
     return held

@@ -145,3 +145,14 @@ def test_entries_of_the_path_that_lead_into_the_data_folder_are_left_out(tmp_pat
         assert os.environ["OMP_NUM_THREADS"] == "7"
         assert os.environ["PYTHONSAFEPATH"] == "1"
     assert dict(os.environ) == before
+
+
+@pytest.mark.parametrize("path", ["", os.pathsep, f"{os.pathsep}/usr/lib/elsewhere", "lib", "."])
+def test_empty_and_relative_entries_mean_no_folder_wherever_a_process_is_started(tmp_path, monkeypatch, path):
+    """An empty entry is the current folder for Python; written out it would follow the worker."""
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", path)
+    held = safe_environment(tmp_path / "work")["PYTHONPATH"].split(os.pathsep)
+    assert [entry for entry in held if entry and entry != "/usr/lib/elsewhere"] == []
+    assert held == [""] or "" not in held

@@ -232,7 +232,7 @@ def _make_logarithmic(axis: Any) -> None:
     """A logarithmic scale whose ticks are plain numbers; matplotlib's own are written as mathematics."""
     from matplotlib.ticker import LogFormatter
 
-    class Plain(LogFormatter):  # type: ignore[misc]
+    class Plain(LogFormatter):
         def __call__(self, x: float, pos: int | None = None) -> str:
             return f"{x:g}" if super().__call__(x, pos) else ""
 
