@@ -224,7 +224,7 @@ def sums(schema: Schema, events: Sequence[Event]) -> tuple[str, ...]:
 
 
 def steward_says(
-    schema: Schema, parameters: Mapping[str, Any], events: Sequence[Event], rows: int | None
+    schema: Schema, method: object, events: Sequence[Event], rows: int | None
 ) -> tuple[str, ...]:
     """What the guarantee takes on trust: nothing in the rows was asked whether it is so."""
     said = [
@@ -233,18 +233,21 @@ def steward_says(
     ]
     if rows is not None:
         said.append(f"the number of rows is publicly known: {rows:,}")
-    for event in events:
-        if isinstance(event, Supplied):
-            cost = (
-                "cost nothing: no private row went into it"
-                if event.budget is None
-                else f"cost {event.budget}"
-            )
-            said.append(f"{event.what} {cost}")
-    weights = parameters.get("weights")
-    if weights is not None and not isinstance(weights, str):
-        said.append("the weights were not taken from the rows")
-    return tuple(said)
+    said += [_supplied(event.what, event.budget) for event in events if isinstance(event, Supplied)]
+    for each in (method, *getattr(method, "candidates", ())):
+        said += given_to(each)
+    return tuple(dict.fromkeys(said))
+
+
+def given_to(method: object) -> list[str]:
+    """What the steward says of the weights and the public table of a method."""
+    public, weights = getattr(method, "public", None), getattr(method, "weights", None)
+    said = [] if public is None else [_supplied(public.what, public.cost)]
+    return [*said, "the weights were not taken from the rows"] if isinstance(weights, Mapping) else said
+
+
+def _supplied(what: str, cost: Budget | None) -> str:
+    return f"{what} " + ("cost nothing: no private row went into it" if cost is None else f"cost {cost}")
 
 
 def spending(events: Sequence[Event]) -> tuple[dict[str, Any], ...]:
