@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from dipsmith.errors import DamageError, DipsmithError
+from dipsmith.methods.forest import PublicTable
 from dipsmith.privacy.budget import Budget, PureDP, of_units, zcdp_to_approx
 from dipsmith.privacy.events import Chosen, Event, Measured, Partitioned, Repeated, Supplied
 from dipsmith.report.content import Facts, Page, Section, Table
@@ -234,16 +235,18 @@ def steward_says(
     if rows is not None:
         said.append(f"the number of rows is publicly known: {rows:,}")
     said += [_supplied(event.what, event.budget) for event in events if isinstance(event, Supplied)]
-    for each in (method, *getattr(method, "candidates", ())):
-        said += given_to(each)
-    return tuple(dict.fromkeys(said))
+    return tuple(dict.fromkeys([*said, *given_to(method)]))
 
 
 def given_to(method: object) -> list[str]:
-    """What the steward says of the weights and the public table of a method."""
-    public, weights = getattr(method, "public", None), getattr(method, "weights", None)
-    said = [] if public is None else [_supplied(public.what, public.cost)]
-    return [*said, "the weights were not taken from the rows"] if isinstance(weights, Mapping) else said
+    """What the steward says of the public table and the weights of a method, or of those that a selection tries."""
+    public, weights, tried = (getattr(method, name, None) for name in ("public", "weights", "candidates"))
+    said = []
+    if isinstance(public, PublicTable):
+        said.append(_supplied(public.what, public.cost))
+    if isinstance(weights, Mapping):
+        said.append("the weights were not taken from the rows")
+    return [*said, *(s for each in tried for s in given_to(each))] if isinstance(tried, tuple) else said
 
 
 def _supplied(what: str, cost: Budget | None) -> str:

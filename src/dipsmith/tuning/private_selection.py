@@ -236,8 +236,8 @@ def select(
         for winner, model in zip(chosen, release.models, strict=True)
     )
     # The events of single runs are secret; what the candidates were given is stated all the same.
-    said = [*release.card.steward_says, *(said for each in selected.candidates for said in given_to(each))]
-    card = replace(release.card, steward_says=tuple(dict.fromkeys(said)))
+    said = dict.fromkeys([*release.card.steward_says, *given_to(selected)])
+    card = replace(release.card, steward_says=tuple(said))
     return replace(release, models=models, card=card)
 
 
