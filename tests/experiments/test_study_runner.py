@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -234,6 +235,34 @@ def test_private_rows_go_through_the_ledger(private):
         ds.verify(folder)
     with pytest.raises(InputError, match="confidential"):
         experiment.write_page(experiment.run(1), private / "page.md", "")
+
+
+def test_a_study_on_private_rows_tells_no_time_and_is_for_its_owner(private):
+    ds.Ledger(private / "budget.db").grant("people", ds.PureDP(3))
+    out = private / "out"
+    results = Experiment.read(private / "study.yaml", out).run(1)
+    assert "seconds" not in " ".join(results.table.column("metric").to_pylist())
+    assert {json.loads(line)["seconds"] for line in lines(out)} == {0}
+    assert "Processor time" not in (out / "report.html").read_text()
+    assert stat.S_IMODE(out.stat().st_mode) == 0o700
+
+
+def test_no_link_that_lies_ready_is_followed(private):
+    ds.Ledger(private / "budget.db").grant("people", ds.PureDP(3))
+    out, prey = private / "out", private / "prey"
+    out.mkdir()
+    prey.write_text("precious")
+    (out / "study.yaml").write_text(PRIVATE)
+    for name in (".study.yaml.part", ".results.parquet.part", "report.html", "results.parquet"):
+        (out / name).symlink_to(prey)
+    experiment = Experiment.read(private / "study.yaml", out)
+    experiment.run(1)
+    assert prey.read_text() == "precious"
+    assert not (out / "report.html").is_symlink()
+    (out / JOURNAL).rename(private / "journal")
+    (out / JOURNAL).symlink_to(private / "journal")
+    with pytest.raises(OSError, match="symbolic links"):
+        experiment.run(1)
 
 
 def test_a_resumed_run_on_private_rows_is_not_charged_twice(private):

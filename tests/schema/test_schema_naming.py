@@ -37,6 +37,7 @@ def test_plain_names_are_taken_as_they_are(name):
         ("a`b", "name has a '`'"),
         ("../x", "name has a '/'"),
         ("-rf", "begins or ends"),
+        ("La\u0308nder", "NFC"),
         (" a", "begins or ends"),
         ("a ", "begins or ends"),
         (".hidden", "begins or ends"),

@@ -133,3 +133,16 @@ def test_a_source_may_say_it_itself():
             return "e" * 64
 
     assert of(Own()) == "e" * 64
+
+
+def test_a_database_in_a_file_is_known_from_every_folder(tmp_path, monkeypatch):
+    duckdb = pytest.importorskip("duckdb")
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        with duckdb.connect(str(tmp_path / name / "rows.db")) as made:
+            made.execute("CREATE TABLE t AS SELECT 1 AS x")
+    monkeypatch.chdir(tmp_path / "one")
+    known = of("duckdb://rows.db", table="t")
+    assert known == of(f"duckdb:///{tmp_path}/one/rows.db", table="t")
+    monkeypatch.chdir(tmp_path / "two")
+    assert known != of("duckdb://rows.db", table="t")

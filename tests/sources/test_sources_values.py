@@ -25,6 +25,8 @@ from dipsmith.schema import Attribute, Categories, Marginal, Schema, Unit
 from dipsmith.schema.bins import by_calendar, by_edges, by_width, point
 from dipsmith.sources import source
 from dipsmith.sources.objects import text_of
+from dipsmith.synthesis.canonical import PublicColumn, as_type, canonical_type
+from dipsmith.synthesis.exit import TYPES
 
 SECRET = "s3cr3t"
 FORMS = forms()
@@ -136,6 +138,25 @@ def test_what_is_refused_is_refused_without_rows_too(name: str, tmp_path: Path) 
             empty = full.iloc[:0]  # without rows pandas is given other types
         assert outcome(full) == outcome(empty), form
     assert made >= MADE_AT_LEAST[name]
+
+
+def test_no_value_of_a_public_column_makes_a_release_fail() -> None:
+    """Under `label` it is released after the charge."""
+    read = 0
+    for form, column in FORMS.items():
+        found = source(pa.table({"x": column}))
+        try:
+            found.check(["x"])
+        except SourceError:
+            continue
+        chunks = [batch.column(0) for batch in found.batches(["x"])]
+        for attribute in ATTRIBUTES:
+            released = PublicColumn.of(chunks, attribute.type).taken(np.arange(len(column)))
+            assert released.type in TYPES, form
+            for chunk in chunks:
+                assert as_type(chunk, canonical_type(chunk.type, attribute)).type in TYPES, form
+        read += 1
+    assert read >= 300
 
 
 def test_the_same_types_are_read_in_every_layout() -> None:
@@ -362,6 +383,7 @@ def pandas_columns() -> dict[str, Any]:
         "complex numbers": pd.Series([1j]),
         "long doubles": pd.Series(np.array([1], np.longdouble)),
         "half floats": pd.Series(np.array([1, np.nan], np.float16)),
+        "swapped bytes": pd.Series(np.array([1, 2], ">i4")),
         "masked": pd.Series([1, None], dtype="Float32"),
         "truths": pd.Series([True, None], dtype="boolean"),
         "far seconds": pd.Series(np.array([2**62, -(2**62), 0], "M8[s]")),

@@ -1,6 +1,7 @@
 """A release whose files were changed, and its card's digests with them: named as damage, never a traceback."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -130,3 +131,17 @@ def test_facts_of_another_kind(folder, facts):
     stamped(folder, **facts)
     with pytest.raises(DamageError, match="not a card that this version can read"):
         Card.from_json((folder / "card.json").read_text("utf-8"))
+
+
+def test_a_pipe_in_the_place_of_a_file_is_no_release(folder):
+    """Whoever reads a pipe waits until somebody writes."""
+    (folder / "synthetic-1.parquet").unlink()
+    os.mkfifo(folder / "synthetic-1.parquet")
+    with pytest.raises(DamageError, match="not a file"):
+        verify(folder)
+
+
+def test_a_link_to_a_folder_is_on_no_card(folder, tmp_path):
+    (folder / "more").symlink_to(tmp_path)
+    with pytest.raises(DamageError, match="'more' is not on the card"):
+        verify(folder)

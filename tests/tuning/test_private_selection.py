@@ -1,15 +1,16 @@
 """Private selection as a steward uses it: one price, one event, the winner released, nothing else told."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import dipsmith as ds
-from dipsmith.errors import UnsupportedError, UsageError
+from dipsmith.errors import BudgetError, UnsupportedError, UsageError
 from dipsmith.methods.flat import Flat
-from dipsmith.methods.forest import Forest
+from dipsmith.methods.forest import Forest, PublicTable
 from dipsmith.methods.loglinear import LogLinear
 from dipsmith.methods.marginals import Marginals
 from dipsmith.methods.method import Method, PublicFacts
@@ -112,6 +113,30 @@ def test_release_names_the_winner_and_loads_again(tmp_path):
     again = Release.load(tmp_path / "release")
     assert again.model.method == ("flat" if chosen == repr(Flat()) else "marginals")
     assert again.model.sample(50, seed=1)["sex"].tolist() == release.model.sample(50, seed=1)["sex"].tolist()
+
+
+def test_what_candidates_were_given_is_stated_on_the_card():
+    public = PublicTable(rows("label"), what="the census")
+    candidates = [Forest(weights={"grade": 2.0}), Forest(growth="public-data", public=public)]
+    quick = Selected(candidates, LogLoss(), runs=3, conceal=0)
+    release = select(
+        table(rows("label")), schema("label"), quick, budget=PureDP(3), testing=True, noise_seed=1
+    )
+    assert "the weights were not taken from the rows" in release.card.steward_says
+    assert "the census cost nothing: no private row went into it" in release.card.steward_says
+
+
+def test_a_second_grant_for_the_same_rows_can_be_confirmed(tmp_path):
+    ledger = ds.Ledger(tmp_path / "budget.db")
+    declared = schema("replace")
+    for name in ("first", "second"):
+        ledger.grant(name, PureDP(3))
+    first, second = (replace(declared, name=name) for name in ("first", "second"))
+    data = table(rows("replace", 50))
+    select(data, first, TABLES_QUICK, budget=PureDP(1), ledger=ledger)
+    with pytest.raises(BudgetError, match="another_grant=True"):
+        select(data, second, TABLES_QUICK, budget=PureDP(1), ledger=ledger)
+    select(data, second, TABLES_QUICK, budget=PureDP(1), ledger=ledger, another_grant=True)
 
 
 def test_labels_a_file(tmp_path):

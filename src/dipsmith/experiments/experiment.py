@@ -18,6 +18,7 @@ from dipsmith.privacy.ledger import Ledger
 from dipsmith.report.content import Page
 from dipsmith.report.sections import page as html
 from dipsmith.schema import Schema
+from dipsmith.synthesis.writing import replaced_file
 
 REPORT = "report.html"
 
@@ -98,8 +99,10 @@ class Experiment:
         made = self.page(results)
         for figure in made.figures():
             if figure.numbers is not None:
-                (self.out / f"{figure.file}.csv").write_text(figure.numbers.to_csv(), "utf-8")
-        (self.out / REPORT).write_text(html(made), "utf-8")
+                with replaced_file(self.out / f"{figure.file}.csv") as work:
+                    work.write_text(figure.numbers.to_csv(), "utf-8")
+        with replaced_file(self.out / REPORT) as work:
+            work.write_text(html(made), "utf-8")
         return results
 
     def page(self, results: Results) -> Page:

@@ -97,11 +97,10 @@ def _design(results: Results, laboratory: Laboratory) -> Facts:
             facts.append((f"Fraction for '{entry.label}'", str(part)))
     often = f"{study.repeats} repeat{'' if study.repeats == 1 else 's'}"
     runs = f"{len(laboratory.settings)} settings ({kind}) × {often} = {len(laboratory.runs)} runs"
-    seconds = results.rows(SECONDS)["value"]
-    facts += [
-        ("Runs", runs),
-        ("Processor time of the runs", f"{float(np.sum(seconds)) / 60:.1f} minutes"),
-    ]
+    facts.append(("Runs", runs))
+    if not study.data.private:
+        seconds = results.rows(SECONDS)["value"]
+        facts.append(("Processor time of the runs", f"{float(np.sum(seconds)) / 60:.1f} minutes"))
     return Facts(tuple(facts))
 
 

@@ -23,6 +23,7 @@ from dipsmith.experiments.entries import StudyEntry
 from dipsmith.experiments.ranges import Numbers, Range, RangeEntry
 from dipsmith.experiments.study import parse
 from dipsmith.experiments.trial import Outcome, Run
+from dipsmith.synthesis.writing import replaced_file
 
 TABLE = "results.parquet"
 SECONDS = "cpu-seconds"
@@ -106,7 +107,8 @@ class Results:
         values: list[float] = []
         references: list[float] = []
         for run, outcome in done:
-            timed = [] if outcome.failed else [(SECONDS, "", "", outcome.seconds, float("nan"))]
+            untimed = outcome.failed or study.data.private
+            timed = [] if untimed else [(SECONDS, "", "", outcome.seconds, float("nan"))]
             rows = [(m.metric, m.term, m.level, m.value, m.reference) for m in outcome.measured] + timed
             for metric, term, level, value, reference in rows:
                 columns["run"].append(run.id)
@@ -128,9 +130,8 @@ class Results:
     def save(self, folder: Path, text: str) -> Path:
         """Write the table, whole or not at all."""
         path = folder / TABLE
-        part = path.with_name(f".{TABLE}.part")
-        pq.write_table(self.table.replace_schema_metadata({"study": text}), part)
-        part.replace(path)
+        with replaced_file(path) as work:
+            pq.write_table(self.table.replace_schema_metadata({"study": text}), work)
         return path
 
     @classmethod

@@ -24,6 +24,7 @@ from dipsmith.experiments.metrics import Metric
 from dipsmith.experiments.study import parse
 from dipsmith.experiments.trial import Laboratory, Outcome, Run
 from dipsmith.processes import safe_children
+from dipsmith.synthesis.writing import replaced_file
 
 JOURNAL = "runs.jsonl"
 STUDY = "study.yaml"
@@ -118,15 +119,9 @@ def _prepare(out: Path, study: StudyEntry, text: str) -> None:
             )
     elif out.exists() and any(out.iterdir()):
         raise OutputError(f"'{out}' exists and holds no study; choose another folder with --out")
-    out.mkdir(parents=True, exist_ok=True)
-    _whole(kept, text)
-
-
-def _whole(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(text, "utf-8")
-    part.replace(path)
+    out.mkdir(0o700 if study.data.private else 0o777, parents=True, exist_ok=True)
+    with replaced_file(kept) as work:
+        work.write_text(text, "utf-8")
 
 
 # The journal ------------------------------------------------------------------------------------------------------
@@ -147,7 +142,7 @@ class _Journal:
 @contextmanager
 def _journal(out: Path) -> Iterator[_Journal]:
     path = out / JOURNAL
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     try:
         _lock(handle, out)
         found, whole = _lines(path.read_bytes())

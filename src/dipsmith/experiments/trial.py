@@ -140,9 +140,13 @@ class Laboratory:
                 # A study visits hopeless settings on purpose.
                 warnings.simplefilter("ignore", HopelessNoise)
                 rows, spent = self._measured(run)
-            return Outcome(run.id, tuple(rows), spent, time.process_time() - started)
+            return Outcome(run.id, tuple(rows), spent, self._seconds_since(started))
         except DipsmithError as error:
-            return Outcome(run.id, (), 0.0, time.process_time() - started, " ".join(str(error).split()))
+            return Outcome(run.id, (), 0.0, self._seconds_since(started), " ".join(str(error).split()))
+
+    def _seconds_since(self, started: float) -> float:
+        """Processor time since then; 0 where rows are private, because how long a run takes depends on them."""
+        return 0.0 if self.study.data.private else time.process_time() - started
 
     def _measured(self, run: Run) -> tuple[list[Measured], float]:
         data = self._dataset(run)

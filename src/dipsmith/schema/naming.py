@@ -2,6 +2,7 @@
 
 A table's name goes into a ledger, file names, commands, scripts, pages and figures. Everything that is generated escapes
 it there; besides, a name has no sign that means something to a shell, to Python, SQL, YAML, HTML or Markdown at all.
+Two spellings that look alike would be two grants: a name is in Unicode's form NFC.
 """
 
 from __future__ import annotations
@@ -35,6 +36,10 @@ one line of at most 100 characters that begins with a letter or digit
         raise SchemaError(f"name has a {_shown(odd)}; use {RULE}")
     if len(name) > LONGEST:
         raise SchemaError(f"name has {len(name)} characters; use {RULE}")
+    if name != unicodedata.normalize("NFC", name):
+        raise SchemaError(
+            f"name has a letter and its mark apart; write them as one (Unicode NFC), and use {RULE}"
+        )
     if not _is_word(name[0]) or name != name.strip():
         raise SchemaError(f"name begins or ends with a sign that it may only have inside; use {RULE}")
 

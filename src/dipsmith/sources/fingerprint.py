@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -45,11 +46,18 @@ def fingerprint(rows: Source) -> str | None:
         return _of_files(rows)
     if isinstance(rows, ArrowSource | FrameSource):
         return _of_columns(rows)
-    address = rows.describe()
+    address = _address(rows)
     nameless = (isinstance(rows, SparkTable) and address == _SPARK_FRAME) or (
         isinstance(rows, IbisTable) and address.endswith(", a query")
     )
     return None if nameless else hashlib.sha256(b"address\0" + address.encode("utf-8", "replace")).hexdigest()
+
+
+def _address(rows: Source) -> str:
+    """What names a table; where its database is a file, by the file itself, from whatever folder it was named."""
+    path = getattr(getattr(rows, "engine", None), "path", None)
+    named = rows.describe()
+    return named.replace(str(path), str(path.resolve()), 1) if isinstance(path, Path) else named
 
 
 def _of_files(files: Files) -> str:

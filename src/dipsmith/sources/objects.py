@@ -27,7 +27,7 @@ def column_array(column: Any) -> pa.Array | pa.ChunkedArray | None:
             return objects(column)
         # without the index, and without what pandas thinks of the values
         known = kind.kind in "bM" or (kind.kind in "iufm" and kind.itemsize <= 8)
-        return pa.array(column.to_numpy(), from_pandas=True) if known else None
+        return pa.array(column.to_numpy(kind.newbyteorder("=")), from_pandas=True) if known else None
     names = _names(kind)
     if "StringDtype" in names:
         return objects(column) if kind.storage == "python" else pa.array(column.array)

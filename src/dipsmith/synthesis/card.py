@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from dipsmith.errors import DamageError, DipsmithError
+from dipsmith.methods.forest import PublicTable
 from dipsmith.privacy.budget import Budget, PureDP, of_units, zcdp_to_approx
 from dipsmith.privacy.events import Chosen, Event, Measured, Partitioned, Repeated, Supplied
 from dipsmith.report.content import Facts, Page, Section, Table
@@ -224,7 +225,7 @@ def sums(schema: Schema, events: Sequence[Event]) -> tuple[str, ...]:
 
 
 def steward_says(
-    schema: Schema, parameters: Mapping[str, Any], events: Sequence[Event], rows: int | None
+    schema: Schema, method: object, events: Sequence[Event], rows: int | None
 ) -> tuple[str, ...]:
     """What the guarantee takes on trust: nothing in the rows was asked whether it is so."""
     said = [
@@ -233,18 +234,23 @@ def steward_says(
     ]
     if rows is not None:
         said.append(f"the number of rows is publicly known: {rows:,}")
-    for event in events:
-        if isinstance(event, Supplied):
-            cost = (
-                "cost nothing: no private row went into it"
-                if event.budget is None
-                else f"cost {event.budget}"
-            )
-            said.append(f"{event.what} {cost}")
-    weights = parameters.get("weights")
-    if weights is not None and not isinstance(weights, str):
+    said += [_supplied(event.what, event.budget) for event in events if isinstance(event, Supplied)]
+    return tuple(dict.fromkeys([*said, *given_to(method)]))
+
+
+def given_to(method: object) -> list[str]:
+    """What the steward says of the public table and the weights of a method, or of those that a selection tries."""
+    public, weights, tried = (getattr(method, name, None) for name in ("public", "weights", "candidates"))
+    said = []
+    if isinstance(public, PublicTable):
+        said.append(_supplied(public.what, public.cost))
+    if isinstance(weights, Mapping):
         said.append("the weights were not taken from the rows")
-    return tuple(said)
+    return [*said, *(s for each in tried for s in given_to(each))] if isinstance(tried, tuple) else said
+
+
+def _supplied(what: str, cost: Budget | None) -> str:
+    return f"{what} " + ("cost nothing: no private row went into it" if cost is None else f"cost {cost}")
 
 
 def spending(events: Sequence[Event]) -> tuple[dict[str, Any], ...]:

@@ -268,7 +268,7 @@ def _card(
         testing=testing,
         notes=(*schema.notes, *sums(schema, events)),
         files={},
-        steward_says=steward_says(schema, _parameters(method), events, rows if known == GIVEN else None),
+        steward_says=steward_says(schema, method, events, rows if known == GIVEN else None),
     )
 
 

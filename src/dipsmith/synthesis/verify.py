@@ -51,6 +51,8 @@ def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Ver
         state = "is missing" if wrong in listed else "is not on the card"
         raise DamageError(f"'{wrong}' {state}; get the release again")
     for name, expected in sorted(card.files.items()):
+        if not (path / name).is_file():  # a pipe, whose reader would wait forever
+            raise DamageError(f"'{name}' is not a file; get the release again")
         if digest(path / name) != expected:
             raise DamageError(
                 f"'{name}' was changed after the release: its SHA-256 is not the card's; get the release again"

@@ -41,8 +41,8 @@ def require_outside_releases(target: Path) -> None:
 
 
 @contextmanager
-def whole_folder(target: Path) -> Iterator[Path]:
-    """A temporary folder beside `target` that becomes it when the block ends without an error."""
+def whole_folder(target: Path, mode: int = 0o755) -> Iterator[Path]:
+    """A temporary folder beside `target`, its owner's alone, that becomes it when the block ends without an error."""
     require_absent(target)
     parent = target.absolute().parent
     work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=parent))
@@ -52,7 +52,7 @@ def whole_folder(target: Path) -> Iterator[Path]:
             _sync(path)
         _sync(work)
         require_absent(target)
-        work.chmod(0o755)
+        work.chmod(mode)
         work.rename(target)
         _sync(parent)
     except OSError as error:
@@ -66,9 +66,16 @@ def whole_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_file(target: Path) -> Iterator[Path]:
-    """A temporary file beside `target` that becomes it when the block ends without an error."""
+    """A temporary file beside `target` that becomes it when the block ends without an error; refuses to overwrite."""
     if target.exists() or target.is_symlink():
         raise OutputError(f"'{target}' exists already; choose another --out or move it away")
+    with replaced_file(target) as work:
+        yield work
+
+
+@contextmanager
+def replaced_file(target: Path) -> Iterator[Path]:
+    """As `whole_file`, in the place of what lies there; a link is replaced, not followed."""
     try:
         # A name that nobody can foresee, made by us alone: nothing is written through a link that lies there.
         handle, name = tempfile.mkstemp(

@@ -24,6 +24,7 @@ from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.privacy.repetition import Repetitions
 from dipsmith.schema import Schema
+from dipsmith.synthesis.card import given_to
 from dipsmith.synthesis.fitted import FittedModel
 from dipsmith.synthesis.release import Release
 from dipsmith.synthesis.synthesize import Each, synthesize
@@ -173,6 +174,7 @@ def select(
     rows: int | None = None,
     onto: Any = None,
     request: str | None = None,
+    another_grant: bool = False,
     seed: int | None = None,
     testing: bool = False,
     noise_seed: int | None = None,
@@ -186,7 +188,7 @@ def select(
     ----------
     selected
         The candidates and how to choose.
-    data, schema, budget, ledger, sets, each, rows, onto, request, seed, testing, noise_seed
+    data, schema, budget, ledger, sets, each, rows, onto, request, another_grant, seed, testing, noise_seed
         As for `synthesize`; the budget is pure ε, the price of the whole selection.
 
     Privacy
@@ -222,6 +224,7 @@ def select(
         rows=rows,
         onto=onto,
         request=request,
+        another_grant=another_grant,
         seed=seed,
         testing=testing,
         noise_seed=noise_seed,
@@ -232,7 +235,10 @@ def select(
         FittedModel(selected.candidates[winner].name, model.inner)
         for winner, model in zip(chosen, release.models, strict=True)
     )
-    return replace(release, models=models)
+    # The events of single runs are secret; what the candidates were given is stated all the same.
+    said = dict.fromkeys([*release.card.steward_says, *given_to(selected)])
+    card = replace(release.card, steward_says=tuple(said))
+    return replace(release, models=models, card=card)
 
 
 @dataclass(eq=False)

@@ -63,7 +63,7 @@ class Comparison:
         The page is one self-contained file that opens from disk; the folder can be read by its owner only.
         """
         target = Path(folder)
-        with whole_folder(target) as work:
+        with whole_folder(target, 0o700) as work:
             (work / "CONFIDENTIAL.txt").write_text(NOTICE, "utf-8")
             (work / "comparison.html").write_text(page(self.page), "utf-8")
             (work / "comparison.json").write_text(self.to_json(), "utf-8")
@@ -73,7 +73,6 @@ class Comparison:
                     stem.parent.mkdir(exist_ok=True)
                     stem.with_suffix(".csv").write_text(figure.numbers.to_csv(), "utf-8")
                     stem.with_suffix(".json").write_text(_table_json(figure.title, figure.numbers), "utf-8")
-        target.chmod(0o700)
         return target
 
     def to_dict(self) -> dict[str, Any]:
