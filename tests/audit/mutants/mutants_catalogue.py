@@ -379,7 +379,7 @@ MUTANTS = (
     one(
         "the time on the card after reading",
         "synthesis/synthesize.py",
-        "        created=created,\n",
+        '        created=begun.isoformat(timespec="seconds"),\n',
         '        created=datetime.now(UTC).isoformat(timespec="seconds"),\n',
         f"{BYTES}::test_what_is_read_of_a_file_does_not_decide_the_time_on_the_card",
     ),
