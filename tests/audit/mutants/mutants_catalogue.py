@@ -337,6 +337,45 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "dictionaries of the file passed on in memory alone",
+        "synthesis/canonical.py",
+        (
+            (
+                "        order = pc.sort_indices(values.dictionary)\n",
+                "        order = pa.array(np.arange(len(values.dictionary)))\n",
+            ),
+            (
+                "pieces.append(self.values.take(pa.array(some, mask=some < 0)))",
+                "pieces.append(pa.DictionaryArray.from_arrays(pa.array(some, mask=some < 0), self.values))",
+            ),
+            ("return pa.chunked_array(pieces, self.values.type)", "return pa.chunked_array(pieces)"),
+        ),
+        f"{BYTES}::test_tables_and_models_in_memory_are_the_same_to_the_last_bit",
+    ),
+    one(
+        "rows given with onto in their own order",
+        "synthesis/synthesize.py",
+        '            tables, known = maker.label(), "public"\n',
+        '            tables, known = maker.label(), "public"\n'
+        "            if onto is not None:\n"
+        "                tables = tuple(m.label(target) for m in fitted)\n",
+        "tests/synthesis/test_exit.py::test_rows_given_with_onto_leave_their_order_too",
+    ),
+    one(
+        "dictionaries of releases of before are not looked at",
+        "synthesis/traces.py",
+        "        if not _has_lawful_dictionary(file, name, schema):\n",
+        "        if False:\n",
+        "tests/synthesis/test_exit.py::test_releases_of_before_that_tell_too_much_do_not_verify",
+    ),
+    one(
+        "metadata of releases of before is not looked at",
+        "synthesis/traces.py",
+        "    if found is not None:\n",
+        "    if False:\n",
+        "tests/synthesis/test_exit.py::test_releases_of_before_that_tell_too_much_do_not_verify",
+    ),
+    Mutant(
         "metadata of the private table passed on",
         "synthesis/sets.py",
         (
