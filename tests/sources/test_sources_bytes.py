@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dipsmith.audit.bytes import CANARY, differences
-from dipsmith.audit.cases import method_for
+from dipsmith.audit.cases import Case, catalogue_cases, method_for
 from dipsmith.audit.forms import form_schema, form_table
 from dipsmith.audit.pairs import PRIVATE
 from dipsmith.audit.reshaped import Run
@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark.*"),
 ]
 
-METHODS = [("forest", "label"), ("loglinear", "label"), ("marginals", "replace"), ("mst", "add-remove")]
+CASES = catalogue_cases(PRIVATE)
 COLUMNS = """id varchar, town varchar, age bigint, grade varchar, pay double precision, born date, veteran boolean,
     seen timestamp, sex varchar, race varchar"""
 
@@ -71,21 +71,22 @@ def postgresql_table(table: pa.Table, url: str, name: str) -> Any:
     return source(url, table=name)
 
 
-@pytest.mark.parametrize(("method", "relation"), METHODS)
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.name}/{c.relation}")
 def test_engines_leave_the_bytes_that_arrow_leaves(
-    method: str, relation: str, tmp_path: Path, request: pytest.FixtureRequest
+    case: Case, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
+    """Every method under every relation, in both formats."""
     random = generator(17)
     table = form_table(random, 25)
     turned = table.take(random.permutation(table.num_rows))
-    run = Run(form_schema(relation), method_for(method, relation, PRIVATE))
+    run = Run(form_schema(case.relation), case.method, ("parquet", "csv"))
     first = run.release(table, tmp_path, "first")
     url = request.getfixturevalue("postgresql")
     forms = {
         **{f"polars, {kind}": polars_frame(turned, kind) for kind in ("text", "categories", "chunks")},
         **{f"duckdb, {k}": duckdb_table(turned, tmp_path / f"{k}.db", k) for k in ("table", "view", "enum")},
-        "postgresql": postgresql_table(turned, url, f"kept {method}"),
-        "postgresql, sorted": postgresql_table(table.sort_by("sex"), url, f"sorted {method}"),
+        "postgresql": postgresql_table(turned, url, f"kept {case.name}"),
+        "postgresql, sorted": postgresql_table(table.sort_by("sex"), url, f"sorted {case.name}"),
     }
     findings = []
     for i, (name, data) in enumerate(forms.items()):
@@ -116,7 +117,7 @@ def test_a_cluster_leaves_the_same_bytes_for_the_same_rows(
         "in another order": typed,
         "in five partitions": typed.repartition(5),
         "sorted by a private column": typed.orderBy("sex"),
-        "from CSV": read.csv(str(tmp_path / "text"), header=True, schema=typed.schema),
+        "from CSV": read.csv(str(tmp_path / "text"), header=True, schema=typed.schema, escape='"'),
         "in another order of columns": typed.select(*reversed(typed.columns)),
     }
     run = Run(form_schema(relation), method_for(method, relation, PRIVATE))

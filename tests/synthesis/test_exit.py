@@ -133,18 +133,20 @@ def test_tables_in_memory_hold_no_more_than_those_on_disk(tmp_path):
     assert types["insured"] == pa.bool_()
 
 
-def test_the_private_file_is_not_labelled_in_its_own_order(tmp_path):
-    rows = clinic(50)
+def test_rows_given_with_onto_leave_their_order_too(tmp_path):
+    """They may be the private file's, in another form or without its private columns."""
+    rows = clinic(200)
     pa_csv.write_csv(rows, tmp_path / "clinic.csv")
-    (tmp_path / "link.csv").symlink_to(tmp_path / "clinic.csv")
-    for data, onto in [
-        (rows, rows),
-        (tmp_path / "clinic.csv", tmp_path / "clinic.csv"),
-        (tmp_path / "clinic.csv", str(tmp_path / "link.csv")),
-    ]:
-        with pytest.raises(UsageError, match="leave onto out"):
-            frozen(data, onto=onto)
-    assert frozen(rows, onto=rows.take(np.arange(10)))
+    public = rows.drop_columns(["hiv"])
+    released = [
+        tables_of(frozen(rows, onto=onto).save(tmp_path / f"out-{i}"))
+        for i, onto in enumerate(
+            (rows, public, tmp_path / "clinic.csv", public.to_pandas(), public.take(np.arange(200)[::-1]))
+        )
+    ]
+    assert all(r == released[0] for r in released)
+    made = ds.Release.load(tmp_path / "out-1").tables[0]
+    assert made["person"].to_pylist() != rows["person"].to_pylist()
 
 
 def test_no_file_tells_how_long_the_run_took(tmp_path, monkeypatch):
@@ -201,6 +203,15 @@ def test_releases_of_before_that_tell_too_much_do_not_verify(tmp_path):
     described = whole.schema.set(0, whole.schema.field(0).with_metadata({"comment": "from payroll"}))
     with pytest.raises(DamageError, match=r"metadata \(comment\)"):
         ds.verify(made("field", whole.cast(described)))
+    for key in ("org.apache.spark.sql.parquet.row.metadata", "org.apache.spark.version"):
+        with pytest.raises(DamageError, match=f"metadata \\({key}\\)"):
+            ds.verify(made(key, whole.replace_schema_metadata({key: '{"fields": [{"name": "unreleased"}]}'})))
+    numbered = whole.schema.set(0, whole.schema.field(0).with_metadata({"PARQUET:field_id": "777"}))
+    with pytest.raises(DamageError, match=r"metadata \(PARQUET:field_id\)"):
+        ds.verify(made("numbered", whole.cast(numbered)))
+    of_bytes = by_file.cast(pa.dictionary(pa.int32(), pa.binary()))
+    with pytest.raises(DamageError, match=r"'person'.*order of the confidential file"):
+        ds.verify(made("bytes", whole.set_column(person, "person", of_bytes)))
     assert ds.verify(made("harmless", whole)).rows == 600, "what told nothing still verifies"
     hiv = whole.column_names.index("hiv")
     declared = pa.DictionaryArray.from_arrays(

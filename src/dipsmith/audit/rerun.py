@@ -143,6 +143,7 @@ def _run(
     seen["card"] = {k: v for k, v in json.loads(release.card.to_json()).items() if k not in _APART}
     if folder is not None and ledger is not None:
         seen["files"] = released(release.save(folder / name))
+        seen["files as CSV"] = released(release.save(folder / f"{name}-csv", format="csv"))
         shown = json.dumps(ledger.show(schema.name).as_dict(), default=str, sort_keys=True)
         seen["ledger"] = re.sub(r"20\d\d-\d\d-\d\dT[^\"]*", "TIME", shown.replace(str(folder / name), "DIR"))
     return seen, watch.strays

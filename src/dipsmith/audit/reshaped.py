@@ -20,7 +20,7 @@ from dipsmith.privacy.ledger import Ledger
 from dipsmith.privacy.randomness import generator
 from dipsmith.report import figures as drawing
 from dipsmith.schema import Schema
-from dipsmith.synthesis.synthesize import synthesize
+from dipsmith.synthesis.synthesize import Each, synthesize
 
 Format = Literal["parquet", "csv"]
 
@@ -31,19 +31,27 @@ class Run:
 
     Attributes
     ----------
+    formats
+        In which the release is saved, one after the other.
+    each
+        How several sets are made.
     seed
         Of the noise, and of drawing rows, which is free and must not tell more.
     """
 
     schema: Schema
     method: Any
-    format: Format = "parquet"
+    formats: tuple[Format, ...] = ("parquet",)
     sets: int = 1
+    each: Each = "draw"
     seed: int = 1
     figures: bool = False
 
     def release(self, data: Any, folder: Path, name: str) -> dict[str, bytes]:
-        """The bytes of a release made from some data, with a ledger and a request id of its own."""
+        """The bytes of a release made from some data, with a ledger and a request id of its own.
+
+        The first format is saved in the folder `name`, others beside it.
+        """
         ledger = Ledger(folder / f"{name}.db")
         ledger.grant(self.schema.name, PureDP(2), by="auditor")
         with frozen_secrets(), without_figures(not self.figures):
@@ -55,18 +63,23 @@ class Run:
                 ledger=ledger,
                 request=f"request {name}",
                 sets=self.sets,
-                each="draw" if self.sets > 1 else None,
+                each=self.each if self.sets > 1 else None,
                 seed=self.seed,
                 testing=True,
                 noise_seed=self.seed,
             )
-            return released(made.save(folder / name, format=self.format))
+            first, *others = self.formats
+            found = released(made.save(folder / name, format=first))
+            for kind in others:
+                more = released(made.save(folder / f"{name}-{kind}", format=kind))
+                found |= {f"{kind}: {file}": data for file, data in more.items()}
+            return found
 
 
 def check_forms(
     case: Case, seed: int, folder: Path, rows: int | None = None, forms: tuple[str, ...] = tuple(FORMS)
 ) -> tuple[list[str], int]:
-    """Release one table in its orders and forms; say in what the releases differ, and how many were compared.
+    """Release one table in its orders and forms, in both formats; say in what the releases differ, and how many were compared.
 
     Parameters
     ----------
@@ -81,8 +94,9 @@ def check_forms(
     run = Run(
         form_schema(case.relation, limit),
         case.method,
-        "csv" if seed % 2 else "parquet",
+        ("parquet", "csv"),
         sets=1 + seed % 2,
+        each="split" if seed // 2 % 2 else "draw",
         seed=seed,
     )
     first = run.release(table, folder, "first")

@@ -1,7 +1,7 @@
 """Traces of the private file in a released Parquet file, as versions before 0.1.1 could leave them.
 
-Two kinds: metadata that was copied from the table that was read, and text dictionaries in the order in which the
-private file first used their entries. A dictionary that a Parquet writer built from the released rows stands in the order of
+Two kinds: metadata that was copied from the table that was read, and dictionaries of text or bytes in the order in
+which the private file first used their entries. A dictionary that a Parquet writer built from the released rows stands in the order of
 their first appearance in those rows, and one that comes from the schema in the schema's; any other order comes
 from somewhere else. What the exit writes has neither trace.
 """
@@ -21,15 +21,15 @@ ADVICE = "it may tell private values: withdraw it, see SECURITY.md, and make it 
 
 _ARROW = b"ARROW:schema"
 _SPARK = b"org.apache.spark."
+_SPARKS_WRITER = "parquet-mr"
 _ROW_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
-_FIELD_ID = b"PARQUET:field_id"
 
 
 def find_trace(file: Path, schema: Schema) -> str | None:
     """What a Parquet file of a release tells about the file that was read; None if nothing."""
     with pq.ParquetFile(file) as opened:
         found = _foreign_metadata(opened)
-        texts = [f.name for f in opened.schema_arrow if _is_text(f.type)]
+        texts = [f.name for f in opened.schema_arrow if _is_bytes(f.type)]
     if found is not None:
         return f"'{file.name}' carries metadata ({found}) of the table that it was made from; {ADVICE}"
     for name in texts:
@@ -42,11 +42,12 @@ def find_trace(file: Path, schema: Schema) -> str | None:
 
 
 def _foreign_metadata(file: pq.ParquetFile) -> str | None:
-    """The first key that neither Arrow nor Spark needs to describe columns."""
+    """The first key that its writer, Arrow or Spark, does not need to describe columns."""
     stored = file.metadata.metadata or {}
-    foreign = [key for key in stored if key != _ARROW and not key.startswith(_SPARK)]
+    own = _SPARK if file.metadata.created_by.startswith(_SPARKS_WRITER) else _ARROW
+    foreign = [key for key in stored if key != _ARROW and not key.startswith(own)]
     foreign += [key for key in file.schema_arrow.metadata or {} if key not in stored]
-    foreign += [key for field in file.schema_arrow for key in field.metadata or {} if key != _FIELD_ID]
+    foreign += [key for field in file.schema_arrow for key in field.metadata or {}]
     if _ROW_METADATA in stored:
         foreign += [_ROW_METADATA] if _has_comments(stored[_ROW_METADATA]) else []
     return foreign[0].decode("utf-8", "replace")[:60] if foreign else None
@@ -81,6 +82,7 @@ def _is_by_first_use(chunk: pa.DictionaryArray) -> bool:
     return len(found) == len(chunk.dictionary) and bool(np.all(np.diff(first) > 0))
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def _is_bytes(kind: pa.DataType) -> bool:
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner))
+    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    return any(is_kind(inner) for is_kind in kinds)
