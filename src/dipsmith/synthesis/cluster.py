@@ -70,7 +70,7 @@ class ClusterSets(Sequence[pa.Table]):
     rows
         How many rows each set has; a public or a noisy number.
     order
-        The key of the order that labelled rows are put in; None where rows are drawn.
+        The key of the order that labelled rows are put in; None keeps their order.
     """
 
     made: tuple[tuple[FittedModel, int | None], ...]

@@ -2,8 +2,8 @@
 
 Under `label` the public rows are first of all taken out of the file's order: they are sorted by what they say, then put
 in an order drawn by the operating system's randomness, a fresh one for every set, and only then labelled.
-Whatever is computed from them in order, by a seed or not, therefore knows nothing of the file's order. Rows given with
-`onto` are treated alike: they may well be the private file's, without its private columns, in its order.
+Whatever is computed from them in order, by a seed or not, therefore knows nothing of the file's order. Rows of
+another file, given with `onto`, keep that file's order, which is public.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from dipsmith.privacy.curator import Progress
@@ -33,6 +34,8 @@ class SetMaker:
         One model for all sets, or one for each.
     target
         Under `label` the rows to label; elsewhere only asked whether workers shall draw.
+    in_file_order
+        Keep the order of the target's rows: for another, public file only.
     stream
         Draws the order of rows.
     seed
@@ -43,6 +46,7 @@ class SetMaker:
     models: tuple[FittedModel, ...]
     target: Source
     sets: int
+    in_file_order: bool
     stream: Stream
     seed: int | None
     progress: Progress | None
@@ -69,16 +73,16 @@ class SetMaker:
         columns = {*self.schema.public, *self.models[0].labeller().targets}
         wanted = tuple(n for n in self.schema.names if n in columns)
         if isinstance(self.target, SparkTable):
-            key = self.stream.words64(4).tobytes()
+            key = None if self.in_file_order else self.stream.words64(4).tobytes()
             return ClusterSets(tuple(self._plan()), self.target, wanted, self.target.count(), key)
         self._say("labelling", 0.0)
         names = self.schema.public
         public = PublicRows.of(self.target.batches(names), self.schema, names)
-        order = public.order()
+        order = np.arange(public.rows) if self.in_file_order else public.order()
         tables = []
         for i, (model, seed) in enumerate(self._plan()):
             self._say("labelling", i / self.sets)
-            rows = order[self.stream.permutation(public.rows)]
+            rows = order if self.in_file_order else order[self.stream.permutation(public.rows)]
             tables.append(labelled_table(model.labeller(), public.table(rows), seed).select(wanted))
         self._say("labelling", 1.0)
         return tuple(tables)

@@ -23,7 +23,7 @@ from dipsmith.privacy.ledger import AlreadyReleased, Ledger, Reservation
 from dipsmith.privacy.protection import protection_of
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Schema
-from dipsmith.sources import source
+from dipsmith.sources import Source, source
 from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.sources.spark import SparkTable
 from dipsmith.synthesis.card import Card, spending, steward_says, sums, unit_facts
@@ -81,8 +81,7 @@ def synthesize(
         nothing, and counts are made to add up to it: state the true number, or one near it, and draw
         more or fewer rows from the released model. Intervals take the rows of a set for people asked.
     onto
-        Under `label`: another, public file with every public column, to be labelled instead. Its rows too are released in
-        an order that tells nothing; `release.model.label` keeps the order of what it is given.
+        Under `label`: another, public file with every public column, to be labelled instead, in its own order.
     request
         An id for this run: the same id never draws noise twice.
     another_grant
@@ -105,6 +104,7 @@ def synthesize(
         _forewarn(schema, method, budget, sets if each == "split" else 1, rows)
     target = private if onto is None else source(onto)
     if onto is not None:
+        _refuse_the_private_file(private, target)
         target.check(schema.public)
     if not isinstance(target, SparkTable):
         _refuse_more_than_memory(schema, sets, rows)
@@ -138,7 +138,7 @@ def synthesize(
         fitted = tuple(
             FittedModel(method.name, m) for m in _fit(curator, method, sets if each == "split" else 1)
         )
-        maker = SetMaker(schema, fitted, target, sets, stream, seed, progress)
+        maker = SetMaker(schema, fitted, target, sets, onto is not None, stream, seed, progress)
         if schema.neighbours == "label":
             tables, known = maker.label(), "public"
         else:
@@ -318,6 +318,15 @@ def _refuse_contradictions(
         raise UsageError("a noise seed voids the guarantee and is accepted only with testing=True")
     if ledger is None and not testing:
         raise UsageError("a ledger is required: ledger=Ledger('budget.db'), with a grant for the dataset")
+
+
+def _refuse_the_private_file(private: Source, target: Source) -> None:
+    """Refuse to label the private rows in their own order, which may tell what they say."""
+    mark = fingerprint(private)
+    if private is target or (mark is not None and mark == fingerprint(target)):
+        raise UsageError(
+            "onto is the confidential table itself, whose order of rows is not public; leave onto out to label it"
+        )
 
 
 def _refuse_more_than_memory(schema: Schema, sets: int, rows: int | None) -> None:

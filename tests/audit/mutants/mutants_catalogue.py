@@ -283,9 +283,9 @@ MUTANTS = (
         "labelled rows in the order of the file",
         "synthesis/sets.py",
         (
-            ("        order = public.order()\n", "        order = public.order()\n        order.sort()\n"),
+            ("np.arange(public.rows) if self.in_file_order else public.order()", "np.arange(public.rows)"),
             (
-                "rows = order[self.stream.permutation(public.rows)]",
+                "rows = order if self.in_file_order else order[self.stream.permutation(public.rows)]",
                 "rows = order",
             ),
         ),
@@ -294,15 +294,15 @@ MUTANTS = (
     one(
         "rows permuted without being sorted",
         "synthesis/sets.py",
-        "        order = public.order()\n",
-        "        order = public.order()\n        order.sort()\n",
+        "np.arange(public.rows) if self.in_file_order else public.order()",
+        "np.arange(public.rows)",
         f"{BYTES}::test_labelled_releases_tell_no_order_in_either_format",
     ),
     one(
         "labels drawn before the rows are permuted",
         "synthesis/sets.py",
         "labelled_table(model.labeller(), public.table(rows), seed).select(wanted)",
-        "labelled_table(model.labeller(), public.table(sorted(order)), seed).select(wanted).take(rows)",
+        "labelled_table(model.labeller(), public.table(np.arange(public.rows)), seed).select(wanted).take(rows)",
         f"{BYTES}::test_a_seed_does_not_tell_where_a_row_was",
     ),
     one(
@@ -401,8 +401,7 @@ MUTANTS = (
             (
                 "            tables.append(labelled_table(model.labeller(), public.table(rows), seed).select(wanted))",
                 "            made = labelled_table(model.labeller(), public.table(rows), seed).select(wanted)\n"
-                "            from itertools import accumulate\n\n"
-                "            cuts = [0, *accumulate(b.num_rows for b in self.target.batches(names))]\n"
+                "            cuts = np.cumsum([0, *(b.num_rows for b in self.target.batches(names))]).tolist()\n"
                 "            tables.append(pa.concat_tables([made.slice(a, b - a) for a, b in zip(cuts, cuts[1:])]))",
             ),
         ),
