@@ -16,7 +16,7 @@ import pytest
 from dipsmith.errors import BudgetError, DamageError, LostKey, OutputError
 from dipsmith.privacy import sealing
 from dipsmith.privacy.budget import PureDP
-from dipsmith.privacy.ledger import Ledger
+from dipsmith.privacy.ledger import AlreadyReleased, Ledger
 from dipsmith.privacy.protection import Replace
 from dipsmith.privacy.sealing import Seal
 from dipsmith.schema import Unit
@@ -101,6 +101,16 @@ def test_a_reservation_is_continued_for_its_own_rows(ledger):
         ask(ledger, "others", source=NEIGHBOUR)
     ask(ledger, "others")
     assert ledger.show("others").spent == 0.5
+
+
+def test_a_finished_request_gives_nothing_to_other_rows(ledger):
+    reservation = ask(ledger, "others", "r1")
+    reservation.read()
+    reservation.finish("0" * 64, "release")
+    with pytest.raises(AlreadyReleased):
+        ask(ledger, "others", "r1")
+    with pytest.raises(BudgetError, match="reserved for other rows: use a new request id"):
+        ask(ledger, "others", "r1", source=NEIGHBOUR)
 
 
 def test_a_ledger_in_memory_seals_too(tmp_path, monkeypatch):

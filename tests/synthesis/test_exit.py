@@ -147,6 +147,24 @@ def test_the_private_file_is_not_labelled_in_its_own_order(tmp_path):
     assert frozen(rows, onto=rows.take(np.arange(10)))
 
 
+def test_the_private_rows_in_another_form_leave_their_order_too(tmp_path):
+    rows = clinic(200)
+    pa_csv.write_csv(rows, tmp_path / "clinic.csv")
+    public = rows.drop_columns(["hiv"])
+    released = [
+        tables_of(frozen(rows, onto=onto).save(tmp_path / f"out-{i}"))
+        for i, onto in enumerate(
+            (public, tmp_path / "clinic.csv", public.to_pandas(), public.take(np.arange(200)[::-1]))
+        )
+    ]
+    assert all(r == released[0] for r in released)
+    made = ds.Release.load(tmp_path / "out-0")
+    assert made.tables[0]["person"].to_pylist() != rows["person"].to_pylist()
+    assert any("the order of its rows" in said for said in made.card.steward_says)
+    fewer = frozen(rows, onto=public.slice(1)).tables[0]
+    assert fewer["person"].to_pylist() == rows["person"].to_pylist()[1:], "another table keeps its order"
+
+
 def test_no_file_tells_how_long_the_run_took(tmp_path, monkeypatch):
     """The card and every file carry the time before the first row was read."""
     before = time.time()

@@ -226,13 +226,13 @@ class Ledger:
             known = books.runs.get(request["request"])
             if known is not None and known.state != "cancelled":
                 require_same(known, name, budget, protects, method)
-                require_resumable(known)
                 if source is not None and known.source is not None:
                     key = self._key_file.key([known.source])
                     if key and known.source.key == key.id and not key.opens(known.source, source):
                         raise BudgetError(
                             f"request '{known.id}' was reserved for other rows: use a new request id"
                         )
+                require_resumable(known)
                 return []
             charge = self._affordable(books, name, budget, protects)
             sealed = self._sealed(books, name, source, another_grant)

@@ -103,6 +103,16 @@ class PublicRows:
             size *= levels
         return np.argsort(key, kind="stable")
 
+    def has_the_rows_of(self, other: PublicRows) -> bool:
+        """Whether both hold the same rows, each as often, in whatever order."""
+        if self.rows != other.rows:
+            return False
+        one, two = self.order(), other.order()
+        return all(
+            a.values.equals(b.values) and np.array_equal(a.ranks[one], b.ranks[two])
+            for a, b in zip(self.columns, other.columns, strict=True)
+        )
+
     def table(self, rows: NDArray[np.int64]) -> pa.Table:
         """Some rows, in the given order."""
         return pa.table([column.taken(rows) for column in self.columns], names=list(self.names))

@@ -225,7 +225,7 @@ def sums(schema: Schema, events: Sequence[Event]) -> tuple[str, ...]:
 
 
 def steward_says(
-    schema: Schema, method: object, events: Sequence[Event], rows: int | None
+    schema: Schema, method: object, events: Sequence[Event], rows: int | None, *, labels_another: bool
 ) -> tuple[str, ...]:
     """What the guarantee takes on trust: nothing in the rows was asked whether it is so."""
     said = [
@@ -234,6 +234,8 @@ def steward_says(
     ]
     if rows is not None:
         said.append(f"the number of rows is publicly known: {rows:,}")
+    if labels_another:
+        said.append("the file whose rows were labelled is public, and so is the order of its rows")
     said += [_supplied(event.what, event.budget) for event in events if isinstance(event, Supplied)]
     return tuple(dict.fromkeys([*said, *given_to(method)]))
 

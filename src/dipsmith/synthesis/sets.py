@@ -3,7 +3,8 @@
 Under `label` the public rows are first of all taken out of the file's order: they are sorted by what they say, then put
 in an order drawn by the operating system's randomness, a fresh one for every set, and only then labelled.
 Whatever is computed from them in order, by a seed or not, therefore knows nothing of the file's order. Rows of
-another file, given with `onto`, keep that file's order, which is public.
+another file, given with `onto`, keep that file's order, which the steward says is public; but if they are the private
+table's own rows in another form, they are treated as such.
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ class SetMaker:
     ----------
     models
         One model for all sets, or one for each.
+    private
+        The confidential table.
     target
-        Under `label` the rows to label; elsewhere only asked whether workers shall draw.
-    in_file_order
-        Keep the order of the target's rows: for another, public file only.
+        Under `label` the rows to label: the confidential table's, or those of another, public file, which keep their
+        order. Elsewhere only asked whether workers shall draw.
     stream
         Draws the order of rows.
     seed
@@ -44,9 +46,9 @@ class SetMaker:
 
     schema: Schema
     models: tuple[FittedModel, ...]
+    private: Source
     target: Source
     sets: int
-    in_file_order: bool
     stream: Stream
     seed: int | None
     progress: Progress | None
@@ -73,19 +75,27 @@ class SetMaker:
         columns = {*self.schema.public, *self.models[0].labeller().targets}
         wanted = tuple(n for n in self.schema.names if n in columns)
         if isinstance(self.target, SparkTable):
-            key = None if self.in_file_order else self.stream.words64(4).tobytes()
+            key = self.stream.words64(4).tobytes() if self.target is self.private else None
             return ClusterSets(tuple(self._plan()), self.target, wanted, self.target.count(), key)
         self._say("labelling", 0.0)
         names = self.schema.public
         public = PublicRows.of(self.target.batches(names), self.schema, names)
-        order = np.arange(public.rows) if self.in_file_order else public.order()
+        in_file_order = self._is_another_table(public)
+        order = np.arange(public.rows) if in_file_order else public.order()
         tables = []
         for i, (model, seed) in enumerate(self._plan()):
             self._say("labelling", i / self.sets)
-            rows = order if self.in_file_order else order[self.stream.permutation(public.rows)]
+            rows = order if in_file_order else order[self.stream.permutation(public.rows)]
             tables.append(labelled_table(model.labeller(), public.table(rows), seed).select(wanted))
         self._say("labelling", 1.0)
         return tuple(tables)
+
+    def _is_another_table(self, public: PublicRows) -> bool:
+        """Whether the rows to label are others than the private table's: then their order is theirs to keep."""
+        if self.target is self.private:
+            return False
+        names = self.schema.public
+        return not public.has_the_rows_of(PublicRows.of(self.private.batches(names), self.schema, names))
 
     def _plan(self) -> Iterator[tuple[FittedModel, int | None]]:
         for i in range(self.sets):

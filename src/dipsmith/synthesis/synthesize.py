@@ -81,7 +81,8 @@ def synthesize(
         nothing, and counts are made to add up to it: state the true number, or one near it, and draw
         more or fewer rows from the released model. Intervals take the rows of a set for people asked.
     onto
-        Under `label`: another, public file with every public column, to be labelled instead, in its own order.
+        Under `label`: another, public file with every public column, to be labelled instead, in its own order, which is
+        public as the rest of it. (Rows that are the private table's own are released in a drawn order all the same.)
     request
         An id for this run: the same id never draws noise twice.
     another_grant
@@ -138,7 +139,7 @@ def synthesize(
         fitted = tuple(
             FittedModel(method.name, m) for m in _fit(curator, method, sets if each == "split" else 1)
         )
-        maker = SetMaker(schema, fitted, target, sets, onto is not None, stream, seed, progress)
+        maker = SetMaker(schema, fitted, private, target, sets, stream, seed, progress)
         if schema.neighbours == "label":
             tables, known = maker.label(), "public"
         else:
@@ -162,6 +163,7 @@ def synthesize(
             book,
             reservation,
             testing,
+            labels_another=onto is not None,
         )
         # From here on the run is settled by saving the release; a failure until now was noted as one.
         settling.pop_all()
@@ -234,6 +236,8 @@ def _card(
     ledger: Ledger | None,
     reservation: Reservation | None,
     testing: bool,
+    *,
+    labels_another: bool,
 ) -> Card:
     disclosed: tuple[str, ...] = ()
     if schema.neighbours == "label":
@@ -268,7 +272,9 @@ def _card(
         testing=testing,
         notes=(*schema.notes, *sums(schema, events)),
         files={},
-        steward_says=steward_says(schema, method, events, rows if known == GIVEN else None),
+        steward_says=steward_says(
+            schema, method, events, rows if known == GIVEN else None, labels_another=labels_another
+        ),
     )
 
 

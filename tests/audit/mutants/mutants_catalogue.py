@@ -283,9 +283,9 @@ MUTANTS = (
         "labelled rows in the order of the file",
         "synthesis/sets.py",
         (
-            ("np.arange(public.rows) if self.in_file_order else public.order()", "np.arange(public.rows)"),
+            ("np.arange(public.rows) if in_file_order else public.order()", "np.arange(public.rows)"),
             (
-                "rows = order if self.in_file_order else order[self.stream.permutation(public.rows)]",
+                "rows = order if in_file_order else order[self.stream.permutation(public.rows)]",
                 "rows = order",
             ),
         ),
@@ -294,7 +294,7 @@ MUTANTS = (
     one(
         "rows permuted without being sorted",
         "synthesis/sets.py",
-        "np.arange(public.rows) if self.in_file_order else public.order()",
+        "np.arange(public.rows) if in_file_order else public.order()",
         "np.arange(public.rows)",
         f"{BYTES}::test_labelled_releases_tell_no_order_in_either_format",
     ),
@@ -353,13 +353,13 @@ MUTANTS = (
         f"{BYTES}::test_tables_and_models_in_memory_are_the_same_to_the_last_bit",
     ),
     one(
-        "rows given with onto in their own order",
+        "private rows given with onto in their own order",
         "synthesis/synthesize.py",
         '            tables, known = maker.label(), "public"\n',
         '            tables, known = maker.label(), "public"\n'
         "            if onto is not None:\n"
         "                tables = tuple(m.label(target) for m in fitted)\n",
-        "tests/synthesis/test_exit.py::test_rows_given_with_onto_leave_their_order_too",
+        "tests/synthesis/test_exit.py::test_the_private_rows_in_another_form_leave_their_order_too",
     ),
     one(
         "dictionaries of releases of before are not looked at",
