@@ -82,5 +82,7 @@ def _is_by_first_use(chunk: pa.DictionaryArray) -> bool:
 
 
 def _is_text(kind: pa.DataType) -> bool:
+    """Whether Parquet keeps a dictionary as it was handed over: text, and bytes that are read as text."""
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner))
+    kinds = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+    return inner in kinds
