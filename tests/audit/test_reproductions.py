@@ -213,7 +213,7 @@ def test_3_two_runs_do_not_release_what_the_other_protects(tmp_path):
 # --- 4, 5, 6: the studio ---------------------------------------------------------------------------
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The studio does not want what it was given, and says why."""
 
 
@@ -250,7 +250,7 @@ class Studio:
     def ask(self, method: str, path: str, body: object = None) -> dict:
         answer = self.client.request(method, path, json=body, headers={"Origin": self.origin})
         if answer.status_code == 400:
-            raise Refused(answer.text)
+            raise RefusedError(answer.text)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
@@ -304,7 +304,7 @@ def test_4_the_name_of_a_schema_is_not_run_by_the_exported_script(studio, tmp_pa
     running = studio()
     try:
         project = running.project({**PLAIN, "name": name})
-    except Refused as refused:
+    except RefusedError as refused:
         told = str(refused)
     else:
         told = ""
