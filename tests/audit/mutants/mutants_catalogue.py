@@ -335,6 +335,7 @@ MUTANTS = (
                 "[f.type for f in schema]",
             ),
             ("synthesis/exit.py", "        if kind not in TYPES:", "        if kind is None:"),
+            ("synthesis/release.py", "_canonical(table, self.schema), escape=escape", "table, escape=escape"),
         ),
     ),
     Mutant(
@@ -354,6 +355,8 @@ MUTANTS = (
                 "return pa.schema([pa.field(f.name, kind) for f, kind in zip(schema, kinds, strict=True)])",
                 "return pa.schema([pa.field(f.name, kind) for f, kind in zip(schema, kinds, strict=True)], schema.metadata)",
             ),
+            ("synthesis/exit.py", "        store_schema=False,\n", ""),
+            ("synthesis/release.py", "_canonical(table, self.schema), escape=escape", "table, escape=escape"),
         ),
     ),
     Mutant(
