@@ -214,6 +214,9 @@ def test_releases_of_before_that_tell_too_much_do_not_verify(tmp_path):
     )
     with pytest.raises(DamageError, match=r"'person'.*order of the confidential file.*SECURITY"):
         ds.verify(made("ordered", whole.set_column(person, "person", by_file)))
+    in_bytes = pa.DictionaryArray.from_arrays(by_file.indices, by_file.dictionary.cast(pa.binary()))
+    with pytest.raises(DamageError, match=r"'person'.*order of the confidential file"):
+        ds.verify(made("bytes", whole.set_column(person, "person", in_bytes)))
     with pytest.raises(DamageError, match=r"metadata \(pandas\)"):
         ds.verify(made("pandas", whole.replace_schema_metadata({"pandas": "{}"})))
     described = whole.schema.set(0, whole.schema.field(0).with_metadata({"comment": "from payroll"}))

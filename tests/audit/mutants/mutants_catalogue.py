@@ -14,6 +14,7 @@ CURATOR = "tests/privacy/test_curator.py"
 LEDGER = "tests/privacy/test_ledger.py"
 RANDOMNESS = "tests/privacy/test_randomness.py"
 STUDIO = "tests/studio"
+REPRODUCED = "tests/audit/test_reproductions.py"
 
 
 @dataclass(frozen=True)
@@ -334,6 +335,7 @@ MUTANTS = (
                 "[f.type for f in schema]",
             ),
             ("synthesis/exit.py", "        if kind not in TYPES:", "        if kind is None:"),
+            ("synthesis/release.py", "_canonical(table, self.schema), escape=escape", "table, escape=escape"),
         ),
     ),
     Mutant(
@@ -392,6 +394,8 @@ MUTANTS = (
                 "return pa.schema([pa.field(f.name, kind) for f, kind in zip(schema, kinds, strict=True)])",
                 "return pa.schema([pa.field(f.name, kind) for f, kind in zip(schema, kinds, strict=True)], schema.metadata)",
             ),
+            ("synthesis/exit.py", "        store_schema=False,\n", ""),
+            ("synthesis/release.py", "_canonical(table, self.schema), escape=escape", "table, escape=escape"),
         ),
     ),
     Mutant(
@@ -573,5 +577,56 @@ MUTANTS = (
         '"out": self.asked.get("out", ""),',
         '"out": self.asked.get("out", ""), "seconds": time.time() - self.created,',
         f"{STUDIO}/test_studio_durations.py::test_no_answer_of_the_studio_tells_how_long_a_run_takes",
+    ),
+    one(
+        "a release of before verifies though it tells the order of its file",
+        "synthesis/traces.py",
+        "        if not _has_lawful_dictionary(file, name, schema):\n",
+        "        if False:\n",
+        "tests/synthesis/test_exit.py::test_releases_of_before_that_tell_too_much_do_not_verify",
+    ),
+    one(
+        "text that no encoding has is refused",
+        "sources/objects.py",
+        '        return objects(column) if kind.storage == "python" else pa.array(column.array)',
+        "        return pa.array(column.array)",
+        f"{REPRODUCED}::test_9_no_value_decides_whether_a_run_succeeds[surrogate]",
+    ),
+    one(
+        "run ends of views are handed on as they are",
+        "sources/layout.py",
+        "    return bool(extends or view or pa.types.is_run_end_encoded(kind))",
+        "    return bool(extends or view)",
+        f"{REPRODUCED}::test_9_no_value_decides_whether_a_run_succeeds[run-end encoded views]",
+    ),
+    one(
+        "time left on the terminal",
+        "cli/terminal.py",
+        "        TaskProgressColumn(),\n",
+        '        TaskProgressColumn(),\n        __import__("rich.progress").progress.TimeRemainingColumn(),\n',
+        f"{REPRODUCED}::test_10_the_terminal_does_not_tell_how_long_a_run_takes",
+    ),
+    one(
+        "a fresh grant for the same file, unnoticed",
+        "privacy/ledger.py",
+        "        if known and not confirmed:\n",
+        "        if False:\n",
+        f"{REPRODUCED}::test_10_the_same_file_under_another_name_gets_no_fresh_grant_unnoticed",
+    ),
+    one(
+        "a name that can be foreseen for files that are not yet whole",
+        "synthesis/writing.py",
+        "    os.close(handle)\n    work = Path(name)\n",
+        "    os.close(handle)\n    Path(name).unlink()\n"
+        '    work = target.absolute().with_name(f".{target.name}.{os.getpid()}.partial")\n',
+        f"{REPRODUCED}::test_10_no_file_is_written_through_a_link_that_lies_ready",
+    ),
+    one(
+        "the log of --debug through a link",
+        "cli/main.py",
+        '        handle, path = tempfile.mkstemp(prefix=DEBUG_LOG, suffix=".log", dir=Path.cwd())\n',
+        '        path = f"{DEBUG_LOG[:-1]}.log"\n'
+        "        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)\n",
+        f"{REPRODUCED}::test_10_no_file_is_written_through_a_link_that_lies_ready",
     ),
 )
