@@ -202,7 +202,7 @@ def test_with_debug_only_the_confidential_log_holds_it(office, tmp_path, capsys,
     code, text = failing(office, tmp_path, capsys, monkeypatch, "--debug")
     assert code == 1
     assert hits(PRIVATE, text) == []
-    (log,) = tmp_path.glob("*CONFIDENTIAL.log")
+    (log,) = tmp_path.glob("*CONFIDENTIAL-*.log")
     assert VALUE in log.read_text()
     assert log.stat().st_mode & 0o077 == 0
     assert hits(PRIVATE, tmp_path / "b.db") == []

@@ -35,6 +35,12 @@ AWKWARD = {
 }
 
 
+def shown(text, folder):
+    """What is printed, but for the noisy row count, the folder, and the ledger's head with the time of the run."""
+    text = re.sub(r"20\d\d-\S+ [0-9a-f]{64}", "HEAD", text.replace(str(folder), "DIR"))
+    return re.sub(r"[\d,]+ rows", "N rows", text)
+
+
 def observed(dipsmith, folder, rows, neighbours):
     folder.mkdir()
     (folder / "people.yaml").write_text(SCHEMA.format(neighbours=neighbours))
@@ -57,7 +63,7 @@ def observed(dipsmith, folder, rows, neighbours):
     facts["facts"]["table"].pop("total")
     return {
         "exit": ran.code,
-        "out": re.sub(r"[\d,]+ rows", "N rows", ran.out.replace(str(folder), "DIR")),
+        "out": shown(ran.out, folder),
         "err": ran.err,
         "card": card,
         "shapes": shapes,

@@ -77,7 +77,7 @@ def people(postgresql: str) -> str:
 
 def evil_schema() -> Schema:
     return Schema(
-        EVIL,
+        "evil",
         (Attribute(EVIL, "string", Categories.of([EVIL, "a", "'; SELECT 1; --"], other="a")),),
         Unit(),
         "replace",
