@@ -206,6 +206,14 @@ def test_the_matrix_can_be_resumed(tmp_path, capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_the_matrix_keeps_nothing_of_another_version(tmp_path):
+    """What another version showed says nothing about this one, and must not be printed under its name."""
+    file = tmp_path / "r.json"
+    file.write_text(json.dumps({"version": "0.1.0", "pieces": {"replay | flat · replace | pure": {}}}))
+    assert main([str(file), "--pairs", "3", "--jobs", "1", "--only", "replay | flat · replace | zcdp"]) == 0
+    assert set(json.loads(file.read_text())["pieces"]) == {"replay | flat · replace | zcdp"}
+
+
 def test_the_command_prints_and_decides(capsys, monkeypatch, tmp_path):
     from dipsmith.cli.main import main as command
 

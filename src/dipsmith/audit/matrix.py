@@ -3,7 +3,7 @@
 Each piece is one method under one relation: 100 neighbouring tables replayed in either currency (25 with other settings than
 the default), tables released in every order and form and the bytes compared, three times 1000 runs in each world attacked at
 ε = 4, or half of the noise taken away to see that the attack notices. Pieces that are in the file already are left as they are, so
-that an audit can be stopped at any moment; `--fresh` starts anew.
+that an audit can be stopped at any moment; another version, or `--fresh`, starts anew.
 """
 
 from __future__ import annotations
@@ -302,11 +302,11 @@ def _hopeless(name: str, results: dict[str, Any]) -> bool:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """What is there already; another process may have added to it."""
+    """What is there already of this version; another process may have added to it."""
     if not path.exists():
         return {}
-    found: dict[str, Any] = json.loads(path.read_text("utf-8"))["pieces"]
-    return found
+    facts: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return facts["pieces"] if facts["version"] == VERSION else {}
 
 
 def _write(path: Path, results: dict[str, Any]) -> None:
