@@ -143,9 +143,9 @@ def test_no_value_of_postgresql_makes_a_run_fail(kind: str, tables: str) -> None
     with psycopg.connect(tables) as connection:
         for name in (full, empty):
             connection.execute(f"CREATE TABLE {name} (x {kind})")
-        if kind == "xml" and not _has_xml(connection):
-            pytest.skip("NOT TESTED: xml (the server was built without it)")
-        for value in [*POSTGRESQL[kind], None, *POSTGRESQL[kind]]:
+        # A server that was built without xml has the type, and columns of it that hold nothing but nulls.
+        values = [] if kind == "xml" and not _has_xml(connection) else POSTGRESQL[kind]
+        for value in [*values, None, *values]:
             connection.execute(f"INSERT INTO {full} VALUES (%s::text::{kind})", [value])
     assert outcome(source(tables, table=full)) == outcome(source(tables, table=empty))
 
