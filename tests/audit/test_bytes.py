@@ -223,7 +223,7 @@ def test_tables_and_models_in_memory_are_the_same_to_the_last_bit(case, tmp_path
 # --- two independent readers -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.name in ("forest", "mst")], ids=named)
+@pytest.mark.parametrize("case", CASES, ids=named)
 def test_two_readers_read_the_same_from_a_release(case, tmp_path):
     """What was written says one thing, to pyarrow, DuckDB, polars and Python's own csv."""
     duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")

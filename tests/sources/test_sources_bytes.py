@@ -127,3 +127,18 @@ def test_a_cluster_leaves_the_same_bytes_for_the_same_rows(
         made = run.release(data, tmp_path, f"other-{i}")
         findings += [f"{name}: {found}" for found in differences(first, made)]
     assert findings == []
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.name}/{c.relation}")
+def test_a_cluster_tells_no_order_by_any_method(
+    case: Case, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Every method under every relation; workers write Parquet alone."""
+    session = request.getfixturevalue("spark").session
+    table = form_table(generator(29), 25)
+    (tmp_path / "rows").mkdir()
+    pq.write_table(table, tmp_path / "rows" / "rows.parquet", coerce_timestamps="us")
+    rows = session.read.parquet(str(tmp_path / "rows"))
+    run = Run(form_schema(case.relation), case.method)
+    first = run.release(rows, tmp_path, "first")
+    assert differences(first, run.release(rows.orderBy("sex").repartition(3), tmp_path, "other")) == []
