@@ -250,6 +250,16 @@ class RaisesAnything:
         raise type("Odd", (BaseException,), {})(SECRET)
 
 
+class Exits:
+    def __str__(self) -> str:
+        raise SystemExit(SECRET)
+
+
+class Interrupts:
+    def __str__(self) -> str:
+        raise KeyboardInterrupt(SECRET)
+
+
 class GivesNoText:
     def __str__(self) -> str:
         return 3  # type: ignore[return-value]
@@ -324,6 +334,7 @@ class HostileName(metaclass=_Meta):
 HOSTILE: list[tuple[object, str | None]] = [
     (Raises(), None),
     (RaisesAnything(), None),
+    (Exits(), None),
     (GivesNoText(), None),
     (HostileText("a"), "a"),
     (HostileInteger(7), "7"),
@@ -350,6 +361,13 @@ def test_an_object_that_gives_no_text_is_missing(value: object, text: str | None
         assert outcome(frame) == "read"
         first = next(iter(source(frame).batches(["x"])))
         assert first.column(0)[0].as_py() == text
+
+
+def test_an_interruption_says_nothing_of_the_value() -> None:
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        text_of(Interrupts())
+    assert stopped.value.args == ()
+    assert stopped.value.__context__ is None
 
 
 @pytest.mark.parametrize("absent", [pd.NA, np.nan], ids=["NA", "NaN"])

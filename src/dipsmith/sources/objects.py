@@ -97,10 +97,11 @@ def text_of(value: object) -> str | None:
     """
     try:
         return _spelled(value)
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException:  # noqa: BLE001  # code of the value's own, which may raise anything
+    except KeyboardInterrupt:
+        pass  # Ctrl-C must end the run; raised anew below, so that nothing a value says comes with it
+    except BaseException:  # noqa: BLE001  # code of the value's own, which may raise anything, SystemExit too
         return None
+    raise KeyboardInterrupt
 
 
 def _spelled(value: object) -> str | None:
