@@ -21,58 +21,39 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from dipsmith.audit.bytes import CANARY
-from dipsmith.audit.pairs import PRIVATE
+from dipsmith.audit.pairs import FIELDS, PRIVATE
 from dipsmith.privacy.randomness import Generator, generator
 from dipsmith.schema import Schema
 
 Form = Callable[[pa.Table, Path, Generator], Any]
 
 TOWNS: Final = ("Ост", "north", "Süd, west", 'the "old" one', "=1+1", "zz", "A", "aa")
+MOMENTS: Final = ["2001-01-01T00:00:00", "2002-01-01T00:00:00", "2003-01-01T00:00:00"]
 
 
 def form_schema(relation: str, limit: int | None = None) -> Schema:
     """Public columns of every type that all forms can hold, text that no domain names among them, and two private ones."""
+    fields: dict[str, dict[str, Any]] = {
+        "town": {"type": "string", "enum": ["A", "zz"], "other": "A", "role": "public"},
+        "age": FIELDS["age"],
+        "grade": FIELDS["grade"],
+        "pay": {"type": "number", "minimum": 0, "maximum": 100, "bins": {"width": 50}, "role": "public"},
+        "born": {
+            "type": "date",
+            "bins": {"edges": ["1980-01-01", "1985-01-01", "1990-01-01"]},
+            "role": "public",
+        },
+        "veteran": {"type": "boolean", "role": "public"},
+        "seen": {"type": "datetime", "bins": {"edges": MOMENTS}, "role": "public"},
+        "sex": FIELDS["sex"],
+        "race": FIELDS["race"],
+    }
     return Schema.from_dict(
         {
             "name": "formed",
             "unit": "row" if limit is None else {"column": "id", "max_rows": limit},
             "neighbours": relation,
-            "fields": [
-                {"name": "town", "type": "string", "enum": ["A", "zz"], "other": "A", "role": "public"},
-                {
-                    "name": "age",
-                    "type": "integer",
-                    "minimum": 20,
-                    "maximum": 49,
-                    "bins": {"width": 10},
-                    "missing": True,
-                    "role": "public",
-                },
-                {"name": "grade", "type": "string", "enum": ["a", "b", "c"], "other": "a", "role": "public"},
-                {
-                    "name": "pay",
-                    "type": "number",
-                    "minimum": 0,
-                    "maximum": 100,
-                    "bins": {"width": 50},
-                    "role": "public",
-                },
-                {
-                    "name": "born",
-                    "type": "date",
-                    "bins": {"edges": ["1980-01-01", "1985-01-01", "1990-01-01"]},
-                    "role": "public",
-                },
-                {"name": "veteran", "type": "boolean", "role": "public"},
-                {
-                    "name": "seen",
-                    "type": "datetime",
-                    "bins": {"edges": ["2001-01-01T00:00:00", "2002-01-01T00:00:00", "2003-01-01T00:00:00"]},
-                    "role": "public",
-                },
-                {"name": "sex", "type": "string", "enum": ["F", "M"], "other": "M", "role": "private"},
-                {"name": "race", "type": "string", "enum": ["A", "B", "C"], "other": "C", "role": "private"},
-            ],
+            "fields": [{"name": name, **field} for name, field in fields.items()],
         }
     )
 

@@ -39,6 +39,14 @@ _ELABORATE: Final = ("forbidden", "duplicate unit", "several rows per unit")
 PUBLIC: Final = ("age", "grade")
 PRIVATE: Final = ("sex", "race")
 
+FIELDS: Final[dict[str, dict[str, Any]]] = {
+    "age": {"type": "integer", "minimum": 20, "maximum": 49, "bins": {"width": 10}, "missing": True, "role": "public"},
+    "grade": {"type": "string", "enum": ["a", "b", "c"], "other": "a", "role": "public"},
+    "sex": {"type": "string", "enum": ["F", "M"], "other": "M", "role": "private"},
+    "race": {"type": "string", "enum": ["A", "B", "C"], "other": "C", "role": "private"},
+}  # fmt: skip
+"""What a schema file says of each column."""
+
 
 @dataclass(frozen=True, eq=False)
 class Pair:
@@ -92,20 +100,7 @@ def pair_schema(relation: str, limit: int | None, *, ruled: bool) -> Schema:
             "name": "audited",
             "unit": "row" if limit is None else {"column": "id", "max_rows": limit},
             "neighbours": relation,
-            "fields": [
-                {
-                    "name": "age",
-                    "type": "integer",
-                    "minimum": 20,
-                    "maximum": 49,
-                    "bins": {"width": 10},
-                    "missing": True,
-                    "role": "public",
-                },
-                {"name": "grade", "type": "string", "enum": ["a", "b", "c"], "other": "a", "role": "public"},
-                {"name": "sex", "type": "string", "enum": ["F", "M"], "other": "M", "role": "private"},
-                {"name": "race", "type": "string", "enum": ["A", "B", "C"], "other": "C", "role": "private"},
-            ],
+            "fields": [{"name": name, **field} for name, field in FIELDS.items()],
             "rules": rules if ruled else [],
         }
     )

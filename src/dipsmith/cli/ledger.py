@@ -56,8 +56,7 @@ def grant(
 
     book = Ledger(ledger)
     if signed is not None:
-        if any(given is not None for given in (name, epsilon, rho, delta, by, private)) or why:
-            raise UsageError("--signed says all of the grant; leave the other options out")
+        _refuse("--signed says all of the grant", name, epsilon, rho, delta, by, private, why or None)
         name = book.grant_signed(Signed.read(signed))
     elif name is None:
         raise UsageError("which dataset? give its name, or --signed with a grant that was signed elsewhere")
@@ -176,8 +175,10 @@ def sign(
 
     signing = read_key(key)
     if successor is not None:
-        if any(given is not None for given in (name, epsilon, rho, delta, by, private)) or why:
-            raise UsageError("--successor names the next key and grants nothing; leave the other options out")
+        _refuse(
+            "--successor names the next key and grants nothing",
+            *(name, epsilon, rho, delta, by, private, why or None),
+        )
         signed = sign_successor(signing, ledger_id, read_public(successor))
         use = "require-signature"
     elif name is None:
@@ -243,3 +244,11 @@ def backup(
         emit({"backup": str(to)})
     else:
         say(f"Copied to {to}")
+
+
+def _refuse(why: str, *options: object) -> None:
+    """Refuse options that say again, or otherwise, what another one says."""
+    from dipsmith.errors import UsageError
+
+    if any(option is not None for option in options):
+        raise UsageError(f"{why}; leave the other options out")

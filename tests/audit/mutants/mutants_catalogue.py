@@ -35,6 +35,26 @@ def one(name: str, file: str, old: str, new: str, test: str) -> Mutant:
     return Mutant(name, file, ((old, new),), test)
 
 
+FILES_DICTIONARIES = (
+    (
+        "        order = pc.sort_indices(values.dictionary)\n",
+        "        order = pa.array(np.arange(len(values.dictionary)))\n",
+    ),
+    (
+        "pieces.append(self.values.take(pa.array(some, mask=some < 0)))",
+        "pieces.append(pa.DictionaryArray.from_arrays(pa.array(some, mask=some < 0), self.values))",
+    ),
+    ("return pa.chunked_array(pieces, self.values.type)", "return pa.chunked_array(pieces)"),
+)
+"""Columns keep the dictionaries that the private file had."""
+
+SAVED_AS_IT_IS = (
+    "synthesis/release.py",
+    "_canonical(table, self.schema), escape=escape",
+    "table, escape=escape",
+)
+"""Tables are saved without being brought into their canonical form."""
+
 MUTANTS = (
     one(
         "domain from data",
@@ -316,17 +336,7 @@ MUTANTS = (
     Mutant(
         "dictionaries of the file passed on",
         "synthesis/canonical.py",
-        (
-            (
-                "        order = pc.sort_indices(values.dictionary)\n",
-                "        order = pa.array(np.arange(len(values.dictionary)))\n",
-            ),
-            (
-                "pieces.append(self.values.take(pa.array(some, mask=some < 0)))",
-                "pieces.append(pa.DictionaryArray.from_arrays(pa.array(some, mask=some < 0), self.values))",
-            ),
-            ("return pa.chunked_array(pieces, self.values.type)", "return pa.chunked_array(pieces)"),
-        ),
+        FILES_DICTIONARIES,
         f"{BYTES}::test_no_dictionary_of_a_release_comes_from_the_file",
         (
             (
@@ -335,23 +345,13 @@ MUTANTS = (
                 "[f.type for f in schema]",
             ),
             ("synthesis/exit.py", "        if kind not in TYPES:", "        if kind is None:"),
-            ("synthesis/release.py", "_canonical(table, self.schema), escape=escape", "table, escape=escape"),
+            SAVED_AS_IT_IS,
         ),
     ),
     Mutant(
         "dictionaries of the file passed on in memory alone",
         "synthesis/canonical.py",
-        (
-            (
-                "        order = pc.sort_indices(values.dictionary)\n",
-                "        order = pa.array(np.arange(len(values.dictionary)))\n",
-            ),
-            (
-                "pieces.append(self.values.take(pa.array(some, mask=some < 0)))",
-                "pieces.append(pa.DictionaryArray.from_arrays(pa.array(some, mask=some < 0), self.values))",
-            ),
-            ("return pa.chunked_array(pieces, self.values.type)", "return pa.chunked_array(pieces)"),
-        ),
+        FILES_DICTIONARIES,
         f"{BYTES}::test_tables_and_models_in_memory_are_the_same_to_the_last_bit",
     ),
     one(
@@ -395,7 +395,7 @@ MUTANTS = (
                 "return pa.schema([pa.field(f.name, kind) for f, kind in zip(schema, kinds, strict=True)], schema.metadata)",
             ),
             ("synthesis/exit.py", "        store_schema=False,\n", ""),
-            ("synthesis/release.py", "_canonical(table, self.schema), escape=escape", "table, escape=escape"),
+            SAVED_AS_IT_IS,
         ),
     ),
     Mutant(
