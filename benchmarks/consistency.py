@@ -19,16 +19,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import linalg
 
-from dipsmith.consistency.simplex import (
+from dipsmith.estimation.simplex import (
     clip,
     project,
-    project_down,
     project_within,
     round_to,
-    round_top_down,
     round_within,
 )
-from dipsmith.consistency.tree import Tree, gls
+from dipsmith.methods.hierarchy.top_down import project_down, round_top_down
+from dipsmith.methods.hierarchy.tree import Tree, gls
 
 GLS_SECONDS = 2.0
 GLS_RATIO = 50.0

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from dipsmith.codec.encode import Encoder
 from dipsmith.examples import personnel
-from dipsmith.methods.forest import Forest
+from dipsmith.methods.forest.forest import Forest
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit

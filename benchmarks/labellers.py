@@ -27,12 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.codec.encode import Encoder
-from dipsmith.consistency.design import Design, Term
-from dipsmith.consistency.logistic import FREE, Equations, fit
-from dipsmith.consistency.penalty import Penalty
 from dipsmith.examples import personnel
-from dipsmith.methods.forest import Forest
-from dipsmith.methods.loglinear import LogLinear
+from dipsmith.methods.forest.forest import Forest
+from dipsmith.methods.loglinear.loglinear import LogLinear
+from dipsmith.methods.loglinear.penalty import Penalty
+from dipsmith.methods.loglinear.public_design import Design, Term
+from dipsmith.methods.loglinear.solver import FREE, Equations, fit
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Attribute, Categories, Codes, Schema, Unit

@@ -155,7 +155,7 @@ def run_one(task: dict) -> None:
         PureDP(task["epsilon"]) if task["delta"] is None else ZCDP.from_approx(task["epsilon"], task["delta"])
     )
     if task["richness"] is not None:
-        from dipsmith.methods import mst
+        from dipsmith.methods.graph import mst
 
         mst.RICHNESS = task["richness"]
     limit = {} if task["max_cells"] is None else {"max_cells": task["max_cells"]}

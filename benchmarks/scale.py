@@ -42,8 +42,8 @@ import pyarrow.parquet as pq
 from dipsmith.counting import BatchRows
 from dipsmith.counting.count import View
 from dipsmith.counting.pushed import rows_of
-from dipsmith.methods.aim import AIM
-from dipsmith.methods.forest import Forest
+from dipsmith.methods.forest.forest import Forest
+from dipsmith.methods.graph.aim import AIM
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator, Rehearsal
 from dipsmith.privacy.randomness import Stream
@@ -549,7 +549,7 @@ def draws(_: Sequence[float]) -> None:
     """Blocks of 65,536 rows, drawn by PCG64 as on one machine and by the cipher as on workers; best of five."""
     from dipsmith.codec.decode import decode
     from dipsmith.codec.encode import Encoder
-    from dipsmith.methods.mst import MST
+    from dipsmith.methods.graph.mst import MST
     from dipsmith.privacy.randomness import generator, place_key
 
     rows, key = 1 << 16, place_key(b"benchmark", 1)

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from dipsmith.inference.combine import combine
     from dipsmith.inference.fit import fit
     from dipsmith.inference.noise_aware import noise_aware
-    from dipsmith.methods.aim import AIM
-    from dipsmith.methods.flat import Flat
-    from dipsmith.methods.forest import Forest
-    from dipsmith.methods.loglinear import LogLinear
-    from dipsmith.methods.marginals import Marginals
-    from dipsmith.methods.mst import MST
-    from dipsmith.methods.privbayes import PrivBayes
-    from dipsmith.methods.steps import Steps
-    from dipsmith.methods.universal import Universal
+    from dipsmith.methods.forest.forest import Forest
+    from dipsmith.methods.graph.aim import AIM
+    from dipsmith.methods.graph.marginals import Marginals
+    from dipsmith.methods.graph.mst import MST
+    from dipsmith.methods.graph.privbayes import PrivBayes
+    from dipsmith.methods.hierarchy.flat import Flat
+    from dipsmith.methods.hierarchy.steps import Steps
+    from dipsmith.methods.hierarchy.universal import Universal
+    from dipsmith.methods.loglinear.loglinear import LogLinear
     from dipsmith.privacy.budget import ZCDP, PureDP
     from dipsmith.privacy.ledger import Ledger
     from dipsmith.schema import Schema
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
     from dipsmith.utility.compare import compare
 
 _HOMES = {
-    "AIM": "dipsmith.methods.aim",
-    "Flat": "dipsmith.methods.flat",
-    "Forest": "dipsmith.methods.forest",
+    "AIM": "dipsmith.methods.graph.aim",
+    "Flat": "dipsmith.methods.hierarchy.flat",
+    "Forest": "dipsmith.methods.forest.forest",
     "Ledger": "dipsmith.privacy.ledger",
-    "LogLinear": "dipsmith.methods.loglinear",
-    "MST": "dipsmith.methods.mst",
-    "Marginals": "dipsmith.methods.marginals",
-    "PrivBayes": "dipsmith.methods.privbayes",
+    "LogLinear": "dipsmith.methods.loglinear.loglinear",
+    "MST": "dipsmith.methods.graph.mst",
+    "Marginals": "dipsmith.methods.graph.marginals",
+    "PrivBayes": "dipsmith.methods.graph.privbayes",
     "PureDP": "dipsmith.privacy.budget",
     "Release": "dipsmith.synthesis.release",
     "Schema": "dipsmith.schema",
-    "Steps": "dipsmith.methods.steps",
-    "Universal": "dipsmith.methods.universal",
+    "Steps": "dipsmith.methods.hierarchy.steps",
+    "Universal": "dipsmith.methods.hierarchy.universal",
     "ZCDP": "dipsmith.privacy.budget",
     "combine": "dipsmith.inference.combine",
     "compare": "dipsmith.utility.compare",

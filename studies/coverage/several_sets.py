@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from studies.coverage.lines import Line
 
-from dipsmith.consistency.simplex import project
+from dipsmith.estimation.simplex import project
 from dipsmith.inference.tests import averaged, d2
 from dipsmith.privacy.randomness import generator
 

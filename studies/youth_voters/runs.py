@@ -16,8 +16,8 @@ from studies.youth_voters.propensity import Propensity
 
 import dipsmith as ds
 from dipsmith.examples import voters
+from dipsmith.methods.graph.privbayes import PrivBayes
 from dipsmith.methods.method import Method
-from dipsmith.methods.privbayes import PrivBayes
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Codes
 

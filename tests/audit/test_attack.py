@@ -28,7 +28,7 @@ from dipsmith.audit.matrix import half_noise, main
 from dipsmith.audit.trial import audit, trials_needed
 from dipsmith.audit.worlds import TARGETS, TwinRows, worst_worlds
 from dipsmith.errors import UsageError
-from dipsmith.methods.flat import Flat
+from dipsmith.methods.hierarchy.flat import Flat
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from dipsmith.privacy.randomness import Stream

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from dipsmith.consistency.association import Association, MutualInformation
-from dipsmith.consistency.importance import Contrast, InformationCriterion, MarginalError
-from dipsmith.consistency.misfit import Misfit
-from dipsmith.counting.held import HeldRows
-from dipsmith.methods.growing import Dependence
+from dipsmith.counting.memory_rows import HeldRows
+from dipsmith.methods.forest.training import Dependence
+from dipsmith.methods.graph.association import Association, MutualInformation
+from dipsmith.methods.graph.misfit import Misfit
+from dipsmith.methods.hierarchy.importance import Contrast, InformationCriterion, MarginalError
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator, noise_for
 from dipsmith.privacy.events import Chosen

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from dipsmith.audit.cases import catalogue_cases, variants
 from dipsmith.audit.matrix import flagged_piece
 from dipsmith.audit.pairs import KINDS, PRIVATE, neighbours
+from dipsmith.audit.recording import Replay, Tape, recording, replaying
 from dipsmith.audit.rerun import check_pair
-from dipsmith.audit.tape import Replay, Tape, recording, replaying
 from dipsmith.counting import BatchRows
-from dipsmith.counting.held import HeldRows
-from dipsmith.methods.growing import Dependence
+from dipsmith.counting.memory_rows import HeldRows
+from dipsmith.methods.forest.training import Dependence
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator, Rehearsal
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
@@ -77,7 +77,7 @@ def test_files_and_ledgers_are_the_same(case, tmp_path):
 
 
 def test_tables_held_block_by_block(monkeypatch):
-    monkeypatch.setattr("dipsmith.methods.flat.DENSE_CELLS", 4)
+    monkeypatch.setattr("dipsmith.methods.hierarchy.flat.DENSE_CELLS", 4)
     flat = next(c for c in CATALOGUE if c.name == "flat")
     for seed in range(6):
         checked = check_pair(neighbours(flat.relation, seed), flat, PureDP(1), seed)

@@ -307,7 +307,7 @@ def test_unexpected_failures_show_no_values(dipsmith, office, monkeypatch):
     def explode(*args, **kwargs):
         raise RuntimeError(f"value {CANARY}")
 
-    monkeypatch.setattr("dipsmith.methods.flat.Flat.fit", explode)
+    monkeypatch.setattr("dipsmith.methods.hierarchy.flat.Flat.fit", explode)
     check(synthesize(dipsmith), 1, "RuntimeError", office)
     monkeypatch.setenv("DIPSMITH_DEBUG", "1")
     check(synthesize(dipsmith), 1, "CONFIDENTIAL", office)
@@ -326,7 +326,7 @@ def test_the_debug_log_is_written_through_no_link(dipsmith, office, monkeypatch,
     def explode(*args, **kwargs):
         raise RuntimeError(f"value {CANARY}")
 
-    monkeypatch.setattr("dipsmith.methods.flat.Flat.fit", explode)
+    monkeypatch.setattr("dipsmith.methods.hierarchy.flat.Flat.fit", explode)
     monkeypatch.setenv("DIPSMITH_DEBUG", "1")
     ran = synthesize(dipsmith)
     check(synthesize(dipsmith), 1, "CONFIDENTIAL", office)

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting import BatchRows
 from dipsmith.counting.count import Rows
-from dipsmith.counting.held import HeldRows
+from dipsmith.counting.memory_rows import HeldRows
 from dipsmith.counting.units import beyond_max_rows, unit_text
 from dipsmith.schema import Attribute, Categories, Codes, Crossed, Marginal, Rule, Schema, Unit
 from dipsmith.schema.bins import by_width

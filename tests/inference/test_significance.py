@@ -60,7 +60,7 @@ def test_sets_that_disagree_do_not_return_one():
 
 def noisy_sets(rng, table, m, scale):
     """m sets of a table, each sanitised by itself and drawn."""
-    from dipsmith.consistency.simplex import project
+    from dipsmith.estimation.simplex import project
 
     n, sets = table.sum(), []
     for _ in range(m):

@@ -8,8 +8,8 @@ import pytest
 
 import dipsmith as ds
 from dipsmith.errors import SchemaError, UnsupportedError, UsageError
+from dipsmith.methods.graph.privbayes import PrivBayes
 from dipsmith.methods.method import PublicFacts
-from dipsmith.methods.privbayes import PrivBayes
 from dipsmith.privacy.accountant import total
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.curator import Curator

@@ -7,7 +7,7 @@ from planning_tables import facts, method, rows, schema
 
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.methods.catalogue import METHODS
-from dipsmith.methods.forest import Forest
+from dipsmith.methods.forest.forest import Forest
 from dipsmith.methods.method import PublicFacts
 from dipsmith.planning.label_width import label_widths, rate
 from dipsmith.planning.leaf_interval import interval

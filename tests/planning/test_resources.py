@@ -6,10 +6,10 @@ import sys
 import pytest
 
 from dipsmith.examples import personnel, voters
-from dipsmith.methods.flat import Flat
-from dipsmith.methods.loglinear import LogLinear
+from dipsmith.methods.hierarchy.flat import Flat
+from dipsmith.methods.hierarchy.steps import Steps
+from dipsmith.methods.loglinear.loglinear import LogLinear
 from dipsmith.methods.method import PublicFacts
-from dipsmith.methods.steps import Steps
 from dipsmith.planning.plan import plan
 from dipsmith.privacy.budget import PureDP
 

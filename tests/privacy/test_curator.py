@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dipsmith.counting.held import HeldRows
+from dipsmith.counting.memory_rows import HeldRows
 from dipsmith.errors import BudgetError, UnsupportedError, UsageError
 from dipsmith.privacy import neighbours
 from dipsmith.privacy.budget import ZCDP, PureDP
@@ -280,7 +280,7 @@ def test_what_is_foreseen_is_counted_once_by_the_next_choice_and_neither_charged
         )
         if foreseen:
             before = len(read)
-            assert curator.foresee(Marginal.of(schema, [name]) for name in foreseen) is None
+            assert curator.prefetch(Marginal.of(schema, [name]) for name in foreseen) is None
             assert len(read) == before, "no row is read outside a choice"
         assert curator._journal.events == []
         assert curator.remaining == PureDP(1)
@@ -306,7 +306,7 @@ def test_what_is_foreseen_is_counted_by_the_next_measurement_which_is_the_same()
         curator = Curator(
             Watched(rows_of(schema)), PureDP(1), stream=Stream.for_testing(1), journal=Rehearsal()
         )
-        curator.foresee(Marginal.of(schema, [name]) for name in foreseen)
+        curator.prefetch(Marginal.of(schema, [name]) for name in foreseen)
         values = [
             m.values
             for m in curator.measure(

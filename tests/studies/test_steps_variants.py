@@ -29,7 +29,7 @@ from studies.steps_simulation.variants import (  # noqa: E402
     project,
 )
 
-from dipsmith.consistency.tree import Tree, gls, sum_variance  # noqa: E402
+from dipsmith.methods.hierarchy.tree import Tree, gls, sum_variance  # noqa: E402
 
 
 def two_level_variances(step, c):
@@ -124,7 +124,7 @@ def test_orders_of_cells_are_undone():
 
 
 def test_projection_is_the_package_s():
-    from dipsmith.consistency.simplex import project as packaged
+    from dipsmith.estimation.simplex import project as packaged
 
     rng = np.random.default_rng(0)
     x = rng.normal(1, 3, (20, 50))

@@ -8,10 +8,10 @@ import pytest
 
 import dipsmith as ds
 from dipsmith.errors import UsageError
-from dipsmith.methods.flat import Flat
-from dipsmith.methods.forest import Forest
-from dipsmith.methods.loglinear import LogLinear
-from dipsmith.methods.marginals import Marginals
+from dipsmith.methods.forest.forest import Forest
+from dipsmith.methods.graph.marginals import Marginals
+from dipsmith.methods.hierarchy.flat import Flat
+from dipsmith.methods.loglinear.loglinear import LogLinear
 from dipsmith.privacy.budget import PureDP
 from dipsmith.schema import Attribute, Categories, Codes, Schema, Unit
 from dipsmith.tuning.public_tuning import tune

@@ -7,17 +7,17 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from dipsmith.errors import UsageError
-from dipsmith.methods.aim import AIM
 from dipsmith.methods.catalogue import METHODS
-from dipsmith.methods.flat import Flat
-from dipsmith.methods.forest import Forest
-from dipsmith.methods.loglinear import LogLinear
-from dipsmith.methods.marginals import Marginals
+from dipsmith.methods.forest.forest import Forest
+from dipsmith.methods.graph.aim import AIM
+from dipsmith.methods.graph.marginals import Marginals
+from dipsmith.methods.graph.mst import MST
+from dipsmith.methods.graph.privbayes import PrivBayes
+from dipsmith.methods.hierarchy.flat import Flat
+from dipsmith.methods.hierarchy.steps import Steps
+from dipsmith.methods.hierarchy.universal import Universal
+from dipsmith.methods.loglinear.loglinear import LogLinear
 from dipsmith.methods.method import Method
-from dipsmith.methods.mst import MST
-from dipsmith.methods.privbayes import PrivBayes
-from dipsmith.methods.steps import Steps
-from dipsmith.methods.universal import Universal
 from dipsmith.tuning.private_selection import Selected
 from dipsmith.tuning.scores import LogLoss, MarginalFit
 

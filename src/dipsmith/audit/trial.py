@@ -147,7 +147,7 @@ def audit(
 
     Examples
     --------
-    >>> from dipsmith.methods.flat import Flat
+    >>> from dipsmith.methods.hierarchy.flat import Flat
     >>> found = audit(Flat(), "add-remove", epsilon=1, trials=200, seed=1)
     >>> found.passed, found.measurements, 0.2 < found.lower_bound < 1.2
     (True, 1, True)

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from dipsmith.audit.observed import Counted, Ints, NoiseLaw, Observer, Picked, Shown
 from dipsmith.counting.count import BatchRows
-from dipsmith.counting.held import HeldRows
+from dipsmith.counting.memory_rows import HeldRows
 from dipsmith.counting.remembered import Fixed, Remembered, View
 from dipsmith.privacy import curator as curating
 from dipsmith.privacy import randomness

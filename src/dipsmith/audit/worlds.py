@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.counting.count import Rows
-from dipsmith.counting.held import HeldRows
+from dipsmith.counting.memory_rows import HeldRows
 from dipsmith.errors import UsageError
 from dipsmith.schema import Attribute, Categories, Cells, Codes, Schema, Unit
 

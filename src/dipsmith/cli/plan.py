@@ -323,7 +323,7 @@ def _error_line(error: MarginalError) -> tuple[object, ...]:
 
 
 def _show_widths(planned: Plan) -> None:
-    from dipsmith.methods.forest_preview import QUANTILES
+    from dipsmith.methods.forest.preview import QUANTILES
 
     known = [(w, w.typical) for w in planned.widths if w.typical is not None and w.labels > 1]
     if not known:

@@ -1,18 +1,18 @@
 """The methods, by the name that the command line and the card use."""
 
-from dipsmith.consistency.graph import GraphModel
-from dipsmith.consistency.tree_model import TreeModel
-from dipsmith.methods.aim import AIM
-from dipsmith.methods.flat import Flat, FlatModel
-from dipsmith.methods.forest import Forest
-from dipsmith.methods.forest_model import ForestModel
-from dipsmith.methods.loglinear import LogLinear, LogLinearModel
-from dipsmith.methods.marginals import Marginals, MarginalsModel
+from dipsmith.methods.forest.forest import Forest
+from dipsmith.methods.forest.model import ForestModel
+from dipsmith.methods.graph.aim import AIM
+from dipsmith.methods.graph.marginals import Marginals, MarginalsModel
+from dipsmith.methods.graph.model import GraphModel
+from dipsmith.methods.graph.mst import MST
+from dipsmith.methods.graph.privbayes import PrivBayes
+from dipsmith.methods.hierarchy.flat import Flat, FlatModel
+from dipsmith.methods.hierarchy.model import TreeModel
+from dipsmith.methods.hierarchy.steps import Steps
+from dipsmith.methods.hierarchy.universal import Universal
+from dipsmith.methods.loglinear.loglinear import LogLinear, LogLinearModel
 from dipsmith.methods.method import Method, Model
-from dipsmith.methods.mst import MST
-from dipsmith.methods.privbayes import PrivBayes
-from dipsmith.methods.steps import Steps
-from dipsmith.methods.universal import Universal
 
 METHODS: dict[str, type[Method]] = {
     LogLinear.name: LogLinear,

@@ -30,12 +30,12 @@ from itertools import combinations
 from math import exp, inf, lgamma, log, pi, sqrt
 from typing import Any, Final, Literal
 
-from dipsmith.consistency.clique import Clique
-from dipsmith.consistency.misfit import budget_weights
-from dipsmith.methods.forest import Forest
+from dipsmith.methods.forest.forest import Forest
+from dipsmith.methods.graph.misfit import budget_weights
+from dipsmith.methods.graph.mst import MST
+from dipsmith.methods.loglinear.clique import Clique
+from dipsmith.methods.loglinear.questions import occupied
 from dipsmith.methods.method import Method, Planned, PublicFacts, count_noise
-from dipsmith.methods.mst import MST
-from dipsmith.methods.outline import occupied
 from dipsmith.privacy.budget import Budget
 from dipsmith.schema import Schema
 

@@ -19,9 +19,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from dipsmith.methods.forest import Forest
-from dipsmith.methods.forest_preview import QUANTILES, Preview
-from dipsmith.methods.loglinear import LogLinear
+from dipsmith.methods.forest.forest import Forest
+from dipsmith.methods.forest.preview import QUANTILES, Preview
+from dipsmith.methods.loglinear.loglinear import LogLinear
 from dipsmith.methods.method import Method, Planned, PublicFacts
 from dipsmith.planning.expected_error import table_of
 from dipsmith.planning.law import LARGEST, NoiseLaw

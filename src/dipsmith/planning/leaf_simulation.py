@@ -1,7 +1,7 @@
 """Simulated leaves: what the exact law leaves out.
 
 `LeafLaw` is about one label of one leaf. By simulation: several labels whose noisy counts are projected
-on the leaf's public size, and leaves that are estimated together (`dipsmith.consistency.shrinkage`),
+on the leaf's public size, and leaves that are estimated together (`dipsmith.methods.forest.shrinkage`),
 where the shares of a small leaf come mostly from its siblings. Nothing private is read: shares, sizes
 and λ are assumptions of whoever plans.
 """
@@ -16,11 +16,11 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from dipsmith.consistency.branching import Branching
-from dipsmith.consistency.leaves import LeafCounts, joined_marginal
-from dipsmith.consistency.shrinkage import shrink
-from dipsmith.consistency.simplex import project_within
 from dipsmith.errors import UsageError
+from dipsmith.estimation.simplex import project_within
+from dipsmith.methods.forest.leaves import LeafCounts, joined_marginal
+from dipsmith.methods.forest.shrinkage import shrink
+from dipsmith.methods.forest.tree_shape import Branching
 from dipsmith.planning.law import Floats, LeafLaw, NoiseLaw
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from dipsmith.privacy.randomness import generator

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dipsmith.errors import UsageError
-from dipsmith.methods.forest import Forest
-from dipsmith.methods.forest_preview import Preview
+from dipsmith.methods.forest.forest import Forest
+from dipsmith.methods.forest.preview import Preview
 from dipsmith.methods.method import Method, Planned, PublicFacts, require_relation
 from dipsmith.planning.expected_error import MarginalError, marginal_errors
 from dipsmith.planning.label_width import SHARE, LabelWidths, label_widths, with_shrunk

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from dipsmith.counting.contingency import check_size
 from dipsmith.counting.count import Rows
-from dipsmith.counting.held import HeldRows
+from dipsmith.counting.memory_rows import HeldRows
 from dipsmith.errors import BudgetError, UnsupportedError, UsageError
 from dipsmith.privacy import neighbours
 from dipsmith.privacy.accountant import Accountant
@@ -305,7 +305,7 @@ class Curator:
         )
         return candidates[winner]
 
-    def foresee(self, tables: Iterable[Marginal]) -> None:
+    def prefetch(self, tables: Iterable[Marginal]) -> None:
         """Name marginals that later choices will look at: the next answer counts them with its own, in one pass.
 
         Privacy

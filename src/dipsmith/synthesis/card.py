@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from dipsmith.errors import DamageError, DipsmithError
-from dipsmith.methods.forest import PublicTable
+from dipsmith.methods.forest.forest import PublicTable
 from dipsmith.privacy.budget import Budget, PureDP, of_units, zcdp_to_approx
 from dipsmith.privacy.events import Chosen, Event, Measured, Partitioned, Repeated, Supplied
 from dipsmith.report.content import Facts, Page, Section, Table

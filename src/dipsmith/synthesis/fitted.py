@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from dipsmith.codec.decode import decode
 from dipsmith.codec.encode import Encoder
-from dipsmith.consistency.answers import Answer
 from dipsmith.errors import DamageError, SchemaError, UsageError
+from dipsmith.estimation.answers import Answer
 from dipsmith.methods.catalogue import MODELS
 from dipsmith.methods.method import Labeller, Model
 from dipsmith.privacy.randomness import generator, named_seed, place_key

@@ -55,7 +55,7 @@ class Selected:
 
     Examples
     --------
-    >>> from dipsmith.methods.forest import Forest
+    >>> from dipsmith.methods.forest.forest import Forest
     >>> from dipsmith.tuning.scores import LogLoss
     >>> chosen = Selected([Forest(targets=["sex"], n_b=n) for n in (50, 500)], LogLoss())
     >>> print(chosen.law.each(PureDP(3)))

@@ -58,7 +58,7 @@ SAVED_AS_IT_IS = (
 MUTANTS = (
     one(
         "domain from data",
-        "methods/flat.py",
+        "methods/hierarchy/flat.py",
         "        marginal = Marginal.of(schema, schema.names)\n        _refuse_too_large(marginal)\n        budget = curator.budget\n",
         "        seen = curator._rows.distinct(schema.names)[0]\n"
         "        names = [n for n in schema.names if len(set(seen[n].tolist())) > 1] or schema.names\n"
@@ -67,7 +67,7 @@ MUTANTS = (
     ),
     one(
         "len(data) in control flow",
-        "methods/marginals.py",
+        "methods/graph/marginals.py",
         "        marginals = self._marginals(curator.schema)\n        measured",
         "        marginals = self._marginals(curator.schema)[: 2 + curator._rows.total() % 2]\n        measured",
         f"{REPLAY}[marginals/add-remove-pure]",
@@ -95,7 +95,7 @@ MUTANTS = (
     ),
     one(
         "sensitivity 0",
-        "consistency/misfit.py",
+        "methods/graph/misfit.py",
         "        return Fraction(neighbours.l1(relation, max_rows))",
         "        return Fraction(neighbours.l1(relation, max_rows), 10**12)",
         f"{REPLAY}[mst/add-remove-pure]",
@@ -284,11 +284,11 @@ MUTANTS = (
         "privacy/curator.py",
         '        if self.relation == "label" or (self.relation == "replace" and self.max_rows == 1):\n            return self._rows.total()',
         '        if self._given_rows is None and self.relation != "add-remove" and self.max_rows == 1:\n            return self._rows.total()',
-        "tests/methods/test_privbayes.py::test_mutual_information_answers_at_the_true_number_of_rows_whatever_was_stated",
+        "tests/methods/graph/test_privbayes.py::test_mutual_information_answers_at_the_true_number_of_rows_whatever_was_stated",
     ),
     one(
         "a sequence of targets asks private attributes at the public price",
-        "methods/growing.py",
+        "methods/forest/training.py",
         '        moves = relation == "replace" or (relation == "label" and asks_private)',
         '        moves = relation == "replace"',
         "tests/audit/test_replay.py::test_a_sequence_of_targets_pays_for_asking_private_attributes",

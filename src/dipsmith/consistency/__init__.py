@@ -1,1 +1,0 @@
-"""Making noisy numbers agree, and drawing from them: post-processing."""

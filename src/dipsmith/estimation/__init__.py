@@ -1,0 +1,1 @@
+"""What several method families share: counts made non-negative and whole, rows drawn, questions answered."""

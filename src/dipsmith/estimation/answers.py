@@ -1,0 +1,226 @@
+"""Answers from a noisy table: counts, ranges and means with a standard error that the noise alone explains.
+
+A noisy histogram is a synthetic representation of the data: any number of questions can be put to
+it at no further cost (post-processing). Every answer carries the standard error that follows from
+the known noise, so that a reader knows what the table can and cannot tell.
+
+The table's cells have independent noise of one variance v; the total T is known with variance σ²
+(0 when n is public, ∞ when it was not measured). Generalised least squares moves every cell by the
+same amount so that they agree with the total, and the variance of a weighted sum Σ wᵢxᵢ becomes
+v·Σwᵢ² − (v·Σwᵢ)² / (N·v + σ²).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf, isinf, sqrt
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.errors import UsageError
+from dipsmith.estimation.simplex import clip, project
+from dipsmith.schema import Bins, Categories, Marginal, Schema
+
+Post = Literal["project", "clip"]
+
+_Z95 = 1.959963984540054
+
+EXACT = 1e-100
+"""A smaller variance is none."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A number and its standard error from the noise."""
+
+    value: float
+    standard_error: float
+
+    def __float__(self) -> float:
+        return self.value
+
+    def scaled(self, total: float, rows: int | None) -> Answer:
+        """The same share of `rows` rows instead of `total`; unchanged when `rows` is None."""
+        if rows is None or total <= 0:
+            return self
+        return Answer(self.value * rows / total, self.standard_error * rows / total)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the noise around the value."""
+        return self.value - _Z95 * self.standard_error, self.value + _Z95 * self.standard_error
+
+    def __str__(self) -> str:
+        return f"{self.value:,.6g} ± {self.standard_error:,.3g}"
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyTable:
+    """The noisy counts of a marginal, what is known of the noise, and of the total.
+
+    Attributes
+    ----------
+    marginal
+        Which attributes the table crosses.
+    values
+        The noisy counts as they were measured.
+    variance
+        Noise variance of a cell that carries noise.
+    total, total_variance
+        The best estimate of the number of rows and its variance (0: public).
+    kept
+        For a table too large to hold: the cells that `values` belong to. Such a table can be
+        sampled from; it does not answer questions, because what was left out would bias them.
+    """
+
+    marginal: Marginal
+    values: NDArray[np.int64]
+    variance: float
+    total: float
+    total_variance: float
+    kept: NDArray[np.int64] | None = None
+
+    @property
+    def own_total(self) -> tuple[float, float]:
+        """The sum of the noisy cells and its variance."""
+        return float(self.values.sum()), self._free_cells * self.variance
+
+    @cached_property
+    def possible(self) -> NDArray[np.bool_] | None:
+        """Cells that no rule forbids."""
+        return None if self.kept is not None else self.marginal.possible()
+
+    @property
+    def _free_cells(self) -> int:
+        return len(self.values) if self.possible is None else int(self.possible.sum())
+
+    @cached_property
+    def estimates(self) -> NDArray[np.float64]:
+        """Unbiased estimates that agree with the total: generalised least squares, before any clipping."""
+        raw = self.values.astype(np.float64)
+        spread = self._free_cells * self.variance
+        if self.kept is not None or isinf(self.total_variance) or spread == 0:
+            return raw
+        shift = (self.total - raw.sum()) * self.variance / (spread + self.total_variance)
+        moved: NDArray[np.float64] = raw + (shift if self.possible is None else shift * self.possible)
+        return moved
+
+    def table(self, post: Post) -> NDArray[np.float64]:
+        """Non-negative counts that sum to the total: what rows are drawn from."""
+        adjust = project if post == "project" else clip
+        adjusted: NDArray[np.float64] = adjust(self.estimates, max(self.total, 0.0), self.possible)
+        return adjusted
+
+    def answer(self, weights: NDArray[np.float64]) -> Answer:
+        """The sum of cells with these weights, and its standard error."""
+        if self.kept is not None:
+            raise UsageError("this table was too large to keep whole; sample rows from it instead")
+        free = weights if self.possible is None else weights * self.possible
+        moved = self.variance * float(free.sum())
+        pooled = self._free_cells * self.variance + self.total_variance
+        gained = 0.0 if isinf(pooled) or pooled == 0 else moved * moved / pooled
+        variance = self.variance * float(np.dot(free, free)) - gained
+        return Answer(float(np.dot(free, self.estimates)), sqrt(max(variance, 0.0)))
+
+    def spread(self, attribute: str, per_code: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Weights over all cells from weights over one attribute's codes."""
+        axis = self.marginal.attributes.index(attribute)
+        shape = [1] * len(self.marginal.shape)
+        shape[axis] = -1
+        return np.broadcast_to(per_code.reshape(shape), self.marginal.shape).ravel()
+
+    def range_query(self, attribute: str, low: float, high: float) -> Answer:
+        """How many rows have low ≤ value < high; a bin cut by the range counts in proportion."""
+        return self.answer(self.spread(attribute, overlap(self._bins(attribute), low, high)))
+
+    def mean(self, attribute: str) -> Answer:
+        """The mean of a numeric attribute, each bin standing for its middle (missing values left out)."""
+        bins = self._bins(attribute)
+        middles = np.zeros(bins.size)
+        middles[: len(bins.labels)] = midpoints(bins)
+        known = np.ones(bins.size)
+        if bins.missing_code is not None:
+            known[bins.missing_code] = 0.0
+        rows = self.answer(self.spread(attribute, known)).value
+        if rows <= 0:
+            return Answer(float("nan"), inf)
+        mean = self.answer(self.spread(attribute, middles * known)).value / rows
+        # Delta method: the error of a ratio is the error of Σ(mᵢ − mean)·xᵢ over the rows.
+        error = self.answer(self.spread(attribute, (middles - mean) * known)).standard_error / rows
+        return Answer(mean, error)
+
+    def count(self, where: dict[str, str]) -> Answer:
+        """How many rows have the given labels."""
+        weights = np.ones(self.marginal.size)
+        for name, label in where.items():
+            labels = self.marginal.schema[name].labels
+            if label not in labels:
+                raise UsageError(f"column '{name}' has no label '{label}'; it has: {', '.join(labels[:10])}")
+            chosen = np.zeros(len(labels))
+            chosen[labels.index(label)] = 1.0
+            weights = weights * self.spread(name, chosen)
+        return self.answer(weights)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[np.int64]]]:
+        """The table as JSON-able facts and arrays."""
+        facts = {
+            "attributes": list(self.marginal.attributes),
+            "variance": self.variance,
+            "total": self.total,
+            "total_variance": None if isinf(self.total_variance) else self.total_variance,
+        }
+        arrays = {"values": self.values}
+        return facts, arrays if self.kept is None else {**arrays, "kept": self.kept}
+
+    @classmethod
+    def from_state(cls, schema: Schema, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The table back from its state."""
+        variance = facts["total_variance"]
+        return cls(
+            Marginal.of(schema, facts["attributes"]),
+            arrays["values"],
+            facts["variance"],
+            facts["total"],
+            inf if variance is None else variance,
+            arrays.get("kept"),
+        )
+
+    def _bins(self, attribute: str) -> Bins:
+        domain = self.marginal.schema[attribute].domain
+        if isinstance(domain, Categories):
+            raise UsageError(
+                f"column '{attribute}' is a list of categories; ranges and means need a number or a date"
+            )
+        return domain
+
+
+def pooled(estimates: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """One estimate from several independent ones (value, variance), weighted by inverse variance."""
+    # At a very large ε a variance may be so small that its inverse is infinite.
+    exact = [value for value, variance in estimates if variance < EXACT]
+    if exact:
+        return exact[0], 0.0
+    weights = [1 / variance for _, variance in estimates]
+    if sum(weights) == 0:
+        return estimates[0]
+    return sum(w * v for w, (v, _) in zip(weights, estimates, strict=True)) / sum(weights), 1 / sum(weights)
+
+
+def overlap(bins: Bins, low: float, high: float) -> NDArray[np.float64]:
+    """The share of each bin that lies in [low, high); 0 for missing."""
+    start, stop = bins.cuts[:-1], bins.cuts[1:]
+    inside = np.minimum(stop, high) - np.maximum(start, low)
+    share = np.zeros(bins.size)
+    share[: len(bins.labels)] = np.clip(inside / (stop - start), 0.0, 1.0)
+    return share
+
+
+def midpoints(bins: Bins) -> NDArray[np.float64]:
+    """The middle of each bin: on whole-number scales the middle of its first and last whole value."""
+    last = 1.0 if bins.scale in ("integer", "date") else 0.0
+    middle: NDArray[np.float64] = (bins.cuts[:-1] + bins.cuts[1:] - last) / 2
+    return middle

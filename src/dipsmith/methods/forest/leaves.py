@@ -1,0 +1,206 @@
+"""Leaves: what was measured in the leaves of a tree, and what can be read off without a model.
+
+Privacy: reads noisy counts and public facts only; post-processing, free.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from dipsmith.methods.forest.tree_shape import Branching
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LeafCounts:
+    """What was measured at the leaves of a tree.
+
+    Attributes
+    ----------
+    tree
+        The tree.
+    values
+        Noisy counts, leaves × labels.
+    variance
+        Variance of the noise on one count.
+    sizes
+        Rows in each leaf: public, or an estimate.
+    public
+        Whether `sizes` are exact, so that the counts of a leaf are known to add up to its size.
+    cells
+        The numbers of the leaves that were measured, ascending; None when all were. The others are empty.
+    """
+
+    tree: Branching
+    values: NDArray[np.floating]
+    variance: float
+    sizes: Floats
+    public: bool
+    cells: NDArray[np.int64] | None = None
+
+    def spread(self, x: NDArray[np.floating]) -> NDArray[np.floating]:
+        """What is known of each measured leaf as an array over all leaves, 0 where nothing was measured."""
+        if self.cells is None:
+            return x
+        full = np.zeros((self.tree.size, *x.shape[1:]))
+        full[self.cells] = x
+        return full
+
+    @property
+    def labels(self) -> int:
+        """Number of labels."""
+        return int(self.values.shape[1])
+
+    @cached_property
+    def _sums(self) -> Floats:
+        # A product with ones is several times as fast as a sum over so short an axis.
+        return np.asarray(self.values @ np.ones(self.labels, dtype=self.values.dtype), dtype=np.float64)
+
+    @cached_property
+    def _excess(self) -> Floats:
+        """By how much each count of a leaf must fall so that they add up to its public size."""
+        return np.asarray((self._sums - self.sizes) / self.labels if self.public else 0.0 * self.sizes)
+
+    @property
+    def totals(self) -> tuple[Floats, float]:
+        """The counts summed over all leaves, and the variance of each sum."""
+        left = self._left_of_noise * self.variance
+        noisy = int((self.sizes > 0).sum()) if self.public else len(self.sizes)
+        return self.values.sum(axis=0, dtype=np.float64) - self._excess.sum(), left * noisy
+
+    @property
+    def _left_of_noise(self) -> float:
+        # With two labels a single count was drawn: the other is the size minus it.
+        return 1.0 - 1.0 / self.labels if self.public and self.labels > 2 else 1.0
+
+    def working(self, cells: NDArray[np.integer], labels: list[int]) -> Working:
+        """Some leaves and labels, as the fit needs them."""
+        here: NDArray[np.integer] | slice = cells
+        if self.cells is not None:
+            here = slice(None) if len(cells) == len(self.cells) else np.searchsorted(self.cells, cells)
+        held = self.values[here] if labels == list(range(self.labels)) else self.values[here][:, labels]
+        kept = np.ascontiguousarray(held.T, dtype=np.float32)
+        kept -= self._excess[here].astype(np.float32)
+        sizes = self.sizes[here].astype(np.float32)
+        if self.public:
+            return Working(kept, sizes, sizes, self.variance * self._left_of_noise, None)
+        return Working(kept, sizes, self._sums[here].astype(np.float32), self.variance, self.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Working:
+    """Counts of some leaves, labels × leaves, with what they must be compared to.
+
+    Attributes
+    ----------
+    values
+        Noisy counts.
+    sizes
+        Rows in each leaf, exact or estimated.
+    sums
+        What the counts of a leaf add up to: its size, or the sum of its noisy counts.
+    variance
+        Variance of the noise on one count.
+    labels
+        The number of labels whose noise is in `sums`; None where `sums` are exact.
+    """
+
+    values: NDArray[np.float32]
+    sizes: NDArray[np.float32]
+    sums: NDArray[np.float32]
+    variance: float
+    labels: int | None
+
+    def at(self, places: NDArray[np.int64], size: int) -> Working:
+        """The leaves at their places among `size` nodes; the others are given one row that says nothing."""
+        values = np.zeros((len(self.values), size), dtype=np.float32)
+        values[:, places] = self.values
+        sizes = np.ones(size, dtype=np.float32)
+        sizes[places] = self.sizes
+        sums = sizes
+        if self.sums is not self.sizes:
+            sums = np.ones(size, dtype=np.float32)
+            sums[places] = self.sums
+        return replace(self, values=values, sizes=sizes, sums=sums)
+
+    def part(self, here: slice) -> Working:
+        """Some of the leaves."""
+        return replace(self, values=self.values[:, here], sizes=self.sizes[here], sums=self.sums[here])
+
+    def apart(self, p: NDArray[np.float32]) -> NDArray[np.float32]:
+        """How far the counts are from what `p` predicts."""
+        return np.asarray(self.values - self.sums * p)
+
+    def noise(self, p: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The variance that noise adds to `apart`."""
+        if self.labels is None:
+            return np.float32(self.variance)  # type: ignore[return-value]
+        return np.asarray(np.float32(self.variance) * ((1.0 - p) ** 2 + (self.labels - 1) * p**2))
+
+
+def as_floats(counts: NDArray[np.integer]) -> NDArray[np.floating]:
+    """Counts (leaves × labels) in four bytes where they and the sums over labels are exact in them, else in eight.
+
+    >>> as_floats(np.array([[3, -1]])).dtype, as_floats(np.array([[1 << 30, 0]])).dtype
+    (dtype('float32'), dtype('float64'))
+    """
+    largest = max(int(counts.max(initial=0)), -int(counts.min(initial=0)))
+    return counts.astype(np.float32 if largest * counts.shape[1] < 1 << 24 else np.float64)
+
+
+def estimated_sizes(sums: Floats, variance: float, guess: Floats) -> Floats:
+    """Sizes of leaves whose counts are private: the noisy sums, drawn to a guess where noise is large.
+
+    The guess (from a public table, from rows synthesised so far, or from noisy counts of the growing
+    tree) is trusted to within about a half of itself.
+    """
+    guess = np.maximum(guess, 0.0)
+    prior = 1.0 + guess + (guess / 2) ** 2
+    return np.maximum(guess + prior / (prior + variance) * (sums - guess), 0.0)
+
+
+def joined_marginal(parts: list[tuple[Floats, float]]) -> Floats:
+    """The label distribution from several noisy count vectors, each with its variance, by least squares.
+
+    Noise can make the count of a rare label negative or far too small, and a label whose probability is
+    put at nearly 0 costs far more than one that is put too high: each count is replaced by its posterior
+    mean given that it is not negative.
+    """
+    weights = [1.0 / max(variance, 1e-9) for _, variance in parts]
+    counts = sum(w * c for w, (c, _) in zip(weights, parts, strict=True)) / sum(weights)
+    sd = np.sqrt(1.0 / sum(weights) + 1.0)
+    at = counts / sd
+    mean = counts + sd * np.exp(-(at**2) / 2 - 0.5 * np.log(2 * np.pi) - log_ndtr(at))
+    return np.asarray(mean / mean.sum())
+
+
+def plain(counts: LeafCounts, marginal: Floats | None = None, least: float = 1.0) -> Floats:
+    """Leaves as they are: negative counts set to 0, then proportions; no leaf learns from another.
+
+    A leaf whose noisy total is not above `least` standard deviations of its noise takes the
+    distribution of the nearest ancestor whose summed leaves are, else the marginal, else equal chances.
+    """
+    tree, labels = counts.tree, counts.labels
+    own = np.zeros((len(tree.asks), labels))
+    own[tree.leaves] = counts.spread(counts.values)
+    noise = np.zeros(len(tree.asks))
+    noise[tree.leaves] = np.where(counts.spread(counts.sizes) > 0, labels * counts.variance, 0.0)
+    for start, stop in reversed(list(zip(tree.levels[1:], tree.levels[2:], strict=False))):
+        np.add.at(own, tree.parent[start:stop], own[start:stop])
+        np.add.at(noise, tree.parent[start:stop], noise[start:stop])
+    own = np.maximum(own, 0.0)
+    total = own.sum(axis=1)
+    alive = total > least * np.sqrt(noise) if not counts.public else total > 0
+    p = own / np.where(total > 0, total, 1.0)[:, None]
+    if not alive[0]:
+        p[0] = 1.0 / labels if marginal is None else marginal
+    for start, stop in zip(tree.levels[1:], tree.levels[2:], strict=False):
+        dead = start + np.flatnonzero(~alive[start:stop])
+        p[dead] = p[tree.parent[dead]]
+    return p[tree.leaves]

@@ -1,0 +1,1 @@
+"""The graph family: marginals are measured, one graphical model is fitted to them all, rows are drawn from it."""

@@ -1,0 +1,175 @@
+"""Marginals: noisy tables of chosen groups of attributes, and rows drawn from them.
+
+One-way marginals (independent columns), one n-way table, or any list of cliques. Each table is a
+synthetic representation that answers ranges, counts and means by itself; rows are drawn from a model
+that agrees with all of them. The tables share the budget by the cube-root rule: ε ∝ (cells)^(1/3)
+minimises the total squared error Σ cells·2/ε².
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import inf
+from typing import Any, ClassVar, Self
+
+from dipsmith.errors import UsageError
+from dipsmith.estimation.answers import Answer, NoisyTable, Post, pooled
+from dipsmith.estimation.lawful import lawful_rows, require_possible
+from dipsmith.methods.graph.model import GraphModel, fit_tables
+from dipsmith.methods.method import Arrays, Planned, PublicFacts, count_noise, require_relation
+from dipsmith.privacy.budget import Budget
+from dipsmith.privacy.curator import Curator
+from dipsmith.schema import Codes, Marginal, Schema
+
+
+@dataclass(frozen=True)
+class Marginals:
+    """Noisy marginals of some cliques of attributes.
+
+    Parameters
+    ----------
+    cliques
+        A number of ways (1: every column by itself, 2: all pairs, …) or a list of groups of
+        attributes. Attributes in no group are added one by one.
+    weights
+        Budget weight of each clique in the order given; default: cube root of its cells.
+    post
+        "project" or "clip".
+
+    Examples
+    --------
+    >>> Marginals(cliques=[["age", "occupation"], ["sex"]]).cliques
+    (('age', 'occupation'), ('sex',))
+    """
+
+    cliques: int | Sequence[Sequence[str]] = 1
+    weights: Sequence[float] | None = None
+    post: Post = "project"
+
+    name: ClassVar[str] = "marginals"
+    relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace")
+
+    def __post_init__(self) -> None:
+        if isinstance(self.cliques, int):
+            if self.cliques < 1:
+                raise UsageError(f"marginals: cliques is {self.cliques}, expected at least 1 way")
+        else:
+            named = tuple((c,) if isinstance(c, str) else tuple(c) for c in self.cliques)
+            object.__setattr__(self, "cliques", named)
+        if self.post not in ("project", "clip"):
+            raise UsageError(f"marginals: post is '{self.post}', expected 'project' or 'clip'")
+
+    def fit(self, curator: Curator) -> MarginalsModel:
+        """Measure all tables in one pass."""
+        require_relation(self, curator.relation)
+        marginals = self._marginals(curator.schema)
+        measured = curator.measure(marginals, self._budgets(marginals, curator.budget))
+        if curator.rows is not None:
+            total, variance = float(curator.rows), 0.0
+        else:
+            sums = [
+                NoisyTable(m, x.values, x.variance, 0.0, inf).own_total
+                for m, x in zip(marginals, measured, strict=True)
+            ]
+            total, variance = pooled(sums)
+        tables = tuple(
+            NoisyTable(m, x.values, x.variance, total, variance)
+            for m, x in zip(marginals, measured, strict=True)
+        )
+        curator.report("fitting", 0.5)
+        return MarginalsModel(tables, fit_tables(tables, self.post), self.post)
+
+    def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
+        """One line per table."""
+        marginals = self._marginals(schema)
+        steps = []
+        for m, share in zip(marginals, self._budgets(marginals, budget), strict=True):
+            noise = count_noise(schema.neighbours, schema.unit.max_rows, share)
+            steps.append(Planned("marginal", m.key, share, m.size, noise.sd))
+        return steps
+
+    def _marginals(self, schema: Schema) -> list[Marginal]:
+        require_possible(schema)
+        if isinstance(self.cliques, int):
+            return [
+                Marginal.of(schema, c)
+                for c in combinations(schema.names, min(self.cliques, len(schema.names)))
+            ]
+        covered = {n for c in self.cliques for n in c}
+        rest = [(n,) for n in schema.names if n not in covered]
+        return [Marginal.of(schema, c) for c in (*self.cliques, *rest)]
+
+    def _budgets(self, marginals: Sequence[Marginal], budget: Budget) -> list[Budget]:
+        weights = [m.size ** (1 / 3) for m in marginals]
+        if self.weights is not None:
+            given = list(self.weights)
+            if len(given) > len(marginals):
+                raise UsageError(f"marginals: {len(given)} weights for {len(marginals)} tables")
+            weights = given + [1.0] * (len(marginals) - len(given))
+        return list(budget.split(weights))
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalsModel:
+    """Noisy tables, and a joint model that agrees with them."""
+
+    tables: tuple[NoisyTable, ...]
+    joint: GraphModel
+    post: Post
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the rows."""
+        return self.tables[0].marginal.schema
+
+    @property
+    def rows(self) -> int:
+        """The model's own estimate of the number of rows."""
+        return max(0, round(self.tables[0].total))
+
+    def sample(self, n: int | None = None, seed: int | None = None) -> Codes:
+        """Draw rows that break no rule."""
+        return lawful_rows(self.joint.sampler(seed), self.rows if n is None else n, seed)
+
+    def table(self, *attributes: str) -> NoisyTable:
+        """The most precise table that has these attributes."""
+        having = [t for t in self.tables if set(attributes) <= set(t.marginal.attributes)]
+        if not having:
+            measured = "; ".join(t.marginal.key for t in self.tables[:8])
+            raise UsageError(f"no table has {' and '.join(attributes)} together; measured: {measured}")
+        return min(having, key=lambda t: t.marginal.size * t.variance)
+
+    def range_query(self, attribute: str, low: float, high: float, rows: int | None = None) -> Answer:
+        """How many rows have low ≤ value < high, of all rows or rescaled to `rows`."""
+        table = self.table(attribute)
+        return table.range_query(attribute, low, high).scaled(table.total, rows)
+
+    def count(self, where: Mapping[str, str], rows: int | None = None) -> Answer:
+        """How many rows have the given labels."""
+        table = self.table(*where)
+        return table.count(dict(where)).scaled(table.total, rows)
+
+    def mean(self, attribute: str) -> Answer:
+        """The mean of a numeric attribute."""
+        return self.table(attribute).mean(attribute)
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """The noisy tables; the joint model is refitted when loaded."""
+        facts = []
+        arrays: dict[str, Any] = {}
+        for i, table in enumerate(self.tables):
+            fact, held = table.state()
+            facts.append(fact)
+            arrays |= {f"{i}/{key}": value for key, value in held.items()}
+        return {"post": self.post, "tables": facts}, arrays
+
+    @classmethod
+    def from_state(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The model back from its state."""
+        tables = tuple(
+            NoisyTable.from_state(schema, fact, {"values": arrays[f"{i}/values"]})
+            for i, fact in enumerate(facts["tables"])
+        )
+        return cls(tables, fit_tables(tables, facts["post"]), facts["post"])

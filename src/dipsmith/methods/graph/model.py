@@ -1,0 +1,220 @@
+"""Graphical models of noisy marginals: one distribution over all columns, and rows drawn from it.
+
+`GraphModel` is what MST, AIM and PrivBayes (and overlapping marginals) end in: the clique tables of a
+junction tree, fitted to noisy marginals by maximum entropy (`entropy`). It answers any marginal
+(`queries`), draws rows along the tree and completes rows in which some columns are given
+(`completion`). Impossible combinations whose columns lie in one clique have probability 0; the rest
+are left out when rows are drawn.
+
+Its size is decided before anything is measured: `junction.cells_needed` counts the cells of a model
+that does not exist yet, and `admitted` keeps only the links that fit.
+
+Privacy: everything here is computed from noisy measurements and public facts; post-processing, free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.errors import UsageError
+from dipsmith.estimation.answers import NoisyTable, Post
+from dipsmith.estimation.lawful import ROUNDS, lawful_rows
+from dipsmith.methods.graph.completion import complete
+from dipsmith.methods.graph.entropy import SHRINK, Evidence, Fitted, fit
+from dipsmith.methods.graph.junction import Array, JunctionTree, cells_needed
+from dipsmith.methods.graph.queries import marginal, pairs
+from dipsmith.privacy.randomness import generator
+from dipsmith.schema import Codes, Schema
+
+C = TypeVar("C", bound=Sequence[str])
+
+MAX_CELLS = 1 << 19
+"""Cells of a model at most, unless a method says otherwise: 4 MB of probabilities."""
+
+COUNTED_CELLS = 1 << 25
+"""Cells of all candidate tables together at most: 256 MB of counts behind the barrier."""
+
+
+@dataclass(frozen=True, eq=False)
+class GraphModel:
+    """A distribution over all columns of a schema, as clique tables of a junction tree.
+
+    Attributes
+    ----------
+    schema
+        The schema of the rows.
+    tree
+        The cliques.
+    beliefs
+        Probabilities of every clique.
+    total
+        The number of rows in the measurements.
+    rows
+        How many rows `sample` draws when not told.
+    """
+
+    schema: Schema
+    tree: JunctionTree
+    beliefs: tuple[Array, ...]
+    total: float
+    rows: int
+
+    @classmethod
+    def of(cls, schema: Schema, fitted: Fitted, rows: int | None = None) -> Self:
+        """The model of a fit; it draws as many rows as were measured unless told otherwise."""
+        count = max(0, round(fitted.total)) if rows is None else rows
+        return cls(schema, fitted.tree, fitted.beliefs, fitted.total, count)
+
+    def marginal(self, attributes: Sequence[str]) -> Array:
+        """The probabilities of the cross-table of some attributes, in the order given."""
+        return marginal(self.tree, self.beliefs, attributes)
+
+    @cached_property
+    def pairs(self) -> dict[tuple[str, str], Array]:
+        """The probabilities of every pair of attributes, in the order of the schema."""
+        return pairs(self.tree, self.beliefs)
+
+    def sampler(self, seed: int | None = None) -> Callable[[int], Codes]:
+        """A function that draws any number of rows, of which some may break a rule over several cliques."""
+        random = generator(seed)
+
+        def draw(n: int) -> Codes:
+            return Codes.of(self.schema, complete(self.tree, self.beliefs, {}, n, random), n)
+
+        return draw
+
+    def sample(self, n: int | None = None, seed: int | None = None) -> Codes:
+        """Draw rows that break no rule."""
+        return lawful_rows(self.sampler(seed), self.rows if n is None else n, seed)
+
+    def sample_given(self, given: Codes, seed: int | None = None) -> Codes:
+        """Complete rows: draw the columns that `given` does not have, given those that it has.
+
+        Parameters
+        ----------
+        given
+            Rows with some of the columns; they come back unchanged, in their order.
+        seed
+            For a completion that can be drawn again.
+        """
+        if not given.lawful().all():
+            raise UsageError("Rows to complete: some break a rule of the schema; leave them out first")
+        random = generator(seed)
+        known: dict[str, NDArray[np.int64]] = {n: given[n].astype(np.int64) for n in given.names}
+        columns = complete(self.tree, self.beliefs, known, len(given), random)
+        for _ in range(ROUNDS):
+            broken = np.flatnonzero(~Codes.of(self.schema, columns, len(given)).lawful())
+            if not broken.size:
+                return Codes.of(self.schema, columns, len(given))
+            again = {n: c[broken] for n, c in known.items()}
+            redrawn = complete(self.tree, self.beliefs, again, broken.size, random)
+            for name, column in redrawn.items():
+                columns[name] = columns[name].copy()
+                columns[name][broken] = column
+        raise UsageError(
+            f"Rows to complete: {broken.size} still break a rule of the schema after {ROUNDS} draws; "
+            "give fewer columns, or leave these rows out"
+        )
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """The model as JSON-able facts and arrays."""
+        facts = {
+            "cliques": [list(c) for c in self.tree.cliques],
+            "parents": list(self.tree.parents),
+            "separators": [list(s) for s in self.tree.separators],
+            "total": self.total,
+            "rows": self.rows,
+        }
+        return facts, {f"clique/{i}": b for i, b in enumerate(self.beliefs)}
+
+    @classmethod
+    def from_state(cls, schema: Schema, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The model back from its state."""
+        tree = JunctionTree(
+            {a.name: a.size for a in schema.attributes},
+            tuple(tuple(c) for c in facts["cliques"]),
+            tuple(facts["parents"]),
+            tuple(tuple(s) for s in facts["separators"]),
+        )
+        beliefs = tuple(arrays[f"clique/{i}"] for i in range(len(tree.cliques)))
+        return cls(schema, tree, beliefs, float(facts["total"]), int(facts["rows"]))
+
+
+def admitted(
+    schema: Schema,
+    linked: Sequence[Collection[str]],
+    wished: Sequence[Collection[str]],
+    max_cells: int,
+) -> list[Collection[str]]:
+    """Those of the wished links, first come first served, with which the model stays within `max_cells`.
+
+    Decided from public sizes alone.
+    """
+    sizes = {a.name: a.size for a in schema.attributes}
+    kept = list(linked)
+    added = []
+    for wish in wished:
+        if cells_needed(sizes, [*kept, wish]) <= max_cells:
+            kept.append(wish)
+            added.append(wish)
+    return added
+
+
+def within_cells(schema: Schema, candidates: Sequence[C], cells: int) -> list[C]:
+    """Those candidates, smallest tables first, that have at most so many cells together, in their order."""
+    smallest = sorted(range(len(candidates)), key=lambda i: schema.size(candidates[i]))
+    reached = np.cumsum([schema.size(candidates[i]) for i in smallest], dtype=np.float64)
+    kept = set(smallest[: int(np.searchsorted(reached, cells, side="right"))])
+    return [c for i, c in enumerate(candidates) if i in kept]
+
+
+def rule_links(schema: Schema, linked: Sequence[Collection[str]], max_cells: int) -> list[Collection[str]]:
+    """The rules' sets of attributes that can be cliques, so that the model itself knows the rule."""
+    return admitted(schema, linked, [r.attributes for r in schema.rules], max_cells)
+
+
+def fit_tables(
+    tables: Sequence[NoisyTable], post: Post = "project", max_cells: int = MAX_CELLS, shrink: float = SHRINK
+) -> GraphModel:
+    """The joint model of noisy tables.
+
+    Tables that share no attribute are taken as they are after projecting or clipping. Tables that
+    overlap are made to agree by maximum entropy; those with which the model would exceed `max_cells`
+    are left out of it, later ones first.
+    """
+    schema, total = tables[0].marginal.schema, max(tables[0].total, 0.0)
+    sets = [t.marginal.attributes for t in tables]
+    names = [n for s in sets for n in s]
+    if len(set(names)) == len(names):
+        tree = JunctionTree.of({a.name: a.size for a in schema.attributes}, sets)
+        cells = {frozenset(t.marginal.attributes): t for t in tables}
+        beliefs = []
+        for clique in tree.cliques:
+            table = cells.get(frozenset(clique))
+            if table is None:
+                beliefs.append(np.full(tree.shape(clique), 1 / np.prod(tree.shape(clique))))
+                continue
+            counts = table.table(post).reshape(table.marginal.shape)
+            counts = counts.transpose([table.marginal.attributes.index(n) for n in clique])
+            mass = counts.sum()
+            beliefs.append(counts / mass if mass > 0 else np.full(counts.shape, 1 / counts.size))
+        return GraphModel(schema, tree, tuple(beliefs), total, round(total))
+    fitting = {frozenset(s) for s in admitted(schema, [], sets, max_cells)}
+    evidence = [
+        Evidence(
+            t.marginal.attributes,
+            t.estimates.reshape(t.marginal.shape),
+            t.variance,
+            None if t.possible is None else t.possible.reshape(t.marginal.shape),
+        )
+        for t in tables
+        if frozenset(t.marginal.attributes) in fitting
+    ]
+    links = rule_links(schema, [e.attributes for e in evidence], max_cells)
+    return GraphModel.of(schema, fit(schema, evidence, total, linked=links, shrink=shrink), round(total))

@@ -1,0 +1,309 @@
+"""PrivBayes: a private Bayesian network, its families measured together, one model of them all.
+
+After Zhang, Cormode, Procopiuc, Srivastava and Xiao, "PrivBayes: private data release via Bayesian
+networks" (TODS 42, 2017): column after column is attached, privately, to the parents that it has most to
+do with; the marginal of each column with its parents is measured; a family is a candidate only while its
+cells hold enough rows against the noise (θ-usefulness). What is different here, at the same ε:
+
+- the score is n·R, whose sensitivity is constant and holds under add-remove too (`association`; mutual
+  information is kept for `replace`), and it counts the noise that a larger family would carry;
+- the first pair is chosen as well, not drawn; a column may stay without parents;
+- the tables are not turned into conditional distributions one by one but fitted together (`entropy`):
+  what two families say about the same columns is reconciled, and impossible combinations get
+  probability 0. That is possible because only families are chosen with which the joint model stays
+  within `max_cells`.
+
+Privacy
+-------
+`columns.OneWay.measure`, at most d − 1 calls of `Curator.choose` with `Association` or
+`MutualInformation`, one call of `Curator.measure`: sequential composition of what the curator charges.
+``docs/proofs/privbayes.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain, combinations
+from math import comb, inf, pi, prod, sqrt
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from dipsmith.errors import UnsupportedError, UsageError
+from dipsmith.methods.graph.association import Association, Family, MutualInformation, table_of
+from dipsmith.methods.graph.columns import OneWay
+from dipsmith.methods.graph.entropy import Evidence, fit
+from dipsmith.methods.graph.junction import Attributes, cells_needed
+from dipsmith.methods.graph.misfit import budget_weights, noise_left
+from dipsmith.methods.graph.model import COUNTED_CELLS, GraphModel, rule_links
+from dipsmith.methods.graph.planned_columns import planned_columns
+from dipsmith.methods.method import Planned, PublicFacts, count_noise, require_relation
+from dipsmith.privacy.budget import Budget
+from dipsmith.privacy.curator import Curator
+from dipsmith.schema import Marginal, Schema
+
+ENUMERATED = 200_000
+"""Up to so many possible tables are looked at one by one to see which can be counted."""
+
+FORESEEN = 1 << 22
+"""Up to so many cells, all tables that a family can have are counted at once: 32 MB."""
+
+TOLERANCE = 1e-4
+"""Of the fit, in nats per row: families have noise in so many cells that a closer fit errs no less (measured)."""
+
+CAUTION = 0.25
+"""How much of the noise in a family's table counts against it: fitted together, most of it averages out."""
+
+
+@dataclass(frozen=True)
+class PrivBayes:
+    """A Bayesian network of bounded degree.
+
+    Parameters
+    ----------
+    degree
+        Parents of a column at most.
+    theta
+        A family is a candidate while the rows per cell are at least θ times the mean noise; 0 for no
+        such limit. The paper takes 4; tables that are fitted together bear more noise than that.
+    share
+        Share of the budget for choosing the network.
+    one_way
+        Share of the budget for the columns one by one.
+    score
+        "association" (n·R) or "mutual-information" (only under `replace`).
+    max_cells
+        Cells of the joint model at most.
+
+    Examples
+    --------
+    >>> PrivBayes(degree=2, share=0.5).theta
+    0.5
+    """
+
+    degree: int = 2
+    theta: float = 0.5
+    share: float = 0.1
+    one_way: float = 0.35
+    score: Literal["association", "mutual-information"] = "association"
+    max_cells: int = 1 << 18
+
+    name: ClassVar[str] = "privbayes"
+    relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace")
+
+    def __post_init__(self) -> None:
+        if self.degree < 1:
+            raise UsageError(f"privbayes: degree is {self.degree}, expected at least 1")
+        if self.theta < 0:
+            raise UsageError(f"privbayes: theta is {self.theta}, expected 0 or more")
+        if not (self.share > 0 and self.one_way > 0 and self.share + self.one_way < 1):
+            raise UsageError(
+                f"privbayes: share is {self.share} and one_way {self.one_way}, "
+                "expected positive shares below 1 in sum"
+            )
+        if self.score not in ("association", "mutual-information"):
+            raise UsageError(
+                f"privbayes: score is '{self.score}', expected 'association' or 'mutual-information'"
+            )
+        if self.max_cells < 1:
+            raise UsageError(f"privbayes: max_cells is {self.max_cells}, expected at least 1")
+
+    def fit(self, curator: Curator) -> GraphModel:
+        """Measure columns, build the network, measure its families, fit them together."""
+        require_relation(self, curator.relation)
+        schema = curator.schema
+        self._refuse_information(schema, curator.relation, curator.max_rows)
+        for_columns, for_network, for_tables = self._stages(schema, curator.budget)
+        columns = OneWay.measure(curator, for_columns)
+        evidence = list(columns.evidence)
+        if for_network is not None and for_tables is not None:
+            network = self._network(curator, columns, for_network, for_tables)
+            # Where no family was worth its noise, the columns themselves are measured again.
+            tables = [table_of(schema, f) for f in network if f[1]] or [
+                table_of(schema, (name, ())) for name in schema.names
+            ]
+            left = curator.remaining
+            assert left is not None
+            shares = left.split(budget_weights([t.size for t in tables], left.currency))
+            evidence += [Evidence.of(m) for m in curator.measure(tables, list(shares))]
+        curator.report("fitting", 0.8)
+        links = rule_links(schema, [e.attributes for e in evidence], self.max_cells)
+        fitted = fit(schema, evidence, columns.total, linked=links, tolerance=TOLERANCE)
+        return GraphModel.of(schema, fitted, columns.rows)
+
+    def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
+        """Every column, one choice per column but the first, every family."""
+        self._refuse_information(schema, schema.neighbours, schema.unit.max_rows)
+        relation, k = schema.neighbours, schema.unit.max_rows
+        for_columns, for_network, for_tables = self._stages(schema, budget)
+        steps = planned_columns(schema, for_columns, public.rows, self._pairs(schema))
+        if for_network is None or for_tables is None:
+            return steps
+        links = len(schema.names) - 1
+        noise = count_noise(relation, k, for_tables.split(links)[0])
+        largest = self._useful_cells(float(public.rows or inf), noise.sd, for_tables.currency)
+        note = "" if largest == inf else f"families of at most {largest:,.0f} cells are useful"
+        return [
+            *steps,
+            Planned("network", f"{links} choices, up to {self.degree} parents", for_network),
+            Planned("families", f"up to {links} tables", for_tables, sd=noise.sd, note=note),
+        ]
+
+    def _refuse_information(self, schema: Schema, relation: str, max_rows: int) -> None:
+        if self.score == "association":
+            return
+        if relation != "replace" or max_rows != 1 or schema.rules:
+            raise UnsupportedError(
+                "privbayes: score 'mutual-information' needs neighbours 'replace', one row per unit and no rules, "
+                "because its sensitivity depends on a public number of counted rows; use score='association'"
+            )
+
+    def _pairs(self, schema: Schema) -> list[tuple[str, ...]]:
+        """The pairs that may be a family, from public sizes only."""
+        largest = min(self.max_cells, _countable(schema, self.degree + 1))
+        return [p for p in combinations(schema.names, 2) if schema.size(p) <= largest]
+
+    def _stages(self, schema: Schema, budget: Budget) -> tuple[Budget, Budget | None, Budget | None]:
+        if len(schema.names) < 2:
+            return budget, None, None
+        rest = 1 - self.one_way - self.share
+        first, second, third = budget.split([self.one_way, self.share, rest])
+        return first, second, third
+
+    def _useful_cells(self, rows: float, sd: float, currency: str) -> float:
+        """The largest table whose cells hold θ times the mean absolute noise: θ-usefulness, section 4.3."""
+        if self.theta == 0:
+            return inf
+        mean_noise = sd / sqrt(2) if currency == "epsilon" else sd * sqrt(2 / pi)
+        # At a very large ε the noise is 0 to double precision, and every table is useful.
+        return rows / (self.theta * mean_noise) if mean_noise > 0 else inf
+
+    def _network(
+        self, curator: Curator, columns: OneWay, for_network: Budget, for_tables: Budget
+    ) -> list[Family]:
+        """Attach column after column to those already in the network."""
+        schema = curator.schema
+        links = len(schema.names) - 1
+        sd = count_noise(curator.relation, curator.max_rows, for_tables.split(links)[0]).sd
+        largest = min(
+            self._useful_cells(columns.total, sd, for_tables.currency),
+            self.max_cells,
+            _countable(schema, self.degree + 1),
+        )
+        growth = _Growth(schema, self.degree, largest, self.max_cells)
+        curator.prefetch(_foreseen(schema, self.degree + 1, largest))
+        shares: list[Budget] = list(for_network.split(links))
+        for done, share in enumerate(shares):
+            curator.report("building the network", 0.2 + 0.5 * done / links)
+            candidates = growth.candidates()
+            if not any(parents for _, parents in candidates):
+                break
+            score: Association | MutualInformation
+            if self.score == "association":
+                score = Association(schema, _costs(columns, schema, candidates, sd))
+            else:
+                score = MutualInformation(schema, curator.rows or 0)
+            growth.attach(curator.choose(candidates, score, share))
+        return growth.network
+
+
+class _Growth:
+    """A network that grows by one column at a time and never outgrows its limits; public sizes only."""
+
+    def __init__(self, schema: Schema, degree: int, largest: float, max_cells: int) -> None:
+        self.sizes = {a.name: a.size for a in schema.attributes}
+        self.degree, self.largest = degree, largest
+        self.limit = max(max_cells, sum(self.sizes.values()))
+        self.network: list[Family] = []
+        self.inside: list[str] = []
+        self.links: list[Attributes] = []
+        self.refused: set[Attributes] = set()
+
+    def candidates(self) -> list[Family]:
+        """Every outside column with every set of parents that is useful and leaves the model small enough."""
+        names = list(self.sizes)
+        if not self.inside:
+            first = [(b, (a,)) for a, b in combinations(names, 2)]
+            return [f for f in first if self._cells(f) <= min(self.largest, self.limit)]
+        outside = [n for n in names if n not in self.inside]
+        least = min(self.sizes[n] for n in outside)
+        found: list[Family] = [(n, ()) for n in outside]
+        now = cells_needed(self.sizes, self.links)
+        for count in range(1, self.degree + 1):
+            for parents in combinations(self.inside, count):
+                if self._cells((outside[0], parents)) / self.sizes[outside[0]] * least > self.largest:
+                    continue
+                room = min(self.largest, self.limit - self._tied(parents, now))
+                found += [f for n in outside if self._cells(f := (n, parents)) <= room]
+        return found
+
+    def attach(self, family: Family) -> None:
+        """Take a family into the network."""
+        column, parents = family
+        if not self.inside and parents:
+            self.network.append((parents[0], ()))
+            self.inside.append(parents[0])
+        self.network.append(family)
+        self.inside.append(column)
+        self.links.append((column, *parents))
+
+    def _cells(self, family: Family) -> int:
+        return prod(self.sizes[n] for n in (family[0], *family[1]))
+
+    def _tied(self, parents: Attributes, now: int) -> float:
+        """Cells of the model once the parents are in one clique: the column then adds its family's cells."""
+        if len(parents) == 1 or any(set(parents) <= set(link) for link in self.links):
+            return now
+        if parents in self.refused:
+            return inf
+        cells = cells_needed(self.sizes, [*self.links, parents])
+        if cells >= self.limit:
+            # The model only grows: what does not fit now never will.
+            self.refused.add(parents)
+        return cells
+
+
+def _countable(schema: Schema, ways: int) -> float:
+    """The largest table such that all tables of up to that size could be counted in bounded memory."""
+    sizes = [a.size for a in schema.attributes]
+    tables = sum(comb(len(sizes), k) for k in range(2, ways + 1))
+    if tables > ENUMERATED:
+        return COUNTED_CELLS / tables
+    cells = np.sort([float(prod(c)) for k in range(2, ways + 1) for c in combinations(sizes, k)])
+    fitting = int(np.searchsorted(np.cumsum(cells), COUNTED_CELLS, side="right"))
+    return float(cells[fitting - 1]) if fitting else 0.0
+
+
+def _foreseen(schema: Schema, ways: int, largest: float) -> list[Marginal]:
+    """Every table that a family can have, if there are few: nearly all are looked at in one round or another."""
+    sizes = {a.name: a.size for a in schema.attributes}
+    if sum(comb(len(sizes), k) for k in range(2, ways + 1)) > ENUMERATED:
+        return []
+    found: list[Marginal] = []
+    cells = 0
+    for names in chain.from_iterable(combinations(sizes, k) for k in range(2, ways + 1)):
+        size = prod(sizes[name] for name in names)
+        if size <= largest:
+            found.append(Marginal.of(schema, names))
+            cells += size
+            if cells > FORESEEN:
+                return []
+    return found
+
+
+def _costs(columns: OneWay, schema: Schema, candidates: list[Family], sd: float) -> dict[Family, float]:
+    """Half the L1 error that the noise would leave in each family's table, were it independent."""
+    alone = columns.independent()
+    costs: dict[Family, float] = {}
+    known: dict[Attributes, float] = {}
+    for family in candidates:
+        if not family[1]:
+            continue
+        names = table_of(schema, family).attributes
+        if names not in known:
+            expected = np.full(1, columns.total)
+            for name in names:
+                expected = np.multiply.outer(expected, alone[name]).ravel()
+            known[names] = CAUTION * noise_left(expected, sd) / 2
+        costs[family] = known[names]
+    return costs

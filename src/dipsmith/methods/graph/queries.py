@@ -1,0 +1,177 @@
+"""Marginals of a graphical model, also of attributes that share no clique.
+
+Along the path between two cliques everything the one knows about the other passes through the
+separators, so P(a, b) is a product of small matrices: P(a, S₁) · P(S₂ | S₁) · … · P(b | S). `marginal`
+does that for one set of attributes, `pairs` for all pairs at once, each path walked only once per
+attribute. (Variable elimination on the junction tree: Koller and Friedman 2009, section 10.3.3.2.)
+
+Privacy: reads a fitted model; post-processing, free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import combinations
+from math import prod
+
+import numpy as np
+
+from dipsmith.methods.graph.junction import Array, Attributes, JunctionTree, sum_axes, sum_to
+from dipsmith.methods.graph.matrix import product
+
+
+def contract(left: Array, rows: Attributes, right: Array, columns: Attributes, kept: Attributes) -> Array:
+    """Multiply two tables and sum over every shared attribute that is not kept.
+
+    Attributes of only one of the two tables must be kept.
+
+    Examples
+    --------
+    >>> p, q = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 0.0], [1.0, 1.0]])
+    >>> contract(p, ("a", "s"), q, ("s", "b"), ("b", "a")).tolist()
+    [[3.0, 7.0], [2.0, 4.0]]
+    """
+    sizes = dict(zip(rows, left.shape, strict=True)) | dict(zip(columns, right.shape, strict=True))
+    both = [n for n in rows if n in columns]
+    batch, summed = [n for n in both if n in kept], [n for n in both if n not in kept]
+    mine, yours = [n for n in rows if n not in both], [n for n in columns if n not in both]
+
+    def block(table: Array, names: Attributes, *groups: list[str]) -> Array:
+        axes = [names.index(n) for group in groups for n in group]
+        return table.transpose(axes).reshape([prod(sizes[n] for n in group) for group in groups])
+
+    stack = product(block(left, rows, batch, mine, summed), block(right, columns, batch, summed, yours))
+    names = (*batch, *mine, *yours)
+    whole: Array = stack.reshape([sizes[n] for n in names])
+    return whole.transpose([names.index(n) for n in kept])
+
+
+def marginal(tree: JunctionTree, beliefs: Sequence[Array], attributes: Sequence[str]) -> Array:
+    """The probabilities of the cross-table of some attributes, in the order given."""
+    wanted = tuple(attributes)
+    clique = tree.holding(wanted)
+    if clique is not None:
+        return _axes(beliefs[clique], tree.cliques[clique], wanted)
+    upward: dict[int, tuple[Array, Attributes]] = {}
+    for node in range(len(tree.cliques) - 1, -1, -1):
+        names, separator = tree.cliques[node], tree.separators[node]
+        found = [upward[child] for child in tree.children[node] if child in upward]
+        new = [n for n in names if n in wanted and n not in separator]
+        if node > 0 and not found and not new:
+            continue
+        through = {n for _, message in found for n in message if n in names}
+        kept = tuple(n for n in names if n in separator or n in wanted or n in through)
+        table, axes = _given(_axes(beliefs[node], names, kept), kept, separator), kept
+        for i, (message, reached) in enumerate(found):
+            later = {n for _, rest in found[i + 1 :] for n in rest}
+            out = tuple(
+                n
+                for n in dict.fromkeys((*axes, *reached))
+                if n in separator or n in wanted or n in later or n not in reached
+            )
+            table, axes = contract(table, axes, message, reached, out), out
+        out = tuple(n for n in axes if n in separator or n in wanted)
+        upward[node] = (sum_to(table, axes, out), out)
+    table, axes = upward[0]
+    return _axes(table, axes, wanted)
+
+
+def pairs(
+    tree: JunctionTree, beliefs: Sequence[Array], wanted: Collection[Attributes] | None = None
+) -> dict[tuple[str, str], Array]:
+    """The probabilities of every pair of attributes, in the order of `tree.sizes`.
+
+    With `wanted`, only of the pairs among them and of pairs that share a clique.
+    """
+    return _Walk(tree, beliefs, wanted).every_pair()
+
+
+class _Walk:
+    """All paths of a junction tree, with the matrices P(target | separator) that they share.
+
+    Of two attributes the smaller one walks, since what it carries through the separators is as wide as it is;
+    where nothing that it looks for lies behind a separator, nothing is carried.
+    """
+
+    def __init__(
+        self, tree: JunctionTree, beliefs: Sequence[Array], wanted: Collection[Attributes] | None
+    ) -> None:
+        self.tree, self.beliefs = tree, beliefs
+        self.rank = {name: i for i, name in enumerate(tree.sizes)}
+        width = {name: (size, self.rank[name]) for name, size in tree.sizes.items()}
+        asked = combinations(tree.sizes, 2) if wanted is None else (p for p in wanted if len(p) == 2)
+        self.sought: dict[str, set[str]] = {name: set() for name in tree.sizes}
+        for pair in asked:
+            name, other = sorted(pair, key=width.__getitem__)
+            self.sought[name].add(other)
+        self.found: dict[tuple[str, str], Array] = {}
+        self.known: dict[tuple[int, Attributes, Attributes], tuple[Array, Attributes]] = {}
+        self.near: list[list[tuple[int, Attributes]]] = [[] for _ in tree.cliques]
+        for child, parent in enumerate(tree.parents[1:], 1):
+            self.near[child].append((parent, tree.separators[child]))
+            self.near[parent].append((child, tree.separators[child]))
+        self.behind: dict[tuple[int, int], set[str]] = {}
+        for clique, doors in enumerate(self.near):
+            for beyond, _ in doors:
+                self._behind(clique, beyond)
+
+    def every_pair(self) -> dict[tuple[str, str], Array]:
+        for clique, names in enumerate(self.tree.cliques):
+            for one, other in combinations(names, 2):
+                if tuple(sorted((one, other), key=self.rank.__getitem__)) not in self.found:
+                    self._keep(one, other, _axes(self.beliefs[clique], names, (one, other)))
+        for name in self.tree.sizes:
+            for clique, names in enumerate(self.tree.cliques):
+                if name not in names:
+                    continue
+                for beyond, separator in self.near[clique]:
+                    if name not in separator and self.sought[name] & self.behind[clique, beyond]:
+                        table = _axes(self.beliefs[clique], names, (name, *separator))
+                        self._onward(name, clique, beyond, separator, table)
+        return self.found
+
+    def _behind(self, clique: int, beyond: int) -> set[str]:
+        """The attributes that are met only behind the door from a clique to its neighbour."""
+        if (clique, beyond) not in self.behind:
+            new = set(self.tree.cliques[beyond]) - set(self.tree.cliques[clique])
+            further = [self._behind(beyond, next_) for next_, _ in self.near[beyond] if next_ != clique]
+            self.behind[clique, beyond] = new.union(*further)
+        return self.behind[clique, beyond]
+
+    def _onward(self, name: str, came_from: int, clique: int, separator: Attributes, table: Array) -> None:
+        """Go on from P(name, separator) into a clique and to all that lie behind it."""
+        for other in self.tree.cliques[clique]:
+            if other not in separator and other in self.sought[name]:
+                given, axes = self._given(clique, separator, (other,))
+                self._keep(name, other, contract(table, (name, *separator), given, axes, (name, other)))
+        for beyond, door in self.near[clique]:
+            if beyond != came_from and self.sought[name] & self.behind[clique, beyond]:
+                given, axes = self._given(clique, separator, door)
+                through = contract(table, (name, *separator), given, axes, (name, *door))
+                self._onward(name, clique, beyond, door, through)
+
+    def _given(self, clique: int, separator: Attributes, target: Attributes) -> tuple[Array, Attributes]:
+        key = (clique, separator, target)
+        if key not in self.known:
+            axes = (*separator, *(n for n in target if n not in separator))
+            table = _axes(self.beliefs[clique], self.tree.cliques[clique], axes)
+            self.known[key] = (_given(table, axes, separator), axes)
+        return self.known[key]
+
+    def _keep(self, one: str, other: str, table: Array) -> None:
+        if self.rank[one] < self.rank[other]:
+            self.found[one, other] = table
+        else:
+            self.found[other, one] = table.T
+
+
+def _axes(table: Array, names: Sequence[str], wanted: Sequence[str]) -> Array:
+    """Sum to the wanted attributes and put them in the order wanted."""
+    return sum_axes(table, [names.index(n) for n in wanted])
+
+
+def _given(table: Array, names: Attributes, separator: Attributes) -> Array:
+    """Divide by the marginal of the separator."""
+    below = sum_to(table, names, separator)
+    spread = below.reshape([table.shape[i] if n in separator else 1 for i, n in enumerate(names)])
+    return np.divide(table, spread, out=np.zeros_like(table), where=spread > 0)

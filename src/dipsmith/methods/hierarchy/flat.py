@@ -1,0 +1,187 @@
+"""Flat: every cell of the full cross-table gets noise; rows are drawn from the result.
+
+The oldest synthesiser there is (Laplace sanitiser, Dwork et al. 2006), and with exact integer noise
+and projection instead of clipping still the best one while the table is small against the number of
+rows. When cells far outnumber rows the noise drowns the data: `plan` says so before anything is spent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil, log, sqrt
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from dipsmith.errors import UsageError
+from dipsmith.estimation.answers import Answer, NoisyTable, Post, pooled
+from dipsmith.estimation.hopeless import forewarning
+from dipsmith.estimation.lawful import lawful_rows, require_possible
+from dipsmith.estimation.sampling import sample_cells
+from dipsmith.methods.method import Arrays, Planned, PublicFacts, count_noise, require_relation
+from dipsmith.privacy.budget import Budget
+from dipsmith.privacy.curator import Curator
+from dipsmith.privacy.randomness import generator
+from dipsmith.schema import Codes, Marginal, Schema
+
+DENSE_CELLS = 1 << 26
+"""Tables up to this size are held whole."""
+
+LARGEST_TABLE = 1 << 34
+"""Beyond this even drawing the noise block by block takes hours."""
+
+KEPT_CELLS = 1 << 20
+"""Of a table too large to hold, about this many cells of pure noise are kept."""
+
+COUNT_CELLS = 400
+"""With more cells than this, 5 % of ε on the row count beats adding up all noisy cells."""
+
+
+@dataclass(frozen=True)
+class Flat:
+    """Noise on every cell of the cross-table of all attributes.
+
+    Parameters
+    ----------
+    post
+        "project" (nearest non-negative table with the right total, default) or "clip" (negative
+        counts to zero, then rescale, as in most papers).
+    count_share
+        Share of the budget for the row count where it is neither public nor given, and the table is
+        so large that its sum would be a worse estimate.
+
+    Examples
+    --------
+    >>> from dipsmith.methods.hierarchy.flat import Flat
+    >>> Flat().post
+    'project'
+    """
+
+    post: Post = "project"
+    count_share: float = 0.05
+
+    name: ClassVar[str] = "flat"
+    relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace")
+
+    def __post_init__(self) -> None:
+        if self.post not in ("project", "clip"):
+            raise UsageError(f"flat: post is '{self.post}', expected 'project' or 'clip'")
+        if not 0 < self.count_share < 1:
+            raise UsageError(f"flat: count_share is {self.count_share}, expected a share between 0 and 1")
+
+    def fit(self, curator: Curator) -> FlatModel:
+        """Measure the full table, and the row count where it pays."""
+        require_relation(self, curator.relation)
+        schema = curator.schema
+        marginal = Marginal.of(schema, schema.names)
+        _refuse_too_large(marginal)
+        budget = curator.budget
+        total, total_variance = (
+            (float(curator.rows), 0.0) if curator.rows is not None else (0.0, float("inf"))
+        )
+        if curator.rows is None and marginal.size > COUNT_CELLS:
+            for_count, budget = budget.split([self.count_share, 1 - self.count_share])
+            counted = curator.total(for_count)
+            total, total_variance = float(counted.values[0]), counted.variance
+        if marginal.size > DENSE_CELLS:
+            sd = count_noise(curator.relation, curator.max_rows, budget).sd
+            threshold = _threshold(marginal.size, sd, pure=curator.pure)
+            large = curator.measure([marginal], [budget], keep_above=threshold)[0]
+            assert large.kept is not None
+            noisy = NoisyTable(marginal, large.values, large.variance, total, total_variance, large.kept)
+        else:
+            measured = curator.measure([marginal], [budget])[0]
+            noisy = NoisyTable(marginal, measured.values, measured.variance, total, total_variance)
+            total, total_variance = pooled([(total, total_variance), noisy.own_total])
+            noisy = NoisyTable(marginal, measured.values, measured.variance, total, total_variance)
+        return FlatModel(noisy, self.post)
+
+    def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
+        """One table, and the row count where it is bought."""
+        marginal = Marginal.of(schema, schema.names)
+        _refuse_too_large(marginal)
+        steps = []
+        if public.rows is None and marginal.size > COUNT_CELLS:
+            for_count, budget = budget.split([self.count_share, 1 - self.count_share])
+            noise = count_noise(schema.neighbours, schema.unit.max_rows, for_count)
+            steps.append(Planned("row count", "all rows", for_count, 1, noise.sd))
+        noise = count_noise(schema.neighbours, schema.unit.max_rows, budget)
+        possible = marginal.possible() if marginal.size <= DENSE_CELLS else None
+        cells = marginal.size if possible is None else int(possible.sum())
+        note = forewarning(cells, noise.sd, public.rows)
+        steps.append(Planned("full table", marginal.key, budget, marginal.size, noise.sd, note))
+        return steps
+
+
+@dataclass(frozen=True, eq=False)
+class FlatModel:
+    """The noisy full table."""
+
+    noisy: NoisyTable
+    post: Post
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the rows."""
+        return self.noisy.marginal.schema
+
+    @property
+    def rows(self) -> int:
+        """The model's own estimate of the number of rows."""
+        return max(0, round(self.noisy.total))
+
+    def sample(self, n: int | None = None, seed: int | None = None) -> Codes:
+        """Draw rows in proportion to the post-processed table."""
+        weights = self.noisy.table(self.post)
+        random = generator(seed)
+
+        def draw(rows: int) -> Codes:
+            cell = sample_cells(weights, rows, random)
+            if self.noisy.kept is not None:
+                cell = self.noisy.kept[cell]
+            columns = np.unravel_index(cell, self.noisy.marginal.shape)
+            return Codes.of(
+                self.schema, dict(zip(self.noisy.marginal.attributes, columns, strict=True)), rows
+            )
+
+        return lawful_rows(draw, self.rows if n is None else n, seed)
+
+    def range_query(self, attribute: str, low: float, high: float, rows: int | None = None) -> Answer:
+        """How many rows have low ≤ value < high, of all rows or rescaled to `rows`."""
+        return self.noisy.range_query(attribute, low, high).scaled(self.noisy.total, rows)
+
+    def count(self, where: Mapping[str, str], rows: int | None = None) -> Answer:
+        """How many rows have the given labels."""
+        return self.noisy.count(dict(where)).scaled(self.noisy.total, rows)
+
+    def mean(self, attribute: str) -> Answer:
+        """The mean of a numeric attribute."""
+        return self.noisy.mean(attribute)
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """The noisy counts and what is known of the noise."""
+        facts, arrays = self.noisy.state()
+        return {"post": self.post, "table": facts}, arrays
+
+    @classmethod
+    def from_state(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The model back from its state."""
+        return cls(NoisyTable.from_state(schema, facts["table"], arrays), facts["post"])
+
+
+def _refuse_too_large(marginal: Marginal) -> None:
+    require_possible(marginal.schema)
+    if marginal.size > LARGEST_TABLE:
+        widest = sorted(zip(marginal.shape, marginal.attributes, strict=True), reverse=True)[:3]
+        named = ", ".join(f"{name} ({size:,})" for size, name in widest)
+        raise UsageError(
+            f"the full table has {marginal.size:,} cells, more than {LARGEST_TABLE:,}; largest: {named}; "
+            "use mst, aim or marginals, or coarser bins"
+        )
+
+
+def _threshold(cells: int, sd: float, *, pure: bool) -> int:
+    """The count that about KEPT_CELLS of `cells` draws of noise exceed; public."""
+    rarity = log(max(cells / KEPT_CELLS, 2.0))
+    return ceil(sd / sqrt(2) * rarity) if pure else ceil(sd * sqrt(2 * rarity))

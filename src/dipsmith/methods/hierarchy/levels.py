@@ -1,0 +1,77 @@
+"""What the levels of a hierarchy cost, and what a steward should know of each before paying."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dipsmith.errors import UsageError
+from dipsmith.estimation.hopeless import forewarning
+from dipsmith.estimation.lawful import require_possible
+from dipsmith.methods.hierarchy.noisy_tree import LARGEST_TABLE, Hierarchy
+from dipsmith.methods.hierarchy.readable import Readable
+from dipsmith.methods.method import Planned, count_noise
+from dipsmith.privacy.budget import Budget
+from dipsmith.schema import Marginal, Schema
+
+
+def possible_cells(schema: Schema) -> int:
+    """The cells of the full cross-table that no rule forbids; refuses a table too large to hold, or without any."""
+    require_possible(schema)
+    if schema.size() > LARGEST_TABLE:
+        raise UsageError(
+            f"the full table has {schema.size():,} cells, more than {LARGEST_TABLE:,}; "
+            "use mst, aim or marginals, or coarser bins"
+        )
+    possible = Marginal(schema, schema.names).possible()
+    return schema.size() if possible is None else max(1, int(possible.sum()))
+
+
+def level_budgets(
+    budget: Budget, rows: int | None, default: Sequence[float], given: Sequence[float] | None
+) -> list[Budget | None]:
+    """What each level may cost, root first; None for a row count that is public or not to be measured.
+
+    Parameters
+    ----------
+    budget
+        What all levels may cost together.
+    rows
+        The public number of rows, None where it is private.
+    default
+        The weight of every level, root first.
+    given
+        Weights that the user gave: of all levels below the root, or of the root too where it is private.
+    """
+    below = len(default) - 1
+    weights = list(default if rows is None else default[1:])
+    if given is not None:
+        if len(given) != below and (rows is not None or len(given) != below + 1):
+            raise UsageError(
+                f"{len(given)} layer_weights, expected {below}: one for each level below the row count"
+            )
+        weights = [float(w) for w in given]
+    shares: list[Budget] = list(budget.split(weights))
+    return [None] * (len(default) - len(shares)) + shares
+
+
+def planned_levels(
+    hierarchy: Hierarchy, budgets: Sequence[Budget | None], facts: Readable, remark: str = ""
+) -> list[Planned]:
+    """One line for every level that gets noise, with a warning where it is hopeless."""
+    steps = []
+    last = len(budgets) - 1
+    for i, (cells, share) in enumerate(zip(hierarchy.levels, budgets, strict=True)):
+        if share is None:
+            continue
+        sd = count_noise(facts.relation, facts.max_rows, share).sd
+        size = facts.leaves if i == last else cells.size
+        stage = "row count" if i == 0 else "leaves" if i == last else f"layer {i}"
+        note = remark if 0 < i < last else ""
+        usable = "only sums over the layers are usable; " if i == last > 1 else ""
+        hopeless = forewarning(size, sd, facts.rows, usable)
+        if hopeless:
+            note = hopeless
+        elif i == last > 1 and facts.rows is not None and not facts.hopeless(size, facts.sd_alone):
+            note = "readable by itself: flat makes single cells more precise, layers only sums over them"
+        steps.append(Planned(stage, cells.key, share, size, sd, note))
+    return steps

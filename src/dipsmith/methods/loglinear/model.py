@@ -1,0 +1,170 @@
+"""What a log-linear labeller has learned: effects of public attributes on private labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.errors import UsageError
+from dipsmith.methods.loglinear.clique import Clique, bars, needed_columns
+from dipsmith.methods.loglinear.effects import Effect, Effects, listed
+from dipsmith.methods.loglinear.public_design import barred_softmax
+from dipsmith.methods.method import Arrays
+from dipsmith.privacy.randomness import generator, named_seed
+from dipsmith.schema import Codes, Schema
+
+Float = NDArray[np.float64]
+
+BLOCK: Final = 1 << 21
+"""Probabilities held at once when labelling."""
+KINDS: Final = ("tables", "unshrunk", "errors", "sizes", "strengths")
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """The effects in one stratum, or in all rows.
+
+    Attributes
+    ----------
+    cliques
+        The terms: the label marginal first.
+    tables
+        The effects θ of every term, public cells × labels.
+    unshrunk
+        The same without the pull of the penalties, for reading rather than labelling.
+    errors
+        Standard errors of the unshrunk effects against the first label, relative to the average row.
+    sizes
+        Public number of rows in its cells.
+    strengths
+        log λ of its penalties.
+    """
+
+    cliques: tuple[Clique, ...]
+    tables: tuple[Float, ...]
+    unshrunk: tuple[Float, ...]
+    errors: tuple[Float, ...]
+    sizes: tuple[NDArray[np.int64], ...]
+    strengths: tuple[Float, ...]
+
+    def state(self) -> tuple[list[dict[str, Any]], dict[str, NDArray[Any]]]:
+        """Names of the terms, and their arrays."""
+        facts = [{"predictors": list(c.predictors), "targets": list(c.targets)} for c in self.cliques]
+        held = {f"{kind}/{i}": array for kind in KINDS for i, array in enumerate(getattr(self, kind))}
+        return facts, held
+
+    @classmethod
+    def from_state(cls, facts: list[dict[str, Any]], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The block back from its state."""
+        cliques = tuple(Clique(tuple(c["predictors"]), tuple(c["targets"])) for c in facts)
+        kinds = {kind: tuple(arrays[f"{kind}/{i}"] for i in range(len(cliques))) for kind in KINDS}
+        return cls(cliques, **kinds)
+
+
+@dataclass(frozen=True, eq=False)
+class LogLinearModel:
+    """Labels any rows that have the public attributes; targets are in the schema's order.
+
+    With strata there is one block of effects for every label of that attribute.
+    """
+
+    schema: Schema
+    targets: tuple[str, ...]
+    strata: str | None
+    blocks: tuple[Block, ...]
+
+    @property
+    def predictors(self) -> tuple[str, ...]:
+        """The public attributes that decide a label, those that rules name included."""
+        asked = {p for b in self.blocks for c in b.cliques for p in c.predictors}
+        return needed_columns(self.schema, self.targets, asked | ({self.strata} if self.strata else set()))
+
+    def probabilities(self, rows: Codes) -> Float:
+        """The probability of every (joint) label for every row: rows × labels, in the schema's order."""
+        found = np.empty((len(rows), self.schema.size(self.targets)))
+        for here, p in self._parts(rows):
+            found[here] = p
+        return found
+
+    def label(self, rows: Codes, seed: int | None = None) -> Codes:
+        """Draw the targets of every row, beside the columns it has; the same seed draws the same labels."""
+        rng = generator(None if seed is None else named_seed(seed, self.targets))
+        drawn = np.empty(len(rows), dtype=np.int64)
+        for here, p in self._parts(rows):
+            reached = np.cumsum(p, axis=1)
+            at = rng.random(len(p)) * reached[:, -1]
+            drawn[here] = (reached <= at[:, None]).sum(axis=1)
+        shape = tuple(self.schema[t].size for t in self.targets)
+        columns = dict(zip(self.targets, np.unravel_index(drawn, shape), strict=True))
+        return Codes.of(self.schema, {**rows.columns, **columns}, len(rows))
+
+    def sample(self, n: int | None = None, seed: int | None = None) -> Codes:
+        """Refuse: this model knows labels given rows, not rows."""
+        raise UsageError(
+            "a loglinear model draws labels for given public rows, not whole rows; use label(rows) instead"
+        )
+
+    def effects(self) -> Effects:
+        """The estimated effects with noise-aware standard errors."""
+        found: list[Effect] = []
+        strata = self.schema[self.strata].labels if self.strata else ("",)
+        for stratum, block in zip(strata, self.blocks, strict=True):
+            for i, clique in enumerate(block.cliques):
+                if clique.predictors:
+                    levels = [self.schema[p].labels for p in clique.predictors]
+                    labels = [self.schema[t].labels for t in clique.targets]
+                    arrays = block.tables[i], block.unshrunk[i], block.errors[i], block.sizes[i]
+                    found += listed(stratum, clique.predictors, levels, clique.targets, labels, *arrays)
+        return Effects(tuple(found))
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Effects, standard errors and public sizes."""
+        arrays: dict[str, NDArray[Any]] = {}
+        cliques = []
+        for i, block in enumerate(self.blocks):
+            facts, held = block.state()
+            cliques.append(facts)
+            arrays |= {f"{i}/{name}": array for name, array in held.items()}
+        return {"targets": list(self.targets), "strata": self.strata, "cliques": cliques}, arrays
+
+    @classmethod
+    def from_state(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The model back from its state."""
+        blocks = []
+        for i, cliques in enumerate(facts["cliques"]):
+            held = {n.removeprefix(f"{i}/"): a for n, a in arrays.items() if n.startswith(f"{i}/")}
+            blocks.append(Block.from_state(cliques, held))
+        return cls(schema, tuple(facts["targets"]), facts["strata"], tuple(blocks))
+
+    def _parts(self, rows: Codes) -> Iterator[tuple[NDArray[np.int64] | slice, Float]]:
+        """Rows and their probabilities, a part at a time."""
+        if absent := [p for p in self.predictors if p not in rows.columns]:
+            needed = ", ".join(self.predictors)
+            raise UsageError(f"rows to be labelled have no column '{absent[0]}'; the model needs: {needed}")
+        step = max(256, BLOCK // self.schema.size(self.targets))
+        spreads = [self._spread(b) for b in self.blocks]
+        for start in range(0, len(rows), step):
+            stop = min(start + step, len(rows))
+            part = rows.take(slice(start, stop))
+            if self.strata is None:
+                yield slice(start, stop), self._given(self.blocks[0], spreads[0], part)
+                continue
+            for code, (block, spread) in enumerate(zip(self.blocks, spreads, strict=True)):
+                here = np.flatnonzero(part[self.strata] == code)
+                if len(here):
+                    yield start + here, self._given(block, spread, part.take(here))
+
+    def _spread(self, block: Block) -> list[Float]:
+        """Every term's effects over the joint labels."""
+        terms = zip(block.cliques, block.tables, strict=True)
+        return [table[:, clique.of_label(self.schema, self.targets)] for clique, table in terms]
+
+    def _given(self, block: Block, spread: list[Float], part: Codes) -> Float:
+        eta = np.zeros((len(part), self.schema.size(self.targets)))
+        for clique, table in zip(block.cliques, spread, strict=True):
+            eta += table.take(clique.groups(self.schema).index(part), axis=0)
+        return barred_softmax(eta, bars(part, self.targets), slice(None))[0]

@@ -1,0 +1,369 @@
+"""How strongly effects are pulled towards zero, chosen from noisy tables alone.
+
+Effects of one term are a sample from a normal law with precision Σ_k λ_k R_k over its cells, the same
+for every label contrast: R = I draws each effect towards zero, differences along an ordered attribute
+draw neighbouring cells towards each other or towards a line (`walk`, `trend`). Around a current estimate the noisy statistics
+say of the effects φ no more than the quadratic φᵀGφ/2 − gᵀφ does, where G weighs each equation by its
+information against sampling *and* noise (see `dipsmith.methods.loglinear.solver`). The λ are those that
+make the noisy tables most probable once φ is integrated out, times a prior on the scale
+τ = λ^(−1/2), log τ ~ N(log 0.2, 0.7²):
+
+    log p(λ | G, g) = ½ log|P| − ½ log|G + P| + ½ gᵀ(G + P)⁻¹g + log prior(λ),    P = P(λ).
+
+Without the prior the maximum lies at λ = ∞ about every other time when the noise hides the effects
+(Chung, Rabe-Hesketh, Dorie, Gelman and Liu 2013, "A nondegenerate penalized likelihood estimator for
+variance parameters"); with it, tables that say nothing leave modest effects their chance and noise
+none. The maximum is found by MacKay's fixed point (1992, "Bayesian interpolation", §4), where each λ
+solves γ = λ·φᵀRφ with γ the number of effects that the tables, not the prior, determine.
+
+Post-processing: everything here is a function of noisy tables and public rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+Float = NDArray[np.float64]
+
+SCALE: Final = 0.2
+"""Prior median of an effect's standard deviation τ, on the logit scale."""
+SPREAD: Final = 0.7
+"""Prior standard deviation of log τ."""
+SETTLED: Final = 0.1
+"""λ that moves by less than this on the log scale has converged: effects move by far less than their error."""
+ROUNDS: Final = 30
+EXACT: Final = 700
+"""Above so many effects the choice of λ takes the label contrasts one by one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Penalty:
+    """The prior precision of one term's effects.
+
+    Attributes
+    ----------
+    cells, contrasts
+        Shape of the effects.
+    structures
+        The matrices R_k over the cells; None stands for the identity.
+    fixed
+        A λ that is given instead of chosen (for the identity alone).
+    """
+
+    cells: int
+    contrasts: int
+    structures: tuple[Float | None, ...] = (None,)
+    fixed: float | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of effects."""
+        return self.cells * self.contrasts
+
+    def start(self) -> Float:
+        """Logarithms of the λ to start from."""
+        first = -2 * np.log(SCALE) if self.fixed is None else np.log(self.fixed)
+        return np.full(len(self.structures), first)
+
+    def precision(self, log_strengths: Float) -> Float:
+        """The precision over the cells, for each label contrast."""
+        whole = np.zeros((self.cells, self.cells))
+        for structure, log_strength in zip(self.structures, log_strengths, strict=True):
+            if structure is None:
+                whole[np.diag_indices(self.cells)] += np.exp(log_strength)
+            else:
+                whole += np.exp(log_strength) * structure
+        return whole
+
+    def pull(self, log_strengths: Float, effects: Float) -> Float:
+        """The precision times some effects."""
+        table = effects.reshape(self.cells, self.contrasts)
+        total = np.zeros_like(table)
+        for structure, strength in zip(self.structures, np.exp(log_strengths), strict=True):
+            total += strength * (table if structure is None else structure @ table)
+        return total.ravel()
+
+    def cost(self, log_strengths: Float, effects: Float) -> float:
+        """The quadratic form of some effects."""
+        table = effects.reshape(self.cells, self.contrasts)
+        return sum(
+            float(np.exp(s) * quadratic(r, table))
+            for r, s in zip(self.structures, log_strengths, strict=True)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Chosen penalties and what they make of the effects.
+
+    Attributes
+    ----------
+    log_strengths
+        log λ, one array per term.
+    effects
+        The posterior mean of the flat effects.
+    determined
+        How many effects the tables determine, rather than the prior, per term.
+    """
+
+    log_strengths: tuple[Float, ...]
+    effects: Float
+    determined: tuple[float, ...]
+
+
+def trend(cells: int, ordered: int) -> tuple[Float, Float, Float]:
+    """Structures of effects along one ordered attribute, whose first `ordered` cells are in order.
+
+    A straight line has a λ of its own and costs nothing else: R₁ = I − uuᵀ draws towards the line u,
+    R₂ = D₂ᵀD₂ against curvature (an integrated random walk, as in a smoothing spline), R₃ = uuᵀ/cells
+    towards no slope. Shrinking a slope would attenuate every regression on the attribute.
+    """
+    line = np.zeros(cells)
+    line[:ordered] = np.arange(ordered) - (ordered - 1) / 2
+    line /= np.linalg.norm(line)
+    second = np.diff(np.eye(cells)[:ordered], n=2, axis=0)
+    along = np.outer(line, line)
+    return np.eye(cells) - along, second.T @ second, along / cells
+
+
+def walk(shape: Sequence[int], ordered: Sequence[int]) -> Float | None:
+    """DᵀD: squared differences between neighbouring cells along the ordered axes of a table.
+
+    Parameters
+    ----------
+    shape
+        Sizes of the axes.
+    ordered
+        For every axis how many of its first codes are in order (0: none; a missing level stands apart).
+
+    Examples
+    --------
+    >>> walk([3], [3]).tolist()
+    [[1.0, -1.0, 0.0], [-1.0, 2.0, -1.0], [0.0, -1.0, 1.0]]
+    """
+    if max(ordered, default=0) < 2:
+        return None
+    cells = int(np.prod(shape))
+    number = np.arange(cells).reshape(tuple(shape))
+    whole = np.zeros((cells, cells))
+    for axis, length in enumerate(ordered):
+        if length < 2:
+            continue
+        low = number.take(np.arange(length - 1), axis=axis).ravel()
+        high = number.take(np.arange(1, length), axis=axis).ravel()
+        np.add.at(whole, (low, low), 1.0)
+        np.add.at(whole, (high, high), 1.0)
+        np.add.at(whole, (low, high), -1.0)
+        np.add.at(whole, (high, low), -1.0)
+    return whole
+
+
+def quadratic(structure: Float | None, table: Float) -> float:
+    """Σ over contrasts of φᵀRφ."""
+    return float(np.sum(table * table) if structure is None else np.sum((structure @ table) * table))
+
+
+def choose_dense(
+    G: Float, g: Float, penalties: Sequence[Penalty], log_strengths: Sequence[Float], rounds: int = ROUNDS
+) -> Choice:
+    """Choose the λ of terms whose effects are estimated together.
+
+    Parameters
+    ----------
+    G, g
+        The quadratic φᵀGφ/2 − gᵀφ that the noisy tables say of the effects.
+    penalties
+        One per term, in the order of the effects.
+    log_strengths
+        Where to start.
+    rounds
+        At most so many fixed-point steps.
+    """
+    current = [np.array(s) for s in log_strengths]
+    slices = _slices(penalties)
+    thinned = _Thinned.of(G, penalties) if len(g) > EXACT else None
+    for step in range(rounds + 1):
+        factor = _factor(G, penalties, current)
+        effects, _ = linalg.lapack.dpotrs(factor, g, lower=1)
+        spreads = _spreads(factor, penalties) if thinned is None else thinned.spreads(penalties, current)
+        moved, determined = 0.0, []
+        following = [s.copy() for s in current]
+        for t, (penalty, here) in enumerate(zip(penalties, slices, strict=True)):
+            prior = _prior_covariance(penalty, current[t])
+            table = effects[here].reshape(penalty.cells, penalty.contrasts)
+            gains = 0.0
+            for i, structure in enumerate(penalty.structures):
+                explained = penalty.contrasts * _inner(structure, prior) - _inner(structure, spreads[t])
+                gain = float(np.exp(current[t][i])) * explained
+                gains += gain
+                if penalty.fixed is None:
+                    following[t][i] = _balanced(current[t][i], gain, quadratic(structure, table))
+                    moved = max(moved, abs(following[t][i] - current[t][i]))
+            determined.append(gains)
+        if moved < SETTLED or step == rounds:
+            break
+        current = following
+    return Choice(tuple(current), effects, tuple(determined))
+
+
+def dense_covariance(G: Float, penalties: Sequence[Penalty], log_strengths: Sequence[Float]) -> Float:
+    """The posterior covariance (G + P)⁻¹ of effects that are estimated together."""
+    inverse, _ = linalg.lapack.dpotri(_factor(G, penalties, log_strengths), lower=1, overwrite_c=1)
+    return symmetric(inverse)
+
+
+def cellwise_covariance(G: Float, log_strength: float) -> Float:
+    """The posterior covariance of every cell's contrasts, cells × k × k."""
+    return np.asarray(np.linalg.inv(G + np.exp(log_strength) * np.eye(G.shape[1])))
+
+
+def choose_cellwise(G: Float, g: Float, penalty: Penalty, log_strengths: Float, rounds: int = 200) -> Choice:
+    """Choose λ for one large term whose cells are estimated apart (R = I).
+
+    Parameters
+    ----------
+    G, g
+        For every cell the quadratic of its contrasts: cells × k × k and cells × k.
+    """
+    value, basis = np.linalg.eigh(G)
+    value = np.maximum(value, 0.0)
+    along = np.einsum("cji,cj->ci", basis, g)
+    x = float(log_strengths[0])
+    for _ in range(rounds if penalty.fixed is None else 0):
+        strength = np.exp(x)
+        gain = float(np.sum(value / (value + strength)))
+        before, x = x, _balanced(x, gain, float(np.sum((along / (value + strength)) ** 2)))
+        if abs(x - before) < SETTLED / 10:
+            break
+    strength = np.exp(x)
+    shrunk = 1.0 / (value + strength)
+    effects = np.einsum("cij,cj->ci", basis, along * shrunk)
+    return Choice((np.array([x]),), effects.ravel(), (float(np.sum(value * shrunk)),))
+
+
+def log_evidence(G: Float, g: Float, penalties: Sequence[Penalty], log_strengths: Sequence[Float]) -> float:
+    """What `choose_dense` maximises: the log probability of λ given the noisy tables, up to a constant."""
+    total = G.copy()
+    value, start = 0.0, 0
+    for penalty, strengths in zip(penalties, log_strengths, strict=True):
+        precision = penalty.precision(strengths)
+        here = slice(start, start + penalty.size)
+        total[here, here] += np.kron(precision, np.eye(penalty.contrasts))
+        value += 0.5 * penalty.contrasts * float(np.linalg.slogdet(precision)[1])
+        if penalty.fixed is None:
+            value -= float(np.sum(((-strengths / 2 - np.log(SCALE)) / SPREAD) ** 2)) / 2
+        start = here.stop
+    factor = linalg.cho_factor(total, lower=True)
+    value -= float(np.log(np.diag(factor[0])).sum())
+    return value + 0.5 * float(g @ linalg.cho_solve(factor, g))
+
+
+@dataclass(frozen=True, eq=False)
+class _Thinned:
+    """G with the label contrasts taken one by one, for spreads that need no large inverse.
+
+    In the basis in which the average cell's information is diagonal, contrasts hardly inform each
+    other. Leaving out what they do turns one inverse of (cells · k)³ into k inverses of cells³. Only
+    the choice of λ uses it; effects and their covariance are exact.
+    """
+
+    members: tuple[tuple[int, ...], ...]
+    blocks: tuple[Float, ...]
+
+    @classmethod
+    def of(cls, G: Float, penalties: Sequence[Penalty]) -> _Thinned:
+        slices = _slices(penalties)
+        members, blocks = [], []
+        for k in sorted({p.contrasts for p in penalties}):
+            mine = tuple(t for t, p in enumerate(penalties) if p.contrasts == k)
+            at = np.concatenate([np.arange(slices[t].start, slices[t].stop) for t in mine])
+            whole = (G if len(at) == len(G) else G[np.ix_(at, at)]).reshape(-1, k, len(at) // k, k)
+            cells = np.arange(len(at) // k)
+            _, basis = np.linalg.eigh(whole[cells, :, cells, :].mean(axis=0))
+            members.append(mine)
+            blocks.append(np.einsum("xayj,aj->jxy", whole @ basis, basis))
+        return cls(tuple(members), tuple(blocks))
+
+    def spreads(self, penalties: Sequence[Penalty], log_strengths: Sequence[Float]) -> list[Float]:
+        """Each term's posterior covariance over its cells, summed over contrasts."""
+        found: dict[int, Float] = {}
+        for members, blocks in zip(self.members, self.blocks, strict=True):
+            single = [Penalty(penalties[t].cells, 1, penalties[t].structures) for t in members]
+            chosen = [log_strengths[t] for t in members]
+            for block in blocks:
+                covariance = dense_covariance(block, single, chosen)
+                for t, here in zip(members, _slices(single), strict=True):
+                    found[t] = found.get(t, 0.0) + covariance[here, here]
+        return [found[t] for t in range(len(penalties))]
+
+
+def _spreads(factor: Float, penalties: Sequence[Penalty]) -> list[Float]:
+    inverse, _ = linalg.lapack.dpotri(factor, lower=1)
+    whole = symmetric(inverse)
+    found = []
+    for penalty, here in zip(penalties, _slices(penalties), strict=True):
+        k, cells = penalty.contrasts, penalty.cells
+        found.append(whole[here, here].reshape(cells, k, cells, k).trace(axis1=1, axis2=3))
+    return found
+
+
+def _factor(G: Float, penalties: Sequence[Penalty], log_strengths: Sequence[Float]) -> Float:
+    """The lower Cholesky factor of G + P."""
+    total = np.array(G, order="F")
+    for penalty, chosen, here in zip(penalties, log_strengths, _slices(penalties), strict=True):
+        precision = penalty.precision(chosen)
+        for j in range(penalty.contrasts):
+            total[here, here][j :: penalty.contrasts, j :: penalty.contrasts] += precision
+    factor, failed = linalg.lapack.dpotrf(total, lower=1, clean=0, overwrite_a=1)
+    if failed:
+        raise np.linalg.LinAlgError("the penalised information is not positive definite")
+    return np.asarray(factor)
+
+
+def symmetric(lower: Float) -> Float:
+    """The whole matrix, written over its lower triangle, a tile at a time."""
+    tile = 128
+    for start in range(0, len(lower), tile):
+        end = start + tile
+        corner = lower[start:end, start:end]
+        corner[:] = np.tril(corner) + np.tril(corner, -1).T
+        lower[start:end, end:] = lower[end:, start:end].T
+    return lower
+
+
+def _slices(penalties: Sequence[Penalty]) -> list[slice]:
+    return [slice(int(a), int(b)) for a, b in pairwise(np.cumsum([0, *(p.size for p in penalties)]))]
+
+
+def _prior_covariance(penalty: Penalty, log_strengths: Float) -> Float:
+    if len(penalty.structures) == 1 and penalty.structures[0] is None:
+        return np.diag(np.full(penalty.cells, np.exp(-log_strengths[0])))
+    return np.asarray(np.linalg.inv(penalty.precision(log_strengths)))
+
+
+def _inner(structure: Float | None, matrix: Float) -> float:
+    """tr(R·M)."""
+    return float(np.trace(matrix) if structure is None else np.sum(structure * matrix))
+
+
+def _balanced(x: float, gain: float, square: float) -> float:
+    """Solve γ − eˣ·φᵀRφ + z(x)/s = 0 for x = log λ, where z/s is the pull of the prior on log τ."""
+    gain = max(gain, 0.0)
+    low, high = -25.0, 40.0
+    for _ in range(60):
+        z = (-x / 2 - np.log(SCALE)) / SPREAD
+        value = gain - np.exp(x) * square + z / SPREAD
+        low, high = (x, high) if value > 0 else (low, x)
+        slope = -np.exp(x) * square - 0.5 / SPREAD**2
+        following = x - value / slope
+        x, before = following if low < following < high else (low + high) / 2, x
+        if abs(x - before) < 1e-6:
+            break
+    return float(x)
