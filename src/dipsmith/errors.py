@@ -12,7 +12,8 @@
     ├── BudgetError                 4   missing grant, budget used up, currency or relation refused
     │   └── SameSourceError         4   rows that were charged under another name, until that is confirmed
     ├── DamageError                 5   a ledger or release that fails its own checks
-    └── MissingExtraError           6   an optional library is not installed
+    ├── MissingExtraError           6   an optional library is not installed
+    └── RegistryError               6   a package that registers a method, metric or source is missing or broken
 
     HopelessNoise                   –   a warning: noise will outweigh the rows, said before anything is spent
     LostKey                         –   a warning: the ledger cannot recognise the sources of earlier runs
@@ -90,6 +91,12 @@ class MissingExtraError(DipsmithError):
         Drawing figures needs more libraries: pip install 'dipsmith[analysis]'
         """
         return cls(f"{what} needs more libraries: pip install 'dipsmith[{extra}]'")
+
+
+class RegistryError(DipsmithError):
+    """A method, metric, source or kind of model whose package is missing or broken."""
+
+    exit_code = 6
 
 
 class HopelessNoise(UserWarning):
