@@ -17,7 +17,7 @@ OURS = "dipsmith"
 
 @cache
 def registered(group: str) -> dict[str, EntryPoint]:
-    """The entry points of a group by name, dipsmith's own first, in the order in which they are declared."""
+    """The entry points of a group by name, dipsmith's own first."""
     found: dict[str, EntryPoint] = {}
     points = sorted(entry_points(group=f"{OURS}.{group}"), key=lambda point: package_of(point) != OURS)
     for point in points:

@@ -8,7 +8,8 @@ from planning_tables import authentic_shares, facts, method, released_shares, ro
 
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.methods.method import PublicFacts
-from dipsmith.planning.expected_error import marginal_errors, mean_to_sd, table_of
+from dipsmith.methods.outlook import outlook_of
+from dipsmith.planning.expected_error import expected_errors, mean_to_sd
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Unit
@@ -19,9 +20,13 @@ CASES = [(name, relation) for name, made in METHODS.items() for relation in made
 def planned(name, relation, budget, codes=None, **settings):
     codes = rows(relation) if codes is None else codes
     chosen = method(name, relation, **settings)
-    public = facts(codes)
-    steps = chosen.plan(codes.schema, budget, public)
-    return chosen, marginal_errors(codes.schema, chosen, budget, steps, public)
+    return chosen, errors_of(codes.schema, chosen, budget, facts(codes))
+
+
+def errors_of(schema, chosen, budget, public):
+    steps = chosen.plan(schema, budget, public)
+    outlook = outlook_of(chosen, schema, budget, steps, public)
+    return expected_errors(schema, outlook, public, pure=budget.currency == "epsilon")
 
 
 @pytest.mark.parametrize(("name", "relation"), CASES)
@@ -99,24 +104,16 @@ def test_two_labels_need_half_the_noise(name):
 
 
 def test_units_with_several_rows_and_budgets_scale_the_error():
-    base = marginal_errors(
-        schema("replace"),
-        method("flat", "replace"),
-        PureDP(1),
-        method("flat", "replace").plan(schema("replace"), PureDP(1), PublicFacts(4000)),
-        PublicFacts(4000),
-    )
+    base = errors_of(schema("replace"), method("flat", "replace"), PureDP(1), PublicFacts(4000))
     several = schema("replace", Unit("person", 3))
-    steps = method("flat", "replace").plan(several, PureDP(3), PublicFacts(4000))
-    scaled = marginal_errors(several, method("flat", "replace"), PureDP(3), steps, PublicFacts(4000))
+    scaled = errors_of(several, method("flat", "replace"), PureDP(3), PublicFacts(4000))
     for one, other in zip(base, scaled, strict=True):
         assert other.count_sd == pytest.approx(one.count_sd, rel=1e-9)
 
 
 def test_without_rows_counts_are_told_and_shares_are_not():
     s = schema("add-remove")
-    steps = method("mst", "add-remove").plan(s, PureDP(1), PublicFacts())
-    for e in marginal_errors(s, method("mst", "add-remove"), PureDP(1), steps, PublicFacts()):
+    for e in errors_of(s, method("mst", "add-remove"), PureDP(1), PublicFacts()):
         assert e.count_sd is not None
         assert e.share_sd is None
 
@@ -135,9 +132,9 @@ def test_mean_of_sums_of_laplace_variables():
         assert np.abs(sums).mean() / sums.std() == pytest.approx(mean_to_sd(m), rel=0.015)
 
 
-def test_tables_are_recognised_by_their_names_only():
+def test_a_plan_names_the_columns_of_its_tables():
     s = schema("replace")
     steps = method("flat", "replace").plan(s, PureDP(1), PublicFacts(100))
-    assert table_of(s, steps[0]) == s.names
+    assert [x.attributes for x in steps] == [s.names]
     steps = method("mst", "replace").plan(s, PureDP(1), PublicFacts(100))
-    assert [table_of(s, x) for x in steps] == [(n,) for n in s.names] + [None, None]
+    assert [x.attributes for x in steps] == [*((n,) for n in s.names), (), ()]

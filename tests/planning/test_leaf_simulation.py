@@ -5,8 +5,7 @@ import pytest
 
 from dipsmith.errors import UsageError
 from dipsmith.planning.law import LeafLaw
-from dipsmith.planning.leaf_interval import interval
-from dipsmith.planning.leaf_simulation import simulate_label, simulate_leaf, simulate_shrunk_leaf
+from dipsmith.planning.leaf_simulation import simulate_label, simulate_leaf
 
 
 @pytest.mark.parametrize(
@@ -63,25 +62,7 @@ def test_empty_leaves_get_equal_chances():
     assert np.abs(leaf.shares.sum(axis=1) - 1).max() < 1e-9
 
 
-def test_siblings_narrow_a_small_leaf():
-    alone = interval(0.25, 0.1, 60, kind="equal", noise="discrete")
-    together = simulate_shrunk_leaf([0.25, 0.75], 0.1, 60, draws=200, seed=1).interval()
-    assert together[1] - together[0] < 0.6 * alone.width
-    # A leaf unlike its siblings pays for it in bias.
-    unlike = simulate_shrunk_leaf([0.05, 0.95], 0.1, 60, spread=2.0, draws=200, seed=1)
-    assert unlike.mean[0] > 0.06
-
-
-def test_a_large_leaf_stands_alone():
-    alone = interval(0.25, 1.0, 3000, kind="equal", noise="discrete")
-    together = simulate_shrunk_leaf([0.25, 0.75], 1.0, 3000, draws=300, seed=2)
-    assert together.mean[0] == pytest.approx(0.25, abs=0.005)
-    assert together.sd[0] == pytest.approx(alone.width / 3.29, rel=0.2)
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"p": [0.5, 0.6]}, {"p": [1.0]}, {"lam": 0}, {"draws": 0}, {"n": 0}, {"leaves": 1}]
-)
+@pytest.mark.parametrize("wrong", [{"p": [0.5, 0.6]}, {"p": [1.0]}, {"lam": 0}, {"draws": 0}, {"n": 0}])
 def test_arguments_out_of_range_are_refused(wrong):
     with pytest.raises(UsageError):
-        simulate_shrunk_leaf(**{"p": [0.5, 0.5], "lam": 1.0, "n": 10, "draws": 2, **wrong})
+        simulate_leaf(**{"p": [0.5, 0.5], "lam": 1.0, "n": 10, "draws": 2, **wrong})

@@ -9,6 +9,7 @@ from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.methods.forest.forest import Forest
 from dipsmith.methods.method import PublicFacts
+from dipsmith.methods.outlook import outlook_of
 from dipsmith.planning.label_width import label_widths, rate
 from dipsmith.planning.leaf_interval import interval
 from dipsmith.planning.plan import budget_for_width, plan
@@ -170,6 +171,7 @@ def test_solving_ends_for_any_falling_strain():
 
 def test_widths_without_public_rows_use_the_average_cell():
     s = schema("label")
-    steps = method("loglinear", "label").plan(s, PureDP(1), PublicFacts(4000))
-    found = label_widths(s, method("loglinear", "label"), PureDP(1), steps, PublicFacts(4000))
+    labeller, public = method("loglinear", "label"), PublicFacts(4000)
+    outlook = outlook_of(labeller, s, PureDP(1), labeller.plan(s, PureDP(1), public), public)
+    found = label_widths(outlook, "discrete")
     assert {w.what: w.typical[0] for w in found}["grade × sex × race"] == 1000

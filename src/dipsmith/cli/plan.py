@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dipsmith.methods.method import Method, PublicFacts
-    from dipsmith.planning.expected_error import MarginalError
+    from dipsmith.planning.expected_error import ExpectedError
     from dipsmith.planning.plan import Plan
     from dipsmith.privacy.budget import Budget
     from dipsmith.schema import Schema
@@ -223,8 +223,8 @@ def _show(planned: Plan) -> None:
 
 
 def _show_trees(planned: Plan) -> None:
-    """What each tree of a forest costs, and how deep its branches go."""
-    if planned.forest is None:
+    """What each tree costs, and how deep its branches go."""
+    if planned.trees is None:
         return
     _heading(f"What each question costs: {planned.budget.symbol} each × how often × strata that add up")
     table(
@@ -239,15 +239,15 @@ def _show_trees(planned: Plan) -> None:
                 c.strata,
                 f"{float(c.total.exact):.4g}",
             )
-            for c in planned.forest.costs[:COSTS]
+            for c in planned.trees.costs[:COSTS]
         ],
         right=(2, 3, 4, 5),
     )
-    if len(planned.forest.costs) > COSTS:
-        say(f"… {len(planned.forest.costs) - COSTS} more: --json")
-    if planned.forest.all_strata.units > planned.forest.total.units:
-        say(f"A person who is in every stratum pays {planned.forest.all_strata} in all.")
-    shapes = [s for s in planned.forest.shapes if s.leaves][:2]
+    if len(planned.trees.costs) > COSTS:
+        say(f"… {len(planned.trees.costs) - COSTS} more: --json")
+    if planned.trees.all_strata.units > planned.trees.total.units:
+        say(f"A person who is in every stratum pays {planned.trees.all_strata} in all.")
+    shapes = [s for s in planned.trees.shapes if s.leaves][:2]
     if not shapes:
         return
     _heading("Attributes asked on the way to a leaf: share of the rows, leaves that have rows")
@@ -315,7 +315,7 @@ def _show_errors(planned: Plan) -> None:
     )
 
 
-def _error_line(error: MarginalError) -> tuple[object, ...]:
+def _error_line(error: ExpectedError) -> tuple[object, ...]:
     assert error.share_sd is not None
     assert error.tvd is not None
     name = " × ".join(error.attributes)
@@ -323,13 +323,13 @@ def _error_line(error: MarginalError) -> tuple[object, ...]:
 
 
 def _show_widths(planned: Plan) -> None:
-    from dipsmith.methods.forest.preview import QUANTILES
+    from dipsmith.methods.outlook import QUANTILES
 
     known = [(w, w.typical) for w in planned.widths if w.typical is not None and w.labels > 1]
     if not known:
         return
     share = f"{planned.level:.0%} interval of a label's share of {planned.p0:g}"
-    if planned.method == "forest":
+    if all(w.of_trees for w, _ in known):
         _heading(
             f"Leaves, smallest first, by the share of rows that they label; widths are those of the {share}"
         )

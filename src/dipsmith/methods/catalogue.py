@@ -1,39 +1,86 @@
-"""The methods, by the name that the command line and the card use."""
+"""The catalogue of methods and of kinds of model, found through the entry points `dipsmith.methods`."""
 
-from dipsmith.methods.forest.forest import Forest
-from dipsmith.methods.forest.model import ForestModel
-from dipsmith.methods.graph.aim import AIM
-from dipsmith.methods.graph.marginals import Marginals, MarginalsModel
-from dipsmith.methods.graph.model import GraphModel
-from dipsmith.methods.graph.mst import MST
-from dipsmith.methods.graph.privbayes import PrivBayes
-from dipsmith.methods.hierarchy.flat import Flat, FlatModel
-from dipsmith.methods.hierarchy.model import TreeModel
-from dipsmith.methods.hierarchy.steps import Steps
-from dipsmith.methods.hierarchy.universal import Universal
-from dipsmith.methods.loglinear.loglinear import LogLinear, LogLinearModel
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from dipsmith.errors import RegistryError, UnsupportedError
 from dipsmith.methods.method import Method, Model
+from dipsmith.registry import load, package_of, registered
 
-METHODS: dict[str, type[Method]] = {
-    LogLinear.name: LogLinear,
-    Forest.name: Forest,
-    MST.name: MST,
-    AIM.name: AIM,
-    PrivBayes.name: PrivBayes,
-    Marginals.name: Marginals,
-    Flat.name: Flat,
-    Steps.name: Steps,
-    Universal.name: Universal,
-}
+GROUP = "methods"
 
-MODELS: dict[str, type[Model]] = {
-    LogLinear.name: LogLinearModel,
-    Forest.name: ForestModel,
-    MST.name: GraphModel,
-    AIM.name: GraphModel,
-    PrivBayes.name: GraphModel,
-    Marginals.name: MarginalsModel,
-    Flat.name: FlatModel,
-    Steps.name: TreeModel,
-    Universal.name: TreeModel,
-}
+
+class Catalogue(Mapping[str, type[Method]]):
+    """The installed methods by the name that the command line and the card use; each is imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> type[Method]:
+        if name not in registered(GROUP):
+            raise KeyError(name)
+        found: type[Method] = load(GROUP, name)
+        if getattr(found, "name", None) != name:
+            raise RegistryError(
+                f"package {package_of(registered(GROUP)[name])} registers the method '{getattr(found, 'name', None)}' "
+                f"as '{name}'; both names must agree"
+            )
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(registered(GROUP))
+
+    def __len__(self) -> int:
+        return len(registered(GROUP))
+
+    def __contains__(self, name: object) -> bool:
+        return name in registered(GROUP)
+
+
+METHODS = Catalogue()
+
+
+def model_of_kind(kind: str, package: str) -> type[Model]:
+    """The class of the models of a kind; `package` is what registered it where the model was made."""
+    broken: RegistryError | None = None
+    for name in METHODS:
+        try:
+            models = models_of_method(name)
+        except RegistryError as error:
+            broken = error
+            continue
+        for model in models:
+            if getattr(model, "kind", None) == kind:
+                return model
+    if broken is not None:
+        raise broken
+    raise RegistryError(
+        f"a model of kind '{kind}' needs a package that is not installed: pip install {package}"
+    )
+
+
+def models_of_method(name: str) -> tuple[type[Model], ...]:
+    """The classes of the models that a method makes, by the method's name."""
+    models = getattr(METHODS[name], "models", ())
+    return models if isinstance(models, tuple) else ()
+
+
+def package_of_kind(kind: str) -> str:
+    """The package that registers a kind of model."""
+    for name, point in registered(GROUP).items():
+        if any(getattr(model, "kind", None) == kind for model in models_of_method(name)):
+            return package_of(point)
+    raise RegistryError(f"no installed package registers models of kind '{kind}'")
+
+
+def require_loadable(method: Method) -> None:
+    """Refuse, before anything is reserved, a method whose models could not be loaded again."""
+    for model in method.models:
+        kind = getattr(model, "kind", None)
+        try:
+            known = model_of_kind(str(kind), "")
+        except RegistryError:
+            known = None
+        if known is not model:
+            raise UnsupportedError(
+                f"{method.name}: a release with its models ({model.__name__}, kind '{kind}') could not be loaded again; "
+                "register the method by an entry point of the group dipsmith.methods and install its package"
+            )

@@ -7,7 +7,7 @@ sending it anywhere is post-processing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -17,7 +17,10 @@ from numpy.typing import NDArray
 from dipsmith.errors import UnsupportedError
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator, noise_for
-from dipsmith.schema import Codes, Schema
+from dipsmith.schema import Codes, Marginal, Schema
+
+MARKED_CELLS = 1 << 26
+"""Of larger tables the occupied cells are not looked up one by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +29,18 @@ class PublicFacts:
 
     rows: int | None = None
     public_rows: tuple[Codes, NDArray[np.int64]] | None = None
+
+    def occupied(self, schema: Schema, names: Sequence[str]) -> int:
+        """Combinations of public columns that hold a row, as far as is known."""
+        size = schema.size(names)
+        if self.public_rows is None:
+            return size if self.rows is None else min(size, self.rows)
+        codes, _ = self.public_rows
+        if size > MARKED_CELLS or not set(names) <= set(codes.names):
+            return min(size, len(codes))
+        seen = np.zeros(size, dtype=bool)
+        seen[Marginal.of(schema, names).index(codes)] = True
+        return int(seen.sum())
 
 
 @dataclass(frozen=True)
@@ -37,11 +52,11 @@ class Planned:
     stage
         What the question is for ("row count", "label marginal", "tree 1 of 3").
     what
-        The attributes or candidates concerned.
-    cells
-        How many noisy numbers it gives (None for a choice).
+        The attributes or candidates concerned, for people to read.
     budget
         What it costs.
+    cells
+        How many noisy numbers it gives (None for a choice).
     sd
         Standard deviation of the noise on one count (None for a choice).
     note
@@ -50,6 +65,12 @@ class Planned:
         Of a table from which effects on labels are estimated: the standard error to expect of a log-odds in an
         average cell, were labels equally frequent (None for other questions, and where the number of rows is
         unknown).
+    attributes
+        The columns of the table that is measured; empty where none is, or where it is not known before.
+    hopeless
+        Whether noise will outweigh the rows; `note` says by how much and what to do.
+    group
+        The stage without its number, by which lines are added up; default: the stage.
     """
 
     stage: str
@@ -59,6 +80,9 @@ class Planned:
     sd: float | None = None
     note: str = ""
     effect_error: float | None = None
+    attributes: tuple[str, ...] = ()
+    hopeless: bool = False
+    group: str = ""
 
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -69,8 +93,16 @@ class Model(Protocol):
     """A fitted model: everything that was learned, and nothing else."""
 
     @property
+    def kind(self) -> str:
+        """The name by which its file is recognised; one class of models has one kind."""
+
+    @property
     def schema(self) -> Schema:
         """The schema of the rows that it makes."""
+
+    @property
+    def rows(self) -> int | None:
+        """Its own estimate of the number of rows; None for a model that only labels given rows."""
 
     def sample(self, n: int | None = None, seed: int | None = None) -> Codes:
         """Draw `n` rows (the model's own row count when omitted); `seed` is free, for repeatability."""
@@ -100,15 +132,23 @@ class Labeller(Model, Protocol):
 
 @runtime_checkable
 class Method(Protocol):
-    """Frozen parameters with a `fit`."""
+    """Frozen parameters (a dataclass) with a `fit`."""
 
     @property
     def name(self) -> str:
         """The name on the command line and the card."""
 
     @property
+    def summary(self) -> str:
+        """What it does and when to use it, in one sentence."""
+
+    @property
     def relations(self) -> tuple[str, ...]:
         """The neighbouring relations for which it has a proof."""
+
+    @property
+    def models(self) -> tuple[type[Model], ...]:
+        """The classes of the models that `fit` may return."""
 
     def fit(self, curator: Curator) -> Model:
         """Spend the curator's budget and return a model."""
@@ -121,15 +161,21 @@ def require_relation(method: Method, relation: str) -> None:
     """Refuse a neighbouring relation for which the method has no proof, and say what to use instead."""
     if relation in method.relations:
         return
-    supported = " or ".join(method.relations)
-    instead = (
-        "use loglinear or forest to synthesise private columns from public ones"
-        if relation == "label"
-        else "use forest, marginals, mst or aim to synthesise whole rows"
-    )
+    instead = "private columns from public ones" if relation == "label" else "whole rows"
     raise UnsupportedError(
-        f"{method.name} runs under neighbours {supported}, and the schema says {relation}; {instead}"
+        f"{method.name} runs under neighbours {' or '.join(method.relations)}, and the schema says {relation}; "
+        f"use a method that synthesises {instead}: dipsmith plan suggests one"
     )
+
+
+def knob(least: int, most: int, step: int, label: str) -> dict[str, tuple[int, int, int, str]]:
+    """Metadata of a parameter that people may want to turn: its range, and what it does in a few words.
+
+    >>> from dataclasses import field
+    >>> field(default=1, metadata=knob(1, 10, 1, "trees")).metadata["knob"]
+    (1, 10, 1, 'trees')
+    """
+    return {"knob": (least, most, step, label)}
 
 
 @dataclass(frozen=True)

@@ -1,37 +1,22 @@
 """How precise synthetic labels will be where they are made: in the leaves of trees, in the cells of effects.
 
-For each ensemble of a `Forest` and each effect of a `LogLinear`: how many rows a typical leaf or cell has
+For each ensemble of trees and each effect: how many rows a typical leaf or cell has
 (public under `label`), and the width of the interval in which the synthetic share of a label will lie
 (`leaf_interval`, discrete law). With more than two labels the counts are projected on the public size, which
 leaves 1 − 1/K of the noise's variance; that is taken into λ.
 
-The law is that of a leaf on its own. `Forest` with `shrink` and `LogLinear` estimate leaves and cells
-together, so that small ones are narrower than this (and drawn towards the others): the width is what is
-known for certain.
+The law is that of a leaf on its own. Methods that estimate leaves and cells together make small ones narrower than this (and draw them towards the others): the width is what is known for certain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import acosh, sqrt
 from typing import Any, Final
 
-import numpy as np
-
-from dipsmith.methods.forest.forest import Forest
-from dipsmith.methods.forest.preview import QUANTILES, Preview
-from dipsmith.methods.loglinear.loglinear import LogLinear
-from dipsmith.methods.method import Method, Planned, PublicFacts
-from dipsmith.planning.expected_error import table_of
+from dipsmith.methods.outlook import QUANTILES, LabelCells, Outlook
 from dipsmith.planning.law import LARGEST, NoiseLaw
 from dipsmith.planning.leaf_interval import interval
-from dipsmith.planning.leaf_simulation import simulate_shrunk_leaf
-from dipsmith.privacy.budget import Budget
-from dipsmith.schema import Marginal, Schema
-
-SIBLINGS, SIMULATED = 50, 200
-"""Leaves and repetitions of the simulation of shrunk leaves: enough for two digits."""
 
 SHARE: Final = 0.5
 """The authentic share for which widths are given unless another is: the widest."""
@@ -56,8 +41,10 @@ class LabelWidths:
         The width of the interval at each of them.
     leaves
         How many leaves or cells have rows.
+    of_trees
+        Whether they are leaves of trees.
     shrunk
-        For a forest that estimates its leaves together: the width in the leaf of the median row by simulation,
+        Where leaves are estimated together: the width in the leaf of the median row by simulation,
         if leaves differ by about half a log-odds; None otherwise.
     """
 
@@ -68,6 +55,7 @@ class LabelWidths:
     rows: tuple[int, ...]
     widths: tuple[float, ...]
     leaves: int
+    of_trees: bool = False
     shrunk: float | None = None
 
     @property
@@ -92,104 +80,22 @@ class LabelWidths:
 
 
 def label_widths(
-    schema: Schema,
-    method: Method,
-    budget: Budget,
-    steps: Sequence[Planned],
-    facts: PublicFacts,
-    *,
-    p0: float = SHARE,
-    level: float = 0.9,
+    outlook: Outlook, law: NoiseLaw, *, p0: float = SHARE, level: float = 0.9, pooled: bool = False
 ) -> tuple[LabelWidths, ...]:
-    """The widths of a labeller, one line per ensemble or effect; nothing for other methods."""
-    if schema.neighbours != "label":
-        return ()
-    law: NoiseLaw = "discrete" if budget.currency == "epsilon" else "gaussian"
-    if isinstance(method, Forest):
-        preview = method.preview(schema, budget, facts)
-        return tuple(_of_shape(schema, preview, i, law, p0, level) for i in range(len(preview.shapes)))
-    if isinstance(method, LogLinear):
-        found = [_of_effect(schema, step, facts, law, p0, level, method.strata) for step in steps]
-        return tuple(w for w in found if w is not None)
-    return ()
+    """The widths of a labeller, one line per ensemble or effect; `pooled`: with what pooling leaves makes of them."""
+    return tuple(_widths(cells, law, p0, level, pooled) for cells in outlook.label_cells)
 
 
-def with_shrunk(
-    widths: tuple[LabelWidths, ...], method: Method, p0: float, level: float
-) -> tuple[LabelWidths, ...]:
-    """The widths of a forest together with what shrinkage makes of the typical leaf."""
-    if not (isinstance(method, Forest) and method.shrink):
-        return widths
-    return tuple(replace(w, shrunk=_shrunk(w, p0, level)) for w in widths)
-
-
-def _shrunk(found: LabelWidths, p0: float, level: float) -> float | None:
-    if found.typical is None or found.leaves < 2 or found.labels < 2 or not 0 < p0 < 1:
-        return None
+def _widths(cells: LabelCells, law: NoiseLaw, p0: float, level: float, pooled: bool) -> LabelWidths:
+    lam = rate(cells.sd * (sqrt(1 - 1 / cells.labels) if cells.labels > 2 else 1.0), law)
+    known = {n: _width(n, p0, lam, law, level) for n in set(cells.sizes)}
+    widths = tuple(known[n] for n in cells.sizes)
+    found = LabelWidths(cells.what, cells.labels, lam, law, cells.sizes, widths, cells.cells, cells.leaves)
+    simulated = pooled and cells.cells > 1 and cells.labels > 1 and 0 < p0 < 1
+    if not simulated or cells.pooled_width is None or found.typical is None:
+        return found
     size = min(found.typical[0], LARGEST // 5)
-    leaf = simulate_shrunk_leaf(
-        [p0, 1 - p0], found.lam, size, leaves=min(found.leaves, SIBLINGS), draws=SIMULATED, seed=1
-    )
-    lo, hi = leaf.interval(level=level)
-    return hi - lo
-
-
-def _of_shape(
-    schema: Schema, preview: Preview, i: int, law: NoiseLaw, p0: float, level: float
-) -> LabelWidths:
-    shape = preview.shapes[i]
-    labels = schema.size([n for n in schema.names if n in shape.ensemble.split(" × ")])
-    sizes = tuple(max(1, round(s)) for s in shape.typical_sizes)
-    return _widths(shape.ensemble, labels, shape.noise, sizes, shape.leaves, law, p0, level)
-
-
-def _of_effect(
-    schema: Schema,
-    step: Planned,
-    facts: PublicFacts,
-    law: NoiseLaw,
-    p0: float,
-    level: float,
-    strata: str | None,
-) -> LabelWidths | None:
-    names = table_of(schema, step)
-    if names is None or step.sd is None:
-        return None
-    public = [n for n in names if schema[n].role == "public"]
-    private = [n for n in names if n not in public]
-    labels = schema.size(private)
-    if facts.public_rows is None:
-        cells = max(1, (step.cells or labels) // labels) * (schema[strata].size if strata else 1)
-        sizes = (max(1, facts.rows // cells),) * len(QUANTILES) if facts.rows else ()
-        return _widths(" × ".join(names), labels, step.sd, sizes, cells, law, p0, level)
-    codes, often = facts.public_rows
-    public += [strata] if strata is not None else []
-    groups = np.bincount(
-        Marginal.of(schema, public).index(codes), weights=often, minlength=schema.size(public)
-    )
-    order = np.sort(groups[groups > 0])
-    if not len(order):
-        return None
-    reached = np.cumsum(order) / order.sum()
-    typical = order[np.minimum(np.searchsorted(reached, QUANTILES), len(order) - 1)]
-    return _widths(
-        " × ".join(names), labels, step.sd, tuple(int(s) for s in typical), len(order), law, p0, level
-    )
-
-
-def _widths(
-    what: str,
-    labels: int,
-    sd: float,
-    sizes: tuple[int, ...],
-    leaves: int,
-    law: NoiseLaw,
-    p0: float,
-    level: float,
-) -> LabelWidths:
-    lam = rate(sd * (sqrt(1 - 1 / labels) if labels > 2 else 1.0), law)
-    known = {n: _width(n, p0, lam, law, level) for n in set(sizes)}
-    return LabelWidths(what, labels, lam, law, sizes, tuple(known[n] for n in sizes), leaves)
+    return replace(found, shrunk=cells.pooled_width(p0, level, lam, size, cells.cells))
 
 
 def _width(n: int, p0: float, lam: float, law: NoiseLaw, level: float) -> float:

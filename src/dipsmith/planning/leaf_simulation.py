@@ -14,20 +14,12 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
 from dipsmith.estimation.simplex import project_within
-from dipsmith.methods.forest.leaves import LeafCounts, joined_marginal
-from dipsmith.methods.forest.shrinkage import shrink
-from dipsmith.methods.forest.tree_shape import Branching
 from dipsmith.planning.law import Floats, LeafLaw, NoiseLaw
-from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dipsmith.privacy.noise import DiscreteGaussian
 from dipsmith.privacy.randomness import generator
-from dipsmith.schema import Attribute, Categories, Schema, Unit
-
-MARGINAL_LAM = 0.2
-"""λ of the label marginal against that of the leaves, with a forest's default shares (15 % : 75 %)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,62 +108,6 @@ def simulate_leaf(
     return SimulatedLeaf(rng.multinomial(drawn, fitted / fitted.sum(axis=1, keepdims=True)) / drawn)
 
 
-def simulate_shrunk_leaf(
-    p: Sequence[float],
-    lam: float,
-    n: int,
-    *,
-    leaves: int = 50,
-    spread: float = 0.5,
-    m: int | None = None,
-    draws: int = 400,
-    seed: int | None = None,
-) -> SimulatedLeaf:
-    """A leaf that is estimated together with its siblings.
-
-    Parameters
-    ----------
-    p
-        The authentic shares of the labels in the leaf in question.
-    lam
-        ε/Δ of the noise on every leaf's counts; the label marginal is measured with a fifth of it.
-    n
-        Authentic records in this leaf and in each sibling; sizes are public.
-    leaves
-        The leaf and its siblings.
-    spread
-        Standard deviation of the siblings' log-odds around those of `p`: how different branches are.
-    """
-    shares = _shares(p)
-    _check(lam, draws)
-    drawn = LeafLaw(0.0, n, n if m is None else m, "discrete").m
-    if leaves < 2 or spread < 0:
-        raise UsageError(
-            f"leaves is {leaves} and spread {spread}, expected at least 2 leaves and no negative spread"
-        )
-    rng = generator(seed)
-    tree = _bush(leaves)
-    scale = 1 / Fraction(lam)
-    labels, single = len(shares), len(shares) == 2
-    found = np.empty((draws, labels))
-    for i in range(draws):
-        odds = np.log(np.maximum(shares, 1e-9)) + spread * rng.normal(size=(leaves, labels))
-        true = np.exp(odds - odds.max(axis=1, keepdims=True))
-        true[0] = shares
-        counts = rng.multinomial(n, true / true.sum(axis=1, keepdims=True)).astype(np.float64)
-        counts[0] = _counts(shares, n)
-        noisy = counts + _noisy("discrete", lam, counts.shape, rng, single=single)
-        measured = LeafCounts(
-            tree, noisy, DiscreteLaplace(scale).variance, np.full(leaves, float(n)), public=True
-        )
-        whole = (
-            counts.sum(axis=0) + _noisy("discrete", MARGINAL_LAM * lam, (1, labels), rng, single=single)[0]
-        )
-        known = (whole, DiscreteLaplace(scale / Fraction(MARGINAL_LAM)).variance)
-        found[i] = shrink(measured, joined_marginal([known, measured.totals]))[0]
-    return SimulatedLeaf(rng.multinomial(drawn, found / found.sum(axis=1, keepdims=True)) / drawn)
-
-
 def _noisy(law: NoiseLaw, lam: float, shape: tuple[int, int], rng: Generator, *, single: bool) -> Floats:
     """Noise for leaves × labels; of two labels only the second is noised, the first takes what is left."""
     if not single:
@@ -212,11 +148,3 @@ def _check(lam: float, draws: int) -> None:
         raise UsageError(f"lam is {lam}, expected a finite number above 0")
     if not 1 <= draws <= 10_000_000:
         raise UsageError(f"draws is {draws}, expected 1 to 10,000,000 repetitions")
-
-
-def _bush(leaves: int) -> Branching:
-    """A root with so many leaves."""
-    labels = [str(i) for i in range(leaves)]
-    schema = Schema("leaf", (Attribute("branch", "string", Categories.of(labels)),), Unit(), "add-remove")
-    asked: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
-    return Branching.root(schema, ["branch"]).split(asked)

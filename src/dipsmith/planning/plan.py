@@ -6,24 +6,21 @@ it is public or given, and under `label` the public columns.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dipsmith.errors import UsageError
-from dipsmith.methods.forest.forest import Forest
-from dipsmith.methods.forest.preview import Preview
 from dipsmith.methods.method import Method, Planned, PublicFacts, require_relation
-from dipsmith.planning.expected_error import MarginalError, marginal_errors
-from dipsmith.planning.label_width import SHARE, LabelWidths, label_widths, with_shrunk
+from dipsmith.methods.outlook import Outlook, TreePreview, outlook_of
+from dipsmith.planning.expected_error import ExpectedError, expected_errors
+from dipsmith.planning.label_width import SHARE, LabelWidths, label_widths
+from dipsmith.planning.law import NoiseLaw
 from dipsmith.planning.leaf_interval import rows_for_width
 from dipsmith.planning.resources import Resources, resources
 from dipsmith.planning.target import solve, strain_of_labels, strain_of_marginals
-from dipsmith.privacy.budget import Budget
+from dipsmith.privacy.budget import ZCDP, Budget, PureDP
 from dipsmith.schema import Schema
-
-_NUMBERED = re.compile(r"\s+\d+( of \d+)?\b")
 
 
 @dataclass(frozen=True)
@@ -81,8 +78,8 @@ class Plan:
         The authentic share and the level that `widths` are for.
     resources
         About how much memory and time it will take.
-    forest
-        Of a forest: what each tree costs, how deep branches go, how large leaves are.
+    trees
+        Of methods that grow trees: what each costs, how deep branches go, how large leaves are.
     """
 
     dataset: str
@@ -94,12 +91,12 @@ class Plan:
     sets: int
     each: str | None
     steps: tuple[Planned, ...]
-    errors: tuple[MarginalError, ...]
+    errors: tuple[ExpectedError, ...]
     widths: tuple[LabelWidths, ...]
     p0: float
     level: float
     resources: Resources
-    forest: Preview | None = None
+    trees: TreePreview | None = None
 
     @property
     def cells(self) -> int:
@@ -116,7 +113,7 @@ class Plan:
         """The questions by what they are for, in order."""
         groups: dict[str, list[Planned]] = {}
         for step in self.steps:
-            groups.setdefault(_NUMBERED.sub("", step.stage), []).append(step)
+            groups.setdefault(step.group or step.stage, []).append(step)
         return tuple(_stage(name, group, self.steps) for name, group in groups.items())
 
     @property
@@ -158,8 +155,8 @@ class Plan:
                 "level": self.level,
                 "widths": [w.to_dict() for w in self.widths],
             },
-            "forest": None if self.forest is None else self.forest.to_dict(),
             "warnings": list(self.warnings),
+            **({} if self.trees is None else {self.method: self.trees.to_dict()}),
         }
 
 
@@ -193,6 +190,7 @@ def plan(
     facts = public or PublicFacts()
     share = budget.split(sets)[0] if each == "split" else budget
     steps = tuple(method.plan(schema, share, facts))
+    outlook = outlook_of(method, schema, share, steps, facts)
     return Plan(
         dataset=schema.name,
         method=method.name,
@@ -203,14 +201,12 @@ def plan(
         sets=sets,
         each=each,
         steps=steps,
-        errors=marginal_errors(schema, method, share, steps, facts),
-        widths=with_shrunk(
-            label_widths(schema, method, share, steps, facts, p0=p0, level=level), method, p0, level
-        ),
+        errors=expected_errors(schema, outlook, facts, pure=budget.currency == "epsilon"),
+        widths=label_widths(outlook, _law(budget), p0=p0, level=level, pooled=True),
         p0=p0,
         level=level,
-        resources=resources(schema, method, share, steps, facts, sets=sets, each=each),
-        forest=method.preview(schema, share, facts) if isinstance(method, Forest) else None,
+        resources=resources(schema, outlook, facts.rows, sets=sets, each=each),
+        trees=outlook.trees,
     )
 
 
@@ -235,23 +231,32 @@ def budget_for_width(
     if not 0 < width < 1:
         raise UsageError(f"the target width is {width}, expected a share between 0 and 1")
     require_relation(method, schema.neighbours)
-    if isinstance(method, Forest) and method.n_b is None:
-        least = rows_for_width(width, p0, 1e3, noise="discrete", level=level)
-        raise UsageError(
-            "forest: by default leaves shrink as the noise does, so no ε makes them precise; fix their size, e.g. "
-            f"--set n_b={2 * least} --set n_leaf={least} (a width of {width} needs {least:,} rows or more in a leaf)"
-        )
     facts = public or PublicFacts()
 
-    def strain(budget: Budget) -> float:
+    def expect(budget: Budget) -> Outlook:
         share = budget.split(sets)[0] if each == "split" else budget
-        steps = tuple(method.plan(schema, share, facts))
+        return outlook_of(method, schema, share, method.plan(schema, share, facts), facts)
+
+    fix_sizes = expect(PureDP(1) if currency == "epsilon" else ZCDP(1)).fix_sizes
+    if fix_sizes is not None:
+        least = rows_for_width(width, p0, 1e3, noise="discrete", level=level)
+        raise UsageError(
+            f"{method.name}: by default leaves shrink as the noise does, so no ε makes them precise; fix their size, e.g. "
+            f"{fix_sizes(least)} (a width of {width} needs {least:,} rows or more in a leaf)"
+        )
+
+    def strain(budget: Budget) -> float:
+        outlook = expect(budget)
         if schema.neighbours == "label":
-            widths = label_widths(schema, method, share, steps, facts, p0=p0, level=level)
-            return strain_of_labels(widths, width, p0, level)
-        return strain_of_marginals(marginal_errors(schema, method, share, steps, facts), width, level)
+            return strain_of_labels(label_widths(outlook, _law(budget), p0=p0, level=level), width, p0, level)
+        errors = expected_errors(schema, outlook, facts, pure=budget.currency == "epsilon")
+        return strain_of_marginals(errors, width, level)
 
     return solve(strain, currency)
+
+
+def _law(budget: Budget) -> NoiseLaw:
+    return "discrete" if budget.currency == "epsilon" else "gaussian"
 
 
 def _stage(name: str, group: Sequence[Planned], steps: Sequence[Planned]) -> Stage:

@@ -9,13 +9,11 @@ here depends on private rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import Any, Final
 
-from dipsmith.methods.method import Method, Planned, PublicFacts
-from dipsmith.privacy.budget import Budget
+from dipsmith.methods.outlook import Outlook
 from dipsmith.schema import Schema
 
 START_SECONDS: Final = 5.0
@@ -26,14 +24,6 @@ DRAW_SECONDS: Final = 3e-7
 """Per field: drawing, decoding, writing."""
 FIELD_BYTES: Final = 20
 """Per released field: codes, decoded column, compressed file."""
-TREE_SECONDS, TREE_BYTES = 6e-7, 160.0
-"""Per noisy number of a hierarchy: counting, least squares, projection, drawing."""
-TABLE_SECONDS, TABLE_BYTES = 1.3e-7, 30.0
-"""Per noisy number of a single table."""
-LABEL_SECONDS, LABEL_BYTES = 4e-6, 110.0
-"""Per distinct public row and label of a log-linear model: its gradients and curvatures."""
-GRAPH_SECONDS: Final = 2.5
-"""Fitting a graphical model to many overlapping tables."""
 
 
 @dataclass(frozen=True)
@@ -50,37 +40,15 @@ class Resources:
 
 
 def resources(
-    schema: Schema,
-    method: Method,
-    budget: Budget,
-    steps: Sequence[Planned],
-    facts: PublicFacts,
-    *,
-    sets: int = 1,
-    each: str | None = None,
+    schema: Schema, outlook: Outlook, rows: int | None, *, sets: int = 1, each: str | None = None
 ) -> Resources:
     """Estimate memory and time of `synthesize` and `Release.save`."""
-    rows = facts.rows or 0
-    fields = rows * len(schema.names)
-    fits = sets if each == "split" else 1
-    cells = sum(s.cells or 0 for s in steps)
-    layered = method.name in ("steps", "universal")
-    kinds = _kinds(schema, method, facts)
-    estimation = LABEL_SECONDS * kinds + (GRAPH_SECONDS if method.name in ("aim", "marginals") else 0.0)
+    fields = (rows or 0) * len(schema.names)
     parts = {
         "start": START_SECONDS,
         "reading": READ_SECONDS * fields,
-        "fitting": fits * (cells * (TREE_SECONDS if layered else TABLE_SECONDS) + estimation),
+        "fitting": (sets if each == "split" else 1) * outlook.effort.seconds,
         "drawing": sets * fields * DRAW_SECONDS,
     }
-    memory = START_BYTES + fields * FIELD_BYTES * sets + cells * (TREE_BYTES if layered else TABLE_BYTES)
-    memory += kinds * LABEL_BYTES
+    memory = START_BYTES + fields * FIELD_BYTES * sets + outlook.effort.memory
     return Resources(int(memory), sum(parts.values()), parts)
-
-
-def _kinds(schema: Schema, method: Method, facts: PublicFacts) -> int:
-    """Distinct public rows times joint labels, where a log-linear model is fitted to them."""
-    if method.name != "loglinear":
-        return 0
-    distinct = facts.rows or 0 if facts.public_rows is None else len(facts.public_rows[0])
-    return distinct * prod(schema[t].size for t in getattr(method, "targets", ()) if t in schema)

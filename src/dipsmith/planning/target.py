@@ -15,7 +15,7 @@ from math import ceil, floor, log10
 from statistics import NormalDist
 
 from dipsmith.errors import UsageError
-from dipsmith.planning.expected_error import MarginalError
+from dipsmith.planning.expected_error import ExpectedError
 from dipsmith.planning.label_width import LabelWidths
 from dipsmith.planning.law import LARGEST, NoiseLaw
 from dipsmith.planning.leaf_interval import lam_for_width
@@ -54,7 +54,7 @@ def _needed(width: float, p0: float, n: int, noise: NoiseLaw, level: float) -> f
     return lam_for_width(width, p0, n, noise=noise, level=level)
 
 
-def strain_of_marginals(errors: tuple[MarginalError, ...], width: float, level: float) -> float:
+def strain_of_marginals(errors: tuple[ExpectedError, ...], width: float, level: float) -> float:
     """By how much the noise must shrink for the noisiest marginal to reach a width."""
     z = NormalDist().inv_cdf((1 + level) / 2)
     known = [e.share_sd for e in errors if e.share_sd is not None and e.how != "public"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import Field, asdict, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -34,33 +34,6 @@ from dipsmith.synthesis.public import public_facts
 
 SHOWN = 8
 
-REASONS = {
-    "loglinear": "One small noisy table per public column; keeps planned regressions at little ε.",
-    "forest": "Trees grown on public columns, noisy labels in their leaves; the method of the leaf intervals below.",
-    "mst": "A tree of pairs, chosen privately: cheap, and never blows up.",
-    "aim": "Chooses marginals in rounds, by what the model still gets wrong; repays a larger budget.",
-    "privbayes": "A Bayesian network: each column given a few others.",
-    "marginals": "Measures all tables of so many columns; for few columns.",
-    "flat": "The full table with noise in every cell; best while it is small.",
-    "steps": "The full table in layers, from coarse to fine.",
-    "universal": "A hierarchy of ranges: accurate range counts of ordered columns.",
-}
-
-# name: (least, most, step, what it does)
-SETTINGS: Mapping[str, Mapping[str, tuple[int, int, int, str]]] = {
-    "forest": {
-        "trees": (1, 10, 1, "trees"),
-        "n_b": (20, 5000, 10, "n_B: split a node only if it has so many records"),
-        "n_leaf": (10, 2500, 10, "fewest records in a leaf"),
-        "max_depth": (1, 20, 1, "deepest branch"),
-    },
-    "steps": {"layers": (1, 8, 1, "layers")},
-    "universal": {"depth": (1, 12, 1, "layers"), "branching": (2, 32, 1, "branching")},
-    "aim": {"degree": (1, 3, 1, "columns in a marginal"), "rounds": (1, 200, 1, "rounds")},
-    "privbayes": {"degree": (1, 4, 1, "parents of a column")},
-    "marginals": {"cliques": (1, 3, 1, "columns in a table")},
-}
-
 
 def routes() -> list[BaseRoute]:
     """The addresses of this page."""
@@ -85,7 +58,7 @@ def show(asked: Asked) -> Shown:
     held |= {
         "schema": schema,
         "choices": choices,
-        "methods": [(name, REASONS[name]) for name in supported(schema.neighbours)],
+        "methods": [(name, METHODS[name].summary) for name in supported(schema.neighbours)],
         "statement": statement,
         "symbol": symbol(statement.currency),
         "bar": budget_bar(statement, planned=True),
@@ -93,8 +66,8 @@ def show(asked: Asked) -> Shown:
         "state": {
             "project": project.id,
             "choices": asdict(choices),
-            "settings": {m: {n: list(v) for n, v in s.items()} for m, s in SETTINGS.items()},
-            "defaults": {m: _defaults(m) for m in SETTINGS},
+            "settings": {name: {f.name: list(f.metadata["knob"]) for f in _knobs(name)} for name in METHODS},
+            "defaults": {name: _defaults(name) for name in METHODS},
             "granted_units": statement.granted_units,
             "remaining_units": statement.remaining_units,
             "currency": statement.currency,
@@ -104,9 +77,13 @@ def show(asked: Asked) -> Shown:
     return Shown("plan.html", held)
 
 
+def _knobs(method: str) -> list[Field[Any]]:
+    """The parameters of a method that people may want to turn."""
+    return [f for f in fields(METHODS[method]) if "knob" in f.metadata]  # type: ignore[arg-type]
+
+
 def _defaults(method: str) -> dict[str, Any]:
-    named = {f.name: f.default for f in fields(METHODS[method])}  # type: ignore[arg-type]
-    return {n: named[n] if isinstance(named[n], int) else None for n in SETTINGS[method]}
+    return {f.name: f.default if isinstance(f.default, int) else None for f in _knobs(method)}
 
 
 def chosen(workspace: Workspace, project: Project, schema: Schema) -> Choices:

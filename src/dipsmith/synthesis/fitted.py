@@ -22,7 +22,7 @@ from dipsmith.codec.decode import decode
 from dipsmith.codec.encode import Encoder
 from dipsmith.errors import DamageError, SchemaError, UsageError
 from dipsmith.estimation.answers import Answer
-from dipsmith.methods.catalogue import MODELS
+from dipsmith.methods.catalogue import model_of_kind, models_of_method, package_of_kind
 from dipsmith.methods.method import Labeller, Model
 from dipsmith.privacy.randomness import generator, named_seed, place_key
 from dipsmith.schema import Codes, Schema
@@ -56,8 +56,9 @@ class FittedModel:
     @property
     def rows(self) -> int:
         """The model's own, noisy, number of rows; refused for models that only label."""
-        found: int = self._asked("rows")
-        return found
+        if self.inner.rows is None:
+            raise UsageError(f"a model of {self.method} labels given rows and has no number of its own")
+        return self.inner.rows
 
     def sample(
         self, n: int | None = None, seed: int | None = None, *, on: Any = None, out: str | None = None
@@ -165,7 +166,14 @@ class FittedModel:
     def written(self) -> tuple[str, bytes]:
         """What the files STEM.json and STEM.npz hold."""
         facts, arrays = self.inner.state()
-        described = {"format": FORMAT, "method": self.method, "schema": self.schema.to_dict(), "facts": facts}
+        described = {
+            "format": FORMAT,
+            "method": self.method,
+            "kind": self.inner.kind,
+            "package": package_of_kind(self.inner.kind),
+            "schema": self.schema.to_dict(),
+            "facts": facts,
+        }
         return json.dumps(described, ensure_ascii=False, indent=1) + "\n", pack(arrays)
 
     @classmethod
@@ -175,15 +183,19 @@ class FittedModel:
         _refuse_bombs(packed)
         with np.load(io.BytesIO(packed), allow_pickle=False) as held:
             arrays = {name: held[name] for name in held.files}
-        model = MODELS[described["method"]]
-        return cls(described["method"], model.from_state(schema, described["facts"], arrays))
+        method = described["method"]
+        # Models of versions before 0.2 name their method only, which had one kind of model.
+        model = (
+            model_of_kind(described["kind"], described["package"])
+            if "kind" in described
+            else models_of_method(method)[0]
+        )
+        return cls(method, model.from_state(schema, described["facts"], arrays))
 
     def labeller(self) -> Labeller:
         """The model as one that labels; refused for others."""
         if not isinstance(self.inner, Labeller):
-            raise UsageError(
-                f"a model of {self.method} draws whole rows and cannot label given ones; use forest or loglinear"
-            )
+            raise UsageError(f"a model of {self.method} draws whole rows and cannot label given ones")
         return self.inner
 
     def _asked(self, verb: str) -> Any:

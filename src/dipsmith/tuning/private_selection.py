@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from dipsmith.errors import UnsupportedError, UsageError
-from dipsmith.methods.catalogue import MODELS
 from dipsmith.methods.method import Method, Model, Planned, PublicFacts, require_relation
 from dipsmith.privacy.budget import Budget, PureDP
 from dipsmith.privacy.curator import Curator
@@ -70,6 +69,7 @@ class Selected:
     conceal: float = 0.95
 
     name: ClassVar[str] = "selected"
+    summary: ClassVar[str] = "The best of several methods or settings, chosen on the private rows."
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "candidates", tuple(self.candidates))
@@ -92,6 +92,11 @@ class Selected:
         return tuple(
             r for r in self.candidates[0].relations if all(r in c.relations for c in self.candidates)
         )
+
+    @property
+    def models(self) -> tuple[type[Model], ...]:
+        """The models of all candidates."""
+        return tuple(dict.fromkeys(m for c in self.candidates for m in c.models))
 
     @property
     def law(self) -> Repetitions:
@@ -157,9 +162,9 @@ class Selected:
 
 
 def _labels(candidate: Method, relation: str) -> bool:
-    """Whether a candidate's model labels rows; of methods that are not in the catalogue the run will tell."""
-    model = MODELS.get(candidate.name)
-    return model is None or (hasattr(model, "label") and (relation == "label" or bool(candidate.targets)))  # type: ignore[attr-defined]
+    """Whether a candidate's models label rows."""
+    able = all(hasattr(model, "label") for model in candidate.models)
+    return able and (relation == "label" or bool(getattr(candidate, "targets", None)))
 
 
 def select(
@@ -211,6 +216,7 @@ def select(
         score_share=selected.score_share,
         run=fit,
         relations=selected.relations,
+        offered=lambda: selected.models,
         planned=selected.plan,
     )
     release = synthesize(
@@ -252,10 +258,17 @@ class _Selecting:
     score_share: float
     run: Callable[[Curator], Model]
     relations: tuple[str, ...]
+    offered: Callable[[], tuple[type[Model], ...]]
     planned: Callable[[Schema, Budget, PublicFacts], list[Planned]]
     chosen: list[str] = field(default_factory=list)
 
     name: ClassVar[str] = "private selection"
+    summary: ClassVar[str] = Selected.summary
+
+    @property
+    def models(self) -> tuple[type[Model], ...]:
+        """The models of all candidates."""
+        return self.offered()
 
     def fit(self, curator: Curator) -> Model:
         """Choose."""

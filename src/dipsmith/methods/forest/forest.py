@@ -19,7 +19,7 @@ leaves that are estimated together (`dipsmith.methods.forest.shrinkage`). Proof:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import ClassVar, Final, Literal
 
@@ -29,10 +29,12 @@ from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.estimation.answers import pooled
 from dipsmith.estimation.lawful import require_possible
 from dipsmith.methods.forest.ensemble import Ensemble
+from dipsmith.methods.forest.leaf_simulation import pooled_width
 from dipsmith.methods.forest.model import Block, ForestModel
-from dipsmith.methods.forest.preview import Outlook, Preview, Strata
+from dipsmith.methods.forest.preview import Questions, Strata
 from dipsmith.methods.forest.training import Ground, Purchase, Recipe, Step
-from dipsmith.methods.method import Planned, PublicFacts, require_relation
+from dipsmith.methods.method import Planned, PublicFacts, knob, require_relation
+from dipsmith.methods.outlook import LabelCells, Outlook, PlannedTable, TreePreview, table_effort, tables_of
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Codes, Marginal, Schema
@@ -124,12 +126,14 @@ class Forest:
 
     targets: Sequence[str] | None = None
     predictors: Sequence[str] | None = None
-    trees: int = 1
-    n_b: int | None = None
-    n_leaf: int | None = None
+    trees: int = field(default=1, metadata=knob(1, 10, 1, "trees"))
+    n_b: int | None = field(
+        default=None, metadata=knob(20, 5000, 10, "n_B: split a node only if it has so many records")
+    )
+    n_leaf: int | None = field(default=None, metadata=knob(10, 2500, 10, "fewest records in a leaf"))
     weights: Literal["auto"] | Mapping[str, float] | None = "auto"
     must_include: Sequence[str] = ()
-    max_depth: int | None = None
+    max_depth: int | None = field(default=None, metadata=knob(1, 20, 1, "deepest branch"))
     leaves: Literal["joint", "sequential"] | None = None
     growth: Growth | None = None
     public: PublicTable | None = None
@@ -140,20 +144,24 @@ class Forest:
     growth_share: float = 0.2
 
     name: ClassVar[str] = "forest"
+    summary: ClassVar[str] = (
+        "Trees grown on public columns, noisy labels in their leaves; the method of the leaf intervals below."
+    )
     relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace", "label")
+    models: ClassVar[tuple[type[ForestModel], ...]] = (ForestModel,)
 
     def __post_init__(self) -> None:
-        for field in ("targets", "predictors", "must_include"):
-            value = getattr(self, field)
+        for name in ("targets", "predictors", "must_include"):
+            value = getattr(self, name)
             if value is not None:
-                object.__setattr__(self, field, (value,) if isinstance(value, str) else tuple(value))
-        for field, least in (("trees", 1), ("n_b", 1), ("n_leaf", 1), ("max_depth", 1)):
-            value = getattr(self, field)
+                object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
+        for name, least in (("trees", 1), ("n_b", 1), ("n_leaf", 1), ("max_depth", 1)):
+            value = getattr(self, name)
             if value is not None and value < least:
-                raise UsageError(f"forest: {field} is {value}, expected at least {least}")
-        for field in ("marginal_share", "order_share", "growth_share"):
-            if not 0 <= getattr(self, field) < 1:
-                raise UsageError(f"forest: {field} is {getattr(self, field)}, expected a share from 0 to 1")
+                raise UsageError(f"forest: {name} is {value}, expected at least {least}")
+        for name in ("marginal_share", "order_share", "growth_share"):
+            if not 0 <= getattr(self, name) < 1:
+                raise UsageError(f"forest: {name} is {getattr(self, name)}, expected a share from 0 to 1")
         if self.marginal_share + self.order_share + self.growth_share >= 1:
             raise UsageError(
                 "forest: the shares leave nothing for the leaves; they must add up to less than 1"
@@ -372,13 +380,38 @@ class Forest:
 
     def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
         """One line for each question; under strata, the questions that each stratum is asked."""
-        return self._outlook(schema, budget, public).planned()
+        return self._questions(schema, budget, public).planned()
 
-    def preview(self, schema: Schema, budget: Budget, public: PublicFacts) -> Preview:
+    def preview(self, schema: Schema, budget: Budget, public: PublicFacts) -> TreePreview:
         """The ε table, and under `label` with public rows the depths of branches and sizes of leaves."""
-        return self._outlook(schema, budget, public).preview()
+        return self._questions(schema, budget, public).preview()
 
-    def _outlook(self, schema: Schema, budget: Budget, public: PublicFacts) -> Outlook:
+    def outlook(
+        self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts
+    ) -> Outlook:
+        """The label marginals, and under `label` the leaves of the trees."""
+        preview = self.preview(schema, budget, public)
+        tables, cells = list(tables_of(schema, steps, self.strata)), list[LabelCells]()
+        if schema.neighbours == "label":
+            for sizes in preview.shapes:
+                labels = schema.size(sizes.targets)
+                rows = tuple(max(1, round(s)) for s in sizes.typical_sizes)
+                pooled = pooled_width if self.shrink else None
+                cells.append(
+                    LabelCells(sizes.ensemble, labels, sizes.noise, rows, sizes.leaves, True, pooled)
+                )
+                if public.public_rows is not None:
+                    names, leaves = (*schema.public, *sizes.targets), sizes.leaves / self.trees
+                    tables.append(PlannedTable(names, leaves * labels, sizes.noise**2, labels, self.trees))
+        return Outlook(
+            tables=tuple(tables),
+            label_cells=tuple(cells),
+            effort=table_effort(steps),
+            trees=preview,
+            fix_sizes=_fixed_sizes if self.n_b is None else None,
+        )
+
+    def _questions(self, schema: Schema, budget: Budget, public: PublicFacts) -> Questions:
         relation = schema.neighbours
         require_relation(self, relation)
         steps, growth = self._steps(schema, relation), self._growth(relation)
@@ -391,4 +424,10 @@ class Forest:
             left = type(budget).of_units(budget.units - self.public.cost.units)
         strata = Strata.of(schema, self.strata, left)
         budgets = self._split(strata.each, steps)
-        return Outlook(schema, self._recipe, tuple(steps), tuple(budgets), strata, growth == "noisy", public)
+        return Questions(
+            schema, self._recipe, tuple(steps), tuple(budgets), strata, growth == "noisy", public
+        )
+
+
+def _fixed_sizes(least: int) -> str:
+    return f"--set n_b={2 * least} --set n_leaf={least}"

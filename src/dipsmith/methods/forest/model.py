@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,8 @@ class ForestModel:
     targets: tuple[str, ...]
     strata: str | None
     blocks: tuple[Block, ...]
+
+    kind: ClassVar[str] = "forest"
 
     @property
     def rows(self) -> int:

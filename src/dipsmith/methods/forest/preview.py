@@ -7,8 +7,7 @@ they are those of a random order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,12 +15,11 @@ from dipsmith.methods.forest.splitting import Draw, RowCounter, grow
 from dipsmith.methods.forest.training import Recipe, Shares, Step, leaf_noise, split_while
 from dipsmith.methods.forest.tree_shape import Branching, code_table
 from dipsmith.methods.method import Planned, PublicFacts, count_noise
+from dipsmith.methods.outlook import QUANTILES, TreeCost, TreePreview, TreeSizes, typical_sizes
 from dipsmith.privacy import neighbours
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.randomness import coins
 from dipsmith.schema import Schema
-
-QUANTILES: Final = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 
 @dataclass(frozen=True)
@@ -63,99 +61,7 @@ class Strata:
 
 
 @dataclass(frozen=True)
-class Cost:
-    """One line of the ε table: `each` × `times` (trees, choices, levels) × `strata`.
-
-    `strata` counts how often the run pays for strata (once where they compose in parallel).
-    """
-
-    ensemble: str
-    question: str
-    each: Budget
-    times: int
-    strata: int
-
-    @property
-    def total(self) -> Budget:
-        """What the run pays for this line."""
-        return type(self.each).of_units(self.each.units * self.times * self.strata)
-
-
-@dataclass(frozen=True)
-class Shape:
-    """How deep branches go and how large leaves are, in one ensemble.
-
-    Attributes
-    ----------
-    n_b
-        The count down to which branches are split.
-    noise
-        Standard deviation of the noise on one count of a leaf.
-    leaves_by_depth, rows_by_depth
-        Leaves with rows, and rows, by the number of attributes on the path, in all trees and strata.
-    leaf_sizes
-        Rows per leaf, at the quantiles `QUANTILES` of the leaves that have rows.
-    typical_sizes
-        The same over rows: the sizes of the leaves that rows are labelled by.
-    """
-
-    ensemble: str
-    n_b: float
-    noise: float
-    leaves_by_depth: tuple[int, ...] = ()
-    rows_by_depth: tuple[int, ...] = ()
-    leaf_sizes: tuple[float, ...] = ()
-    typical_sizes: tuple[float, ...] = ()
-
-    @property
-    def leaves(self) -> int:
-        """Leaves with rows, in all trees and strata."""
-        return sum(self.leaves_by_depth)
-
-
-@dataclass(frozen=True)
-class Preview:
-    """The ε table and the expected shape of a forest."""
-
-    costs: tuple[Cost, ...]
-    shapes: tuple[Shape, ...]
-    total: Budget
-    all_strata: Budget
-
-    def to_dict(self) -> dict[str, Any]:
-        """The preview as JSON-able values."""
-        return {
-            "costs": [
-                {
-                    "ensemble": c.ensemble,
-                    "question": c.question,
-                    "each": float(c.each.exact),
-                    "times": c.times,
-                    "strata": c.strata,
-                    "total": float(c.total.exact),
-                }
-                for c in self.costs
-            ],
-            "shapes": [
-                {
-                    "ensemble": s.ensemble,
-                    "n_b": s.n_b,
-                    "noise": s.noise,
-                    "leaves_by_depth": list(s.leaves_by_depth),
-                    "rows_by_depth": list(s.rows_by_depth),
-                    "leaf_sizes": list(s.leaf_sizes),
-                    "typical_sizes": list(s.typical_sizes),
-                }
-                for s in self.shapes
-            ],
-            "quantiles": list(QUANTILES),
-            "total": float(self.total.exact),
-            "all_strata": float(self.all_strata.exact),
-        }
-
-
-@dataclass(frozen=True)
-class Outlook:
+class Questions:
     """The steps of a forest with their shares of the budget, and what is public about the rows."""
 
     schema: Schema
@@ -184,9 +90,9 @@ class Outlook:
             for step, budget in zip(self.steps, self.budgets, strict=True)
         ]
 
-    def preview(self) -> Preview:
+    def preview(self) -> TreePreview:
         """The ε table per tree × trees × ensembles × strata, and the shapes."""
-        costs: list[Cost] = []
+        costs: list[TreeCost] = []
         shapes = []
         for step, shares in zip(self.steps, self.shares(), strict=True):
             lines = (
@@ -199,19 +105,18 @@ class Outlook:
             for question, parts in lines:
                 for units in sorted({p.units for p in parts}, reverse=True):
                     alike = [p for p in parts if p.units == units]
-                    costs.append(Cost(str(step), question, alike[0], len(alike), self.strata.times))
+                    costs.append(TreeCost(str(step), question, alike[0], len(alike), self.strata.times))
             if shares.trees:
                 shapes.append(self._shape(step, shares))
         total = sum(c.total.units for c in costs)
         budget = type(self.strata.each).of_units(total)
         every = type(self.strata.each).of_units(total * (self.strata.size if self.strata.apart else 1))
-        return Preview(tuple(costs), tuple(shapes), budget, every)
+        return TreePreview(tuple(costs), tuple(shapes), budget, every)
 
     def planned(self) -> list[Planned]:
         """One line for each question."""
         lines: list[Planned] = []
         prefix = f"in each {self.strata.attribute}: " if self.strata.attribute else ""
-        times = self.strata.times
         unit = self.schema.unit.max_rows
         for step, shares in zip(self.steps, self.shares(), strict=True):
             labels = self.schema.size(step.targets)
@@ -219,15 +124,23 @@ class Outlook:
             if shares.marginal is not None:
                 noise = count_noise(self.strata.relation, unit, shares.marginal, single=single)
                 what = "label marginal" if step.predictors else "histogram"
-                lines.append(_line(prefix + what, str(step), shares.marginal, times, labels, noise.sd))
+                # Under other relations a joint marginal of the last targets says nothing that leaves do not say better.
+                named = step.targets if self.schema.neighbours == "label" or len(step.targets) == 1 else ()
+                lines.append(
+                    Planned(
+                        prefix + what, str(step), shares.marginal, cells=labels, sd=noise.sd, attributes=named
+                    )
+                )
             for i, share in enumerate(shares.order, start=1):
                 what = f"one of {len(step.predictors) - i + 1} attributes that tells most about {step}"
-                lines.append(_line(f"{prefix}attribute {i} of the order", what, share, times))
+                stage = f"{prefix}attribute {i} of the order"
+                lines.append(Planned(stage, what, share, group=f"{prefix}attribute of the order"))
             if not shares.trees:
                 continue
             for i, share in enumerate(shares.growth, start=1):
                 noise = count_noise(self.strata.relation, unit, share)
-                lines.append(_line(f"{prefix}growth {i}", "sizes of branches", share, times, None, noise.sd))
+                stage = f"{prefix}growth {i}"
+                lines.append(Planned(stage, "sizes of branches", share, sd=noise.sd, group=f"{prefix}growth"))
             shape = self._shape(step, shares)
             cells = shape.leaves // (len(shares.trees) * self.strata.size) * labels or None
             note = ""
@@ -239,16 +152,20 @@ class Outlook:
             for i, share in enumerate(shares.trees, start=1):
                 what = f"{step} by {', '.join(step.predictors)}; branches split from {shape.n_b:,.0f} rows"
                 stage = f"{prefix}tree {i} of {len(shares.trees)}"
-                lines.append(_line(stage, what, share, times, cells, shape.noise, note if i == 1 else ""))
-        return lines
+                told = note if i == 1 else ""
+                lines.append(
+                    Planned(stage, what, share, cells=cells, sd=shape.noise, note=told, group=f"{prefix}tree")
+                )
+        of = type(self.strata.each).of_units
+        return [replace(line, budget=of(line.budget.units * self.strata.times)) for line in lines]
 
-    def _shape(self, step: Step, shares: Shares) -> Shape:
+    def _shape(self, step: Step, shares: Shares) -> TreeSizes:
         relation, budget = self.strata.relation, shares.trees[0]
         n_b = self.recipe.n_b or split_while(self.schema, relation, step, budget)
         noise = leaf_noise(self.schema, relation, step, budget)
         public = [n for n in step.predictors if self.schema[n].role == "public"]
         if self.facts.public_rows is None or relation != "label" or not public:
-            return Shape(str(step), n_b, noise)
+            return TreeSizes(str(step), step.targets, n_b, noise)
         rows, often = self.facts.public_rows
         ways = self.schema.size([n for n in step.predictors if n not in public])
         table = code_table(rows, public)
@@ -273,28 +190,14 @@ class Outlook:
         depth, size = np.concatenate(depths), np.concatenate(sizes)
         depth, size = depth[size > 0], size[size > 0]
         if not len(size):
-            return Shape(str(step), n_b, noise)
-        order = np.sort(size)
-        reached = np.cumsum(order) / order.sum()
-        typical = order[np.minimum(np.searchsorted(reached, QUANTILES), len(order) - 1)]
-        return Shape(
+            return TreeSizes(str(step), step.targets, n_b, noise)
+        return TreeSizes(
             str(step),
+            step.targets,
             n_b,
             noise,
             tuple(np.bincount(depth).tolist()),
             tuple(np.bincount(depth, size).astype(np.int64).tolist()),
             tuple(float(q) for q in np.quantile(size, QUANTILES)),
-            tuple(float(q) for q in typical),
+            typical_sizes(size),
         )
-
-
-def _line(
-    stage: str,
-    what: str,
-    share: Budget,
-    times: int,
-    cells: int | None = None,
-    sd: float | None = None,
-    note: str = "",
-) -> Planned:
-    return Planned(stage, what, type(share).of_units(share.units * times), cells, sd, note)

@@ -9,7 +9,7 @@ minimises the total squared error Σ cells·2/ε².
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import inf
 from typing import Any, ClassVar, Self
@@ -18,97 +18,12 @@ from dipsmith.errors import UsageError
 from dipsmith.estimation.answers import Answer, NoisyTable, Post, pooled
 from dipsmith.estimation.lawful import lawful_rows, require_possible
 from dipsmith.methods.graph.model import GraphModel, fit_tables
-from dipsmith.methods.method import Arrays, Planned, PublicFacts, count_noise, require_relation
+from dipsmith.methods.graph.outlook import FIT_SECONDS
+from dipsmith.methods.method import Arrays, Planned, PublicFacts, count_noise, knob, require_relation
+from dipsmith.methods.outlook import Outlook, Suitability, table_effort, tables_of
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Codes, Marginal, Schema
-
-
-@dataclass(frozen=True)
-class Marginals:
-    """Noisy marginals of some cliques of attributes.
-
-    Parameters
-    ----------
-    cliques
-        A number of ways (1: every column by itself, 2: all pairs, …) or a list of groups of
-        attributes. Attributes in no group are added one by one.
-    weights
-        Budget weight of each clique in the order given; default: cube root of its cells.
-    post
-        "project" or "clip".
-
-    Examples
-    --------
-    >>> Marginals(cliques=[["age", "occupation"], ["sex"]]).cliques
-    (('age', 'occupation'), ('sex',))
-    """
-
-    cliques: int | Sequence[Sequence[str]] = 1
-    weights: Sequence[float] | None = None
-    post: Post = "project"
-
-    name: ClassVar[str] = "marginals"
-    relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace")
-
-    def __post_init__(self) -> None:
-        if isinstance(self.cliques, int):
-            if self.cliques < 1:
-                raise UsageError(f"marginals: cliques is {self.cliques}, expected at least 1 way")
-        else:
-            named = tuple((c,) if isinstance(c, str) else tuple(c) for c in self.cliques)
-            object.__setattr__(self, "cliques", named)
-        if self.post not in ("project", "clip"):
-            raise UsageError(f"marginals: post is '{self.post}', expected 'project' or 'clip'")
-
-    def fit(self, curator: Curator) -> MarginalsModel:
-        """Measure all tables in one pass."""
-        require_relation(self, curator.relation)
-        marginals = self._marginals(curator.schema)
-        measured = curator.measure(marginals, self._budgets(marginals, curator.budget))
-        if curator.rows is not None:
-            total, variance = float(curator.rows), 0.0
-        else:
-            sums = [
-                NoisyTable(m, x.values, x.variance, 0.0, inf).own_total
-                for m, x in zip(marginals, measured, strict=True)
-            ]
-            total, variance = pooled(sums)
-        tables = tuple(
-            NoisyTable(m, x.values, x.variance, total, variance)
-            for m, x in zip(marginals, measured, strict=True)
-        )
-        curator.report("fitting", 0.5)
-        return MarginalsModel(tables, fit_tables(tables, self.post), self.post)
-
-    def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
-        """One line per table."""
-        marginals = self._marginals(schema)
-        steps = []
-        for m, share in zip(marginals, self._budgets(marginals, budget), strict=True):
-            noise = count_noise(schema.neighbours, schema.unit.max_rows, share)
-            steps.append(Planned("marginal", m.key, share, m.size, noise.sd))
-        return steps
-
-    def _marginals(self, schema: Schema) -> list[Marginal]:
-        require_possible(schema)
-        if isinstance(self.cliques, int):
-            return [
-                Marginal.of(schema, c)
-                for c in combinations(schema.names, min(self.cliques, len(schema.names)))
-            ]
-        covered = {n for c in self.cliques for n in c}
-        rest = [(n,) for n in schema.names if n not in covered]
-        return [Marginal.of(schema, c) for c in (*self.cliques, *rest)]
-
-    def _budgets(self, marginals: Sequence[Marginal], budget: Budget) -> list[Budget]:
-        weights = [m.size ** (1 / 3) for m in marginals]
-        if self.weights is not None:
-            given = list(self.weights)
-            if len(given) > len(marginals):
-                raise UsageError(f"marginals: {len(given)} weights for {len(marginals)} tables")
-            weights = given + [1.0] * (len(marginals) - len(given))
-        return list(budget.split(weights))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +33,8 @@ class MarginalsModel:
     tables: tuple[NoisyTable, ...]
     joint: GraphModel
     post: Post
+
+    kind: ClassVar[str] = "marginals"
 
     @property
     def schema(self) -> Schema:
@@ -173,3 +90,113 @@ class MarginalsModel:
             for i, fact in enumerate(facts["tables"])
         )
         return cls(tables, fit_tables(tables, facts["post"]), facts["post"])
+
+
+@dataclass(frozen=True)
+class Marginals:
+    """Noisy marginals of some cliques of attributes.
+
+    Parameters
+    ----------
+    cliques
+        A number of ways (1: every column by itself, 2: all pairs, …) or a list of groups of
+        attributes. Attributes in no group are added one by one.
+    weights
+        Budget weight of each clique in the order given; default: cube root of its cells.
+    post
+        "project" or "clip".
+
+    Examples
+    --------
+    >>> Marginals(cliques=[["age", "occupation"], ["sex"]]).cliques
+    (('age', 'occupation'), ('sex',))
+    """
+
+    cliques: int | Sequence[Sequence[str]] = field(default=1, metadata=knob(1, 3, 1, "columns in a table"))
+    weights: Sequence[float] | None = None
+    post: Post = "project"
+
+    name: ClassVar[str] = "marginals"
+    summary: ClassVar[str] = "Measures all tables of so many columns; for few columns."
+    relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace")
+    models: ClassVar[tuple[type[MarginalsModel], ...]] = (MarginalsModel,)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.cliques, int):
+            if self.cliques < 1:
+                raise UsageError(f"marginals: cliques is {self.cliques}, expected at least 1 way")
+        else:
+            named = tuple((c,) if isinstance(c, str) else tuple(c) for c in self.cliques)
+            object.__setattr__(self, "cliques", named)
+        if self.post not in ("project", "clip"):
+            raise UsageError(f"marginals: post is '{self.post}', expected 'project' or 'clip'")
+
+    def fit(self, curator: Curator) -> MarginalsModel:
+        """Measure all tables in one pass."""
+        require_relation(self, curator.relation)
+        marginals = self._marginals(curator.schema)
+        measured = curator.measure(marginals, self._budgets(marginals, curator.budget))
+        if curator.rows is not None:
+            total, variance = float(curator.rows), 0.0
+        else:
+            sums = [
+                NoisyTable(m, x.values, x.variance, 0.0, inf).own_total
+                for m, x in zip(marginals, measured, strict=True)
+            ]
+            total, variance = pooled(sums)
+        tables = tuple(
+            NoisyTable(m, x.values, x.variance, total, variance)
+            for m, x in zip(marginals, measured, strict=True)
+        )
+        curator.report("fitting", 0.5)
+        return MarginalsModel(tables, fit_tables(tables, self.post), self.post)
+
+    def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
+        """One line per table."""
+        marginals = self._marginals(schema)
+        steps = []
+        for m, share in zip(marginals, self._budgets(marginals, budget), strict=True):
+            noise = count_noise(schema.neighbours, schema.unit.max_rows, share)
+            steps.append(Planned("marginal", m.key, share, m.size, noise.sd, attributes=m.attributes))
+        return steps
+
+    def outlook(
+        self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts
+    ) -> Outlook:
+        """Tables that are all that is ever known."""
+        effort = table_effort(steps)
+        return Outlook(
+            tables_of(schema, steps),
+            complete=True,
+            effort=replace(effort, seconds=effort.seconds + FIT_SECONDS),
+        )
+
+    @classmethod
+    def suits(cls, schema: Schema, budget: Budget, rows: int) -> Suitability | None:
+        """One table is enough for one or two columns."""
+        if schema.neighbours not in cls.relations or len(schema.names) > 2:
+            return None
+        return Suitability(
+            2,
+            f"two columns with {schema.size():,} cells: one noisy table, projected; coarser bins would help",
+        )
+
+    def _marginals(self, schema: Schema) -> list[Marginal]:
+        require_possible(schema)
+        if isinstance(self.cliques, int):
+            return [
+                Marginal.of(schema, c)
+                for c in combinations(schema.names, min(self.cliques, len(schema.names)))
+            ]
+        covered = {n for c in self.cliques for n in c}
+        rest = [(n,) for n in schema.names if n not in covered]
+        return [Marginal.of(schema, c) for c in (*self.cliques, *rest)]
+
+    def _budgets(self, marginals: Sequence[Marginal], budget: Budget) -> list[Budget]:
+        weights = [m.size ** (1 / 3) for m in marginals]
+        if self.weights is not None:
+            given = list(self.weights)
+            if len(given) > len(marginals):
+                raise UsageError(f"marginals: {len(given)} weights for {len(marginals)} tables")
+            weights = given + [1.0] * (len(marginals) - len(given))
+        return list(budget.split(weights))

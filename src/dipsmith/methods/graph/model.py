@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +64,8 @@ class GraphModel:
     beliefs: tuple[Array, ...]
     total: float
     rows: int
+
+    kind: ClassVar[str] = "graph"
 
     @classmethod
     def of(cls, schema: Schema, fitted: Fitted, rows: int | None = None) -> Self:

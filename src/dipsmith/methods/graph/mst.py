@@ -21,8 +21,8 @@ sequential composition of what the curator charges. ``docs/proofs/mst.md``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import ClassVar
 
@@ -34,8 +34,10 @@ from dipsmith.methods.graph.entropy import Evidence, fit
 from dipsmith.methods.graph.junction import Array
 from dipsmith.methods.graph.misfit import Misfit, budget_weights, noise_left
 from dipsmith.methods.graph.model import COUNTED_CELLS, GraphModel, rule_links, within_cells
+from dipsmith.methods.graph.outlook import graph_outlook, signal
 from dipsmith.methods.graph.planned_columns import planned_columns
 from dipsmith.methods.method import Planned, PublicFacts, count_noise, require_relation
+from dipsmith.methods.outlook import Outlook, PlannedTable, Suitability
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Marginal, Schema
@@ -74,7 +76,9 @@ class MST:
     max_cells: int = 1 << 19
 
     name: ClassVar[str] = "mst"
+    summary: ClassVar[str] = "A tree of pairs, chosen privately: cheap, and never blows up."
     relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace")
+    models: ClassVar[tuple[type[GraphModel], ...]] = (GraphModel,)
 
     def __post_init__(self) -> None:
         if not (self.one_way > 0 and self.choice > 0 and self.one_way + self.choice < 1):
@@ -129,6 +133,41 @@ class MST:
             )
         )
         return steps
+
+    def outlook(
+        self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts
+    ) -> Outlook:
+        """The columns, what a tree's pairs say of them at least, and every pair as if it were chosen."""
+        for_pairs = self._stages(schema, budget)[2]
+        if for_pairs is None:
+            return graph_outlook(schema, steps, {})
+        noise = self._noise_if_chosen(schema, for_pairs)
+        found = graph_outlook(schema, steps, noise)
+        # A spanning tree measures a pair of every column: count on the least telling one.
+        more = []
+        for name in schema.names:
+            sums = [v * schema.size(pair) / schema[name].size for pair, v in noise.items() if name in pair]
+            more += [PlannedTable((name,), schema[name].size, max(sums))] if sums else []
+        return replace(found, tables=(*found.tables, *more))
+
+    def _noise_if_chosen(self, schema: Schema, for_pairs: Budget) -> dict[Pair, float]:
+        """The variance on a count of every pair, were it measured beside average ones: larger pairs get a larger share."""
+        pairs = self.candidates(schema)
+        weights = budget_weights([schema.size(p) for p in pairs], for_pairs.currency)
+        rest = (len(schema.names) - 2) * sum(weights) / len(weights)
+        found = {}
+        for pair, weight in zip(pairs, weights, strict=True):
+            share = for_pairs.split([weight, rest])[0] if rest > 0 else for_pairs
+            found[pair] = count_noise(schema.neighbours, schema.unit.max_rows, share).sd ** 2
+        return found
+
+    @classmethod
+    def suits(cls, schema: Schema, budget: Budget, rows: int) -> Suitability | None:
+        """A tree of pairs costs little and never blows up."""
+        if schema.neighbours not in cls.relations:
+            return None
+        learned = f"{len(schema.names)} columns, and rows × ε = {signal(schema, budget, rows):,.0f}"
+        return Suitability(0, f"{learned} is too little for more than a tree of pairs")
 
     def candidates(self, schema: Schema) -> list[Pair]:
         """The pairs that may be chosen, from public sizes only."""

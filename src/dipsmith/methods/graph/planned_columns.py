@@ -9,6 +9,7 @@ independently of all of them. Both are said before anything is spent.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from dipsmith.estimation.hopeless import forewarning
 from dipsmith.methods.graph.columns import one_way_budgets
@@ -38,7 +39,9 @@ def planned_columns(
     for attribute, share in zip(schema.attributes, one_way_budgets(schema, budget), strict=True):
         sd = count_noise(schema.neighbours, schema.unit.max_rows, share).sd
         note = forewarning(attribute.size, sd, rows, advice=ADVICE)
+        hopeless = bool(note)
         if not note and len(schema.names) > 1 and attribute.name not in together:
             note = f"drawn independently of all others: no pair with its {attribute.size:,} values fits; {ADVICE}"
-        steps.append(Planned("column", attribute.name, share, attribute.size, sd, note))
+        line = Planned("column", attribute.name, share, attribute.size, sd, note)
+        steps.append(replace(line, attributes=(attribute.name,), hopeless=hopeless))
     return steps

@@ -22,7 +22,8 @@ Privacy
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import chain, combinations
 from math import comb, inf, pi, prod, sqrt
 from typing import ClassVar, Literal
@@ -36,8 +37,10 @@ from dipsmith.methods.graph.entropy import Evidence, fit
 from dipsmith.methods.graph.junction import Attributes, cells_needed
 from dipsmith.methods.graph.misfit import budget_weights, noise_left
 from dipsmith.methods.graph.model import COUNTED_CELLS, GraphModel, rule_links
+from dipsmith.methods.graph.outlook import graph_outlook
 from dipsmith.methods.graph.planned_columns import planned_columns
-from dipsmith.methods.method import Planned, PublicFacts, count_noise, require_relation
+from dipsmith.methods.method import Planned, PublicFacts, count_noise, knob, require_relation
+from dipsmith.methods.outlook import Outlook
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Marginal, Schema
@@ -81,7 +84,7 @@ class PrivBayes:
     0.5
     """
 
-    degree: int = 2
+    degree: int = field(default=2, metadata=knob(1, 4, 1, "parents of a column"))
     theta: float = 0.5
     share: float = 0.1
     one_way: float = 0.35
@@ -89,7 +92,9 @@ class PrivBayes:
     max_cells: int = 1 << 18
 
     name: ClassVar[str] = "privbayes"
+    summary: ClassVar[str] = "A Bayesian network: each column given a few others."
     relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace")
+    models: ClassVar[tuple[type[GraphModel], ...]] = (GraphModel,)
 
     def __post_init__(self) -> None:
         if self.degree < 1:
@@ -148,6 +153,16 @@ class PrivBayes:
             Planned("network", f"{links} choices, up to {self.degree} parents", for_network),
             Planned("families", f"up to {links} tables", for_tables, sd=noise.sd, note=note),
         ]
+
+    def outlook(
+        self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts
+    ) -> Outlook:
+        """The columns, and every pair as if it were measured with an average share."""
+        noise = steps[-1].sd
+        chosen: dict[Attributes, float] = {}
+        if steps[-1].cells is None and noise is not None:
+            chosen = dict.fromkeys(combinations(schema.names, 2), noise**2)
+        return graph_outlook(schema, steps, chosen)
 
     def _refuse_information(self, schema: Schema, relation: str, max_rows: int) -> None:
         if self.score == "association":

@@ -7,8 +7,8 @@ rows. When cells far outnumber rows the noise drowns the data: `plan` says so be
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import ceil, log, sqrt
 from typing import Any, ClassVar, Self
 
@@ -16,10 +16,11 @@ import numpy as np
 
 from dipsmith.errors import UsageError
 from dipsmith.estimation.answers import Answer, NoisyTable, Post, pooled
-from dipsmith.estimation.hopeless import forewarning
+from dipsmith.estimation.hopeless import forewarning, spurious_rows
 from dipsmith.estimation.lawful import lawful_rows, require_possible
 from dipsmith.estimation.sampling import sample_cells
 from dipsmith.methods.method import Arrays, Planned, PublicFacts, count_noise, require_relation
+from dipsmith.methods.outlook import Outlook, Suitability, table_effort, tables_of
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.randomness import generator
@@ -34,84 +35,11 @@ LARGEST_TABLE = 1 << 34
 KEPT_CELLS = 1 << 20
 """Of a table too large to hold, about this many cells of pure noise are kept."""
 
+SMALL_NOISE = 0.02
+"""A full table is suggested while the noise in its empty cells is below this share of the rows."""
+
 COUNT_CELLS = 400
 """With more cells than this, 5 % of ε on the row count beats adding up all noisy cells."""
-
-
-@dataclass(frozen=True)
-class Flat:
-    """Noise on every cell of the cross-table of all attributes.
-
-    Parameters
-    ----------
-    post
-        "project" (nearest non-negative table with the right total, default) or "clip" (negative
-        counts to zero, then rescale, as in most papers).
-    count_share
-        Share of the budget for the row count where it is neither public nor given, and the table is
-        so large that its sum would be a worse estimate.
-
-    Examples
-    --------
-    >>> from dipsmith.methods.hierarchy.flat import Flat
-    >>> Flat().post
-    'project'
-    """
-
-    post: Post = "project"
-    count_share: float = 0.05
-
-    name: ClassVar[str] = "flat"
-    relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace")
-
-    def __post_init__(self) -> None:
-        if self.post not in ("project", "clip"):
-            raise UsageError(f"flat: post is '{self.post}', expected 'project' or 'clip'")
-        if not 0 < self.count_share < 1:
-            raise UsageError(f"flat: count_share is {self.count_share}, expected a share between 0 and 1")
-
-    def fit(self, curator: Curator) -> FlatModel:
-        """Measure the full table, and the row count where it pays."""
-        require_relation(self, curator.relation)
-        schema = curator.schema
-        marginal = Marginal.of(schema, schema.names)
-        _refuse_too_large(marginal)
-        budget = curator.budget
-        total, total_variance = (
-            (float(curator.rows), 0.0) if curator.rows is not None else (0.0, float("inf"))
-        )
-        if curator.rows is None and marginal.size > COUNT_CELLS:
-            for_count, budget = budget.split([self.count_share, 1 - self.count_share])
-            counted = curator.total(for_count)
-            total, total_variance = float(counted.values[0]), counted.variance
-        if marginal.size > DENSE_CELLS:
-            sd = count_noise(curator.relation, curator.max_rows, budget).sd
-            threshold = _threshold(marginal.size, sd, pure=curator.pure)
-            large = curator.measure([marginal], [budget], keep_above=threshold)[0]
-            assert large.kept is not None
-            noisy = NoisyTable(marginal, large.values, large.variance, total, total_variance, large.kept)
-        else:
-            measured = curator.measure([marginal], [budget])[0]
-            noisy = NoisyTable(marginal, measured.values, measured.variance, total, total_variance)
-            total, total_variance = pooled([(total, total_variance), noisy.own_total])
-            noisy = NoisyTable(marginal, measured.values, measured.variance, total, total_variance)
-        return FlatModel(noisy, self.post)
-
-    def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
-        """One table, and the row count where it is bought."""
-        marginal = Marginal.of(schema, schema.names)
-        _refuse_too_large(marginal)
-        steps = []
-        if public.rows is None and marginal.size > COUNT_CELLS:
-            for_count, budget = budget.split([self.count_share, 1 - self.count_share])
-            noise = count_noise(schema.neighbours, schema.unit.max_rows, for_count)
-            steps.append(Planned("row count", "all rows", for_count, 1, noise.sd))
-        noise = count_noise(schema.neighbours, schema.unit.max_rows, budget)
-        possible = marginal.possible() if marginal.size <= DENSE_CELLS else None
-        cells = marginal.size if possible is None else int(possible.sum())
-        note = forewarning(cells, noise.sd, public.rows)
-        steps.append(Planned("full table", marginal.key, budget, marginal.size, noise.sd, note))
-        return steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +48,8 @@ class FlatModel:
 
     noisy: NoisyTable
     post: Post
+
+    kind: ClassVar[str] = "flat"
 
     @property
     def schema(self) -> Schema:
@@ -168,6 +98,103 @@ class FlatModel:
     def from_state(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
         """The model back from its state."""
         return cls(NoisyTable.from_state(schema, facts["table"], arrays), facts["post"])
+
+
+@dataclass(frozen=True)
+class Flat:
+    """Noise on every cell of the cross-table of all attributes.
+
+    Parameters
+    ----------
+    post
+        "project" (nearest non-negative table with the right total, default) or "clip" (negative
+        counts to zero, then rescale, as in most papers).
+    count_share
+        Share of the budget for the row count where it is neither public nor given, and the table is
+        so large that its sum would be a worse estimate.
+
+    Examples
+    --------
+    >>> from dipsmith.methods.hierarchy.flat import Flat
+    >>> Flat().post
+    'project'
+    """
+
+    post: Post = "project"
+    count_share: float = 0.05
+
+    name: ClassVar[str] = "flat"
+    summary: ClassVar[str] = "The full table with noise in every cell; best while it is small."
+    relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace")
+    models: ClassVar[tuple[type[FlatModel], ...]] = (FlatModel,)
+
+    def __post_init__(self) -> None:
+        if self.post not in ("project", "clip"):
+            raise UsageError(f"flat: post is '{self.post}', expected 'project' or 'clip'")
+        if not 0 < self.count_share < 1:
+            raise UsageError(f"flat: count_share is {self.count_share}, expected a share between 0 and 1")
+
+    def fit(self, curator: Curator) -> FlatModel:
+        """Measure the full table, and the row count where it pays."""
+        require_relation(self, curator.relation)
+        schema = curator.schema
+        marginal = Marginal.of(schema, schema.names)
+        _refuse_too_large(marginal)
+        budget = curator.budget
+        total, total_variance = (
+            (float(curator.rows), 0.0) if curator.rows is not None else (0.0, float("inf"))
+        )
+        if curator.rows is None and marginal.size > COUNT_CELLS:
+            for_count, budget = budget.split([self.count_share, 1 - self.count_share])
+            counted = curator.total(for_count)
+            total, total_variance = float(counted.values[0]), counted.variance
+        if marginal.size > DENSE_CELLS:
+            sd = count_noise(curator.relation, curator.max_rows, budget).sd
+            threshold = _threshold(marginal.size, sd, pure=curator.pure)
+            large = curator.measure([marginal], [budget], keep_above=threshold)[0]
+            assert large.kept is not None
+            noisy = NoisyTable(marginal, large.values, large.variance, total, total_variance, large.kept)
+        else:
+            measured = curator.measure([marginal], [budget])[0]
+            noisy = NoisyTable(marginal, measured.values, measured.variance, total, total_variance)
+            total, total_variance = pooled([(total, total_variance), noisy.own_total])
+            noisy = NoisyTable(marginal, measured.values, measured.variance, total, total_variance)
+        return FlatModel(noisy, self.post)
+
+    def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
+        """One table, and the row count where it is bought."""
+        marginal = Marginal.of(schema, schema.names)
+        _refuse_too_large(marginal)
+        steps = []
+        if public.rows is None and marginal.size > COUNT_CELLS:
+            for_count, budget = budget.split([self.count_share, 1 - self.count_share])
+            noise = count_noise(schema.neighbours, schema.unit.max_rows, for_count)
+            steps.append(Planned("row count", "all rows", for_count, 1, noise.sd))
+        noise = count_noise(schema.neighbours, schema.unit.max_rows, budget)
+        possible = marginal.possible() if marginal.size <= DENSE_CELLS else None
+        cells = marginal.size if possible is None else int(possible.sum())
+        note = forewarning(cells, noise.sd, public.rows)
+        table = Planned("full table", marginal.key, budget, marginal.size, noise.sd, note)
+        return [*steps, replace(table, attributes=marginal.attributes, hopeless=bool(note))]
+
+    def outlook(
+        self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts
+    ) -> Outlook:
+        """One table, which is all that is ever known."""
+        return Outlook(tables_of(schema, steps), complete=True, effort=table_effort(steps))
+
+    @classmethod
+    def suits(cls, schema: Schema, budget: Budget, rows: int) -> Suitability | None:
+        """A full table is best while its noise is small against the rows."""
+        if schema.neighbours not in cls.relations:
+            return None
+        cells, sd = schema.size(), count_noise(schema.neighbours, schema.unit.max_rows, budget).sd
+        if spurious_rows(cells, sd) > SMALL_NOISE * rows:
+            return None
+        return Suitability(
+            3,
+            f"the full table has only {cells:,} cells, and its noise is small against {rows:,} rows: nothing need be modelled",
+        )
 
 
 def _refuse_too_large(marginal: Marginal) -> None:

@@ -10,6 +10,7 @@ from dipsmith.estimation.lawful import require_possible
 from dipsmith.methods.hierarchy.noisy_tree import LARGEST_TABLE, Hierarchy
 from dipsmith.methods.hierarchy.readable import Readable
 from dipsmith.methods.method import Planned, count_noise
+from dipsmith.methods.outlook import Effort, Outlook, tables_of
 from dipsmith.privacy.budget import Budget
 from dipsmith.schema import Marginal, Schema
 
@@ -55,9 +56,17 @@ def level_budgets(
 
 
 def planned_levels(
-    hierarchy: Hierarchy, budgets: Sequence[Budget | None], facts: Readable, remark: str = ""
+    hierarchy: Hierarchy,
+    budgets: Sequence[Budget | None],
+    facts: Readable,
+    *,
+    ordered: bool = True,
+    remark: str = "",
 ) -> list[Planned]:
-    """One line for every level that gets noise, with a warning where it is hopeless."""
+    """One line for every level that gets noise, with a warning where it is hopeless.
+
+    A hierarchy whose order is not known yet (`ordered` is False) is known by its leaves only.
+    """
     steps = []
     last = len(budgets) - 1
     for i, (cells, share) in enumerate(zip(hierarchy.levels, budgets, strict=True)):
@@ -73,5 +82,28 @@ def planned_levels(
             note = hopeless
         elif i == last > 1 and facts.rows is not None and not facts.hopeless(size, facts.sd_alone):
             note = "readable by itself: flat makes single cells more precise, layers only sums over them"
-        steps.append(Planned(stage, cells.key, share, size, sd, note))
+        named = isinstance(cells, Marginal) and (ordered or i == last)
+        steps.append(
+            Planned(
+                stage,
+                cells.key,
+                share,
+                size,
+                sd,
+                note,
+                attributes=cells.attributes if named else (),
+                hopeless=bool(hopeless),
+                group="layer" if 0 < i < last else "",
+            )
+        )
     return steps
+
+
+LEVEL_SECONDS, LEVEL_BYTES = 6e-7, 160.0
+"""Per noisy number of a hierarchy: counting, least squares, projection, drawing."""
+
+
+def level_outlook(schema: Schema, steps: Sequence[Planned]) -> Outlook:
+    """The levels whose columns are known, and what it takes to make them agree."""
+    cells = sum(s.cells or 0 for s in steps)
+    return Outlook(tables_of(schema, steps), effort=Effort(LEVEL_SECONDS * cells, LEVEL_BYTES * cells))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, isinf
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from numpy.typing import NDArray
 
@@ -23,6 +23,8 @@ class TreeModel:
 
     noisy: NoisyTree
     post: Post
+
+    kind: ClassVar[str] = "tree"
 
     @property
     def schema(self) -> Schema:

@@ -28,7 +28,7 @@ One `Curator.choose` per node of a layer, blocks in parallel (`Curator.partition
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import log
 from typing import ClassVar, Literal, get_args
@@ -42,11 +42,12 @@ from dipsmith.methods.hierarchy.importance import (
     misplaced_by_noise,
 )
 from dipsmith.methods.hierarchy.layers import Group, Layer, Layers
-from dipsmith.methods.hierarchy.levels import level_budgets, planned_levels, possible_cells
+from dipsmith.methods.hierarchy.levels import level_budgets, level_outlook, planned_levels, possible_cells
 from dipsmith.methods.hierarchy.model import TreeModel
 from dipsmith.methods.hierarchy.noisy_tree import level_weights, measure
 from dipsmith.methods.hierarchy.readable import Readable
-from dipsmith.methods.method import Planned, PublicFacts, require_relation
+from dipsmith.methods.method import Planned, PublicFacts, knob, require_relation
+from dipsmith.methods.outlook import Outlook
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator, Score
 from dipsmith.schema import Schema
@@ -100,7 +101,7 @@ class Steps:
     (('voted',), ('college_degree',))
     """
 
-    layers: int | str | Sequence[Sequence[str]] = "auto"
+    layers: int | str | Sequence[Sequence[str]] = field(default="auto", metadata=knob(1, 8, 1, "layers"))
     select: Select = "marginal-error"
     share: float = 0.1
     groups: int | Sequence[Sequence[str]] | None = None
@@ -109,7 +110,9 @@ class Steps:
     same_order: bool | None = None
 
     name: ClassVar[str] = "steps"
+    summary: ClassVar[str] = "The full table in layers, from coarse to fine."
     relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace")
+    models: ClassVar[tuple[type[TreeModel], ...]] = (TreeModel,)
 
     def __post_init__(self) -> None:
         _check(self)
@@ -149,7 +152,14 @@ class Steps:
         if stages.for_choice is not None:
             what = "two groups" if self.groups == 2 else f"{layers.depth} layers"
             steps.append(Planned("order", f"{what} by {self.select}", stages.for_choice, note=_ASSUMED))
-        return steps + planned_levels(layers, self._budgets(stages, layers), stages.facts)
+        ordered = stages.for_choice is None
+        return steps + planned_levels(layers, self._budgets(stages, layers), stages.facts, ordered=ordered)
+
+    def outlook(
+        self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts
+    ) -> Outlook:
+        """What the levels say."""
+        return level_outlook(schema, steps)
 
     # --- what public facts decide -----------------------------------------------------------------
 

@@ -18,18 +18,19 @@ The order is drawn from public coins; one `Curator.measure` of all levels: ``doc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from dipsmith.errors import UsageError
 from dipsmith.estimation.answers import Post
 from dipsmith.methods.hierarchy.layers import Layers
-from dipsmith.methods.hierarchy.levels import level_budgets, planned_levels, possible_cells
+from dipsmith.methods.hierarchy.levels import level_budgets, level_outlook, planned_levels, possible_cells
 from dipsmith.methods.hierarchy.model import TreeModel
 from dipsmith.methods.hierarchy.noisy_tree import level_weights, measure
 from dipsmith.methods.hierarchy.ranges import Ranges, best_depth, branching_for, range_weights
 from dipsmith.methods.hierarchy.readable import Readable
-from dipsmith.methods.method import Planned, PublicFacts, require_relation
+from dipsmith.methods.method import Planned, PublicFacts, knob, require_relation
+from dipsmith.methods.outlook import Outlook
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Schema
@@ -61,13 +62,15 @@ class Universal:
     'project'
     """
 
-    depth: int | None = None
-    branching: int | None = None
+    depth: int | None = field(default=None, metadata=knob(1, 12, 1, "layers"))
+    branching: int | None = field(default=None, metadata=knob(2, 32, 1, "branching"))
     layer_weights: Sequence[float] | None = None
     post: Post = "project"
 
     name: ClassVar[str] = "universal"
+    summary: ClassVar[str] = "A hierarchy of ranges: accurate range counts of ordered columns."
     relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace")
+    models: ClassVar[tuple[type[TreeModel], ...]] = (TreeModel,)
 
     def __post_init__(self) -> None:
         if self.depth is not None and (isinstance(self.depth, bool) or self.depth < 1):
@@ -99,7 +102,14 @@ class Universal:
         facts = Readable(schema.neighbours, schema.unit.max_rows, budget, public.rows, possible_cells(schema))
         hierarchy = self._hierarchy(schema, budget, public.rows, order)
         remark = "" if isinstance(hierarchy, Ranges) else "the order of the columns will be drawn at random"
-        return planned_levels(hierarchy, self._budgets(hierarchy, budget, public.rows), facts, remark)
+        budgets = self._budgets(hierarchy, budget, public.rows)
+        return planned_levels(hierarchy, budgets, facts, ordered=not remark, remark=remark)
+
+    def outlook(
+        self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts
+    ) -> Outlook:
+        """What the levels say."""
+        return level_outlook(schema, steps)
 
     def _hierarchy(
         self, schema: Schema, budget: Budget, rows: int | None, order: Sequence[str]

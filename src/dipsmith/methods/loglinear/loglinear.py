@@ -43,6 +43,16 @@ from dipsmith.methods.loglinear.questions import (
 )
 from dipsmith.methods.loglinear.solver import FREE, Equations, Fit, fit
 from dipsmith.methods.method import Planned, PublicFacts
+from dipsmith.methods.outlook import (
+    QUANTILES,
+    Effort,
+    LabelCells,
+    Outlook,
+    Suitability,
+    table_effort,
+    tables_of,
+    typical_sizes,
+)
 from dipsmith.privacy import neighbours
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
@@ -57,6 +67,10 @@ WIDE: Final = 0.25
 """Precision of the intercepts: labels may well be a thousand times as frequent as others."""
 WALKED: Final = 1500
 """Cells of a table along which smoothness is reckoned with at most."""
+
+
+LABEL_SECONDS, LABEL_BYTES = 4e-6, 110.0
+"""Per distinct public row and label: its gradients and curvatures."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +117,9 @@ class LogLinear:
     max_effects: int = 2500
 
     name: ClassVar[str] = "loglinear"
+    summary: ClassVar[str] = "One small noisy table per public column; keeps planned regressions at little ε."
     relations: ClassVar[tuple[str, ...]] = ("label",)
+    models: ClassVar[tuple[type[LogLinearModel], ...]] = (LogLinearModel,)
 
     def __post_init__(self) -> None:
         for field in ("targets", "predictors", "smooth"):
@@ -188,6 +204,48 @@ class LogLinear:
             lines += self._planned(terms, part, held, f"{self.strata} {label}: ")
         return lines
 
+    def outlook(
+        self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts
+    ) -> Outlook:
+        """The tables, and the cells in which labels are made."""
+        cells = [self._cells(schema, step, public) for step in steps if step.attributes]
+        distinct = public.rows or 0 if public.public_rows is None else len(public.public_rows[0])
+        labels, effort = distinct * schema.size(self.targets), table_effort(steps)
+        return Outlook(
+            tables_of(schema, steps, self.strata),
+            label_cells=tuple(c for c in cells if c is not None),
+            effort=Effort(effort.seconds + LABEL_SECONDS * labels, effort.memory + LABEL_BYTES * labels),
+        )
+
+    def _cells(self, schema: Schema, step: Planned, public: PublicFacts) -> LabelCells | None:
+        """How many rows lie in the cells of an effect's table."""
+        assert step.sd is not None
+        what, strata = " × ".join(step.attributes), () if self.strata is None else (self.strata,)
+        columns = [*(n for n in step.attributes if schema[n].role == "public"), *strata]
+        labels = schema.size([n for n in step.attributes if n not in columns])
+        if public.public_rows is None:
+            cells = max(1, (step.cells or labels) // labels) * schema.size(strata)
+            typical = (max(1, public.rows // cells),) * len(QUANTILES) if public.rows else ()
+            return LabelCells(what, labels, step.sd, typical, cells)
+        codes, often = public.public_rows
+        index = Marginal.of(schema, columns).index(codes)
+        sizes = np.bincount(index, weights=often, minlength=schema.size(columns))
+        sizes = sizes[sizes > 0]
+        if not len(sizes):
+            return None
+        return LabelCells(what, labels, step.sd, tuple(int(s) for s in typical_sizes(sizes)), len(sizes))
+
+    @classmethod
+    def suits(cls, schema: Schema, budget: Budget, rows: int) -> Suitability | None:
+        """Private columns beside public ones."""
+        if schema.neighbours not in cls.relations:
+            return None
+        return Suitability(
+            1,
+            "private columns beside public ones: a log-linear model holds all public columns at once with one small noisy "
+            "table each, and keeps planned regressions at a fraction of the ε that trees need",
+        )
+
     def _stratum(self, public: PublicFacts, code: int, size: int) -> PublicFacts:
         """What is public about one stratum; an equal share of the rows where it is not known."""
         assert self.strata is not None
@@ -210,13 +268,15 @@ class LogLinear:
             hidden = error is not None and error > SCALE
             note = f"noise hides all but large effects of {' × '.join(clique.predictors)}" if hidden else ""
             stage = prefix + stages.get(len(clique.predictors), "interaction")
-            lines.append(Planned(stage, str(clique) + known, cost, cells * labels, sd, note, error))
+            line = Planned(stage, str(clique) + known, cost, cells * labels, sd, note, error)
+            lines.append(replace(line, attributes=(*clique.predictors, *clique.targets)))
         for i, (choice, cost) in enumerate(asked.rounds, start=1):
             which = f"{i} of {len(asked.rounds)}"
             among = f"one of {len(asked.candidates)} pairs of predictors, or one chosen before and a third"
-            lines.append(Planned(f"{prefix}choice {which}", among, choice))
+            lines.append(Planned(f"{prefix}choice {which}", among, choice, group=f"{prefix}choice"))
             sd = noise_sd(schema, cost, asked.candidates[0].labels(schema))
-            lines.append(Planned(f"{prefix}interaction {which}", "as chosen", cost, None, sd))
+            group = f"{prefix}interaction"
+            lines.append(Planned(f"{group} {which}", "as chosen", cost, None, sd, group=group))
         return lines
 
     def _terms(self, schema: Schema, relation: str) -> Terms:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,13 @@ class LogLinearModel:
     targets: tuple[str, ...]
     strata: str | None
     blocks: tuple[Block, ...]
+
+    kind: ClassVar[str] = "loglinear"
+
+    @property
+    def rows(self) -> None:
+        """Nothing: the number of rows is that of the rows to be labelled."""
+        return None
 
     @property
     def predictors(self) -> tuple[str, ...]:

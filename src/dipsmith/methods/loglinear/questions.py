@@ -159,7 +159,7 @@ def outline(terms: Terms, budget: Budget, facts: PublicFacts, *, adaptive: bool,
     marginals = [Clique((), g) for g in groups]
     if len(groups) > 1:
         marginals += [Clique((), (a[0], b[0])) for a, b in combinations(groups, 2)]
-    telling = [p for p in terms.predictors if _occupied(schema, facts, (p,)) > 1]
+    telling = [p for p in terms.predictors if facts.occupied(schema, (p,)) > 1]
     effects = [Clique((p,), g) for p in telling for g in groups]
     effects += [Clique(i, g) for i in terms.interactions for g in groups]
     share = _marginal_share(schema, budget, facts, marginals) if effects else 1.0
@@ -228,19 +228,7 @@ def noise_sd(schema: Schema, budget: Budget, labels: int) -> float:
 
 def occupied(schema: Schema, facts: PublicFacts, clique: Clique) -> int:
     """Public cells that hold a row, as far as is known."""
-    return _occupied(schema, facts, clique.predictors)
-
-
-def _occupied(schema: Schema, facts: PublicFacts, names: Sequence[str]) -> int:
-    size = schema.size(names)
-    if facts.public_rows is None:
-        return size if facts.rows is None else min(size, facts.rows)
-    codes, _ = facts.public_rows
-    if size > 1 << 26 or not set(names) <= set(codes.names):
-        return min(size, len(codes))
-    seen = np.zeros(size, dtype=bool)
-    seen[Marginal.of(schema, names).index(codes)] = True
-    return int(seen.sum())
+    return facts.occupied(schema, clique.predictors)
 
 
 def _weights(
