@@ -503,6 +503,7 @@ def _spark_release(made: Cluster, path: Path, rows: int, out: Path) -> None:
     import threading
 
     from dipsmith.privacy.ledger import Ledger
+    from dipsmith.synthesis.exit import Exit
     from dipsmith.synthesis.synthesize import synthesize
     from dipsmith.synthesis.verify import verify
 
@@ -516,7 +517,7 @@ def _spark_release(made: Cluster, path: Path, rows: int, out: Path) -> None:
     out.mkdir()
     started = time.perf_counter()
     with told(made, "labelled, shuffled and written by the workers"):
-        release.tables.write(out)
+        release.tables.save(Exit(out), release.schema, "parquet", escape=False)
     wall = time.perf_counter() - started
     made.add_worker()
     died: list[float] = []

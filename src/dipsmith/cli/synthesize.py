@@ -94,8 +94,7 @@ def synthesize(
     from dipsmith.privacy.ledger import Ledger
     from dipsmith.schema import Schema
     from dipsmith.sources import source
-    from dipsmith.sources.spark import SparkTable
-    from dipsmith.synthesis.cluster import require_shared
+    from dipsmith.synthesis.sets import place_of
     from dipsmith.synthesis.synthesize import synthesize as run
     from dipsmith.synthesis.writing import require_absent
 
@@ -110,10 +109,8 @@ def synthesize(
             f"column '{column}' has the label {label!r}, which a spreadsheet reads as a formula; see --escape-formulas"
         )
     found = source(data, table=table, encoding=encoding, delimiter=delimiter)
-    if isinstance(found, SparkTable) and onto is None:
-        if format != "parquet":
-            raise UsageError("--format is 'csv', but the workers of a cluster write Parquet; leave it out")
-        require_shared(found, out)
+    if onto is None:
+        place_of(found).require_output(out, format)
     with progress(json) as show, said(HopelessNoise), said(LostKey):
         release = run(
             found,

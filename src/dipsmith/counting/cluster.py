@@ -9,6 +9,7 @@ secret of that choice travels inside the function that the workers run; no plan,
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -43,12 +44,12 @@ class SparkGrouping:
     schema
         What is public about it.
     key
-        The secret by which rows beyond `max_rows` are chosen.
+        The secret by which rows beyond `max_rows` are chosen; a fresh one when None.
     """
 
     source: SparkTable
     schema: Schema
-    key: bytes = field(repr=False)
+    key: bytes | None = field(repr=False)
 
     def grouped(
         self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View
@@ -87,7 +88,7 @@ class SparkGrouping:
             made = f"{UNIT} string, {PER} string, {packed}"
             rows = self.source.mapped(columns, _Encoded(schema), made)
             together = rows.repartition(UNIT, PER).sortWithinPartitions(UNIT, PER)
-            kept = on_workers(together, _Truncated(schema, self.key), packed)
+            kept = on_workers(together, _Truncated(schema, self.key or secrets.token_bytes(32)), packed)
         return kept.persist(StorageLevel.MEMORY_AND_DISK)
 
 

@@ -12,7 +12,6 @@ Guarantee: the same counts, row for row, as `BatchRows` gives for the same rows 
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -30,6 +29,7 @@ from dipsmith.counting.remembered import Remembered
 from dipsmith.counting.tally import check_index, fused, one_by_one, words_of
 from dipsmith.schema import Cells, Codes, Marginal, Schema
 from dipsmith.sources import Progress, Source
+from dipsmith.sources.source import companion
 
 Keys = list[NDArray[np.int64]]
 
@@ -165,25 +165,12 @@ def rows_of(
     key
         The secret by which rows beyond `max_rows` are chosen; a fresh one when omitted.
     """
-    from dipsmith.sources.ibis import IbisTable
-    from dipsmith.sources.spark import SparkTable
-    from dipsmith.sources.tables import SqlTable
-
-    if not isinstance(source, SqlTable | SparkTable | IbisTable):
+    grouping = companion(source, "counter")
+    if grouping is None:
         return BatchRows(source, schema, key, progress=progress)
     Encoder(schema)  # refuses what the batch path refuses
     source.check(schema.columns)
-    if isinstance(source, SqlTable):
-        from dipsmith.counting.statements import SqlGrouping
-
-        return PushedRows(SqlGrouping(source, schema, key))
-    if isinstance(source, IbisTable):
-        from dipsmith.counting.expressions import IbisGrouping
-
-        return PushedRows(IbisGrouping(source, schema, key))
-    from dipsmith.counting.cluster import SparkGrouping
-
-    return PushedRows(SparkGrouping(source, schema, secrets.token_bytes(32) if key is None else key))
+    return PushedRows(grouping(source, schema, key))
 
 
 def cover(sets: Sequence[tuple[str, ...]], schema: Schema, limit: int = JOINT) -> list[tuple[str, ...]]:

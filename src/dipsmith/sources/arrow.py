@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from dipsmith.errors import SourceError
+from dipsmith.sources.fingerprint import of_columns
 from dipsmith.sources.header import check_header
 from dipsmith.sources.layout import BATCH_ROWS, check_layout, check_type, plain
 from dipsmith.sources.objects import column_array, holds_arrow
@@ -82,6 +83,10 @@ class ArrowSource:
         kind = type(self.table)
         return f"{kind.__module__.partition('.')[0]} {kind.__name__}"
 
+    def fingerprint(self) -> str:
+        """What tells these columns from others."""
+        return of_columns(self)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FrameSource:
@@ -118,6 +123,10 @@ class FrameSource:
         """Name the kind of table."""
         return f"pandas {type(self.frame).__name__}"
 
+    def fingerprint(self) -> str:
+        """What tells these columns from others."""
+        return of_columns(self)
+
     def _tables(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         rows = len(self.frame)
         for start in range(0, rows, BATCH_ROWS):
@@ -139,11 +148,3 @@ class FrameSource:
 def _holds_objects(table: Any, name: str) -> bool:
     """Whether a column of polars holds Python objects, of which Arrow is told the addresses."""
     return type(table).__module__.startswith("polars.") and str(table.schema[name]) == "Object"
-
-
-def is_frame(data: object) -> bool:
-    """Whether this is a pandas frame (found by name: pandas is not imported for the question)."""
-    return any(
-        kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == "pandas"
-        for kind in type(data).__mro__
-    )

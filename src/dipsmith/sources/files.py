@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from dipsmith.errors import SourceError
 from dipsmith.sources.delimited import DelimitedFile
+from dipsmith.sources.fingerprint import of_files
 from dipsmith.sources.header import check_header
 from dipsmith.sources.parquet import MAGIC, ParquetFile
 from dipsmith.sources.retelling import retell
@@ -119,6 +120,10 @@ class Files:
     def describe(self) -> str:
         """Repeat the paths as given."""
         return ", ".join(self.paths)
+
+    def fingerprint(self) -> str:
+        """What tells the bytes of these files from others, whatever the files are called."""
+        return of_files([(part.path, part.stamp) for part, _ in self._parts])
 
     def _part(self, path: Path) -> Part:
         Stamp.of(path)

@@ -17,15 +17,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from dipsmith.sources.arrow import ArrowSource, FrameSource
-from dipsmith.sources.files import Files
-from dipsmith.sources.ibis import IbisTable
 from dipsmith.sources.source import Source
-from dipsmith.sources.spark import SparkTable
-from dipsmith.sources.stamp import reading
-
-_SPARK_FRAME = "Spark frame"
-"""What a frame of Spark is called that was not opened by an address."""
+from dipsmith.sources.stamp import Stamp, reading
 
 
 def fingerprint(rows: Source) -> str | None:
@@ -40,38 +33,27 @@ def fingerprint(rows: Source) -> str | None:
     (True, False)
     """
     own = getattr(rows, "fingerprint", None)
-    if own is not None:
-        return own()  # type: ignore[no-any-return]
-    if isinstance(rows, Files):
-        return _of_files(rows)
-    if isinstance(rows, ArrowSource | FrameSource):
-        return _of_columns(rows)
-    address = _address(rows)
-    nameless = (isinstance(rows, SparkTable) and address == _SPARK_FRAME) or (
-        isinstance(rows, IbisTable) and address.endswith(", a query")
-    )
-    return None if nameless else hashlib.sha256(b"address\0" + address.encode("utf-8", "replace")).hexdigest()
+    return of_address(rows.describe()) if own is None else own()
 
 
-def _address(rows: Source) -> str:
-    """What names a table; where its database is a file, by the file itself, from whatever folder it was named."""
-    path = getattr(getattr(rows, "engine", None), "path", None)
-    named = rows.describe()
-    return named.replace(str(path), str(path.resolve()), 1) if isinstance(path, Path) else named
+def of_address(address: str) -> str:
+    """Of a table in a database: what names it."""
+    return hashlib.sha256(b"address\0" + address.encode("utf-8", "replace")).hexdigest()
 
 
-def _of_files(files: Files) -> str:
+def of_files(files: Sequence[tuple[Path, Stamp]]) -> str:
+    """Of files, each with what it looked like when it was opened: their bytes, in any order."""
     digests = []
-    for part, _ in files._parts:
-        with reading(part.path, part.stamp), part.path.open("rb") as file:
+    for path, stamp in files:
+        with reading(path, stamp), path.open("rb") as file:
             digests.append(hashlib.file_digest(file, "sha256").hexdigest())
     if len(digests) == 1:
         return digests[0]
     return hashlib.sha256(b"files\0" + "".join(sorted(digests)).encode()).hexdigest()
 
 
-def _of_columns(table: ArrowSource | FrameSource) -> str:
-    """Column by column, in bounded memory; however the rows are cut into batches."""
+def of_columns(table: Source) -> str:
+    """Of a table in memory: column by column, however the rows are cut into batches."""
     whole = hashlib.sha256(b"columns\0")
     for name in sorted(set(table.columns)):
         parts = [hashlib.sha256() for _ in range(3)]

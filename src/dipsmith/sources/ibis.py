@@ -18,13 +18,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from dipsmith.errors import DipsmithError, MissingExtraError, SourceError, UsageError
 from dipsmith.sources.arrow import ArrowSource
 from dipsmith.sources.dialect import Kind
+from dipsmith.sources.fingerprint import of_address
 from dipsmith.sources.header import check_header
 from dipsmith.sources.layout import BATCH_ROWS, check_type, plain
 from dipsmith.sources.retelling import retell
@@ -32,6 +33,9 @@ from dipsmith.sources.source import Progress
 from dipsmith.sources.sqlite import believed
 from dipsmith.sources.tables import parts_of
 from dipsmith.sources.words import Column, Table, case, constant, kind_of, statement, unfused
+
+_QUERY = ", a query"
+"""How the name of what is no table of a warehouse ends."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +52,7 @@ class IbisTable:
 
     table: Table = field(repr=False)
     called: str
+    counter: ClassVar = "dipsmith.counting.expressions:IbisGrouping"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -80,6 +85,10 @@ class IbisTable:
     def describe(self) -> str:
         """What this is, without credentials."""
         return self.called
+
+    def fingerprint(self) -> str | None:
+        """What tells this table from others; nothing does for a query."""
+        return None if self.called.endswith(_QUERY) else of_address(self.called)
 
     def answer(self, question: Table) -> pa.Table:
         """Have the warehouse compute a table expression."""
@@ -149,16 +158,8 @@ def ibis_table(data: Table) -> IbisTable | ArrowSource:
         )
     if warehouse == "polars":
         return ArrowSource(data.to_pyarrow())
-    named = data.get_name() if data.op().__class__.__name__ == "DatabaseTable" else "a query"
-    return _opened(data, f"{warehouse}, {named}")
-
-
-def is_ibis_table(data: object) -> bool:
-    """Whether this is a table expression of ibis (found by name: ibis is not imported for the question)."""
-    return any(
-        kind.__name__ == "Table" and kind.__module__ == "ibis.expr.types.relations"
-        for kind in type(data).__mro__
-    )
+    named = f", {data.get_name()}" if data.op().__class__.__name__ == "DatabaseTable" else _QUERY
+    return _opened(data, warehouse + named)
 
 
 def connected_table(url: str, scheme: str, table: str) -> IbisTable:

@@ -4,6 +4,10 @@ A source never interprets a value. It has a header, a free syntax-only check tha
 charge, and batches of raw columns that can be read as often as needed. Columns that nobody asks for
 are not read.
 
+Which sources there are is a matter of registration: every entry point of the group `dipsmith.sources` is a function
+that is shown what a user gave (an `Input`) and answers with a `Source`, or None if it is not its business. An address
+such as ``postgresql://…`` goes to the entry point of its scheme's name, anything else to all of them in turn.
+
 *Privacy.* Whether `check` fails depends on the syntax of the input (encoding, quoting, field count,
 required columns), never on what a well-formed value says; that much is treated as public. No message
 repeats a cell.
@@ -13,12 +17,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar, cast
+from pkgutil import resolve_name
+from typing import Any, Protocol, TypeVar, cast
 
 import pyarrow as pa
 
 from dipsmith.errors import SourceError, UsageError
+from dipsmith.registry import load, registered
 
 Progress = Callable[[float], None]
 """Told the fraction read so far, 0 to 1."""
@@ -28,7 +35,8 @@ Pipe = Callable[[Iterator[pa.RecordBatch]], Iterator[Made]]
 """What is made of some batches that follow one another."""
 
 _URL = re.compile(r"^([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
-_DATABASES = ("postgresql", "postgres", "duckdb", "spark")
+_NO_SCHEMES = ("files", "frames", "ibis")
+"""Entry points that are no scheme of an address."""
 
 
 class Batches(Protocol):
@@ -39,7 +47,23 @@ class Batches(Protocol):
 
 
 class Source(Batches, Protocol):
-    """A table that can be read again and again, batch by batch."""
+    """A table that can be read again and again, batch by batch.
+
+    That is all a source must do. It may do more:
+
+    ``fingerprint() -> str | None``
+        Tells its rows from others (`dipsmith.sources.fingerprint`); without it they are known by `describe`.
+    ``piped(columns, pipe, progress)``
+        Reads in several threads; see `piped`.
+    ``quick: bool``
+        Whether reading a row again takes about as long as keeping its codes would.
+    ``counter``
+        The class that counts its rows where they lie, as ``"module:name"``: a `counting.pushed.Grouping` of source,
+        schema and key. Without it rows are read and counted here.
+    ``maker``
+        The class that makes synthetic rows where its rows lie, as ``"module:name"``: a `synthesis.sets.Place` of
+        the source. Without it they are made in this machine's memory.
+    """
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -71,6 +95,93 @@ def piped(
     return pipe(rows.batches(columns, progress)) if own is None else own(columns, pipe, progress)
 
 
+def companion(rows: Source, task: str) -> Any | None:
+    """The class of a room above that a source names for a task (`counter`, `maker`); None when it names none."""
+    named = getattr(rows, task, None)
+    return resolve_name(named) if isinstance(named, str) else named
+
+
+@dataclass(frozen=True)
+class Input:
+    """What a user gives for rows, and says about it; contradictions are refused.
+
+    Attributes
+    ----------
+    data
+        A path, a list of paths, an address, a frame.
+    table, encoding, delimiter
+        See `source`.
+    """
+
+    data: object
+    table: str | None = None
+    encoding: str | None = None
+    delimiter: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what does not go together."""
+        has_options = self.encoding is not None or self.delimiter is not None
+        if self.scheme is not None:
+            if has_options:
+                raise UsageError("encoding= and delimiter= are for CSV files; leave them out for a database")
+            return
+        if self.table is not None:
+            raise UsageError(
+                "table= names a table of a database; give a database URL with it, or leave it out"
+            )
+        if has_options and self.paths is None:
+            raise UsageError(
+                "encoding= and delimiter= are for CSV files; leave them out for a table in memory"
+            )
+
+    @property
+    def scheme(self) -> str | None:
+        """The scheme of an address, in small letters; None for whatever else was given, files too."""
+        found = _URL.match(self.data) if isinstance(self.data, str) else None
+        return None if found is None or found[1].lower() == "file" else found[1].lower()
+
+    @property
+    def paths(self) -> tuple[str, ...] | None:
+        """The paths, globs or folders that were given; None when it was something else."""
+        data = self.data
+        if self.scheme is not None:
+            return None
+        if isinstance(data, str) and not data:
+            # As a path it would be the present folder, with all that lies there.
+            raise SourceError(
+                "the name of the file is empty; give a path, a glob, a folder or a database URL"
+            )
+        if isinstance(data, str):
+            return (str(Path(data[len("file://") :])) if _URL.match(data) else data,)
+        if isinstance(data, Path):
+            return (str(data),)
+        if isinstance(data, list | tuple) and data and all(isinstance(part, str | Path) for part in data):
+            return tuple(str(part) for part in data)
+        return None
+
+    def address(self) -> tuple[str, str]:
+        """The address of a database and the table that is wanted."""
+        assert isinstance(self.data, str)
+        if self.table is None:
+            raise UsageError(f"which table of the {self.scheme}:// database? say table=… (--table)")
+        return self.data, self.table
+
+    def unknown(self) -> UsageError:
+        """That nobody recognises this; an address may hold a password, so it is not repeated."""
+        if self.scheme is not None:
+            schemes = [f"{name}://" for name in registered("sources") if name not in _NO_SCHEMES]
+            return UsageError(
+                f"rows cannot be read from a {self.scheme}:// address; copy the file here, or give one of "
+                f"{', '.join(schemes)} or the address of a warehouse that ibis knows (pip install 'dipsmith[tables]')"
+            )
+        kind = type(self.data).__name__
+        hint = "; call .collect() on it first" if kind == "LazyFrame" else ""
+        return UsageError(
+            f"rows cannot be read from a {kind}{hint}; give a path, a glob, a folder, a database URL or an Arrow-"
+            "compatible table (pandas, polars, pyarrow)"
+        )
+
+
 def source(
     data: object,
     table: str | None = None,
@@ -98,78 +209,12 @@ def source(
     >>> source(pa.table({"age": [30, 41], "sex": ["F", "M"]})).columns
     ('age', 'sex')
     """
-    from dipsmith.sources.arrow import ArrowSource, FrameSource, is_frame
-    from dipsmith.sources.files import Files
-    from dipsmith.sources.ibis import ibis_table, is_ibis_table
-    from dipsmith.sources.spark import SparkTable, is_spark_frame
-
-    if isinstance(data, str) and (url := _URL.match(data)):
-        return _from_url(data, url[1].lower(), table, encoding, delimiter)
-    if table is not None:
-        raise UsageError("table= names a table of a database; give a database URL with it, or leave it out")
-    delimiter = None if delimiter is None else _delimiter(delimiter)
-    if isinstance(data, str) and not data:
-        # As a path it would be the present folder, with all that lies there.
-        raise SourceError("the name of the file is empty; give a path, a glob, a folder or a database URL")
-    if isinstance(data, str | Path):
-        return Files((str(data),), encoding, delimiter)
-    if isinstance(data, list | tuple) and data and all(isinstance(part, str | Path) for part in data):
-        return Files(tuple(str(part) for part in data), encoding, delimiter)
-    if encoding is not None or delimiter is not None:
-        raise UsageError("encoding= and delimiter= are for CSV files; leave them out for a table in memory")
+    given = Input(data, table, encoding, delimiter)
     if all(hasattr(type(data), verb) for verb in ("columns", "check", "batches", "describe")):
         return cast("Source", data)
-    if is_frame(data):
-        return FrameSource(data)
-    if is_ibis_table(data):
-        return ibis_table(data)
-    if is_spark_frame(data):
-        return SparkTable(data)
-    if hasattr(data, "__arrow_c_stream__"):
-        return ArrowSource(data)
-    kind = type(data).__name__
-    hint = "; call .collect() on it first" if kind == "LazyFrame" else ""
-    raise UsageError(
-        f"rows cannot be read from a {kind}{hint}; give a path, a glob, a folder, a database URL or an Arrow-"
-        "compatible table (pandas, polars, pyarrow)"
-    )
-
-
-def _delimiter(given: str) -> str:
-    delimiter = {"\\t": "\t", "tab": "\t"}.get(given, given)
-    if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
-        raise UsageError("delimiter= must be one character such as , ; | or tab, not a quote or a line end")
-    return delimiter
-
-
-def _from_url(
-    url: str, scheme: str, table: str | None, encoding: str | None, delimiter: str | None
-) -> Source:
-    """Open a database table; the URL may hold a password, so no message repeats it."""
-    from dipsmith.sources.ibis import connected_table, warehouses
-
-    if scheme == "file":
-        return source(Path(url[len("file://") :]), table, encoding=encoding, delimiter=delimiter)
-    if scheme not in _DATABASES and scheme not in warehouses():
-        raise UsageError(
-            f"rows cannot be read from a {scheme}:// address; copy the file here, or give one of "
-            + ", ".join(f"{name}://" for name in _DATABASES)
-            + " or the address of a warehouse that ibis knows (pip install 'dipsmith[tables]')"
-        )
-    if encoding is not None or delimiter is not None:
-        raise UsageError("encoding= and delimiter= are for CSV files; leave them out for a database")
-    if table is None:
-        raise UsageError(f"which table of the {scheme}:// database? say table=… (--table)")
-    if scheme == "spark":
-        from dipsmith.sources.spark import spark_table
-
-        return spark_table(url, table)
-    if scheme == "duckdb":
-        from dipsmith.sources.duckdb import duckdb_table
-
-        return duckdb_table(url, table)
-    if scheme not in _DATABASES:
-        return connected_table(url, scheme, table)
-    from dipsmith.sources.postgresql import postgresql_table
-
-    return postgresql_table(url, table)
+    names = registered("sources")
+    for name in [given.scheme] if given.scheme in names else names:
+        found: Source | None = load("sources", name)(given)
+        if found is not None:
+            return found
+    raise given.unknown()

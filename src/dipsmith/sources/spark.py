@@ -20,11 +20,12 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from dipsmith.errors import MissingExtraError, SourceError, UsageError
+from dipsmith.sources.fingerprint import of_address
 from dipsmith.sources.header import check_header
 from dipsmith.sources.layout import plain
 from dipsmith.sources.retelling import retell
@@ -35,6 +36,8 @@ Function = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 BLOCK = 1 << 16
 """Rows that a function is given at once."""
 
+_FRAME = "Spark frame"
+"""What a frame is called that was not opened by an address."""
 _REFUSED = ("array", "map", "struct", "interval", "variant", "geometry", "geography")
 _NAME = re.compile(r"`(?:[^`]|``)+`|[^.`]+")
 
@@ -44,7 +47,9 @@ class SparkTable:
     """A frame of a Spark session as a source."""
 
     frame: Any = field(repr=False)
-    called: str = "Spark frame"
+    called: str = _FRAME
+    counter: ClassVar = "dipsmith.counting.cluster:SparkGrouping"
+    maker: ClassVar = "dipsmith.synthesis.cluster:Cluster"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -110,6 +115,10 @@ class SparkTable:
     def describe(self) -> str:
         """What this is."""
         return self.called
+
+    def fingerprint(self) -> str | None:
+        """What tells this table from others; nothing does for a frame that was given as such."""
+        return None if self.called == _FRAME else of_address(self.called)
 
 
 def on_workers(frame: Any, function: Function, made: str) -> Any:
@@ -182,14 +191,6 @@ def spark_table(url: str, table: str) -> SparkTable:
         if "/" in table:
             return SparkTable(session.read.parquet(table), called)
         return SparkTable(session.table(_table_name(table)), called)
-
-
-def is_spark_frame(data: object) -> bool:
-    """Whether this is a frame of pyspark (found by name: pyspark is not imported for the question)."""
-    return any(
-        kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql")
-        for kind in type(data).__mro__
-    )
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from dipsmith.errors import SourceError, UsageError
 from dipsmith.sources.dialect import Dialect, Kind, Parameters
+from dipsmith.sources.fingerprint import of_address
 from dipsmith.sources.header import check_header
 from dipsmith.sources.layout import plain
 from dipsmith.sources.source import Progress
@@ -65,6 +66,7 @@ class SqlTable:
     """One table of an SQL engine as a source."""
 
     engine: Engine = field(repr=False)
+    counter: ClassVar = "dipsmith.counting.statements:SqlGrouping"
 
     @cached_property
     def kinds(self) -> Mapping[str, Kind | None]:
@@ -98,6 +100,11 @@ class SqlTable:
     def describe(self) -> str:
         """What this is, without credentials."""
         return self.engine.describe()
+
+    def fingerprint(self) -> str:
+        """What tells this table from others: its address, or the file of its database, from whatever folder it was named."""
+        path, named = getattr(self.engine, "path", None), self.describe()
+        return of_address(named if path is None else named.replace(str(path), str(path.resolve()), 1))
 
 
 def table_name(given: str, dialect: Dialect) -> str:

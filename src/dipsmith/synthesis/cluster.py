@@ -18,10 +18,10 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,7 @@ from dipsmith.synthesis.canonical import PublicRows
 from dipsmith.synthesis.exit import Exit
 from dipsmith.synthesis.fitted import FittedModel, drawn_table, labelled_table
 from dipsmith.synthesis.report import MOST_ROWS, Glance
+from dipsmith.synthesis.sets import Recipe, Sets
 from dipsmith.synthesis.workers import (
     FILE,
     ORDER,
@@ -47,6 +48,8 @@ from dipsmith.synthesis.workers import (
     blocks_of,
     ddl,
     fields_of,
+    label_on_workers,
+    sample_on_workers,
     secret,
     sent,
 )
@@ -56,7 +59,43 @@ _TRIED = 8
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterSets(Sequence[pa.Table]):
+class Cluster:
+    """The workers of a cluster, which make rows in place of a table of theirs."""
+
+    on: SparkTable
+
+    def require_output(self, folder: Path, format: str) -> None:  # noqa: A002
+        """Refuse another format than Parquet, and a folder that the workers cannot write to."""
+        _require_parquet(format)
+        require_shared(self.on, folder)
+
+    def require_room(self, schema: Schema, sets: int, rows: int | None) -> None:
+        """A cluster has room."""
+
+    def draw(self, recipe: Recipe, rows: int) -> ClusterSets:
+        """Whole rows, drawn by the workers."""
+        return ClusterSets(recipe.models_and_seeds, self.on, recipe.schema.names, rows)
+
+    def label(self, recipe: Recipe) -> ClusterSets:
+        """The rows of the table, labelled by the workers; another, public table's keep their order."""
+        key = recipe.stream.words64(4).tobytes() if self.on is recipe.private else None
+        return ClusterSets(recipe.models_and_seeds, self.on, recipe.labelled_columns, self.on.count(), key)
+
+    def label_rows(self, model: FittedModel, seed: int | None, out: str | None) -> str:
+        """Have the workers label the rows and write a folder."""
+        if out is None:
+            raise UsageError(
+                "the workers of a cluster write what they label: say out=, a folder they all see"
+            )
+        return label_on_workers(model, self.on, out, seed)
+
+    def draw_rows(self, model: FittedModel, rows: int | None, seed: int | None, out: str) -> str:
+        """Have the workers draw rows and write a folder."""
+        return sample_on_workers(model, self.on, rows, out, seed)
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterSets(Sets):
     """Sets that workers make in place of a table of theirs.
 
     Attributes
@@ -78,6 +117,7 @@ class ClusterSets(Sequence[pa.Table]):
     columns: tuple[str, ...]
     rows: int
     order: bytes | None = None
+    in_memory: ClassVar[bool] = False
 
     def __len__(self) -> int:
         return len(self.made)
@@ -90,13 +130,15 @@ class ClusterSets(Sequence[pa.Table]):
     def __iter__(self) -> Iterator[pa.Table]:
         return self[0]
 
-    def write(self, folder: Path) -> None:
+    def save(self, out: Exit, schema: Schema, format: str, *, escape: bool) -> Glance:  # noqa: A002
         """Have the workers write every set, and check that it is whole and visible here.
 
         Privacy
         -------
         Post-processing of noisy models; labelling reads public columns only.
         """
+        _require_parquet(format)
+        folder = out.folder
         _open_to_group(folder)
         for i, (model, seed) in enumerate(self.made, start=1):
             place = folder / f"synthetic-{i}.parquet"
@@ -118,6 +160,7 @@ class ClusterSets(Sequence[pa.Table]):
                     f"'{place.name}': the workers wrote {found:,} rows that can be seen here, expected {self.rows:,}; "
                     "save to storage that they and this machine share, and check that the table did not change"
                 )
+        return self._glance(folder, schema)
 
     def _labelled(self, model: FittedModel, place: Path, seed: int | None, number: int) -> Any:
         labeller = model.labeller()
@@ -144,7 +187,7 @@ class ClusterSets(Sequence[pa.Table]):
         table: pa.Table = labelled_table(model.labeller(), public.table(np.arange(0)), 0)
         return table.select(self.columns)
 
-    def glance(self, folder: Path, schema: Schema) -> Glance:
+    def _glance(self, folder: Path, schema: Schema) -> Glance:
         """What the report tells of the first set: counted by the workers, a few rows read here."""
         place = folder / "synthetic-1.parquet"
         # Every row counts here: also one whose public columns break a rule.
@@ -157,6 +200,11 @@ class ClusterSets(Sequence[pa.Table]):
         counts = rows_of(written, whole).count(cells)
         some = Encoder(schema).encode(_first(place, MOST_ROWS))[0]
         return Glance(self.rows, dict(zip(schema.names, counts, strict=True)), some, several_files=True)
+
+
+def _require_parquet(format: str) -> None:  # noqa: A002
+    if format != "parquet":
+        raise UsageError("the workers of a cluster write Parquet; leave the format out")
 
 
 def require_shared(on: SparkTable, target: Path) -> None:

@@ -27,10 +27,8 @@ from dipsmith.methods.method import Labeller, Model
 from dipsmith.privacy.randomness import generator, named_seed, place_key
 from dipsmith.schema import Codes, Schema
 from dipsmith.sources import source
-from dipsmith.sources.spark import SparkTable
-from dipsmith.synthesis.canonical import PublicRows, blocks
+from dipsmith.synthesis.canonical import blocks
 from dipsmith.synthesis.exit import RATIO, Exit, pack, plain_schema
-from dipsmith.synthesis.workers import label_on_workers, sample_on_workers
 
 FORMAT = 1
 
@@ -80,12 +78,13 @@ class FittedModel:
             raise UsageError(f"n is {n}, expected 0 or more")
         if on is None and out is None:
             return self.inner.sample(n, seed)
-        cluster = None if on is None else source(on)
-        if not isinstance(cluster, SparkTable) or out is None:
+        if on is None or out is None:
             raise UsageError(
                 "drawing on a cluster needs both: on= a Spark frame or source, and out= a folder"
             )
-        return sample_on_workers(self, cluster, n, out, seed)
+        from dipsmith.synthesis.sets import place_of
+
+        return place_of(source(on)).draw_rows(self, n, seed, out)
 
     def label(self, rows: Any, seed: int | None = None, *, out: str | None = None) -> Any:
         """Add the synthetic private columns to any frame or source that has the public ones, in its order.
@@ -93,19 +92,10 @@ class FittedModel:
         Rows of a Spark frame or source are labelled by its workers, which write the folder `out`
         (Parquet); its name is returned instead of a table, and nothing is collected here.
         """
-        labeller = self.labeller()
-        given = source(rows)
-        if isinstance(given, SparkTable):
-            if out is None:
-                raise UsageError(
-                    "the workers of a cluster write what they label: say out=, a folder they all see"
-                )
-            return label_on_workers(self, given, out, seed)
-        if out is not None:
-            raise UsageError("out= is for rows on a Spark cluster; here the labelled table is returned")
-        columns = predictors(labeller)
-        public = PublicRows.of(given.batches(columns), labeller.schema, columns)
-        return labelled_table(labeller, public.table(np.arange(public.rows)), seed)
+        from dipsmith.synthesis.sets import place_of
+
+        self.labeller()
+        return place_of(source(rows)).label_rows(self, seed, out)
 
     def probabilities(self, rows: Any) -> NDArray[np.float64]:
         """The probability of every label for every row: rows × labels, in the schema's order."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -17,12 +17,11 @@ from dipsmith.report.content import Page
 from dipsmith.report.sections import framed, page
 from dipsmith.schema import Schema
 from dipsmith.schema.files import to_yaml
-from dipsmith.synthesis.canonical import as_type, canonical_type
 from dipsmith.synthesis.card import Card
-from dipsmith.synthesis.cluster import ClusterSets
-from dipsmith.synthesis.exit import TYPES, Exit, unescaped
+from dipsmith.synthesis.exit import Exit, unescaped
 from dipsmith.synthesis.fitted import FittedModel
 from dipsmith.synthesis.report import Glance, report_page
+from dipsmith.synthesis.sets import Sets, TableSets
 from dipsmith.synthesis.writing import digest, whole_folder
 
 Format = Literal["parquet", "csv"]
@@ -47,7 +46,7 @@ class Release:
         What it is and what it cost.
     """
 
-    tables: Sequence[pa.Table]
+    tables: Sets
     models: tuple[FittedModel, ...]
     schema: Schema
     card: Card
@@ -73,18 +72,10 @@ class Release:
         """
         if format not in ("parquet", "csv"):
             raise UsageError(f"format is '{format}', expected 'parquet' or 'csv'")
-        if format != "parquet" and isinstance(self.tables, ClusterSets):
-            raise UsageError("the workers of a cluster write Parquet; leave the format out")
         target = Path(folder)
         with whole_folder(target) as work:
             out = Exit(work)
-            if isinstance(self.tables, ClusterSets):
-                self.tables.write(work)
-                glance = self.tables.glance(work, self.schema)
-            else:
-                for i, table in enumerate(self.tables, start=1):
-                    out.table(f"synthetic-{i}.{format}", _canonical(table, self.schema), escape=escape)
-                glance = Glance.of(self.tables[0], self.schema)
+            glance = self.tables.save(out, self.schema, format, escape=escape)
             for i, model in enumerate(self.models, start=1):
                 model.save(work / f"model-{i}")
             out.text("schema.yaml", to_yaml(self.schema))
@@ -112,7 +103,7 @@ class Release:
         card = read_card(path)
         schema = read_schema(path)
         tables = tuple(read_table(set_file(path, i), schema) for i in range(1, card.sets + 1))
-        return cls(tables, read_models(path), schema, card, path)
+        return cls(TableSets(tables), read_models(path), schema, card, path)
 
     def report_page(self) -> Page:
         """The releasable report: made from the release alone."""
@@ -125,7 +116,7 @@ class Release:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        if isinstance(self.tables, ClusterSets):
+        if not self.tables.in_memory:
             return self.card._repr_html_()  # there are no rows to report of before it is saved
         return framed(page(self.report_page()))
 
@@ -203,13 +194,3 @@ def set_parts(path: Path, schema: Schema) -> Iterator[pa.Table]:
                     yield pa.Table.from_batches([batch])
     except (OSError, pa.ArrowException):
         raise DamageError(f"'{path.name}' cannot be read; get the release again") from None
-
-
-def _canonical(table: pa.Table, schema: Schema) -> pa.Table:
-    """A table whose columns are of the types that are released: those that a version before this one read may not be."""
-    for i, (name, stored) in enumerate(zip(table.column_names, table.schema.types, strict=True)):
-        if stored not in TYPES:
-            kind = canonical_type(stored, schema[name])
-            chunks = [as_type(chunk, kind) for chunk in table.column(i).chunks]
-            table = table.set_column(i, name, pa.chunked_array(chunks, kind))
-    return table

@@ -1,5 +1,8 @@
 """Making the sets of a release from fitted models: post-processing of noisy numbers, and public columns.
 
+A `Place` makes them: this machine's memory, or the workers of a cluster whose table is replaced (`synthesis.cluster`).
+A `Recipe` says what they are made from, and what comes out are `Sets`.
+
 Under `label` the public rows are first of all taken out of the file's order: they are sorted by what they say, then put
 in an order drawn by the operating system's randomness, a fresh one for every set, and only then labelled.
 Whatever is computed from them in order, by a seed or not, therefore knows nothing of the file's order. Rows of
@@ -9,25 +12,34 @@ table's own rows in another form, they are treated as such.
 
 from __future__ import annotations
 
+import os
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from dipsmith.errors import UsageError
 from dipsmith.privacy.curator import Progress
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Schema
 from dipsmith.sources import Source
-from dipsmith.sources.spark import SparkTable
-from dipsmith.synthesis.canonical import PublicRows
-from dipsmith.synthesis.cluster import ClusterSets
-from dipsmith.synthesis.fitted import FittedModel, drawn_table, labelled_table
+from dipsmith.sources.source import companion
+from dipsmith.synthesis.canonical import PublicRows, as_type, canonical_type
+from dipsmith.synthesis.exit import TYPES, Exit
+from dipsmith.synthesis.fitted import FittedModel, drawn_table, labelled_table, predictors
+from dipsmith.synthesis.report import Glance
+
+LEAST_BYTES = 8
+"""What a value of a synthetic row takes in memory at least."""
 
 
 @dataclass(frozen=True, eq=False)
-class SetMaker:
-    """Draws the sets of a release.
+class Recipe:
+    """What the sets of a release are made from.
 
     Attributes
     ----------
@@ -35,9 +47,6 @@ class SetMaker:
         One model for all sets, or one for each.
     private
         The confidential table.
-    target
-        Under `label` the rows to label: the confidential table's, or those of another, public file, which keep their
-        order. Elsewhere only asked whether workers shall draw.
     stream
         Draws the order of rows.
     seed
@@ -47,60 +56,184 @@ class SetMaker:
     schema: Schema
     models: tuple[FittedModel, ...]
     private: Source
-    target: Source
     sets: int
     stream: Stream
     seed: int | None
     progress: Progress | None
 
-    def draw(self, n: int | None) -> Sequence[pa.Table]:
-        """Whole rows; in place of a cluster's table they are drawn by its workers."""
-        if isinstance(self.target, SparkTable):
-            rows = self.models[0].rows if n is None else n
-            return ClusterSets(tuple(self._plan()), self.target, self.schema.names, rows)
-        tables = []
-        for i, (model, seed) in enumerate(self._plan()):
-            self._say("drawing", i / self.sets)
-            tables.append(drawn_table(model.inner.sample(n, seed), seed))
-        self._say("drawing", 1.0)
-        return tuple(tables)
+    @property
+    def models_and_seeds(self) -> tuple[tuple[FittedModel, int | None], ...]:
+        """The model of each set, and the seed that repeats it."""
+        seeds = [None if self.seed is None else self.seed + i for i in range(self.sets)]
+        return tuple((self.models[i % len(self.models)], seed) for i, seed in enumerate(seeds))
 
-    def label(self) -> Sequence[pa.Table]:
-        """The target's public columns as they stand, beside drawn labels, in an order that tells nothing.
+    @property
+    def labelled_columns(self) -> tuple[str, ...]:
+        """What is released under `label`: the public columns and the labels."""
+        columns = {*self.schema.public, *self.models[0].labeller().targets}
+        return tuple(n for n in self.schema.names if n in columns)
+
+    def each(self, stage: str) -> Iterator[tuple[FittedModel, int | None]]:
+        """Go through the sets, telling how far it is."""
+        for i, pair in enumerate(self.models_and_seeds):
+            self.tell(stage, i / self.sets)
+            yield pair
+        self.tell(stage, 1.0)
+
+    def tell(self, stage: str, share: float) -> None:
+        """Tell how much of a stage is done."""
+        if self.progress is not None:
+            self.progress(stage, share)
+
+
+class Sets(Sequence[pa.Table]):
+    """The synthetic sets of a release, each of the same columns and number of rows."""
+
+    in_memory: ClassVar[bool]
+    """Whether they can be looked at before they are saved."""
+    columns: tuple[str, ...]
+    rows: int
+
+    @abstractmethod
+    def save(self, out: Exit, schema: Schema, format: str, *, escape: bool) -> Glance:  # noqa: A002
+        """Write every set to the folder of a release; return what the report tells of the first."""
+
+
+class Place(Protocol):
+    """Where synthetic rows are made."""
+
+    def require_output(self, folder: Path, format: str) -> None:  # noqa: A002
+        """Refuse a folder or a format that cannot be written from here, while nothing is spent."""
+
+    def require_room(self, schema: Schema, sets: int, rows: int | None) -> None:
+        """Refuse more rows than can be made here, while nothing is spent; public numbers alone decide."""
+
+    def draw(self, recipe: Recipe, rows: int) -> Sets:
+        """Draw whole rows."""
+
+    def label(self, recipe: Recipe) -> Sets:
+        """The public columns of this place's table as they stand, beside drawn labels, in an order that tells nothing."""
+
+    def label_rows(self, model: FittedModel, seed: int | None, out: str | None) -> Any:
+        """The table of this place, in its order, with labels of a model: a table, or the folder `out`."""
+
+    def draw_rows(self, model: FittedModel, rows: int | None, seed: int | None, out: str) -> Any:
+        """Rows of a model, in the folder `out`."""
+
+
+def place_of(target: Source) -> Place:
+    """Where rows are made that take the place of a source's, or label them."""
+    place: Place = (companion(target, "maker") or Memory)(target)
+    return place
+
+
+@dataclass(frozen=True, eq=False)
+class TableSets(Sets):
+    """Sets in this machine's memory."""
+
+    tables: tuple[pa.Table, ...]
+    in_memory: ClassVar[bool] = True
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.tables[i]
+
+    @property
+    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The columns of each set."""
+        return tuple(self.tables[0].column_names)
+
+    @property
+    def rows(self) -> int:  # type: ignore[override]
+        """How many rows each set has."""
+        return int(self.tables[0].num_rows)
+
+    def save(self, out: Exit, schema: Schema, format: str, *, escape: bool) -> Glance:  # noqa: A002
+        """Write every set as one file."""
+        for i, table in enumerate(self.tables, start=1):
+            out.table(f"synthetic-{i}.{format}", _canonical(table, schema), escape=escape)
+        return Glance.of(self.tables[0], schema)
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """The memory of this machine.
+
+    Attributes
+    ----------
+    target
+        Under `label` the rows to label: the confidential table's, or those of another, public file, which keep their
+        order.
+    """
+
+    target: Source
+
+    def require_output(self, folder: Path, format: str) -> None:  # noqa: A002
+        """Every folder and format will do."""
+
+    def require_room(self, schema: Schema, sets: int, rows: int | None) -> None:
+        """Refuse rows that cannot be held here."""
+        if rows is None or not hasattr(os, "sysconf"):
+            return
+        most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        if rows * sets * len(schema.names) * LEAST_BYTES > most:
+            raise UsageError(
+                f"rows is {rows}, which with {len(schema.names)} columns and {sets} set{'s' if sets > 1 else ''} is more "
+                f"than the {most / 1e9:,.0f} GB of memory here; ask for fewer, and draw more from the saved model in parts"
+            )
+
+    def draw(self, recipe: Recipe, rows: int) -> TableSets:
+        """Draw whole rows."""
+        made = [drawn_table(model.inner.sample(rows, seed), seed) for model, seed in recipe.each("drawing")]
+        return TableSets(tuple(made))
+
+    def label(self, recipe: Recipe) -> TableSets:
+        """Label the target's rows.
 
         Privacy
         -------
         Reads public columns only; see `PublicRows` for what is left of the file they came from.
         """
-        columns = {*self.schema.public, *self.models[0].labeller().targets}
-        wanted = tuple(n for n in self.schema.names if n in columns)
-        if isinstance(self.target, SparkTable):
-            key = self.stream.words64(4).tobytes() if self.target is self.private else None
-            return ClusterSets(tuple(self._plan()), self.target, wanted, self.target.count(), key)
-        self._say("labelling", 0.0)
-        names = self.schema.public
-        public = PublicRows.of(self.target.batches(names), self.schema, names)
-        in_file_order = self._is_another_table(public)
+        recipe.tell("labelling", 0.0)
+        names = recipe.schema.public
+        public = PublicRows.of(self.target.batches(names), recipe.schema, names)
+        in_file_order = self._is_another_table(public, recipe)
         order = np.arange(public.rows) if in_file_order else public.order()
+        wanted = recipe.labelled_columns
         tables = []
-        for i, (model, seed) in enumerate(self._plan()):
-            self._say("labelling", i / self.sets)
-            rows = order if in_file_order else order[self.stream.permutation(public.rows)]
+        for model, seed in recipe.each("labelling"):
+            rows = order if in_file_order else order[recipe.stream.permutation(public.rows)]
             tables.append(labelled_table(model.labeller(), public.table(rows), seed).select(wanted))
-        self._say("labelling", 1.0)
-        return tuple(tables)
+        return TableSets(tuple(tables))
 
-    def _is_another_table(self, public: PublicRows) -> bool:
+    def label_rows(self, model: FittedModel, seed: int | None, out: str | None) -> pa.Table:
+        """The rows of the target with labels, as a table."""
+        if out is not None:
+            raise UsageError("out= is for rows on a Spark cluster; here the labelled table is returned")
+        labeller = model.labeller()
+        columns = predictors(labeller)
+        public = PublicRows.of(self.target.batches(columns), labeller.schema, columns)
+        return labelled_table(labeller, public.table(np.arange(public.rows)), seed)
+
+    def draw_rows(self, model: FittedModel, rows: int | None, seed: int | None, out: str) -> Any:
+        """There is no folder to write here."""
+        raise UsageError("drawing on a cluster needs both: on= a Spark frame or source, and out= a folder")
+
+    def _is_another_table(self, public: PublicRows, recipe: Recipe) -> bool:
         """Whether the rows to label are others than the private table's: then their order is theirs to keep."""
-        if self.target is self.private:
+        if self.target is recipe.private:
             return False
-        names = self.schema.public
-        return not public.has_the_rows_of(PublicRows.of(self.private.batches(names), self.schema, names))
+        names = recipe.schema.public
+        return not public.has_the_rows_of(PublicRows.of(recipe.private.batches(names), recipe.schema, names))
 
-    def _plan(self) -> Iterator[tuple[FittedModel, int | None]]:
-        for i in range(self.sets):
-            yield self.models[i % len(self.models)], None if self.seed is None else self.seed + i
 
-    def _say(self, stage: str, share: float) -> None:
-        if self.progress is not None:
-            self.progress(stage, share)
+def _canonical(table: pa.Table, schema: Schema) -> pa.Table:
+    """A table whose columns are of the types that are released: those that a version before this one read may not be."""
+    for i, (name, stored) in enumerate(zip(table.column_names, table.schema.types, strict=True)):
+        if stored not in TYPES:
+            kind = canonical_type(stored, schema[name])
+            chunks = [as_type(chunk, kind) for chunk in table.column(i).chunks]
+            table = table.set_column(i, name, pa.chunked_array(chunks, kind))
+    return table

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 import warnings
 from collections.abc import Callable
@@ -25,21 +24,17 @@ from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Schema
 from dipsmith.sources import Source, source
 from dipsmith.sources.fingerprint import fingerprint
-from dipsmith.sources.spark import SparkTable
 from dipsmith.synthesis.card import Card, spending, steward_says, sums, unit_facts
-from dipsmith.synthesis.cluster import ClusterSets
 from dipsmith.synthesis.fitted import FittedModel
 from dipsmith.synthesis.release import Release
 from dipsmith.synthesis.replay import released_before
-from dipsmith.synthesis.sets import SetMaker
+from dipsmith.synthesis.sets import Recipe, place_of
 from dipsmith.version import VERSION
 
 MOST_SETS = 10_000
 """More sets than any rule for combining them has a use for."""
 GIVEN = "given by the steward"
 """How a number of rows is known that was stated."""
-LEAST_BYTES = 8
-"""What a value of a synthetic row takes in memory at least."""
 
 Each = Literal["split", "draw"]
 
@@ -107,8 +102,8 @@ def synthesize(
     if onto is not None:
         _refuse_the_private_file(private, target)
         target.check(schema.public)
-    if not isinstance(target, SparkTable):
-        _refuse_more_than_memory(schema, sets, rows)
+    place = place_of(target)
+    place.require_room(schema, sets, rows)
     # Reads no row: an engine is only asked for its columns, so that it is refused before anything is charged.
     counted = rows_of(private, schema, _staged(progress, "reading"))
     # An empty id is refused by the ledger: whoever repeats it by a script would be charged again each time.
@@ -139,16 +134,15 @@ def synthesize(
         fitted = tuple(
             FittedModel(method.name, m) for m in _fit(curator, method, sets if each == "split" else 1)
         )
-        maker = SetMaker(schema, fitted, private, target, sets, stream, seed, progress)
+        recipe = Recipe(schema, fitted, private, sets, stream, seed, progress)
         if schema.neighbours == "label":
-            tables, known = maker.label(), "public"
+            tables, known = place.label(recipe), "public"
         else:
             n, known = _row_count(curator, rows)
             if n is None:
                 # Models that were sanitised separately count differently; their sets have one size, the card's.
                 n = round(sum(m.rows for m in fitted) / len(fitted))
-            tables = maker.draw(n)
-        rows_made = tables.rows if isinstance(tables, ClusterSets) else tables[0].num_rows
+            tables = place.draw(recipe, n)
         card = _card(
             schema,
             method,
@@ -157,7 +151,7 @@ def synthesize(
             request,
             sets,
             each,
-            rows_made,
+            tables.rows,
             known,
             journal.events,
             book,
@@ -169,8 +163,7 @@ def synthesize(
         settling.pop_all()
     finish = None if reservation is None else reservation.finish
     # Under `label` private columns that are no target are not released, and so not described.
-    columns = tables.columns if isinstance(tables, ClusterSets) else tables[0].column_names
-    released = released_schema(schema.project([n for n in schema.names if n in columns]))
+    released = released_schema(schema.project([n for n in schema.names if n in tables.columns]))
     return Release(tables, fitted, released, card, None, finish)
 
 
@@ -332,16 +325,4 @@ def _refuse_the_private_file(private: Source, target: Source) -> None:
     if private is target or (mark is not None and mark == fingerprint(target)):
         raise UsageError(
             "onto is the confidential table itself, whose order of rows is not public; leave onto out to label it"
-        )
-
-
-def _refuse_more_than_memory(schema: Schema, sets: int, rows: int | None) -> None:
-    """Refuse rows that cannot be held here while nothing is charged yet; public numbers alone decide."""
-    if rows is None or not hasattr(os, "sysconf"):
-        return
-    most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if rows * sets * len(schema.names) * LEAST_BYTES > most:
-        raise UsageError(
-            f"rows is {rows}, which with {len(schema.names)} columns and {sets} set{'s' if sets > 1 else ''} is more "
-            f"than the {most / 1e9:,.0f} GB of memory here; ask for fewer, and draw more from the saved model in parts"
         )

@@ -49,8 +49,8 @@ FILES_DICTIONARIES = (
 """Columns keep the dictionaries that the private file had."""
 
 SAVED_AS_IT_IS = (
-    "synthesis/release.py",
-    "_canonical(table, self.schema), escape=escape",
+    "synthesis/sets.py",
+    "_canonical(table, schema), escape=escape",
     "table, escape=escape",
 )
 """Tables are saved without being brought into their canonical form."""
@@ -306,7 +306,7 @@ MUTANTS = (
         (
             ("np.arange(public.rows) if in_file_order else public.order()", "np.arange(public.rows)"),
             (
-                "rows = order if in_file_order else order[self.stream.permutation(public.rows)]",
+                "rows = order if in_file_order else order[recipe.stream.permutation(public.rows)]",
                 "rows = order",
             ),
         ),
@@ -357,10 +357,10 @@ MUTANTS = (
     one(
         "private rows given with onto in their own order",
         "synthesis/synthesize.py",
-        '            tables, known = maker.label(), "public"\n',
-        '            tables, known = maker.label(), "public"\n'
+        '            tables, known = place.label(recipe), "public"\n',
+        '            tables, known = place.label(recipe), "public"\n'
         "            if onto is not None:\n"
-        "                tables = tuple(m.label(target) for m in fitted)\n",
+        "                tables = type(tables)(tuple(m.label(target) for m in fitted))\n",
         "tests/synthesis/test_exit.py::test_the_private_rows_in_another_form_leave_their_order_too",
     ),
     one(
