@@ -312,13 +312,13 @@ def _priced(seen: Picked) -> bool:
     """Whether the ε of a choice costs at most its charge: ε, or ε²/8 under ρ; half of it where a unit may move twice."""
     if isinstance(seen.budget, PureDP):
         return seen.law == "permute-and-flip" and seen.epsilon <= seen.budget.exact
-    charged = seen.budget.exact / (2 if seen.curator._moving else 1)
+    charged = seen.budget.exact / (2 if seen.curator.moving else 1)
     return seen.law == "exponential" and seen.epsilon**2 / 8 <= charged
 
 
 def _moves(seen: Counted | Picked) -> int:
     """How often a unit may move within what was asked: twice in a block that it may leave and enter."""
-    return 2 if seen.curator._moving else 1
+    return 2 if seen.curator.moving else 1
 
 
 def _sparse_difference(a: Counted, b: Counted) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -98,6 +98,7 @@ def watching(observer: Observer) -> Iterator[Watch]:
             (DiscreteGaussian, "sample", _sampled),
             (Stream, "_bytes", _bytes),
             (Stream, "permutation", _ordered),
+            (Stream, "secret", _verb("key")),
             (randomness._Ciphered, "__init__", _drawing_rows),
             (Repetitions, "sample", _repeated),
             (BatchRows, "__init__", _keyed),

@@ -15,6 +15,7 @@ ever gives satisfies B with respect to R and U (sequential composition of its ev
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from fractions import Fraction
 from math import isqrt
 from typing import Protocol, TypeVar
@@ -41,6 +42,7 @@ from dipsmith.privacy.events import (
 )
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace, noisy_blocks
+from dipsmith.privacy.observer import Counted, Observer, Question, Shown, observed_rows, plain_rows
 from dipsmith.privacy.randomness import Stream, coins
 from dipsmith.privacy.repetition import Repetitions
 from dipsmith.privacy.selection import select
@@ -139,9 +141,12 @@ class Curator:
         self.max_rows: int = rows.schema.unit.max_rows
         self.budget = budget
         self.block = block
-        self._moving = moving
-        self.coin_seed = stream.words8(32).tobytes() if coin_seed is None else coin_seed
-        self._rows = rows
+        self.moving = moving
+        if coin_seed is None:
+            with stream.answering(Question("coins", self)):
+                coin_seed = stream.observed("coins", stream.words8(32).tobytes())
+        self.coin_seed = coin_seed
+        self._rows = observed_rows(rows, stream.observer)
         self._spent = 0
         self._stream = stream
         self._journal = journal
@@ -152,13 +157,24 @@ class Curator:
 
     @classmethod
     def rehearse(
-        cls, codes: Codes, budget: Budget, *, given_rows: int | None = None, seed: int | None = None
+        cls,
+        codes: Codes,
+        budget: Budget,
+        *,
+        given_rows: int | None = None,
+        seed: int | None = None,
+        observer: Observer | None = None,
     ) -> Curator:
         """A curator over rows that need no protection (simulated or public ones), without a ledger.
 
-        For tuning on a public stand-in, for studies and tests. `seed` makes the noise repeatable.
+        For tuning on a public stand-in, for studies and tests. `seed` makes the noise repeatable; only then may an observer
+        watch.
         """
-        stream = Stream() if seed is None else Stream.for_testing(seed)
+        if observer is not None and seed is None:
+            raise UsageError(
+                "an observer sees exact counts, so it watches replayable noise only: give a seed"
+            )
+        stream = Stream() if seed is None else Stream.for_testing(seed, observer)
         return cls(HeldRows(codes), budget, stream=stream, journal=Rehearsal(), given_rows=given_rows)
 
     # --- what is left, and who is waiting ---------------------------------------------------------
@@ -192,6 +208,10 @@ class Curator:
         Where the relation makes the number public it is the true one, whatever was given: sensitivities that
         depend on it, such as that of mutual information, hold for no other.
         """
+        with self._answering("rows"):
+            return self._shown("rows", self._public_total())
+
+    def _public_total(self) -> int | None:
         if self.relation == "label" or (self.relation == "replace" and self.max_rows == 1):
             return self._rows.total()
         return self._given_rows
@@ -210,12 +230,14 @@ class Curator:
         """Exact counts of cells over public columns, free under `label`."""
         for partition in cells:
             self._require_public(partition.attributes, "public_counts")
-        return self._rows.count_public(cells)
+        with self._answering("public counts"):
+            return self._shown("public counts", self._rows.count_public(cells))
 
     def public_rows(self, attributes: Sequence[str]) -> tuple[Codes, NDArray[np.int64]]:
         """The distinct combinations of public columns and how often each occurs, free under `label`."""
         self._require_public(attributes, "public_rows")
-        return self._rows.distinct_public(attributes)
+        with self._answering("public rows"):
+            return self._shown("public rows", self._rows.distinct_public(attributes))
 
     def public(self, what: str, cost: Budget | None = None) -> None:
         """Note a public table used beside the private one, and charge what it cost if it was made from it."""
@@ -257,13 +279,14 @@ class Curator:
             return [self._measure_large(c, b, keep_above) for c, b in zip(cells, budgets, strict=True)]
         self._charge([self._event(c, b, self._is_single(c)) for c, b in zip(cells, budgets, strict=True)])
         publics = [self._public_part(c) for c in cells]
-        if self._foreseen:
-            self._count_once(c for c in cells if isinstance(c, Marginal))
-        counts = self._true_counts(cells)
-        return [
-            self._noised(c, n, b, sizes)
-            for c, n, b, sizes in zip(cells, counts, budgets, self._sizes(publics, counts), strict=True)
-        ]
+        with self._answering("measure"):
+            if self._foreseen:
+                self._count_once(c for c in cells if isinstance(c, Marginal))
+            counts = self._true_counts(cells)
+            return [
+                self._noised(c, n, b, sizes)
+                for c, n, b, sizes in zip(cells, counts, budgets, self._sizes(publics, counts), strict=True)
+            ]
 
     def total(self, budget: Budget) -> Measurement:
         """The noisy number of rows (add-remove, or units with several rows)."""
@@ -280,7 +303,7 @@ class Curator:
         if not candidates:
             raise UsageError("choose was given no candidates")
         # In a block that a unit may leave and enter, a choice under ρ is two steps of group privacy.
-        charged = budget.split(2)[0] if self._moving and not self.pure else budget
+        charged = budget.split(2)[0] if self.moving and not self.pure else budget
         epsilon = charged.exact if self.pure else _exponential_epsilon(charged)
         sensitivity = score.sensitivity(self.relation, self.max_rows)
         self._take(budget)
@@ -294,15 +317,16 @@ class Curator:
                 budget=charged,
             )
         )
-        scores = np.array([score.value(c, counts) for c, counts in self._counted(candidates, score)])
-        winner = select(
-            self._stream,
-            scores,
-            sensitivity,
-            epsilon,
-            monotone=score.monotone(self.relation),
-            law="permute-and-flip" if self.pure else "exponential",
-        )
+        with self._answering("choose", candidates, score, budget):
+            scores = np.array([score.value(c, counts) for c, counts in self._counted(candidates, score)])
+            winner = select(
+                self._stream,
+                scores,
+                sensitivity,
+                epsilon,
+                monotone=score.monotone(self.relation),
+                law="permute-and-flip" if self.pure else "exponential",
+            )
         return candidates[winner]
 
     def prefetch(self, tables: Iterable[Marginal]) -> None:
@@ -366,12 +390,14 @@ class Curator:
             )
         )
         self.report("selecting", 0.0)
-        best = law.best(self._stream, lambda: run(self._trial(each)), conceal)
+        with self._answering("best of"):
+            best = law.best(self._stream, lambda: run(self._trial(each)), conceal)
         self.report("selecting", 1.0)
         return best
 
     def _trial(self, budget: PureDP) -> Curator:
         """A curator for one run of several: fresh coins, an accountant of its own, nobody who waits."""
+        self._stream.observed("run", None)
         return Curator(
             self._rows,
             budget,
@@ -380,7 +406,7 @@ class Curator:
             given_rows=self._given_rows,
             relation=self.relation,
             block=self.block,
-            moving=self._moving,
+            moving=self.moving,
         )
 
     # --- children ---------------------------------------------------------------------------------
@@ -389,7 +415,7 @@ class Curator:
         """A child that holds part of this curator's budget."""
         self._take(budget)
         return self._child(
-            self._rows, budget, inside(self.block, name), relation=self.relation, moving=self._moving
+            self._rows, budget, inside(self.block, name), relation=self.relation, moving=self.moving
         )
 
     def partition(self, attribute: str, budget: Budget) -> list[Curator]:
@@ -421,7 +447,7 @@ class Curator:
                 share,
                 block_of(self.block, attribute, column.labels[code]),
                 relation=neighbours.blocks_relation(self.relation, public, recurs),
-                moving=self._moving or rule == "two-dearest",
+                moving=self.moving or rule == "two-dearest",
             )
             for code, share in enumerate(shares)
         ]
@@ -441,6 +467,37 @@ class Curator:
         )
 
     # --- inside -----------------------------------------------------------------------------------
+
+    def _answering(
+        self,
+        verb: str,
+        candidates: Sequence[C] = (),
+        score: Score[C] | None = None,
+        budget: Budget | None = None,
+    ) -> AbstractContextManager[object]:
+        """The time of an answer, for the observer of a testing stream; nothing where nobody watches."""
+        if self._stream.observer is None:
+            return nullcontext()
+        rows = plain_rows(self._rows)
+        return self._stream.answering(Question(verb, self, rows, list(candidates), score, budget))
+
+    def _shown(self, what: str, answer: O) -> O:
+        if self._stream.observer is not None:
+            self._stream.observer.shown(Shown(self, what, answer))
+        return answer
+
+    def _observed(
+        self,
+        answer: Measurement,
+        true: NDArray[np.int64],
+        occupied: NDArray[np.int64] | None = None,
+    ) -> Measurement:
+        """The answer, as an observer of a testing stream leaves it."""
+        observer = self._stream.observer
+        if observer is None:
+            return answer
+        rows = plain_rows(self._rows)
+        return observer.counted(Counted(self, rows, answer.cells, answer.budget, true, occupied, answer))
 
     def _take(self, budget: Budget) -> None:
         if type(budget) is not type(self.budget):
@@ -522,7 +579,7 @@ class Curator:
             noisy = (pair & both[:, None]).ravel()
         else:
             values[noisy] = counts[noisy] + noise.sample(self._stream, int(noisy.sum()))
-        return Measurement(
+        answer = Measurement(
             cells=cells,
             values=values,
             variance=noise.variance,
@@ -532,21 +589,24 @@ class Curator:
             totals=totals,
             single=single,
         )
+        return self._observed(answer, counts)
 
     def _measure_large(self, cells: Cells, budget: Budget, keep_above: int) -> Measurement:
         self._charge([self._event(cells, budget, single=False)])
         noise = self._noise(budget, single=False)
-        indices, counts = self._rows.count_sparse(cells)
-        kept, values = noisy_blocks(noise, self._stream, indices, counts, cells.size, keep_above)
-        return Measurement(
-            cells=cells,
-            values=values,
-            variance=noise.variance,
-            budget=budget,
-            mechanism=_law(noise),
-            kept=kept,
-            threshold=keep_above,
-        )
+        with self._answering("measure"):
+            indices, counts = self._rows.count_sparse(cells)
+            kept, values = noisy_blocks(noise, self._stream, indices, counts, cells.size, keep_above)
+            answer = Measurement(
+                cells=cells,
+                values=values,
+                variance=noise.variance,
+                budget=budget,
+                mechanism=_law(noise),
+                kept=kept,
+                threshold=keep_above,
+            )
+            return self._observed(answer, counts, indices)
 
     def _true_counts(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
         """Count partitions in one pass; marginals that a choice has counted are not counted again."""

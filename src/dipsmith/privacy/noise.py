@@ -94,7 +94,8 @@ class DiscreteLaplace:
         values, scale = Δ/ε gives ε-DP.
         """
         tables = laplace_tables(self.scale)
-        return _filled(n, lambda piece: fill_laplace(stream, tables, piece))
+        noise = _filled(n, lambda piece: fill_laplace(stream, tables, piece))
+        return noise if stream.observer is None else stream.observer.sampled(self, noise)
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,8 @@ class DiscreteGaussian:
         sigma2 = Δ₂²/(2ρ) gives ρ-zCDP.
         """
         blocks = gaussian_blocks(self.sigma2)
-        return _filled(n, lambda piece: fill_gaussian(stream, blocks, piece))
+        noise = _filled(n, lambda piece: fill_gaussian(stream, blocks, piece))
+        return noise if stream.observer is None else stream.observer.sampled(self, noise)
 
 
 def noisy_blocks(

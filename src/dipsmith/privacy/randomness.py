@@ -29,13 +29,17 @@ import hashlib
 import os
 import secrets
 import threading
-from typing import Final, NoReturn, cast
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final, NoReturn, TypeVar, cast
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
+from dipsmith.privacy.observer import Observer, Question
+
+T = TypeVar("T")
 
 _ZEROS: Final = bytes(1 << 16)
 """What is encrypted to obtain the key stream, one piece at a time."""
@@ -124,28 +128,37 @@ class Stream:
         Whether the stream is replayable. Whatever is made with such a stream is **not private**.
     """
 
-    __slots__ = ("_key", "_keystream", "testing")
+    __slots__ = ("_key", "_keystream", "_observer", "testing")
 
     testing: bool
 
     def __init__(self) -> None:
+        self._observer: Observer | None = None
         self.testing = False
         self._key = b""
         self._keystream = _KeyStream(os.urandom(32), os.urandom(16))
 
     @classmethod
-    def for_testing(cls, seed: int | str | bytes) -> Stream:
-        """Make a replayable stream, which voids every guarantee.
+    def for_testing(cls, seed: int | str | bytes, observer: Observer | None = None) -> Stream:
+        """Make a replayable stream, which voids every guarantee; only such a stream may have an observer.
 
         >>> Stream.for_testing(1).below(100) == Stream.for_testing(1).below(100)
         True
         """
-        return cls._replayable(_digest(b"dipsmith testing stream", repr(seed).encode()))
+        return cls._replayable(_digest(b"dipsmith testing stream", repr(seed).encode()), observer)
 
     @classmethod
-    def _replayable(cls, key: bytes) -> Stream:
+    def of(cls, seed: int | Stream | None) -> Stream:
+        """The given stream, a replayable one for a seed, or a secret one without."""
+        if isinstance(seed, Stream):
+            return seed
+        return cls() if seed is None else cls.for_testing(seed)
+
+    @classmethod
+    def _replayable(cls, key: bytes, observer: Observer | None = None) -> Stream:
         stream = cls()
         stream.testing = True
+        stream._observer = observer
         stream._key = key
         stream._keystream = _KeyStream(key, bytes(16))
         return stream
@@ -153,10 +166,25 @@ class Stream:
     def child(self, name: str) -> Stream:
         """Make an independent stream: a fresh one, or under testing one that follows from `name`."""
         if self.testing:
-            return self._replayable(_digest(self._key, b"child", name.encode()))
+            return self._replayable(_digest(self._key, b"child", name.encode()), self._observer)
         return Stream()
 
+    @property
+    def observer(self) -> Observer | None:
+        """Who watches what is made with this stream: nobody, unless it is a testing stream."""
+        return self._observer if self.testing else None
+
+    def answering(self, question: Question) -> AbstractContextManager[object]:
+        """The time during which a question is answered, for an observer."""
+        return nullcontext() if self.observer is None else self.observer.answering(question)
+
+    def observed(self, what: str, drawn: T) -> T:
+        """Let an observer see, and replace, randomness that reads no rows."""
+        return drawn if self.observer is None else cast("T", self.observer.random(what, drawn))
+
     def _bytes(self, n: int) -> NDArray[np.uint8]:
+        if self.observer is not None:
+            self.observer.drew(n)
         keystream = self._keystream
         if self.testing and keystream.foreign:
             raise UsageError(
@@ -226,12 +254,19 @@ class Stream:
         The order of n uniform 64-bit words, all drawn again when two are equal: given that they
         differ, every order is equally likely. Ties have probability below n²/2⁶⁵.
         """
-        while True:
-            words = self.words64(n)
-            order = np.argsort(words)
-            ranked = words[order]
-            if n < 2 or bool(np.all(ranked[1:] != ranked[:-1])):
-                return order.astype(np.int64, copy=False)
+        with self.answering(Question("order")):
+            while True:
+                words = self.words64(n)
+                order = np.argsort(words)
+                ranked = words[order]
+                if n < 2 or bool(np.all(ranked[1:] != ranked[:-1])):
+                    return self.observed("order", order.astype(np.int64, copy=False))
+
+    def secret(self, what: str) -> bytes:
+        """Draw a secret of 32 bytes, by a stream of its own: under testing it follows from `what`."""
+        child = self.child(what)
+        with child.answering(Question(what)):
+            return child.observed(what, child.words8(32).tobytes())
 
     def __repr__(self) -> str:
         return "Stream(testing=True, NOT PRIVATE)" if self.testing else "Stream()"

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
 from dipsmith.privacy.enclosure import flips
+from dipsmith.privacy.observer import Picked
 from dipsmith.privacy.randomness import Stream
 
 Law = Literal["permute-and-flip", "exponential"]
@@ -91,9 +92,10 @@ def select(
     step, rate = step_and_rate(sensitivity, epsilon, monotone=monotone, grid=grid)
     rounded = round_to_grid(scores, step)
     behind = rounded.max() - rounded
-    if law == "permute-and-flip":
-        return _permute_and_flip(stream, behind, rate)
-    return _exponential(stream, behind, rate)
+    winner = (_permute_and_flip if law == "permute-and-flip" else _exponential)(stream, behind, rate)
+    if stream.observer is None:
+        return winner
+    return stream.observer.picked(Picked(scores, sensitivity, epsilon, monotone, law, winner))
 
 
 def _permute_and_flip(stream: Stream, behind: NDArray[np.int64], rate: Fraction) -> int:

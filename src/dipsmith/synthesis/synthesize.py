@@ -19,6 +19,7 @@ from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator, Journal, Progress, Rehearsal
 from dipsmith.privacy.events import Event
 from dipsmith.privacy.ledger import AlreadyReleased, Ledger, Reservation
+from dipsmith.privacy.observer import observed_rows
 from dipsmith.privacy.protection import protection_of
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Schema
@@ -54,7 +55,7 @@ def synthesize(
     another_grant: bool = False,
     seed: int | None = None,
     testing: bool = False,
-    noise_seed: int | None = None,
+    noise_seed: int | Stream | None = None,
     progress: Progress | None = None,
 ) -> Release:
     """Make synthetic tables in place of a confidential one.
@@ -86,7 +87,8 @@ def synthesize(
     seed
         Repeats the drawing of rows from the noisy model (free, not the noise).
     testing, noise_seed
-        A noise seed is accepted only with ``testing=True``, and the card says NOT PRIVATE.
+        A noise seed, or a testing stream (which may have an observer), is accepted only with ``testing=True``, and the
+        card says NOT PRIVATE.
 
     Privacy
     -------
@@ -105,11 +107,12 @@ def synthesize(
     place = place_of(target)
     place.require_room(schema, sets, rows)
     # Reads no row: an engine is only asked for its columns, so that it is refused before anything is charged.
-    counted = rows_of(private, schema, _staged(progress, "reading"))
+    stream = Stream.of(noise_seed)
+    counted = rows_of(private, schema, _staged(progress, "reading"), key=stream.secret("key"))
+    counted = observed_rows(counted, stream.observer)
     # An empty id is refused by the ledger: whoever repeats it by a script would be charged again each time.
     request = str(uuid.uuid4()) if request is None else request
     book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
-    stream = Stream() if noise_seed is None else Stream.for_testing(noise_seed)
     with ExitStack() as settling:
         reservation = None
         if book is not None:
@@ -290,7 +293,7 @@ def _refuse_contradictions(
     onto: Any,
     ledger: object,
     testing: bool,
-    noise_seed: int | None,
+    noise_seed: int | Stream | None,
 ) -> None:
     require_relation(method, schema.neighbours)
     if sets < 1:

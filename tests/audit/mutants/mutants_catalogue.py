@@ -141,8 +141,8 @@ MUTANTS = (
     one(
         "half noise in the sampler",
         "privacy/noise.py",
-        "        return _filled(n, lambda piece: fill_laplace(stream, tables, piece))",
-        "        return _filled(n, lambda piece: fill_laplace(stream, tables, piece)) // 2",
+        "        noise = _filled(n, lambda piece: fill_laplace(stream, tables, piece))",
+        "        noise = _filled(n, lambda piece: fill_laplace(stream, tables, piece)) // 2",
         "tests/audit/test_replay.py::test_half_noise_of_a_broken_sampler_shows_in_the_draws",
     ),
     one(

@@ -1,0 +1,168 @@
+"""The observer: how an audit watches a curator from inside, on rows that need no protection.
+
+The curator, the samplers and the stream tell an `Observer` what they answer: every noisy table with the true
+counts behind it, every choice with its exact scores, every free answer, every random order or number of runs. What
+the observer returns is what goes on, so that a run can be replayed with the answers of another one.
+
+Privacy
+-------
+An observer sees exact counts. It lives on a *testing* stream (`Stream.for_testing`) and nowhere else: no curator, method
+or release takes one by itself, and a stream that draws real noise has none and cannot be given one. A testing stream's noise
+is known to whoever has its seed, which voids every guarantee anyway, and `synthesize` accepts one only with
+``testing=True``, which the card says (NOT PRIVATE). Where there is no observer nothing is told: each place that would
+tell one asks `Stream.observer` first. ``tests/privacy/test_observer.py`` holds all of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.counting.count import Rows
+from dipsmith.privacy.budget import Budget
+from dipsmith.privacy.measurement import Measurement
+from dipsmith.schema import Cells
+
+if TYPE_CHECKING:  # what is watched imports this module
+    from dipsmith.privacy.curator import Curator, Score
+    from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
+    from dipsmith.privacy.selection import Law
+
+T = TypeVar("T")
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What a curator, or a stream, is about to answer.
+
+    Attributes
+    ----------
+    verb
+        "measure", "choose", "best of", "public counts", "public rows" or "rows"; "coins" while a curator draws its public
+        seed; "order" while a stream draws an order of rows.
+    curator, rows
+        Who is asked, and the rows behind it; None where a stream alone is asked.
+    candidates, score, budget
+        Of a choice: a copy of the candidates, the score, and what it is charged.
+    """
+
+    verb: str
+    curator: Curator | None = None
+    rows: Rows | None = None
+    candidates: Sequence[Any] = ()
+    score: Score[Any] | None = None
+    budget: Budget | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """A noisy table and the counts behind it.
+
+    Attributes
+    ----------
+    curator, rows
+        Who was asked, and the rows that were counted.
+    cells, budget
+        What was asked, and what it was charged.
+    true
+        The exact counts: of every cell, or of the `occupied` ones for tables too large to hold.
+    occupied
+        For tables too large to hold: the cells that have rows. None otherwise.
+    answer
+        What is answered. Which cells carry noise follows from it (`noisy_cells`).
+    """
+
+    curator: Curator
+    rows: Rows
+    cells: Cells
+    budget: Budget
+    true: Ints
+    occupied: Ints | None
+    answer: Measurement
+
+    def noisy_cells(self) -> Ints:
+        """The cells that a draw of its own was added to; for tables too large to hold the occupied ones."""
+        if self.occupied is not None:
+            return self.occupied
+        noisy = self.answer.noisy
+        cells = np.arange(self.cells.size) if noisy is None else np.flatnonzero(noisy)
+        return cells[cells % 2 == 1] if self.answer.single else cells
+
+
+@dataclass(frozen=True, eq=False)
+class Picked:
+    """A choice: the exact scores, the law, and the index of the winner. Who asked is in the `Question`."""
+
+    scores: NDArray[np.float64]
+    sensitivity: Fraction
+    epsilon: Fraction
+    monotone: bool
+    law: Law
+    winner: int
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """An answer that cost nothing: "public counts", "public rows" or "rows"."""
+
+    curator: Curator
+    what: str
+    answer: Any
+
+
+class Observer(Protocol):
+    """Whoever watches a run; what a method returns is what the run goes on with."""
+
+    def answering(self, question: Question) -> AbstractContextManager[object]:
+        """Something is being answered until the context ends; draws and reads at any other time are strays."""
+
+    def counted(self, fact: Counted) -> Measurement:
+        """A table was measured."""
+
+    def picked(self, fact: Picked) -> int:
+        """A candidate was chosen."""
+
+    def shown(self, fact: Shown) -> None:
+        """A free answer was given."""
+
+    def sampled(self, law: DiscreteLaplace | DiscreteGaussian, noise: Ints) -> Ints:
+        """Noise was drawn, before it is added to anything; copy it to keep it."""
+
+    def random(self, what: str, drawn: Any) -> Any:
+        """Randomness that reads no rows: "coins", "order", "key", "runs", and "run" (None) as each run starts."""
+
+    def drew(self, count: int) -> None:
+        """So many random bytes were taken from the stream."""
+
+    def read(self, what: str) -> None:
+        """Rows are read, or counts that were kept of them; `what` is the verb of `Rows`."""
+
+
+def observed_rows(rows: Rows, observer: Observer | None) -> Rows:
+    """The same rows, which tell the observer whenever they are read; the rows themselves where nobody watches."""
+    if observer is None or isinstance(rows, _ObservedRows):
+        return rows
+    return cast("Rows", _ObservedRows(rows, observer))
+
+
+def plain_rows(rows: Rows) -> Rows:
+    """The rows behind observed ones."""
+    return rows.rows if isinstance(rows, _ObservedRows) else rows
+
+
+class _ObservedRows:
+    """Rows that tell an observer of every verb but the schema, which is public."""
+
+    def __init__(self, rows: Rows, observer: Observer) -> None:
+        self.rows, self.schema, self._observer = rows, rows.schema, observer
+
+    def __getattr__(self, verb: str) -> Any:
+        self._observer.read(verb)
+        return getattr(self.rows, verb)
