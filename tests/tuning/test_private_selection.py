@@ -9,12 +9,13 @@ import pytest
 
 import dipsmith as ds
 from dipsmith.errors import BudgetError, UnsupportedError, UsageError
-from dipsmith.methods.forest.forest import Forest, PublicTable
+from dipsmith.methods.forest.forest import Forest
 from dipsmith.methods.graph.marginals import Marginals
 from dipsmith.methods.graph.privbayes import PrivBayes
 from dipsmith.methods.hierarchy.flat import Flat
 from dipsmith.methods.loglinear.loglinear import LogLinear
 from dipsmith.methods.method import Method, PublicFacts
+from dipsmith.methods.public_table import PublicTable
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Attribute, Categories, Codes, Schema, Unit

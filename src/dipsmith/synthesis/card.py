@@ -10,15 +10,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from datetime import datetime
 from typing import Any
 
 from dipsmith.errors import DamageError, DipsmithError
-from dipsmith.methods.forest.forest import PublicTable
+from dipsmith.methods.public_table import supply_statement
 from dipsmith.privacy.budget import Budget, PureDP, of_units, zcdp_to_approx
 from dipsmith.privacy.events import Chosen, Event, Measured, Partitioned, Repeated, Supplied
+from dipsmith.privacy.ledger import Reservation
 from dipsmith.report.content import Facts, Page, Section, Table
 from dipsmith.report.sections import framed, page
 from dipsmith.schema import Schema
+from dipsmith.synthesis.order import Order
+from dipsmith.version import VERSION
 
 FORMAT = 1
 
@@ -68,6 +72,52 @@ class Card:
     files: Mapping[str, str]
     format: int = FORMAT
     steward_says: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        order: Order,
+        events: Sequence[Event],
+        reservation: Reservation | None,
+        *,
+        request: str,
+        begun: datetime,
+        rows: int,
+        rows_known: str,
+        looks: int,
+    ) -> Card:
+        """The card of a run that followed an order."""
+        schema, budget = order.schema, order.budget
+        return cls(
+            dataset=schema.name,
+            created=begun.isoformat(timespec="seconds"),
+            request=request,
+            neighbours=schema.neighbours,
+            unit=unit_facts(schema),
+            currency=budget.currency,
+            units=budget.units,
+            stated=getattr(budget, "stated", None),
+            spending=spending(events),
+            accountant="sequential composition"
+            + ("" if budget.currency == "epsilon" else "; ρ to (ε, δ) by Canonne, Kamath and Steinke 2020"),
+            schema_digest=schema.digest,
+            provenance=schema.provenance,
+            method=order.method.name,
+            parameters=order.parameters,
+            disclosed=disclosures(schema),
+            sets=order.sets,
+            each=order.each,
+            rows=rows,
+            rows_known=rows_known,
+            version=VERSION,
+            ledger_head=None if reservation is None else reservation.head,
+            reservation=None if reservation is None else str(reservation.id),
+            looks=looks,
+            testing=order.testing,
+            notes=(*schema.notes, *sums(schema, events)),
+            files={},
+            steward_says=steward_says(order, events),
+        )
 
     @property
     def budget(self) -> Budget:
@@ -224,35 +274,27 @@ def sums(schema: Schema, events: Sequence[Event]) -> tuple[str, ...]:
     return tuple(said)
 
 
-def steward_says(
-    schema: Schema, method: object, events: Sequence[Event], rows: int | None, *, labels_another: bool
-) -> tuple[str, ...]:
+def steward_says(order: Order, events: Sequence[Event]) -> tuple[str, ...]:
     """What the guarantee takes on trust: nothing in the rows was asked whether it is so."""
-    said = [
-        f"'{schema.name}' is the one name of this table: its budget is kept under it",
-        f"the domains are public ({schema.provenance})",
+    says = [
+        f"'{order.schema.name}' is the one name of this table: its budget is kept under it",
+        f"the domains are public ({order.schema.provenance})",
     ]
-    if rows is not None:
-        said.append(f"the number of rows is publicly known: {rows:,}")
-    if labels_another:
-        said.append("the file whose rows were labelled is public, and so is the order of its rows")
-    said += [_supplied(event.what, event.budget) for event in events if isinstance(event, Supplied)]
-    return tuple(dict.fromkeys([*said, *given_to(method)]))
+    if order.rows is not None:
+        says.append(f"the number of rows is publicly known: {order.rows:,}")
+    if order.labels_another:
+        says.append("the file whose rows were labelled is public, and so is the order of its rows")
+    says += [supply_statement(event.what, event.budget) for event in events if isinstance(event, Supplied)]
+    return tuple(dict.fromkeys([*says, *getattr(order.method, "assumptions", ())]))
 
 
-def given_to(method: object) -> list[str]:
-    """What the steward says of the public table and the weights of a method, or of those that a selection tries."""
-    public, weights, tried = (getattr(method, name, None) for name in ("public", "weights", "candidates"))
-    said = []
-    if isinstance(public, PublicTable):
-        said.append(_supplied(public.what, public.cost))
-    if isinstance(weights, Mapping):
-        said.append("the weights were not taken from the rows")
-    return [*said, *(s for each in tried for s in given_to(each))] if isinstance(tried, tuple) else said
-
-
-def _supplied(what: str, cost: Budget | None) -> str:
-    return f"{what} " + ("cost nothing: no private row went into it" if cost is None else f"cost {cost}")
+def disclosures(schema: Schema) -> tuple[str, ...]:
+    """What a release tells as it is, by the neighbouring relation."""
+    if schema.neighbours == "label":
+        return (*schema.public, "the number of rows")
+    if schema.neighbours == "replace":
+        return ("the number of rows" if schema.unit.max_rows == 1 else "the number of units",)
+    return ()
 
 
 def spending(events: Sequence[Event]) -> tuple[dict[str, Any], ...]:

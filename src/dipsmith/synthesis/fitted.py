@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 
 from dipsmith.codec.decode import decode
 from dipsmith.codec.encode import Encoder
-from dipsmith.errors import DamageError, SchemaError, UsageError
+from dipsmith.errors import DamageError, RegistryError, SchemaError, UsageError
 from dipsmith.estimation.answers import Answer
 from dipsmith.methods.catalogue import model_of_kind, models_of_method, package_of_kind
 from dipsmith.methods.method import Labeller, Model
 from dipsmith.privacy.randomness import generator, named_seed, place_key
 from dipsmith.schema import Codes, Schema
 from dipsmith.sources import source
+from dipsmith.synthesis.absent import AbsentModel
 from dipsmith.synthesis.canonical import blocks
 from dipsmith.synthesis.exit import RATIO, Exit, pack, plain_schema
 
@@ -50,6 +51,11 @@ class FittedModel:
     def schema(self) -> Schema:
         """The schema of the rows."""
         return self.inner.schema
+
+    @property
+    def missing(self) -> str:
+        """Which package the model needs that is not installed; empty when it is there."""
+        return self.inner.reason if isinstance(self.inner, AbsentModel) else ""
 
     @property
     def rows(self) -> int:
@@ -175,11 +181,12 @@ class FittedModel:
             arrays = {name: held[name] for name in held.files}
         method = described["method"]
         # Models of versions before 0.2 name their method only, which had one kind of model.
-        model = (
-            model_of_kind(described["kind"], described["package"])
-            if "kind" in described
-            else models_of_method(method)[0]
-        )
+        kind = str(described["kind"] if "kind" in described else models_of_method(method)[0].kind)
+        try:
+            model = model_of_kind(kind, described.get("package", "dipsmith"))
+        except RegistryError as error:
+            absent: Any = AbsentModel(schema, kind, str(error))
+            return cls(method, absent)
         return cls(method, model.from_state(schema, described["facts"], arrays))
 
     def labeller(self) -> Labeller:

@@ -12,8 +12,8 @@ from dipsmith.codec.encode import Encoder
 from dipsmith.codec.parse import numbers
 from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import SourceError, UsageError
-from dipsmith.methods.forest.forest import PublicTable
 from dipsmith.methods.method import PublicFacts
+from dipsmith.methods.public_table import PublicTable
 from dipsmith.privacy.budget import Budget
 from dipsmith.schema import Codes, Schema, Unit
 from dipsmith.sources import source

@@ -20,7 +20,7 @@ from dipsmith.synthesis.writing import digest
 
 @dataclass(frozen=True)
 class Verified:
-    """What was checked."""
+    """What was checked; `missing` says which package a model needs that is not installed here."""
 
     folder: Path
     files: int
@@ -28,11 +28,13 @@ class Verified:
     rows: int
     ledger: bool
     guarantee: str
+    missing: str = ""
 
     def __str__(self) -> str:
         against = "and the ledger " if self.ledger else ""
+        unread = f"; but its model was not read: {self.missing}" if self.missing else ""
         sets = "1 set" if self.sets == 1 else f"{self.sets} sets"
-        return f"'{self.folder}' is whole: {self.files} files, {sets} of {self.rows:,} rows agree with the card {against}({self.guarantee})"
+        return f"'{self.folder}' is whole: {self.files} files, {sets} of {self.rows:,} rows agree with the card {against}({self.guarantee}){unread}"
 
 
 def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Verified:
@@ -57,7 +59,7 @@ def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Ver
             raise DamageError(
                 f"'{name}' was changed after the release: its SHA-256 is not the card's; get the release again"
             )
-    read_models(path)
+    models = read_models(path)
     schema = read_schema(path)
     for i in range(1, card.sets + 1):
         _check_traces(set_file(path, i), schema)
@@ -77,7 +79,10 @@ def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Ver
             raise DamageError(
                 f"the ledger has no release '{card.request}' with this card; get the release again"
             )
-    return Verified(path, len(card.files) + 1, card.sets, card.rows, book is not None, card.guarantee)
+    missing = next((model.missing for model in models if model.missing), "")
+    return Verified(
+        path, len(card.files) + 1, card.sets, card.rows, book is not None, card.guarantee, missing
+    )
 
 
 def _check_traces(place: Path, schema: Schema) -> None:

@@ -23,10 +23,10 @@ from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.privacy.repetition import Repetitions
 from dipsmith.schema import Schema
-from dipsmith.synthesis.card import given_to
 from dipsmith.synthesis.fitted import FittedModel
+from dipsmith.synthesis.order import Each
 from dipsmith.synthesis.release import Release
-from dipsmith.synthesis.synthesize import Each, synthesize
+from dipsmith.synthesis.synthesize import synthesize
 from dipsmith.tuning.scores import LogLoss, ModelScore
 
 
@@ -242,7 +242,9 @@ def select(
         for winner, model in zip(chosen, release.models, strict=True)
     )
     # The events of single runs are secret; what the candidates were given is stated all the same.
-    said = dict.fromkeys([*release.card.steward_says, *given_to(selected)])
+    said = dict.fromkeys(
+        [*release.card.steward_says, *(a for c in selected.candidates for a in getattr(c, "assumptions", ()))]
+    )
     card = replace(release.card, steward_says=tuple(said))
     return replace(release, models=models, card=card)
 

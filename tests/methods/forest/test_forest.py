@@ -11,11 +11,12 @@ from scipy.special import expit
 from dipsmith.counting.memory_rows import HeldRows
 from dipsmith.errors import BudgetError, UnsupportedError, UsageError
 from dipsmith.methods.forest.ensemble import Ensemble, LeafTable
-from dipsmith.methods.forest.forest import Forest, PublicTable
+from dipsmith.methods.forest.forest import Forest
 from dipsmith.methods.forest.model import ForestModel
 from dipsmith.methods.forest.training import Dependence
 from dipsmith.methods.forest.tree_shape import Branching, LabelledLeaves
 from dipsmith.methods.method import PublicFacts
+from dipsmith.methods.public_table import PublicTable
 from dipsmith.privacy.accountant import total
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator

@@ -35,6 +35,7 @@ from dipsmith.methods.forest.preview import Questions, Strata
 from dipsmith.methods.forest.training import Ground, Purchase, Recipe, Step
 from dipsmith.methods.method import Planned, PublicFacts, knob, require_relation
 from dipsmith.methods.outlook import LabelCells, Outlook, PlannedTable, TreePreview, table_effort, tables_of
+from dipsmith.methods.public_table import PublicTable, supply_statement
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Codes, Marginal, Schema
@@ -49,32 +50,6 @@ GROWTH_ROWS: Final = 200_000
 
 FIRST_WEIGHT: Final = 0.5
 """Budget of the first attribute's histogram, against 1 for each ensemble of trees."""
-
-
-class PublicTable:
-    """A public table for trees to grow on, encoded by the private table's schema.
-
-    Parameters
-    ----------
-    codes
-        Its rows; it must have every column that trees may ask.
-    cost
-        What it cost in privacy, if it was made from the private rows; charged again to every run that uses
-        it, since both are released.
-    what
-        A name for the card.
-    """
-
-    def __init__(self, codes: Codes, cost: Budget | None = None, what: str = "a public table") -> None:
-        self.codes = codes
-        self.cost = cost
-        self.what = what
-
-    def __deepcopy__(self, memo: object) -> PublicTable:
-        return self
-
-    def __repr__(self) -> str:
-        return f"PublicTable({self.what}, {len(self.codes):,} rows)"
 
 
 @dataclass(frozen=True)
@@ -185,6 +160,13 @@ class Forest:
             )
         if self.n_leaf is not None and self.growth == "noisy":
             raise UsageError("forest: n_leaf needs sizes that are known; leave it out when growth is 'noisy'")
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the guarantee takes on trust: the public table, and weights that a steward gave."""
+        supplied = () if self.public is None else (supply_statement(self.public.what, self.public.cost),)
+        weighed = ("the weights were not taken from the rows",) if isinstance(self.weights, Mapping) else ()
+        return (*supplied, *weighed)
 
     # --- fit --------------------------------------------------------------------------------------
 

@@ -1,0 +1,41 @@
+"""A public table that is given beside the private one, and what the steward says of it."""
+
+from __future__ import annotations
+
+from dipsmith.privacy.budget import Budget
+from dipsmith.schema import Codes
+
+
+class PublicTable:
+    """A public table for trees to grow on, encoded by the private table's schema.
+
+    Parameters
+    ----------
+    codes
+        Its rows; it must have every column that trees may ask.
+    cost
+        What it cost in privacy, if it was made from the private rows; charged again to every run that uses
+        it, since both are released.
+    what
+        A name for the card.
+    """
+
+    def __init__(self, codes: Codes, cost: Budget | None = None, what: str = "a public table") -> None:
+        self.codes = codes
+        self.cost = cost
+        self.what = what
+
+    def __deepcopy__(self, memo: object) -> PublicTable:
+        return self
+
+    def __repr__(self) -> str:
+        return f"PublicTable({self.what}, {len(self.codes):,} rows)"
+
+
+def supply_statement(what: str, cost: Budget | None) -> str:
+    """What the steward says of something supplied.
+
+    >>> supply_statement("the census", None)
+    'the census cost nothing: no private row went into it'
+    """
+    return f"{what} " + ("cost nothing: no private row went into it" if cost is None else f"cost {cost}")

@@ -1,0 +1,102 @@
+"""An order: all that a steward asks for, but the rows."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any, Literal
+
+from dipsmith.errors import HopelessNoise, UnsupportedError, UsageError
+from dipsmith.methods.catalogue import require_loadable
+from dipsmith.methods.method import Method, PublicFacts, require_relation
+from dipsmith.privacy.budget import Budget
+from dipsmith.schema import Schema
+
+MOST_SETS = 10_000
+"""More sets than any rule for combining them has a use for."""
+
+PLAIN = (str, int, float, bool, list, tuple, dict)
+"""Types of parameters that a card can tell."""
+
+Each = Literal["split", "draw"]
+
+
+@dataclass(frozen=True)
+class Order:
+    """A schema, a method, a budget and how many sets; contradictions are refused when it is made.
+
+    Attributes
+    ----------
+    schema, method, budget
+        What is public, how to synthesise, and what it may cost.
+    sets, each
+        How many sets, and how several are made: "split" or "draw".
+    rows
+        The number of rows that the steward states.
+    labels_another
+        Whether another file's rows are labelled.
+    testing
+        Whether the release will be stamped NOT PRIVATE.
+    """
+
+    schema: Schema
+    method: Method
+    budget: Budget
+    sets: int = 1
+    each: Each | None = None
+    rows: int | None = None
+    labels_another: bool = False
+    testing: bool = False
+
+    def __post_init__(self) -> None:
+        neighbours = self.schema.neighbours
+        require_relation(self.method, neighbours)
+        require_loadable(self.method)
+        if self.sets < 1:
+            raise UsageError(f"sets is {self.sets}, expected 1 or more")
+        if self.sets > MOST_SETS:
+            raise UsageError(f"sets is {self.sets}, expected at most {MOST_SETS:,}")
+        if self.sets > 1 and self.each not in ("split", "draw"):
+            raise UsageError(
+                "more than one set needs each='split' (sanitise m times, budget/m each) or each='draw' (m draws from one model)"
+            )
+        if self.sets == 1 and self.each is not None:
+            raise UsageError(
+                f"each='{self.each}' says how several sets are made; give sets=2 or more, or leave it out"
+            )
+        if self.rows is not None and self.rows < 0:
+            raise UsageError(f"rows is {self.rows}, expected 0 or more")
+        if self.rows is not None and neighbours == "label":
+            raise UsageError("under neighbours 'label' every row of the file is labelled; leave rows out")
+        if self.labels_another and neighbours != "label":
+            raise UsageError(
+                f"onto labels another file's rows, which needs neighbours 'label'; the schema says '{neighbours}'"
+            )
+
+    @property
+    def shares(self) -> tuple[Budget, ...]:
+        """What each sanitisation may cost: one for all sets, or one for each."""
+        return tuple(self.budget.split(self.sets if self.each == "split" else 1))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The method's parameters as the card tells them."""
+        method = self.method
+        assert is_dataclass(method)
+        assert not isinstance(method, type)
+        return {k: v for k, v in asdict(method).items() if v is None or isinstance(v, PLAIN)}
+
+    def dry_run(self) -> None:
+        """Dry-run the plan: raise if impossible, warn if noise swamps the data. Reads the schema only."""
+        schema, share = self.schema, self.shares[0]
+        try:
+            steps = self.method.plan(schema, share, PublicFacts(self.rows))
+        except UnsupportedError:
+            # Some plans need a row count, which under `replace` becomes known only by reading: any will do to see.
+            if self.rows is not None or schema.neighbours != "replace" or schema.unit.max_rows > 1:
+                raise
+            self.method.plan(schema, share, PublicFacts(1))
+            return
+        for step in steps:
+            if step.hopeless and schema.neighbours != "label":
+                warnings.warn(f"{self.method.name}, {step.stage}: {step.note}", HopelessNoise, stacklevel=3)
