@@ -3,7 +3,7 @@
 A new method that is registered is checked without another line here.
 """
 
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from dipsmith.errors import UsageError
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.methods.graph.marginals import Marginals, MarginalsModel
+from dipsmith.methods.graph.model import fit_tables
 from dipsmith.methods.method import PublicFacts
 from dipsmith.privacy.budget import PureDP
 from dipsmith.testing import IMPOSSIBLE, check_method, checks, example_schema
@@ -46,69 +47,79 @@ def test_rules_that_leave_nothing_are_named(name):
 # --- methods with one thing wrong -------------------------------------------------------------------------
 
 
-class Wrong(Marginals):
-    """Fits twice with half of the budget, so that a subclass may do something with the second."""
-
-    def fit(self, curator):
-        return super().fit(curator)
+class Loose(Marginals):
+    """No dataclass by itself, so that it can be changed after it was made."""
 
 
-class Leaky(Wrong):
+def with_values(model, values):
+    """The model with other numbers in its first table."""
+    tables = (replace(model.tables[0], values=values), *model.tables[1:])
+    return MarginalsModel(tables, fit_tables(tables, model.post), model.post)
+
+
+@dataclass(frozen=True)
+class Leaky(Marginals):
     """Reads an exact count."""
 
     def fit(self, curator):
-        model = super().fit(curator)
+        model = Marginals.fit(self, curator)
         (count,) = curator._rows.count([model.tables[0].marginal])
-        return replace(model, tables=(replace(model.tables[0], values=count.ravel()), *model.tables[1:]))
+        return with_values(model, count.ravel())
 
 
-class Thrifty(Wrong):
+@dataclass(frozen=True)
+class Thrifty(Marginals):
     """Leaves half of the budget."""
 
     def fit(self, curator):
-        return super().fit(curator.nested(curator.budget.split(2)[0], "half"))
+        return Marginals.fit(self, curator.nested(curator.budget.split(2)[0], "half"))
 
 
-class Unruly(Wrong):
+@dataclass(frozen=True)
+class Unruly(Marginals):
     """Looks at its own coins instead of the curator's."""
 
     def fit(self, curator):
-        model = super().fit(curator)
+        model = Marginals.fit(self, curator)
         table = model.tables[0]
         noise = np.random.default_rng().normal(size=table.values.shape)
-        return replace(model, tables=(replace(table, values=table.values + noise), *model.tables[1:]))
+        return with_values(model, table.values + noise)
 
 
-class Careless(Wrong):
+@dataclass(frozen=True)
+class Careless(Marginals):
     """Takes rows for one per unit, whatever the unit is."""
 
     def fit(self, curator):
         curator.max_rows = 1
-        return super().fit(curator)
+        return Marginals.fit(self, curator)
 
 
 class OtherModel(MarginalsModel):
     """A class that the method does not name."""
 
 
-class Misnamed(Wrong):
+@dataclass(frozen=True)
+class Misnamed(Marginals):
     """Returns a model of another class than it says."""
 
     def fit(self, curator):
-        model = super().fit(curator)
+        model = Marginals.fit(self, curator)
         return OtherModel(model.tables, model.joint, model.post)
 
 
-class Blind(Wrong):
+@dataclass(frozen=True)
+class Blind(Marginals):
     """Plans half of what it spends."""
 
     def plan(self, schema, budget, public):
-        return super().plan(schema, budget.split(2)[0], public)
+        return Marginals.plan(self, schema, budget.split(2)[0], public)
 
 
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
+        (Loose, "must be frozen"),
         (Leaky, "depend on private rows"),
         (Thrifty, "50% of ε = 1 was spent"),
         (Unruly, "the same noise gave another model"),
