@@ -230,7 +230,10 @@ class StudyEntry(Entry):
     methods: list[MethodEntry]
     set: dict[str, Any] = {}
     vary: Varied = {}
-    design: Literal["full"] | DesignEntry = "full"
+    design: Annotated[
+        Annotated[Literal["full"], Tag("full")] | Annotated[DesignEntry, Tag("part")],
+        Discriminator(lambda given: "part" if isinstance(given, dict | DesignEntry) else "full"),
+    ] = "full"
     repeats: int = 3
     seed: int = 0
     metrics: list[str] = []

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from dipsmith.errors import SchemaError
 from dipsmith.schema.domain import MAX_VALUES
+from dipsmith.schema.markup import read_text
 
 MAX_BYTES = 200_000_000
 
@@ -63,22 +64,3 @@ class CodeList:
         if not codes:
             raise SchemaError(f"{path}: the code list has no values below its header")
         return cls(tuple(codes), tuple(labels) if shown is not None else None)
-
-
-def read_text(path: Path, what: str, limit: int) -> str:
-    """The text of a public file, or one line saying why it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            # Not by its size: a device has none, and never ends.
-            content = file.read(limit + 1)
-        if len(content) > limit:
-            raise SchemaError(f"{path}: this {what} is larger than {limit // 1_000_000} MB")
-        return content.decode("utf-8-sig")
-    except FileNotFoundError:
-        raise SchemaError(f"{path}: this {what} does not exist; check the path") from None
-    except IsADirectoryError:
-        raise SchemaError(f"{path}: expected a {what}, got a folder") from None
-    except OSError as error:
-        raise SchemaError(f"{path}: this {what} cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise SchemaError(f"{path}: this {what} is not UTF-8 text; save it as UTF-8") from None

@@ -10,11 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from dipsmith.errors import OutputError, SchemaError
 from dipsmith.schema.attribute import Attribute, is_whole
@@ -31,7 +30,7 @@ from dipsmith.schema.bins import (
     recipe,
     singles,
 )
-from dipsmith.schema.codelist import CodeList, read_text
+from dipsmith.schema.codelist import CodeList
 from dipsmith.schema.domain import Bins, Categories, Domain, Scale
 from dipsmith.schema.entries import (
     UNIT_HELP,
@@ -39,18 +38,15 @@ from dipsmith.schema.entries import (
     CollapseEntry,
     FieldEntry,
     RuleEntry,
-    SchemaEntry,
     UnitEntry,
-    validate,
+    check_entries,
 )
-from dipsmith.schema.markup import MAX_CHARACTERS, Line, parse, render
+from dipsmith.schema.markup import MAX_CHARACTERS, Document, Line, Place, in_file, read_text, render
 from dipsmith.schema.naming import check_name
 from dipsmith.schema.rules import Rule, chosen, condition_of, in_words
 from dipsmith.schema.schema import Schema, Unit
 
 ORDERED_TYPES = ("integer", "number", "date", "datetime")
-
-LONGEST_MESSAGE = 500
 
 
 # Reading -----------------------------------------------------------------------------------------------------
@@ -61,43 +57,39 @@ def read(path: str | os.PathLike[str]) -> Schema:
     file = Path(path)
     text = read_text(file, "schema file", MAX_CHARACTERS)
     try:
-        return from_dict(parse(text), base=file.parent)
+        document = Document.of(text)
+        return _schema(document.data, file.parent, lambda place: f"line {document.line(place)}: ")
     except SchemaError as error:
-        raise SchemaError(f"{file}: {_brief(str(error))}") from None
-
-
-def _brief(message: str) -> str:
-    """A message in which a name or value of any length stays readable.
-
-    >>> len(_brief(f"'{'A' * 500}' is no date; {'write it as year-month-day ' * 50}"))
-    501
-    """
-    words = re.sub(r"\S{81,}", lambda word: f"{word[0][:60]}…", message)
-    return words if len(words) <= LONGEST_MESSAGE else f"{words[:LONGEST_MESSAGE]}…"
+        raise SchemaError(in_file(file, str(error))) from None
 
 
 def from_dict(data: object, base: Path | None = None) -> Schema:
-    """Make a schema from plain data, as a parsed YAML or JSON file gives it.
+    """Make a schema from plain data; code-list files are relative to `base`, or to the current folder."""
+    return _schema(data, Path() if base is None else base, lambda place: "")
 
-    Parameters
-    ----------
-    data
-        The mapping that a schema file holds.
-    base
-        The folder that code-list files are relative to; the current one when omitted.
-    """
-    entry = validate(SchemaEntry, _without_blanks(data))
+
+def _schema(data: object, folder: Path, line: Callable[[Place], str]) -> Schema:
+    entry = check_entries(_without_blanks(data), line)
     check_name(entry.name)
     if not entry.fields:
         raise SchemaError("fields is empty; list at least one column")
-    folder = Path() if base is None else base
-    attributes = tuple(_attribute(field, folder) for field in entry.fields)
+    attributes = []
+    for i, field in enumerate(entry.fields):
+        if not field.name.strip():
+            raise SchemaError(
+                f"{line(('fields', i))}a column has an empty name; name it as in the header of the table"
+            )
+        try:
+            attributes.append(_attribute(field, folder))
+        except SchemaError as error:
+            column = "" if str(error).startswith("column '") else f"column '{field.name}': "
+            raise SchemaError(f"{line(('fields', i))}{column}{error}") from None
     by_name = {a.name: a for a in attributes}
     rules = [_rule(rule, by_name) for rule in entry.rules]
     inert = [r.text for r in rules if not all(codes for _, codes in r.never)]
     schema = Schema(
         name=entry.name,
-        attributes=attributes,
+        attributes=tuple(attributes),
         unit=_unit(entry.unit),
         neighbours=entry.neighbours,
         rules=tuple(r for r in rules if r.text not in inert),
@@ -117,31 +109,21 @@ def _without_blanks(data: object) -> object:
     return data
 
 
-def _unit(given: object) -> Unit:
-    if given == "row":
+def _unit(entry: Literal["row"] | UnitEntry) -> Unit:
+    if isinstance(entry, str):
         return Unit()
-    entry = validate(UnitEntry, given, "unit")
     if not entry.column.strip():
         raise SchemaError(f"unit.column is empty; {UNIT_HELP}")
-    return Unit(column=entry.column, max_rows=entry.max_rows, per=entry.per)
+    return Unit(entry.column, entry.max_rows, entry.per)
 
 
 def _attribute(field: FieldEntry, base: Path) -> Attribute:
-    if not field.name.strip():
-        raise SchemaError("a column has an empty name; name it as in the header of the table")
-    try:
-        if field.type == "boolean":
-            _refuse(
-                field,
-                ("enum", "minimum", "maximum", "bins", "collapse", "other", "ordered"),
-                "a boolean column",
-            )
-            return Attribute.boolean(field.name, missing=field.missing, role=field.role, title=field.title)
-        domain: Domain = _categories(field, base) if field.enum is not None else _bins(field)
-        return Attribute(field.name, field.type, domain, field.role, field.title)
-    except SchemaError as error:
-        text = str(error)
-        raise SchemaError(text if text.startswith("column '") else f"column '{field.name}': {text}") from None
+    if field.type == "boolean":
+        keys = ("enum", "minimum", "maximum", "bins", "collapse", "other", "ordered")
+        _refuse(field, keys, "a boolean column")
+        return Attribute.boolean(field.name, missing=field.missing, role=field.role, title=field.title)
+    domain: Domain = _categories(field, base) if field.enum is not None else _bins(field)
+    return Attribute(field.name, field.type, domain, field.role, field.title)
 
 
 def _refuse(field: FieldEntry, keys: tuple[str, ...], what: str) -> None:
