@@ -12,12 +12,14 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
 from dipsmith.errors import OutputError, SchemaError
 from dipsmith.schema.attribute import Attribute, is_whole
 from dipsmith.schema.bins import (
+    DAY,
     DEFAULT_COUNT,
     MAX_DAYS,
     by_calendar,
@@ -143,8 +145,7 @@ def _categories(field: FieldEntry, base: Path) -> Categories:
     else:
         values = tuple(field.enum or ())
     if field.type == "integer":
-        wrong = next((v for v in values if not is_whole(v)), None)
-        if wrong is not None:
+        for wrong in (v for v in values if not is_whole(v)):
             raise SchemaError(
                 f"enum value '{wrong}' is not a whole number in plain digits; use type: string for codes"
             )
@@ -156,12 +157,14 @@ def _categories(field: FieldEntry, base: Path) -> Categories:
     )
 
 
-def _labels(collapse: CollapseEntry, values: tuple[str, ...], base: Path) -> dict[str, str]:
-    given = [key for key in ("prefix", "file", "map") if getattr(collapse, key) is not None]
+def _require_one(name: str, entry: BinsEntry | CollapseEntry, keys: tuple[str, ...]) -> None:
+    given = [key for key in keys if getattr(entry, key) is not None]
     if len(given) != 1:
-        raise SchemaError(
-            f"collapse needs exactly one of prefix, file, map; got {', '.join(given) or 'none'}"
-        )
+        raise SchemaError(f"{name} needs exactly one of {', '.join(keys)}; got {', '.join(given) or 'none'}")
+
+
+def _labels(collapse: CollapseEntry, values: tuple[str, ...], base: Path) -> dict[str, str]:
+    _require_one("collapse", collapse, ("prefix", "file", "map"))
     if collapse.prefix is not None:
         if collapse.prefix < 1:
             raise SchemaError(f"collapse.prefix must be at least 1, got {collapse.prefix}")
@@ -176,8 +179,8 @@ def _labels(collapse: CollapseEntry, values: tuple[str, ...], base: Path) -> dic
         pairs = zip(codes.codes, codes.labels, strict=True)
         return {code: label for code, label in pairs if label and code in listed}
     mapping = collapse.map or {}
-    unknown = next((v for v in mapping if v not in set(values)), None)
-    if unknown is not None:
+    listed = set(values)
+    for unknown in (v for v in mapping if v not in listed):
         raise SchemaError(f"collapse.map names '{unknown}', which is not in enum; map raw values to labels")
     return dict(mapping)
 
@@ -194,14 +197,12 @@ def _bins(field: FieldEntry) -> Bins:
         f"type {field.type} without enum (values outside are clipped)",
     )
     entry, missing = field.bins or BinsEntry(), field.missing
-    given = [key for key in ("count", "width", "edges", "round") if getattr(entry, key) is not None]
-    if field.bins is not None and len(given) != 1:
-        raise SchemaError(
-            f"bins needs exactly one of count, width, edges, round; got {', '.join(given) or 'none'}"
-        )
+    if field.bins is not None:
+        _require_one("bins", entry, ("count", "width", "edges", "round"))
     if entry.labels is not None and entry.edges is None:
         raise SchemaError("bins.labels goes with bins.edges; remove it or list the edges")
-    low, high = (_bound(scale, key, getattr(field, key)) for key in ("minimum", "maximum"))
+    low = None if field.minimum is None else _point(scale, "minimum", field.minimum)
+    high = None if field.maximum is None else _point(scale, "maximum", field.maximum)
     if entry.edges is not None:
         return _listed(scale, entry, low, high, missing)
     if low is None or high is None:
@@ -215,31 +216,30 @@ def _bins(field: FieldEntry) -> Bins:
     if entry.count is not None:
         return by_count(scale, low, high, entry.count, missing=missing)
     if entry.round is not None:
-        return by_rounding(scale, low, high, _number("bins.round", entry.round), missing=missing)
+        return by_rounding(scale, low, high, _point("number", "bins.round", entry.round), missing=missing)
     if entry.width is not None:
         if scale in ("date", "datetime") and entry.width.isalpha():
             return by_calendar(scale, low, high, entry.width, missing=missing)
-        return by_width(scale, low, high, _number("bins.width", entry.width), missing=missing)
+        return by_width(scale, low, high, _point("number", "bins.width", entry.width), missing=missing)
     return _default(scale, low, high, missing)
 
 
 def _default(scale: Scale, low: float, high: float, missing: bool) -> Bins:
-    """The public default cut of a scale when the file says nothing."""
+    """How a column without `bins` is cut."""
     if scale == "integer":
         return singles(scale, low, high, missing=missing)
     if scale == "number":
         return by_count(scale, low, high, DEFAULT_COUNT, missing=missing)
-    days = by_days = (high - low) / (86_400_000_000 if scale == "datetime" else 1) + 1
+    days = (high - low) / (DAY if scale == "datetime" else 1) + 1
     if days > MAX_DAYS:
         raise SchemaError(
-            f"{by_days:,.0f} days are too many for one bin each; add bins: {{width: month}} or year"
+            f"{days:,.0f} days are too many for one bin each; add bins: {{width: month}} or year"
         )
     return by_calendar(scale, low, high, "day", missing=missing)
 
 
 def _listed(scale: Scale, entry: BinsEntry, low: float | None, high: float | None, missing: bool) -> Bins:
-    edges = [_bound(scale, "bins.edges", text) for text in entry.edges or []]
-    cuts = [edge for edge in edges if edge is not None]
+    cuts = [_point(scale, "bins.edges", text) for text in entry.edges or []]
     if cuts and low is not None and low != cuts[0]:
         raise SchemaError("bins.edges must begin at the minimum; change one of them")
     if entry.labels is not None and len(entry.labels) != len(cuts) - 1:
@@ -249,18 +249,9 @@ def _listed(scale: Scale, entry: BinsEntry, low: float | None, high: float | Non
     return by_edges(scale, cuts, maximum=high, labels=entry.labels, missing=missing)
 
 
-def _bound(scale: Scale, key: str, text: str | None) -> float | None:
-    if text is None:
-        return None
+def _point(scale: Scale, key: str, text: str) -> float:
     try:
         return point(scale, text)
-    except SchemaError as error:
-        raise SchemaError(f"{key}: {error}") from None
-
-
-def _number(key: str, text: str) -> float:
-    try:
-        return point("number", text)
     except SchemaError as error:
         raise SchemaError(f"{key}: {error}") from None
 
@@ -276,7 +267,7 @@ def _rule(entry: RuleEntry, attributes: Mapping[str, Attribute]) -> Rule:
     empty = [f"no label of {name} lies wholly inside its range" for name, codes in pairs if not codes]
     words = " and ".join(in_words(attributes[name], codes) for name, codes in pairs if codes)
     if empty:
-        return Rule(tuple(pairs), text="; ".join([*([words] if words else []), *empty]))
+        return Rule(tuple(pairs), text="; ".join([words, *empty] if words else empty))
     if len(pairs) == 1 and len(pairs[0][1]) == attributes[pairs[0][0]].size:
         raise SchemaError(f"a rule forbids every value of column '{pairs[0][0]}'; narrow it")
     return Rule(tuple(pairs), text=words)
@@ -287,11 +278,10 @@ def _rule(entry: RuleEntry, attributes: Mapping[str, Attribute]) -> Rule:
 
 def to_dict(schema: Schema) -> dict[str, object]:
     """The canonical plain data of a schema; `from_dict` makes an equal schema of it."""
-    unit = schema.unit
-    rows: dict[str, object] = {"column": unit.column, "max_rows": unit.max_rows, "per": unit.per}
+    unit = Line({key: value for key, value in asdict(schema.unit).items() if value is not None})
     document: dict[str, object] = {
         "name": schema.name,
-        "unit": "row" if unit.column is None else Line({k: v for k, v in rows.items() if v is not None}),
+        "unit": "row" if schema.unit.column is None else unit,
         "neighbours": schema.neighbours,
         "fields": [_field(a) for a in schema.attributes],
     }

@@ -28,7 +28,7 @@ RARE = "(rare)"
 
 def merge_rare(schema: Schema, public: object, thresholds: Mapping[str, int], label: str = RARE) -> Schema:
     """Merge the labels that are rarer than a threshold in a public table; see `Schema.collapse`."""
-    merged = {}
+    table, merged = _table(public), {}
     for name, threshold in thresholds.items():
         attribute = schema[name]
         if not isinstance(attribute.domain, Categories) or attribute.type == "boolean":
@@ -37,7 +37,7 @@ def merge_rare(schema: Schema, public: object, thresholds: Mapping[str, int], la
             )
         if threshold < 1:
             raise UsageError(f"column '{name}': the threshold must be at least 1, got {threshold}")
-        counts = _frequencies(attribute.domain, _column(public, name))
+        counts = _frequencies(attribute.domain, _column(table, name))
         rare = [code for code, count in enumerate(counts) if count < threshold]
         if len(rare) > 1:
             merged[name] = (attribute, rare, threshold)
@@ -60,13 +60,23 @@ def merge_rare(schema: Schema, public: object, thresholds: Mapping[str, int], la
     )
 
 
-def _column(public: object, name: str) -> Any:
-    """One column of a public table as Arrow text."""
+def _table(public: object) -> Any:
+    """A public table in memory as a `pyarrow.Table`."""
     import pyarrow as pa
 
-    from dipsmith.schema.tables import as_table
+    if hasattr(public, "__arrow_c_stream__"):
+        return pa.table(public)
+    if isinstance(public, Mapping):
+        return pa.table(dict(public))
+    raise UsageError(
+        f"expected a table (pandas, polars, pyarrow, or a dict of arrays), got {type(public).__name__}"
+    )
 
-    table = as_table(public)
+
+def _column(table: Any, name: str) -> Any:
+    """One column of a table as Arrow text."""
+    import pyarrow as pa
+
     if name not in table.column_names:
         raise SchemaError(
             f"column '{name}' is not in the public table; it has: {', '.join(table.column_names)}"
@@ -96,13 +106,11 @@ def _merge(attribute: Attribute, rare: list[int], label: str) -> Attribute:
         raise SchemaError(
             f"column '{attribute.name}' has a label '{label}' already; give another with label="
         )
-    shown = [label if code in set(rare) else domain.labels[code] for code in range(len(domain.labels))]
-    made = Categories.collapsed(
-        domain.values,
-        {value: shown[code] for value, code in zip(domain.values, domain.codes, strict=True)},
-        missing=domain.missing,
-    )
-    other = None if domain.other is None else made.labels.index(shown[domain.other])
+    gone = set(rare)
+    labels = [label if code in gone else old for code, old in enumerate(domain.labels)]
+    new = {value: labels[code] for value, code in zip(domain.values, domain.codes, strict=True)}
+    made = Categories.collapsed(domain.values, new, missing=domain.missing)
+    other = None if domain.other is None else made.labels.index(labels[domain.other])
     return replace(attribute, domain=replace(made, other=other))
 
 
