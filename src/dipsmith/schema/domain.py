@@ -9,7 +9,7 @@ whatever holds one may rely on it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
@@ -41,7 +41,7 @@ class Categories:
 
     >>> Categories.of(["F", "M"], other="M").size
     2
-    >>> Categories.collapsed(["0601", "0602", "0301"], {"0601": "06", "0602": "06", "0301": "03"}).labels
+    >>> Categories.of(["0601", "0602", "0301"], {"0601": "06", "0602": "06", "0301": "03"}).labels
     ('06', '03')
     """
 
@@ -72,23 +72,16 @@ class Categories:
 
     @classmethod
     def of(
-        cls, values: Sequence[str], *, other: str | None = None, missing: bool = False, ordered: bool = False
-    ) -> Categories:
-        """Make an uncollapsed list; `other` is one of its raw values."""
-        return cls.collapsed(values, {}, other=other, missing=missing, ordered=ordered)
-
-    @classmethod
-    def collapsed(
         cls,
         values: Sequence[str],
-        labels: dict[str, str],
+        labels: Mapping[str, str] | None = None,
         *,
         other: str | None = None,
         missing: bool = False,
         ordered: bool = False,
     ) -> Categories:
         """Make a list whose values are released under `labels[value]`, or as they are when unmapped."""
-        listed = tuple(values)
+        listed, labels = tuple(values), labels or {}
         shown = [labels.get(v, v) for v in listed]
         position = {label: i for i, label in enumerate(dict.fromkeys(shown))}
         if other is not None and other not in listed:

@@ -1,37 +1,19 @@
-"""Schema files: YAML (or plain data) ↔ a frozen `Schema`.
+"""Reading schema files: YAML (or plain data) → a frozen `Schema`.
 
-Reading is strict: what a schema does not say clearly is refused in one line that names the column and
-the remedy, because nothing may be refused later on account of a private value. Writing is canonical:
-`to_dict` depends on the schema's meaning alone, reads back equal, and is what the digest is taken of.
+Reading is strict: what a schema does not say clearly is refused in one line that names the column and the remedy, because
+nothing may be refused later on account of a private value.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from dipsmith.errors import OutputError, SchemaError
+from dipsmith.errors import SchemaError
+from dipsmith.schema import bins
 from dipsmith.schema.attribute import Attribute, is_whole
-from dipsmith.schema.bins import (
-    DAY,
-    DEFAULT_COUNT,
-    MAX_DAYS,
-    by_calendar,
-    by_count,
-    by_edges,
-    by_rounding,
-    by_width,
-    plain,
-    point,
-    recipe,
-    singles,
-)
 from dipsmith.schema.codelist import CodeList
 from dipsmith.schema.domain import Bins, Categories, Domain, Scale
 from dipsmith.schema.entries import (
@@ -43,15 +25,10 @@ from dipsmith.schema.entries import (
     UnitEntry,
     check_entries,
 )
-from dipsmith.schema.markup import MAX_CHARACTERS, Document, Line, Place, in_file, read_text, render
+from dipsmith.schema.markup import MAX_CHARACTERS, Document, Place, in_file, read_text
 from dipsmith.schema.naming import check_name
-from dipsmith.schema.rules import Rule, chosen, condition_of, in_words
+from dipsmith.schema.rules import Rule, chosen, in_words
 from dipsmith.schema.schema import Schema, Unit
-
-ORDERED_TYPES = ("integer", "number", "date", "datetime")
-
-
-# Reading -----------------------------------------------------------------------------------------------------
 
 
 def read(path: str | os.PathLike[str]) -> Schema:
@@ -152,9 +129,7 @@ def _categories(field: FieldEntry, base: Path) -> Categories:
         if field.ordered and sorted(values, key=int) != list(values):
             raise SchemaError("ordered: true needs enum in increasing order")
     labels = {} if field.collapse is None else _labels(field.collapse, values, base)
-    return Categories.collapsed(
-        values, labels, other=field.other, missing=field.missing, ordered=field.ordered
-    )
+    return Categories.of(values, labels, other=field.other, missing=field.missing, ordered=field.ordered)
 
 
 def _require_one(name: str, entry: BinsEntry | CollapseEntry, keys: tuple[str, ...]) -> None:
@@ -186,7 +161,7 @@ def _labels(collapse: CollapseEntry, values: tuple[str, ...], base: Path) -> dic
 
 
 def _bins(field: FieldEntry) -> Bins:
-    if field.type not in ORDERED_TYPES:
+    if field.type == "string":
         raise SchemaError(
             f"type {field.type} needs 'enum': the public list of its values, or a code-list csv file"
         )
@@ -214,28 +189,30 @@ def _bins(field: FieldEntry) -> Bins:
     if high < low:
         raise SchemaError(f"minimum ({field.minimum}) is above maximum ({field.maximum})")
     if entry.count is not None:
-        return by_count(scale, low, high, entry.count, missing=missing)
+        return bins.by_count(scale, low, high, entry.count, missing=missing)
     if entry.round is not None:
-        return by_rounding(scale, low, high, _point("number", "bins.round", entry.round), missing=missing)
+        return bins.by_rounding(
+            scale, low, high, _point("number", "bins.round", entry.round), missing=missing
+        )
     if entry.width is not None:
         if scale in ("date", "datetime") and entry.width.isalpha():
-            return by_calendar(scale, low, high, entry.width, missing=missing)
-        return by_width(scale, low, high, _point("number", "bins.width", entry.width), missing=missing)
+            return bins.by_calendar(scale, low, high, entry.width, missing=missing)
+        return bins.by_width(scale, low, high, _point("number", "bins.width", entry.width), missing=missing)
     return _default(scale, low, high, missing)
 
 
 def _default(scale: Scale, low: float, high: float, missing: bool) -> Bins:
     """How a column without `bins` is cut."""
     if scale == "integer":
-        return singles(scale, low, high, missing=missing)
+        return bins.singles(scale, low, high, missing=missing)
     if scale == "number":
-        return by_count(scale, low, high, DEFAULT_COUNT, missing=missing)
-    days = (high - low) / (DAY if scale == "datetime" else 1) + 1
-    if days > MAX_DAYS:
+        return bins.by_count(scale, low, high, bins.DEFAULT_COUNT, missing=missing)
+    days = (high - low) / (bins.DAY if scale == "datetime" else 1) + 1
+    if days > bins.MAX_DAYS:
         raise SchemaError(
             f"{days:,.0f} days are too many for one bin each; add bins: {{width: month}} or year"
         )
-    return by_calendar(scale, low, high, "day", missing=missing)
+    return bins.by_calendar(scale, low, high, "day", missing=missing)
 
 
 def _listed(scale: Scale, entry: BinsEntry, low: float | None, high: float | None, missing: bool) -> Bins:
@@ -246,12 +223,12 @@ def _listed(scale: Scale, entry: BinsEntry, low: float | None, high: float | Non
         raise SchemaError(
             f"bins.labels needs {len(cuts) - 1} labels for {len(cuts)} edges, got {len(entry.labels)}"
         )
-    return by_edges(scale, cuts, maximum=high, labels=entry.labels, missing=missing)
+    return bins.by_edges(scale, cuts, maximum=high, labels=entry.labels, missing=missing)
 
 
 def _point(scale: Scale, key: str, text: str) -> float:
     try:
-        return point(scale, text)
+        return bins.point(scale, text)
     except SchemaError as error:
         raise SchemaError(f"{key}: {error}") from None
 
@@ -271,87 +248,3 @@ def _rule(entry: RuleEntry, attributes: Mapping[str, Attribute]) -> Rule:
     if len(pairs) == 1 and len(pairs[0][1]) == attributes[pairs[0][0]].size:
         raise SchemaError(f"a rule forbids every value of column '{pairs[0][0]}'; narrow it")
     return Rule(tuple(pairs), text=words)
-
-
-# Writing -----------------------------------------------------------------------------------------------------
-
-
-def to_dict(schema: Schema) -> dict[str, object]:
-    """The canonical plain data of a schema; `from_dict` makes an equal schema of it."""
-    unit = Line({key: value for key, value in asdict(schema.unit).items() if value is not None})
-    document: dict[str, object] = {
-        "name": schema.name,
-        "unit": "row" if schema.unit.column is None else unit,
-        "neighbours": schema.neighbours,
-        "fields": [_field(a) for a in schema.attributes],
-    }
-    if schema.rules:
-        document["rules"] = [
-            Line(never={name: condition_of(schema[name], codes) for name, codes in rule.never})
-            for rule in schema.rules
-        ]
-    if schema.provenance != "declared":
-        document["provenance"] = schema.provenance
-    if schema.notes:
-        document["notes"] = list(schema.notes)
-    return document
-
-
-def _field(attribute: Attribute) -> Line:
-    domain = attribute.domain
-    field = Line(name=attribute.name, type=attribute.type)
-    if attribute.title:
-        field["title"] = attribute.title
-    if isinstance(domain, Bins):
-        field["minimum"] = plain(domain.scale, domain.minimum)
-        field["maximum"] = plain(domain.scale, domain.maximum)
-        cut = recipe(domain)
-        if cut is not None:
-            field["bins"] = cut
-    elif attribute.type != "boolean":
-        whole = attribute.type == "integer"
-        field["enum"] = [int(v) if whole else v for v in domain.values]
-        if domain.labels != domain.values:
-            field["collapse"] = _collapse(domain)
-        if domain.ordered:
-            field["ordered"] = True
-        if domain.other is not None:
-            field["other"] = domain.values[domain.codes.index(domain.other)]
-    if domain.missing:
-        field["missing"] = True
-    field["role"] = attribute.role
-    return field
-
-
-def _collapse(domain: Categories) -> dict[str, object]:
-    length = max(map(len, domain.labels))
-    mapping = {v: domain.labels[c] for v, c in zip(domain.values, domain.codes, strict=True)}
-    if all(label == v[:length].rstrip(" ") for v, label in mapping.items()):
-        return {"prefix": length}
-    return {"map": {v: label for v, label in mapping.items() if v != label}}
-
-
-def write(schema: Schema, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write the canonical YAML, whole or not at all."""
-    file = Path(path)
-    if file.exists() and not overwrite:
-        raise OutputError(f"{file} exists already; choose another name or say overwrite=True")
-    try:
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            out.write(to_yaml(schema))
-        Path(name).chmod(0o644)
-        Path(name).replace(file)
-    except OSError as error:
-        raise OutputError(f"{file} cannot be written ({error.strerror})") from None
-
-
-def to_yaml(schema: Schema) -> str:
-    """The canonical YAML text."""
-    return render(to_dict(schema))
-
-
-def digest(schema: Schema) -> str:
-    """SHA-256 of the canonical form, in hexadecimal."""
-    canonical: Any = json.dumps(to_dict(schema), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode("ascii")).hexdigest()

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Literal
 
 from dipsmith.errors import SchemaError
+from dipsmith.schema import show, writing
 from dipsmith.schema.attribute import Attribute, Role, is_whole
 from dipsmith.schema.domain import Categories
+from dipsmith.schema.merging import merge_rare
 from dipsmith.schema.naming import check_name
 from dipsmith.schema.rules import Rule
 
@@ -60,6 +62,13 @@ class Schema:
     provenance: Provenance = "declared"
     notes: tuple[str, ...] = field(default=())
 
+    to_dict = writing.to_dict
+    write = writing.write
+    digest = cached_property(writing.digest)
+    collapse = merge_rare
+    __str__ = show.as_text
+    _repr_html_ = show.as_html
+
     def __post_init__(self) -> None:
         check_name(self.name)
         twice = next((n for n in self.names if self.names.count(n) > 1), None)
@@ -80,46 +89,6 @@ class Schema:
 
         return files.from_dict(data, base)
 
-    def write(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the schema as canonical YAML, whole or not at all."""
-        from dipsmith.schema import files
-
-        files.write(self, path, overwrite=overwrite)
-
-    def to_dict(self) -> dict[str, object]:
-        """The schema as plain data; `from_dict` makes an equal schema of it."""
-        from dipsmith.schema import files
-
-        return files.to_dict(self)
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of the canonical form: two schemas with one digest mean the same."""
-        from dipsmith.schema import files
-
-        return files.digest(self)
-
-    def collapse(self, public: object, thresholds: Mapping[str, int], label: str = "(rare)") -> Schema:
-        """Merge the labels that have fewer rows than a threshold in a **public** table into one label.
-
-        The table is anything with an Arrow stream (pandas, polars, pyarrow), or a mapping of arrays.
-
-        Privacy
-        -------
-        Never give the private rows here. Whether a label reaches the threshold would then depend on single persons, and
-        the shape of every release would tell it: no ε covers that. Nothing in this method can check it, so the steward
-        states where the frequencies come from; the result carries a note that every card repeats.
-
-        Examples
-        --------
-        >>> s = Schema("t", (Attribute("job", "string", Categories.of("abcd", other="d")),), Unit(), "replace")
-        >>> s.collapse({"job": ["a"] * 9 + ["b", "c"]}, {"job": 5})["job"].labels
-        ('a', '(rare)')
-        """
-        from dipsmith.schema.merging import merge_rare
-
-        return merge_rare(self, public, thresholds, label)
-
     def formula_like(self) -> list[tuple[str, str]]:
         """List the (column, label) pairs that a spreadsheet would take for a formula, unless the writer escapes them."""
         risky = ("=", "+", "-", "@", "\t", "\r")
@@ -131,16 +100,6 @@ class Schema:
             for label in a.domain.labels
             if label.startswith(risky)
         ]
-
-    def __str__(self) -> str:
-        from dipsmith.schema.show import as_text
-
-        return as_text(self)
-
-    def _repr_html_(self) -> str:
-        from dipsmith.schema.show import as_html
-
-        return as_html(self)
 
     def check(self) -> None:
         """Refuse what would make a release fail, or leak, because of a private value.

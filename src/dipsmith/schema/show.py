@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from html import escape
+from typing import TYPE_CHECKING
 
 from dipsmith.schema.attribute import Attribute
 from dipsmith.schema.bins import show
 from dipsmith.schema.domain import Bins
-from dipsmith.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from dipsmith.schema.schema import Schema
 
 HEADER = ("column", "type", "role", "levels", "domain")
 _WIDEST = 56
