@@ -30,13 +30,7 @@ _NEEDED = {
 
 
 def read(path: str | Path) -> StudyEntry:
-    """Read a study file.
-
-    Raises
-    ------
-    InputError
-        One line: the file, the line, the field, what is wrong and what to do.
-    """
+    """Read a study file, or say in one line what is wrong: the file, the line, the field and what to do."""
     return parse(text_of(path), Path(path).name)
 
 

@@ -35,9 +35,6 @@ _WANTED: dict[Scale, str] = {
 Recipe = dict[str, object]
 
 
-# Points of a scale as text -----------------------------------------------------------------------------------
-
-
 def point(scale: Scale, text: object) -> float:
     """Read one point of a scale: a number, an ISO date or an ISO datetime.
 
@@ -79,9 +76,6 @@ def show(scale: Scale, value: float) -> str:
 def plain(scale: Scale, value: float) -> int | float | str:
     """A point of a scale as a schema file holds it."""
     return show(scale, value) if scale in ("date", "datetime") else number(value)
-
-
-# Making bins -------------------------------------------------------------------------------------------------
 
 
 def singles(scale: Scale, minimum: float, maximum: float, *, missing: bool = False) -> Bins:
@@ -261,9 +255,6 @@ def _label(scale: Scale, low: float, high: float, last: bool) -> str:
     if first == final:
         return first
     return f"{first}-{final}" if scale == "integer" and low >= 0 else f"{first} to {final}"
-
-
-# The inverse -------------------------------------------------------------------------------------------------
 
 
 def recipe(bins: Bins) -> Recipe | None:

@@ -25,6 +25,10 @@ NEIGHBOURS_HELP = (
     "it says what must not be told apart: 'add-remove' (a row is there or not), 'replace' (a row differs, "
     "the number of rows is public) or 'label' (only columns with role: private differ)"
 )
+FREQUENCY_HELP = (
+    "merging by how often a value occurs in the private rows would reveal single rows; use a code list, or "
+    "Schema.collapse with the frequencies of a public table"
+)
 WEIGHT_HELP = (
     "survey weights are not supported yet: a weighted count can change by more than 1 when one row changes, "
     "so the noise would protect too little; remove it"
@@ -122,13 +126,8 @@ _NEEDED = {
     "max_rows": "the most rows of one unit that are counted; the noise grows with it",
 }
 
-_FREQUENCY_HELP = (
-    "merging by how often a value occurs in the private rows would reveal single rows; use a code list, or "
-    "Schema.collapse with the frequencies of a public table"
-)
-
 _ADVICE = {
-    **dict.fromkeys(("below", "frequency", "min_count", "threshold"), _FREQUENCY_HELP),
+    **dict.fromkeys(("below", "frequency", "min_count", "threshold"), FREQUENCY_HELP),
     **dict.fromkeys(("weight", "weights"), WEIGHT_HELP),
     **dict.fromkeys(("values", "categories", "levels"), "the list of values is called enum"),
     **dict.fromkeys(("description", "label"), "use title"),
@@ -141,13 +140,7 @@ _ADVICE = {
 
 
 def check_entries(data: object, line: Callable[[Place], str]) -> SchemaEntry:
-    """Check the structure of a schema file; `line` says where in the text a place is.
-
-    Raises
-    ------
-    SchemaError
-        One line, for the first problem found.
-    """
+    """Check the structure of a schema file, or say what is wrong first; `line` says where in the text a place is."""
     if not isinstance(data, Mapping):
         # It may be the private table, given in the schema's place: not quoted.
         got = "plain text; is it a schema file?" if isinstance(data, str) else abbreviate(data)

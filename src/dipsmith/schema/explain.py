@@ -33,12 +33,7 @@ def check(
 ) -> Model | Problem:
     """Check the keys and types of a file.
 
-    Parameters
-    ----------
-    needed
-        What to write for a key that is missing.
-    advice
-        What to write instead of a key that is unknown, where no known key looks like it.
+    `needed` says what to write for a key that is missing, `advice` what to write instead of an unknown one.
     """
     try:
         return model.model_validate(data)

@@ -1,9 +1,8 @@
 """Impossible combinations, declared in public: structural zeros.
 
-A rule says that a conjunction of conditions never happens (``never: {age: {below: 20}, occupation:
-"06"}``). Rows that break a rule are counted nowhere; no method ever produces one. A condition speaks
-of labels as released, so a bin that lies only partly inside a range is not concerned by it: ruling it
-out would rule out values that the steward did not name.
+A rule says that a conjunction of conditions never happens (``never: {age: {below: 20}, occupation: "06"}``). Rows that
+break a rule are counted nowhere; no method ever produces one. A condition is about labels as released. A bin that lies
+only partly inside a range is left alone: ruling it out would rule out values that the steward did not name.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from numpy.typing import NDArray
 
 from dipsmith.errors import SchemaError
 from dipsmith.schema.attribute import Attribute
-from dipsmith.schema.bins import plain, point, show
-from dipsmith.schema.domain import MISSING_LABEL, Bins, Domain
+from dipsmith.schema.bins import plain, point
+from dipsmith.schema.domain import Bins, Domain
 
 RANGE = ("below", "above", "from", "to")
 
@@ -139,24 +138,22 @@ def _beyond(domain: Domain, key: str, limit: object, rule: str) -> NDArray[np.bo
 def condition_of(attribute: Attribute, codes: Sequence[int]) -> object:
     """The shortest condition of a schema file that selects exactly these codes (inverse of `chosen`)."""
     domain = attribute.domain
-    plain_codes = [c for c in sorted(codes) if c != domain.missing_code]
-    missing = len(plain_codes) < len(codes)
-    run = bool(plain_codes) and plain_codes[-1] - plain_codes[0] == len(plain_codes) - 1
-    if not plain_codes:
-        return {"missing": True}
-    if domain.ordered and run and len(plain_codes) > 1:
-        first, final = plain_codes[0], plain_codes[-1]
-        span: dict[str, object] = {}
-        if isinstance(domain, Bins):
-            if first or final == len(domain.labels) - 1:
-                span["from"] = plain(domain.scale, domain.edges[first])
-            if final < len(domain.labels) - 1:
-                span["below"] = plain(domain.scale, domain.edges[final + 1])
-        else:
-            span |= {"from": domain.labels[first], "to": domain.labels[final]}
-        return span | ({"missing": True} if missing else {})
-    listed = [domain.labels[c] for c in plain_codes] + [MISSING_LABEL] * missing
-    return listed[0] if len(listed) == 1 else listed
+    levels = [c for c in sorted(codes) if c != domain.missing_code]
+    missing = {"missing": True} if len(levels) < len(codes) else {}
+    if not levels:
+        return missing
+    first, final = levels[0], levels[-1]
+    if not domain.ordered or len(levels) == 1 or final - first >= len(levels):
+        listed = [attribute.labels[c] for c in sorted(codes)]
+        return listed[0] if len(listed) == 1 else listed
+    if not isinstance(domain, Bins):
+        return {"from": domain.labels[first], "to": domain.labels[final]} | missing
+    span: dict[str, object] = {}
+    if first or final == len(domain.labels) - 1:
+        span["from"] = plain(domain.scale, domain.edges[first])
+    if final < len(domain.labels) - 1:
+        span["below"] = plain(domain.scale, domain.edges[final + 1])
+    return span | missing
 
 
 def in_words(attribute: Attribute, codes: Sequence[int]) -> str:
@@ -168,14 +165,6 @@ def in_words(attribute: Attribute, codes: Sequence[int]) -> str:
     """
     condition = condition_of(attribute, codes)
     if isinstance(condition, dict):
-        parts = [
-            "missing" if key == "missing" else f"{key} {_point(attribute, v)}" for key, v in condition.items()
-        ]
+        parts = [key if key == "missing" else f"{key} {value}" for key, value in condition.items()]
         return f"{attribute.name} {' '.join(parts)}"
-    listed = condition if isinstance(condition, list) else [condition]
-    return f"{attribute.name} {' or '.join(map(str, listed))}"
-
-
-def _point(attribute: Attribute, value: object) -> str:
-    domain = attribute.domain
-    return show(domain.scale, value) if isinstance(domain, Bins) and isinstance(value, float) else str(value)
+    return f"{attribute.name} {' or '.join(condition) if isinstance(condition, list) else condition}"
