@@ -30,8 +30,30 @@ LARGEST = 2.0**53 - 1
 Scale = Literal["integer", "number", "date", "datetime"]
 
 
+class Coded:
+    """What all domains share: a label for each code, and the missing level as the last code where it is allowed."""
+
+    labels: tuple[str, ...]
+    missing: bool
+
+    @property
+    def size(self) -> int:
+        """Number of codes, the missing level included."""
+        return len(self.labels) + self.missing
+
+    @property
+    def missing_code(self) -> int | None:
+        """The code of missing values, or None."""
+        return len(self.labels) if self.missing else None
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The name of every code, the missing level included."""
+        return (*self.labels, MISSING_LABEL) if self.missing else self.labels
+
+
 @dataclass(frozen=True)
-class Categories:
+class Categories(Coded):
     """A finite list of raw values, each with the code of the label it is released under.
 
     `labels` are the distinct labels after collapsing, in the order in which the values first use them; `codes` has for
@@ -91,24 +113,9 @@ class Categories:
         return cls(listed, tuple(position), codes, code, missing, ordered)
 
     @property
-    def size(self) -> int:
-        """Number of codes, the missing level included."""
-        return len(self.labels) + self.missing
-
-    @property
-    def missing_code(self) -> int | None:
-        """The code of missing values, or None."""
-        return len(self.labels) if self.missing else None
-
-    @property
     def total(self) -> bool:
         """Whether every value, listed or not, has a code; otherwise its row is dropped."""
         return self.missing or self.other is not None
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The name of every code, the missing level included."""
-        return (*self.labels, MISSING_LABEL) if self.missing else self.labels
 
 
 def _check_texts(texts: Sequence[str], what: str) -> None:
@@ -134,7 +141,7 @@ def _check_texts(texts: Sequence[str], what: str) -> None:
 
 
 @dataclass(frozen=True)
-class Bins:
+class Bins(Coded):
     """Intervals of an ordered scale: code i covers [edges[i], edges[i+1]), the last one closed.
 
     Dates are whole days and datetimes whole microseconds since 1970-01-01. On whole scales (all but `number`) an edge is
@@ -178,21 +185,6 @@ class Bins:
     def whole(self) -> bool:
         """Whether values come in whole steps, so that the last edge is one past the maximum."""
         return self.scale != "number"
-
-    @property
-    def size(self) -> int:
-        """Number of codes, the missing level included."""
-        return len(self.labels) + self.missing
-
-    @property
-    def missing_code(self) -> int | None:
-        """The code of missing values, or None."""
-        return len(self.labels) if self.missing else None
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The name of every code, the missing level included."""
-        return (*self.labels, MISSING_LABEL) if self.missing else self.labels
 
     @cached_property
     def cuts(self) -> NDArray[np.float64]:

@@ -134,10 +134,10 @@ def _read(kind: str, value: Any) -> Any:
             return int(float(text)) if is_whole(text.removesuffix(".0")) else None
         if kind == "number":
             return float(text) if isfinite(float(text)) else None
+        if kind == "date":
+            date.fromisoformat(text)
         # A datetime without its zone; a plain date is its midnight, so that both kinds compare.
-        return (
-            date.fromisoformat(text) if kind == "date" else datetime.fromisoformat(text).replace(tzinfo=None)
-        )
+        return datetime.fromisoformat(text).replace(tzinfo=None)
     except ValueError:
         return None
 
