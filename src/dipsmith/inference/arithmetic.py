@@ -11,6 +11,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -20,6 +21,7 @@ from dipsmith.errors import UsageError
 from dipsmith.inference.estimates import Float
 from dipsmith.schema.formula.tree import (
     COMPARISONS,
+    MATHEMATICS,
     Call,
     Column,
     Node,
@@ -35,13 +37,7 @@ Step = Callable[[Any, Any], Any]
 
 FUNCTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "I": lambda x: x,
-    "abs": np.abs,
-    "exp": np.exp,
-    "log": np.log,
-    "log10": np.log10,
-    "log1p": np.log1p,
-    "log2": np.log2,
-    "sqrt": np.sqrt,
+    **{name: getattr(np, name) for name in MATHEMATICS},
 }
 
 STEPS: Final[Mapping[str, Step]] = {
@@ -89,17 +85,17 @@ def _value(node: Node, columns: Columns) -> Float | float:
         case Number(value):
             return value
         case Column(name):
-            held = columns[name]
-            return held if not isinstance(held, Category) else _refuse(node)
+            column = columns[name]
+            return column if not isinstance(column, Category) else _refuse(node)
         case Signed(sign, part):
             found = _value(part, columns)
             return -found if sign == "-" else found
         case Call(function, (argument,)) if function in FUNCTIONS:
             return _plain(FUNCTIONS[function](_value(argument, columns)))
-        case Operation(signs, parts) if signs[0] == "&":
-            return _all([_truth(part, columns) for part in parts])
-        case Operation(signs, (left, right)) if signs[0] in ("==", "!=") and _of_labels(left, right, columns):
-            return _plain(_same_label(left, right, columns) == (signs[0] == "=="))
+        case Operation(("&", *_), parts):
+            return _plain(reduce(np.logical_and, [_truth(part, columns) for part in parts]))
+        case Operation(("==" | "!=" as sign,), (left, right)) if _of_labels(left, right, columns):
+            return _plain(_same_label(left, right, columns) == (sign == "=="))
         case Operation(signs, parts):
             found = _value(parts[0], columns)
             for sign, part in zip(signs, parts[1:], strict=True):
@@ -124,13 +120,6 @@ def _truth(node: Node, columns: Columns) -> NDArray[np.bool_]:
     return np.asarray(np.not_equal(_value(node, columns), 0))
 
 
-def _all(truths: list[NDArray[np.bool_]]) -> Float | float:
-    found = truths[0]
-    for truth in truths[1:]:
-        found = found & truth
-    return _plain(found)
-
-
 def _of_labels(left: Node, right: Node, columns: Columns) -> bool:
     """Whether a comparison is one of labels, and not of numbers."""
     return any(isinstance(p, Text) or _category(p, columns) is not None for p in (left, right))
@@ -145,15 +134,13 @@ def _same_label(left: Node, right: Node, columns: Columns) -> NDArray[np.bool_]:
         return np.asarray(one.codes == place.get(right.value, len(place)))
     if other is None:
         _refuse(right)
-    to_place = np.array(
-        [*(place.get(level, len(place)) for level in other.levels), len(place)], dtype=np.int64
-    )
-    return np.asarray(one.codes == to_place[other.codes])
+    to_place = [*(place.get(level, len(place)) for level in other.levels), len(place)]
+    return np.asarray(one.codes == np.array(to_place, dtype=np.int64)[other.codes])
 
 
 def _category(node: Node, columns: Columns) -> Category | None:
-    held = columns[node.name] if isinstance(node, Column) else None
-    return held if isinstance(held, Category) else None
+    column = columns[node.name] if isinstance(node, Column) else None
+    return column if isinstance(column, Category) else None
 
 
 def _refuse(node: Node) -> NoReturn:

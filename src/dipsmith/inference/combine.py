@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,6 +35,8 @@ from dipsmith.inference.estimates import Float, names_of
 if TYPE_CHECKING:
     from dipsmith.report.content import Table
     from dipsmith.synthesis.release import Release
+
+Rule = Literal["auto", "combine", "noise-aware", "sampling"]
 
 DRAWN = (
     "these sets were drawn from one sanitised model and share its noise, so that T = ū + B/m would leave it out "
@@ -68,30 +70,18 @@ class Combined:
 
     Attributes
     ----------
-    names
-        What is estimated.
     estimate
         q̄, less the `bias` that was corrected.
-    within
-        ū, the average sampling variance.
-    between
-        B, the variance between sets.
+    within, between, variance, df, sets
+        ū (the average sampling variance), B (the variance between sets), T, ν and m.
     noise
         Var_noise, where it was found by running the mechanism again (0 under T = ū + B/m).
-    variance
-        T.
-    df
-        ν.
-    sets
-        m.
     rule
         How T was found, in one sentence.
     level
         Of the intervals.
     bias
-        What was taken off q̄ (0 where nothing was).
-    notes
-        What a reader should know.
+        What was taken off q̄ (None where nothing was).
     runs
         Where the mechanism was run again: how each run scattered the estimates.
     """
@@ -145,7 +135,7 @@ class Combined:
 
     def at(self, level: float) -> Combined:
         """The same with intervals of another level."""
-        return replace(self, level=checked_level(level))
+        return replace(self, level=check_level(level))
 
     def __len__(self) -> int:
         return len(self.names)
@@ -166,21 +156,10 @@ class Combined:
         import pyarrow as pa
 
         low, high = self.interval
-        return pa.table(
-            {
-                "term": list(self.names),
-                "estimate": self.estimate,
-                "std_error": self.std_error,
-                "df": self.df,
-                "low": low,
-                "high": high,
-                "p_value": self.p_value,
-                "within": self.within,
-                "between": self.between,
-                "noise": self.noise,
-                "raw": self.raw,
-            }
-        )
+        columns = ("estimate", "std_error", "df", "p_value", "within", "between", "noise", "raw")
+        found = {name: getattr(self, name) for name in columns} | {"low": low, "high": high}
+        order = ("estimate", "std_error", "df", "low", "high", *columns[3:])
+        return pa.table({"term": list(self.names)} | {name: found[name] for name in order})
 
     def to_pandas(self) -> Any:
         """The estimates as a pandas frame, indexed by name."""
@@ -196,7 +175,7 @@ class Combined:
         percent = f"{self.level:.0%}"
         columns: tuple[str, ...] = ("", "estimate", "s.e.", f"{percent} from", "to", "p")
         rows: list[tuple[str, ...]] = [
-            (e.name, *map(shown, (e.value, e.std_error, e.low, e.high)), shown_p(e.p_value)) for e in self
+            (e.name, *map(show, (e.value, e.std_error, e.low, e.high)), show_p(e.p_value)) for e in self
         ]
         if not self.variance_is_sampling:
             share = 1 - np.divide(self.within, self.variance, out=np.ones(len(self)), where=self.variance > 0)
@@ -244,7 +223,7 @@ def combine(
     estimate     0.302  0.01985      0.26  0.344  < 0.001                   49%
     T = ū + B/m over 5 sets that were sanitised separately.
     """
-    checked_level(level)
+    check_level(level)
     if release is not None and release.card.sets > 1 and release.card.each != "split":
         raise UnsupportedError(DRAWN)
     q, u = _lines(estimates, "estimates"), _lines(variances, "variances")
@@ -260,23 +239,48 @@ def combine(
         )
     if np.isinf(q).any() or np.isinf(u).any() or (u < 0).any():
         raise UsageError("estimates must be finite, and variances finite and not negative")
-    within, between = u.mean(axis=0), q.var(axis=0, ddof=1)
-    variance = within + between / m
+    found = average(q, u, names_of(q.shape[1], names), level)
     # A rounding error between equal estimates is no disagreement.
-    negligible = between <= 1e-24 * np.maximum(np.abs(q).max(axis=0), np.finfo(float).tiny) ** 2
-    ratio = np.divide(m * within, between, out=np.full(len(within), inf), where=~negligible)
+    negligible = found.between <= 1e-24 * np.maximum(np.abs(q).max(axis=0), np.finfo(float).tiny) ** 2
+    ratio = np.divide(m * found.within, found.between, out=np.full(len(found), inf), where=~negligible)
+    rule = f"T = ū + B/m over {m} sets that were sanitised separately"
+    return replace(found, df=(m - 1) * (1 + ratio) ** 2, rule=rule)
+
+
+def average(q: Float, u: Float, names: tuple[str, ...], level: float, rule: str = "") -> Combined:
+    """Average the estimates of m sets, with T = ū + B/m (of one set ū) and normal quantiles."""
+    within = u.mean(axis=0)
+    between = q.var(axis=0, ddof=1) if len(q) > 1 else np.zeros_like(within)
     return Combined(
-        names=names_of(q.shape[1], names),
+        names=names,
         estimate=q.mean(axis=0),
         within=within,
         between=between,
         noise=np.zeros_like(within),
-        variance=variance,
-        df=(m - 1) * (1 + ratio) ** 2,
-        sets=m,
-        rule=f"T = ū + B/m over {m} sets that were sanitised separately",
-        level=level,
+        variance=within + between / len(q),
+        df=np.full(len(within), inf),
+        sets=len(q),
+        rule=rule,
+        level=check_level(level),
     )
+
+
+def choose_rule(release: Release | None, rule: Rule) -> Rule:
+    """The rule that a release calls for; refuses one that does not hold for it."""
+    if rule not in get_args(Rule):
+        raise UsageError(f"rule is '{rule}', expected one of {', '.join(get_args(Rule))}")
+    if release is None:
+        if rule in ("auto", "sampling"):
+            return "sampling"
+        raise UsageError(f"rule='{rule}' needs a release: a table by itself does not say how it was made")
+    separate = release.card.sets > 1 and release.card.each == "split"
+    if rule == "combine" and not separate:
+        raise UnsupportedError(
+            DRAWN if release.card.sets > 1 else "one set cannot show its noise; use rule='noise-aware'"
+        )
+    if rule == "auto":
+        return "combine" if separate else "noise-aware"
+    return rule
 
 
 def quantile(p: float, df: Float) -> Float:
@@ -297,23 +301,23 @@ def two_sided(statistic: Float, df: Float) -> Float:
     )
 
 
-def checked_level(level: float) -> float:
-    """A confidence level, or a refusal."""
+def check_level(level: float) -> float:
+    """Refuse what is no confidence level."""
     if not 0 < level < 1:
         raise UsageError(f"level is {level}, expected a share between 0 and 1, such as 0.95")
     return level
 
 
-def shown(value: float) -> str:
+def show(value: float) -> str:
     """A number with four significant digits, or all those before the point.
 
-    >>> shown(0.0123456), shown(43210.9)
+    >>> show(0.0123456), show(43210.9)
     ('0.01235', '43,211')
     """
     return "–" if np.isnan(value) else f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:,.4g}"
 
 
-def shown_p(value: float) -> str:
+def show_p(value: float) -> str:
     """A p-value as a person reads it."""
     return "–" if np.isnan(value) else "< 0.001" if value < 0.001 else f"{value:.3f}"
 

@@ -1,8 +1,8 @@
-"""A regression formula, taken apart: response, terms, fixed effects.
+"""A regression formula in parts: response, terms, fixed effects.
 
 Formulas are written as for statsmodels, formulaic or fixest: ``log(pay) ~ sex + age + I(age**2) | agency``. One
 parser reads them (`dipsmith.schema.formula.parser`); here every name in the tree is checked to be a column, every
-call to be one of a few functions. What comes out is expanded (`terms`) and computed (`arithmetic`, `design`) by
+call to be one of a few functions. What comes out is expanded (`terms`) and computed (`arithmetic`, `matrix`) by
 walking the tree. A formula that arrives over a network, on columns that a stranger has named, can do nothing but
 arithmetic.
 
@@ -12,18 +12,18 @@ another thing in every synthetic set, and their coefficients could not be combin
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from dipsmith.errors import UsageError
 from dipsmith.inference.terms import Term, expand
-from dipsmith.schema.formula.parser import Parsed, parse
-from dipsmith.schema.formula.tree import FUNCTIONS, Call, Column, Node, Operation, columns, nodes, written
+from dipsmith.schema.formula.parser import parse
+from dipsmith.schema.formula.tree import FUNCTIONS, Call, Column, Node, Operation, nodes, written
 from dipsmith.schema.formula.words import shown
 
 
 @dataclass(frozen=True)
-class Analysed:
+class RegressionFormula:
     """A formula in parts.
 
     Attributes
@@ -45,8 +45,9 @@ class Analysed:
 
     Examples
     --------
-    >>> a = analysed("log(pay) ~ sex + I(age^2) | agency^year", ["pay", "sex", "age", "agency", "year"])
-    >>> [str(term) for term in a.terms], a.fixed
+    >>> columns = ["pay", "sex", "age", "agency", "year"]
+    >>> f = RegressionFormula.parse("log(pay) ~ sex + I(age^2) | agency^year", columns)
+    >>> [str(term) for term in f.terms], f.fixed
     (['1', 'sex', 'I(age ** 2)'], (('agency', 'year'),))
     """
 
@@ -59,36 +60,35 @@ class Analysed:
     factors: tuple[str, ...]
 
     @property
-    def plain(self) -> str | None:
+    def response_column(self) -> str | None:
         """The response's column where the left side is nothing else."""
         return self.response.name if isinstance(self.response, Column) else None
 
-
-def analysed(text: str, known: Collection[str]) -> Analysed:
-    """Take a formula apart and check every name in it; `known` are the columns."""
-    parsed = parse(text)
-    if len(parsed.sections) > 2:
-        raise UsageError(
-            f"formula '{shown(text)}' has {len(parsed.sections) - 1} bars, expected at most one: terms | fixed effects"
+    @classmethod
+    def parse(cls, text: str, known: Collection[str]) -> RegressionFormula:
+        """Read a formula and check every name in it; `known` are the columns."""
+        parsed = parse(text)
+        if len(parsed.sections) > 2:
+            raise UsageError(
+                f"formula '{shown(text)}' has {len(parsed.sections) - 1} bars, expected at most one: terms | fixed effects"
+            )
+        inside = [n for part in (parsed.response, parsed.sections[0]) for n in nodes(part)]
+        whole = [*inside, *(n for part in parsed.sections[1:] for n in nodes(part))]
+        for node in whole:
+            _check(text, node, known)
+        try:
+            terms = expand(parsed.sections[0])
+        except UsageError as error:
+            raise UsageError(f"formula '{shown(text)}': {error}") from None
+        return cls(
+            text=" ".join(text.split()),
+            response=parsed.response,
+            terms=terms,
+            fixed=tuple(e for part in parsed.sections[1:] for e in _effects(text, part)),
+            columns=tuple(dict.fromkeys(n.name for n in whole if isinstance(n, Column))),
+            inside=tuple(dict.fromkeys(n.name for n in inside if isinstance(n, Column))),
+            factors=tuple(dict.fromkeys(_made_categories(inside))),
         )
-    inside = (parsed.response, parsed.sections[0])
-    whole = (parsed.response, *parsed.sections)
-    for node in (node for part in whole for node in nodes(part)):
-        _check(parsed, node, known)
-    try:
-        terms = expand(parsed.sections[0])
-    except UsageError as error:
-        raise UsageError(f"formula '{shown(text)}': {error}") from None
-    fixed = tuple(_effects(parsed, parsed.sections[1])) if len(parsed.sections) == 2 else ()
-    return Analysed(
-        text=" ".join(text.split()),
-        response=parsed.response,
-        terms=terms,
-        fixed=fixed,
-        columns=_named(whole),
-        inside=_named(inside),
-        factors=tuple(dict.fromkeys(_made_categories(inside))),
-    )
 
 
 def category_of(node: Node) -> str | None:
@@ -98,12 +98,8 @@ def category_of(node: Node) -> str | None:
     return node.name if isinstance(node, Column) else None
 
 
-def _named(parts: Collection[Node]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for part in parts for name in columns(part)))
-
-
-def _made_categories(parts: Collection[Node]) -> Iterator[str]:
-    for node in (node for part in parts for node in nodes(part)):
+def _made_categories(inside: Iterable[Node]) -> Iterator[str]:
+    for node in inside:
         if isinstance(node, Call) and node.function == "C":
             name = category_of(node)
             if name is None:
@@ -111,39 +107,40 @@ def _made_categories(parts: Collection[Node]) -> Iterator[str]:
             yield name
 
 
-def _check(parsed: Parsed, node: Node, known: Collection[str]) -> None:
+def _check(text: str, node: Node, known: Collection[str]) -> None:
     if isinstance(node, Column) and node.name not in known:
         some = ", ".join(shown(name) for name in sorted(known)[:20])
         raise UsageError(
-            f"formula '{shown(parsed.text)}' names '{shown(node.name)}', which is no column; there are: {some}"
+            f"formula '{shown(text)}' names '{shown(node.name)}', which is no column; there are: {some}"
         )
     if isinstance(node, Call):
         if node.function not in FUNCTIONS:
             allowed = ", ".join(FUNCTIONS)
-            raise UsageError(
-                f"formula '{shown(parsed.text)}' calls '{shown(node.function)}'; it may call {allowed}"
-            )
+            raise UsageError(f"formula '{shown(text)}' calls '{shown(node.function)}'; it may call {allowed}")
         if len(node.arguments) != 1 or node.settings:
             raise UsageError(
-                f"formula '{shown(parsed.text)}': '{shown(written(node))}' is not a function of one thing, as all are"
+                f"formula '{shown(text)}': '{shown(written(node))}' is not a function of one thing, as all are"
             )
 
 
-def _effects(parsed: Parsed, section: Node) -> Iterator[tuple[str, ...]]:
+def _effects(text: str, section: Node) -> Iterator[tuple[str, ...]]:
     """Fixed effects: columns joined by +, combinations of columns by ^ or :."""
-    added = isinstance(section, Operation) and set(section.signs) == {"+"}
-    for part in section.parts if added and isinstance(section, Operation) else (section,):
-        yield tuple(_combined(parsed, part))
+    match section:
+        case Operation(signs, parts) if set(signs) == {"+"}:
+            yield from (tuple(_combined(text, part)) for part in parts)
+        case _:
+            yield tuple(_combined(text, section))
 
 
-def _combined(parsed: Parsed, node: Node) -> Iterator[str]:
-    if isinstance(node, Column):
-        yield node.name
-    elif isinstance(node, Operation) and node.signs[0] in (":", "**"):
-        for part in node.parts:
-            yield from _combined(parsed, part)
-    else:
-        raise UsageError(
-            f"formula '{shown(parsed.text)}': fixed effects are columns, joined by + or combined by ^; "
-            f"'{shown(written(node))}' is neither"
-        )
+def _combined(text: str, node: Node) -> Iterator[str]:
+    match node:
+        case Column(name):
+            yield name
+        case Operation((":" | "**", *_), parts):
+            for part in parts:
+                yield from _combined(text, part)
+        case _:
+            raise UsageError(
+                f"formula '{shown(text)}': fixed effects are columns, joined by + or combined by ^; "
+                f"'{shown(written(node))}' is neither"
+            )

@@ -32,13 +32,13 @@ Reads the release and nothing else: post-processing, free.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dipsmith.errors import UsageError
-from dipsmith.inference.combine import Combined, checked_level
-from dipsmith.inference.estimates import Estimates, Estimator, Float, stacked
+from dipsmith.inference.combine import Combined, Rule, average, check_level, combine
+from dipsmith.inference.estimates import Estimates, Estimator, Float, join_notes, stack
 from dipsmith.inference.mechanism import Mechanism
 from dipsmith.methods.method import Method
 from dipsmith.privacy.randomness import generator
@@ -107,39 +107,49 @@ def noise_aware(
 
         noise_aware(release, mean_age)
     """
-    checked_level(level)
     each = tuple(Estimates.of(estimate(table), table.num_rows) for table in release.tables)
-    # Several draws of one model: a second draw in each run tells drawing from noise.
-    draws = 2 if release.card.each == "draw" and len(each) > 1 else 1
-    found = _rerun(release, each, estimate, replicates, draws, method, seed, progress)
-    return with_noise(each, found, method=release.card.method, correct=correct, level=level)
+    return combine_by(
+        "noise-aware",
+        release,
+        estimate,
+        each,
+        level=level,
+        replicates=replicates,
+        correct=correct,
+        method=method,
+        seed=seed,
+        progress=progress,
+    )
 
 
-def runs(
-    release: Release,
+def combine_by(
+    rule: Rule,
+    release: Release | None,
     estimate: Estimator,
+    each: tuple[Estimates, ...],
     *,
+    why: str = "Ordinary intervals",
+    level: float = 0.95,
     replicates: int = REPLICATES,
-    draws: int = 1,
+    correct: bool = True,
     method: Method | None = None,
     seed: int | None = None,
     progress: Progress | None = None,
-) -> Float:
-    """By how much the mechanism moves estimates when it is run on a release, run after run.
+) -> Combined:
+    """Combine the estimates `each` that an estimator found in the sets of a release, by one rule.
 
-    Parameters
-    ----------
-    draws
-        Sets to draw from the model of each run; their estimates are averaged.
-
-    Returns
-    -------
-    moved
-        Runs × estimates.
+    `why` says in print why intervals are ordinary, where the rule is "sampling"; the rest is as in `noise_aware`.
     """
-    each = tuple(Estimates.of(estimate(table), table.num_rows) for table in release.tables)
-    split = release.card.each == "split"
-    return _rerun(release, each, estimate, replicates, 1 if split else draws, method, seed, progress).moved
+    check_level(level)
+    if rule == "sampling" or release is None:
+        return sampling_only(each, level, why)
+    if rule == "combine":
+        found = combine(*stack(each), names=each[0].names, level=level, release=release)
+        return replace(found, notes=join_notes(each))
+    # Several draws of one model: a second draw in each run tells drawing from noise.
+    draws = 2 if release.card.each == "draw" and len(each) > 1 else 1
+    runs = rerun(release, estimate, each, replicates, draws, method, seed, progress)
+    return with_noise(each, runs, method=release.card.method, correct=correct, level=level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +159,7 @@ class Runs:
     Attributes
     ----------
     moved
-        By how much each run moved the estimates (the average over its draws).
+        By how much each run moved the estimates (the average over its draws): runs × estimates.
     drawing
         The variance between draws of the same run, 0 with one draw each.
     draws
@@ -161,30 +171,38 @@ class Runs:
     draws: int
 
 
-def _rerun(
+def rerun(
     release: Release,
-    each: tuple[Estimates, ...],
     estimate: Estimator,
-    replicates: int,
-    draws: int,
-    method: Method | None,
-    seed: int | None,
-    progress: Progress | None,
+    each: tuple[Estimates, ...],
+    replicates: int = REPLICATES,
+    draws: int = 1,
+    method: Method | None = None,
+    seed: int | None = None,
+    progress: Progress | None = None,
 ) -> Runs:
+    """Run the mechanism again on the sets of a release, in turn, and estimate from what it makes.
+
+    Parameters
+    ----------
+    each
+        What `estimate` found in every set.
+    draws
+        Sets to draw from the model of each run; their estimates are averaged.
+    """
     if replicates < FEWEST:
         raise UsageError(
             f"replicates is {replicates}, expected at least {FEWEST}: fewer say nothing about a variance"
         )
     mechanism, random = Mechanism.of(release, method), generator(seed)
-    values, _ = stacked(each)
     codes = [mechanism.codes(t) for t in release.tables]
     moved, drawing = [], []
     for run in range(replicates):
         i = run % len(each)
         tables = mechanism.again(codes[i], release.tables[i], draws, random)
-        found, _ = stacked([each[i], *(Estimates.of(estimate(t), t.num_rows) for t in tables)])
-        moved.append(found[1:].mean(axis=0) - values[i])
-        drawing.append(found[1:].var(axis=0, ddof=1) if draws > 1 else np.zeros(values.shape[1]))
+        found, _ = stack([each[i], *(Estimates.of(estimate(t), t.num_rows) for t in tables)])
+        moved.append(found[1:].mean(axis=0) - found[0])
+        drawing.append(found[1:].var(axis=0, ddof=1) if draws > 1 else np.zeros(found.shape[1]))
         if progress is not None:
             progress("running the mechanism again", (run + 1) / replicates)
     return Runs(np.array(moved), _moments(np.array(drawing)).mean, draws)
@@ -193,23 +211,11 @@ def _rerun(
 def with_noise(
     each: tuple[Estimates, ...], runs: Runs, *, method: str, correct: bool = True, level: float = 0.95
 ) -> Combined:
-    """The rule by itself: estimates from every set, and what runs of the mechanism did to them.
-
-    Parameters
-    ----------
-    each
-        Estimates from every set.
-    runs
-        By how much the mechanism moved them.
-    method
-        Its name, for print.
-    correct, level
-        As in `noise_aware`.
-    """
-    q, u = stacked(each)
+    """The rule by itself: estimates from every set, and what runs of the mechanism did to them."""
+    q, u = stack(each)
     m, estimate, within = len(q), q.mean(axis=0), u.mean(axis=0)
     shift = _moments(runs.moved)
-    notes = list(dict.fromkeys(note for e in each for note in e.notes))
+    notes = list(join_notes(each))
     if runs.draws > 1:
         # Drawing is seen between the draws of a run (one degree of freedom each) and between the sets.
         seen = shift.runs + m - 1
@@ -280,20 +286,6 @@ def _kurtosis(centred: Float, runs: Float) -> Float:
 
 def sampling_only(each: tuple[Estimates, ...], level: float, why: str) -> Combined:
     """Estimates with ordinary intervals, as if rows had been sampled and nothing sanitised."""
-    q, u = stacked(each)
-    m = len(q)
-    within = u.mean(axis=0)
-    between = q.var(axis=0, ddof=1) if m > 1 else np.zeros_like(within)
-    return Combined(
-        names=each[0].names,
-        estimate=q.mean(axis=0),
-        within=within,
-        between=between,
-        noise=np.zeros_like(within),
-        variance=within + between / m,
-        df=np.full(len(within), min(e.df for e in each)),
-        sets=m,
-        rule=why,
-        level=checked_level(level),
-        notes=tuple(dict.fromkeys(note for e in each for note in e.notes)),
-    )
+    found = average(*stack(each), each[0].names, level, why)
+    df = np.full(len(found), min(e.df for e in each))
+    return replace(found, df=df, notes=join_notes(each))

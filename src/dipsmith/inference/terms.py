@@ -83,11 +83,11 @@ class _Expansion:
                 return _distinct([INTERCEPT])
             case Group(part):
                 return self.add({}, part)
-            case Operation(signs, parts) if signs[0] == "**":
-                return self.power(self.expand(parts[0]), parts[1])
-            case Operation(signs, parts) if signs[0] in ("*", "/", ":"):
-                found = self.expand(parts[0])
-                for sign, part in zip(signs, parts[1:], strict=True):
+            case Operation(("**",), (base, exponent)):
+                return self.power(self.expand(base), exponent)
+            case Operation(("*" | "/" | ":", *_) as signs, (first, *rest)):
+                found = self.expand(first)
+                for sign, part in zip(signs, rest, strict=True):
                     found = self.multiply(sign, found, self.expand(part))
                 return found
         raise UsageError(
@@ -135,11 +135,13 @@ class _Expansion:
 
 def _summands(node: Node) -> Iterator[tuple[str, Node]]:
     """The parts of a sum with their signs."""
-    several = isinstance(node, Operation) and node.signs[0] in ("+", "-")
-    whole = node if several and isinstance(node, Operation) else Operation((), (node,))
-    first = whole.parts[0]
-    yield (first.sign, first.part) if isinstance(first, Signed) else ("+", first)
-    yield from zip(whole.signs, whole.parts[1:], strict=True)
+    match node:
+        case Operation(("+" | "-", *_) as signs, (first, *rest)):
+            yield from (*_summands(first), *zip(signs, rest, strict=True))
+        case Signed(sign, part):
+            yield sign, part
+        case _:
+            yield "+", node
 
 
 def _distinct(terms: Iterable[Term]) -> Terms:

@@ -39,7 +39,7 @@ from dipsmith.utility.classifiers import (
     matrix,
     scores_of,
 )
-from dipsmith.utility.logistic import NEWTON, RIDGE, Block, blocks, fit_logistic, gram, rank, score, split
+from dipsmith.utility.logistic import NEWTON, RIDGE, Indicators, fit_logistic
 from dipsmith.utility.pair import Pair, group_of
 
 ROWS = 100_000
@@ -271,7 +271,7 @@ class _Fitter:
 
     def parameters(self, pair: Pair, stacked: _Stacked) -> int | None:
         """How many parameters the comparison has, for logistic models."""
-        if self.name not in LOGISTIC or 1 + sum(b.size for b in self.rows) > NEWTON:
+        if self.name not in LOGISTIC or self.rows.width > NEWTON:
             return None
         return _parameters(self.rows, pair.given, np.ones(len(stacked.synthetic)))
 
@@ -279,13 +279,13 @@ class _Fitter:
 def _fitter(given: Any, codes: Codes, fixed: tuple[str, ...], seed: int) -> _Fitter:
     if isinstance(given, str) and given in LOGISTIC:
         ridge = RIDGE if given == "logistic" else INTERACTION_RIDGE
-        design = blocks(codes, _groups(codes.names, fixed, given))
+        design = Indicators.of(codes, _groups(codes.names, fixed, given))
 
-        def fit_effects(rows: list[Block], flags: Flags) -> Callable[[list[Block]], Floats]:
+        def fit_effects(rows: Indicators, flags: Flags) -> Callable[[Indicators], Floats]:
             model = fit_logistic(rows, flags.astype(np.float64), np.ones(len(flags)), ridge)
             return lambda other: np.asarray(1 / (1 + np.exp(-model.log_odds(other))))
 
-        return _Fitter(given, True, fit_effects, design, lambda rows, index: [b.take(index) for b in rows])
+        return _Fitter(given, True, fit_effects, design, lambda rows, index: rows.take(index))
     name, model, features = classifier_of(given, codes, seed)
 
     def fit(rows: Any, flags: Flags) -> Callable[[Any], Floats]:
@@ -305,11 +305,10 @@ def _groups(names: tuple[str, ...], given: tuple[str, ...], classifier: str) -> 
     return groups
 
 
-def _parameters(design: list[Block], given: tuple[str, ...], weights: Floats) -> int:
+def _parameters(design: Indicators, given: tuple[str, ...], weights: Floats) -> int:
     """Parameters that can differ between the tables: with given columns, those beyond what these span."""
-    whole = rank(design, weights)
-    fixed = [b for b in design if set(b.names) <= set(given)]
-    return whole if not fixed else 1 + whole - rank(fixed, weights)
+    whole, fixed = design.rank(weights), design.within(given)
+    return 1 + whole - fixed.rank(weights) if fixed.columns else whole
 
 
 # Logistic main effects on all rows, grouped ------------------------------------------------------------------------
@@ -321,7 +320,7 @@ def _main_effects(pair: Pair, null: NullKind, draws: int, rng: np.random.Generat
     kinds = both.take(first)
     synthetic = np.bincount(number[len(pair.authentic) :], minlength=len(first)).astype(np.float64)
     total = np.bincount(number, minlength=len(first)).astype(np.float64)
-    design = blocks(kinds, [(n,) for n in pair.names])
+    design = Indicators.of(kinds, [(n,) for n in pair.names])
     model = fit_logistic(design, synthetic, total)
     scores = 1 / (1 + np.exp(-model.log_odds(design)))
     small = pair.sampled(NULL_ROWS, rng)
@@ -344,7 +343,7 @@ def _one_step(pair: Pair, null: NullKind, draws: int, rng: np.random.Generator) 
     """Null draws by one Newton step from equal scores, which under the null is as good as the whole way."""
     both = Codes.concatenate([pair.authentic, pair.synthetic])
     number, first = group_of(both, pair.names)
-    design = blocks(both.take(first), [(n,) for n in pair.names])
+    design = Indicators.of(both.take(first), [(n,) for n in pair.names])
     stacked = _Stacked.of(pair)
     c = pair.share
     factor = None
@@ -357,11 +356,7 @@ def _one_step(pair: Pair, null: NullKind, draws: int, rng: np.random.Generator) 
         total = np.bincount(groups, minlength=len(first)).astype(np.float64)
         synthetic = np.bincount(groups[flags], minlength=len(first)).astype(np.float64)
         if factor is None or null == "resampled":
-            normal = gram(design, total * (c * (1 - c)))
+            normal = design.gram(total * (c * (1 - c)))
             factor = scipy.linalg.cho_factor(normal + RIDGE * np.eye(len(normal)))
-        step = scipy.linalg.cho_solve(factor, score(design, synthetic - c * total))
-        intercept, effects = split(step, design)
-        shift = np.full(len(first), intercept)
-        for block, effect in zip(design, effects, strict=True):
-            shift += effect[block.index]
-        yield Scored(c + c * (1 - c) * shift, total - synthetic, synthetic)
+        step = scipy.linalg.cho_solve(factor, design.score(synthetic - c * total))
+        yield Scored(c + c * (1 - c) * design.times(step), total - synthetic, synthetic)
