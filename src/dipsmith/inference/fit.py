@@ -26,7 +26,7 @@ from dipsmith.inference.analysis import Analysis, Family
 from dipsmith.inference.combine import Combined, Estimate, Rule, as_text, choose_rule
 from dipsmith.inference.estimates import Estimates
 from dipsmith.inference.model_frame import extra
-from dipsmith.inference.noise_aware import REPLICATES, Progress, combine_by
+from dipsmith.inference.noise_aware import REPLICATES, Progress, Replication, combine_by
 from dipsmith.inference.tests import Significance, referred
 from dipsmith.methods.method import Method
 from dipsmith.report.content import Table
@@ -209,19 +209,9 @@ def fit(
         if release is None
         else "Ordinary intervals: the noise of privacy is left out, so that they are too short"
     )
-    combined = combine_by(
-        chosen,
-        release,
-        replace(analysis, falls_back=True),
-        each,
-        why=why,
-        level=level,
-        replicates=replicates,
-        correct=correct,
-        method=method,
-        seed=seed,
-        progress=progress,
-    )
+    how = Replication(replicates, correct, method, seed, progress)
+    estimate = replace(analysis, falls_back=True)
+    combined = combine_by(chosen, release, estimate, each, how, level=level, why=why)
     return Fit(analysis, combined, each)
 
 

@@ -35,7 +35,7 @@ from dipsmith.codec.encode import Encoder
 from dipsmith.errors import UsageError
 from dipsmith.inference.combine import Rule, choose_rule, show_p
 from dipsmith.inference.estimates import Estimates, Float
-from dipsmith.inference.noise_aware import REPLICATES, Progress, rerun
+from dipsmith.inference.noise_aware import REPLICATES, Progress, Replication, rerun
 from dipsmith.methods.method import Method
 from dipsmith.schema import Schema
 from dipsmith.synthesis.release import Release
@@ -147,8 +147,8 @@ def independence(
     separate = release.card.each == "split"
     draws, share = (1, 1 / len(tables)) if separate else (len(tables), 1.0)
     each = tuple(residuals(t) for t in release.tables)
-    found = rerun(release, residuals, each, replicates, draws, method, seed, progress)
-    return average.tested(found.moved, share, name)
+    how = Replication(replicates, method=method, seed=seed, progress=progress)
+    return average.tested(rerun(release, residuals, each, how, draws).moved, share, name)
 
 
 def averaged(tables: Sequence[ArrayLike], *, name: str = "independence") -> Significance:

@@ -25,7 +25,7 @@ from dipsmith.inference.analysis import Analysis, Family
 from dipsmith.inference.combine import Combined, Rule
 from dipsmith.inference.estimates import Estimates
 from dipsmith.inference.model_frame import distinct_values, text_of
-from dipsmith.inference.noise_aware import combine_by, sampling_only
+from dipsmith.inference.noise_aware import Replication, combine_by, sampling_only
 from dipsmith.schema.formula import Formula
 from dipsmith.utility.overlap import covers, overlap, width_ratio
 
@@ -229,7 +229,8 @@ def _combined(analysis: Analysis, release: Release, regression: Regression, leve
     rule: Rule = "noise-aware" if regression.replicates else "combine" if separate else "sampling"
     each = tuple(estimate(t) for t in release.tables)
     why = "Ordinary intervals, which leave the noise of privacy out"
-    return combine_by(rule, release, estimate, each, why=why, replicates=regression.replicates, seed=0)
+    how = Replication(regression.replicates, seed=0)
+    return combine_by(rule, release, estimate, each, how, why=why)
 
 
 def _coefficients(original: Combined, synthetic: Combined) -> list[Coefficient]:
