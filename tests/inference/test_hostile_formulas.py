@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 import dipsmith as ds
 from dipsmith.errors import DipsmithError, UsageError
 from dipsmith.inference.arithmetic import evaluate
-from dipsmith.inference.formula import RegressionFormula
+from dipsmith.inference.formula import RegressionFormula, expand, name_of
 from dipsmith.inference.model_frame import levels_of, model_frame
-from dipsmith.inference.terms import expand, name_of
 from dipsmith.schema.formula import Formula
 from dipsmith.schema.formula.parser import parse
 from dipsmith.schema.formula.tree import Call, Column, Operation, quoted, written

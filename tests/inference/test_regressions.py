@@ -8,10 +8,9 @@ from scipy.special import expit
 
 from dipsmith.errors import UsageError
 from dipsmith.examples import personnel
-from dipsmith.inference.absorb import absorb
 from dipsmith.inference.analysis import Analysis
 from dipsmith.inference.binomial_rows import count_rows, distinct, separated
-from dipsmith.inference.least_squares import independent
+from dipsmith.inference.least_squares import absorb, independent
 from dipsmith.inference.model_frame import ModelFrame
 
 sm = pytest.importorskip("statsmodels.api")

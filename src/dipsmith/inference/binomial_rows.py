@@ -19,7 +19,7 @@ from scipy import optimize
 from dipsmith.errors import UsageError
 from dipsmith.inference.estimates import Float
 from dipsmith.inference.least_squares import centres, independent
-from dipsmith.inference.model_frame import ModelFrame
+from dipsmith.inference.model_frame import ModelFrame, is_binary
 from dipsmith.privacy.randomness import generator
 
 MOST_EFFECTS = 2000
@@ -35,14 +35,8 @@ _ZERO = 1e-9
 class BinomialRows:
     """Distinct rows with trials and successes.
 
-    Attributes
-    ----------
-    X
-        The frame's `kept` columns first, less their `centre`, then indicators of fixed effects.
-    trials, successes
-        How many rows are equal to each, and how many of these have a response of 1.
-    clusters
-        The cluster of each, if errors are clustered.
+    X has the frame's `kept` columns first, less their `centre`, then indicators of fixed effects; `trials` counts the
+    rows that are equal to each, `successes` those of them with a response of 1.
     """
 
     X: Float
@@ -72,7 +66,7 @@ class BinomialRows:
 
 def count_rows(frame: ModelFrame) -> BinomialRows:
     """Count the equal rows of a binary regression."""
-    if not frame.binary:
+    if not is_binary(frame.y):
         raise UsageError("a logistic regression needs a response of two levels or 0 and 1; use family='ols'")
     codes = [f.astype(np.float64) for f in frame.fixed]
     if frame.clusters is not None:
@@ -145,11 +139,6 @@ def separated(rows: BinomialRows) -> bool:
     signed = signed[np.abs(signed).max(axis=1, initial=0.0) > _ZERO]
     if not signed.size:
         return False
-    found = optimize.linprog(
-        -signed.sum(axis=0),
-        A_ub=-signed,
-        b_ub=np.zeros(len(signed)),
-        bounds=(-1.0, 1.0),
-        method="highs",
-    )
+    none = np.zeros(len(signed))
+    found = optimize.linprog(-signed.sum(axis=0), -signed, none, bounds=(-1.0, 1.0), method="highs")
     return bool(found.status == 0 and -found.fun > _ZERO * len(signed))

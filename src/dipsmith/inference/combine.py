@@ -24,17 +24,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike
+from scipy import special
 
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.inference.estimates import Float, names_of
-
-if TYPE_CHECKING:
-    from dipsmith.report.content import Table
-    from dipsmith.synthesis.release import Release
+from dipsmith.report.content import Table
+from dipsmith.report.sections import loose
+from dipsmith.synthesis.release import Release
 
 Rule = Literal["auto", "combine", "noise-aware", "sampling"]
 
@@ -78,12 +79,8 @@ class Combined:
         Var_noise, where it was found by running the mechanism again (0 under T = ū + B/m).
     rule
         How T was found, in one sentence.
-    level
-        Of the intervals.
-    bias
-        What was taken off q̄ (None where nothing was).
-    runs
-        Where the mechanism was run again: how each run scattered the estimates.
+    bias, runs
+        Where the mechanism was run again: what was taken off q̄, and how each run scattered the estimates.
     """
 
     names: tuple[str, ...]
@@ -117,16 +114,13 @@ class Combined:
         return self.estimate - half, self.estimate + half
 
     @property
-    def statistic(self) -> Float:
-        """The estimates in standard errors."""
-        known = self.std_error > 0
-        empty = np.full(len(self.names), np.nan)
-        return np.asarray(np.divide(self.estimate, self.std_error, out=empty, where=known))
-
-    @property
     def p_value(self) -> Float:
-        """Two-sided p-values of "the true value is 0"."""
-        return two_sided(self.statistic, self.df)
+        """Two-sided p-values of "the true value is 0", by Student's t, normal where ν is infinite."""
+        empty = np.full(len(self.names), np.nan)
+        size = np.divide(-np.abs(self.estimate), self.std_error, out=empty, where=self.std_error > 0)
+        finite = np.isfinite(self.df)
+        tail = np.where(finite, special.stdtr(np.where(finite, self.df, 1.0), size), special.ndtr(size))
+        return np.asarray(2 * tail)
 
     @property
     def variance_is_sampling(self) -> bool:
@@ -153,13 +147,10 @@ class Combined:
 
     def to_arrow(self) -> Any:
         """The estimates as a `pyarrow.Table`, one line each."""
-        import pyarrow as pa
-
-        low, high = self.interval
-        columns = ("estimate", "std_error", "df", "p_value", "within", "between", "noise", "raw")
-        found = {name: getattr(self, name) for name in columns} | {"low": low, "high": high}
-        order = ("estimate", "std_error", "df", "low", "high", *columns[3:])
-        return pa.table({"term": list(self.names)} | {name: found[name] for name in order})
+        ends = dict(zip(("low", "high"), self.interval, strict=True))
+        first, rest = ("estimate", "std_error", "df"), ("p_value", "within", "between", "noise", "raw")
+        columns = {name: ends.get(name, getattr(self, name, None)) for name in (*first, *ends, *rest)}
+        return pa.table({"term": list(self.names), **columns})
 
     def to_pandas(self) -> Any:
         """The estimates as a pandas frame, indexed by name."""
@@ -170,8 +161,6 @@ class Combined:
 
     def content(self, caption: str = "Combined estimates") -> Table:
         """The estimates as a table of a report."""
-        from dipsmith.report.content import Table
-
         percent = f"{self.level:.0%}"
         columns: tuple[str, ...] = ("", "estimate", "s.e.", f"{percent} from", "to", "p")
         rows: list[tuple[str, ...]] = [
@@ -187,8 +176,6 @@ class Combined:
         return as_text(self.content())
 
     def _repr_html_(self) -> str:
-        from dipsmith.report.sections import loose
-
         return loose(self.content())
 
 
@@ -206,10 +193,8 @@ def combine(
     ----------
     estimates, variances
         One number per set, or one line per set with one number per estimate.
-    names
-        What the estimates are called.
-    level
-        Of the intervals.
+    names, level
+        What the estimates are called, and the level of the intervals.
     release
         The release that the sets are from: refused when they were drawn from one model.
 
@@ -285,20 +270,8 @@ def choose_rule(release: Release | None, rule: Rule) -> Rule:
 
 def quantile(p: float, df: Float) -> Float:
     """Quantiles of Student's t, normal where ν is infinite."""
-    from scipy import special
-
     finite = np.isfinite(df)
     return np.asarray(np.where(finite, special.stdtrit(np.where(finite, df, 1.0), p), special.ndtri(p)))
-
-
-def two_sided(statistic: Float, df: Float) -> Float:
-    """Two-sided p-values of Student's t, normal where ν is infinite."""
-    from scipy import special
-
-    finite, size = np.isfinite(df), -np.abs(statistic)
-    return np.asarray(
-        2 * np.where(finite, special.stdtr(np.where(finite, df, 1.0), size), special.ndtr(size))
-    )
 
 
 def check_level(level: float) -> float:
@@ -327,12 +300,10 @@ def as_text(table: Table) -> str:
     lines = [table.columns, *(tuple(str(v) for v in row) for row in table.rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(table.columns))]
     aligned = [
-        "  ".join(
-            v.ljust(w) if i == 0 else v.rjust(w) for i, (v, w) in enumerate(zip(line, widths, strict=True))
-        )
+        "  ".join(f"{v:{'>' if i else '<'}{w}}" for i, (v, w) in enumerate(zip(line, widths, strict=True)))
         for line in lines
     ]
-    return "\n".join([*(line.rstrip() for line in aligned), *([table.note] if table.note else [])])
+    return "\n".join(line.rstrip() for line in (*aligned, table.note) if line)
 
 
 def _lines(values: ArrayLike, what: str) -> Float:

@@ -30,6 +30,7 @@ from dipsmith.inference.noise_aware import REPLICATES, Progress, Replication, co
 from dipsmith.inference.tests import Significance, referred
 from dipsmith.methods.method import Method
 from dipsmith.report.content import Table
+from dipsmith.report.sections import loose
 from dipsmith.sources import source
 from dipsmith.synthesis.release import Release
 
@@ -120,8 +121,6 @@ class Fit:
         return f"{table.caption}\n\n{as_text(table)}"
 
     def _repr_html_(self) -> str:
-        from dipsmith.report.sections import loose
-
         return loose(self.content())
 
 

@@ -20,13 +20,11 @@ from math import prod
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
 from dipsmith.inference.arithmetic import Category, Columns, evaluate
 from dipsmith.inference.estimates import Float
-from dipsmith.inference.formula import category_of
-from dipsmith.inference.terms import Factor, Term, name_of
+from dipsmith.inference.formula import Factor, Term, category_of, name_of
 from dipsmith.schema.formula.words import shown
 
 INTERCEPT: Final = "Intercept"
@@ -68,19 +66,22 @@ def build(terms: Sequence[Term], columns: Columns, rows: int) -> tuple[Float, tu
             "make categories with many levels fixed effects: … | column"
         )
     names = [_names(p, categories) for p in products]
-    _refuse_same(name for p, some in zip(products, names, strict=True) if p for name in some)
+    for name, times in Counter(n for p, some in zip(products, names, strict=True) if p for n in some).items():
+        if times > 1 or name == INTERCEPT:
+            raise UsageError(
+                f"two coefficients would be called '{shown(name)}'; give one of the columns another name"
+            )
     X = np.empty((rows, wide), order="F")
-    at = 0
-    for p, some in zip(products, names, strict=True):
-        _fill(X[:, at : at + len(some)], p, categories, numbers)
-        at += len(some)
+    blocks = np.split(X, np.cumsum([len(some) for some in names])[:-1], axis=1)
+    for p, block in zip(products, blocks, strict=True):
+        _fill(block, p, categories, numbers)
     return X, tuple(name for some in names for name in some)
 
 
 def code_terms(terms: Iterable[Term], categories: Collection[Factor]) -> Iterator[Product]:
     """The products whose columns make up a design, in order.
 
-    >>> from dipsmith.inference.terms import expand
+    >>> from dipsmith.inference.formula import expand
     >>> from dipsmith.schema.formula.parser import parse
     >>> terms = expand(parse("y ~ 0 + sex + race").sections[0])
     >>> [[c.reduced for c in p] for p in code_terms(terms, {f for t in terms for f in t.factors})]
@@ -122,13 +123,8 @@ def _extends(new: Product, old: Product) -> bool:
 
 
 def _categories(factors: Iterable[Factor], columns: Columns) -> Categories:
-    found: dict[Factor, Category] = {}
-    for factor in factors:
-        name = category_of(factor)
-        held = None if name is None else columns[name]
-        if isinstance(held, Category):
-            found[factor] = held
-    return found
+    named = [(factor, name) for factor in factors if (name := category_of(factor)) is not None]
+    return {factor: column for factor, name in named if isinstance(column := columns[name], Category)}
 
 
 def _levels(coded: CodedFactor, categories: Categories) -> tuple[str, ...]:
@@ -140,46 +136,25 @@ def _names(coded: Product, categories: Categories) -> list[str]:
         return [INTERCEPT]
     each = []
     for c in coded:
-        name = name_of(c.factor)
-        mark = "T." if c.reduced else ""
-        numeric = c.factor not in categories
-        each.append([name] if numeric else [f"{name}[{mark}{v}]" for v in _levels(c, categories)])
+        name, mark = name_of(c.factor), "T." if c.reduced else ""
+        levels = [f"[{mark}{v}]" for v in _levels(c, categories)] if c.factor in categories else [""]
+        each.append([name + level for level in levels])
     return [":".join(reversed(names)) for names in product(*reversed(each))]
 
 
 def _fill(block: Float, coded: Product, categories: Categories, numbers: Mapping[Factor, Float]) -> None:
-    """Write the columns of one product."""
-    labelled = [c for c in coded if c.factor in categories]
-    if labelled:
-        place, known = _places(labelled, categories)
-        block[:] = 0
-        block[np.flatnonzero(known), place[known]] = 1
-    else:
-        block[:] = 1
-    numeric = [numbers[c.factor] for c in coded if c.factor not in categories]
-    if numeric:
-        # A number that is missing stays missing in every column, also where the level is another.
-        with np.errstate(all="ignore"):
-            block *= prod(numeric[1:], start=numeric[0])[:, None]
-
-
-def _places(
-    labelled: Sequence[CodedFactor], categories: Categories
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Each row's column among those of a product of categories, and whether it has one."""
-    rows = len(categories[labelled[0].factor].codes)
-    place, known, stride = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=bool), 1
-    for c in labelled:
-        codes = categories[c.factor].codes - c.reduced
-        place += stride * codes
-        known &= codes >= 0
-        stride *= len(_levels(c, categories))
-    return place, known
-
-
-def _refuse_same(names: Iterable[str]) -> None:
-    for name, times in Counter(names).items():
-        if times > 1 or name == INTERCEPT:
-            raise UsageError(
-                f"two coefficients would be called '{shown(name)}'; give one of the columns another name"
-            )
+    """Write the columns of one product: each row's numbers in the column of its levels, 0 in the others."""
+    place, known, stride = np.zeros(len(block), dtype=np.int64), np.ones(len(block), dtype=bool), 1
+    for c in coded:
+        if c.factor in categories:
+            codes = categories[c.factor].codes - c.reduced
+            place += stride * codes
+            known &= codes >= 0
+            stride *= len(_levels(c, categories))
+    block[:] = 0
+    block[np.flatnonzero(known), place[known]] = 1
+    with np.errstate(all="ignore"):
+        for c in coded:
+            if c.factor in numbers:
+                # A number that is missing stays missing in every column, also where the level is another.
+                block *= numbers[c.factor][:, None]

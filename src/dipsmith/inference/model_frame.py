@@ -35,16 +35,10 @@ class ModelFrame:
 
     Attributes
     ----------
-    y
-        The response.
-    X
-        One column per coefficient, the intercept among them where there is one.
-    names
-        The coefficients' names.
-    fixed
-        For every fixed effect the group of each row, numbered from 0.
-    clusters
-        The cluster of each row, if errors are clustered.
+    y, X, names
+        The response, and one column per coefficient, the intercept among them where there is one.
+    fixed, clusters
+        For every fixed effect, and for clustered errors, the group of each row, numbered from 0.
     left_out
         How many rows were left out.
     """
@@ -60,11 +54,6 @@ class ModelFrame:
     def rows(self) -> int:
         """Number of rows."""
         return len(self.y)
-
-    @property
-    def binary(self) -> bool:
-        """Whether the response is 0 or 1 in every row."""
-        return bool(is_binary(self.y))
 
     @property
     def is_intercept(self) -> NDArray[np.bool_]:

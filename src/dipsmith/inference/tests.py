@@ -47,14 +47,10 @@ class Significance:
 
     Attributes
     ----------
-    name
-        What was tested, by which test.
     statistic
         The F statistic (chi-squared over its degrees of freedom, corrected for noise).
     df, denominator
         Degrees of freedom of its F distribution; the denominator is infinite in the chi-squared limit.
-    p_value
-        Of "there is no association".
     inflation
         By how much noise and drawing raise the statistic where there is no association (1: not at all).
     chi_squared
@@ -125,9 +121,8 @@ def independence(
         Two columns; numbers are taken in the bins of the schema.
     rule
         "auto" takes the rule that the card calls for; "combine" estimates the noise between separately
-        sanitised sets, "noise-aware" by running the mechanism again, "sampling" leaves it out.
-    replicates, method, seed, progress
-        As in `noise_aware`.
+        sanitised sets, "noise-aware" by running the mechanism again (`replicates`, `method`, `seed`), "sampling"
+        leaves it out.
     """
     chosen = choose_rule(release, rule)
     if first == second:
@@ -216,16 +211,12 @@ def referred(
 
     Parameters
     ----------
-    chi, k
-        |z|² of standardised estimates z, and their dimensions.
+    chi, k, residual
+        |z|² of standardised estimates z, their dimensions, and the degrees of freedom by which z was standardised.
     scattered
         z of several tables that differ by noise and drawing.
     share
         Which share of their variance the average has: 1/m for m of them, 1 where each stands for it.
-    name
-        What is tested.
-    residual
-        Degrees of freedom by which z was standardised.
     """
     nu = len(scattered) - 1
     centred = scattered - scattered.mean(axis=0)
