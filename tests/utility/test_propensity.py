@@ -95,7 +95,7 @@ def test_one_newton_step_is_as_good_as_refitting_under_the_null(small):
     for _ in range(100):
         flags = stacked.relabelled(rng)
         model = fit_logistic(design, flags.astype(float), np.ones(3000))
-        refitted.append(distance(Scored(model.log_odds(design), (~flags).astype(float), flags.astype(float))))
+        refitted.append(distance(Scored(design.times(model.b), (~flags).astype(float), flags.astype(float))))
     # s.e. of the difference of means about .0011; tolerance six of them
     assert quick.null_mean == pytest.approx(np.mean(refitted), abs=0.007)
 
@@ -262,7 +262,7 @@ def test_quasi_newton_finds_what_newton_finds(monkeypatch):
     newton = fit_logistic(design, y, np.ones(4000), ridge=1.0)
     monkeypatch.setattr("dipsmith.utility.logistic.NEWTON", 10)
     other = fit_logistic(design, y, np.ones(4000), ridge=1.0)
-    np.testing.assert_allclose(other.log_odds(design), newton.log_odds(design), atol=2e-3)
+    np.testing.assert_allclose(design.times(other.b), design.times(newton.b), atol=2e-3)
 
 
 def test_rank_counts_what_can_be_told_apart():

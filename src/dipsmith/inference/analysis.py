@@ -39,18 +39,8 @@ SEPARATED: Final = (
 class Analysis:
     """A formula that is ready to be fitted to a table: an estimator.
 
-    Attributes
-    ----------
-    levels
-        Of the formula's categories, the reference first.
-    family
-        Never "auto".
-    robust, cluster
-        Which errors.
-    penalty
-        λ of a ridge.
-    falls_back
-        Whether a separated table is fitted by Firth's method instead of refused.
+    `levels` are those of its categories, the reference first; `family` is never "auto"; `penalty` is λ of a ridge;
+    with `falls_back` a separated table is fitted by Firth's method instead of refused.
     """
 
     formula: RegressionFormula

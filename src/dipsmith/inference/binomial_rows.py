@@ -63,6 +63,10 @@ class BinomialRows:
         """XᵀWX."""
         return np.asarray((self.X * weights[:, None]).T @ self.X)
 
+    def leverages(self, weights: Float, inverse: Float) -> Float:
+        """The diagonal of WX(XᵀWX)⁻¹Xᵀ, from weights and the inverse."""
+        return np.asarray(weights * ((self.X @ inverse) * self.X).sum(axis=1))
+
 
 def count_rows(frame: ModelFrame) -> BinomialRows:
     """Count the equal rows of a binary regression."""

@@ -24,18 +24,8 @@ Float = NDArray[np.float64]
 class Estimates:
     """Named estimates with their sampling covariance.
 
-    Attributes
-    ----------
-    values
-        The estimates; NaN where this table cannot tell.
-    rows
-        How many rows they are from.
-    df
-        Residual degrees of freedom; infinite where normal quantiles apply.
-    notes
-        What a reader should know.
-    family
-        How they were found, where that was not decided beforehand.
+    Values are NaN where this table cannot tell. `df` are residual degrees of freedom, infinite where normal quantiles
+    apply; `notes` are for the reader; `family` says how they were found, where that was not decided beforehand.
     """
 
     names: tuple[str, ...]

@@ -66,10 +66,7 @@ class Fit:
     def joint(self, *terms: str) -> Significance:
         """Test that all coefficients of some terms are 0 together.
 
-        Parameters
-        ----------
-        terms
-            Terms or single coefficients: "race" means every level of race, "race:sex" every product of the two.
+        "race" means every level of race, "race:sex" every product of the two; single coefficients can be named too.
         """
         at = [i for i, n in enumerate(self.names) if n in terms or LEVEL.sub("", n) in terms]
         at = [i for i in at if np.isfinite(self.combined.estimate[i])]
@@ -145,9 +142,8 @@ def fit(
 
     Parameters
     ----------
-    data
-        A release, its folder, or any table (frame, Arrow table, file).
-    formula
+    data, formula
+        A release, its folder, or any table (frame, Arrow table, file); and a formula:
         ``"log(pay) ~ sex + race + age + I(age**2) | agency + occupation"``: terms, and fixed effects after the bar.
     reference
         For categories, the level that the others are compared with; default: the schema's first.
@@ -163,11 +159,8 @@ def fit(
         λ of a ridge; without it "ridge" chooses one by generalised cross-validation.
     level
         Of the intervals.
-    replicates, correct, method, seed
-        For noise-aware intervals: how often the mechanism is run again, whether bias is corrected, the method
-        where the card cannot tell it, and a seed to find the same again.
-    progress
-        Called with (stage, share done).
+    replicates, correct, method, seed, progress
+        For noise-aware intervals: how the mechanism is run again (`dipsmith.inference.noise_aware.Replication`).
 
     Returns
     -------

@@ -179,19 +179,10 @@ def _distinct(terms: Iterable[Term], found: Terms | None = None) -> Terms:
 class RegressionFormula:
     """A formula in parts.
 
-    Attributes
-    ----------
-    response, terms
-        Left side, as a tree, and right side before the bar, expanded.
-    fixed
-        The fixed effects after the bar: for each the columns whose combinations it numbers.
-    columns, inside
-        Every column that it names, in order, and those of response and terms.
-    factors
-        Columns that it asks to be taken as categories, by C().
+    The left side is a tree, the right side before the bar a tuple of terms; each fixed effect after the bar is the
+    columns whose combinations it numbers. `columns` are all that it names, in order, `inside` those of response and
+    terms, `factors` those that it asks to be taken as categories, by C().
 
-    Examples
-    --------
     >>> columns = ["pay", "sex", "age", "agency", "year"]
     >>> f = RegressionFormula.parse("log(pay) ~ sex + I(age^2) | agency^year", columns)
     >>> [str(term) for term in f.terms], f.fixed

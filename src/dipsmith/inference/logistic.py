@@ -12,6 +12,7 @@ Xᵀ(s − t·p + h(½ − p)), with h the leverages, steps halved until the pen
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -52,44 +53,8 @@ class Regressors(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Ridge:
-    """−½ Σ λb²."""
-
-    strengths: Float
-
-    def value(self, information: Float, b: Float) -> float:
-        """The penalty."""
-        return -0.5 * float(self.strengths @ b**2)
-
-    def score(self, p: Float, inverse: Float, b: Float) -> Float:
-        """Its gradient."""
-        return -self.strengths * b
-
-    @property
-    def curvature(self) -> Float | float:
-        """Minus its Hessian."""
-        return np.diag(self.strengths)
-
-
-@dataclass(frozen=True, eq=False)
-class _Firth:
-    """½ log det of the information; Fisher scoring leaves its curvature out."""
-
-    rows: BinomialRows
-    curvature: Float | float = 0.0
-
-    def value(self, information: Float, b: Float) -> float:
-        return 0.5 * float(np.linalg.slogdet(information)[1])
-
-    def score(self, p: Float, inverse: Float, b: Float) -> Float:
-        X = self.rows.X
-        leverage = self.rows.trials * p * (1 - p) * ((X @ inverse) * X).sum(axis=1)
-        return np.asarray(X.T @ (leverage * (0.5 - p)))
-
-
-@dataclass(frozen=True, eq=False)
 class Climb:
-    """Where Newton's method ended: coefficients, the likelihood's information there, and whether it is the top."""
+    """Where Newton's method ended: coefficients, the information there (with the ridge), and whether it is the top."""
 
     b: Float
     information: Float
@@ -99,7 +64,7 @@ class Climb:
 def maximum_likelihood(frame: ModelFrame, *, robust: bool = False) -> Estimates | None:
     """Fit by maximum likelihood; None where there is no maximum (separation)."""
     rows = count_rows(frame)
-    top = climb(rows, rows.successes, rows.trials, Ridge(np.zeros(rows.width)))
+    top = climb(rows, rows.successes, rows.trials, np.zeros(rows.width))
     if (not top.arrived or bool((np.abs(rows.times(top.b)) > FAR).any())) and separated(rows):
         return None
     return _estimates(frame, rows, top, robust=robust)
@@ -108,7 +73,8 @@ def maximum_likelihood(frame: ModelFrame, *, robust: bool = False) -> Estimates 
 def firth(frame: ModelFrame, *, robust: bool = False) -> Estimates:
     """Fit by Firth's penalised likelihood: finite whatever the data."""
     rows = count_rows(frame)
-    return _estimates(frame, rows, climb(rows, rows.successes, rows.trials, _Firth(rows)), robust=robust)
+    top = climb(rows, rows.successes, rows.trials, np.zeros(rows.width), leverages=rows.leverages)
+    return _estimates(frame, rows, top, robust=robust)
 
 
 def ridge_logistic(frame: ModelFrame, penalty: float, *, robust: bool = False) -> Estimates:
@@ -116,40 +82,46 @@ def ridge_logistic(frame: ModelFrame, penalty: float, *, robust: bool = False) -
     rows = count_rows(frame)
     own = len(rows.kept)
     units = penalty_units(rows.X[:, :own], rows.trials) * ~frame.is_intercept[rows.kept]
-    ridge = Ridge(np.append(penalty * units**2, np.zeros(rows.width - own)))
-    top = climb(rows, rows.successes, rows.trials, ridge)
-    return _estimates(frame, rows, top, robust=robust, curvature=ridge.curvature)
+    ridge = np.append(penalty * units**2, np.zeros(rows.width - own))
+    return _estimates(frame, rows, climb(rows, rows.successes, rows.trials, ridge), robust=robust)
 
 
 def climb(
-    columns: Regressors, successes: Float, trials: Float, penalty: Ridge | _Firth, small: float = SMALL
+    columns: Regressors,
+    successes: Float,
+    trials: Float,
+    ridge: Float,
+    *,
+    leverages: Callable[[Float, Float], Float] | None = None,
+    small: float = SMALL,
 ) -> Climb:
     """Maximise a penalised likelihood: Fisher scoring, each step halved until it rises.
 
-    Parameters
-    ----------
-    successes, trials
-        How many rows of each kind have a response of 1, and how many there are.
-    small
-        A step that promises less than this, in squared standard errors, is the last one.
+    `successes` of `trials` rows of each kind have a response of 1; `ridge` is λ of every coefficient; with
+    `leverages`, a function of weights and the inverse of the information, Firth's penalty is added.
     """
 
     def value(b: Float) -> tuple[float, Float, Float, Float]:
         eta = columns.times(b)
         p = expit(eta)
         information = columns.gram(trials * p * (1 - p))
-        likelihood = float(successes @ eta - trials @ np.logaddexp(0.0, eta))
-        return likelihood + penalty.value(information, b), information, eta, p
+        found = float(successes @ eta - trials @ np.logaddexp(0.0, eta)) - 0.5 * float(ridge @ b**2)
+        if leverages is not None:
+            found += 0.5 * float(np.linalg.slogdet(information)[1])
+        return found, information + np.diag(ridge), eta, p
 
     b = np.zeros(columns.width)
     best, information, eta, p = value(b)
     for _ in range(STEPS):
         try:
-            inverse: Float = np.asarray(np.linalg.inv(information + penalty.curvature), dtype=np.float64)
+            inverse: Float = np.asarray(np.linalg.inv(information), dtype=np.float64)
         except np.linalg.LinAlgError:
             # Only where every response is certain: far beyond `FAR`, which is then looked at.
             return Climb(b, information, True)
-        score = columns.score(successes - trials * p) + penalty.score(p, inverse, b)
+        residual = successes - trials * p
+        if leverages is not None:
+            residual += leverages(trials * p * (1 - p), inverse) * (0.5 - p)
+        score = columns.score(residual) - ridge * b
         step = inverse @ score
         gain = float(score @ step)
         if not gain > small:
@@ -166,14 +138,12 @@ def climb(
     return Climb(b, information, False)
 
 
-def _estimates(
-    frame: ModelFrame, rows: BinomialRows, top: Climb, *, robust: bool, curvature: Float | float = 0.0
-) -> Estimates:
+def _estimates(frame: ModelFrame, rows: BinomialRows, top: Climb, *, robust: bool) -> Estimates:
     if not top.arrived:
         raise UsageError(
             "the logistic regression did not converge; use family='firth', a penalty, or fewer terms"
         )
-    covariance: Float = np.asarray(np.linalg.inv(top.information + curvature), dtype=np.float64)
+    covariance: Float = np.asarray(np.linalg.inv(top.information), dtype=np.float64)
     p = expit(rows.times(top.b))
     df = float("inf")
     if rows.clusters is not None:

@@ -36,15 +36,9 @@ from dipsmith.synthesis.release import Release
 class Mechanism:
     """A method with its budget, for the schema that private rows had.
 
-    Attributes
-    ----------
-    budget
-        What one sanitisation cost.
-    schema, released
-        The schema that private rows were encoded by (unit and neighbours decide the noise), and the one that
-        synthetic rows are read by.
-    given_rows, rows
-        The row count that the steward gave, if any, and how many to draw; None for the model's own estimate.
+    `budget` is what one sanitisation cost; `schema` encodes private rows (unit and neighbours decide the noise),
+    `released` reads synthetic ones; `given_rows` is the count that the steward gave, if any, `rows` how many to draw
+    (None: the model's own estimate).
     """
 
     method: Method

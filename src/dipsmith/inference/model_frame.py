@@ -33,14 +33,8 @@ Levels = Mapping[str, tuple[str, ...]]
 class ModelFrame:
     """What a regression is computed from.
 
-    Attributes
-    ----------
-    y, X, names
-        The response, and one column per coefficient, the intercept among them where there is one.
-    fixed, clusters
-        For every fixed effect, and for clustered errors, the group of each row, numbered from 0.
-    left_out
-        How many rows were left out.
+    The response y, and one column of X per coefficient, the intercept among them where there is one; for every fixed
+    effect, and for clustered errors, the group of each row, numbered from 0; and how many rows were left out.
     """
 
     y: Float

@@ -68,18 +68,8 @@ Progress = Callable[[str, float], None]
 class Replication:
     """How a mechanism is run again.
 
-    Attributes
-    ----------
-    replicates
-        How often.
-    correct
-        Whether the bias that the runs show is taken off.
-    method
-        The method, where the card cannot tell it.
-    seed
-        For intervals that can be found again.
-    progress
-        Called with (stage, share done).
+    So many times; with or without the bias that the runs show; by a method that the card cannot tell; with a seed to
+    find the same again; `progress` is called with (stage, share done).
     """
 
     replicates: int = REPLICATES
@@ -159,14 +149,8 @@ def combine_by(
 class Runs:
     """What the mechanism did, run after run.
 
-    Attributes
-    ----------
-    moved
-        By how much each run moved the estimates (the average over its draws): runs × estimates.
-    drawing
-        The variance between draws of the same run, 0 with one draw each.
-    draws
-        Sets drawn in each run.
+    `moved` says by how much each run moved the estimates (the average over its `draws`): runs × estimates; `drawing`
+    is the variance between draws of the same run, 0 with one draw each.
     """
 
     moved: Float

@@ -45,16 +45,9 @@ from dipsmith.synthesis.release import Release
 class Significance:
     """The result of a chi-squared test.
 
-    Attributes
-    ----------
-    statistic
-        The F statistic (chi-squared over its degrees of freedom, corrected for noise).
-    df, denominator
-        Degrees of freedom of its F distribution; the denominator is infinite in the chi-squared limit.
-    inflation
-        By how much noise and drawing raise the statistic where there is no association (1: not at all).
-    chi_squared
-        Before the correction (of the average table), where there is one.
+    The statistic is an F (chi-squared over its degrees of freedom, corrected for noise) whose denominator is infinite
+    in the chi-squared limit; `inflation` says by how much noise and drawing raise it where there is no association
+    (1: not at all), `chi_squared` what it was before the correction (of the average table), where there is one.
     """
 
     name: str
@@ -115,8 +108,6 @@ def independence(
 
     Parameters
     ----------
-    release
-        Several sets that were sanitised separately, or any sets whose mechanism can be run again.
     first, second
         Two columns; numbers are taken in the bins of the schema.
     rule

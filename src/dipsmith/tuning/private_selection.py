@@ -36,18 +36,15 @@ class Selected:
 
     Parameters
     ----------
-    candidates
-        Methods with their settings.
-    score
-        By what runs are compared: `LogLoss` for labellers, `MarginalFit` for tables, or another class whose
-        score is differentially private within the curator it is given.
+    candidates, score
+        Methods with their settings, and by what runs are compared: `LogLoss` for labellers, `MarginalFit` for tables,
+        or another class whose score is differentially private within the curator it is given.
     eta
         The price is (2 + η)·ε₀. With 0 a run gets half of ε and one run alone is likely; with 1 it gets
         a third, and the number of runs is geometric.
-    runs
-        How many runs there are on average; default: twice as many as candidates.
-    score_share
-        The share of ε₀ that is spent on the score.
+    runs, score_share
+        How many runs there are on average (default: twice as many as candidates), and the share of ε₀ that is spent
+        on the score.
     conceal
         A release takes as long as this share of all numbers of runs would at most, so that how long it took does
         not tell how many there were.
@@ -132,13 +129,9 @@ class Selected:
         One `Curator.best_of` with the curator's whole budget, pure ε only.
         """
         require_relation(self, curator.relation)
+        budget, tried = _require_pure(curator.budget), len(self.candidates)
         return curator.best_of(
-            self._run,
-            self.law,
-            _require_pure(curator.budget),
-            candidates=len(self.candidates),
-            score=self.score.name,
-            conceal=self.conceal,
+            self._run, self.law, budget, candidates=tried, score=self.score.name, conceal=self.conceal
         )
 
     def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:

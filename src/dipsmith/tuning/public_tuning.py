@@ -68,16 +68,8 @@ class Trial:
 class Tuning:
     """Settings ranked on a stand-in.
 
-    Attributes
-    ----------
-    trials
-        Best first.
-    metric
-        What the scores are; lower is better.
-    budget, rows
-        The budget of every run, and the rows it was fitted to.
-    floor
-        The score of a model that knows only the label marginal (log loss), or 0 (total variation distance).
+    Trials stand best first; `rows` is how many each run was fitted to, `floor` the score of a model that knows only
+    the label marginal (log loss), or 0 (total variation distance).
     """
 
     trials: tuple[Trial, ...]
@@ -143,17 +135,14 @@ def tune(
 
     Parameters
     ----------
-    method
-        The method whose settings are varied.
-    grid
-        For each parameter the values to try (all combinations), or a list of settings.
+    method, grid
+        The method whose settings are varied, and for each parameter the values to try (all combinations), or a list of
+        settings.
     tune_on
         The stand-in: a file, frame or source with the schema's columns, codes, or a `Release`. Public, simulated
         or already released; **never the private rows**.
-    schema
-        The private table's schema.
-    budget
-        The budget of the planned run.
+    schema, budget
+        The private table's schema, and the budget of the planned run.
     metric
         "log loss" (held-out, labellers) or "tvd" (mean total variation distance of all 1- and 2-way
         marginals); default: by the relation.
@@ -221,12 +210,11 @@ def _settings(
     return found
 
 
-def _with(method: Method, settings: Mapping[str, object]) -> Method:
+def _with(method: Any, settings: Mapping[str, object]) -> Any:
     try:
-        made: Method = replace(method, **settings)  # type: ignore[type-var]
+        return replace(method, **settings)
     except TypeError as error:
         raise UsageError(f"{method.name}: {error}") from None
-    return made
 
 
 def _codes(tune_on: Any, schema: Schema) -> Codes:

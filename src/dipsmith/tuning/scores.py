@@ -44,12 +44,8 @@ class ModelScore(Protocol):
 class LogLoss:
     """How well a labeller predicts the private labels: minus the mean log loss.
 
-    Parameters
-    ----------
-    clip
-        The largest loss of a row, in nats; default: log of the number of labels, plus 2.
-    levels
-        Losses are rounded to so many values from 0 to `clip`.
+    The largest loss of a row is `clip` nats (default: log of the number of labels, plus 2), and losses are rounded to
+    `levels` values from 0 to that.
 
     Privacy
     -------
@@ -148,11 +144,8 @@ def _given(model: Labeller) -> tuple[str, ...]:
 class MarginalFit:
     """How near a model's marginals are to the private ones: minus the squared distance, less the noise's own part.
 
-    Parameters
-    ----------
-    tables
-        The groups of columns whose marginals count. Default: under `label` every public column with the
-        targets; otherwise all pairs of up to five columns, of more columns each with the next one.
+    `tables` are the groups of columns whose marginals count. Default: under `label` every public column with the
+    targets; otherwise all pairs of up to five columns, of more columns each with the next one.
 
     Privacy
     -------
@@ -170,8 +163,8 @@ class MarginalFit:
         """Minus an unbiased estimate of Σ (count − expected count)² / rows²."""
         marginals = [Marginal.of(curator.schema, t) for t in self._tables(model, curator)]
         measured = curator.measure(marginals, list(curator.budget.split(len(marginals))))
-        n = float(np.median([m.values.sum() for m in measured]) if curator.rows is None else curator.rows)
-        n = max(n, 1.0) if curator.rows is None else n
+        counted = float(np.median([m.values.sum() for m in measured]))
+        n = max(counted, 1.0) if curator.rows is None else float(curator.rows)
         off = 0.0
         for m, expected in zip(measured, _expected(model, curator, marginals, n), strict=True):
             noisy = np.ones(len(expected), dtype=bool) if m.noisy is None else m.noisy

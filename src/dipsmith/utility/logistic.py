@@ -18,7 +18,7 @@ import scipy.optimize
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from dipsmith.inference.logistic import Ridge, climb
+from dipsmith.inference.logistic import climb
 from dipsmith.schema import Codes
 
 RIDGE = 1e-4
@@ -120,10 +120,6 @@ class Logistic:
     b: Floats
     covariance: Floats | None
 
-    def log_odds(self, design: Indicators) -> Floats:
-        """The linear predictor of every row."""
-        return design.times(self.b)
-
     def contrast(self, design: Indicators, column: int, reference: int) -> tuple[Floats, Floats]:
         """The effects of a column against one of its codes, and their standard errors."""
         effects = design.split(self.b)[column]
@@ -156,12 +152,12 @@ def fit_logistic(
     (1.7918, 0.3227)
     """
     y, n = np.asarray(ones, dtype=np.float64), np.asarray(total, dtype=np.float64)
-    penalty = Ridge(np.append(0.0, np.full(design.width - 1, ridge)))
+    penalty = np.append(0.0, np.full(design.width - 1, ridge))
     if design.width > NEWTON:
-        return Logistic(_quasi_newton(design, y, n, penalty.strengths), None)
-    top = climb(design, y, n, penalty, SMALL)
+        return Logistic(_quasi_newton(design, y, n, penalty), None)
+    top = climb(design, y, n, penalty, small=SMALL)
     # A little on the intercept too, for rows whose outcomes are all the same.
-    information = top.information + penalty.curvature + 1e-10 * np.eye(design.width)
+    information = top.information + 1e-10 * np.eye(design.width)
     return Logistic(top.b, np.asarray(np.linalg.inv(information), dtype=np.float64))
 
 

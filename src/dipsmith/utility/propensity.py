@@ -283,7 +283,7 @@ def _fitter(given: Any, codes: Codes, fixed: tuple[str, ...], seed: int) -> _Fit
 
         def fit_effects(rows: Indicators, flags: Flags) -> Callable[[Indicators], Floats]:
             model = fit_logistic(rows, flags.astype(np.float64), np.ones(len(flags)), ridge)
-            return lambda other: np.asarray(1 / (1 + np.exp(-model.log_odds(other))))
+            return lambda other: np.asarray(1 / (1 + np.exp(-other.times(model.b))))
 
         return _Fitter(given, True, fit_effects, design, lambda rows, index: rows.take(index))
     name, model, features = classifier_of(given, codes, seed)
@@ -322,7 +322,7 @@ def _main_effects(pair: Pair, null: NullKind, draws: int, rng: np.random.Generat
     total = np.bincount(number, minlength=len(first)).astype(np.float64)
     design = Indicators.of(kinds, [(n,) for n in pair.names])
     model = fit_logistic(design, synthetic, total)
-    scores = 1 / (1 + np.exp(-model.log_odds(design)))
+    scores = 1 / (1 + np.exp(-design.times(model.b)))
     small = pair.sampled(NULL_ROWS, rng)
     sizes = [(len(p.authentic), len(p.synthetic)) for p in (pair, small)]
     spread = [1 / max(1, a) + 1 / max(1, s) for a, s in sizes]

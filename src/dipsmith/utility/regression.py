@@ -12,7 +12,7 @@ synthetic estimate, and whether sign and significance agree. `by` fits one regre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -40,20 +40,9 @@ MOST_LEVELS = 60
 class Regression:
     """An analysis to compare.
 
-    Attributes
-    ----------
-    formula
-        As for `dipsmith.fit`: ``"log(pay) ~ sex + race + age + I(age**2) | agency + occupation"``.
-    by
-        A column whose levels get a regression each.
-    reference
-        For categories, the level that the others are compared with.
-    family
-        "auto", "ols", "ridge", "logistic" or "firth".
-    shown
-        Coefficients that begin with one of these are drawn; default: those of the synthesised columns.
-    replicates
-        Above 0: noise-aware intervals, by so many runs of the mechanism.
+    Formula, reference and family are as for `dipsmith.fit`; every level of the column `by` gets a regression.
+    Coefficients that begin with one of `shown` are drawn (default: those of the synthesised columns); `replicates`
+    above 0 ask for noise-aware intervals, by so many runs of the mechanism.
     """
 
     formula: str
@@ -166,7 +155,6 @@ def compare_regression(
     authentic: pa.Table,
     releases: Mapping[str, Release],
     schema: Schema,
-    progress: Callable[[float], None] | None = None,
 ) -> RegressionComparison:
     """Fit a regression to the authentic rows and to every set of every release.
 
@@ -188,7 +176,7 @@ def compare_regression(
     found: list[Agreement] = []
     notes: list[str] = []
     rule = ""
-    for i, level in enumerate(levels or [""]):
+    for level in levels or [""]:
         try:
             original = sampling_only((analysis(_at(authentic, regression.by, level)),), 0.95, "")
             for name, release in releases.items():
@@ -197,8 +185,6 @@ def compare_regression(
                 found.append(Agreement(name, tuple(_coefficients(original, combined)), level))
         except UsageError as error:
             notes.append(f"{regression.by} = {level}: {error}" if level else str(error))
-        if progress is not None:
-            progress((i + 1) / max(1, len(levels)))
     return RegressionComparison(
         regression, analysis.name, analysis.references, rule, tuple(found), tuple(levels), tuple(notes)
     )
