@@ -9,7 +9,7 @@ from scipy.special import expit
 from dipsmith.errors import UsageError
 from dipsmith.examples import personnel
 from dipsmith.inference.analysis import Analysis
-from dipsmith.inference.binomial_rows import count_rows, distinct, separated
+from dipsmith.inference.binomial_rows import count_rows, distinct, is_separated
 from dipsmith.inference.least_squares import absorb, independent
 from dipsmith.inference.model_frame import ModelFrame
 
@@ -285,7 +285,7 @@ def test_separation_is_exact(seed):
     across = np.column_stack([X[:, 1], -X[:, 0]])
     directions = np.concatenate([np.column_stack([np.cos(angles), np.sin(angles)]), across, -across])
     brute = any((signed @ d >= -1e-9).all() and (signed @ d).max() > 1e-9 for d in directions)
-    assert separated(count_rows(made)) == brute
+    assert is_separated(count_rows(made)) == brute
 
 
 # --- parts ------------------------------------------------------------------------------------------

@@ -127,7 +127,7 @@ def _indicators(frame: ModelFrame, rows: NDArray[np.int64]) -> list[Float]:
     ]
 
 
-def separated(rows: BinomialRows) -> bool:
+def is_separated(rows: BinomialRows) -> bool:
     """Whether a maximum of the likelihood does not exist.
 
     Rows in which both responses occur cannot be separated, so only combinations of columns that are zero on all of

@@ -27,7 +27,7 @@ from dipsmith.inference.combine import Combined, Estimate, Rule, as_text, choose
 from dipsmith.inference.estimates import Estimates
 from dipsmith.inference.model_frame import extra
 from dipsmith.inference.noise_aware import REPLICATES, Progress, Replication, combine_by
-from dipsmith.inference.tests import Significance, referred
+from dipsmith.inference.tests import Significance, refer
 from dipsmith.methods.method import Method
 from dipsmith.report.content import Table
 from dipsmith.report.sections import loose
@@ -91,7 +91,7 @@ class Fit:
         else:
             scattered, share = np.array([e.values[at] for e in self.each]), 1 / len(self.each)
         name, residual = f"{' and '.join(terms)} all 0", min(e.df for e in self.each)
-        return referred(float(z @ z), len(at), scattered @ whiten, share, name, residual)
+        return refer(float(z @ z), len(at), scattered @ whiten, share, name, residual)
 
     def to_arrow(self) -> Any:
         """The coefficients as a `pyarrow.Table`."""

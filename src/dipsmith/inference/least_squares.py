@@ -100,14 +100,14 @@ def least_squares(frame: ModelFrame, *, robust: bool = False) -> Estimates:
     inverse = linalg.cho_solve(factor, np.eye(len(b))) / np.outer(scale, scale)
     df = float(frame.rows - len(n.kept) - n.parameters)
     if frame.clusters is not None:
-        covariance, groups = clustered(inverse, n.X * residual[:, None], frame.clusters)
+        covariance, groups = sandwich(inverse, n.X * residual[:, None], frame.clusters)
         covariance, df = covariance * (frame.rows - 1) / df, float(groups - 1)
     elif robust:
         scores = n.X * residual[:, None]
         covariance = inverse @ (scores.T @ scores) @ inverse * (frame.rows / df)
     else:
         covariance = inverse * (residual @ residual / df)
-    return in_place(frame, n.kept, b, covariance, df, n.centre)
+    return place_estimates(frame, n.kept, b, covariance, df, n.centre)
 
 
 def ridge(frame: ModelFrame, penalty: float | None = None) -> Estimates:
@@ -133,7 +133,7 @@ def ridge(frame: ModelFrame, penalty: float | None = None) -> Estimates:
     b, inverse, effective = solve(penalty)
     residual = n.y - n.X @ b
     df = frame.rows - effective
-    found = in_place(frame, n.kept, b, inverse * float(residual @ residual) / df, df, n.centre)
+    found = place_estimates(frame, n.kept, b, inverse * float(residual @ residual) / df, df, n.centre)
     return replace(found, notes=(*found.notes, f"Ridge penalty λ = {penalty:.3g}."))
 
 
@@ -182,7 +182,7 @@ def penalty_units(X: Float, weights: Float) -> Float:
     return np.where(is_binary(X), 1.0, 2 * np.sqrt(spread))
 
 
-def clustered(bread: Float, scores: Float, clusters: NDArray[np.int64]) -> tuple[Float, int]:
+def sandwich(bread: Float, scores: Float, clusters: NDArray[np.int64]) -> tuple[Float, int]:
     """The sandwich of scores summed within clusters, and how many clusters there are."""
     groups = int(clusters.max()) + 1
     if groups < 2:
@@ -191,7 +191,7 @@ def clustered(bread: Float, scores: Float, clusters: NDArray[np.int64]) -> tuple
     return bread @ (summed.T @ summed) @ bread * (groups / (groups - 1)), groups
 
 
-def in_place(
+def place_estimates(
     frame: ModelFrame, kept: NDArray[np.int64], b: Float, covariance: Float, df: float, centre: Float
 ) -> Estimates:
     """Estimates under the frame's names, the intercept where columns are 0; NaN for columns that were left out."""

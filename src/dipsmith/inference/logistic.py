@@ -20,9 +20,9 @@ import numpy as np
 from scipy.special import expit
 
 from dipsmith.errors import UsageError
-from dipsmith.inference.binomial_rows import BinomialRows, count_rows, separated
+from dipsmith.inference.binomial_rows import BinomialRows, count_rows, is_separated
 from dipsmith.inference.estimates import Estimates, Float
-from dipsmith.inference.least_squares import clustered, in_place, penalty_units
+from dipsmith.inference.least_squares import penalty_units, place_estimates, sandwich
 from dipsmith.inference.model_frame import ModelFrame
 
 STEPS = 200
@@ -65,7 +65,7 @@ def maximum_likelihood(frame: ModelFrame, *, robust: bool = False) -> Estimates 
     """Fit by maximum likelihood; None where there is no maximum (separation)."""
     rows = count_rows(frame)
     top = climb(rows, rows.successes, rows.trials, np.zeros(rows.width))
-    if (not top.arrived or bool((np.abs(rows.times(top.b)) > FAR).any())) and separated(rows):
+    if (not top.arrived or bool((np.abs(rows.times(top.b)) > FAR).any())) and is_separated(rows):
         return None
     return _estimates(frame, rows, top, robust=robust)
 
@@ -148,10 +148,10 @@ def _estimates(frame: ModelFrame, rows: BinomialRows, top: Climb, *, robust: boo
     df = float("inf")
     if rows.clusters is not None:
         scores = rows.X * (rows.successes - rows.trials * p)[:, None]
-        covariance, groups = clustered(covariance, scores, rows.clusters)
+        covariance, groups = sandwich(covariance, scores, rows.clusters)
         df = float(groups - 1)
     elif robust:
         squares = rows.successes * (1 - p) ** 2 + (rows.trials - rows.successes) * p**2
         covariance = covariance @ rows.gram(squares) @ covariance * (frame.rows / (frame.rows - rows.width))
     own = slice(0, len(rows.kept))
-    return in_place(frame, rows.kept, top.b[own], covariance[own, own], df, rows.centre)
+    return place_estimates(frame, rows.kept, top.b[own], covariance[own, own], df, rows.centre)

@@ -124,7 +124,7 @@ def independence(
     if chosen == "combine":
         return averaged(tables, name=name)
     if chosen == "sampling":
-        return average.tested(np.zeros((2, average.table.size)), 1.0, name)
+        return average.test(np.zeros((2, average.table.size)), 1.0, name)
 
     def residuals(table: pa.Table) -> Estimates:
         z = average.residuals(cross_table(table, release.schema, first, second))
@@ -134,7 +134,7 @@ def independence(
     draws, share = (1, 1 / len(tables)) if separate else (len(tables), 1.0)
     each = tuple(residuals(t) for t in release.tables)
     how = Replication(replicates, method=method, seed=seed, progress=progress)
-    return average.tested(rerun(release, residuals, each, how, draws).moved, share, name)
+    return average.test(rerun(release, residuals, each, how, draws).moved, share, name)
 
 
 def averaged(tables: Sequence[ArrayLike], *, name: str = "independence") -> Significance:
@@ -150,7 +150,7 @@ def averaged(tables: Sequence[ArrayLike], *, name: str = "independence") -> Sign
     if any(t.ndim != 2 or t.shape != counts[0].shape or (t < 0).any() for t in counts):
         raise UsageError("cross-tables must have one shape, two ways, and no negative counts")
     average = _Average.of(counts)
-    return average.tested(np.array([average.residuals(t) for t in counts]), 1 / len(counts), name)
+    return average.test(np.array([average.residuals(t) for t in counts]), 1 / len(counts), name)
 
 
 def cross_table(table: pa.Table, schema: Schema, first: str, second: str) -> Float:
@@ -188,14 +188,14 @@ class _Average:
         own = np.outer(kept.sum(axis=1), kept.sum(axis=0)) / max(float(kept.sum()), 1.0)
         return np.asarray((kept - own) / np.sqrt(self.expected)).ravel()
 
-    def tested(self, scattered: Float, share: float, name: str) -> Significance:
+    def test(self, scattered: Float, share: float, name: str) -> Significance:
         """Test the average table, given residuals of tables that noise has scattered."""
         chi = float((((self.table - self.expected) ** 2) / self.expected).sum())
         df = (self.table.shape[0] - 1) * (self.table.shape[1] - 1)
-        return referred(chi, df, scattered, share, name)
+        return refer(chi, df, scattered, share, name)
 
 
-def referred(
+def refer(
     chi: float, k: int, scattered: Float, share: float, name: str, residual: float = inf
 ) -> Significance:
     """Refer a chi-squared statistic to its first two moments under noise.
