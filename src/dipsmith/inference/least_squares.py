@@ -43,7 +43,6 @@ FAR = 1e4
 LIGHTEST, HEAVIEST = -8.0, 12.0
 """log₁₀ λ that are compared, in units of the penalised columns."""
 
-
 TOLERANCE = 1e-12
 """Of the demeaning, against columns of standard deviation 1."""
 

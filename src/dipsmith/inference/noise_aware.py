@@ -68,8 +68,8 @@ Progress = Callable[[str, float], None]
 class Replication:
     """How a mechanism is run again.
 
-    So many times; with or without the bias that the runs show; by a method that the card cannot tell; with a seed to
-    find the same again; `progress` is called with (stage, share done).
+    `replicates` times; `correct` takes off the bias that the runs show; `method` is for cards that cannot tell it,
+    `seed` finds the same intervals again; `progress` is called with (stage, share done).
     """
 
     replicates: int = REPLICATES
