@@ -71,10 +71,10 @@ def build(terms: Sequence[Term], columns: Columns, rows: int) -> tuple[Float, tu
             raise UsageError(
                 f"two coefficients would be called '{shown(name)}'; give one of the columns another name"
             )
-    X = np.empty((rows, wide), order="F")
-    blocks = np.split(X, np.cumsum([len(some) for some in names])[:-1], axis=1)
-    for p, block in zip(products, blocks, strict=True):
-        _fill(block, p, categories, numbers)
+    X, at = np.empty((rows, wide), order="F"), 0
+    for p, some in zip(products, names, strict=True):
+        _fill(X[:, at : at + len(some)], p, categories, numbers)
+        at += len(some)
     return X, tuple(name for some in names for name in some)
 
 
