@@ -23,6 +23,7 @@ from dipsmith.methods.forest.training import Dependence
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator, Rehearsal
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dipsmith.privacy.purse import Purse
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit
 from dipsmith.sources import source
@@ -261,7 +262,7 @@ def test_a_free_answer_that_differs_is_found(monkeypatch):
 
 
 def test_overspending_by_composition_is_found(monkeypatch):
-    monkeypatch.setattr(Curator, "_take", lambda self, budget: None)
+    monkeypatch.setattr(Purse, "take", lambda self, budget: None)
 
     def act(curator):
         for _ in range(2):

@@ -264,7 +264,7 @@ def test_what_a_choice_has_counted_is_noised_afresh_but_not_counted_again():
     assert len(curator._journal.events) == 5
 
 
-def test_what_is_foreseen_is_counted_once_by_the_next_choice_and_neither_charged_nor_answered():
+def test_what_is_prefetched_is_counted_once_by_the_next_choice_and_neither_charged_nor_answered():
     schema = table("replace")
     read = []
 
@@ -274,13 +274,13 @@ def test_what_is_foreseen_is_counted_once_by_the_next_choice_and_neither_charged
             return super().count(cells)
 
     found = []
-    for foreseen in ([], ["place", "age", "sex", "age"]):
+    for prefetched in ([], ["place", "age", "sex", "age"]):
         curator = Curator(
             Watched(rows_of(schema)), PureDP(1), stream=Stream.for_testing(1), journal=Rehearsal()
         )
-        if foreseen:
+        if prefetched:
             before = len(read)
-            assert curator.prefetch(Marginal.of(schema, [name]) for name in foreseen) is None
+            assert curator.prefetch(Marginal.of(schema, [name]) for name in prefetched) is None
             assert len(read) == before, "no row is read outside a choice"
         assert curator._journal.events == []
         assert curator.remaining == PureDP(1)
@@ -293,7 +293,7 @@ def test_what_is_foreseen_is_counted_once_by_the_next_choice_and_neither_charged
     assert read == [["sex"], ["age"], ["sex", "place", "age"]]
 
 
-def test_what_is_foreseen_is_counted_by_the_next_measurement_which_is_the_same():
+def test_what_is_prefetched_is_counted_by_the_next_measurement_which_is_the_same():
     schema = table("replace")
     read, found = [], []
 
@@ -302,11 +302,11 @@ def test_what_is_foreseen_is_counted_by_the_next_measurement_which_is_the_same()
             read.append([c.key for c in cells])
             return super().count(cells)
 
-    for foreseen in ([], ["place", "sex", "age"]):
+    for prefetched in ([], ["place", "sex", "age"]):
         curator = Curator(
             Watched(rows_of(schema)), PureDP(1), stream=Stream.for_testing(1), journal=Rehearsal()
         )
-        curator.prefetch(Marginal.of(schema, [name]) for name in foreseen)
+        curator.prefetch(Marginal.of(schema, [name]) for name in prefetched)
         values = [
             m.values
             for m in curator.measure(

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 import dipsmith
+from dipsmith.counting.memory_rows import HeldRows
 from dipsmith.errors import UsageError
 from dipsmith.methods.hierarchy.flat import Flat
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator, Rehearsal
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.privacy.noise import DiscreteLaplace
-from dipsmith.privacy.observer import plain_rows
 from dipsmith.privacy.randomness import Stream
 from dipsmith.privacy.repetition import Repetitions
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit
@@ -161,7 +161,7 @@ def test_free_answers_and_coins_are_told():
 def test_orders_keys_and_numbers_of_runs_are_told():
     watcher = Watcher()
     stream = Stream.for_testing(1, watcher)
-    order, key = stream.permutation(4), stream.secret("key")
+    order, key = stream.permutation(4), stream.new_seed("key")
     (first, second) = watcher.facts
     assert np.array_equal(first[1], order)
     assert second == ("key", key)
@@ -187,8 +187,6 @@ def test_noise_and_reads_beside_every_answer_are_seen():
     assert [s for s in watcher.strays if "bytes" not in s] == [
         "count",
         "total",
-        "within",
-        "within",
         "count_sparse",
     ]
 
@@ -242,7 +240,7 @@ def test_a_rehearsal_with_real_noise_is_not_observed():
 
 
 def test_the_rows_of_an_unobserved_curator_are_the_rows_themselves():
-    rows = plain_rows(watched(Watcher())._rows)
+    rows = HeldRows(codes_of())
     assert Curator(rows, PureDP(1), stream=Stream(), journal=Rehearsal())._rows is rows
 
 

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.privacy.budget import Budget
-from dipsmith.privacy.curator import Curator, Score
+from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dipsmith.privacy.score import Score
 from dipsmith.privacy.selection import Law
 from dipsmith.schema import Cells
 

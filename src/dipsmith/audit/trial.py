@@ -34,8 +34,9 @@ from dipsmith.audit.worlds import TARGETS, TwinRows, worst_worlds
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.methods.method import Labeller, Method, Model, require_relation
 from dipsmith.privacy.budget import PureDP
-from dipsmith.privacy.curator import Curator, Rehearsal
+from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.events import Partitioned, Repeated
+from dipsmith.privacy.journal import Rehearsal
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Codes
 

@@ -34,13 +34,14 @@ from dipsmith.counting.count import BatchRows
 from dipsmith.counting.memory_rows import HeldRows
 from dipsmith.counting.remembered import Fixed, Remembered, View
 from dipsmith.privacy import curator as curating
-from dipsmith.privacy import randomness
+from dipsmith.privacy import noisy_table, randomness
 from dipsmith.privacy.budget import Budget, PureDP
-from dipsmith.privacy.curator import Curator, Score
+from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from dipsmith.privacy.randomness import Stream
 from dipsmith.privacy.repetition import Repetitions
+from dipsmith.privacy.score import Score
 from dipsmith.privacy.selection import Law
 from dipsmith.schema import Cells
 
@@ -93,12 +94,12 @@ def watching(observer: Observer) -> Iterator[Watch]:
             (Curator, "best_of", _verb("best of")),
             (Curator, "_trial", _trial),
             (curating, "select", _selected),
-            (curating, "noisy_blocks", _in_blocks),
+            (noisy_table, "noisy_blocks", _in_blocks),
             (DiscreteLaplace, "sample", _sampled),
             (DiscreteGaussian, "sample", _sampled),
             (Stream, "_bytes", _bytes),
             (Stream, "permutation", _ordered),
-            (Stream, "secret", _verb("key")),
+            (Stream, "new_seed", _verb("key")),
             (randomness._Ciphered, "__init__", _drawing_rows),
             (Repetitions, "sample", _repeated),
             (BatchRows, "__init__", _keyed),

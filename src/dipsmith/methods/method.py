@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from dipsmith.errors import UnsupportedError
 from dipsmith.privacy.budget import Budget
-from dipsmith.privacy.curator import Curator, noise_for
+from dipsmith.privacy.calibration import noise_for
+from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Codes, Marginal, Schema
 
 MARKED_CELLS = 1 << 26

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from dipsmith.errors import BudgetError
 from dipsmith.privacy.budget import UNITS, Budget, Currency, of_units
 from dipsmith.privacy.events import Chosen, Event, Looked, Measured, Partitioned, Repeated, Supplied, block_of
-from dipsmith.privacy.neighbours import check_relation
+from dipsmith.privacy.neighbours import BlocksRule, check_relation
 
 
 def converted(budget: Budget, currency: Currency) -> int:
@@ -52,6 +52,18 @@ def cost(event: Event, currency: Currency) -> int:
     if exponential and currency == "rho" and budget.currency == "epsilon":
         return _ceil(budget.units**2, 8 * UNITS)
     return converted(budget, currency)
+
+
+def block_shares(rule: BlocksRule, budget: Budget, blocks: int) -> list[Budget]:
+    """What each of the blocks of a partition may spend, so that together they cost `budget`.
+
+    >>> from dipsmith.privacy.budget import PureDP
+    >>> [str(block_shares(rule, PureDP(1), 4)[0]) for rule in ("maximum", "two-dearest", "sum")]
+    ['ε = 1', 'ε = 0.5', 'ε = 0.25']
+    """
+    if rule == "sum":
+        return list(budget.split(blocks))
+    return [budget if rule == "maximum" else budget.split(2)[0]] * blocks
 
 
 def total(events: Iterable[Event], currency: Currency, relation: str) -> int:

@@ -14,11 +14,8 @@ ever gives satisfies B with respect to R and U (sequential composition of its ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from fractions import Fraction
-from math import isqrt
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,76 +23,30 @@ from numpy.typing import NDArray
 from dipsmith.counting.contingency import check_size
 from dipsmith.counting.count import Rows
 from dipsmith.counting.memory_rows import HeldRows
-from dipsmith.errors import BudgetError, UnsupportedError, UsageError
+from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy import neighbours
-from dipsmith.privacy.accountant import Accountant
+from dipsmith.privacy.accountant import Accountant, block_shares
 from dipsmith.privacy.budget import Budget, PureDP
-from dipsmith.privacy.events import (
-    Chosen,
-    Event,
-    Measured,
-    Partitioned,
-    Repeated,
-    Supplied,
-    block_of,
-    inside,
-)
+from dipsmith.privacy.calibration import choice_epsilon, noise_event, noise_for, sensitivity_for
+from dipsmith.privacy.events import Chosen, Partitioned, Repeated, Supplied, block_of, inside
+from dipsmith.privacy.exact_counts import ExactCounts
+from dipsmith.privacy.journal import Journal, Rehearsal
 from dipsmith.privacy.measurement import Measurement
-from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace, noisy_blocks
-from dipsmith.privacy.observer import Counted, Observer, Question, Shown, observed_rows, plain_rows
+from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dipsmith.privacy.noisy_table import group_sizes, is_single, noisy_large_table, noisy_table, public_groups
+from dipsmith.privacy.observer import Observer, Witness, observed_rows
+from dipsmith.privacy.purse import Purse
 from dipsmith.privacy.randomness import Stream, coins
 from dipsmith.privacy.repetition import Repetitions
+from dipsmith.privacy.score import Score
 from dipsmith.privacy.selection import select
 from dipsmith.schema import Cells, Codes, Marginal, Schema
 
 C = TypeVar("C")
 O = TypeVar("O")
-C_contra = TypeVar("C_contra", contravariant=True)
+Ints = NDArray[np.int64]
 
 Progress = Callable[[str, float], None]
-
-_CACHED_CELLS = 1 << 25
-
-
-class Score(Protocol[C_contra]):
-    """How good a candidate is, as a function of counts, with a proven sensitivity.
-
-    What a score needs besides counts (a model's estimate, the public n) is a constructor argument.
-    """
-
-    @property
-    def name(self) -> str:
-        """The name that the ledger shows."""
-
-    def tables(self, candidate: C_contra) -> Sequence[Marginal]:
-        """The marginals whose counts decide the candidate's score."""
-
-    def value(self, candidate: C_contra, counts: Sequence[NDArray[np.int64]]) -> float:
-        """The score; larger is better."""
-
-    def sensitivity(self, relation: str, max_rows: int) -> Fraction:
-        """By how much one unit can change a score."""
-
-    def monotone(self, relation: str) -> bool:
-        """Whether one unit moves all scores the same way (halves the noise needed)."""
-
-
-class Journal(Protocol):
-    """Where a curator records its events durably: a ledger's reservation."""
-
-    def record(self, *events: Event) -> None:
-        """Append the events; they must be durable when this returns."""
-
-
-class Rehearsal:
-    """A journal kept in memory, for rows that need no protection."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def record(self, *events: Event) -> None:
-        """Remember the events."""
-        self.events.extend(events)
 
 
 class Curator:
@@ -103,20 +54,16 @@ class Curator:
 
     Parameters
     ----------
-    rows
-        The counted rows: already encoded, truncated per unit, lawful.
-    budget
-        All that this curator may spend.
+    rows, budget
+        The counted rows (already encoded, truncated per unit, lawful), and all that may be spent on them.
     stream
-        Where noise comes from.
+        Where noise comes from; a testing stream may bring an observer (`dipsmith.privacy.observer`).
     journal
         Where events are recorded before an answer is given.
     given_rows
         A row count that the steward states as public (needed under `add-remove` to avoid paying).
-    coin_seed
-        Public seed of the structure's randomness; drawn from the OS when omitted.
-    progress
-        Called with (stage, share done) for people who wait.
+    coin_seed, progress
+        The public seed of the structure's randomness, drawn when omitted; who is told (stage, share done).
     relation, block, moving
         For the children that `nested` and `partition` make: the relation within the block, its path,
         and whether a unit may leave or enter it.
@@ -142,18 +89,15 @@ class Curator:
         self.budget = budget
         self.block = block
         self.moving = moving
-        if coin_seed is None:
-            with stream.answering(Question("coins", self)):
-                coin_seed = stream.observed("coins", stream.words8(32).tobytes())
-        self.coin_seed = coin_seed
+        self.coin_seed = stream.new_seed("coins") if coin_seed is None else coin_seed
         self._rows = observed_rows(rows, stream.observer)
-        self._spent = 0
+        self._witness = Witness(stream, rows)
+        self._purse = Purse(budget)
         self._stream = stream
         self._journal = journal
         self._given_rows = given_rows
         self._progress = progress
-        self._true: dict[tuple[str, ...], NDArray[np.int64]] = {}
-        self._foreseen: list[Marginal] = []
+        self._exact = ExactCounts(self._rows)
 
     @classmethod
     def rehearse(
@@ -167,17 +111,12 @@ class Curator:
     ) -> Curator:
         """A curator over rows that need no protection (simulated or public ones), without a ledger.
 
-        For tuning on a public stand-in, for studies and tests. `seed` makes the noise repeatable; only then may an observer
-        watch.
+        For tuning on a public stand-in, for studies and tests. With a `seed` the noise can be repeated, and observed.
         """
-        if observer is not None and seed is None:
-            raise UsageError(
-                "an observer sees exact counts, so it watches replayable noise only: give a seed"
-            )
-        stream = Stream() if seed is None else Stream.for_testing(seed, observer)
+        stream = Stream.of(seed, observer)
         return cls(HeldRows(codes), budget, stream=stream, journal=Rehearsal(), given_rows=given_rows)
 
-    # --- what is left, and who is waiting ---------------------------------------------------------
+    # --- free answers: what is public anyway ---------------------------------------------------------
 
     @property
     def pure(self) -> bool:
@@ -187,8 +126,7 @@ class Curator:
     @property
     def remaining(self) -> Budget | None:
         """What is left to spend, None when nothing is."""
-        left = self.budget.units - self._spent
-        return type(self.budget).of_units(left) if left > 0 else None
+        return self._purse.remaining
 
     def report(self, stage: str, share: float) -> None:
         """Tell whoever waits how far the work is; never anything about rows."""
@@ -199,8 +137,6 @@ class Curator:
         """Public, replayable randomness for structure: a function of the public seed and the name."""
         return coins(self.coin_seed, f"{self.block}/{name}")
 
-    # --- free answers: what the relation declares public ------------------------------------------
-
     @property
     def rows(self) -> int | None:
         """The public or given number of rows, None when it is private and was not given.
@@ -208,13 +144,11 @@ class Curator:
         Where the relation makes the number public it is the true one, whatever was given: sensitivities that
         depend on it, such as that of mutual information, hold for no other.
         """
-        with self._answering("rows"):
-            return self._shown("rows", self._public_total())
-
-    def _public_total(self) -> int | None:
-        if self.relation == "label" or (self.relation == "replace" and self.max_rows == 1):
-            return self._rows.total()
-        return self._given_rows
+        with self._witness.answering(self, "rows"):
+            number = self._given_rows
+            if self.relation == "label" or (self.relation == "replace" and self.max_rows == 1):
+                number = self._rows.total()
+            return self._witness.shown(self, "rows", number)
 
     def _require_public(self, attributes: Sequence[str], verb: str) -> None:
         if self.relation != "label":
@@ -226,35 +160,34 @@ class Curator:
         if private:
             raise UnsupportedError(f"{verb}: column '{private[0]}' is private; measure it instead")
 
-    def public_counts(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
+    def public_counts(self, cells: Sequence[Cells]) -> list[Ints]:
         """Exact counts of cells over public columns, free under `label`."""
         for partition in cells:
             self._require_public(partition.attributes, "public_counts")
-        with self._answering("public counts"):
-            return self._shown("public counts", self._rows.count_public(cells))
+        with self._witness.answering(self, "public counts"):
+            return self._witness.shown(self, "public counts", self._rows.count_public(cells))
 
-    def public_rows(self, attributes: Sequence[str]) -> tuple[Codes, NDArray[np.int64]]:
+    def public_rows(self, attributes: Sequence[str]) -> tuple[Codes, Ints]:
         """The distinct combinations of public columns and how often each occurs, free under `label`."""
         self._require_public(attributes, "public_rows")
-        with self._answering("public rows"):
-            return self._shown("public rows", self._rows.distinct_public(attributes))
+        with self._witness.answering(self, "public rows"):
+            return self._witness.shown(self, "public rows", self._rows.distinct_public(attributes))
 
     def public(self, what: str, cost: Budget | None = None) -> None:
         """Note a public table used beside the private one, and charge what it cost if it was made from it."""
         if cost is not None:
-            self._take(cost)
+            self._purse.take(cost)
         self._journal.record(Supplied(block=self.block, what=what, budget=cost))
 
     # --- paid answers -----------------------------------------------------------------------------
 
     def measure(
-        self,
-        cells: Sequence[Cells],
-        budgets: Sequence[Budget],
-        *,
-        keep_above: int | None = None,
+        self, cells: Sequence[Cells], budgets: Sequence[Budget], *, keep_above: int | None = None
     ) -> list[Measurement]:
         """Count all partitions in one pass and add exact noise to every cell that needs it.
+
+        For tables too large to hold, `keep_above` is a public threshold: only cells whose noisy count exceeds it are kept,
+        by the same rule for occupied and empty cells.
 
         Privacy
         -------
@@ -262,31 +195,18 @@ class Curator:
         k² or 2k². Under `label`, for public groups × two labels only one count per group is drawn:
         Δ₁ = k, Δ₂² = k². Cells that a rule forbids and groups that are publicly empty are 0 for every
         neighbour and carry no noise. Each partition is charged its budget.
-
-        Parameters
-        ----------
-        cells, budgets
-            The partitions and what each may cost.
-        keep_above
-            For tables too large to hold: keep only cells whose noisy count exceeds this public
-            threshold, by the same rule for occupied and empty cells.
         """
         if len(cells) != len(budgets):
             raise UsageError(f"{len(cells)} partitions but {len(budgets)} budgets")
-        if keep_above is None:
-            check_size(list(cells))
-        else:
+        if keep_above is not None:
             return [self._measure_large(c, b, keep_above) for c, b in zip(cells, budgets, strict=True)]
-        self._charge([self._event(c, b, self._is_single(c)) for c, b in zip(cells, budgets, strict=True)])
-        publics = [self._public_part(c) for c in cells]
-        with self._answering("measure"):
-            if self._foreseen:
-                self._count_once(c for c in cells if isinstance(c, Marginal))
-            counts = self._true_counts(cells)
-            return [
-                self._noised(c, n, b, sizes)
-                for c, n, b, sizes in zip(cells, counts, budgets, self._sizes(publics, counts), strict=True)
-            ]
+        check_size(list(cells))
+        groups = [public_groups(c, self.relation) for c in cells]
+        self._charge(cells, budgets, [is_single(c, g) for c, g in zip(cells, groups, strict=True)])
+        with self._witness.answering(self, "measure"):
+            counts = self._exact.count(cells)
+            asked = zip(cells, counts, budgets, group_sizes(groups, counts, self._rows), strict=True)
+            return [self._witness.counted(self, self._noised(c, n, b, sizes), n) for c, n, b, sizes in asked]
 
     def total(self, budget: Budget) -> Measurement:
         """The noisy number of rows (add-remove, or units with several rows)."""
@@ -304,9 +224,8 @@ class Curator:
             raise UsageError("choose was given no candidates")
         # In a block that a unit may leave and enter, a choice under ρ is two steps of group privacy.
         charged = budget.split(2)[0] if self.moving and not self.pure else budget
-        epsilon = charged.exact if self.pure else _exponential_epsilon(charged)
         sensitivity = score.sensitivity(self.relation, self.max_rows)
-        self._take(budget)
+        self._purse.take(budget)
         self._journal.record(
             Chosen(
                 block=self.block,
@@ -317,27 +236,29 @@ class Curator:
                 budget=charged,
             )
         )
-        with self._answering("choose", candidates, score, budget):
-            scores = np.array([score.value(c, counts) for c, counts in self._counted(candidates, score)])
+        with self._witness.answering(self, "choose", candidates, score, budget):
+            tables = [score.tables(c) for c in candidates]
+            self._exact.remember(t for needed in tables for t in needed)
+            counted = zip(candidates, map(self._exact.count, tables), strict=True)
             winner = select(
                 self._stream,
-                scores,
+                np.array([score.value(c, counts) for c, counts in counted]),
                 sensitivity,
-                epsilon,
+                choice_epsilon(charged),
                 monotone=score.monotone(self.relation),
                 law="permute-and-flip" if self.pure else "exponential",
             )
         return candidates[winner]
 
     def prefetch(self, tables: Iterable[Marginal]) -> None:
-        """Name marginals that later choices will look at: the next answer counts them with its own, in one pass.
+        """Count these in the next pass, so that later choices need none.
 
         Privacy
         -------
         No row is read here, nothing is answered and nothing is charged. The exact counts stay inside, and each answer is
         drawn, charged and given as if it had counted by itself.
         """
-        self._foreseen = list(tables)
+        self._exact.prefetch(tables)
 
     def best_of(
         self,
@@ -360,12 +281,9 @@ class Curator:
         Parameters
         ----------
         run
-            The mechanism: asks the curator it is given, and returns an outcome with its score, which
-            must be a function of the curator's answers alone.
-        law
-            The law of the number of runs.
-        budget
-            What the best outcome costs; pure ε only.
+            Asks the curator it is given, and returns an outcome with its score, a function of the answers alone.
+        law, budget
+            The law of the number of runs, and what the best outcome costs.
         candidates, score
             For the record: among how many settings a run draws, and by which score runs are compared.
         conceal
@@ -378,7 +296,7 @@ class Curator:
                 "public stand-in, which is free"
             )
         each = law.each(budget)
-        self._take(budget)
+        self._purse.take(budget)
         self._journal.record(
             Repeated(
                 block=self.block,
@@ -390,33 +308,17 @@ class Curator:
             )
         )
         self.report("selecting", 0.0)
-        with self._answering("best of"):
+        with self._witness.answering(self, "best of"):
             best = law.best(self._stream, lambda: run(self._trial(each)), conceal)
         self.report("selecting", 1.0)
         return best
-
-    def _trial(self, budget: PureDP) -> Curator:
-        """A curator for one run of several: fresh coins, an accountant of its own, nobody who waits."""
-        self._stream.observed("run", None)
-        return Curator(
-            self._rows,
-            budget,
-            stream=self._stream,
-            journal=Accountant(budget, self.relation),
-            given_rows=self._given_rows,
-            relation=self.relation,
-            block=self.block,
-            moving=self.moving,
-        )
 
     # --- children ---------------------------------------------------------------------------------
 
     def nested(self, budget: Budget, name: str = "") -> Curator:
         """A child that holds part of this curator's budget."""
-        self._take(budget)
-        return self._child(
-            self._rows, budget, inside(self.block, name), relation=self.relation, moving=self.moving
-        )
+        self._purse.take(budget)
+        return self._child(self._rows, budget, self.relation, inside(self.block, name), self.moving)
 
     def partition(self, attribute: str, budget: Budget) -> list[Curator]:
         """One child per code of `attribute`, each seeing only that block; together they cost `budget`.
@@ -433,34 +335,37 @@ class Curator:
         public = column.role == "public"
         recurs = neighbours.unit_recurs(self.max_rows, self.schema.unit.per, attribute)
         rule = neighbours.blocks_rule(self.relation, public, recurs)
-        if rule == "maximum":
-            shares = [budget] * column.size
-        elif rule == "two-dearest":
-            shares = [budget.split(2)[0]] * column.size
-        else:
-            shares = list(budget.split(column.size))
-        self._take(budget)
+        shares = block_shares(rule, budget, column.size)
+        self._purse.take(budget)
         self._journal.record(Partitioned(block=self.block, attribute=attribute, rule=rule, budget=budget))
         return [
             self._child(
                 self._rows.within(attribute, code),
                 share,
+                neighbours.blocks_relation(self.relation, public, recurs),
                 block_of(self.block, attribute, column.labels[code]),
-                relation=neighbours.blocks_relation(self.relation, public, recurs),
-                moving=self.moving or rule == "two-dearest",
+                self.moving or rule == "two-dearest",
             )
             for code, share in enumerate(shares)
         ]
 
-    def _child(self, rows: Rows, budget: Budget, block: str, *, relation: str, moving: bool) -> Curator:
+    def _trial(self, budget: PureDP) -> Curator:
+        """A curator for one run of several: an accountant of its own, fresh coins, nobody who waits."""
+        self._stream.observed("run", None)
+        own = Accountant(budget, self.relation)
+        return self._child(self._rows, budget, self.relation, self.block, self.moving, own)
+
+    def _child(
+        self, rows: Rows, budget: Budget, relation: str, block: str, moving: bool, own: Journal | None = None
+    ) -> Curator:
         return Curator(
             rows,
             budget,
             stream=self._stream,
-            journal=self._journal,
+            journal=own or self._journal,
             given_rows=self._given_rows if rows is self._rows else None,
-            coin_seed=self.coin_seed,
-            progress=self._progress,
+            coin_seed=None if own else self.coin_seed,
+            progress=None if own else self._progress,
             relation=relation,
             block=block,
             moving=moving,
@@ -468,200 +373,27 @@ class Curator:
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _answering(
-        self,
-        verb: str,
-        candidates: Sequence[C] = (),
-        score: Score[C] | None = None,
-        budget: Budget | None = None,
-    ) -> AbstractContextManager[object]:
-        """The time of an answer, for the observer of a testing stream; nothing where nobody watches."""
-        if self._stream.observer is None:
-            return nullcontext()
-        rows = plain_rows(self._rows)
-        return self._stream.answering(Question(verb, self, rows, list(candidates), score, budget))
-
-    def _shown(self, what: str, answer: O) -> O:
-        if self._stream.observer is not None:
-            self._stream.observer.shown(Shown(self, what, answer))
-        return answer
-
-    def _observed(
-        self,
-        answer: Measurement,
-        true: NDArray[np.int64],
-        occupied: NDArray[np.int64] | None = None,
-    ) -> Measurement:
-        """The answer, as an observer of a testing stream leaves it."""
-        observer = self._stream.observer
-        if observer is None:
-            return answer
-        rows = plain_rows(self._rows)
-        return observer.counted(Counted(self, rows, answer.cells, answer.budget, true, occupied, answer))
-
-    def _take(self, budget: Budget) -> None:
-        if type(budget) is not type(self.budget):
-            raise BudgetError(
-                f"asked for {budget} from a curator that holds {self.budget}: one currency per run"
-            )
-        if self._spent + budget.units > self.budget.units:
-            raise BudgetError(
-                f"asked for {budget}, but only {self.remaining or 'nothing'} of {self.budget} is left"
-            )
-        self._spent += budget.units
-
-    def _charge(self, events: Sequence[Measured]) -> None:
-        for event in events:
-            self._take(event.budget)
+    def _charge(self, cells: Sequence[Cells], budgets: Sequence[Budget], singles: Sequence[bool]) -> None:
+        """Take what tables cost from the purse, and record it durably, before anything is counted."""
+        events = []
+        for c, budget, single in zip(cells, budgets, singles, strict=True):
+            self._purse.take(budget)
+            noise = self._noise(budget, single)
+            sensitivity = sensitivity_for(self.relation, self.max_rows, budget, single=single)
+            events.append(noise_event(noise, c.key, c.size, sensitivity, budget, self.block))
         self._journal.record(*events)
-
-    def _public_part(self, cells: Cells) -> Cells | None:
-        if self.relation != "label":
-            return None
-        public, private = cells.by_role()
-        if private is None or (public is None and _mixed(private)):
-            return None
-        return Marginal(self.schema, ()) if public is None else public
-
-    def _sizes(
-        self, publics: Sequence[Cells | None], counts: Sequence[NDArray[np.int64]]
-    ) -> list[NDArray[np.int64] | None]:
-        """The public group sizes of each table; without rules no row is left out, and its own sums are they."""
-        if not self.schema.rules:
-            return [
-                None if p is None else np.asarray(n.reshape(p.size, -1).sum(axis=1))
-                for p, n in zip(publics, counts, strict=True)
-            ]
-        found = iter(self._rows.count_public([p for p in publics if p is not None]))
-        return [None if p is None else next(found) for p in publics]
-
-    def _is_single(self, cells: Cells) -> bool:
-        public = self._public_part(cells)
-        return public is not None and cells.size == 2 * public.size
 
     def _noise(self, budget: Budget, single: bool) -> DiscreteLaplace | DiscreteGaussian:
         return noise_for(self.relation, self.max_rows, budget, single=single)
 
-    def _event(self, cells: Cells, budget: Budget, single: bool) -> Measured:
-        noise = self._noise(budget, single)
-        laplace = isinstance(noise, DiscreteLaplace)
-        sensitivity = neighbours.l1 if laplace else neighbours.l2_squared
-        return Measured(
-            block=self.block,
-            cells=cells.key,
-            size=cells.size,
-            mechanism=_law(noise),
-            sensitivity=Fraction(sensitivity(self.relation, self.max_rows, single)),
-            scale=noise.scale if isinstance(noise, DiscreteLaplace) else noise.sigma2,
-            budget=budget,
-        )
-
-    def _noised(
-        self, cells: Cells, counts: NDArray[np.int64], budget: Budget, totals: NDArray[np.int64] | None
-    ) -> Measurement:
+    def _noised(self, cells: Cells, counts: Ints, budget: Budget, totals: Ints | None) -> Measurement:
         single = totals is not None and cells.size == 2 * len(totals)
-        noise = self._noise(budget, single)
-        possible = cells.possible()
-        noisy = np.ones(cells.size, dtype=bool) if possible is None else possible
-        if totals is not None:
-            noisy = (noisy.reshape(len(totals), -1) & (totals > 0)[:, None]).ravel()
-        values = np.zeros(cells.size, dtype=np.int64)
-        if single:
-            assert totals is not None
-            pair = noisy.reshape(-1, 2)
-            both: NDArray[np.bool_] = pair[:, 0] & pair[:, 1]
-            table = values.reshape(-1, 2)
-            table[:, 1][both] = counts.reshape(-1, 2)[both, 1] + noise.sample(self._stream, int(both.sum()))
-            table[:, 0][both] = totals[both] - table[:, 1][both]
-            # Where a rule leaves one label, its count is the group's public size for every neighbour.
-            only = pair.sum(axis=1) == 1
-            table[only] = pair[only] * totals[only, None]
-            noisy = (pair & both[:, None]).ravel()
-        else:
-            values[noisy] = counts[noisy] + noise.sample(self._stream, int(noisy.sum()))
-        answer = Measurement(
-            cells=cells,
-            values=values,
-            variance=noise.variance,
-            budget=budget,
-            mechanism=_law(noise),
-            noisy=None if bool(noisy.all()) else noisy,
-            totals=totals,
-            single=single,
-        )
-        return self._observed(answer, counts)
+        return noisy_table(cells, counts, totals, self._noise(budget, single), budget, self._stream)
 
     def _measure_large(self, cells: Cells, budget: Budget, keep_above: int) -> Measurement:
-        self._charge([self._event(cells, budget, single=False)])
+        self._charge([cells], [budget], [False])
         noise = self._noise(budget, single=False)
-        with self._answering("measure"):
-            indices, counts = self._rows.count_sparse(cells)
-            kept, values = noisy_blocks(noise, self._stream, indices, counts, cells.size, keep_above)
-            answer = Measurement(
-                cells=cells,
-                values=values,
-                variance=noise.variance,
-                budget=budget,
-                mechanism=_law(noise),
-                kept=kept,
-                threshold=keep_above,
-            )
-            return self._observed(answer, counts, indices)
-
-    def _true_counts(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
-        """Count partitions in one pass; marginals that a choice has counted are not counted again."""
-        known = [self._true.get(c.attributes) if isinstance(c, Marginal) else None for c in cells]
-        unknown = [c for c, counts in zip(cells, known, strict=True) if counts is None]
-        fresh = iter(self._rows.count(unknown) if unknown else [])
-        return [next(fresh) if counts is None else counts for counts in known]
-
-    def _counted(
-        self, candidates: Sequence[C], score: Score[C]
-    ) -> Iterator[tuple[C, list[NDArray[np.int64]]]]:
-        """Each candidate with the true counts of its tables, counted in as few passes as memory allows."""
-        tables = [list(score.tables(c)) for c in candidates]
-        self._count_once(t for ts in tables for t in ts)
-        for candidate, needed in zip(candidates, tables, strict=True):
-            yield candidate, [self._true[t.attributes] for t in needed]
-
-    def _count_once(self, tables: Iterable[Marginal]) -> None:
-        """Count the marginals that were not counted before, with those foreseen, in as few passes as memory allows."""
-        batch: dict[tuple[str, ...], Marginal] = {}
-        cells = 0
-        foreseen, self._foreseen = self._foreseen, []
-        for marginal in [*tables, *foreseen]:
-            if marginal.attributes in self._true or marginal.attributes in batch:
-                continue
-            batch[marginal.attributes] = marginal
-            cells += marginal.size
-            if cells > _CACHED_CELLS:
-                self._remember(batch)
-                batch, cells = {}, 0
-        self._remember(batch)
-
-    def _remember(self, batch: dict[tuple[str, ...], Marginal]) -> None:
-        if batch:
-            self._true.update(zip(batch, self._rows.count(list(batch.values())), strict=True))
-
-
-def _mixed(cells: Cells) -> bool:
-    """Whether the partition reads a public attribute."""
-    return any(cells.schema[n].role == "public" for n in cells.attributes)
-
-
-def _law(noise: DiscreteLaplace | DiscreteGaussian) -> str:
-    return "discrete Laplace" if isinstance(noise, DiscreteLaplace) else "discrete Gaussian"
-
-
-def _exponential_epsilon(budget: Budget) -> Fraction:
-    """The largest ε, to nine decimals, at which the exponential mechanism costs at most ρ = ε²/8."""
-    return Fraction(isqrt(int(8 * budget.exact * 10**18)), 10**9)
-
-
-def noise_for(
-    relation: str, max_rows: int, budget: Budget, *, single: bool = False
-) -> DiscreteLaplace | DiscreteGaussian:
-    """The noise that makes one table of counts cost `budget`: scale Δ₁/ε, or variance Δ₂²/(2ρ)."""
-    if isinstance(budget, PureDP):
-        return DiscreteLaplace(Fraction(neighbours.l1(relation, max_rows, single)) / budget.exact)
-    return DiscreteGaussian(Fraction(neighbours.l2_squared(relation, max_rows, single)) / (2 * budget.exact))
+        with self._witness.answering(self, "measure"):
+            occupied, counts = self._rows.count_sparse(cells)
+            answer = noisy_large_table(cells, occupied, counts, noise, budget, self._stream, keep_above)
+            return self._witness.counted(self, answer, counts, occupied)

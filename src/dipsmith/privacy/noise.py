@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Protocol
+from typing import ClassVar, Final, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -68,6 +68,7 @@ class DiscreteLaplace:
     """
 
     scale: Fraction
+    name: ClassVar[Literal["discrete Laplace"]] = "discrete Laplace"
 
     def __post_init__(self) -> None:
         _require("scale", self.scale, _WIDEST_SCALE)
@@ -117,6 +118,7 @@ class DiscreteGaussian:
     """
 
     sigma2: Fraction
+    name: ClassVar[Literal["discrete Gaussian"]] = "discrete Gaussian"
 
     def __post_init__(self) -> None:
         _require("sigma2", self.sigma2, _WIDEST_SIGMA2)

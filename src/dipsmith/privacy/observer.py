@@ -16,7 +16,7 @@ tell one asks `Stream.observer` first. ``tests/privacy/test_observer.py`` holds 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
@@ -30,8 +30,10 @@ from dipsmith.privacy.measurement import Measurement
 from dipsmith.schema import Cells
 
 if TYPE_CHECKING:  # what is watched imports this module
-    from dipsmith.privacy.curator import Curator, Score
+    from dipsmith.privacy.curator import Curator
     from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
+    from dipsmith.privacy.randomness import Stream
+    from dipsmith.privacy.score import Score
     from dipsmith.privacy.selection import Law
 
 T = TypeVar("T")
@@ -45,8 +47,8 @@ class Question:
     Attributes
     ----------
     verb
-        "measure", "choose", "best of", "public counts", "public rows" or "rows"; "coins" while a curator draws its public
-        seed; "order" while a stream draws an order of rows.
+        "measure", "choose", "best of", "public counts", "public rows" or "rows"; of a stream "coins" (a curator's public
+        seed), "key" (by which rows beyond `max_rows` are left out) or "order" (of labelled rows).
     curator, rows
         Who is asked, and the rows behind it; None where a stream alone is asked.
     candidates, score, budget
@@ -145,6 +147,42 @@ class Observer(Protocol):
         """Rows are read, or counts that were kept of them; `what` is the verb of `Rows`."""
 
 
+class Witness:
+    """Tells the observer of a testing stream what a curator answers; silent where there is none."""
+
+    def __init__(self, stream: Stream, rows: Rows) -> None:
+        self._observer = stream.observer
+        self._rows = rows.rows if isinstance(rows, _ObservedRows) else rows
+
+    def answering(
+        self,
+        curator: Curator,
+        verb: str,
+        candidates: Sequence[Any] = (),
+        score: Score[Any] | None = None,
+        budget: Budget | None = None,
+    ) -> AbstractContextManager[object]:
+        """The time during which a curator answers."""
+        if self._observer is None:
+            return nullcontext()
+        return self._observer.answering(Question(verb, curator, self._rows, list(candidates), score, budget))
+
+    def shown(self, curator: Curator, what: str, answer: T) -> T:
+        """A free answer."""
+        if self._observer is not None:
+            self._observer.shown(Shown(curator, what, answer))
+        return answer
+
+    def counted(
+        self, curator: Curator, answer: Measurement, true: Ints, occupied: Ints | None = None
+    ) -> Measurement:
+        """A noisy table, as the observer leaves it."""
+        if self._observer is None:
+            return answer
+        fact = Counted(curator, self._rows, answer.cells, answer.budget, true, occupied, answer)
+        return self._observer.counted(fact)
+
+
 def observed_rows(rows: Rows, observer: Observer | None) -> Rows:
     """The same rows, which tell the observer whenever they are read; the rows themselves where nobody watches."""
     if observer is None or isinstance(rows, _ObservedRows):
@@ -152,16 +190,15 @@ def observed_rows(rows: Rows, observer: Observer | None) -> Rows:
     return cast("Rows", _ObservedRows(rows, observer))
 
 
-def plain_rows(rows: Rows) -> Rows:
-    """The rows behind observed ones."""
-    return rows.rows if isinstance(rows, _ObservedRows) else rows
-
-
 class _ObservedRows:
-    """Rows that tell an observer of every verb but the schema, which is public."""
+    """Rows that tell an observer of everything but the schema, which is public."""
 
     def __init__(self, rows: Rows, observer: Observer) -> None:
         self.rows, self.schema, self._observer = rows, rows.schema, observer
+
+    def within(self, attribute: str, code: int) -> Rows:
+        """The block of rows with this code: reading it will be told."""
+        return observed_rows(self.rows.within(attribute, code), self._observer)
 
     def __getattr__(self, verb: str) -> Any:
         self._observer.read(verb)

@@ -148,11 +148,15 @@ class Stream:
         return cls._replayable(_digest(b"dipsmith testing stream", repr(seed).encode()), observer)
 
     @classmethod
-    def of(cls, seed: int | Stream | None) -> Stream:
-        """The given stream, a replayable one for a seed, or a secret one without."""
-        if isinstance(seed, Stream):
-            return seed
-        return cls() if seed is None else cls.for_testing(seed)
+    def of(cls, seed: int | Stream | None, observer: Observer | None = None) -> Stream:
+        """The given stream, a replayable one for a seed, or a secret one without; only a seed may have an observer."""
+        if isinstance(seed, int):
+            return cls.for_testing(seed, observer)
+        if observer is not None:
+            raise UsageError(
+                "an observer sees exact counts, so it watches replayable noise only: give a seed"
+            )
+        return cls() if seed is None else seed
 
     @classmethod
     def _replayable(cls, key: bytes, observer: Observer | None = None) -> Stream:
@@ -262,11 +266,10 @@ class Stream:
                 if n < 2 or bool(np.all(ranked[1:] != ranked[:-1])):
                     return self.observed("order", order.astype(np.int64, copy=False))
 
-    def secret(self, what: str) -> bytes:
-        """Draw a secret of 32 bytes, by a stream of its own: under testing it follows from `what`."""
-        child = self.child(what)
-        with child.answering(Question(what)):
-            return child.observed(what, child.words8(32).tobytes())
+    def new_seed(self, what: str) -> bytes:
+        """Draw 32 bytes for a named purpose: a seed, or a key."""
+        with self.answering(Question(what)):
+            return self.observed(what, self.words8(32).tobytes())
 
     def __repr__(self) -> str:
         return "Stream(testing=True, NOT PRIVATE)" if self.testing else "Stream()"

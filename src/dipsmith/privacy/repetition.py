@@ -155,8 +155,8 @@ class Repetitions:
             A share of all numbers of runs. The call takes no less time than the number which so many do
             not exceed would have taken: when it ends is seen, and written in ledgers. Not under testing.
         """
-        padded, start = self.quantile(conceal), monotonic()
-        runs = stream.observed("runs", self.sample(stream))
+        padded, runs = self.quantile(conceal), stream.observed("runs", self.sample(stream))
+        start = monotonic()
         kept, highest = run()
         highest = -inf if isnan(highest) else highest
         for _ in range(runs - 1):

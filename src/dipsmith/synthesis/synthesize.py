@@ -14,8 +14,9 @@ from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import UsageError
 from dipsmith.methods.method import Method, Model, Selection
 from dipsmith.privacy.budget import Budget
-from dipsmith.privacy.curator import Curator, Journal, Progress, Rehearsal
+from dipsmith.privacy.curator import Curator, Progress
 from dipsmith.privacy.events import Event
+from dipsmith.privacy.journal import Journal, Rehearsal
 from dipsmith.privacy.ledger import AlreadyReleased, Ledger, Reservation
 from dipsmith.privacy.observer import observed_rows
 from dipsmith.privacy.protection import protection_of
@@ -106,7 +107,7 @@ def synthesize(
         target.check(schema.public)
     stream = Stream.of(noise_seed)
     # Reads no row: an engine is only asked for its columns, so that it is refused before anything is charged.
-    counted = rows_of(private, schema, _staged(progress, "reading"), key=stream.secret("key"))
+    counted = rows_of(private, schema, _staged(progress, "reading"), key=stream.child("key").new_seed("key"))
     counted = observed_rows(counted, stream.observer)
     # An empty id is refused by the ledger: whoever repeats it by a script would be charged again each time.
     request = str(uuid.uuid4()) if request is None else request

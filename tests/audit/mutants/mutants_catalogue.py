@@ -75,8 +75,8 @@ MUTANTS = (
     one(
         "row count of the data as public",
         "privacy/curator.py",
-        '        if self.relation == "label" or (self.relation == "replace" and self.max_rows == 1):',
-        "        if True:",
+        '            if self.relation == "label" or (self.relation == "replace" and self.max_rows == 1):',
+        "            if True:",
         f"{REPLAY}[marginals/add-remove-pure]",
     ),
     one(
@@ -116,26 +116,25 @@ MUTANTS = (
     ),
     one(
         "noise scale / n",
-        "privacy/curator.py",
-        "        noise = self._noise(budget, single)\n        possible = cells.possible()",
-        "        noise = self._noise(budget, single)\n"
-        "        if isinstance(noise, DiscreteLaplace):\n"
-        "            noise = DiscreteLaplace(noise.scale / max(1, int(counts.sum())))\n"
-        "        possible = cells.possible()",
+        "privacy/noisy_table.py",
+        "    possible = cells.possible()",
+        "    if isinstance(noise, DiscreteLaplace):\n"
+        "        noise = DiscreteLaplace(noise.scale / max(1, int(counts.sum())))\n"
+        "    possible = cells.possible()",
         f"{REPLAY}[flat/replace-pure]",
     ),
     one(
         "half noise",
-        "privacy/curator.py",
-        "            values[noisy] = counts[noisy] + noise.sample(self._stream, int(noisy.sum()))",
-        "            values[noisy] = counts[noisy] + noise.sample(self._stream, int(noisy.sum())) // 2",
+        "privacy/noisy_table.py",
+        "        values[noisy] = counts[noisy] + noise.sample(stream, int(noisy.sum()))",
+        "        values[noisy] = counts[noisy] + noise.sample(stream, int(noisy.sum())) // 2",
         f"{REPLAY}[flat/replace-pure]",
     ),
     one(
         "half noise on single counts",
-        "privacy/curator.py",
-        "counts.reshape(-1, 2)[both, 1] + noise.sample(self._stream, int(both.sum()))",
-        "counts.reshape(-1, 2)[both, 1] + noise.sample(self._stream, int(both.sum())) // 2",
+        "privacy/noisy_table.py",
+        "counts.reshape(-1, 2)[both, 1] + noise.sample(stream, int(both.sum()))",
+        "counts.reshape(-1, 2)[both, 1] + noise.sample(stream, int(both.sum())) // 2",
         f"{REPLAY}_with_other_settings[forest, two labels/label]",
     ),
     one(
@@ -147,7 +146,7 @@ MUTANTS = (
     ),
     one(
         "double spending",
-        "privacy/curator.py",
+        "privacy/purse.py",
         "        self._spent += budget.units\n",
         "        self._spent = max(self._spent, budget.units)\n",
         f"{CURATOR}::test_curator_refuses_to_overspend",
@@ -155,7 +154,7 @@ MUTANTS = (
     one(
         "double spending across nested curators",
         "privacy/curator.py",
-        '        """A child that holds part of this curator\'s budget."""\n        self._take(budget)\n',
+        '        """A child that holds part of this curator\'s budget."""\n        self._purse.take(budget)\n',
         '        """A child that holds part of this curator\'s budget."""\n',
         f"{CURATOR}::test_nested_curators_share_one_purse",
     ),
@@ -176,8 +175,7 @@ MUTANTS = (
     one(
         "charge after release",
         "privacy/curator.py",
-        "    def _charge(self, events: Sequence[Measured]) -> None:\n        for event in events:\n            self._take(event.budget)\n        self._journal.record(*events)\n",
-        "    def _charge(self, events: Sequence[Measured]) -> None:\n        for event in events:\n            self._take(event.budget)\n"
+        "        self._journal.record(*events)\n",
         "        import atexit\n\n        atexit.register(self._journal.record, *events)\n",
         f"{CURATOR}::test_events_are_recorded_before_an_answer_is_given",
     ),
@@ -190,9 +188,9 @@ MUTANTS = (
     ),
     one(
         "unnoised empty cells",
-        "privacy/curator.py",
-        "        noisy = np.ones(cells.size, dtype=bool) if possible is None else possible\n",
-        "        noisy = counts > 0\n",
+        "privacy/noisy_table.py",
+        "    noisy = np.ones(cells.size, dtype=bool) if possible is None else possible\n",
+        "    noisy = counts > 0\n",
         f"{REPLAY}[flat/add-remove-pure]",
     ),
     one(
@@ -274,7 +272,7 @@ MUTANTS = (
     ),
     one(
         "a choice under ρ at twice its ε",
-        "privacy/curator.py",
+        "privacy/calibration.py",
         "    return Fraction(isqrt(int(8 * budget.exact * 10**18)), 10**9)",
         "    return Fraction(isqrt(int(32 * budget.exact * 10**18)), 10**9)",
         "tests/audit/test_exact_loss.py::test_choose_costs_what_it_is_charged",
@@ -282,8 +280,8 @@ MUTANTS = (
     one(
         "a stated number of rows in place of the true one",
         "privacy/curator.py",
-        '        if self.relation == "label" or (self.relation == "replace" and self.max_rows == 1):\n            return self._rows.total()',
-        '        if self._given_rows is None and self.relation != "add-remove" and self.max_rows == 1:\n            return self._rows.total()',
+        '            if self.relation == "label" or (self.relation == "replace" and self.max_rows == 1):',
+        '            if number is None and self.relation != "add-remove" and self.max_rows == 1:',
         "tests/methods/graph/test_privbayes.py::test_mutual_information_answers_at_the_true_number_of_rows_whatever_was_stated",
     ),
     one(

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.errors import UnsupportedError
-from dipsmith.privacy.curator import Score
+from dipsmith.privacy.score import Score
 from dipsmith.schema import Marginal, Schema
 
 Group = tuple[str, ...]

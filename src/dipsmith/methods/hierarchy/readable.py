@@ -15,7 +15,7 @@ from math import sqrt
 from dipsmith.estimation.hopeless import spurious_rows
 from dipsmith.methods.hierarchy.noisy_tree import level_weights
 from dipsmith.privacy.budget import Budget
-from dipsmith.privacy.curator import noise_for
+from dipsmith.privacy.calibration import noise_for
 
 
 @dataclass(frozen=True)

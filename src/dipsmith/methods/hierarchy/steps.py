@@ -49,7 +49,8 @@ from dipsmith.methods.hierarchy.readable import Readable
 from dipsmith.methods.method import Planned, PublicFacts, knob, require_relation
 from dipsmith.methods.outlook import Outlook
 from dipsmith.privacy.budget import Budget
-from dipsmith.privacy.curator import Curator, Score
+from dipsmith.privacy.curator import Curator
+from dipsmith.privacy.score import Score
 from dipsmith.schema import Schema
 
 Select = Literal["marginal-error", "aic", "bic"]

@@ -1,0 +1,114 @@
+"""A noisy table: counts of a partition, with noise on every cell that needs it.
+
+Cells that a rule forbids are 0 for every table, and so are the cells of groups that are publicly empty
+under `label`: they carry no noise. For public groups with two labels only the second label's count is drawn; the first is the
+public size minus it (``docs/proofs/curator.md``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.counting.count import Rows
+from dipsmith.privacy.budget import Budget
+from dipsmith.privacy.measurement import Measurement
+from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace, noisy_blocks
+from dipsmith.privacy.randomness import Stream
+from dipsmith.schema import Cells, Marginal
+
+
+def public_groups(cells: Cells, relation: str) -> Cells | None:
+    """The groups of a table whose sizes are public: under `label`, those of its public attributes."""
+    if relation != "label":
+        return None
+    public, private = cells.by_role()
+    if private is None:
+        return None
+    if public is not None:
+        return public
+    # A partition that reads public attributes and is not divided by them has no public groups.
+    mixed = any(cells.schema[n].role == "public" for n in private.attributes)
+    return None if mixed else Marginal(cells.schema, ())
+
+
+def is_single(cells: Cells, groups: Cells | None) -> bool:
+    """Whether one count per group is drawn: public groups with two labels each."""
+    return groups is not None and cells.size == 2 * groups.size
+
+
+def group_sizes(
+    groups: Sequence[Cells | None], counts: Sequence[NDArray[np.int64]], rows: Rows
+) -> list[NDArray[np.int64] | None]:
+    """The public group sizes of tables; without rules no row is left out, and a table's own sums are they."""
+    if not rows.schema.rules:
+        return [
+            None if g is None else np.asarray(n.reshape(g.size, -1).sum(axis=1))
+            for g, n in zip(groups, counts, strict=True)
+        ]
+    found = iter(rows.count_public([g for g in groups if g is not None]))
+    return [None if g is None else next(found) for g in groups]
+
+
+def noisy_table(
+    cells: Cells,
+    counts: NDArray[np.int64],
+    totals: NDArray[np.int64] | None,
+    noise: DiscreteLaplace | DiscreteGaussian,
+    budget: Budget,
+    stream: Stream,
+) -> Measurement:
+    """Add noise to the counts of every cell that may hold a row; `totals` are the public sizes of its groups."""
+    single = totals is not None and cells.size == 2 * len(totals)
+    possible = cells.possible()
+    noisy = np.ones(cells.size, dtype=bool) if possible is None else possible
+    if totals is not None:
+        noisy = (noisy.reshape(len(totals), -1) & (totals > 0)[:, None]).ravel()
+    values = np.zeros(cells.size, dtype=np.int64)
+    if single:
+        assert totals is not None
+        pair = noisy.reshape(-1, 2)
+        both: NDArray[np.bool_] = pair[:, 0] & pair[:, 1]
+        table = values.reshape(-1, 2)
+        table[:, 1][both] = counts.reshape(-1, 2)[both, 1] + noise.sample(stream, int(both.sum()))
+        table[:, 0][both] = totals[both] - table[:, 1][both]
+        # Where a rule leaves one label, its count is the group's public size for every neighbour.
+        only = pair.sum(axis=1) == 1
+        table[only] = pair[only] * totals[only, None]
+        noisy = (pair & both[:, None]).ravel()
+    else:
+        values[noisy] = counts[noisy] + noise.sample(stream, int(noisy.sum()))
+    return Measurement(
+        cells=cells,
+        values=values,
+        variance=noise.variance,
+        budget=budget,
+        mechanism=noise.name,
+        noisy=None if bool(noisy.all()) else noisy,
+        totals=totals,
+        single=single,
+    )
+
+
+def noisy_large_table(
+    cells: Cells,
+    occupied: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    noise: DiscreteLaplace | DiscreteGaussian,
+    budget: Budget,
+    stream: Stream,
+    keep_above: int,
+) -> Measurement:
+    """Add noise to every cell of a table too large to hold, and keep those above a public threshold."""
+    kept, values = noisy_blocks(noise, stream, occupied, counts, cells.size, keep_above)
+    return Measurement(
+        cells=cells,
+        values=values,
+        variance=noise.variance,
+        budget=budget,
+        mechanism=noise.name,
+        kept=kept,
+        threshold=keep_above,
+    )
