@@ -17,7 +17,7 @@ from fractions import Fraction
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise, noisy_blocks
+from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw, noisy_blocks
 from dipsmith.privacy.randomness import Stream
 from dipsmith.privacy.selection import select
 
@@ -46,7 +46,7 @@ def opendp_sampler(law: str, scale: float) -> Callable[[], object]:
 
 
 def against_opendp() -> bool:
-    cases: list[tuple[str, Noise, Callable[[], object], int]] = [
+    cases: list[tuple[str, NoiseLaw, Callable[[], object], int]] = [
         (f"Laplace  ε = {epsilon}", DiscreteLaplace(1 / Fraction(epsilon)), opendp_sampler("laplace", 1 / float(epsilon)), 200)
         for epsilon in ("1", "0.1", "0.001")
     ] + [

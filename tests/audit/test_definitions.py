@@ -21,8 +21,8 @@ from dipsmith.privacy import curator as curating
 from dipsmith.privacy import neighbours as relations
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
-from dipsmith.privacy.selection import selection_probabilities
 from dipsmith.schema import Marginal
+from selection_law import selection_probabilities
 
 JUDGED = {
     "noise_for", "selection_probabilities", "l1", "l2_squared", "step_and_rate", "round_to_grid", "_event", "_noise",

@@ -22,8 +22,8 @@ from dipsmith.privacy.events import Chosen
 from dipsmith.privacy.laplace import laplace_tables
 from dipsmith.privacy.noise import DiscreteLaplace
 from dipsmith.privacy.repetition import Repetitions
-from dipsmith.privacy.selection import selection_probabilities
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit
+from selection_law import selection_probabilities
 
 ROWS = list(product(range(2), repeat=3))
 PAIRS = [("a", "b"), ("a", "c"), ("b", "c")]

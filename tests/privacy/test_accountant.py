@@ -22,9 +22,9 @@ from dipsmith.privacy.events import (
     Partitioned,
     Supplied,
     block_of,
-    from_dict,
+    event_from,
+    event_record,
     inside,
-    to_dict,
 )
 
 amounts = st.integers(1, 10**13)
@@ -156,8 +156,8 @@ def test_several_events_are_recorded_together_or_not_at_all():
         accountant.record(counts(PureDP("0.6")), counts(PureDP("0.6")))
     assert accountant.spent_units == 0
     assert accountant.events == ()
-    accountant.check(counts(PureDP("0.6")), counts(PureDP("0.4")))
-    assert accountant.spent_units == 0
+    accountant.record(counts(PureDP("0.6")), counts(PureDP("0.4")))
+    assert accountant.remaining is None
 
 
 def test_a_grid_of_48_settings_costs_108():
@@ -316,12 +316,12 @@ EVENTS = [
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda e: type(e).__name__)
 def test_events_survive_json(event):
-    assert from_dict(json.loads(json.dumps(to_dict(event)))) == event
+    assert event_from(json.loads(json.dumps(event_record(event)))) == event
 
 
 def test_the_written_form_of_events_never_changes():
     """Ledgers keep events for good: a change here needs a new field with a default, not an edit."""
-    assert to_dict(EVENTS[0]) == {
+    assert event_record(EVENTS[0]) == {
         "event": "measured",
         "cells": "age",
         "size": 4,
@@ -332,7 +332,7 @@ def test_the_written_form_of_events_never_changes():
         "block": "year=1988/tree 1",
         "relation": "label",
     }
-    assert to_dict(EVENTS[2]) == {
+    assert event_record(EVENTS[2]) == {
         "event": "chosen",
         "candidates": 3,
         "score": "misfit",
@@ -342,7 +342,7 @@ def test_the_written_form_of_events_never_changes():
         "block": "",
         "relation": None,
     }
-    assert to_dict(EVENTS[3]) == {
+    assert event_record(EVENTS[3]) == {
         "event": "partitioned",
         "attribute": "year",
         "rule": "two-dearest",
@@ -359,15 +359,15 @@ def test_the_written_form_of_events_never_changes():
         {"event": "guessed"},
         {"event": "looked"},
         {"event": "looked", "what": "x", "by": "y", "colour": "red"},
-        {**to_dict(EVENTS[0]), "scale": "x"},
-        {**to_dict(EVENTS[0]), "scale": "1/0"},
-        {**to_dict(EVENTS[0]), "budget": 3},
-        {**to_dict(EVENTS[0]), "budget": {}},
+        {**event_record(EVENTS[0]), "scale": "x"},
+        {**event_record(EVENTS[0]), "scale": "1/0"},
+        {**event_record(EVENTS[0]), "budget": 3},
+        {**event_record(EVENTS[0]), "budget": {}},
     ],
 )
 def test_records_that_are_no_events_are_damage(record):
     with pytest.raises(DamageError):
-        from_dict(record)
+        event_from(record)
 
 
 @pytest.mark.parametrize(("mechanism", "candidates"), [("best", 2), ("permute-and-flip", 0)])

@@ -356,9 +356,9 @@ def test_a_read_only_ledger_can_be_read_and_not_written():
 def test_charges_are_synced_to_the_disk_with_their_folder(tmp_path):
     """A power cut cannot be staged here; that SQLite was told to survive one can be seen."""
     chain = Chain(tmp_path / "budget.db")
-    with chain._session(create=True, write=True) as connection:
-        assert connection.execute("PRAGMA synchronous").fetchone() == (3,)
-        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    with chain.writing(create=True) as transaction:
+        assert transaction.connection.execute("PRAGMA synchronous").fetchone() == (3,)
+        assert transaction.connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
 
 def test_a_ledger_held_too_long_says_so(ledger):

@@ -14,7 +14,7 @@ from scipy import stats
 
 from dipsmith.errors import UsageError
 from dipsmith.privacy import gaussian, laplace
-from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise, noisy_blocks
+from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw, noisy_blocks
 from dipsmith.privacy.randomness import Stream
 
 PRECISION = Context(prec=120)
@@ -136,7 +136,7 @@ def test_acceptance_turns_exactly_at_the_ratio_of_weights(sigma2: str):
 # --- Frequencies --------------------------------------------------------------------------------------
 
 
-def chi_square(noise: Noise, drawn: np.ndarray) -> float:
+def chi_square(noise: NoiseLaw, drawn: np.ndarray) -> float:
     """Smaller p-value of two χ² tests against the exact pmf: fine cells and a hundred broad ones."""
     values, counts = np.unique(drawn, return_counts=True)
     reach = int(np.abs(values).max()) + 1
@@ -178,7 +178,7 @@ def test_gaussian_frequencies(sigma2: str):
     "law",
     [DiscreteLaplace(Fraction(1000)), DiscreteGaussian(Fraction(5000)), DiscreteGaussian(Fraction(10**6))],
 )
-def test_low_bits_follow_the_law_on_either_side(law: Noise):
+def test_low_bits_follow_the_law_on_either_side(law: NoiseLaw):
     # A lost rejection or a digit of the wrong sign shows in the sum over all blocks: n = 4e6, sign times
     # the four lowest bits, 32 cells, χ², FPR 1e-7.
     support = np.arange(-16_000, 16_000)
@@ -300,7 +300,7 @@ def test_laplace_variance(epsilon: str, variance: float):
     [DiscreteLaplace(Fraction(x)) for x in ("1/9", "2", "300")]
     + [DiscreteGaussian(Fraction(x)) for x in ("1/9", "1", "24", "25", "26", "90000")],
 )
-def test_probabilities_sum_to_one_and_give_the_variance(law: Noise):
+def test_probabilities_sum_to_one_and_give_the_variance(law: NoiseLaw):
     k = np.arange(-20_000, 20_001)
     assert law.pmf(k).sum() == pytest.approx(1, rel=1e-12)
     assert (law.pmf(k) * k.astype(float) ** 2).sum() == pytest.approx(law.variance, rel=1e-9)

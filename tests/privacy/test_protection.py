@@ -18,7 +18,7 @@ from dipsmith.privacy.protection import (
     AddRemove,
     Label,
     Replace,
-    columns,
+    column_set,
     of_format_1,
     protection_from,
     protection_of,
@@ -86,7 +86,7 @@ def test_the_domain_of_per_says_what_a_unit_is():
     st.sampled_from([(ROW, None), (YEARLY, "e" * 64)]),
 )
 def test_protections_survive_the_ledger(kind, names, of):
-    for protects in (kind(*of), Label(of[0], columns(names), of[1])):
+    for protects in (kind(*of), Label(of[0], column_set(names), of[1])):
         record = json.loads(json.dumps(protection_record(protects)))
         assert protection_from(record) == protects
         old = {key: record[key] for key in ("relation", "unit")}

@@ -19,9 +19,9 @@ from dipsmith.privacy.selection import (
     Law,
     round_to_grid,
     select,
-    selection_probabilities,
     step_and_rate,
 )
+from selection_law import selection_probabilities
 
 LAWS: list[Law] = ["permute-and-flip", "exponential"]
 

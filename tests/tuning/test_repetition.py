@@ -14,7 +14,7 @@ from dipsmith.errors import BudgetError, UnsupportedError, UsageError
 from dipsmith.privacy.accountant import Accountant, cost
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
-from dipsmith.privacy.events import Repeated, from_dict, to_dict
+from dipsmith.privacy.events import Repeated, event_from, event_record
 from dipsmith.privacy.randomness import Stream
 from dipsmith.privacy.repetition import Repetitions
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit
@@ -152,7 +152,7 @@ def event(**changed):
 
 
 def test_event_round_trips_and_has_a_price():
-    assert from_dict(to_dict(event())) == event()
+    assert event_from(event_record(event())) == event()
     assert cost(event(), "epsilon") == PureDP(3).units
     assert cost(event(), "rho") == ZCDP("4.5").units
     accountant = Accountant(PureDP(3), "label")
@@ -218,7 +218,7 @@ def test_one_event_whatever_the_number_of_runs():
 
         curator.best_of(run, Repetitions.with_mean(8, 1), PureDP(3), candidates=1, score="first count")
         counts.add(len(runs))
-        traces.add((tuple(str(to_dict(e)) for e in curator._journal.events), tuple(told)))
+        traces.add((tuple(str(event_record(e)) for e in curator._journal.events), tuple(told)))
     assert len(counts) > 4  # the number of runs did differ
     ((events, told),) = traces
     assert len(events) == 1

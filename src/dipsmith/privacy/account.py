@@ -15,34 +15,28 @@ from typing import Any, Literal
 
 from dipsmith.errors import BudgetError
 from dipsmith.privacy.accountant import converted
-from dipsmith.privacy.budget import Budget, Currency, of_units
+from dipsmith.privacy.budget import Budget, Currency, budget_from, of_units
 from dipsmith.privacy.chain import Row
-from dipsmith.privacy.grant import Grant, budget_from
-from dipsmith.privacy.protection import Label, Protection, listed, protection_from, require_agreement
+from dipsmith.privacy.grant import Grant
+from dipsmith.privacy.protection import (
+    Label,
+    Protection,
+    columns_in_words,
+    protection_from,
+    require_agreement,
+)
 from dipsmith.privacy.sealing import Seal
 
 RunState = Literal["reserved", "read", "cancelled", "failed", "finished"]
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PaidRun:
     """One paid run: its request id, what it was charged, and how far it came.
 
-    Attributes
-    ----------
-    charge
-        What it costs in the grant's currency, in units of 1e-12.
-    protects
-        What the charge is about.
-    seq, hash
-        The ledger row that reserved it.
-    source
-        The sealed digest of the rows; None where they have none, or in a ledger of format 1.
-    another_grant
-        Whether it was confirmed that the source may be spent under more than one name.
-    digests, path
-        Once finished: the SHA-256 of the card of every saved copy of the release, and the folder of
-        the first.
+    `charge` is in the grant's currency, in units of 1e-12. `seq` and `hash` are of the ledger row that reserved it. `source` is
+    the sealed digest of the rows; None where they have none, or in a ledger of format 1. Once finished, `digests` are
+    the SHA-256 of the card of every saved copy of the release, and `path` is the folder of the first.
     """
 
     id: str
@@ -62,7 +56,7 @@ class Run:
     path: str = ""
 
     @classmethod
-    def from_row(cls, row: Row, content: Mapping[str, Any]) -> Run:
+    def from_row(cls, row: Row, content: Mapping[str, Any]) -> PaidRun:
         """The run that a row reserves."""
         return cls(
             id=content["request"],
@@ -84,12 +78,7 @@ class Run:
 class Account:
     """The balance of one dataset; amounts in units of 1e-12 of its currency.
 
-    Attributes
-    ----------
-    protects
-        What its spends protect: fixed by the first that stands.
-    private
-        The private columns that a grant stated, None if none did.
+    `protects` is fixed by the first spend that stands; `private` are the columns that a grant stated.
     """
 
     name: str
@@ -139,7 +128,7 @@ class Account:
         fixed = self.private if held is None or held.private is None else held.private
         if fixed not in (None, private):
             raise BudgetError(
-                f"'{self.name}' has private {listed(fixed)} already, got {listed(private)}: what is protected "
+                f"'{self.name}' has private {columns_in_words(fixed)} already, got {columns_in_words(private)}: what is protected "
                 "is fixed for a name; use another name with a grant of its own"
             )
         # Spends of a ledger of format 1 did not say which columns they were about: the grant does.
@@ -153,9 +142,13 @@ class Account:
         require_agreement(self.name, self.protects, protects)
         if self.private is None or (isinstance(protects, Label) and protects.private == self.private):
             return
-        got = listed(protects.private or ()) if isinstance(protects, Label) else f"'{protects.relation}'"
+        got = (
+            columns_in_words(protects.private or ())
+            if isinstance(protects, Label)
+            else f"'{protects.relation}'"
+        )
         raise BudgetError(
-            f"'{self.name}' was granted for neighbours 'label' with private {listed(self.private)}, got {got}: "
+            f"'{self.name}' was granted for neighbours 'label' with private {columns_in_words(self.private)}, got {got}: "
             "set relation and roles as granted, or use another name with a grant of its own"
         )
 
@@ -166,7 +159,7 @@ class Account:
         self.require_agreement(protects)
         return converted(budget, self.currency)
 
-    def charged(self, run: Run) -> Account:
+    def charged(self, run: PaidRun) -> Account:
         """The account after a reservation; refuses what its terms or its balance do not allow."""
         if run.charge != self.charge_for(run.budget, run.protects):
             raise BudgetError("the charge is not the budget's price")
@@ -179,7 +172,7 @@ class Account:
             charged_runs=self.charged_runs + 1,
         )
 
-    def refunded(self, run: Run) -> Account:
+    def refunded(self, run: PaidRun) -> Account:
         """The account after a run was cancelled; the first spend that stands fixes what is protected."""
         left = self.charged_runs - 1
         return replace(

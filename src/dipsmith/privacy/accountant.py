@@ -67,17 +67,7 @@ def block_shares(rule: BlocksRule, budget: Budget, blocks: int) -> list[Budget]:
 
 
 def total(events: Iterable[Event], currency: Currency, relation: str) -> int:
-    """What a list of events costs together, in units of 1e-12.
-
-    Parameters
-    ----------
-    events
-        In the order they happened: a partition comes before the events in its blocks.
-    currency
-        The currency of the answer.
-    relation
-        The neighbouring relation that all of them must have been made under.
-    """
+    """What a list of events costs together, in units of 1e-12: in the order they happened, all under one relation."""
     scope = _Scope(currency, (check_relation(relation),))
     for event in events:
         scope.apply(event)
@@ -85,17 +75,8 @@ def total(events: Iterable[Event], currency: Currency, relation: str) -> int:
 
 
 class Accountant:
-    """A running total that never exceeds its budget.
+    """A running total of events under one relation that never exceeds its budget.
 
-    Parameters
-    ----------
-    budget
-        The most that all events may cost together.
-    relation
-        The neighbouring relation that they share.
-
-    Examples
-    --------
     >>> from fractions import Fraction
     >>> from dipsmith.privacy.budget import PureDP
     >>> accountant = Accountant(PureDP(1), "add-remove")
@@ -130,12 +111,6 @@ class Accountant:
         """What is left, None when nothing is."""
         left = self.budget.units - self.spent_units
         return of_units(self.budget.currency, left) if left else None
-
-    def check(self, *events: Event) -> None:
-        """Refuse events that do not fit what is left; changes nothing."""
-        trial = deepcopy(self._scope)
-        for event in events:
-            trial.apply(event)
 
     def record(self, *events: Event) -> None:
         """Charge all the events, or refuse and charge none of them."""

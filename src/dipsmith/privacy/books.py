@@ -14,46 +14,34 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dipsmith.errors import BudgetError, DamageError, UsageError
-from dipsmith.privacy.account import Account, Run, RunState
+from dipsmith.privacy.account import Account, PaidRun, RunState
 from dipsmith.privacy.chain import Row
 from dipsmith.privacy.grant import grant_from
 from dipsmith.privacy.sealing import Key
 from dipsmith.privacy.signature import Kind, Signed, check_public, signed_from
 
-_BEFORE: Mapping[str, tuple[RunState, ...]] = {
-    "read": ("reserved",),
-    "recorded": ("read",),
-    "cancelled": ("reserved",),
-    "failed": ("read",),
-    "finished": ("read", "finished"),
+_STEPS: Mapping[str, tuple[tuple[RunState, ...], RunState]] = {
+    "read": (("reserved",), "read"),
+    "recorded": (("read",), "read"),
+    "cancelled": (("reserved",), "cancelled"),
+    "failed": (("read",), "failed"),
+    "finished": (("read", "finished"), "finished"),
 }
-
-_STATES: Mapping[str, RunState] = {
-    "read": "read",
-    "cancelled": "cancelled",
-    "failed": "failed",
-    "finished": "finished",
-}
+"""By the kind of row: the states that a run may be in before it, and the one it is in after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Books:
     """All accounts and runs as of one row of the chain.
 
-    Attributes
-    ----------
-    id
-        The ledger's own id, drawn when it was opened.
-    signatory
-        The public key whose signature a grant needs; None while none does.
-    nonces
-        Of the signed statements that were taken.
+    `id` is the ledger's own, drawn when it was opened; `signatory` the public key whose signature a grant needs, None while
+    none does; `nonces` those of the signed statements that were taken.
     """
 
     last: Row | None = None
     id: str = ""
     accounts: Mapping[str, Account] = field(default_factory=dict)
-    runs: Mapping[str, Run] = field(default_factory=dict)
+    runs: Mapping[str, PaidRun] = field(default_factory=dict)
     signatory: str | None = None
     nonces: frozenset[str] = frozenset()
 
@@ -97,7 +85,7 @@ class Books:
                 "signed again"
             )
 
-    def others(self, name: str) -> Iterator[Run]:
+    def others(self, name: str) -> Iterator[PaidRun]:
         """The standing runs of other datasets whose source was sealed."""
         return (
             run
@@ -130,7 +118,7 @@ def _entered(books: Books, row: Row, content: dict[str, Any]) -> Books:
         account = accounts.get(content["name"], Account(content["name"]))
         accounts[account.name] = replace(account, looks=account.looks + 1)
     elif row.kind == "reserved":
-        run = Run.from_row(row, content)
+        run = PaidRun.from_row(row, content)
         if run.id in runs and runs[run.id].state != "cancelled":
             raise ValueError(f"request '{run.id}' was reserved before")
         accounts[run.name] = accounts[run.name].charged(run)
@@ -141,17 +129,17 @@ def _entered(books: Books, row: Row, content: dict[str, Any]) -> Books:
 
 
 def _enter_step(
-    row: Row, content: dict[str, Any], accounts: dict[str, Account], runs: dict[str, Run]
+    row: Row, content: dict[str, Any], accounts: dict[str, Account], runs: dict[str, PaidRun]
 ) -> None:
     run = runs[content["request"]]
-    if run.state not in _BEFORE[row.kind]:
+    before, after = _STEPS[row.kind]
+    if run.state not in before:
         raise ValueError(f"request '{run.id}' was {run.state}")
     if row.kind == "cancelled":
         accounts[run.name] = accounts[run.name].refunded(run)
     if row.kind == "finished":
         run = replace(run, digests=(*run.digests, content["digest"]), path=run.path or content["path"])
-    if row.kind != "recorded":
-        runs[run.id] = replace(run, state=_STATES[row.kind])
+    runs[run.id] = replace(run, state=after)
 
 
 def _proven(books: Books, kind: Kind, content: dict[str, Any]) -> Books:

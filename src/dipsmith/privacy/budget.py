@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Context, Decimal, InvalidOperation, localcontext
 from fractions import Fraction
 from functools import total_ordering
 from numbers import Integral
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from dipsmith.errors import BudgetError
 
@@ -44,7 +44,70 @@ _SLACK = Decimal("1e-40")
 
 @total_ordering
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class PureDP:
+class _Amount:
+    """What ε and ρ have in common: exact arithmetic in units of 1e-12, within one currency."""
+
+    units: int
+    currency: ClassVar[Currency]
+    symbol: ClassVar[str]
+
+    def __init__(self, amount: Amount) -> None:
+        object.__setattr__(self, "units", _units(amount, self.symbol))
+
+    @classmethod
+    def of_units(cls, units: int) -> Self:
+        """A budget of so many units of 1e-12."""
+        if type(units) is not int or not 0 < units <= LARGEST * UNITS:
+            raise BudgetError(f"{cls.symbol} is counted in whole units of 1e-12 above 0, got {_shown(units)}")
+        return cls(Fraction(units, UNITS))
+
+    @property
+    def exact(self) -> Fraction:
+        """The amount without rounding."""
+        return Fraction(self.units, UNITS)
+
+    def split(self, parts: int | Sequence[Amount]) -> list[Self]:
+        """Parts that sum exactly to the whole, equal or in proportion to weights; the last takes the rest."""
+        if isinstance(parts, int | Integral):
+            if isinstance(parts, bool) or int(parts) < 1:
+                raise BudgetError(f"a budget is split into 1 part or more, got {parts}")
+            weights = [Fraction(1)] * int(parts)
+        else:
+            weights = [_number(w, "a weight")[0] for w in parts]
+            if not weights or min(weights) <= 0:
+                raise BudgetError("weights must be numbers above 0, at least one of them")
+        total = sum(weights)
+        units = [math.floor(self.units * w / total) for w in weights[:-1]]
+        units.append(self.units - sum(units))
+        if min(units) < 1:
+            raise BudgetError(f"{self} is too small for {len(weights)} parts of at least 1e-12 each")
+        return [self.of_units(u) for u in units]
+
+    def __add__(self, other: Self) -> Self:
+        return self.of_units(self.units + self._same_currency(other))
+
+    def __sub__(self, other: Self) -> Self:
+        if self._same_currency(other) >= self.units:
+            raise BudgetError(f"{other} taken from {self} leaves nothing")
+        return self.of_units(self.units - other.units)
+
+    def __lt__(self, other: Self) -> bool:
+        return self.units < self._same_currency(other)
+
+    def _same_currency(self, other: Self) -> int:
+        if type(self) is not type(other):
+            raise BudgetError(f"{self} and {other} are different currencies: keep a run in ε or in ρ")
+        return other.units
+
+    def __str__(self) -> str:
+        return f"{self.symbol} = {decimal_text(self.units)}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}('{decimal_text(self.units)}')"
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class PureDP(_Amount):
     """Pure differential privacy: ε, exact to 12 decimals.
 
     Accepts int, float, str, Decimal and Fraction. A float is read as the shortest decimal that
@@ -59,89 +122,36 @@ class PureDP:
     ['ε = 0.333333333333', 'ε = 0.333333333333', 'ε = 0.333333333334']
     """
 
-    units: int
     currency: ClassVar[Literal["epsilon"]] = "epsilon"
     symbol: ClassVar[str] = "ε"
 
     def __init__(self, epsilon: Amount) -> None:
-        object.__setattr__(self, "units", _units(epsilon, self.symbol))
-
-    @classmethod
-    def of_units(cls, units: int) -> PureDP:
-        """A budget of so many units of 1e-12."""
-        budget = cls.__new__(cls)
-        object.__setattr__(budget, "units", _whole_units(units, cls.symbol))
-        return budget
+        _Amount.__init__(self, epsilon)
 
     @property
     def epsilon(self) -> float:
         """The nearest float to ε."""
         return float(self.exact)
 
-    @property
-    def exact(self) -> Fraction:
-        """ε without rounding."""
-        return Fraction(self.units, UNITS)
 
-    def split(self, parts: int | Sequence[Amount]) -> list[PureDP]:
-        """Parts that sum exactly to the whole, equal or in proportion to weights; the last takes the rest."""
-        return [PureDP.of_units(u) for u in _split(self, parts)]
-
-    def __add__(self, other: PureDP) -> PureDP:
-        _same_currency(self, other)
-        return PureDP.of_units(self.units + other.units)
-
-    def __sub__(self, other: PureDP) -> PureDP:
-        _same_currency(self, other)
-        return PureDP.of_units(_left(self, other))
-
-    def __lt__(self, other: PureDP) -> bool:
-        _same_currency(self, other)
-        return self.units < other.units
-
-    def __str__(self) -> str:
-        return f"ε = {decimal_text(self.units)}"
-
-    def __repr__(self) -> str:
-        return f"PureDP('{decimal_text(self.units)}')"
-
-
-@total_ordering
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class ZCDP:
+class ZCDP(_Amount):
     """Zero-concentrated differential privacy (Bun and Steinke 2016): ρ, exact to 12 decimals.
 
-    Takes the same input as `PureDP`.
+    Takes the same input as `PureDP`. `stated` is the (ε, δ) it was derived from, for display only; None when ρ
+    itself was given.
 
-    Attributes
-    ----------
-    units
-        ρ in units of 1e-12.
-    stated
-        The (ε, δ) it was derived from, for display only; None when ρ itself was given.
-
-    Examples
-    --------
     >>> print(ZCDP.from_approx(1, 1e-9))
     ρ = 0.01497 (ε = 1, δ = 1e-09)
     """
 
-    units: int
     stated: tuple[float, float] | None = field(compare=False)
     currency: ClassVar[Literal["rho"]] = "rho"
     symbol: ClassVar[str] = "ρ"
 
     def __init__(self, rho: Amount) -> None:
-        object.__setattr__(self, "units", _units(rho, self.symbol))
+        _Amount.__init__(self, rho)
         object.__setattr__(self, "stated", None)
-
-    @classmethod
-    def of_units(cls, units: int) -> ZCDP:
-        """A budget of so many units of 1e-12."""
-        budget = cls.__new__(cls)
-        object.__setattr__(budget, "units", _whole_units(units, cls.symbol))
-        object.__setattr__(budget, "stated", None)
-        return budget
 
     @classmethod
     def from_approx(cls, epsilon: Amount, delta: Amount) -> ZCDP:
@@ -155,36 +165,15 @@ class ZCDP:
         """The nearest float to ρ."""
         return float(self.exact)
 
-    @property
-    def exact(self) -> Fraction:
-        """ρ without rounding."""
-        return Fraction(self.units, UNITS)
-
-    def split(self, parts: int | Sequence[Amount]) -> list[ZCDP]:
-        """Parts that sum exactly to the whole, equal or in proportion to weights; the last takes the rest."""
-        return [ZCDP.of_units(u) for u in _split(self, parts)]
-
-    def __add__(self, other: ZCDP) -> ZCDP:
-        _same_currency(self, other)
-        return ZCDP.of_units(self.units + other.units)
-
-    def __sub__(self, other: ZCDP) -> ZCDP:
-        _same_currency(self, other)
-        return ZCDP.of_units(_left(self, other))
-
-    def __lt__(self, other: ZCDP) -> bool:
-        _same_currency(self, other)
-        return self.units < other.units
-
     def __str__(self) -> str:
         if self.stated is None:
-            return f"ρ = {decimal_text(self.units)}"
+            return _Amount.__str__(self)
         epsilon, delta = self.stated
         return f"ρ = {self.rho:.4g} (ε = {epsilon:g}, δ = {delta:g})"
 
     def __repr__(self) -> str:
         if self.stated is None:
-            return f"ZCDP('{decimal_text(self.units)}')"
+            return _Amount.__repr__(self)
         return f"ZCDP.from_approx({self.stated[0]!r}, {self.stated[1]!r})"
 
 
@@ -193,11 +182,26 @@ Budget = PureDP | ZCDP
 
 def of_units(currency: str, units: int) -> Budget:
     """A budget of so many units of 1e-12 in the named currency."""
-    if currency == "epsilon":
-        return PureDP.of_units(units)
-    if currency == "rho":
-        return ZCDP.of_units(units)
-    raise BudgetError(f"currency '{currency}' is unknown: expected 'epsilon' or 'rho'")
+    if currency not in ("epsilon", "rho"):
+        raise BudgetError(f"currency '{currency}' is unknown: expected 'epsilon' or 'rho'")
+    return (PureDP if currency == "epsilon" else ZCDP).of_units(units)
+
+
+def budget_record(budget: Budget) -> dict[str, int]:
+    """The budget as it is written in a ledger: its currency and units."""
+    return {budget.currency: budget.units}
+
+
+def budget_from(record: Mapping[str, int]) -> Budget:
+    """The budget back from `budget_record`."""
+    ((currency, units),) = record.items()
+    return of_units(currency, units)
+
+
+def check_budget(budget: object) -> None:
+    """Refuse what is no budget, such as a bare number."""
+    if not isinstance(budget, Budget):
+        raise BudgetError(f"a budget is PureDP(ε) or ZCDP(ρ), got {type(budget).__name__}")
 
 
 def decimal_text(units: int) -> str:
@@ -302,12 +306,6 @@ def _units(amount: Amount, symbol: str) -> int:
     return math.floor(scaled)
 
 
-def _whole_units(units: int, symbol: str) -> int:
-    if type(units) is not int or not 0 < units <= LARGEST * UNITS:
-        raise BudgetError(f"{symbol} is counted in whole units of 1e-12 above 0, got {_shown(units)}")
-    return units
-
-
 def _number(amount: Amount, symbol: str) -> tuple[Fraction, bool]:
     """The amount as a fraction, and whether it may be rounded (only a float may)."""
     if isinstance(amount, bool):
@@ -340,31 +338,3 @@ def _number(amount: Amount, symbol: str) -> tuple[Fraction, bool]:
 def _shown(amount: object) -> str:
     text = str(amount)
     return text if len(text) <= 40 else text[:37] + "..."
-
-
-def _same_currency(one: Budget, other: object) -> None:
-    if type(one) is not type(other):
-        raise BudgetError(f"{one} and {other} are different currencies: keep a run in ε or in ρ")
-
-
-def _left(whole: Budget, part: Budget) -> int:
-    if part.units >= whole.units:
-        raise BudgetError(f"{part} taken from {whole} leaves nothing")
-    return whole.units - part.units
-
-
-def _split(whole: Budget, parts: int | Sequence[Amount]) -> list[int]:
-    if isinstance(parts, int | Integral):
-        if isinstance(parts, bool) or int(parts) < 1:
-            raise BudgetError(f"a budget is split into 1 part or more, got {parts}")
-        weights = [Fraction(1)] * int(parts)
-    else:
-        weights = [_number(w, "a weight")[0] for w in parts]
-        if not weights or min(weights) <= 0:
-            raise BudgetError("weights must be numbers above 0, at least one of them")
-    total = sum(weights)
-    units = [math.floor(whole.units * w / total) for w in weights[:-1]]
-    units.append(whole.units - sum(units))
-    if min(units) < 1:
-        raise BudgetError(f"{whole} is too small for {len(weights)} parts of at least 1e-12 each")
-    return units

@@ -8,7 +8,7 @@ from math import isqrt
 from dipsmith.privacy import neighbours
 from dipsmith.privacy.budget import Budget, PureDP
 from dipsmith.privacy.events import Measured
-from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 
 
 def sensitivity_for(relation: str, max_rows: int, budget: Budget, *, single: bool = False) -> Fraction:
@@ -17,9 +17,7 @@ def sensitivity_for(relation: str, max_rows: int, budget: Budget, *, single: boo
     return Fraction(moved(relation, max_rows, single))
 
 
-def noise_for(
-    relation: str, max_rows: int, budget: Budget, *, single: bool = False
-) -> DiscreteLaplace | DiscreteGaussian:
+def noise_for(relation: str, max_rows: int, budget: Budget, *, single: bool = False) -> NoiseLaw:
     """The noise that makes one table of counts cost `budget`: scale Δ₁/ε, or variance Δ₂²/(2ρ)."""
     sensitivity = sensitivity_for(relation, max_rows, budget, single=single)
     if isinstance(budget, PureDP):
@@ -28,7 +26,7 @@ def noise_for(
 
 
 def noise_event(
-    noise: DiscreteLaplace | DiscreteGaussian,
+    noise: NoiseLaw,
     cells: str,
     size: int,
     sensitivity: Fraction,

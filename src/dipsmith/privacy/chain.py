@@ -23,7 +23,7 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -92,16 +92,7 @@ def _digest(*parts: object) -> str:
 
 
 class Chain:
-    """The file of rows.
-
-    Parameters
-    ----------
-    path
-        Where it is; the text ":memory:" (not a `Path` of that name) keeps it in this object, for tests.
-        Nothing is opened yet.
-    patience
-        Seconds to wait for another process's transaction before giving up.
-    """
+    """The file of rows; parameters as for `Ledger`. Nothing is opened yet."""
 
     def __init__(self, path: str | os.PathLike[str], patience: float = 60.0) -> None:
         self.name = os.fspath(path)
@@ -114,17 +105,13 @@ class Chain:
         """Whether there is a file (or, in memory, rows) yet."""
         return self._memory is not None if self.path is None else self.path.exists()
 
-    @contextmanager
-    def reading(self) -> Iterator[Transaction]:
+    def reading(self) -> AbstractContextManager[Transaction]:
         """Read a consistent state of the chain."""
-        with self._session(create=False) as connection:
-            yield Transaction(connection, self.name)
+        return self._transaction(create=False, write=False)
 
-    @contextmanager
-    def writing(self, create: bool = False) -> Iterator[Transaction]:
+    def writing(self, create: bool = False) -> AbstractContextManager[Transaction]:
         """Hold the write lock; what was appended is durable when the block ends, or gone if it raises."""
-        with self._session(create=create, write=True) as connection:
-            yield Transaction(connection, self.name)
+        return self._transaction(create=create, write=True)
 
     def backup(self, target: str | os.PathLike[str]) -> None:
         """Copy the chain into a new file, whole or not at all."""
@@ -139,9 +126,9 @@ class Chain:
             descriptor, name = tempfile.mkstemp(".partial", f".{final.name[:100]}.", final.parent)
             os.close(descriptor)
             partial = Path(name)
-            with self._session(create=False) as connection:
-                Transaction(connection, self.name).check()
-                _copy(connection, partial)
+            with self.reading() as whole:
+                whole.check()
+                _copy(whole.connection, partial)
             with Chain(partial).reading() as copied:
                 copied.check()
             _sync(partial)
@@ -154,12 +141,12 @@ class Chain:
                 partial.unlink(missing_ok=True)
 
     @contextmanager
-    def _session(self, create: bool, write: bool = False) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, create: bool, write: bool) -> Iterator[Transaction]:
         with self._translated(), self._connection(create) as connection:
             connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
             try:
                 self._recognise(connection, create)
-                yield connection
+                yield Transaction(connection, self.name)
                 connection.execute("COMMIT")
             finally:
                 if connection.in_transaction:
@@ -245,17 +232,11 @@ class Transaction:
     """A consistent view of the rows, valid within `Chain.reading` or `Chain.writing`."""
 
     def __init__(self, connection: sqlite3.Connection, name: str) -> None:
-        self._connection = connection
+        self.connection = connection
         self._name = name
 
     def rows(self, known: Row | None = None) -> list[Row]:
-        """The rows after a known one, each checked against its predecessor.
-
-        Raises
-        ------
-        DamageError
-            If a row was edited, deleted, reordered, or if the known row is no longer there.
-        """
+        """The rows after a known one; refuses rows that were edited, deleted or reordered, or a known one that is gone."""
         if not self._initialised():
             if known is not None:
                 raise DamageError(
@@ -263,7 +244,7 @@ class Transaction:
                 )
             return []
         since = 0 if known is None else known.seq
-        found = self._connection.execute(
+        found = self.connection.execute(
             "SELECT seq, time, kind, payload, previous, hash FROM entry WHERE seq >= ? ORDER BY seq", (since,)
         )
         rows = [Row(*fields) for fields in found]
@@ -290,13 +271,13 @@ class Transaction:
             raise DamageError(
                 f"ledger '{self._name}' has no rows: restore a backup, then verify it with cards"
             )
-        problems = [text for (text,) in self._connection.execute("PRAGMA integrity_check")]
+        problems = [text for (text,) in self.connection.execute("PRAGMA integrity_check")]
         if problems != ["ok"]:
             raise DamageError(
                 f"ledger '{self._name}' has damaged pages: restore a backup, then verify it with cards"
             )
         guards = {
-            sql for (sql,) in self._connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+            sql for (sql,) in self.connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
         }
         if guards != set(_SCHEMA):
             raise DamageError(f"ledger '{self._name}': its table or append-only guards were altered")
@@ -313,15 +294,15 @@ class Transaction:
         for kind, content in entries:
             rows.append(Row.after(rows[-1] if rows else last, kind, content, time))
         if rows:
-            self._connection.execute(f"PRAGMA user_version={VERSION}")
-        self._connection.executemany(
+            self.connection.execute(f"PRAGMA user_version={VERSION}")
+        self.connection.executemany(
             "INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?)",
             [(r.seq, r.time, r.kind, r.payload, r.previous, r.hash) for r in rows],
         )
         return rows
 
     def _initialised(self) -> bool:
-        (objects,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        (objects,) = self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         return bool(objects)
 
 

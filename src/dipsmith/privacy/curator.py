@@ -32,7 +32,7 @@ from dipsmith.privacy.events import Chosen, Partitioned, Repeated, Supplied, blo
 from dipsmith.privacy.exact_counts import ExactCounts
 from dipsmith.privacy.journal import Journal, Rehearsal
 from dipsmith.privacy.measurement import Measurement
-from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dipsmith.privacy.noise import NoiseLaw
 from dipsmith.privacy.noisy_table import group_sizes, is_single, noisy_large_table, noisy_table, public_groups
 from dipsmith.privacy.observer import Observer, Witness, observed_rows
 from dipsmith.privacy.purse import Purse
@@ -383,7 +383,7 @@ class Curator:
             events.append(noise_event(noise, c.key, c.size, sensitivity, budget, self.block))
         self._journal.record(*events)
 
-    def _noise(self, budget: Budget, single: bool) -> DiscreteLaplace | DiscreteGaussian:
+    def _noise(self, budget: Budget, single: bool) -> NoiseLaw:
         return noise_for(self.relation, self.max_rows, budget, single=single)
 
     def _noised(self, cells: Cells, counts: Ints, budget: Budget, totals: Ints | None) -> Measurement:

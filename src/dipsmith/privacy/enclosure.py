@@ -43,8 +43,6 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     The Taylor series of exp(-x/2^t) in fixed point, with every rounding directed outwards, then t
     squarings. The two integers differ by 1 or 2 (1 when the value is below one unit).
 
-    Examples
-    --------
     >>> exp_bounds(Fraction(0), 10)
     (1024, 1024)
     >>> exp_bounds(Fraction(1), 10)  # 376.7…
@@ -78,15 +76,9 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
 
 
 def settle(stream: Stream, prefix: int, decide: Callable[[int, int], int | None]) -> int:
-    """Draw further binary digits of a uniform number until `decide` can tell.
+    """Draw further binary digits of a uniform number, after a prefix of 64, until `decide` can tell.
 
-    Parameters
-    ----------
-    stream : Stream
-    prefix : int
-        The first 64 digits.
-    decide : callable
-        Given (u, bits): U lies in [u, u+1)/2^bits. The decision, or None while it is open.
+    It is given (u, bits), where U lies in [u, u+1)/2^bits: the decision, or None while it is open.
     """
     bits = WORD
     while (answer := decide(prefix, bits)) is None:
@@ -96,15 +88,7 @@ def settle(stream: Stream, prefix: int, decide: Callable[[int, int], int | None]
 
 
 def flip(stream: Stream, x: Fraction, prefix: int | None = None) -> bool:
-    """Draw Bernoulli(exp(-x)) exactly, for rational x ≥ 0.
-
-    Parameters
-    ----------
-    stream : Stream
-    x : Fraction
-    prefix : int, optional
-        The first 64 digits of the uniform number, where they were already drawn.
-    """
+    """Draw Bernoulli(exp(-x)) exactly, for rational x ≥ 0; `prefix` are 64 digits that were already drawn."""
     if x == 0:
         return True
 
@@ -120,20 +104,8 @@ def flip(stream: Stream, x: Fraction, prefix: int | None = None) -> bool:
 def flips(
     stream: Stream, steps: NDArray[np.int64], rate: Fraction, prefix: NDArray[np.uint64] | None = None
 ) -> NDArray[np.bool_]:
-    """Draw Bernoulli(exp(-rate·steps)) exactly, for an array of integers steps ≥ 0.
+    """Draw Bernoulli(exp(-rate·steps)) exactly, for arrays of steps ≥ 0; `prefix` are digits that were already drawn.
 
-    Parameters
-    ----------
-    stream : Stream
-    steps : array of int64
-    rate : Fraction
-        Not negative.
-    prefix : array of uint64, optional
-        The first 64 digits of the uniform numbers, where they were already drawn.
-
-    Examples
-    --------
-    >>> import numpy as np
     >>> flips(Stream(), np.array([0, 10**9]), Fraction(1)).tolist()
     [True, False]
     """

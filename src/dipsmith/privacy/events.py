@@ -17,39 +17,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 from dipsmith.errors import BudgetError, DamageError
-from dipsmith.privacy.budget import Budget, PureDP, of_units
+from dipsmith.privacy.budget import Budget, PureDP, budget_from, budget_record, check_budget
 from dipsmith.privacy.neighbours import BlocksRule, check_relation
-
-NoiseLaw = Literal["discrete Laplace", "discrete Gaussian"]
-ChoiceLaw = Literal["permute-and-flip", "exponential mechanism"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """Noisy counts of every cell of a partition.
 
-    Attributes
-    ----------
-    cells
-        The partition's public name.
-    size
-        How many cells it has.
-    mechanism
-        "discrete Laplace" or "discrete Gaussian".
-    sensitivity
-        Δ₁ for discrete Laplace, Δ₂² for discrete Gaussian.
-    scale
-        b of discrete Laplace (P(k) ∝ exp(−|k|/b)), σ² of discrete Gaussian (P(k) ∝ exp(−k²/2σ²)).
-    budget
-        What it is charged; the noise must be large enough for it, or the event is refused.
-    relation
-        The neighbouring relation; None for that of the block it is recorded in.
+    Of the partition `cells` (its public name), which has `size` cells. `sensitivity` is Δ₁ and `scale` b for discrete Laplace
+    noise (P(k) ∝ exp(−|k|/b)); Δ₂² and σ² for discrete Gaussian (P(k) ∝ exp(−k²/2σ²)). The noise must be large
+    enough for `budget`, what it is charged, or the event is refused. `relation` is None for that of its block.
 
-    Examples
-    --------
     >>> Measured(cells="age × sex", size=148, mechanism="discrete Laplace", sensitivity=Fraction(2),
     ...          scale=Fraction(2), budget=PureDP("0.5"))
     Traceback (most recent call last):
@@ -66,9 +48,7 @@ class Measured:
     relation: str | None = None
 
     def __post_init__(self) -> None:
-        _check_budget(self.budget)
-        if self.relation is not None:
-            check_relation(self.relation)
+        _check_terms(self.budget, self.relation)
         if self.size < 1:
             raise BudgetError(f"'{self.cells}' has {self.size} cells: expected at least one")
         if self.sensitivity <= 0 or self.scale <= 0:
@@ -96,18 +76,8 @@ class Measured:
 class Chosen:
     """One candidate chosen by its score on private rows.
 
-    Attributes
-    ----------
-    candidates
-        How many there were.
-    score
-        The score's name.
-    mechanism
-        "permute-and-flip" or "exponential mechanism".
-    sensitivity
-        By how much one unit can change a score.
-    budget
-        ε, or the ρ that the choice is charged (ε²/8 for the exponential mechanism).
+    `sensitivity` is by how much one unit can change a score; `budget` is ε, or the ρ that the choice is charged (ε²/8 for
+    the exponential mechanism).
     """
 
     candidates: int
@@ -119,9 +89,7 @@ class Chosen:
     relation: str | None = None
 
     def __post_init__(self) -> None:
-        _check_budget(self.budget)
-        if self.relation is not None:
-            check_relation(self.relation)
+        _check_terms(self.budget, self.relation)
         if self.mechanism not in ("permute-and-flip", "exponential mechanism"):
             raise BudgetError(f"mechanism '{self.mechanism}' has no known price for choices")
         if self.candidates < 1 or self.sensitivity <= 0:
@@ -144,9 +112,7 @@ class Partitioned:
     relation: str | None = None
 
     def __post_init__(self) -> None:
-        _check_budget(self.budget)
-        if self.relation is not None:
-            check_relation(self.relation)
+        _check_terms(self.budget, self.relation)
         if self.rule not in ("maximum", "two-dearest", "sum"):
             raise BudgetError(f"rule '{self.rule}' is unknown: expected maximum, two-dearest or sum")
 
@@ -162,9 +128,7 @@ class Supplied:
 
     def __post_init__(self) -> None:
         if self.budget is not None:
-            _check_budget(self.budget)
-        if self.relation is not None:
-            check_relation(self.relation)
+            _check_terms(self.budget, self.relation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,16 +148,8 @@ class Repeated:
     How many runs there were is in no event. Each was ε₀-DP, and the best one costs (2 + η)·ε₀
     (`dipsmith.privacy.repetition`).
 
-    Attributes
-    ----------
-    candidates
-        Among how many settings each run drew.
-    score
-        The score's name.
-    eta, gamma
-        The law of the number of runs.
-    budget
-        (2 + η)·ε₀ or more; ε₀ is the largest that it covers.
+    Each run drew among so many `candidates`; `eta` and `gamma` are the law of the number of runs. `budget` is
+    (2 + η)·ε₀ or more; ε₀ is the largest that it covers.
     """
 
     candidates: int
@@ -205,9 +161,7 @@ class Repeated:
     relation: str | None = None
 
     def __post_init__(self) -> None:
-        _check_budget(self.budget)
-        if self.relation is not None:
-            check_relation(self.relation)
+        _check_terms(self.budget, self.relation)
         if not isinstance(self.budget, PureDP):
             raise BudgetError("the best of several runs has a price in pure ε only, not in ρ: use PureDP")
         if self.candidates < 1 or not (self.eta > -1 and 0 < self.gamma < 1):
@@ -246,10 +200,10 @@ def inside(block: str, name: str) -> str:
     return "/".join(p for p in (block, _escaped(name)) if p)
 
 
-def to_dict(event: Event) -> dict[str, Any]:
+def event_record(event: Event) -> dict[str, Any]:
     """The event as plain JSON values, with fractions as text and budgets in units of 1e-12.
 
-    >>> to_dict(Looked(what="comparison", by="ann"))
+    >>> event_record(Looked(what="comparison", by="ann"))
     {'event': 'looked', 'what': 'comparison', 'by': 'ann', 'block': '', 'relation': None}
     """
     kind = next(name for name, cls in _KINDS.items() if isinstance(event, cls))
@@ -257,8 +211,8 @@ def to_dict(event: Event) -> dict[str, Any]:
     return {"event": kind, **fields}
 
 
-def from_dict(record: Mapping[str, Any]) -> Event:
-    """The event back from `to_dict`; refuses what no event can be."""
+def event_from(record: Mapping[str, Any]) -> Event:
+    """The event back from `event_record`; refuses what no event can be."""
     fields = dict(record)
     cls = _KINDS.get(fields.pop("event", ""))
     if cls is None:
@@ -267,8 +221,7 @@ def from_dict(record: Mapping[str, Any]) -> Event:
         )
     try:
         if fields.get("budget") is not None:
-            ((currency, units),) = fields["budget"].items()
-            fields["budget"] = of_units(currency, units)
+            fields["budget"] = budget_from(fields["budget"])
         for name in ("sensitivity", "scale", "eta", "gamma"):
             if name in fields:
                 fields[name] = Fraction(fields[name])
@@ -285,10 +238,11 @@ def _plain(value: object) -> object:
     if isinstance(value, Fraction):
         return str(value)
     if isinstance(value, Budget):
-        return {value.currency: value.units}
+        return budget_record(value)
     return value
 
 
-def _check_budget(budget: object) -> None:
-    if not isinstance(budget, Budget):
-        raise BudgetError(f"a budget is PureDP(ε) or ZCDP(ρ), got {type(budget).__name__}")
+def _check_terms(budget: object, relation: str | None) -> None:
+    check_budget(budget)
+    if relation is not None:
+        check_relation(relation)

@@ -12,21 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dipsmith.errors import BudgetError, UsageError
-from dipsmith.privacy.budget import Budget, of_units
-from dipsmith.privacy.protection import columns
+from dipsmith.errors import UsageError
+from dipsmith.privacy.budget import Budget, budget_from, budget_record, check_budget
+from dipsmith.privacy.protection import column_set
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
     """An amount that somebody allowed to be spent on a dataset.
 
-    Attributes
-    ----------
-    private
-        The columns that it says are private under `label`; None where it says nothing.
-    signed
-        Whether the ledger holds a signature for it.
+    `private` are the columns that it says are private under `label`; `signed` whether the ledger holds a signature for it.
     """
 
     budget: Budget
@@ -51,7 +46,7 @@ def grant_record(
         "why": line(why, "why", empty=True),
     }
     if private is not None:
-        record["private"] = [line(column, "a private column's name") for column in columns(private)]
+        record["private"] = [line(column, "a private column's name") for column in column_set(private)]
     return record
 
 
@@ -63,26 +58,9 @@ def grant_from(record: Mapping[str, Any], time: str) -> Grant:
         record["by"],
         record["why"],
         time,
-        columns(record["private"]) if "private" in record else None,
+        column_set(record["private"]) if "private" in record else None,
         "signed" in record,
     )
-
-
-def check_budget(budget: object) -> None:
-    """Refuse what is no budget, such as a bare number."""
-    if not isinstance(budget, Budget):
-        raise BudgetError(f"a budget is PureDP(ε) or ZCDP(ρ), got {type(budget).__name__}")
-
-
-def budget_record(budget: Budget) -> dict[str, int]:
-    """The budget as it is written in the ledger: its currency and units."""
-    return {budget.currency: budget.units}
-
-
-def budget_from(record: Mapping[str, int]) -> Budget:
-    """The budget back from `budget_record`."""
-    ((currency, units),) = record.items()
-    return of_units(currency, units)
 
 
 def line(text: str, what: str, empty: bool = False) -> str:

@@ -10,7 +10,7 @@ from dipsmith.errors import BudgetError, DamageError, UsageError
 from dipsmith.privacy.accountant import Accountant
 from dipsmith.privacy.books import Books
 from dipsmith.privacy.chain import Row
-from dipsmith.privacy.events import from_dict
+from dipsmith.privacy.events import event_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +26,8 @@ class Anchor:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
-    """A ledger that passed every check.
-
-    Attributes
-    ----------
-    rows, head
-        How many rows, and the hash that stands for all of them.
-    cards, heads
-        How many heads of cards, and how many anchored ones, were found in it.
-    signed
-        How many signatures it holds; each was checked.
-    """
+class IntactLedger:
+    """A ledger that passed every check, and how many heads of cards, anchored heads and signatures were found in it."""
 
     rows: int
     head: str
@@ -82,6 +72,6 @@ def require_paid_events(rows: Sequence[Row], books: Books) -> None:
         run = books.runs[content["request"]]
         accountant = accountants.setdefault(run.id, Accountant(run.budget, run.protects.relation))
         try:
-            accountant.record(*(from_dict(event) for event in content["events"]))
+            accountant.record(*(event_from(event) for event in content["events"]))
         except BudgetError as error:
             raise DamageError(f"ledger row {row.seq}: events exceed their reservation: {error}") from None

@@ -20,15 +20,16 @@ import os
 import shlex
 import uuid
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, overload
 
 from dipsmith.errors import BudgetError, DamageError, SameSourceError
 from dipsmith.privacy.books import Books
-from dipsmith.privacy.budget import Budget, decimal_text, of_units
+from dipsmith.privacy.budget import Budget, budget_record, check_budget, decimal_text, of_units
 from dipsmith.privacy.chain import Chain, Row
-from dipsmith.privacy.events import Looked, to_dict
-from dipsmith.privacy.grant import budget_record, check_budget, grant_record, line, who
-from dipsmith.privacy.inspection import Anchor, Verified, require_heads, require_paid_events
+from dipsmith.privacy.events import Looked, event_record
+from dipsmith.privacy.grant import grant_record, line, who
+from dipsmith.privacy.inspection import Anchor, IntactLedger, require_heads, require_paid_events
 from dipsmith.privacy.protection import Protection, protection_record, require_whole
 from dipsmith.privacy.reservation import (
     AlreadyReleased,
@@ -43,22 +44,16 @@ from dipsmith.privacy.sealing import KeyFile
 from dipsmith.privacy.signature import Signed, check_public
 from dipsmith.privacy.statement import Statement, Statements
 
-__all__ = ["AlreadyReleased", "Anchor", "Ledger", "Reservation", "Statement", "Statements", "Verified"]
+__all__ = ["AlreadyReleased", "Anchor", "IntactLedger", "Ledger", "Reservation", "Statement", "Statements"]
 
 
 class Ledger:
     """The record of grants and spends; safe for many processes and threads at once.
 
-    Parameters
-    ----------
-    path
-        The ledger's file. Nothing is touched before it is used; the first grant (or look) creates
-        it. The text ":memory:" (not a `Path` of that name) keeps it in this object, for tests.
-    patience
-        Seconds to wait for other processes' transactions (milliseconds each) before giving up.
+    Nothing is touched before it is used; the first grant (or look) creates the file. The path ":memory:" (a text, not a
+    `Path` of that name) keeps it in this object, for tests. `patience` is how many seconds other processes'
+    transactions (milliseconds each) are waited for.
 
-    Examples
-    --------
     >>> from dipsmith.privacy.budget import PureDP
     >>> from dipsmith.privacy.protection import Replace
     >>> from dipsmith.schema import Unit
@@ -93,15 +88,8 @@ class Ledger:
     ) -> None:
         """Allow so much to be spent on a dataset, in addition to earlier grants of the same currency.
 
-        Parameters
-        ----------
-        name, budget
-            The dataset (its schema's name) and the amount.
-        by, why
-            Who grants it, the OS user when omitted, and what for.
-        private
-            The private columns under `label`, stated before the first spend fixes them, or for a
-            dataset that spent under a ledger which did not note them.
+        `name` is its schema's name, `by` the OS user when omitted. `private` states the private columns under `label`, before
+        the first spend fixes them, or for a dataset that spent under a ledger which did not note them.
         """
         content = grant_record(name, budget, by, why, private)
 
@@ -119,10 +107,7 @@ class Ledger:
     def grant_signed(self, signed: Signed) -> str:
         """Take a grant that was signed elsewhere, once; gives the dataset's name.
 
-        Raises
-        ------
-        BudgetError
-            If it is for another ledger, was taken before, or is not signed by the key that the ledger names.
+        Refuses one for another ledger, one that was taken before, and any other key than the one the ledger names.
         """
 
         def decide(books: Books) -> list[Entry]:
@@ -140,10 +125,7 @@ class Ledger:
     def require_signature(self, public: str | Signed) -> None:
         """From now on grants need the signature of this key; another key needs a signature of the one before.
 
-        Parameters
-        ----------
-        public
-            A public key as `read_public` gives it, or what `sign_successor` made with the key in office.
+        Give a public key as `read_public` does, or what `sign_successor` made with the key in office.
         """
         if not isinstance(public, Signed):
             check_public(public)
@@ -193,10 +175,8 @@ class Ledger:
         request_id
             Buys one run. The same id again continues a reservation that never read data; it is
             refused once data was read. Drawn at random when omitted.
-        method
-            What is going to be run, for the record.
-        by
-            Who asks; the OS user when omitted.
+        method, by
+            What is going to be run, and who asks (the OS user when omitted), for the record.
         another_grant
             Confirms that the same source may be spent under this name too, beside another one's grant.
 
@@ -251,7 +231,7 @@ class Ledger:
     def look(self, name: str, what: str, by: str | None = None) -> int:
         """Log that a person looked at exact figures of private rows; gives the number of looks so far."""
         event = Looked(what=line(what, "what was looked at"), by=who(by))
-        content = {"name": line(name, "the dataset's name"), "event": to_dict(event)}
+        content = {"name": line(name, "the dataset's name"), "event": event_record(event)}
         _, books = self._write(lambda books: [("looked", content)], create=True)
         return books.accounts[name].looks
 
@@ -303,21 +283,12 @@ class Ledger:
         statements = Statements.from_books(self._read())
         return statements if name is None else statements[name]
 
-    def verify(self, cards: Sequence[str] = (), heads: Sequence[str] = ()) -> Verified:
+    def verify(self, cards: Sequence[str] = (), heads: Sequence[str] = ()) -> IntactLedger:
         """Check every page, guard, link, signature and balance, and that known heads are in the chain.
 
-        Parameters
-        ----------
-        cards
-            Heads that stand on cards.
-        heads
-            Heads that were written down elsewhere (`anchor`).
-
-        Raises
-        ------
-        DamageError
-            If rows were edited, deleted, reordered or could not lawfully be written, or if a
-            head is missing, which means that the ledger was rolled back or is another one.
+        `cards` are heads that stand on cards, `heads` those that were written down elsewhere (`anchor`). Raises `DamageError`
+        if rows were edited, deleted, reordered or could not lawfully be written, or if a head is missing, which
+        means that the ledger was rolled back or is another one.
         """
         with self._chain.reading() as transaction:
             rows = transaction.check()
@@ -325,7 +296,7 @@ class Ledger:
         require_paid_events(rows, books)
         self._books = books
         require_heads(self.path, rows, cards, heads)
-        return Verified(len(rows), rows[-1].hash, len(cards), len(heads), len(books.nonces))
+        return IntactLedger(len(rows), rows[-1].hash, len(cards), len(heads), len(books.nonces))
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the ledger into a new file, whole or not at all; the key beside it is not copied."""
@@ -364,7 +335,7 @@ class Ledger:
                 f"'{name}' has the same source as '{known[0]}', whose grant was charged for it: two grants for the same "
                 "people add up; use that name, or confirm with --another-grant (another_grant=True)"
             )
-        return {"source": key.seal(source).record()}
+        return {"source": asdict(key.seal(source))}
 
     def _affordable(self, books: Books, name: str, budget: Budget, protects: Protection) -> int:
         account = books.accounts.get(name)

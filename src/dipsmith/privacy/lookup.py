@@ -32,16 +32,8 @@ _LAST: Final = (1 << WORD) - 1
 class Lookup:
     """The table of one law.
 
-    Attributes
-    ----------
-    outcomes : array of int16, 65 536 entries
-        The outcome of each bucket, or a mark where more digits are needed.
-    lower, upper : arrays of uint64
-        The first 64 digits of each boundary's enclosure.
-    origin : int
-        The first outcome; the others follow it one by one.
-    boundaries : callable
-        The enclosures at any precision.
+    `outcomes` has the outcome of each bucket, or a mark where more digits are needed; `lower` and `upper` the first 64
+    digits of each boundary's enclosure. The first outcome is `origin`; the others follow it one by one.
     """
 
     outcomes: NDArray[np.int16]
@@ -52,17 +44,10 @@ class Lookup:
 
     @classmethod
     def build(cls, boundaries: Boundaries, origin: int, *, tails: bool) -> Lookup:
-        """Make the table of a law from its boundaries.
+        """Make the table of a law of m outcomes from its boundaries C_1 < … < C_{m-1}.
 
-        Parameters
-        ----------
-        boundaries : callable
-            Enclosures of C_1 < … < C_{m-1}, for a law of m outcomes.
-        origin : int
-            The first outcome.
-        tails : bool
-            The first and last outcomes stand for tails that need more work; `draw` always
-            reports them among the rare positions.
+        With `tails` the first and last outcomes stand for tails that need more work; `draw` always reports them
+        among the rare positions.
         """
         lower, upper = _digits(boundaries, WORD)
         low = np.array([min(b, _LAST) for b in lower], np.uint64)

@@ -21,25 +21,17 @@ class Measurement:
 
     Attributes
     ----------
-    cells
-        The partition that was counted.
     values
         One noisy count per cell. Cells that a rule forbids, and cells of groups that are publicly
         empty, are exactly 0 and carry no noise.
-    variance
-        The variance of the noise on a cell that carries it.
-    noisy
-        Which cells carry noise; None when all do.
+    variance, noisy
+        The variance of the noise, and which cells carry it; None when all do.
     totals
         Under `label`, for cells that are public groups × private labels: the public size of each
         group. None otherwise.
     single
         Under `label` with two labels: only the second label's count was drawn, the first is the
         public size minus it, so that the two carry the same noise with opposite signs.
-    budget
-        What it cost.
-    mechanism
-        "discrete Laplace" or "discrete Gaussian".
     kept
         For tables too large to hold: the indices of the cells whose noisy count exceeded
         `threshold`; `values` then has one entry per kept cell.

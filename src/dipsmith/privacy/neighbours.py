@@ -28,11 +28,7 @@ RELATIONS: tuple[str, ...] = get_args(Neighbours)
 
 
 def check_relation(relation: str) -> str:
-    """The relation itself, if there is a proof for it.
-
-    >>> check_relation("replace")
-    'replace'
-    """
+    """The relation itself, if there is a proof for it."""
     if relation not in RELATIONS:
         raise UsageError(f"neighbours '{relation}' is unknown: expected one of {', '.join(RELATIONS)}")
     return relation
@@ -41,18 +37,9 @@ def check_relation(relation: str) -> str:
 def l1(relation: str, max_rows: int, single_count: bool = False) -> int:
     """Δ₁: the largest sum of absolute changes of a partition's counts.
 
-    Parameters
-    ----------
-    relation
-        `add-remove`, `replace` or `label`.
-    max_rows
-        k, the most rows that one unit may own.
-    single_count
-        Whether, of the two labels of each public group, only one count is released. It lowers the
-        sensitivity under `label` only: elsewhere a row may leave one group and enter another.
+    With `single_count`, of the two labels of each public group only one count is released. It lowers the sensitivity under
+    `label` only: elsewhere a row may leave one group and enter another.
 
-    Examples
-    --------
     >>> l1("add-remove", 1), l1("replace", 3), l1("label", 3), l1("label", 3, single_count=True)
     (1, 6, 6, 3)
     """

@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Final, Literal, Protocol
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,34 +35,13 @@ _WIDEST_SCALE: Final = Fraction(1 << 50)
 _WIDEST_SIGMA2: Final = Fraction(1 << 60)
 
 
-class Noise(Protocol):
-    """An integer law that noise can be drawn from."""
-
-    @property
-    def variance(self) -> float:
-        """Return the variance."""
-
-    def pmf(self, k: ArrayLike) -> NDArray[np.float64]:
-        """Return the probability of integers."""
-
-    def sample(self, stream: Stream, n: int | tuple[int, ...]) -> NDArray[np.int64]:
-        """Draw an array of the given shape."""
-
-
 @dataclass(frozen=True)
 class DiscreteLaplace:
     """The law P(k) = (1-q)/(1+q)·q^abs(k) on the integers, q = exp(-1/scale).
 
     Values beyond ±(2⁶³-1) are clipped, which is post-processing; the scale is at most 2⁵⁰, so that
-    this happens with probability below exp(-2¹²).
+    this happens with probability below exp(-2¹²). The scale is Δ/ε.
 
-    Attributes
-    ----------
-    scale : Fraction
-        Δ/ε.
-
-    Examples
-    --------
     >>> round(DiscreteLaplace(Fraction(1)).variance, 4)  # continuous Laplace: 2
     1.8413
     """
@@ -104,15 +83,8 @@ class DiscreteGaussian:
     """The law P(k) ∝ exp(-k²/(2·sigma2)) on the integers.
 
     Values beyond ±(2⁶³-1) are clipped, which is post-processing; sigma2 is at most 2⁶⁰, so that this
-    happens with probability below exp(-2⁶⁵).
+    happens with probability below exp(-2⁶⁵). sigma2 is σ² = Δ₂²/(2ρ); the variance is never larger.
 
-    Attributes
-    ----------
-    sigma2 : Fraction
-        σ² = Δ₂²/(2ρ). The variance is never larger.
-
-    Examples
-    --------
     >>> round(DiscreteGaussian(Fraction(1, 4)).variance, 4)
     0.215
     """
@@ -153,8 +125,11 @@ class DiscreteGaussian:
         return noise if stream.observer is None else stream.observer.sampled(self, noise)
 
 
+NoiseLaw = DiscreteLaplace | DiscreteGaussian
+
+
 def noisy_blocks(
-    noise: Noise,
+    noise: NoiseLaw,
     stream: Stream,
     indices: NDArray[np.int64],
     counts: NDArray[np.int64],
@@ -168,25 +143,8 @@ def noisy_blocks(
     is greater than the threshold: whether a cell was occupied decides nothing by itself. Memory is
     bounded by the block and by what is kept.
 
-    Parameters
-    ----------
-    noise : Noise
-    stream : Stream
-    indices : array of int64
-        The occupied cells, rising.
-    counts : array of int64
-        Their counts.
-    size : int
-        Cells in the table.
-    threshold : int
-        Public; chosen without looking at the counts.
-    block : int
-        Cells drawn at a time.
-
-    Returns
-    -------
-    indices, values : arrays of int64
-        The kept cells, rising, and their noisy counts.
+    `indices` are the occupied cells, rising, and `counts` their counts. The threshold is public: chosen without looking at the
+    counts. Gives the kept cells, rising, and their noisy counts.
 
     Privacy
     -------

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dipsmith.counting.count import Rows
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.measurement import Measurement
-from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace, noisy_blocks
+from dipsmith.privacy.noise import NoiseLaw, noisy_blocks
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Cells, Marginal
 
@@ -56,7 +56,7 @@ def noisy_table(
     cells: Cells,
     counts: NDArray[np.int64],
     totals: NDArray[np.int64] | None,
-    noise: DiscreteLaplace | DiscreteGaussian,
+    noise: NoiseLaw,
     budget: Budget,
     stream: Stream,
 ) -> Measurement:
@@ -96,7 +96,7 @@ def noisy_large_table(
     cells: Cells,
     occupied: NDArray[np.int64],
     counts: NDArray[np.int64],
-    noise: DiscreteLaplace | DiscreteGaussian,
+    noise: NoiseLaw,
     budget: Budget,
     stream: Stream,
     keep_above: int,

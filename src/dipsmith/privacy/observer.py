@@ -31,7 +31,7 @@ from dipsmith.schema import Cells
 
 if TYPE_CHECKING:  # what is watched imports this module
     from dipsmith.privacy.curator import Curator
-    from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
+    from dipsmith.privacy.noise import NoiseLaw
     from dipsmith.privacy.randomness import Stream
     from dipsmith.privacy.score import Score
     from dipsmith.privacy.selection import Law
@@ -44,15 +44,9 @@ Ints = NDArray[np.int64]
 class Question:
     """What a curator, or a stream, is about to answer.
 
-    Attributes
-    ----------
-    verb
-        "measure", "choose", "best of", "public counts", "public rows" or "rows"; of a stream "coins" (a curator's public
-        seed), "key" (by which rows beyond `max_rows` are left out) or "order" (of labelled rows).
-    curator, rows
-        Who is asked, and the rows behind it; None where a stream alone is asked.
-    candidates, score, budget
-        Of a choice: a copy of the candidates, the score, and what it is charged.
+    The verb is "measure", "choose", "best of", "public counts", "public rows" or "rows"; of a stream "coins" (a curator's
+    public seed), "key" (by which rows beyond `max_rows` are left out) or "order" (of labelled rows), and then there
+    is no curator. Candidates (a copy), score and budget are those of a choice.
     """
 
     verb: str
@@ -67,18 +61,7 @@ class Question:
 class Counted:
     """A noisy table and the counts behind it.
 
-    Attributes
-    ----------
-    curator, rows
-        Who was asked, and the rows that were counted.
-    cells, budget
-        What was asked, and what it was charged.
-    true
-        The exact counts: of every cell, or of the `occupied` ones for tables too large to hold.
-    occupied
-        For tables too large to hold: the cells that have rows. None otherwise.
-    answer
-        What is answered. Which cells carry noise follows from it (`noisy_cells`).
+    `true` are the exact counts: of every cell, or for tables too large to hold of the `occupied` ones.
     """
 
     curator: Curator
@@ -134,7 +117,7 @@ class Observer(Protocol):
     def shown(self, fact: Shown) -> None:
         """A free answer was given."""
 
-    def sampled(self, law: DiscreteLaplace | DiscreteGaussian, noise: Ints) -> Ints:
+    def sampled(self, law: NoiseLaw, noise: Ints) -> Ints:
         """Noise was drawn, before it is added to anything; copy it to keep it."""
 
     def random(self, what: str, drawn: Any) -> Any:

@@ -43,13 +43,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """The private columns of a unit's rows; all others are public.
-
-    Attributes
-    ----------
-    private
-        The names of the private columns, sorted. None where a ledger of format 1 does not say.
-    """
+    """The private columns of a unit's rows, sorted (None where a ledger of format 1 does not say); others are public."""
 
     unit: Unit
     private: tuple[str, ...] | None
@@ -72,14 +66,14 @@ def protection_of(schema: Schema) -> Protection:
     unit = schema.unit
     per_domain = None if unit.per is None else _domain_digest(schema, unit.per)
     if schema.neighbours == "label":
-        return Label(unit, columns(schema.private), per_domain)
+        return Label(unit, column_set(schema.private), per_domain)
     return (AddRemove if schema.neighbours == "add-remove" else Replace)(unit, per_domain)
 
 
-def columns(names: Sequence[str]) -> tuple[str, ...]:
+def column_set(names: Sequence[str]) -> tuple[str, ...]:
     """A set of private columns as it is compared and written: sorted, each once, at least one.
 
-    >>> columns(["sex", "race", "sex"])
+    >>> column_set(["sex", "race", "sex"])
     ('race', 'sex')
     """
     if isinstance(names, str) or not names or not all(isinstance(n, str) and n for n in names):
@@ -101,7 +95,7 @@ def protection_from(record: Mapping[str, Any]) -> Protection:
     """The protection back from `protection_record`, also from one of format 1."""
     relation, unit, per_domain = record["relation"], Unit(**record["unit"]), record.get("per_domain")
     if relation == "label":
-        return Label(unit, columns(record["private"]) if "private" in record else None, per_domain)
+        return Label(unit, column_set(record["private"]) if "private" in record else None, per_domain)
     if "private" in record:
         raise ValueError("only label has private columns")
     if relation not in ("add-remove", "replace"):
@@ -123,7 +117,7 @@ def require_whole(protects: Protection) -> None:
             "nothing without it"
         )
     if isinstance(protects, Label) and (
-        protects.private is None or columns(protects.private) != protects.private
+        protects.private is None or column_set(protects.private) != protects.private
     ):
         raise UsageError("under label protects= names the private columns, sorted and each once")
     if (protects.unit.per is None) != (protects.per_domain is None):
@@ -146,11 +140,11 @@ def require_agreement(name: str, held: Protection | None, got: Protection) -> No
             options = " ".join(f"--private {shlex.quote(column)}" for column in asked)
             raise BudgetError(
                 f"'{name}' has spent under neighbours 'label' in a ledger that did not note which columns were "
-                f"private then; if they were {listed(asked)}, say so by a grant, and otherwise use another name: "
+                f"private then; if they were {columns_in_words(asked)}, say so by a grant, and otherwise use another name: "
                 f"dipsmith ledger grant {shlex.quote(name)} ... {options}"
             )
         raise BudgetError(
-            f"'{name}' has spent with private {listed(held.private)}, got private {listed(asked)}: what is "
+            f"'{name}' has spent with private {columns_in_words(held.private)}, got private {columns_in_words(asked)}: what is "
             "protected is fixed by the first spend; set the roles as they were, or use another name with a grant "
             "of its own"
         )
@@ -160,10 +154,10 @@ def require_agreement(name: str, held: Protection | None, got: Protection) -> No
     )
 
 
-def listed(private: Sequence[str]) -> str:
+def columns_in_words(private: Sequence[str]) -> str:
     """Private columns in words.
 
-    >>> listed(("race", "sex"))
+    >>> columns_in_words(("race", "sex"))
     "columns 'race', 'sex'"
     """
     return f"column{'s' if len(private) != 1 else ''} " + ", ".join(f"'{name}'" for name in private)

@@ -64,7 +64,7 @@ class _Process:
     """Which process this is. A fork makes it another one."""
 
     def __init__(self) -> None:
-        self.mark = object()
+        self.renew()
 
     def renew(self) -> None:
         self.mark = object()
@@ -217,20 +217,12 @@ class Stream:
         return self._bytes(8 * n).view("<u8").astype(np.uint64, copy=False)
 
     def bits(self, k: int) -> int:
-        """Draw a uniform integer of k bits, of any size.
-
-        >>> 0 <= Stream().bits(300) < 2**300
-        True
-        """
+        """Draw a uniform integer of k bits, of any size."""
         n = -(-k // 8)
         return int.from_bytes(self._bytes(n).tobytes(), "little") >> (8 * n - k)
 
     def below(self, n: int) -> int:
-        """Draw an exactly uniform integer in 0 … n-1, by rejection.
-
-        >>> Stream().below(1)
-        0
-        """
+        """Draw an exactly uniform integer in 0 … n-1, by rejection."""
         if n < 1:
             raise UsageError(f"cannot draw an integer below {n}: the bound must be at least 1")
         k = (n - 1).bit_length()
@@ -282,16 +274,8 @@ class Stream:
 def generator(seed: int | None = None) -> Generator:
     """Make the generator that samples rows from a noisy model: post-processing, free.
 
-    Parameters
-    ----------
-    seed : int, optional
-        For a sample that can be drawn again. Without it, 128 bits of the system's entropy. A
-        `place_key` gives the key stream of AES-256 instead of PCG64.
-
-    Examples
-    --------
-    >>> bool(generator(7).random() == generator(7).random())
-    True
+    With a seed the sample can be drawn again; without it, 128 bits of the system's entropy are used. A `place_key` gives
+    the key stream of AES-256 instead of PCG64.
     """
     if seed is not None and seed >= _KEYS:
         # Has the verbs by which rows are drawn; any other one fails loudly instead of drawing otherwise.
@@ -300,15 +284,7 @@ def generator(seed: int | None = None) -> Generator:
 
 
 def place_key(secret: bytes, *place: int) -> int:
-    """Make the seed of one place among many (a partition, a block of rows): a key for the cipher.
-
-    Examples
-    --------
-    >>> place_key(b"secret", 1, 2) == place_key(b"secret", 1, 2)
-    True
-    >>> bool(generator(place_key(b"secret", 1)).random() == generator(place_key(b"secret", 2)).random())
-    False
-    """
+    """Make the seed of one place among many (a partition, a block of rows): a key for the cipher."""
     parts = [number.to_bytes(8, "big") for number in place]
     return _KEYS | int.from_bytes(_digest(b"dipsmith place", secret, *parts))
 
@@ -348,8 +324,6 @@ def coins(seed: bytes, name: str) -> Generator:
     The generator is a function of the published `seed` and `name` (through SHA-256), so that a
     reader can draw the same structure again. It must never touch noise.
 
-    Examples
-    --------
     >>> bool(coins(b"public", "tree 1").random() == coins(b"public", "tree 1").random())
     True
     >>> bool(coins(b"public", "tree 1").random() == coins(b"public", "tree 2").random())

@@ -40,15 +40,9 @@ _MOST: Final = 10_000_000
 class Repetitions:
     """The truncated negative binomial law of the number of runs.
 
-    Attributes
-    ----------
-    eta
-        η: what is paid, and how light the tail is. Small values pay less and often run only once.
-    gamma
-        γ: the smaller, the more runs.
+    η is what is paid, and how light the tail is: small values pay less and often run only once. The smaller γ, the more
+    runs.
 
-    Examples
-    --------
     >>> law = Repetitions.with_mean(10, eta=1)
     >>> law.gamma, round(law.mean, 6), law.price(PureDP("0.5")).epsilon
     (Fraction(1, 10), 10.0, 1.5)
@@ -143,17 +137,9 @@ class Repetitions:
         """Draw the number of runs, run so often, and keep the outcome with the highest score.
 
         A score that is not a number counts as the lowest. The first of equal scores is kept: runs are
-        exchangeable, so that is a random one.
-
-        Parameters
-        ----------
-        stream
-            Where the number comes from.
-        run
-            The mechanism: an outcome and its score.
-        conceal
-            A share of all numbers of runs. The call takes no less time than the number which so many do
-            not exceed would have taken: when it ends is seen, and written in ledgers. Not under testing.
+        exchangeable, so that is a random one. `conceal` is a share of all numbers of runs: the call takes no less time than the
+        number which so many do not exceed would have taken, as when it ends is seen, and written in ledgers. Not under
+        testing.
         """
         padded, runs = self.quantile(conceal), stream.observed("runs", self.sample(stream))
         start = monotonic()

@@ -17,12 +17,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from dipsmith.errors import BudgetError, DipsmithError, UsageError
-from dipsmith.privacy.account import Run, RunState
+from dipsmith.privacy.account import PaidRun, RunState
 from dipsmith.privacy.accountant import Accountant
 from dipsmith.privacy.books import Books
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.chain import Row
-from dipsmith.privacy.events import Event, to_dict
+from dipsmith.privacy.events import Event, event_record
 from dipsmith.privacy.protection import Protection, of_format_1
 
 Entry = tuple[str, dict[str, Any]]
@@ -51,7 +51,7 @@ class Reservation:
     the same budget a second time.
     """
 
-    def __init__(self, run: Run, write: Write) -> None:
+    def __init__(self, run: PaidRun, write: Write) -> None:
         self.id = run.id
         self.name = run.name
         self.budget = run.budget
@@ -76,7 +76,9 @@ class Reservation:
     def record(self, *events: Event) -> None:
         """Note, durably, what is about to be measured; refuses to exceed the reservation."""
         self.accountant.record(*events)
-        self._append("read", [("recorded", {"request": self.id, "events": [to_dict(e) for e in events]})])
+        self._append(
+            "read", [("recorded", {"request": self.id, "events": [event_record(e) for e in events]})]
+        )
 
     def finish(self, digest: str, path: str | os.PathLike[str]) -> None:
         """Note that the release was written: its card's SHA-256 and its folder; again for a further copy."""
@@ -143,7 +145,7 @@ def refund(books: Books, request_id: str, seq: int | None = None) -> list[Entry]
     return [("cancelled", {"request": request_id})]
 
 
-def require_same(run: Run, name: str, budget: Budget, protects: Protection, method: str) -> None:
+def require_same(run: PaidRun, name: str, budget: Budget, protects: Protection, method: str) -> None:
     """Refuse a request id that comes back with another request."""
     # What was released under a ledger of format 1 is returned: nothing is drawn or charged for it.
     noted = protects if run.state == "reserved" else of_format_1(protects)
@@ -168,7 +170,7 @@ def _terms(protects: Protection) -> dict[str, object]:
     }
 
 
-def require_resumable(run: Run) -> None:
+def require_resumable(run: PaidRun) -> None:
     """Refuse a request id whose run has read data."""
     if run.state == "finished":
         raise AlreadyReleased(run.id, run.path, run.digests[0])

@@ -35,13 +35,9 @@ class Seal:
     salt: str
     tag: str
 
-    def record(self) -> dict[str, str]:
-        """The seal as it is written in the ledger."""
-        return {"key": self.key, "salt": self.salt, "tag": self.tag}
-
     @classmethod
     def from_record(cls, record: Mapping[str, str]) -> Seal:
-        """The seal back from `record`."""
+        """The seal back from a ledger's record of it."""
         seal = cls(record["key"], record["salt"], record["tag"])
         if [len(bytes.fromhex(part)) for part in (seal.key, seal.salt, seal.tag)] != [8, 16, 32]:
             raise ValueError("a seal has a key of 8, a salt of 16 and a tag of 32 bytes")
@@ -79,13 +75,7 @@ class Key:
 
 
 class KeyFile:
-    """The key beside a ledger, made when it is first needed; a ledger in memory keeps its key there.
-
-    Parameters
-    ----------
-    ledger
-        The ledger's file; None when it is in memory.
-    """
+    """The key beside a ledger, made when it is first needed; a ledger in memory (None) keeps its key there."""
 
     def __init__(self, ledger: Path | None) -> None:
         self.path = None if ledger is None else Path(f"{ledger}.key")

@@ -22,7 +22,6 @@ can break monotonicity by one step. Both laws lose at most η times the length o
 
 from __future__ import annotations
 
-from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from typing import Final, Literal, get_args
 
@@ -54,24 +53,15 @@ def select(
 
     Parameters
     ----------
-    stream : Stream
-    scores : array of float64
+    scores
         One score for each candidate, high is good. Each must lie within grid/2 of the exact value
         whose sensitivity is stated. An infinite score is clipped. A score that is not a number
         counts as the lowest of all; it is not an error, because an error would tell about the data.
-    sensitivity : Fraction
-        How far a neighbouring table can move an exact score.
-    epsilon : Fraction
-    monotone : bool
-        A neighbouring table moves all scores the same way (none up, or none down).
-    law : {"permute-and-flip", "exponential"}
-    grid : Fraction, optional
+    sensitivity, monotone
+        How far a neighbouring table can move an exact score, and whether it moves all the same way (none up, or none down).
+    grid
         The step that scores are rounded to: a power of two, public. By default the largest one
         below sensitivity/1024, which costs 0.1 or 0.2 % of ε.
-
-    Returns
-    -------
-    int
 
     Privacy
     -------
@@ -79,8 +69,6 @@ def select(
     ε²/8-zCDP under the exponential one, for the neighbouring relation of the sensitivity. The time it
     takes depends on the scores.
 
-    Examples
-    --------
     >>> select(Stream(), np.array([1.0, 900.0, 3.0]), Fraction(1), Fraction(1), monotone=True,
     ...        law="permute-and-flip")
     1
@@ -123,8 +111,6 @@ def step_and_rate(
 ) -> tuple[Fraction, Fraction]:
     """Return the grid step and the rate η per step that costs at most ε.
 
-    Examples
-    --------
     >>> step_and_rate(Fraction(1), Fraction(1), monotone=True)
     (Fraction(1, 1024), Fraction(1, 1026))
     >>> step_and_rate(Fraction(1), Fraction(1), monotone=False)
@@ -145,8 +131,6 @@ def round_to_grid(scores: NDArray[np.float64], step: Fraction) -> NDArray[np.int
     Dividing by a power of two is exact. Halves always go up (not to the even neighbour), so that
     scores that are Δ apart are never more than ⌈Δ/step⌉ steps apart.
 
-    Examples
-    --------
     >>> round_to_grid(np.array([0.5, 1.5, -0.5, np.inf, np.nan]), Fraction(1)).tolist()
     [1, 2, 0, 2305843009213693952, -2305843009213693952]
     """
@@ -165,50 +149,3 @@ def _power_of_two_below(x: Fraction) -> Fraction:
     exponent = x.numerator.bit_length() - x.denominator.bit_length()
     power = Fraction(2) ** exponent
     return power if power <= x else power / 2
-
-
-def selection_probabilities(
-    scores: NDArray[np.float64],
-    sensitivity: Fraction,
-    epsilon: Fraction,
-    *,
-    monotone: bool,
-    law: Law,
-    grid: Fraction | None = None,
-    digits: int = 50,
-) -> list[Decimal]:
-    """Return the probability with which `select` returns each candidate, for small lists.
-
-    Not used to draw anything: it is the formula that tests, audits and proofs compare with.
-
-    Parameters
-    ----------
-    scores, sensitivity, epsilon, monotone, law, grid
-        As in `select`.
-    digits : int
-        Decimal digits of the computation.
-
-    Examples
-    --------
-    >>> p = selection_probabilities(np.array([0.0, 2.0]), Fraction(1), Fraction(1), monotone=False,
-    ...                             law="permute-and-flip", grid=Fraction(1))
-    >>> [round(float(x), 6) for x in p]  # η = 1/4: exp(-1/2)/2 and the rest
-    [0.303265, 0.696735]
-    """
-    step, rate = step_and_rate(sensitivity, epsilon, monotone=monotone, grid=grid)
-    rounded = round_to_grid(scores, step)
-    behind = [int(b) for b in rounded.max() - rounded]
-    with localcontext(Context(prec=digits)):
-        heads = [(Decimal(-b) * rate.numerator / rate.denominator).exp() for b in behind]
-        if law == "exponential":
-            return [h / sum(heads) for h in heads]
-        return [h * _first_of_heads(heads[:i] + heads[i + 1 :]) for i, h in enumerate(heads)]
-
-
-def _first_of_heads(others: list[Decimal]) -> Decimal:
-    """Return E[1/(1+N)], N the number of heads among the other coins: ∫₀¹ Π(1 - p + p·t) dt."""
-    product = [Decimal(1)]
-    for p in others:
-        raised = [Decimal(0), *(p * c for c in product)]
-        product = [a + b for a, b in zip([*((1 - p) * c for c in product), Decimal(0)], raised, strict=True)]
-    return sum((c / (power + 1) for power, c in enumerate(product)), Decimal(0))

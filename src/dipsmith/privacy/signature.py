@@ -17,7 +17,7 @@ import json
 import os
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,18 +40,8 @@ _LARGEST = 1 << 20
 class Signed:
     """A statement for one ledger, with a signature: a grant, or whose signature counts from now on.
 
-    Attributes
-    ----------
-    kind
-        The kind of ledger row it becomes: "granted" or "signatory".
-    ledger
-        The id of the ledger that it is for.
-    content
-        What the row will say.
-    nonce
-        A number used once: the ledger takes the statement a single time.
-    signature
-        Ed25519, in hexadecimal, of all of the above.
+    It becomes a ledger row of its `kind` and `content`, in the ledger of that id, a single time (`nonce`); the signature
+    is Ed25519, in hexadecimal, of all of these.
     """
 
     kind: Kind
@@ -78,14 +68,7 @@ class Signed:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the statement as JSON into a new file."""
-        facts = {
-            "format": _FORMAT,
-            "kind": self.kind,
-            "ledger": self.ledger,
-            "content": dict(self.content),
-            "nonce": self.nonce,
-            "signature": self.signature,
-        }
+        facts = {"format": _FORMAT, **asdict(self)}
         _write_new(Path(path), (json.dumps(facts, ensure_ascii=False, indent=1) + "\n").encode(), 0o644)
 
     @classmethod
@@ -95,8 +78,7 @@ class Signed:
             facts = json.loads(_read(Path(path)))
             if facts["format"] != _FORMAT or set(facts["content"]) - {"private"} != _FIELDS[facts["kind"]]:
                 raise ValueError
-            fields = (facts[key] for key in ("kind", "ledger", "content", "nonce", "signature"))
-            return cls(*fields)
+            return cls(**{field.name: facts[field.name] for field in fields(cls)})
         except (ValueError, KeyError, TypeError, RecursionError):
             raise InputError(
                 f"'{path}' is not a signed grant; `dipsmith ledger sign` makes one on the signatory's machine"

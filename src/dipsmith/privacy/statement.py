@@ -8,11 +8,11 @@ from html import escape
 from typing import Any
 
 from dipsmith.errors import BudgetError
-from dipsmith.privacy.account import Account, Run
+from dipsmith.privacy.account import Account, PaidRun
 from dipsmith.privacy.books import Books
 from dipsmith.privacy.budget import UNITS, Currency, decimal_text
 from dipsmith.privacy.grant import Grant
-from dipsmith.privacy.protection import Label, Protection, listed
+from dipsmith.privacy.protection import Label, Protection, columns_in_words
 from dipsmith.schema.schema import Unit
 
 
@@ -20,12 +20,8 @@ from dipsmith.schema.schema import Unit
 class Statement:
     """One dataset's grants, runs and balance; amounts in units of 1e-12 of its currency.
 
-    Attributes
-    ----------
-    protects
-        What its spends protect; None before the first.
-    private
-        Its private columns under `label`, by its spends or as a grant stated them; None where nobody said.
+    `protects` is None before the first spend. `private` are its private columns under `label`, by its spends or as a grant
+    stated them; None where nobody said.
     """
 
     name: str
@@ -36,7 +32,7 @@ class Statement:
     private: tuple[str, ...] | None
     looks: int
     grants: tuple[Grant, ...]
-    runs: tuple[Run, ...]
+    runs: tuple[PaidRun, ...]
 
     @property
     def relation(self) -> str | None:
@@ -70,15 +66,11 @@ class Statement:
 
     def as_dict(self) -> dict[str, Any]:
         """The statement as plain JSON values; exact amounts are in units of 1e-12."""
+        balance = ("name", "currency", "granted", "spent", "remaining")
+        units = ("granted_units", "spent_units", "remaining_units")
+        run = ("method", "state", "by", "time", "path", "another_grant")
         return {
-            "name": self.name,
-            "currency": self.currency,
-            "granted": self.granted,
-            "spent": self.spent,
-            "remaining": self.remaining,
-            "granted_units": self.granted_units,
-            "spent_units": self.spent_units,
-            "remaining_units": self.remaining_units,
+            **{name: getattr(self, name) for name in (*balance, *units)},
             "neighbours": self.relation,
             "unit": None if self.unit is None else str(self.unit),
             "private": None if self.private is None else list(self.private),
@@ -93,13 +85,8 @@ class Statement:
                     "budget": str(r.budget),
                     "charge": r.charge / UNITS,
                     "charge_units": r.charge,
-                    "method": r.method,
-                    "state": r.state,
-                    "by": r.by,
-                    "time": r.time,
-                    "path": r.path,
-                    "another_grant": r.another_grant,
                 }
+                | {name: getattr(r, name) for name in run}
                 for r in self.runs
             ],
         }
@@ -112,8 +99,8 @@ class Statement:
             else "no grant"
         )
         under = f", neighbours {self.relation}, unit {self.unit}" if self.relation else ""
-        under += "" if self.private is None else f", private {listed(self.private)}"
-        lines = [f"{self.name}: {balance}{under}, {_counted(self.looks, 'confidential look')}"]
+        under += "" if self.private is None else f", private {columns_in_words(self.private)}"
+        lines = [f"{self.name}: {balance}{under}, {self.looks} confidential look{'s' * (self.looks != 1)}"]
         lines += [
             f"  + {g.stated}  {g.time[:19]}  {'signed ' * g.signed}by {g.by}{': ' + g.why if g.why else ''}"
             for g in self.grants
@@ -180,7 +167,3 @@ def _statement(account: Account, books: Books) -> Statement:
         grants=account.grants,
         runs=tuple(r for r in books.runs.values() if r.name == account.name),
     )
-
-
-def _counted(n: int, what: str) -> str:
-    return f"{n} {what}{'' if n == 1 else 's'}"

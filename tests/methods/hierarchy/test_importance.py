@@ -15,8 +15,8 @@ from dipsmith.methods.hierarchy.importance import (
     information_criterion,
     log_factorial_excess,
 )
-from dipsmith.privacy.selection import selection_probabilities
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit
+from selection_law import selection_probabilities
 
 
 def aic(counts, levels=None):

@@ -19,8 +19,8 @@ from dipsmith.methods.method import PublicFacts
 from dipsmith.privacy.accountant import total
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.events import Chosen, Measured, Partitioned
-from dipsmith.privacy.selection import selection_probabilities
 from dipsmith.schema import Attribute, Categories, Codes, Rule, Schema, Unit
+from selection_law import selection_probabilities
 
 SIZES = {"vote": 2, "degree": 2, "age": 5, "income": 7, "home": 3}
 RULES = (Rule((("vote", (1,)), ("home", (2,)))),)
