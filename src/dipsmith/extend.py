@@ -28,9 +28,10 @@ from dipsmith.methods.method import (
 from dipsmith.methods.outlook import Effort, LabelCells, Outlook, PlannedTable, Suitability, tables_of
 from dipsmith.methods.public_table import PublicTable
 from dipsmith.privacy.budget import Budget
-from dipsmith.privacy.curator import Curator, Score
+from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.randomness import generator
+from dipsmith.privacy.score import Score
 from dipsmith.schema import Attribute, Bins, Categories, Cells, Codes, Marginal, Rule, Schema, Unit
 from dipsmith.sources.source import Input, Source
 

@@ -24,8 +24,9 @@ from dipsmith.methods.catalogue import require_loadable
 from dipsmith.methods.method import Labeller, Method, Model, PublicFacts
 from dipsmith.privacy.accountant import total
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
-from dipsmith.privacy.curator import Curator, Rehearsal
+from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.events import Chosen, Event, Measured
+from dipsmith.privacy.journal import Rehearsal
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.observer import Counted, Observer, Picked, Question, Shown
 from dipsmith.privacy.randomness import Stream
