@@ -25,8 +25,8 @@ from dipsmith.schema import Marginal
 from selection_law import selection_probabilities
 
 JUDGED = {
-    "noise_for", "selection_probabilities", "l1", "l2_squared", "step_and_rate", "round_to_grid", "_event", "_noise",
-    "_exponential_epsilon", "blocks_rule", "variance", "pmf", "sensitivities",
+    "noise_for", "selection_probabilities", "l1", "l2_squared", "step_and_rate", "round_to_grid", "sensitivity_for", "choice_epsilon", "_noise",
+    "noise_event", "blocks_rule", "variance", "pmf", "sensitivities",
 }  # fmt: skip
 """By these the package draws and charges; whoever checks it must not ask them."""
 
@@ -147,5 +147,5 @@ def test_a_sensitivity_that_is_believed_too_small_is_found(budget, monkeypatch):
 
 def test_a_choice_at_more_than_its_price_is_found(monkeypatch):
     case = next(c for c in catalogue_cases(PRIVATE) if c.name == "mst" and c.relation == "replace")
-    monkeypatch.setattr(curating, "_exponential_epsilon", lambda budget: Fraction(7, 2))
+    monkeypatch.setattr(curating, "choice_epsilon", lambda budget: Fraction(7, 2))
     assert any("is more than was charged" in f for f in findings(case, ZCDP("0.3")))
