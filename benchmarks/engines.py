@@ -111,7 +111,7 @@ def postgresql(rows: int, runs: int) -> None:
             compare(
                 ours,
                 source(by_ibis.table("personnel")),
-                lambda it: _seconds(it.engine._connection if it is ours else by_ibis.con),
+                lambda it: _seconds(it._connection if it is ours else by_ibis.con),
                 runs,
             )
         finally:

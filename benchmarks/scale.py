@@ -254,7 +254,7 @@ def postgresql(millions: Sequence[float]) -> None:
                         lambda text: connection.execute(text.format(age=age)).fetchall(),  # noqa: B023
                         lambda: source(server.get_uri(), table="personnel"),
                         lambda found: _spent(
-                            (connection if found is None else found.engine._connection).info.backend_pid
+                            (connection if found is None else found._connection).info.backend_pid
                         ),
                     )
         finally:

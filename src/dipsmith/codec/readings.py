@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dipsmith.sources.dialect import DAY, NUMBER, TIMED, USUAL
+from dipsmith.sources.kinds import DAY, NUMBER, TIMED, USUAL
 from dipsmith.sources.words import Column, case, constant
 
 Columns = dict[str, Column]

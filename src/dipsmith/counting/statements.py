@@ -1,12 +1,12 @@
-# ruff: noqa: S608  # statements are put together from quoted names, integers and placeholders only
-"""Counting inside an SQL engine: one statement that encodes, truncates, filters and groups.
+# ruff: noqa: S608  # statements are put together from quoted names, integers and quoted constants of the schema
+"""Counting inside PostgreSQL: one statement that encodes, truncates, filters and groups.
 
 The statement is built from the inside out: the table's columns as values (`codec.sql`), their codes, the
 rows of crowded units left out, rules, and one GROUP BY over the mixed-radix keys of all sets of attributes
 (GROUPING SETS where there are several). Rows are dropped in the order that `counting.count` states.
 
 Unit truncation ranks a unit's rows by SHA-256 of the same text as `counting.units.hashed_text`, so that
-the engine keeps exactly the rows that the batch path keeps.
+the server keeps exactly the rows that the batch path keeps.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from dipsmith.counting.tally import words_of
 from dipsmith.counting.units import hashed_columns
 from dipsmith.errors import SourceError
 from dipsmith.schema import Rule, Schema
-from dipsmith.sources.dialect import Dialect, Kind, Parameters
-from dipsmith.sources.tables import SqlTable
+from dipsmith.sources.kinds import Kind, quoted
+from dipsmith.sources.postgresql import PostgresTable
 
 
 @dataclass(frozen=True, eq=False)
 class SqlGrouping:
-    """The rows of an SQL table, grouped by the engine.
+    """The rows of a table, grouped by its server.
 
     Attributes
     ----------
@@ -43,22 +43,20 @@ class SqlGrouping:
         The secret by which rows beyond `max_rows` are chosen; None for the one of the connection.
     """
 
-    source: SqlTable
+    source: PostgresTable
     schema: Schema
     key: bytes | None = field(repr=False)
 
     def __post_init__(self) -> None:
         """Refuse units that engines spell differently, while nothing is charged."""
         if self.schema.unit.column is not None:
-            self._units(self.source.engine.dialect)
+            self._units()
 
     def grouped(
         self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View
     ) -> list[tuple[Keys, NDArray[np.int64]]]:
         """For each set of attributes the combinations that occur and how often, in one scan."""
-        parameters = Parameters()
-        statement = self.statement(sets, fixed, view, parameters)
-        found = self.source.engine.integers(statement, parameters)
+        found = self.source.integers(self.statement(sets, fixed, view))
         answers = []
         for i, names in enumerate(sets):
             words = len(words_of([self.schema[n].size for n in names]))
@@ -69,19 +67,17 @@ class SqlGrouping:
             answers.append(([word[mine] for word in found[1 : 1 + words]], found[-1][mine]))
         return answers
 
-    def statement(
-        self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View, parameters: Parameters
-    ) -> str:
+    def statement(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> str:
         """The statement: columns tag, words of the key, number of rows; all whole numbers."""
-        schema, dialect = self.schema, self.source.engine.dialect
+        schema = self.schema
         deciding = {name for name, _ in fixed} | {a.name for a in schema if not a.domain.total}
         deciding |= {name for rule in rules_of(self.schema, view) for name in rule.attributes}
         wanted = {name for names in sets for name in names} | deciding
-        units = [] if schema.unit.column is None else self._units(dialect)
+        units = [] if schema.unit.column is None else self._units()
         names = [n for n in schema.names if n in wanted or units]
-        columns = [_Column.of(self, name, parameters) for name in names]
+        columns = [_Column.of(self, name) for name in names]
         read = [f"{c.coded.read} AS r{c.place}" for c in columns] + [f"{x} AS {u}" for u, x in units]
-        rows = f"SELECT {', '.join(read) or '1 AS one'} FROM {self.source.engine.table} AS t"
+        rows = f"SELECT {', '.join(read) or '1 AS one'} FROM {self.source.table} AS t"
         early = [f"{c.early} AS r{c.place}" for c in columns] + [u for u, _ in units]
         rows = f"SELECT {', '.join(early) or '1 AS one'} FROM ({rows}) AS t0"
         keys = [self._keys(n) for n in sets]
@@ -90,43 +86,38 @@ class SqlGrouping:
         if not units and all(deciding <= set(s) for s in sets):
             physical = [[f"r{c.place}" for c in columns if c.name in set(s)] for s in sets]
             rows = _coded(_pregrouped(rows, physical), columns, ["tag", "n"])
-            return _summed(rows, known + where, keys, dialect)
+            return _summed(rows, known + where, keys)
         rows = _coded(rows, columns, [u for u, _ in units])
         rows = f"SELECT * FROM ({rows}) AS t3" + (f" WHERE {' AND '.join(known)}" if known else "")
         if units:
-            rows = self._truncated(rows, [u for u, _ in units], parameters)
+            rows = self._truncated(rows, [u for u, _ in units])
         return _grouped(rows, where, keys)
 
     def _code(self, name: str) -> str:
         return f"c{self.schema.names.index(name)}"
 
-    def _truncated(self, rows: str, units: Sequence[str], parameters: Parameters) -> str:
+    def _truncated(self, rows: str, units: Sequence[str]) -> str:
         """At most `max_rows` rows of every unit, by the keyed hash; none of those without a unit."""
-        dialect, unit = self.source.engine.dialect, ", ".join(units)
+        unit = ", ".join(units)
         hashed = [self._code(n) for n in hashed_columns(self.schema)]
         ties = [self._code(n) for n in self.schema.names if self._code(n) not in hashed]
         order = f" ORDER BY {', '.join(ties)}" if ties else ""
-        key = self.source.engine.key(self.key, parameters)
-
-        def text(x: str) -> str:
-            return f"CAST({x} AS {dialect.text})"
-
-        listed = " || ',' || ".join(map(text, hashed)) or "''"
-        spelled = f"{text(key)} || {_BAR} || {' || '.join(f'{u} || {_BAR}' for u in units)} || {listed} || {_BAR} || {text('same')}"
+        codes = " || ',' || ".join(f"{c}::text" for c in hashed) or "''"
+        spelled = " || '|' || ".join([self.source.key(self.key), *units, codes, "same::text"])
         limit = self.schema.unit.max_rows
         return (
             f"SELECT * FROM (SELECT *, CASE WHEN crowd <= {limit} THEN 1 ELSE row_number() OVER (PARTITION BY {unit} "
-            f"ORDER BY CASE WHEN crowd > {limit} THEN {dialect.hashed(spelled)} END) END AS place FROM (SELECT *, "
+            f"ORDER BY CASE WHEN crowd > {limit} THEN sha256(convert_to({spelled}, 'UTF8')) END) END AS place FROM (SELECT *, "
             f"row_number() OVER (PARTITION BY {', '.join([*units, *hashed])}{order}) - 1 AS same, "
             f"count(*) OVER (PARTITION BY {unit}) AS crowd FROM ({rows}) AS e WHERE {units[0]} <> '') AS h) AS p "
             f"WHERE place <= {limit}"
         )
 
-    def _units(self, dialect: Dialect) -> list[tuple[str, str]]:
+    def _units(self) -> list[tuple[str, str]]:
         unit = self.schema.unit
         named = [("u", unit.column), ("p", unit.per)]
         return [
-            (short, unit_text(name, f"t.{dialect.name(name)}", self._kind(name), dialect))
+            (short, unit_text(name, f"t.{quoted(name)}", self._kind(name)))
             for short, name in named
             if name is not None
         ]
@@ -158,9 +149,6 @@ class SqlGrouping:
         return words
 
 
-_BAR = "'|'"
-
-
 @dataclass(frozen=True)
 class _Column:
     """One column of the statement: its place in the schema and how it is encoded."""
@@ -170,23 +158,22 @@ class _Column:
     coded: Coded
 
     @classmethod
-    def of(cls, grouping: SqlGrouping, name: str, parameters: Parameters) -> _Column:
-        dialect = grouping.source.engine.dialect
-        column, kind = f"t.{dialect.name(name)}", grouping._kind(name)
-        made = coded(grouping.schema[name], column, kind, dialect, parameters)
-        return cls(name, grouping.schema.names.index(name), made)
+    def of(cls, grouping: SqlGrouping, name: str) -> _Column:
+        schema, source = grouping.schema, grouping.source
+        made = coded(schema[name], f"t.{quoted(name)}", grouping._kind(name), source.literal)
+        return cls(name, schema.names.index(name), made)
 
     @property
     def early(self) -> str:
-        return self.coded.early.replace("{r}", f"r{self.place}")
+        return self.coded.early(f"r{self.place}")
 
     @property
     def value(self) -> str:
-        return self.coded.value.replace("{r}", f"r{self.place}")
+        return self.coded.value(f"r{self.place}")
 
     @property
     def code(self) -> str:
-        return self.coded.code.replace("{v}", f"t2.v{self.place}").replace("{c}", f"d{self.place}.c")
+        return self.coded.code(f"t2.v{self.place}", f"d{self.place}.c")
 
 
 def _coded(rows: str, columns: Sequence[_Column], others: Sequence[str]) -> str:
@@ -220,7 +207,7 @@ def _pregrouped(rows: str, sets: Sequence[list[str]]) -> str:
     return f"SELECT {listed}{tag}, count(*) AS n FROM ({rows}) AS t4 GROUP BY GROUPING SETS ({by})"
 
 
-def _summed(rows: str, where: Sequence[str], keys: Sequence[list[str]], dialect: Dialect) -> str:
+def _summed(rows: str, where: Sequence[str], keys: Sequence[list[str]]) -> str:
     """Sum groups by their codes; the tag says which key a group belongs to."""
     width = max(map(len, keys))
     made = []
@@ -232,7 +219,12 @@ def _summed(rows: str, where: Sequence[str], keys: Sequence[list[str]], dialect:
     )
     listed = ", ".join(f"w{j}" for j in range(width))
     tag, by = ("tag", f"tag, {listed}") if len(keys) > 1 else ("CAST(0 AS bigint) AS tag", listed)
-    return f"SELECT {tag}, {listed}, {dialect.total('n')} AS n FROM ({inner}) AS t6 GROUP BY {by}"
+    return f"SELECT {tag}, {listed}, {total('n')} AS n FROM ({inner}) AS t6 GROUP BY {by}"
+
+
+def total(n: str) -> str:
+    """The sum of 64-bit counts as one; by halves, because their sum is a decimal here, which costs three times as much."""
+    return f"((sum(({n} >> 30)::int4) << 30) + sum(({n} & 1073741823)::int4))"
 
 
 def _grouped(rows: str, where: Sequence[str], keys: Sequence[list[str]]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from dipsmith.sources.dialect import Kind
+from dipsmith.sources.kinds import Kind
 
 Column = Any
 """A column, or a constant, of an ibis expression."""
