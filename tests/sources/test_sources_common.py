@@ -24,7 +24,7 @@ from dipsmith.errors import SourceError
 from dipsmith.schema import Attribute, Cells, Codes, Crossed, Marginal, Schema, Unit
 from dipsmith.schema.bins import singles
 from dipsmith.sources import Source, source
-from dipsmith.sources.words import statement
+from dipsmith.sources.ibis_terms import statement
 
 KEY = bytes(range(32))
 SOURCES = ("arrow", "csv", "parquet", "duckdb", "postgresql", "ibis", "spark")

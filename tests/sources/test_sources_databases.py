@@ -21,8 +21,8 @@ import pytest
 import dipsmith as ds
 from dipsmith.cli.main import main
 from dipsmith.counting import BatchRows
+from dipsmith.counting.postgresql import total
 from dipsmith.counting.pushed import rows_of
-from dipsmith.counting.statements import total
 from dipsmith.errors import BudgetError, DipsmithError, SourceError, UsageError
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.privacy.curator import Curator, Rehearsal

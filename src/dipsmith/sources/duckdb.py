@@ -13,9 +13,9 @@ from uuid import uuid4
 
 from dipsmith.errors import MissingExtraError, SourceError
 from dipsmith.sources.ibis import IbisTable
+from dipsmith.sources.ibis_terms import named
 from dipsmith.sources.kinds import quoted, quoted_table
 from dipsmith.sources.retelling import retell
-from dipsmith.sources.words import named
 
 _WHOLE = r"U?(TINYINT|SMALLINT|INTEGER|BIGINT)"
 _AS_IT_IS = re.compile(rf"{_WHOLE}|DECIMAL\(.*\)|FLOAT|DOUBLE|BOOLEAN|DATE|TIMESTAMP( WITH TIME ZONE)?")

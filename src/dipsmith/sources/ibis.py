@@ -26,12 +26,12 @@ from dipsmith.errors import DipsmithError, MissingExtraError, SourceError, Usage
 from dipsmith.sources.arrow import ArrowSource
 from dipsmith.sources.fingerprint import of_address
 from dipsmith.sources.header import check_header
+from dipsmith.sources.ibis_terms import Column, Table, case, constant, kind_of, statement, unfused
 from dipsmith.sources.kinds import Kind, parts_of
 from dipsmith.sources.layout import BATCH_ROWS, check_type, plain
 from dipsmith.sources.retelling import retell
 from dipsmith.sources.source import Progress
 from dipsmith.sources.sqlite import believed
-from dipsmith.sources.words import Column, Table, case, constant, kind_of, statement, unfused
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class IbisTable:
     called: str
     address: str | None = None
     has_order: bool = False
-    counter: ClassVar = "dipsmith.counting.expressions:IbisGrouping"
+    counter: ClassVar = "dipsmith.counting.ibis:IbisGrouping"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -80,8 +80,7 @@ class IbisTable:
         """All rows, only the named columns, in the order in which they were first read."""
         self.check(columns)
         with self.failures():
-            held = self._read(columns) if self.has_order else self._spool.read(columns, self._fetched)
-            for batch in held:
+            for batch in self._read(columns) if self.has_order else self._spool.read(columns, self._read):
                 yield plain(batch)
         if progress is not None:
             progress(1.0)
@@ -142,16 +141,6 @@ class IbisTable:
         for name, kind in zip(reader.schema.names, reader.schema.types, strict=True):
             check_type(self.called, name, kind)
         return reader
-
-    def _fetched(self, columns: Sequence[str]) -> Any:
-        """The rows of some columns in a temporary file."""
-        file = tempfile.TemporaryFile(prefix="dipsmith-")  # noqa: SIM115  # closed with the source
-        with _closed_on_failure(file), self.failures():
-            reader = self._read(columns)
-            with pa.ipc.new_file(file, reader.schema) as writer:
-                for batch in reader:
-                    writer.write_batch(batch)
-        return file
 
 
 def ibis_table(data: Table) -> IbisTable | ArrowSource:
@@ -262,15 +251,6 @@ def _near(column: Column, warehouse: str) -> Column:
     return case((column < first, first), (column >= after, last), other=column)
 
 
-@contextmanager
-def _closed_on_failure(file: Any) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        file.close()
-        raise
-
-
 class _Spool:
     """Rows of some columns in an unnamed temporary file; fetched again when further columns are asked for."""
 
@@ -278,11 +258,18 @@ class _Spool:
         self._file: Any = None
         self._columns: tuple[str, ...] = ()
 
-    def read(self, columns: Sequence[str], fetch: Callable[[Sequence[str]], Any]) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, columns: Sequence[str], fetch: Callable[[Sequence[str]], pa.RecordBatchReader]
+    ) -> Iterator[pa.RecordBatch]:
         if self._file is None or not set(columns) <= set(self._columns):
             wanted = tuple(dict.fromkeys([*self._columns, *columns]))
-            self._file, self._columns = fetch(wanted), wanted
-            weakref.finalize(self, self._file.close)
+            file = tempfile.TemporaryFile(prefix="dipsmith-")  # noqa: SIM115  # closed with the source
+            weakref.finalize(self, file.close)
+            reader = fetch(wanted)
+            with pa.ipc.new_file(file, reader.schema) as writer:
+                for batch in reader:
+                    writer.write_batch(batch)
+            self._file, self._columns = file, wanted
         held = pa.ipc.open_file(self._file)
         for i in range(held.num_record_batches):
             yield held.get_batch(i).select(list(columns))

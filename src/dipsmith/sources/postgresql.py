@@ -90,7 +90,7 @@ class PostgresTable:
     url: str = field(repr=False)
     table: str
     called: str
-    counter: ClassVar = "dipsmith.counting.statements:SqlGrouping"
+    counter: ClassVar = "dipsmith.counting.postgresql:PostgresGrouping"
 
     @property
     def columns(self) -> tuple[str, ...]:

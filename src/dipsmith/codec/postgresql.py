@@ -13,22 +13,17 @@ and quoted by the driver.
 from __future__ import annotations
 
 import datetime as dt
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
-
-import pyarrow as pa
 
 from dipsmith.codec.encode import places
-from dipsmith.codec.parse import FALSE, TRUE, texts
+from dipsmith.codec.parse import FALSE, TRUE
+from dipsmith.codec.points import Point, first_whole, native
 from dipsmith.errors import SourceError
 from dipsmith.schema import Attribute, Bins, Categories
 from dipsmith.sources.kinds import MOMENT, NUMBER, USUAL, Kind
 from dipsmith.sources.postgresql import real_of_decimal
 
-Point = int | float | str | bool | dt.date | dt.datetime
-"""A public value."""
 Quote = Callable[[object], str]
 """Makes a constant of a statement of a public value, or of a list of such."""
 
@@ -47,15 +42,6 @@ _TYPES = {
     "date": "date",
     "timestamp": "timestamp",
     "timestamptz": "timestamptz",
-}
-_ARROW = {
-    "whole": pa.int64(),
-    "real": pa.float64(),
-    "decimal": pa.float64(),
-    "boolean": pa.bool_(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us"),
-    "timestamptz": pa.timestamp("us"),
 }
 
 
@@ -185,26 +171,6 @@ def _trimmed(x: str) -> str:
     return f"""NULLIF(btrim(({x})::text, ' ') COLLATE "C", '')"""
 
 
-def native(domain: Categories, kind: Kind) -> list[tuple[Point, int]]:
-    """For each listed value the value of the column's type that is written like it, if there is one."""
-    pairs = zip(domain.values, domain.codes, strict=True)
-    if kind in ("text", "wide"):
-        return list(pairs)
-    found: list[tuple[Point, int]] = []
-    for listed, code in pairs:
-        try:
-            point = pa.array([listed]).cast(_ARROW[kind])
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            continue
-        if texts(point).to_pylist() == [listed]:
-            found.append((_zoned(point[0].as_py(), kind), code))
-    return found
-
-
-def _zoned(point: Point, kind: Kind) -> Point:
-    return point.replace(tzinfo=dt.UTC) if kind == "timestamptz" and isinstance(point, dt.datetime) else point
-
-
 # Numbers and truth ---------------------------------------------------------------------------------------
 
 
@@ -279,19 +245,6 @@ def _numbered(domain: Bins, column: str, kind: Kind) -> tuple[str, Kind, list[Po
     if kind == "whole":
         return value, kind, [max(first_whole(e), -(2**63)) for e in inner if e < 2.0**63]
     return value, kind, [float(e) for e in inner]
-
-
-def first_whole(edge: float) -> int:
-    """Smallest integer whose float64 is ≥ edge: that of a large one may be, though it is not itself.
-
-    >>> first_whole(1.5), first_whole(2.0**53 + 4) - 2**53
-    (2, 3)
-    """
-    below = math.nextafter(edge, -math.inf)
-    if abs(edge) < 2.0**53 or math.isinf(below):
-        return math.ceil(edge)
-    least = math.ceil((Fraction(below) + Fraction(edge)) / 2)
-    return least if float(least) >= edge else least + 1
 
 
 def _timed(domain: Bins, column: str, kind: Kind) -> tuple[str, Kind, list[Point]]:

@@ -1,7 +1,7 @@
 # ruff: noqa: S608  # statements are put together from quoted names, integers and quoted constants of the schema
 """Counting inside PostgreSQL: one statement that encodes, truncates, filters and groups.
 
-The statement is built from the inside out: the table's columns as values (`codec.sql`), their codes, the
+The statement is built from the inside out: the table's columns as values (`codec.postgresql`), their codes, the
 rows of crowded units left out, rules, and one GROUP BY over the mixed-radix keys of all sets of attributes
 (GROUPING SETS where there are several). Rows are dropped in the order that `counting.count` states.
 
@@ -18,19 +18,19 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.codec.sql import Coded, coded, unit_text
+from dipsmith.codec.postgresql import Coded, coded, unit_text
 from dipsmith.counting.count import View
-from dipsmith.counting.pushed import Fixed, Keys
+from dipsmith.counting.pushed import Fixed, Keys, rules_of, runs
 from dipsmith.counting.tally import words_of
 from dipsmith.counting.units import hashed_columns
 from dipsmith.errors import SourceError
-from dipsmith.schema import Rule, Schema
+from dipsmith.schema import Schema
 from dipsmith.sources.kinds import Kind, quoted
 from dipsmith.sources.postgresql import PostgresTable
 
 
 @dataclass(frozen=True, eq=False)
-class SqlGrouping:
+class PostgresGrouping:
     """The rows of a table, grouped by its server.
 
     Attributes
@@ -158,7 +158,7 @@ class _Column:
     coded: Coded
 
     @classmethod
-    def of(cls, grouping: SqlGrouping, name: str) -> _Column:
+    def of(cls, grouping: PostgresGrouping, name: str) -> _Column:
         schema, source = grouping.schema, grouping.source
         made = coded(schema[name], f"t.{quoted(name)}", grouping._kind(name), source.literal)
         return cls(name, schema.names.index(name), made)
@@ -253,31 +253,6 @@ def _grouped(rows: str, where: Sequence[str], keys: Sequence[list[str]]) -> str:
         f"SELECT CAST(CASE {tag} END AS bigint) AS tag, {', '.join(words)}, {number} FROM ({inner}) AS s "
         f"GROUP BY GROUPING SETS ({sets})"
     )
-
-
-def rules_of(schema: Schema, view: View) -> list[Rule]:
-    """The rules that a row of a view must not break."""
-    public = set(schema.public)
-    return [
-        rule
-        for rule in schema.rules
-        if view == "lawful" or (view == "public" and set(rule.attributes) <= public)
-    ]
-
-
-def runs(codes: Sequence[int]) -> list[tuple[int, int]]:
-    """The first and last codes of the runs that some codes form.
-
-    >>> runs([4, 1, 2])
-    [(1, 2), (4, 4)]
-    """
-    found: list[tuple[int, int]] = []
-    for code in sorted(codes):
-        if found and code == found[-1][1] + 1:
-            found[-1] = (found[-1][0], code)
-        else:
-            found.append((code, code))
-    return found
 
 
 def _among(column: str, codes: Sequence[int]) -> str:

@@ -1,6 +1,6 @@
 """Counting inside any warehouse: one expression of ibis that encodes, truncates, filters and groups.
 
-The expression is built from the inside out, as the statements of `counting.statements` are: codes of all rows, rows
+The expression is built from the inside out, as those of `counting.postgresql` are: codes of all rows, rows
 without a code left out, rows of crowded units left out, rules, and the mixed-radix keys of all sets of attributes.
 Only keys and counts cross the wire.
 
@@ -24,18 +24,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dipsmith.codec.encode import coder
-from dipsmith.codec.expressions import steps, unit_text
+from dipsmith.codec.ibis import steps, unit_text
 from dipsmith.codec.trials import HASHED, UNITS, trial, trials
 from dipsmith.counting.count import View
-from dipsmith.counting.pushed import Fixed, Keys
-from dipsmith.counting.statements import rules_of, runs
+from dipsmith.counting.pushed import Fixed, Keys, rules_of, runs
 from dipsmith.counting.tally import words_of
 from dipsmith.counting.units import hashed_columns
 from dipsmith.counting.units import unit_text as spelled_unit
 from dipsmith.errors import SourceError
 from dipsmith.schema import Schema
 from dipsmith.sources.ibis import IbisTable
-from dipsmith.sources.words import (
+from dipsmith.sources.ibis_terms import (
     Column,
     Table,
     case,
