@@ -284,7 +284,7 @@ def duckdb(millions: Sequence[float]) -> None:
 
 
 def warehouse(millions: Sequence[float]) -> None:
-    """Engines that are reached by ibis, in this process: DataFusion, and DuckDB beside its own dialect above."""
+    """Engines that are reached by ibis, in this process: DataFusion, and DuckDB on files of Parquet."""
     import ibis
 
     with tempfile.TemporaryDirectory(prefix="dipsmith-scale-") as folder:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dipsmith.codec.postgresql import Coded, coded, unit_text
 from dipsmith.counting.count import View
-from dipsmith.counting.pushed import Fixed, Keys, rules_of, runs
+from dipsmith.counting.pushed import Fixed, Keys, by_set, deciding, rules_of, runs
 from dipsmith.counting.tally import words_of
 from dipsmith.counting.units import hashed_columns
 from dipsmith.errors import SourceError
@@ -31,17 +31,7 @@ from dipsmith.sources.postgresql import PostgresTable
 
 @dataclass(frozen=True, eq=False)
 class PostgresGrouping:
-    """The rows of a table, grouped by its server.
-
-    Attributes
-    ----------
-    source
-        The table.
-    schema
-        What is public about it.
-    key
-        The secret by which rows beyond `max_rows` are chosen; None for the one of the connection.
-    """
+    """The rows of a table, grouped by its server; `key` chooses among those of a crowded unit, None for the one of the connection."""
 
     source: PostgresTable
     schema: Schema
@@ -56,23 +46,15 @@ class PostgresGrouping:
         self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View
     ) -> list[tuple[Keys, NDArray[np.int64]]]:
         """For each set of attributes the combinations that occur and how often, in one scan."""
+        widths = [len(words_of([self.schema[n].size for n in names])) for names in sets]
         found = self.source.integers(self.statement(sets, fixed, view))
-        answers = []
-        for i, names in enumerate(sets):
-            words = len(words_of([self.schema[n].size for n in names]))
-            if not found:
-                answers.append(([np.zeros(0, dtype=np.int64)] * words, np.zeros(0, dtype=np.int64)))
-                continue
-            mine = found[0] == i
-            answers.append(([word[mine] for word in found[1 : 1 + words]], found[-1][mine]))
-        return answers
+        return by_set(found or [np.zeros(0, dtype=np.int64)] * (max(widths) + 2), widths)
 
     def statement(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> str:
         """The statement: columns tag, words of the key, number of rows; all whole numbers."""
         schema = self.schema
-        deciding = {name for name, _ in fixed} | {a.name for a in schema if not a.domain.total}
-        deciding |= {name for rule in rules_of(self.schema, view) for name in rule.attributes}
-        wanted = {name for names in sets for name in names} | deciding
+        needed = deciding(schema, fixed, view)
+        wanted = {name for names in sets for name in names} | needed
         units = [] if schema.unit.column is None else self._units()
         names = [n for n in schema.names if n in wanted or units]
         columns = [_Column.of(self, name) for name in names]
@@ -83,7 +65,7 @@ class PostgresGrouping:
         keys = [self._keys(n) for n in sets]
         where = [f"{self._code(n)} = {int(code)}" for n, code in fixed] + self._lawful(view)
         known = [f"c{c.place} >= 0" for c in columns if not schema[c.name].domain.total]
-        if not units and all(deciding <= set(s) for s in sets):
+        if not units and all(needed <= set(s) for s in sets):
             physical = [[f"r{c.place}" for c in columns if c.name in set(s)] for s in sets]
             rows = _coded(_pregrouped(rows, physical), columns, ["tag", "n"])
             return _summed(rows, known + where, keys)

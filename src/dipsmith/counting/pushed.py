@@ -251,3 +251,15 @@ def runs(codes: Sequence[int]) -> list[tuple[int, int]]:
         else:
             found.append((code, code))
     return found
+
+
+def deciding(schema: Schema, fixed: Fixed, view: View) -> set[str]:
+    """The attributes that decide whether a row is counted at all."""
+    ruled = {name for rule in rules_of(schema, view) for name in rule.attributes}
+    return ruled | {name for name, _ in fixed} | {a.name for a in schema if not a.domain.total}
+
+
+def by_set(columns: Keys, widths: Sequence[int]) -> list[tuple[Keys, NDArray[np.int64]]]:
+    """The lines of an answer, apart for each set of attributes: columns tag, words of the key, number of rows."""
+    tag, *words, counts = columns
+    return [([word[tag == i] for word in words[:width]], counts[tag == i]) for i, width in enumerate(widths)]

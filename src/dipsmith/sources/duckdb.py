@@ -47,13 +47,15 @@ def duckdb_table(url: str, table: str) -> IbisTable:
         columns = ", ".join(f"{_plain(quoted(row[0]), row[1])} AS {quoted(row[0])}" for row in types)
         view = f"dipsmith_{uuid4().hex}"
         warehouse.con.execute(f"CREATE TEMPORARY VIEW {view} AS SELECT {columns} FROM {name}")
-        kinds = warehouse.con.sql(f"SELECT * FROM {view} LIMIT 0").to_arrow_table().schema
+        plain = warehouse.con.execute(f"DESCRIBE {view}").fetchall()
     except duckdb.CatalogException:
         retell(SourceError(f"{called}: there is no such table; check table="))
     except duckdb.Error as error:
         retell(SourceError(f"{called}: DuckDB cannot read it ({type(error).__name__}); check the file"))
-    found = named(view, ibis.Schema.from_pyarrow(kinds), warehouse)
-    return IbisTable(found, called, f"{path.resolve()}, table {table}", has_order=True)
+    kinds = ibis.schema({row[0]: warehouse.compiler.type_mapper.from_string(row[1]) for row in plain})
+    return IbisTable(
+        named(view, kinds, warehouse), called, f"{path.resolve()}, table {table}", has_order=True
+    )
 
 
 def _plain(x: str, kind: str) -> str:

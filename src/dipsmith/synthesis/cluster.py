@@ -25,6 +25,7 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as parquet_dataset
 import pyarrow.parquet as pq
 
 from dipsmith.codec.decode import released_type
@@ -160,7 +161,7 @@ class ClusterSets(Sets):
         _open_to_group(folder)
         for i, (model, seed) in enumerate(self.made, start=1):
             place = folder / f"synthetic-{i}.parquet"
-            _made_for_workers(place)
+            _open_to_group(place)
             with failures(self.on.describe()):
                 if model.schema.neighbours == "label":
                     written = self._labelled(model, place, seed, i)
@@ -213,7 +214,8 @@ class ClusterSets(Sets):
             written = SparkTable(self.on.frame.sparkSession.read.parquet(address), "written set")
         cells = [Marginal.of(whole, (name,)) for name in schema.names]
         counts = rows_of(written, whole).count(cells)
-        some = Encoder(schema).encode(_first(place, MOST_ROWS))[0]
+        files = sorted(map(str, place.glob("*.parquet")))
+        some = Encoder(schema).encode(parquet_dataset.dataset(files).head(MOST_ROWS))[0]
         return Glance(self.rows, dict(zip(schema.names, counts, strict=True)), some, several_files=True)
 
 
@@ -229,7 +231,7 @@ def _rows_seen(on: SparkTable, target: Path) -> int:
     try:
         _open_to_group(tried)
         place = tried / "rows"
-        _made_for_workers(place)
+        _open_to_group(place)
         some = on.frame.sparkSession.range(0, _TRIED, 1, _TRIED)
         with failures(on.describe()):
             on_workers(some, WritePartition(iter, _at(place), ("id",)), "rows bigint").collect()
@@ -245,13 +247,9 @@ def _at(place: Path) -> str:
     return str(place.absolute())
 
 
-def _made_for_workers(folder: Path) -> None:
-    folder.mkdir()
-    _open_to_group(folder)
-
-
 def _open_to_group(folder: Path) -> None:
-    """Workers may have an account of their own: let its group in where the folder around does."""
+    """Make a folder, if it is not there; workers may have an account of their own, so let its group in where the one around does."""
+    folder.mkdir(exist_ok=True)
     around = stat.S_IMODE(folder.parent.stat().st_mode)
     folder.chmod(0o700 | (around & 0o2070))
 
@@ -265,19 +263,6 @@ def _tidied(place: Path) -> int:
         rows += pq.read_metadata(file).num_rows
         file.rename(place / f"{i:05d}.parquet")
     return rows
-
-
-def _first(place: Path, rows: int) -> pa.Table:
-    parts: list[pa.Table] = []
-    for file in sorted(place.glob("*.parquet")):
-        with pq.ParquetFile(file) as held:
-            parts.append(held.schema_arrow.empty_table())
-            for batch in held.iter_batches(min(rows, 1 << 16)):
-                parts.append(pa.Table.from_batches([batch.slice(0, rows)]))
-                rows -= batch.num_rows
-                if rows <= 0:
-                    return pa.concat_tables(parts)
-    return pa.concat_tables(parts)
 
 
 def _blocks(on: SparkTable, rows: int) -> Any:
