@@ -32,17 +32,8 @@ _EPOCH = dt.datetime(1970, 1, 1)
 _FEW = 24
 """Lists of at most so many values are compared one by one; longer ones are joined."""
 
-_TYPES = {
-    "text": "text",
-    "whole": "bigint",
-    "wide": "text",
-    "real": "float8",
-    "decimal": "float8",
-    "boolean": "boolean",
-    "date": "date",
-    "timestamp": "timestamp",
-    "timestamptz": "timestamptz",
-}
+_TYPES = {"wide": "text", "whole": "bigint", "real": "float8", "decimal": "float8"}
+"""Types of PostgreSQL that are not called as the kind is."""
 
 
 def _as_it_is(x: str) -> str:
@@ -138,9 +129,11 @@ def _looked_up(
         return replace(made, code=lambda v, _: rest(v))
     if len(wanted) > _FEW or kind == "wide":
         values, codes = (quote(list(part)) for part in zip(*wanted, strict=True))
-        join = f"(SELECT v, c FROM unnest({values}::{_TYPES[kind]}[], {codes}::int[]) AS pair(v, c))"
+        join = (
+            f"(SELECT v, c FROM unnest({values}::{_TYPES.get(kind, kind)}[], {codes}::int[]) AS pair(v, c))"
+        )
         return replace(made, join=join, code=lambda v, c: f"COALESCE({c}, {rest(v)})")
-    cases = [f"WHEN CAST({quote(point)} AS {_TYPES[kind]}) THEN {code}" for point, code in wanted]
+    cases = [f"WHEN CAST({quote(point)} AS {_TYPES.get(kind, kind)}) THEN {code}" for point, code in wanted]
 
     def found(v: str) -> str:
         return f"CASE {v} {' '.join(cases)} ELSE {rest(v)} END"
@@ -236,7 +229,7 @@ def _bucket(x: str, kind: Kind, edges: Sequence[Point], absent: int, quote: Quot
     """How many of the increasing edges are at most x, by the server's own binary search; `absent` where x is null."""
     if not edges:
         return f"CASE WHEN {x} IS NULL THEN {absent} ELSE 0 END"
-    return f"COALESCE(width_bucket({x}, {quote(list(edges))}::{_TYPES[kind]}[]), {absent})"
+    return f"COALESCE(width_bucket({x}, {quote(list(edges))}::{_TYPES.get(kind, kind)}[]), {absent})"
 
 
 def _numbered(domain: Bins, column: str, kind: Kind) -> tuple[str, Kind, list[Point]]:

@@ -28,9 +28,8 @@ def frames(given: Input) -> Source | None:
 
     if _is_a(given.data, "DataFrame", "pandas"):
         return FrameSource(given.data)
-    if not hasattr(given.data, "__arrow_c_stream__") or _is_elsewhere(given.data):
-        return None
-    return ArrowSource(given.data)
+    elsewhere = _is_a(given.data, "Table", "ibis") or _is_a(given.data, "DataFrame", "pyspark")
+    return ArrowSource(given.data) if hasattr(given.data, "__arrow_c_stream__") and not elsewhere else None
 
 
 def ibis(given: Input) -> Source | None:
@@ -39,10 +38,10 @@ def ibis(given: Input) -> Source | None:
 
     if _is_a(given.data, "Table", "ibis"):
         return ibis_table(given.data)
-    if given.scheme not in warehouses():
+    if given.scheme is None or given.scheme not in warehouses():
         return None
     url, table = given.address()
-    return connected_table(url, str(given.scheme), table)
+    return connected_table(url, given.scheme, table)
 
 
 def spark(given: Input) -> Source | None:
@@ -67,10 +66,6 @@ def postgresql(given: Input) -> Source | None:
 
     known = given.scheme in ("postgresql", "postgres")
     return postgresql_table(*given.address()) if known else None
-
-
-def _is_elsewhere(data: object) -> bool:
-    return _is_a(data, "Table", "ibis") or _is_a(data, "DataFrame", "pyspark")
 
 
 def _is_a(data: object, name: str, library: str) -> bool:

@@ -8,6 +8,7 @@ that is compared byte by byte, whatever the column's collation; moments in micro
 from __future__ import annotations
 
 import re
+import weakref
 from pathlib import Path
 from uuid import uuid4
 
@@ -53,9 +54,11 @@ def duckdb_table(url: str, table: str) -> IbisTable:
     except duckdb.Error as error:
         retell(SourceError(f"{called}: DuckDB cannot read it ({type(error).__name__}); check the file"))
     kinds = ibis.schema({row[0]: warehouse.compiler.type_mapper.from_string(row[1]) for row in plain})
-    return IbisTable(
+    opened = IbisTable(
         named(view, kinds, warehouse), called, f"{path.resolve()}, table {table}", has_order=True
     )
+    weakref.finalize(opened, warehouse.con.close)
+    return opened
 
 
 def _plain(x: str, kind: str) -> str:

@@ -288,17 +288,9 @@ def real_of_decimal(x: str) -> str:
 
 _NUMERIC = 1700
 _CARRIED = {"whole": "int8", "real": "float8", "boolean": "bool"}
-_TRANSPORT = {
-    "text": pa.string(),
-    "whole": pa.int64(),
-    "wide": pa.string(),
-    "real": pa.float64(),
-    "decimal": pa.float64(),
-    "boolean": pa.bool_(),
-    "date": pa.int32(),
-    "timestamp": pa.int64(),
-    "timestamptz": pa.int64(),
-}
+_TRANSPORT = {"real": pa.float64(), "decimal": pa.float64(), "boolean": pa.bool_(), "date": pa.int32()}
+_TRANSPORT |= dict.fromkeys(("text", "wide"), pa.string())
+_TRANSPORT |= dict.fromkeys(("whole", "timestamp", "timestamptz"), pa.int64())
 _FINAL = {"date": pa.date32(), "timestamp": pa.timestamp("us"), "timestamptz": pa.timestamp("us", "UTC")}
 
 
@@ -311,27 +303,22 @@ def _typed(batch: pa.RecordBatch, columns: Mapping[str, Kind]) -> pa.RecordBatch
 
 
 def _postgresql_kind(oid: int, precision: int | None, scale: int | None, category: str) -> Kind | None:
-    known: dict[int, Kind | None] = {
-        16: "boolean",
-        17: None,
-        20: "whole",
-        21: "whole",
-        23: "whole",
-        26: "whole",
-        700: "real",
-        701: "real",
-        1082: "date",
-        1114: "timestamp",
-        1184: "timestamptz",
-        1186: None,
-    }
-    if oid in known:
-        return known[oid]
     if oid == _NUMERIC:
-        if precision is None or scale is None or scale > 0:
-            return "decimal"
-        return "wide"  # it may be NaN, which no integer can be
-    return None if category in "ACRT" else "text"
+        # even without places it may be NaN, which no integer can be
+        return "decimal" if precision is None or scale is None or scale > 0 else "wide"
+    return next((kind for kind, oids in _OIDS.items() if oid in oids), None if category in "ACRT" else "text")
+
+
+_OIDS: dict[Kind | None, tuple[int, ...]] = {
+    "boolean": (16,),
+    "whole": (20, 21, 23, 26),
+    "real": (700, 701),
+    "date": (1082,),
+    "timestamp": (1114,),
+    "timestamptz": (1184,),
+    None: (17, 1186),
+}
+"""The numbers of the server's own types; bytes and durations are no single values."""
 
 
 def _copied(held: bytes) -> list[NDArray[np.int64]]:

@@ -211,7 +211,7 @@ def _table_name(given: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name that is nothing but a name.
+    """A name that is nothing but a name, as Spark quotes it.
 
     >>> quoted("pay`; DROP TABLE x")
     '`pay``; DROP TABLE x`'
