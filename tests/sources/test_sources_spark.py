@@ -318,7 +318,7 @@ def test_a_worker_that_dies_changes_nothing(spark: Any, folder: Path, tmp_path: 
     spark.add_worker()
     with dying(spark.workers[1]):
         release.save(tmp_path / "release")
-    release.tables.write(tmp_path)  # type: ignore[attr-defined]
+    release.tables.save(Exit(tmp_path), release.schema, "parquet", escape=False)
     disturbed, undisturbed = (
         pq.read_table(at / "synthetic-1.parquet") for at in (tmp_path / "release", tmp_path)
     )
