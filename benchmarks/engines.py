@@ -1,10 +1,10 @@
-"""Counting inside PostgreSQL and DuckDB: the statements of ours against the same counts by way of ibis.
+"""Counting inside PostgreSQL: the statements of ours against the same counts by way of ibis.
 
-Both count the same table of the same server or file, in turns, in processes and threads of one: marginals without and
-with unit truncation (at most two rows of a unit). Told are processor seconds of the engine and of this process together, wall
-seconds, and their ratios; the least of some runs each. Decision 0004 rests on the ratios: ours stay because they exceed 1.3.
+Both count the same table of the same server, in turns, each in one process of it: marginals without and
+with unit truncation (at most two rows of a unit). Told are processor seconds of the server and of this process together, wall
+seconds, and their ratios; the least of some runs each. Decision 0004 rests on the ratios: ours stay while they exceed 1.3.
 
-Run: ``python benchmarks/engines.py [postgresql|duckdb] [--rows 2] [--runs 3]`` (millions of rows).
+Run: ``python benchmarks/engines.py [--rows 2] [--runs 3]`` (millions of rows).
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def postgresql(rows: int, runs: int) -> None:
             compare(
                 ours,
                 source(by_ibis.table("personnel")),
-                lambda it: _seconds(it.engine._connection if it is ours else by_ibis.con),
+                lambda it: _seconds(it._connection if it is ours else by_ibis.con),
                 runs,
             )
         finally:
@@ -124,37 +124,15 @@ def _seconds(connection: Any) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def duckdb(rows: int, runs: int) -> None:
-    import duckdb as engine
-    import ibis
-
-    with tempfile.TemporaryDirectory(prefix="dipsmith-engines-") as folder:
-        path = Path(folder) / "rows.db"
-        with engine.connect(str(path)) as connection:
-            for i, table in enumerate(rows_with_units(rows)):
-                connection.register("given", table)
-                head = "INSERT INTO personnel" if i else "CREATE TABLE personnel AS"
-                connection.execute(f"{head} SELECT * FROM given")
-        compare(
-            source(f"duckdb:///{path}", table="personnel"),
-            source(ibis.duckdb.connect(str(path), read_only=True).table("personnel")),
-            lambda _: 0.0,
-            runs,
-        )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    engines = {"postgresql": postgresql, "duckdb": duckdb}
-    parser.add_argument("engine", nargs="*", choices=[[], *engines])
     parser.add_argument("--rows", type=float, default=2, help="millions of rows")
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
-    for name in options.engine or list(engines):
-        print(f"--- {name}, {options.rows:g} M rows", flush=True)
-        engines[name](int(options.rows * MILLION), options.runs)
+    print(f"PostgreSQL, {options.rows:g} M rows", flush=True)
+    postgresql(int(options.rows * MILLION), options.runs)
 
 
 if __name__ == "__main__":

@@ -254,7 +254,7 @@ def postgresql(millions: Sequence[float]) -> None:
                         lambda text: connection.execute(text.format(age=age)).fetchall(),  # noqa: B023
                         lambda: source(server.get_uri(), table="personnel"),
                         lambda found: _spent(
-                            (connection if found is None else found.engine._connection).info.backend_pid
+                            (connection if found is None else found._connection).info.backend_pid
                         ),
                     )
         finally:
@@ -284,7 +284,7 @@ def duckdb(millions: Sequence[float]) -> None:
 
 
 def warehouse(millions: Sequence[float]) -> None:
-    """Engines that are reached by ibis, in this process: DataFusion, and DuckDB beside its own dialect above."""
+    """Engines that are reached by ibis, in this process: DataFusion, and DuckDB on files of Parquet."""
     import ibis
 
     with tempfile.TemporaryDirectory(prefix="dipsmith-scale-") as folder:

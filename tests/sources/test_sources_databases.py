@@ -21,6 +21,7 @@ import pytest
 import dipsmith as ds
 from dipsmith.cli.main import main
 from dipsmith.counting import BatchRows
+from dipsmith.counting.postgresql import total
 from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import BudgetError, DipsmithError, SourceError, UsageError
 from dipsmith.methods.catalogue import METHODS
@@ -28,8 +29,8 @@ from dipsmith.privacy.curator import Curator, Rehearsal
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Attribute, Categories, Marginal, Schema, Unit
 from dipsmith.schema.bins import by_edges, point, singles
-from dipsmith.sources.dialect import DuckDB, PostgreSQL
-from dipsmith.sources.tables import table_name
+from dipsmith.sources.ibis import IbisTable
+from dipsmith.sources.kinds import quoted_table
 
 CANARY = "canary-pa55word"
 EVIL = "x\"'; DROP TABLE people; --%s$p0{v}"
@@ -119,13 +120,12 @@ def test_names_and_values_that_are_code_are_inert_in_postgresql(people: str) -> 
         assert connection.execute("SELECT count(*) FROM people").fetchone() == (600,)
 
 
-@pytest.mark.parametrize("dialect", [DuckDB(), PostgreSQL()])
-def test_table_names_are_quoted_part_by_part(dialect: DuckDB | PostgreSQL) -> None:
-    assert table_name('hr."my.table"', dialect) == '"hr"."my.table"'
-    assert table_name('"a""b"', dialect) == '"a""b"'
+def test_table_names_are_quoted_part_by_part() -> None:
+    assert quoted_table('hr."my.table"') == '"hr"."my.table"'
+    assert quoted_table('"a""b"') == '"a""b"'
     for bad in ("", ".", "a..b", 'a"b', "a\0b", '"'):
         with pytest.raises(UsageError, match="table="):
-            table_name(bad, dialect)
+            quoted_table(bad)
 
 
 def test_methods_that_ask_for_many_tables_send_few_statements(
@@ -142,19 +142,17 @@ def test_methods_that_ask_for_many_tables_send_few_statements(
         columns = ", ".join(f"(i * {7 + 2 * k} + i // 50) % {5 + 9 * k} AS a{k}" for k in range(6))
         connection.execute(f"CREATE TABLE wide AS SELECT {columns} FROM range(1000) AS t(i)")
     found = ds.source(f"duckdb:///{tmp_path}/wide.db", table="wide")
-    asked: list[str] = []
-    engine = type(found.engine)  # type: ignore[attr-defined]
-    plain = engine.integers
+    asked: list[object] = []
+    plain = IbisTable.answer
     monkeypatch.setattr(
-        engine, "integers", lambda self, text, values: asked.append(text) or plain(self, text, values)
+        IbisTable, "answer", lambda self, question: asked.append(question) or plain(self, question)
     )
     sent = {}
     for name in ("mst", "aim", "privbayes"):
+        rows = rows_of(found, schema)
         asked.clear()
         stream = Stream.for_testing(1)
-        METHODS[name]().fit(
-            Curator(rows_of(found, schema), ds.ZCDP("0.5"), stream=stream, journal=Rehearsal())
-        )
+        METHODS[name]().fit(Curator(rows, ds.ZCDP("0.5"), stream=stream, journal=Rehearsal()))
         sent[name] = len(asked)
     assert sent["mst"] <= 3
     assert sent["aim"] <= 4
@@ -216,8 +214,7 @@ def test_the_secret_of_truncation_is_in_no_log_of_the_server(people: str) -> Non
         found = ds.source(people, table="people")
         counted = rows_of(found, schema)
         assert counted.total() == 24 * 3
-        engine = found.engine  # type: ignore[attr-defined]
-        keys.append(engine._connection.execute("SELECT current_setting('dipsmith.key')").fetchone()[0])
+        keys.append(found._connection.execute("SELECT current_setting('dipsmith.key')").fetchone()[0])
     assert folder is not None
     logged = (Path(folder[0]) / "log").read_text()
     assert "PARTITION BY" in logged, "statements are logged"
@@ -280,7 +277,7 @@ def test_a_lost_connection_is_an_error_and_one_charge(people: str, tmp_path: Pat
     ledger.grant("people", ds.PureDP(5))
     found = ds.source(people, table="people")
     found.check(PEOPLE.columns)
-    mine = found.engine._connection.info.backend_pid  # type: ignore[attr-defined]
+    mine = found._connection.info.backend_pid  # type: ignore[attr-defined]
     seen: list[str] = []
 
     def cut(stage: str, share: float) -> None:
@@ -486,12 +483,9 @@ def test_units_that_are_far_dates_make_nothing_fail(people: str) -> None:
 def test_counts_of_any_size_add_up(people: str) -> None:
     counts = [2**40, 7, 2**31 - 1, 2**30, 2**60]
     listed = ", ".join(f"({n}::bigint)" for n in counts)
-    for dialect, connection in ((PostgreSQL(), psycopg.connect(people)), (DuckDB(), duckdb.connect())):
-        with connection:
-            found = connection.execute(
-                f"SELECT {dialect.total('n')} FROM (VALUES {listed}) AS t(n)"
-            ).fetchone()  # type: ignore[attr-defined]
-        assert found == (sum(counts),)
+    with psycopg.connect(people) as connection:
+        found = connection.execute(f"SELECT {total('n')} FROM (VALUES {listed}) AS t(n)".encode()).fetchone()
+    assert found == (sum(counts),)
 
 
 def test_types_that_only_duckdb_has_encode_alike(tmp_path: Path) -> None:

@@ -29,14 +29,14 @@ from dipsmith.cli.main import main
 from dipsmith.codec.encode import coder
 from dipsmith.codec.trials import trials
 from dipsmith.counting import BatchRows
-from dipsmith.counting.expressions import IbisGrouping
+from dipsmith.counting.ibis import IbisGrouping
 from dipsmith.counting.pushed import PushedRows, rows_of
 from dipsmith.errors import SourceError, UsageError
 from dipsmith.schema import Attribute, Categories, Marginal, Schema, Unit
 from dipsmith.schema.bins import by_edges, singles
 from dipsmith.sources import Source, source
 from dipsmith.sources.ibis import IbisTable
-from dipsmith.sources.words import statement
+from dipsmith.sources.ibis_terms import statement
 
 KEY = bytes(range(32))
 SCHEMAS = engine_tables.schemas()
@@ -287,15 +287,15 @@ def test_a_warehouse_that_reads_one_value_otherwise_is_found_out(
         made = plain(attribute, dtype, can)
         return [lambda c: {"v": c["v"].upper()}, *made] if attribute.name == "sex" else made
 
-    monkeypatch.setattr("dipsmith.counting.expressions.steps", odd)
+    monkeypatch.setattr("dipsmith.counting.ibis.steps", odd)
     fresh = IbisTable(opened("datafusion").table, "datafusion, odd")
     with pytest.raises(SourceError, match="does not read column 'sex'"):
         rows_of(fresh, SCHEMAS["replace"])
-    monkeypatch.setattr("dipsmith.counting.expressions.steps", plain)
+    monkeypatch.setattr("dipsmith.counting.ibis.steps", plain)
     blind = IbisTable(opened("datafusion").table, "datafusion, odd")
     monkeypatch.setattr(IbisTable, "can", lambda self, operation: operation not in ("IsNan", "HexDigest"))
     monkeypatch.setattr(
-        "dipsmith.counting.expressions.trials",
+        "dipsmith.counting.ibis.trials",
         lambda attribute, dtype, can: trials(attribute, dtype, lambda _: True),
     )
     with pytest.raises(SourceError, match=r"does not read column '(pay|level)'"):

@@ -24,6 +24,7 @@ import pytest
 
 import dipsmith as ds
 from dipsmith.cli.main import main
+from dipsmith.codec.decode import released_schema
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import OutputError, SourceError, UsageError
@@ -34,10 +35,10 @@ from dipsmith.schema import Attribute, Categories, Schema, Unit
 from dipsmith.schema.bins import singles
 from dipsmith.sources import pages
 from dipsmith.sources.spark import SparkTable, _table_name, on_workers, quoted
-from dipsmith.synthesis.cluster import ClusterSets
+from dipsmith.synthesis.cluster import Cluster, ClusterSets
+from dipsmith.synthesis.exit import Exit
 from dipsmith.synthesis.fitted import FittedModel
 from dipsmith.synthesis.verify import verify
-from dipsmith.synthesis.workers import label_on_workers
 
 ROWS = 4000
 EVIL = "x.y`\"'; DROP TABLE people; --%s$p0{v}"
@@ -278,10 +279,10 @@ def test_secrets_are_in_no_log_of_spark(spark: Any, folder: Path, tmp_path: Path
     model = FittedModel(
         "loglinear", ds.LogLinear(targets=["sex"]).fit(Curator.rehearse(codes, PureDP(5), seed=1))
     )
-    label_on_workers(model, counted.grouping.source, str(tmp_path / "labelled"), seed)  # type: ignore[attr-defined]
+    Cluster(counted.grouping.source).label_rows(model, seed, str(tmp_path / "labelled"))  # type: ignore[attr-defined]
     sets = ClusterSets(((model, seed),), counted.grouping.source, ("age", "job", "sex"), ROWS, order=key)  # type: ignore[attr-defined]
     (tmp_path / "sets").mkdir()
-    sets.write(tmp_path / "sets")
+    sets.save(Exit(tmp_path / "sets"), released_schema(schema), "parquet", escape=False)
     logged = b"".join(p.read_bytes() for p in spark.folder.rglob("*") if p.suffix not in (".parquet", ".jar") and p.is_file())  # fmt: skip
     assert b"MapInArrow" in logged, "plans are logged"
     placing = place_key(key, 1).to_bytes(33, "big")[-32:]
@@ -317,7 +318,7 @@ def test_a_worker_that_dies_changes_nothing(spark: Any, folder: Path, tmp_path: 
     spark.add_worker()
     with dying(spark.workers[1]):
         release.save(tmp_path / "release")
-    release.tables.write(tmp_path)  # type: ignore[attr-defined]
+    release.tables.save(Exit(tmp_path), release.schema, "parquet", escape=False)
     disturbed, undisturbed = (
         pq.read_table(at / "synthetic-1.parquet") for at in (tmp_path / "release", tmp_path)
     )

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dipsmith.sources.dialect import DAY, NUMBER, TIMED, USUAL
-from dipsmith.sources.words import Column, case, constant
+from dipsmith.sources.ibis_terms import Column, case, constant
+from dipsmith.sources.kinds import DAY, NUMBER, TIMED, USUAL
 
 Columns = dict[str, Column]
 Step = Callable[[Columns], Columns]

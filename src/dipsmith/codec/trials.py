@@ -13,9 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from dipsmith.codec.expressions import date, exact
+from dipsmith.codec.ibis import date, exact
 from dipsmith.schema import Attribute, Bins
-from dipsmith.sources.words import Column, constant, kind_of
+from dipsmith.sources.ibis_terms import Column, constant, kind_of
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _LISTED = 16

@@ -27,7 +27,7 @@ from dipsmith.counting.joint import JOINT
 from dipsmith.counting.remembered import Fixed as Fixed
 from dipsmith.counting.remembered import Remembered
 from dipsmith.counting.tally import check_index, fused, one_by_one, words_of
-from dipsmith.schema import Cells, Codes, Marginal, Schema
+from dipsmith.schema import Cells, Codes, Marginal, Rule, Schema
 from dipsmith.sources import Progress, Source
 from dipsmith.sources.source import companion
 
@@ -226,3 +226,40 @@ def _collapsed(
     at = order[starts]
     columns = {name: grouped.codes[name][at] for name in attributes}
     return Codes.of(schema, columns, len(at)), counts.astype(np.int64, copy=False)
+
+
+def rules_of(schema: Schema, view: View) -> list[Rule]:
+    """The rules that a row of a view must not break."""
+    public = set(schema.public)
+    return [
+        rule
+        for rule in schema.rules
+        if view == "lawful" or (view == "public" and set(rule.attributes) <= public)
+    ]
+
+
+def runs(codes: Sequence[int]) -> list[tuple[int, int]]:
+    """The first and last codes of the runs that some codes form.
+
+    >>> runs([4, 1, 2])
+    [(1, 2), (4, 4)]
+    """
+    found: list[tuple[int, int]] = []
+    for code in sorted(codes):
+        if found and code == found[-1][1] + 1:
+            found[-1] = (found[-1][0], code)
+        else:
+            found.append((code, code))
+    return found
+
+
+def deciding(schema: Schema, fixed: Fixed, view: View) -> set[str]:
+    """The attributes that decide whether a row is counted at all."""
+    ruled = {name for rule in rules_of(schema, view) for name in rule.attributes}
+    return ruled | {name for name, _ in fixed} | {a.name for a in schema if not a.domain.total}
+
+
+def by_set(columns: Keys, widths: Sequence[int]) -> list[tuple[Keys, NDArray[np.int64]]]:
+    """The lines of an answer, apart for each set of attributes: columns tag, words of the key, number of rows."""
+    tag, *words, counts = columns
+    return [([word[tag == i] for word in words[:width]], counts[tag == i]) for i, width in enumerate(widths)]

@@ -12,10 +12,10 @@ from dipsmith.sources.source import Input, Source
 
 def files(given: Input) -> Source | None:
     """Paths, globs and folders of CSV or Parquet files."""
-    from dipsmith.sources.files import Files
-
     if given.paths is None:
         return None
+    from dipsmith.sources.files import Files
+
     delimiter = given.delimiter and {"\\t": "\t", "tab": "\t"}.get(given.delimiter, given.delimiter)
     if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0'):
         raise UsageError("delimiter= must be one character such as , ; | or tab, not a quote or a line end")
@@ -28,49 +28,51 @@ def frames(given: Input) -> Source | None:
 
     if _is_a(given.data, "DataFrame", "pandas"):
         return FrameSource(given.data)
-    if not hasattr(given.data, "__arrow_c_stream__") or _is_elsewhere(given.data):
-        return None
-    return ArrowSource(given.data)
+    elsewhere = _is_a(given.data, "Table", "ibis") or _is_a(given.data, "DataFrame", "pyspark")
+    return ArrowSource(given.data) if hasattr(given.data, "__arrow_c_stream__") and not elsewhere else None
 
 
 def ibis(given: Input) -> Source | None:
     """Tables of ibis, and addresses of warehouses that it knows."""
+    is_table = _is_a(given.data, "Table", "ibis")
+    if not is_table and given.scheme is None:
+        return None
     from dipsmith.sources.ibis import connected_table, ibis_table, warehouses
 
-    if _is_a(given.data, "Table", "ibis"):
+    if is_table:
         return ibis_table(given.data)
-    if given.scheme not in warehouses():
+    if given.scheme is None or given.scheme not in warehouses():
         return None
     url, table = given.address()
-    return connected_table(url, str(given.scheme), table)
+    return connected_table(url, given.scheme, table)
 
 
 def spark(given: Input) -> Source | None:
     """Frames of Spark, and tables of a standalone cluster."""
+    is_frame = _is_a(given.data, "DataFrame", "pyspark")
+    if not is_frame and given.scheme != "spark":
+        return None
     from dipsmith.sources.spark import SparkTable, spark_table
 
-    if given.scheme == "spark":
-        return spark_table(*given.address())
-    return SparkTable(given.data) if _is_a(given.data, "DataFrame", "pyspark") else None
+    return SparkTable(given.data) if is_frame else spark_table(*given.address())
 
 
 def duckdb(given: Input) -> Source | None:
     """Tables of a DuckDB file."""
+    if given.scheme != "duckdb":
+        return None
     from dipsmith.sources.duckdb import duckdb_table
 
-    return duckdb_table(*given.address()) if given.scheme == "duckdb" else None
+    return duckdb_table(*given.address())
 
 
 def postgresql(given: Input) -> Source | None:
     """Tables of a PostgreSQL server."""
+    if given.scheme not in ("postgresql", "postgres"):
+        return None
     from dipsmith.sources.postgresql import postgresql_table
 
-    known = given.scheme in ("postgresql", "postgres")
-    return postgresql_table(*given.address()) if known else None
-
-
-def _is_elsewhere(data: object) -> bool:
-    return _is_a(data, "Table", "ibis") or _is_a(data, "DataFrame", "pyspark")
+    return postgresql_table(*given.address())
 
 
 def _is_a(data: object, name: str, library: str) -> bool:

@@ -1,30 +1,30 @@
-# ruff: noqa: S608  # statements are put together from quoted names, integers and placeholders only
-"""DuckDB files: opened read only, so that all statements see one state of the table."""
+# ruff: noqa: S608  # the statement is put together from quoted names and constants only
+"""DuckDB files, by way of ibis: opened read only, so that all statements see one state of the table.
+
+What is asked is a temporary view of the connection that has every column in a type which Arrow and ibis know: text
+that is compared byte by byte, whatever the column's collation; moments in microseconds; large whole numbers as decimals.
+"""
 
 from __future__ import annotations
 
 import re
-import secrets
 import weakref
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
+from uuid import uuid4
 
 from dipsmith.errors import MissingExtraError, SourceError
-from dipsmith.sources.dialect import DuckDB, Kind, Parameters
-from dipsmith.sources.layout import BATCH_ROWS
+from dipsmith.sources.ibis import IbisTable
+from dipsmith.sources.ibis_terms import named
+from dipsmith.sources.kinds import quoted, quoted_table
 from dipsmith.sources.retelling import retell
-from dipsmith.sources.tables import SqlTable, table_name
+
+_WHOLE = r"U?(TINYINT|SMALLINT|INTEGER|BIGINT)"
+_AS_IT_IS = re.compile(rf"{_WHOLE}|DECIMAL\(.*\)|FLOAT|DOUBLE|BOOLEAN|DATE|TIMESTAMP( WITH TIME ZONE)?")
+_NO_VALUES = re.compile(r".*\]|(STRUCT|MAP|UNION|LIST).*|BLOB|INTERVAL|BIT|GEOMETRY.*", re.DOTALL)
+_UNITS = ("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMPTZ_NS")
 
 
-def duckdb_table(url: str, table: str) -> SqlTable:
+def duckdb_table(url: str, table: str) -> IbisTable:
     """Open a table of a DuckDB file: ``duckdb:///file.db`` or ``duckdb:////folder/file.db``."""
     given = re.sub(r"^[^:]+:/{2,3}", "", url)
     path = Path(given)
@@ -34,99 +34,45 @@ def duckdb_table(url: str, table: str) -> SqlTable:
         # Not a file, so perhaps the address of a service, with a token or a password in it.
         shown = re.sub(r"^[^/]*@|\?.*", "", str(path), flags=re.DOTALL)
         raise SourceError(f"{shown}: no such DuckDB file; check the path")
-    return SqlTable(_DuckDB(path, table))
-
-
-@dataclass(frozen=True, eq=False)
-class _DuckDB:
-    path: Path
-    given: str
-    dialect: DuckDB = field(default_factory=DuckDB)
-
-    @cached_property
-    def _connection(self) -> Any:
-        with self._failures():
-            connection = _library().connect(str(self.path), read_only=True)
-            weakref.finalize(self, connection.close)
-            connection.execute("SET TimeZone = 'UTC'")
-            return connection
-
-    @cached_property
-    def _types(self) -> dict[str, str]:
-        with self._failures():
-            named = table_name(self.given, self.dialect)
-            found = self._connection.execute(f"DESCRIBE SELECT * FROM {named}").fetchall()
-        return {row[0]: row[1] for row in found}
-
-    @cached_property
-    def table(self) -> str:
-        """The table, its moments in microseconds: comparing other units with a constant fails on far values."""
-        named = table_name(self.given, self.dialect)
-        moments = {self.dialect.name(n): t for n, t in self._types.items() if t in _UNITS}
-        made = ", ".join(f"{_microseconds(quoted, kind)} AS {quoted}" for quoted, kind in moments.items())
-        return f"(SELECT * REPLACE ({made}) FROM {named})" if made else named
-
-    def describe(self) -> str:
-        return f"{self.path}, table {self.given}"
-
-    def kinds(self) -> dict[str, Kind | None]:
-        return {name: _duckdb_kind(kind) for name, kind in self._types.items()}
-
-    def integers(self, statement: str, parameters: Parameters) -> list[NDArray[np.int64]]:
-        with self._failures():
-            found = self._connection.execute(statement, parameters.values or None).fetchnumpy()
-        return [np.asarray(column).astype(np.int64, copy=False) for column in found.values()]
-
-    @cached_property
-    def _key(self) -> bytes:
-        return secrets.token_bytes(32)
-
-    def key(self, given: bytes | None, parameters: Parameters) -> str:
-        return self.dialect.placeholder(parameters.add((given or self._key).hex()))
-
-    def rows(self, columns: Mapping[str, Kind]) -> Iterator[pa.RecordBatch]:
-        listed = ", ".join(self._read(name, kind) for name, kind in columns.items())
-        with self._failures():
-            relation = self._connection.sql(f"SELECT {listed} FROM {self.table}")
-            # called fetch_arrow_reader before DuckDB 2.0
-            reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-            yield from reader(BATCH_ROWS)
-
-    def _read(self, name: str, kind: Kind) -> str:
-        quoted = self.dialect.name(name)
-        most = "9" * 38
-        cast = {
-            "text": f"CAST({quoted} AS VARCHAR) AS {quoted}",
-            # 128 bits hold a few numbers of 39 digits, which Arrow has no type for
-            "wide": f"COALESCE(TRY_CAST({quoted} AS DECIMAL(38, 0)), CASE WHEN {quoted} > 0 THEN {most} "
-            f"WHEN {quoted} < 0 THEN -{most} END) AS {quoted}",
-        }
-        return cast.get(kind, quoted)
-
-    @contextmanager
-    def _failures(self) -> Iterator[None]:
-        duckdb = _library()
-        try:
-            yield
-        except duckdb.CatalogException:
-            retell(SourceError(f"{self.describe()}: there is no such table; check table="))
-        except duckdb.Error as error:
-            retell(
-                SourceError(
-                    f"{self.describe()}: DuckDB cannot read it ({type(error).__name__}); check the file"
-                )
-            )
-
-
-def _library() -> Any:
     try:
         import duckdb
+        import ibis
     except ImportError:
         retell(MissingExtraError.of("Reading DuckDB files", "tables"))
-    return duckdb
+    called = f"{path}, table {table}"
+    name = quoted_table(table)
+    try:
+        warehouse = ibis.duckdb.connect(str(path), read_only=True)
+        warehouse.con.execute("SET TimeZone = 'UTC'")
+        types = warehouse.con.execute(f"DESCRIBE SELECT * FROM {name}").fetchall()
+        columns = ", ".join(f"{_plain(quoted(row[0]), row[1])} AS {quoted(row[0])}" for row in types)
+        view = f"dipsmith_{uuid4().hex}"
+        warehouse.con.execute(f"CREATE TEMPORARY VIEW {view} AS SELECT {columns} FROM {name}")
+        plain = warehouse.con.execute(f"DESCRIBE {view}").fetchall()
+    except duckdb.CatalogException:
+        retell(SourceError(f"{called}: there is no such table; check table="))
+    except duckdb.Error as error:
+        retell(SourceError(f"{called}: DuckDB cannot read it ({type(error).__name__}); check the file"))
+    kinds = ibis.schema({row[0]: warehouse.compiler.type_mapper.from_string(row[1]) for row in plain})
+    opened = IbisTable(
+        named(view, kinds, warehouse), called, f"{path.resolve()}, table {table}", has_order=True
+    )
+    weakref.finalize(opened, warehouse.con.close)
+    return opened
 
 
-_UNITS = ("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMPTZ_NS")
+def _plain(x: str, kind: str) -> str:
+    """A column in a type that Arrow and ibis know; nothing but nulls where its values are no single ones."""
+    if _AS_IT_IS.fullmatch(kind):
+        return x
+    if kind in ("HUGEINT", "UHUGEINT"):
+        # 128 bits hold a few numbers of 39 digits, which Arrow has no type for
+        most = "9" * 38
+        far = f"CASE WHEN {x} > 0 THEN {most} WHEN {x} < 0 THEN -{most} END"
+        return f"COALESCE(TRY_CAST({x} AS DECIMAL(38, 0)), {far})"
+    if kind in _UNITS:
+        return _microseconds(x, kind)
+    return "CAST(NULL AS BLOB)" if _NO_VALUES.fullmatch(kind) else f'CAST({x} AS VARCHAR) COLLATE "C"'
 
 
 def _microseconds(x: str, kind: str) -> str:
@@ -149,26 +95,3 @@ def _microseconds(x: str, kind: str) -> str:
 
 def _point(moment: str, kind: str) -> str:
     return f"CAST(TIMESTAMP '{moment}' AS {kind.replace('TZ', '')})"
-
-
-def _duckdb_kind(name: str) -> Kind | None:
-    if name.endswith("]") or name.startswith(("STRUCT", "MAP", "UNION", "LIST")):
-        return None
-    decimal = re.fullmatch(r"DECIMAL\((\d+),\s*(\d+)\)", name)
-    if decimal:
-        return "decimal" if int(decimal[2]) else "whole" if int(decimal[1]) <= 18 else "wide"
-    if name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"):
-        return "whole"
-    if name in ("FLOAT", "DOUBLE"):
-        return "real"
-    if name.startswith("TIMESTAMP"):
-        return "timestamptz" if "ZONE" in name or name.endswith("TZ") else "timestamp"
-    if name in ("BLOB", "INTERVAL", "BIT", "GEOMETRY"):
-        return None
-    return {
-        "BOOLEAN": "boolean",
-        "DATE": "date",
-        "HUGEINT": "wide",
-        "UHUGEINT": "wide",
-        "UBIGINT": "wide",
-    }.get(name, "text")  # type: ignore[return-value]

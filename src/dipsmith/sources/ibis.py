@@ -24,18 +24,14 @@ import pyarrow as pa
 
 from dipsmith.errors import DipsmithError, MissingExtraError, SourceError, UsageError
 from dipsmith.sources.arrow import ArrowSource
-from dipsmith.sources.dialect import Kind
 from dipsmith.sources.fingerprint import of_address
 from dipsmith.sources.header import check_header
+from dipsmith.sources.ibis_terms import Column, Table, case, constant, kind_of, statement, unfused
+from dipsmith.sources.kinds import Kind, parts_of
 from dipsmith.sources.layout import BATCH_ROWS, check_type, plain
 from dipsmith.sources.retelling import retell
 from dipsmith.sources.source import Progress
 from dipsmith.sources.sqlite import believed
-from dipsmith.sources.tables import parts_of
-from dipsmith.sources.words import Column, Table, case, constant, kind_of, statement, unfused
-
-_QUERY = ", a query"
-"""How the name of what is no table of a warehouse ends."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +44,17 @@ class IbisTable:
         The table expression.
     called
         What messages and cards call it.
+    address
+        What tells it from other tables; None where nothing does, as for a query.
+    has_order
+        Whether the warehouse gives its rows in the same order every time.
     """
 
     table: Table = field(repr=False)
     called: str
-    counter: ClassVar = "dipsmith.counting.expressions:IbisGrouping"
+    address: str | None = None
+    has_order: bool = False
+    counter: ClassVar = "dipsmith.counting.ibis:IbisGrouping"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -77,8 +79,9 @@ class IbisTable:
     def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
         """All rows, only the named columns, in the order in which they were first read."""
         self.check(columns)
-        for batch in self._spool.read(columns, self._fetched):
-            yield plain(batch)
+        with self.failures():
+            for batch in self._read(columns) if self.has_order else self._spool.read(columns, self._read):
+                yield plain(batch)
         if progress is not None:
             progress(1.0)
 
@@ -87,8 +90,8 @@ class IbisTable:
         return self.called
 
     def fingerprint(self) -> str | None:
-        """What tells this table from others; nothing does for a query."""
-        return None if self.called.endswith(_QUERY) else of_address(self.called)
+        """What tells this table from others."""
+        return None if self.address is None else of_address(self.address)
 
     def answer(self, question: Table) -> pa.Table:
         """Have the warehouse compute a table expression."""
@@ -132,18 +135,12 @@ class IbisTable:
     def _spool(self) -> _Spool:
         return _Spool()
 
-    def _fetched(self, columns: Sequence[str]) -> Any:
-        """The rows of some columns in a temporary file."""
-        file = tempfile.TemporaryFile(prefix="dipsmith-")  # noqa: SIM115  # closed with the source
-        with _closed_on_failure(file), self.failures():
-            wanted = [_near(self.table[name], self.warehouse.name).name(name) for name in columns]
-            reader = _reader(self.table.select(wanted), self.warehouse)
-            for name, kind in zip(reader.schema.names, reader.schema.types, strict=True):
-                check_type(self.called, name, kind)
-            with pa.ipc.new_file(file, reader.schema) as writer:
-                for batch in reader:
-                    writer.write_batch(batch)
-        return file
+    def _read(self, columns: Sequence[str]) -> pa.RecordBatchReader:
+        wanted = [_near(self.table[name], self.warehouse.name).name(name) for name in columns]
+        reader = _reader(self.table.select(wanted), self.warehouse)
+        for name, kind in zip(reader.schema.names, reader.schema.types, strict=True):
+            check_type(self.called, name, kind)
+        return reader
 
 
 def ibis_table(data: Table) -> IbisTable | ArrowSource:
@@ -158,8 +155,10 @@ def ibis_table(data: Table) -> IbisTable | ArrowSource:
         )
     if warehouse == "polars":
         return ArrowSource(data.to_pyarrow())
-    named = f", {data.get_name()}" if data.op().__class__.__name__ == "DatabaseTable" else _QUERY
-    return _opened(data, warehouse + named)
+    if data.op().__class__.__name__ != "DatabaseTable":
+        return _opened(data, f"{warehouse}, a query", None)
+    called = f"{warehouse}, {data.get_name()}"
+    return _opened(data, called, called)
 
 
 def connected_table(url: str, scheme: str, table: str) -> IbisTable:
@@ -187,16 +186,16 @@ def connected_table(url: str, scheme: str, table: str) -> IbisTable:
                 f"{scheme}, {table}: there is no such table, or it cannot be read ({type(error).__name__}); check table="
             )
         )
-    return _opened(found, f"{scheme}, {table}")
+    return _opened(found, f"{scheme}, {table}", f"{scheme}, {table}")
 
 
-def _opened(table: Table, called: str) -> IbisTable:
+def _opened(table: Table, called: str, address: str | None) -> IbisTable:
     warehouse = table.get_backend().name
     if warehouse == "sqlite":
         table = believed(table)
     if warehouse == "duckdb":
         table = _without_huge(table)
-    return IbisTable(table, called)
+    return IbisTable(table, called, address)
 
 
 def _without_huge(table: Table) -> Table:
@@ -252,15 +251,6 @@ def _near(column: Column, warehouse: str) -> Column:
     return case((column < first, first), (column >= after, last), other=column)
 
 
-@contextmanager
-def _closed_on_failure(file: Any) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        file.close()
-        raise
-
-
 class _Spool:
     """Rows of some columns in an unnamed temporary file; fetched again when further columns are asked for."""
 
@@ -268,11 +258,18 @@ class _Spool:
         self._file: Any = None
         self._columns: tuple[str, ...] = ()
 
-    def read(self, columns: Sequence[str], fetch: Callable[[Sequence[str]], Any]) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, columns: Sequence[str], fetch: Callable[[Sequence[str]], pa.RecordBatchReader]
+    ) -> Iterator[pa.RecordBatch]:
         if self._file is None or not set(columns) <= set(self._columns):
             wanted = tuple(dict.fromkeys([*self._columns, *columns]))
-            self._file, self._columns = fetch(wanted), wanted
-            weakref.finalize(self, self._file.close)
+            file = tempfile.TemporaryFile(prefix="dipsmith-")  # noqa: SIM115  # closed with the source
+            weakref.finalize(self, file.close)
+            reader = fetch(wanted)
+            with pa.ipc.new_file(file, reader.schema) as writer:
+                for batch in reader:
+                    writer.write_batch(batch)
+            self._file, self._columns = file, wanted
         held = pa.ipc.open_file(self._file)
         for i in range(held.num_record_batches):
             yield held.get_batch(i).select(list(columns))

@@ -1,8 +1,12 @@
-# ruff: noqa: S608  # statements are put together from quoted names, integers and placeholders only
+# ruff: noqa: S608  # statements are put together from quoted names, integers and constants of the schema
 """Tables of a PostgreSQL server: one read-only transaction at level *repeatable read* for all statements.
 
+`PostgresTable` fulfils the contract of a source, and answers statements besides, so that `counting` can have rows
+counted where they are: only aggregated counts then leave the server.
+
 Credentials come from the address, or better from where libpq looks for them: ``PGPASSWORD``,
-``PGPASSFILE``, ``PGSERVICEFILE`` (``postgresql:///?service=personnel``). No message repeats them.
+``PGPASSFILE``, ``PGSERVICEFILE`` (``postgresql:///?service=personnel``). Nothing here repeats them, nor a message of the
+server, which might quote a value: errors are told in our words, with the server's code for the kind of failure.
 """
 
 from __future__ import annotations
@@ -10,12 +14,12 @@ from __future__ import annotations
 import io
 import os
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +27,11 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from dipsmith.errors import MissingExtraError, SourceError, UsageError
-from dipsmith.sources.dialect import Kind, Parameters, PostgreSQL
+from dipsmith.sources.fingerprint import of_address
+from dipsmith.sources.header import check_header
+from dipsmith.sources.kinds import Kind, quoted, quoted_table
 from dipsmith.sources.retelling import retell
-from dipsmith.sources.tables import SqlTable, table_name
+from dipsmith.sources.source import Progress
 
 _BLOCK = 1 << 21
 _LONG = 1 << 16
@@ -34,7 +40,7 @@ _OWN, _GIVEN = "dipsmith.key", "dipsmith.given"
 """Settings of the session that hold the secret of unit truncation."""
 
 
-def postgresql_table(url: str, table: str) -> SqlTable:
+def postgresql_table(url: str, table: str) -> PostgresTable:
     """Open a table of a PostgreSQL server; libpq completes the address from its environment."""
     try:
         import psycopg
@@ -64,15 +70,50 @@ def postgresql_table(url: str, table: str) -> SqlTable:
         )
     host = facts.get("host") or os.environ.get("PGHOST") or "service" * ("service" in facts) or "local socket"
     database = facts.get("dbname") or os.environ.get("PGDATABASE") or ""
-    return SqlTable(_PostgreSQL(url, table, f"postgresql://{host}/{database}, table {table}"))
+    return PostgresTable(url, quoted_table(table), f"postgresql://{host}/{database}, table {table}")
 
 
 @dataclass(frozen=True, eq=False)
-class _PostgreSQL:
+class PostgresTable:
+    """One table of a PostgreSQL server as a source.
+
+    Attributes
+    ----------
+    url
+        The address, perhaps with a password.
+    table
+        The table, quoted.
+    called
+        What messages and cards call it.
+    """
+
     url: str = field(repr=False)
-    given: str
+    table: str
     called: str
-    dialect: PostgreSQL = field(default_factory=PostgreSQL)
+    counter: ClassVar = "dipsmith.counting.postgresql:PostgresGrouping"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self.kinds)
+
+    def check(self, required: Sequence[str]) -> None:
+        """Header and column types; a server's rows have no syntax that could be broken."""
+        check_header(self.called, self.columns, required)
+        for name in required:
+            if self.kinds[name] is None:
+                raise SourceError(
+                    f"{self.called}: column '{name}' holds lists, structures, bytes or durations; give a view in "
+                    "which it is text, a number, a boolean or a date"
+                )
+
+    def describe(self) -> str:
+        """What this is, without credentials."""
+        return self.called
+
+    def fingerprint(self) -> str:
+        """What tells this table from others."""
+        return of_address(self.called)
 
     @cached_property
     def _connection(self) -> Any:
@@ -99,21 +140,16 @@ class _PostgreSQL:
             )
             return connection
 
-    @property
-    def table(self) -> str:
-        return table_name(self.given, self.dialect)
-
-    def describe(self) -> str:
-        return self.called
-
     @cached_property
     def _header(self) -> list[tuple[str, int, int | None, int | None]]:
         """Name, type, places and digits of every column."""
         with self._failures():
-            cursor = self._connection.execute(f"SELECT * FROM {self._plain(self.table)} LIMIT 0")
+            cursor = self._connection.execute(f"SELECT * FROM {self.table} LIMIT 0")
             return [(c.name, c.type_code, c.scale, c.precision) for c in cursor.description]
 
-    def kinds(self) -> dict[str, Kind | None]:
+    @cached_property
+    def kinds(self) -> Mapping[str, Kind | None]:
+        """What each column holds; None for what cannot be read as single values."""
         found = self._header
         with self._failures():
             categories = dict(
@@ -127,32 +163,44 @@ class _PostgreSQL:
             for name, oid, scale, precision in found
         }
 
-    def integers(self, statement: str, parameters: Parameters) -> list[NDArray[np.int64]]:
-        import psycopg
+    def literal(self, value: object) -> str:
+        """A public value, or a list of such, as a constant of a statement: quoted by the driver."""
+        from psycopg.sql import Literal
 
         with self._failures():
-            text = psycopg.ClientCursor(self._connection).mogrify(statement, parameters.values)
+            return Literal(value).as_string(self._connection)
+
+    def integers(self, statement: str) -> list[NDArray[np.int64]]:
+        """Run a statement whose columns are all whole numbers of 64 bits; return them column by column."""
+        with self._failures():
             held = io.BytesIO()
-            with self._connection.cursor().copy(f"COPY ({text}) TO STDOUT (FORMAT binary)") as copy:
+            with self._connection.cursor().copy(f"COPY ({statement}) TO STDOUT (FORMAT binary)") as copy:
                 for block in copy:
                     held.write(block)
         return _copied(held.getvalue())
 
-    def key(self, given: bytes | None, parameters: Parameters) -> str:
-        del parameters
+    def key(self, given: bytes | None) -> str:
+        """The secret of unit truncation in hexadecimal, as an expression; without one, the connection's own.
+
+        The connection's own is drawn once and stands in no text of a statement.
+        """
         if given is None:
             return f"(SELECT current_setting('{_OWN}'))"
         with self._failures():
             self._connection.execute(f"SELECT set_config('{_GIVEN}', %s, false)", [given.hex()])
         return f"(SELECT current_setting('{_GIVEN}'))"
 
-    def rows(self, columns: Mapping[str, Kind]) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
+        """All rows, only the named columns."""
+        self.check(columns)
+        yield from self._rows({name: kind for name in columns if (kind := self.kinds[name]) is not None})
+        if progress is not None:
+            progress(1.0)
+
+    def _rows(self, columns: Mapping[str, Kind]) -> Iterator[pa.RecordBatch]:
         listed = ", ".join(self._read(name, kind) for name, kind in columns.items())
-        text = self._plain(f"SELECT {listed} FROM {self.table}")
-        with (
-            self._failures(),
-            self._connection.cursor().copy(f"COPY ({text}) TO STDOUT (FORMAT csv)") as copy,
-        ):
+        text = f"COPY (SELECT {listed} FROM {self.table}) TO STDOUT (FORMAT csv)"
+        with self._failures(), self._connection.cursor().copy(text) as copy:
             stream = _Copied(iter(copy))
             if not stream.begun:
                 return
@@ -179,7 +227,7 @@ class _PostgreSQL:
 
     def _read(self, name: str, kind: Kind) -> str:
         """A column in a form that CSV carries exactly: dates as days, moments as microseconds."""
-        x = self.dialect.name(name)
+        x = quoted(name)
         if kind == "date":
             # beyond the dates that are spelled, so that what is too far is not taken for the last of them
             far = f"LEAST(GREATEST({x}, DATE '4713-01-01 BC'), DATE '10000-01-01')"
@@ -188,7 +236,7 @@ class _PostgreSQL:
             kept = f"LEAST(GREATEST({x}, {kind} '4713-01-01 00:00:00+00 BC'), {kind} '9999-12-31 23:59:59.999999+00')"
             return f"CASE WHEN {x} IS NOT NULL THEN round(extract(epoch FROM {kept}) * 1000000)::int8 END"
         if kind == "decimal":
-            return self.dialect.real_of_decimal(x)
+            return real_of_decimal(x)
         if kind == "wide":
             return f"NULLIF({x}, 'NaN')::{'int8' if self._is_short(name) else 'text'}"
         if kind == "text":
@@ -203,10 +251,6 @@ class _PostgreSQL:
             column == name and oid == _NUMERIC and scale == 0 and digits is not None and digits <= 18
             for column, oid, scale, digits in self._header
         )
-
-    def _plain(self, statement: str) -> str:
-        """A statement without parameters, in which a percent sign is just that."""
-        return statement.replace("%%", "%")
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
@@ -233,19 +277,20 @@ class _PostgreSQL:
             )
 
 
+def real_of_decimal(x: str) -> str:
+    """A numeric as the nearest double; one that a double cannot hold is infinite or next to nothing."""
+    return (
+        f"(CASE WHEN {x} = 'NaN' THEN NULL WHEN {x} > 1e307 THEN 'Infinity'::float8"
+        f" WHEN {x} < -1e307 THEN '-Infinity'::float8 WHEN {x} > 0 AND {x} < 1e-307 THEN 1e-307::float8"
+        f" WHEN {x} < 0 AND {x} > -1e-307 THEN -1e-307::float8 ELSE ({x})::float8 END)"
+    )
+
+
 _NUMERIC = 1700
 _CARRIED = {"whole": "int8", "real": "float8", "boolean": "bool"}
-_TRANSPORT = {
-    "text": pa.string(),
-    "whole": pa.int64(),
-    "wide": pa.string(),
-    "real": pa.float64(),
-    "decimal": pa.float64(),
-    "boolean": pa.bool_(),
-    "date": pa.int32(),
-    "timestamp": pa.int64(),
-    "timestamptz": pa.int64(),
-}
+_TRANSPORT = {"real": pa.float64(), "decimal": pa.float64(), "boolean": pa.bool_(), "date": pa.int32()}
+_TRANSPORT |= dict.fromkeys(("text", "wide"), pa.string())
+_TRANSPORT |= dict.fromkeys(("whole", "timestamp", "timestamptz"), pa.int64())
 _FINAL = {"date": pa.date32(), "timestamp": pa.timestamp("us"), "timestamptz": pa.timestamp("us", "UTC")}
 
 
@@ -258,27 +303,22 @@ def _typed(batch: pa.RecordBatch, columns: Mapping[str, Kind]) -> pa.RecordBatch
 
 
 def _postgresql_kind(oid: int, precision: int | None, scale: int | None, category: str) -> Kind | None:
-    known: dict[int, Kind | None] = {
-        16: "boolean",
-        17: None,
-        20: "whole",
-        21: "whole",
-        23: "whole",
-        26: "whole",
-        700: "real",
-        701: "real",
-        1082: "date",
-        1114: "timestamp",
-        1184: "timestamptz",
-        1186: None,
-    }
-    if oid in known:
-        return known[oid]
     if oid == _NUMERIC:
-        if precision is None or scale is None or scale > 0:
-            return "decimal"
-        return "wide"  # it may be NaN, which no integer can be
-    return None if category in "ACRT" else "text"
+        # even without places it may be NaN, which no integer can be
+        return "decimal" if precision is None or scale is None or scale > 0 else "wide"
+    return next((kind for kind, oids in _OIDS.items() if oid in oids), None if category in "ACRT" else "text")
+
+
+_OIDS: dict[Kind | None, tuple[int, ...]] = {
+    "boolean": (16,),
+    "whole": (20, 21, 23, 26),
+    "real": (700, 701),
+    "date": (1082,),
+    "timestamp": (1114,),
+    "timestamptz": (1184,),
+    None: (17, 1186),
+}
+"""The numbers of the server's own types; bytes and durations are no single values."""
 
 
 def _copied(held: bytes) -> list[NDArray[np.int64]]:

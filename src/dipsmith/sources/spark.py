@@ -48,7 +48,7 @@ class SparkTable:
 
     frame: Any = field(repr=False)
     called: str = _FRAME
-    counter: ClassVar = "dipsmith.counting.cluster:SparkGrouping"
+    counter: ClassVar = "dipsmith.counting.spark:SparkGrouping"
     maker: ClassVar = "dipsmith.synthesis.cluster:Cluster"
 
     @property
@@ -94,22 +94,7 @@ class SparkTable:
         return self.frame.select(*[self.frame[quoted(name)] for name in columns])
 
     def mapped(self, columns: Sequence[str], function: Function, made: str) -> Any:
-        """What a function makes of the rows of each partition, on the workers.
-
-        Parameters
-        ----------
-        columns
-            What the function is given.
-        function
-            Takes the rows of a partition in blocks of `BLOCK` rows (the last has fewer), gives batches.
-        made
-            The columns of what it gives, as Spark spells them: ``"tag int, n bigint"``.
-
-        Returns
-        -------
-        pyspark.sql.DataFrame
-            Nothing is computed until it is written or asked for.
-        """
+        """What a function makes of some columns of each partition, on the workers; see `on_workers`."""
         return on_workers(self.selected(columns), function, made)
 
     def describe(self) -> str:
@@ -122,7 +107,11 @@ class SparkTable:
 
 
 def on_workers(frame: Any, function: Function, made: str) -> Any:
-    """What a function makes of the batches of each partition of a frame; see `SparkTable.mapped`."""
+    """What a function makes of each partition of a frame, on the workers; computed when it is written or asked for.
+
+    The function takes the rows of a partition in blocks of `BLOCK` rows (the last has fewer) and gives batches, of
+    columns that `made` declares as Spark spells them: ``"tag int, n bigint"``.
+    """
     with _no_word_of_pandas():
         # pyspark takes a dot or a backtick in a column's name for syntax, so columns travel by number
         numbered = frame.toDF(*[f"c{i}" for i in range(len(frame.columns))])
@@ -222,7 +211,7 @@ def _table_name(given: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name that is nothing but a name.
+    """A name that is nothing but a name, as Spark quotes it.
 
     >>> quoted("pay`; DROP TABLE x")
     '`pay``; DROP TABLE x`'

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from dipsmith.sources.words import Column, Table, call, case, constant, kind_of, named, statement
+from dipsmith.sources.ibis_terms import Column, Table, call, case, constant, kind_of, named, statement
 
 
 def believed(table: Table) -> Table:

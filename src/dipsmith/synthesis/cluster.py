@@ -9,7 +9,7 @@ Under `label` rows are first moved to a place that their own public values decid
 then labelled: which row lay in which partition of the private table, and where, is lost before anything is drawn.
 
 The folder must be on storage that the workers and this machine share, and the workers' account must be able to
-write there: `require_shared` tries both before anything is spent.
+write there: `Cluster.require_output` tries both before anything is spent.
 """
 
 from __future__ import annotations
@@ -18,42 +18,40 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as parquet_dataset
 import pyarrow.parquet as pq
 
+from dipsmith.codec.decode import released_type
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import OutputError, SourceError, UsageError
 from dipsmith.privacy.randomness import place_key
-from dipsmith.schema import Marginal, Schema, Unit
-from dipsmith.sources.spark import SparkTable, failures, on_workers, quoted
+from dipsmith.schema import Attribute, Marginal, Schema, Unit
+from dipsmith.sources.spark import BLOCK, SparkTable, failures, on_workers, quoted
 from dipsmith.synthesis.canonical import PublicRows
 from dipsmith.synthesis.exit import Exit
-from dipsmith.synthesis.fitted import FittedModel, drawn_table, labelled_table
+from dipsmith.synthesis.fitted import FittedModel, drawn_table, labelled_table, predictors
 from dipsmith.synthesis.report import MOST_ROWS, Glance
 from dipsmith.synthesis.sets import Recipe, Sets
 from dipsmith.synthesis.workers import (
-    FILE,
     ORDER,
     DrawPartition,
     LabelPartition,
     PlaceRows,
     WritePartition,
-    blocks_of,
-    ddl,
-    fields_of,
-    label_on_workers,
-    sample_on_workers,
     secret,
     sent,
 )
 
+_FILE = 1 << 19
+"""Rows of a file, about, where the number of files is free."""
 _TRIED = 8
 """Tasks by which a folder is tried."""
 
@@ -67,7 +65,11 @@ class Cluster:
     def require_output(self, folder: Path, format: str) -> None:  # noqa: A002
         """Refuse another format than Parquet, and a folder that the workers cannot write to."""
         _require_parquet(format)
-        require_shared(self.on, folder)
+        if _rows_seen(self.on, folder) != _TRIED:
+            raise OutputError(
+                f"'{folder}': what the workers of the cluster write there is not seen here; choose an --out on storage that "
+                "they and this machine share and that their account can write to"
+            )
 
     def require_room(self, schema: Schema, sets: int, rows: int | None) -> None:
         """A cluster has room."""
@@ -82,16 +84,33 @@ class Cluster:
         return ClusterSets(recipe.models_and_seeds, self.on, recipe.labelled_columns, self.on.count(), key)
 
     def label_rows(self, model: FittedModel, seed: int | None, out: str | None) -> str:
-        """Have the workers label the rows and write a folder."""
+        """Have the workers label the rows, in their order, and write a folder that does not exist yet."""
         if out is None:
             raise UsageError(
                 "the workers of a cluster write what they label: say out=, a folder they all see"
             )
-        return label_on_workers(model, self.on, out, seed)
+        labeller = model.labeller()
+        self.on.check(predictors(labeller))
+        with failures(self.on.describe()):
+            given = self.on.selected([n for n in self.on.columns if n not in labeller.targets])
+            made = _fields(given) + [(name, _spark_type(labeller.schema[name])) for name in labeller.targets]
+            _write(on_workers(given, LabelPartition(sent(model, given), secret(seed)), _ddl(made)), out)
+        return out
 
     def draw_rows(self, model: FittedModel, rows: int | None, seed: int | None, out: str) -> str:
-        """Have the workers draw rows and write a folder."""
-        return sample_on_workers(model, self.on, rows, out, seed)
+        """Have the workers draw rows and write a folder; with a seed the same, on a cluster of any size."""
+        if rows is None:
+            raise UsageError("on a cluster say how many rows to draw: n=…")
+        if model.schema.neighbours == "label":
+            raise UsageError(
+                f"a model of {model.method} under neighbours 'label' draws labels for given public rows, not whole rows; "
+                "use label(rows, out=…) instead"
+            )
+        with failures(self.on.describe()):
+            made = _ddl([(a.name, _spark_type(a)) for a in model.schema])
+            work = DrawPartition(sent(model, self.on.frame), secret(seed), rows)
+            _write(on_workers(_blocks(self.on, rows), work, made), out)
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,15 +161,14 @@ class ClusterSets(Sets):
         _open_to_group(folder)
         for i, (model, seed) in enumerate(self.made, start=1):
             place = folder / f"synthetic-{i}.parquet"
-            _made_for_workers(place)
+            _open_to_group(place)
             with failures(self.on.describe()):
                 if model.schema.neighbours == "label":
                     written = self._labelled(model, place, seed, i)
                 else:
-                    session = self.on.frame.sparkSession
                     draw = DrawPartition(sent(model, self.on.frame), secret(seed), self.rows)
                     write = WritePartition(draw, _at(place), self.columns, model.schema)
-                    written = on_workers(blocks_of(session, self.rows), write, "rows bigint")
+                    written = on_workers(_blocks(self.on, self.rows), write, "rows bigint")
                 written.collect()
             found = _tidied(place)
             if not any(place.iterdir()):
@@ -168,10 +186,8 @@ class ClusterSets(Sets):
         rows = self.on.selected(names)
         if self.order is not None:
             key = place_key(self.order, number).to_bytes(33, "big")[-32:]
-            placed = on_workers(
-                rows, PlaceRows(model.schema, key), ddl([*fields_of(rows), (ORDER, "bigint")])
-            )
-            placed = placed.repartition(-(-self.rows // FILE) or 1, ORDER)
+            placed = on_workers(rows, PlaceRows(model.schema, key), _ddl([*_fields(rows), (ORDER, "bigint")]))
+            placed = placed.repartition(-(-self.rows // _FILE) or 1, ORDER)
             # Rows that tie in every column are the same row.
             placed = placed.sortWithinPartitions(ORDER, *[placed[quoted(name)] for name in names])
             rows = placed.select(*[placed[quoted(name)] for name in names])
@@ -193,12 +209,13 @@ class ClusterSets(Sets):
         # Every row counts here: also one whose public columns break a rule.
         whole = replace(schema, rules=(), unit=Unit())
         with failures(self.on.describe()):
-            written = SparkTable(
-                self.on.frame.sparkSession.read.parquet(_unglobbed(_address(place))), "written set"
-            )
+            # Spark would take these characters of a path for a pattern
+            address = re.sub(r"([\\{}\[\]*?])", r"\\\1", f"file://{place.absolute()}")
+            written = SparkTable(self.on.frame.sparkSession.read.parquet(address), "written set")
         cells = [Marginal.of(whole, (name,)) for name in schema.names]
         counts = rows_of(written, whole).count(cells)
-        some = Encoder(schema).encode(_first(place, MOST_ROWS))[0]
+        files = sorted(map(str, place.glob("*.parquet")))
+        some = Encoder(schema).encode(parquet_dataset.dataset(files).head(MOST_ROWS))[0]
         return Glance(self.rows, dict(zip(schema.names, counts, strict=True)), some, several_files=True)
 
 
@@ -207,31 +224,22 @@ def _require_parquet(format: str) -> None:  # noqa: A002
         raise UsageError("the workers of a cluster write Parquet; leave the format out")
 
 
-def require_shared(on: SparkTable, target: Path) -> None:
-    """Refuse a folder that the workers cannot write to or that this machine does not see, while nothing is spent."""
+def _rows_seen(on: SparkTable, target: Path) -> int:
+    """Rows that are seen here of those that the workers write beside a folder, as a trial."""
     parent = target.absolute().parent
     tried = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tried", dir=parent))
     try:
         _open_to_group(tried)
         place = tried / "rows"
-        _made_for_workers(place)
+        _open_to_group(place)
         some = on.frame.sparkSession.range(0, _TRIED, 1, _TRIED)
         with failures(on.describe()):
             on_workers(some, WritePartition(iter, _at(place), ("id",)), "rows bigint").collect()
-        seen = _tidied(place)
+        return _tidied(place)
     except (SourceError, OSError, pa.ArrowException):
-        seen = 0
+        return 0
     finally:
         shutil.rmtree(tried, ignore_errors=True)
-    if seen != _TRIED:
-        raise OutputError(
-            f"'{target}': what the workers of the cluster write there is not seen here; choose an --out on storage that "
-            "they and this machine share and that their account can write to"
-        )
-
-
-def _address(place: Path) -> str:
-    return f"file://{place.absolute()}"
 
 
 def _at(place: Path) -> str:
@@ -239,17 +247,9 @@ def _at(place: Path) -> str:
     return str(place.absolute())
 
 
-def _made_for_workers(folder: Path) -> None:
-    folder.mkdir()
-    _open_to_group(folder)
-
-
-def _unglobbed(address: str) -> str:
-    return re.sub(r"([\\{}\[\]*?])", r"\\\1", address)
-
-
 def _open_to_group(folder: Path) -> None:
-    """Workers may have an account of their own: let its group in where the folder around does."""
+    """Make a folder, if it is not there; workers may have an account of their own, so let its group in where the one around does."""
+    folder.mkdir(exist_ok=True)
     around = stat.S_IMODE(folder.parent.stat().st_mode)
     folder.chmod(0o700 | (around & 0o2070))
 
@@ -265,14 +265,35 @@ def _tidied(place: Path) -> int:
     return rows
 
 
-def _first(place: Path, rows: int) -> pa.Table:
-    parts: list[pa.Table] = []
-    for file in sorted(place.glob("*.parquet")):
-        with pq.ParquetFile(file) as held:
-            parts.append(held.schema_arrow.empty_table())
-            for batch in held.iter_batches(min(rows, 1 << 16)):
-                parts.append(pa.Table.from_batches([batch.slice(0, rows)]))
-                rows -= batch.num_rows
-                if rows <= 0:
-                    return pa.concat_tables(parts)
-    return pa.concat_tables(parts)
+def _blocks(on: SparkTable, rows: int) -> Any:
+    """A frame of the numbers of the blocks that hold so many rows, in partitions of `_FILE` rows."""
+    return on.frame.sparkSession.range(0, -(-rows // BLOCK), 1, -(-rows // _FILE) or 1)
+
+
+def _write(frame: Any, out: str) -> None:
+    """Have the workers write a folder that does not exist."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        frame.write.mode("errorifexists").parquet(out)
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_ALREADY_EXISTS":
+            raise
+        raise OutputError(f"'{out}' exists already; choose another out= or move it away") from None
+
+
+def _spark_type(attribute: Attribute) -> str:
+    """The type of a decoded column."""
+    others = {"integer": "bigint", "number": "double", "datetime": "timestamp_ntz"}
+    kind = released_type(attribute)
+    return others.get(kind, kind)
+
+
+def _fields(frame: Any) -> list[tuple[str, str]]:
+    """The columns of a frame with their types, as Spark spells them."""
+    return [(f.name, f.dataType.simpleString()) for f in frame.schema.fields]
+
+
+def _ddl(fields: Sequence[tuple[str, str]]) -> str:
+    """Columns with their types as a declaration."""
+    return ", ".join(f"{quoted(name)} {kind}" for name, kind in fields)

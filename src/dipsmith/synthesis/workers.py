@@ -1,10 +1,8 @@
-"""Labelling and sampling on the workers of a Spark cluster: the model travels, the rows stay.
+"""What is sent to the workers of a Spark cluster: the model travels, the rows stay.
 
-A fitted model is small: it is broadcast once, each partition labels its own rows or draws its own share,
-and the workers write what they made as a folder of Parquet files. Nothing is collected on the driver.
-
-What is released is written by the workers through the one exit (`WritePartition`), what a user of a model asks for by
-Spark itself.
+A fitted model is small: it is broadcast once, each partition labels its own rows or draws its own share. What is
+released is written by the workers through the one exit (`WritePartition`), what a user of a model asks for by Spark
+itself. Nothing is collected on the driver.
 
 Privacy
 -------
@@ -19,116 +17,25 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dipsmith.codec.decode import released_type
-from dipsmith.errors import OutputError, UsageError
 from dipsmith.privacy.randomness import place_key
-from dipsmith.schema import Attribute, Schema
-from dipsmith.sources.spark import BLOCK, Function, SparkTable, failures, on_workers, quoted
+from dipsmith.schema import Schema
+from dipsmith.sources.spark import BLOCK, Function
 from dipsmith.synthesis.canonical import as_type, canonical_type
 from dipsmith.synthesis.exit import write_rows
+from dipsmith.synthesis.fitted import FittedModel, drawn_table, labelled, secret_of
 
-if TYPE_CHECKING:
-    from dipsmith.synthesis.fitted import FittedModel
-
-FILE = 1 << 19
-"""Rows of a file, about, where the number of files is free."""
 ORDER = "dipsmith order"
 """The column by which rows are put in another order; it is not released."""
-
-
-def label_on_workers(
-    model: FittedModel,
-    rows: SparkTable,
-    out: str,
-    seed: int | None = None,
-) -> str:
-    """Label the rows of a Spark table where they lie, in their order; the workers write a Parquet folder.
-
-    Parameters
-    ----------
-    model
-        A model that labels.
-    rows
-        The table.
-    out
-        Where to: a folder that every worker can write to and that does not exist.
-    seed
-        For labels that can be drawn again on the same partitions.
-
-    Returns
-    -------
-    str
-        `out`.
-    """
-    from dipsmith.synthesis.fitted import predictors
-
-    labeller = model.labeller()
-    rows.check(predictors(labeller))
-    kept = [n for n in rows.columns if n not in labeller.targets]
-    with failures(rows.describe()):
-        given = rows.selected(kept)
-        made = fields_of(given) + [(name, _spark_type(labeller.schema[name])) for name in labeller.targets]
-        _write(on_workers(given, LabelPartition(sent(model, given), secret(seed)), ddl(made)), out)
-    return out
-
-
-def sample_on_workers(
-    model: FittedModel, on: SparkTable, n: int | None, out: str, seed: int | None = None
-) -> str:
-    """Draw rows from a model on the workers of a cluster; they write a Parquet folder.
-
-    Parameters
-    ----------
-    model
-        A model that draws whole rows.
-    on
-        A table of the cluster; its session does the work, its rows are not read.
-    n
-        How many rows.
-    out
-        Where to: a folder that every worker can write to and that does not exist.
-    seed
-        For rows that can be drawn again, by a cluster of any size.
-    """
-    if n is None or n < 0:
-        raise UsageError("on a cluster say how many rows to draw: n=…")
-    if model.schema.neighbours == "label":
-        raise UsageError(
-            f"a model of {model.method} under neighbours 'label' draws labels for given public rows, not whole rows; use "
-            "label(rows, out=…) instead"
-        )
-    with failures(on.describe()):
-        session = on.frame.sparkSession
-        made = [(a.name, _spark_type(a)) for a in model.schema]
-        work = DrawPartition(sent(model, on.frame), secret(seed), n)
-        _write(on_workers(blocks_of(session, n), work, ddl(made)), out)
-    return out
-
-
-def blocks_of(session: Any, n: int) -> Any:
-    """A frame of the numbers of the blocks that hold n rows, in partitions of `FILE` rows."""
-    return session.range(0, -(-n // BLOCK), 1, -(-n // FILE) or 1)
-
-
-def _write(frame: Any, out: str) -> None:
-    """Have the workers write a folder that does not exist."""
-    from pyspark.errors import AnalysisException
-
-    try:
-        frame.write.mode("errorifexists").parquet(out)
-    except AnalysisException as error:
-        if error.getCondition() != "PATH_ALREADY_EXISTS":
-            raise
-        raise OutputError(f"'{out}' exists already; choose another out= or move it away") from None
 
 
 @dataclass(frozen=True)
@@ -171,8 +78,6 @@ class LabelPartition:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Label the rows."""
-        from dipsmith.synthesis.fitted import labelled
-
         labeller = _received(self.model).labeller()
         partition = _partition()
         for i, rows in enumerate(batches):
@@ -200,7 +105,7 @@ class WritePartition:
         partial = Path(self.folder) / f".{secrets.token_hex(16)}.partial"
         try:
             with partial.open("xb") as file:
-                rows = write_rows(file, _with_first(first, pieces), first.schema)
+                rows = write_rows(file, chain([first], pieces), first.schema)
                 file.flush()
                 os.fsync(file.fileno())
             partial.replace(Path(self.folder) / f"{_partition():05d}.parquet")
@@ -218,11 +123,6 @@ class WritePartition:
         return pa.table(arrays, names=list(self.columns))
 
 
-def _with_first(first: pa.Table, others: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    yield first
-    yield from others
-
-
 @dataclass(frozen=True)
 class DrawPartition:
     """Sent to the workers: draws the blocks of a partition, which are numbered over all partitions."""
@@ -233,8 +133,6 @@ class DrawPartition:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Draw the blocks."""
-        from dipsmith.synthesis.fitted import drawn_table
-
         model = _received(self.model)
         for batch in batches:
             for block in batch.column(0).to_pylist():
@@ -245,8 +143,6 @@ class DrawPartition:
 
 def secret(seed: int | None) -> bytes:
     """The secret that rows are drawn by: fresh, or what a seed stands for."""
-    from dipsmith.synthesis.fitted import secret_of
-
     return secrets.token_bytes(32) if seed is None else secret_of(seed)
 
 
@@ -258,8 +154,6 @@ def sent(model: FittedModel, frame: Any) -> Any:
 
 
 def _received(sent: Any) -> FittedModel:
-    from dipsmith.synthesis.fitted import FittedModel
-
     return FittedModel.unpacked(sent if isinstance(sent, bytes) else sent.value)
 
 
@@ -269,25 +163,3 @@ def _partition() -> int:
     context = TaskContext.get()
     assert context is not None
     return int(context.partitionId())
-
-
-def _spark_type(attribute: Attribute) -> str:
-    """The type of a decoded column."""
-    return {
-        "string": "string",
-        "integer": "bigint",
-        "number": "double",
-        "boolean": "boolean",
-        "date": "date",
-        "datetime": "timestamp_ntz",
-    }[released_type(attribute)]
-
-
-def fields_of(frame: Any) -> list[tuple[str, str]]:
-    """The columns of a frame with their types, as Spark spells them."""
-    return [(f.name, f.dataType.simpleString()) for f in frame.schema.fields]
-
-
-def ddl(fields: Sequence[tuple[str, str]]) -> str:
-    """Columns with their types as a declaration."""
-    return ", ".join(f"{quoted(name)} {kind}" for name, kind in fields)

@@ -475,10 +475,10 @@ MUTANTS = (
     ),
     one(
         "rows without a unit id form one unit inside an SQL engine",
-        "counting/statements.py",
+        "counting/postgresql.py",
         "AS e WHERE {units[0]} <> '') AS h",
         "AS e) AS h",
-        "tests/sources/test_sources_common.py::test_rows_without_a_unit_are_counted_nowhere_in_any_engine[duckdb]",
+        "tests/sources/test_sources_common.py::test_rows_without_a_unit_are_counted_nowhere_in_any_engine[postgresql]",
     ),
     one(
         "a date out of range is refused as damage",

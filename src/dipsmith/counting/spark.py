@@ -1,9 +1,10 @@
 """Counting on the workers of a Spark cluster: the batch path's own encoder and tally, next to the rows.
 
 Each partition is encoded by `codec.encode` on its worker, once: every row becomes one number (or a few), which the
-cluster keeps for later passes. Workers tally, Spark sums the tallies, only aggregated counts reach the driver. Units with too many rows are cut on the cluster too: Spark brings the
-rows of a unit together, the workers choose among them by the batch path's own `counting.units.crowded_out`. The
-secret of that choice travels inside the function that the workers run; no plan, page or event log of Spark shows it.
+cluster keeps for later passes. Workers tally, Spark sums the tallies, only aggregated counts reach the driver. Units
+with too many rows are cut on the cluster too: Spark brings the rows of a unit together, the workers choose among them
+by the batch path's own `counting.units.crowded_out`. The secret of that choice travels inside the function that the
+workers run; no plan, page or event log of Spark shows it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting.count import View
 from dipsmith.counting.joint import SUMMED
-from dipsmith.counting.pushed import Fixed, Keys, unfused
+from dipsmith.counting.pushed import Fixed, Keys, by_set, unfused
 from dipsmith.counting.tally import SparseTally, Tally, fused, words_of
 from dipsmith.counting.units import PER, ROW, UNIT, crowded_out, has_unit, unit_text
 from dipsmith.schema import Codes, Marginal, Schema
@@ -35,17 +36,7 @@ _TOGETHER = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class SparkGrouping:
-    """The rows of a Spark table, grouped by its workers.
-
-    Attributes
-    ----------
-    source
-        The table.
-    schema
-        What is public about it.
-    key
-        The secret by which rows beyond `max_rows` are chosen; a fresh one when None.
-    """
+    """The rows of a Spark table, grouped by its workers; `key` chooses among those of a crowded unit, a fresh one when None."""
 
     source: SparkTable
     schema: Schema
@@ -66,12 +57,7 @@ class SparkGrouping:
             found = (
                 summed.toArrow() if hasattr(summed, "toArrow") else pa.Table.from_pandas(summed.toPandas())
             )
-        columns = [c.to_numpy().astype(np.int64, copy=False) for c in found.columns]
-        answers = []
-        for i, size in enumerate(sizes):
-            mine = columns[0] == i
-            answers.append(([word[mine] for word in columns[1 : 1 + size]], columns[-1][mine]))
-        return answers
+        return by_set([c.to_numpy().astype(np.int64, copy=False) for c in found.columns], sizes)
 
     @cached_property
     def _held(self) -> Any:

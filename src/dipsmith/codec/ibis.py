@@ -2,7 +2,7 @@
 
 Guarantee. The code of a row is a function of that row alone, whatever the warehouse (no row is grouped with others
 before it has its codes), so neighbouring tables have neighbouring counts. That the code is the one which `Encoder`
-gives is tried on the warehouse itself before anything is charged (`codec.trials`, `counting.expressions`).
+gives is tried on the warehouse itself before anything is charged (`codec.trials`, `counting.ibis`).
 
 Constants are compared in the column's own type, so nothing is formatted or rounded by the warehouse.
 """
@@ -19,11 +19,11 @@ from typing import Any
 
 from dipsmith.codec.encode import places
 from dipsmith.codec.parse import FALSE, TRUE
+from dipsmith.codec.points import first_whole, native
 from dipsmith.codec.readings import Columns, Readings, Step, only_spaces
-from dipsmith.codec.sql import first_whole, native
 from dipsmith.errors import SourceError
 from dipsmith.schema import Attribute, Bins, Categories
-from dipsmith.sources.words import Column, case, constant, kind_of
+from dipsmith.sources.ibis_terms import Column, case, constant, kind_of
 
 _DAY = 86_400_000_000
 _EPOCH = dt.datetime(1970, 1, 1)

@@ -1,6 +1,6 @@
 """Counting inside any warehouse: one expression of ibis that encodes, truncates, filters and groups.
 
-The expression is built from the inside out, as the statements of `counting.statements` are: codes of all rows, rows
+The expression is built from the inside out, as those of `counting.postgresql` are: codes of all rows, rows
 without a code left out, rows of crowded units left out, rules, and the mixed-radix keys of all sets of attributes.
 Only keys and counts cross the wire.
 
@@ -24,18 +24,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dipsmith.codec.encode import coder
-from dipsmith.codec.expressions import steps, unit_text
+from dipsmith.codec.ibis import steps, unit_text
 from dipsmith.codec.trials import HASHED, UNITS, trial, trials
 from dipsmith.counting.count import View
-from dipsmith.counting.pushed import Fixed, Keys
-from dipsmith.counting.statements import rules_of, runs
+from dipsmith.counting.pushed import Fixed, Keys, by_set, deciding, rules_of, runs
 from dipsmith.counting.tally import words_of
 from dipsmith.counting.units import hashed_columns
 from dipsmith.counting.units import unit_text as spelled_unit
 from dipsmith.errors import SourceError
 from dipsmith.schema import Schema
 from dipsmith.sources.ibis import IbisTable
-from dipsmith.sources.words import (
+from dipsmith.sources.ibis_terms import (
     Column,
     Table,
     case,
@@ -51,17 +50,7 @@ from dipsmith.sources.words import (
 
 @dataclass(frozen=True, eq=False)
 class IbisGrouping:
-    """The rows of a warehouse's table, grouped by the warehouse.
-
-    Attributes
-    ----------
-    source
-        The table.
-    schema
-        What is public about it.
-    key
-        The secret by which rows beyond `max_rows` are chosen; a fresh one when None.
-    """
+    """The rows of a warehouse's table, grouped by the warehouse; `key` chooses among those of a crowded unit, a fresh one when None."""
 
     source: IbisTable
     schema: Schema
@@ -78,18 +67,13 @@ class IbisGrouping:
         with self.source.failures():
             question, widths = self.question(sets, fixed, view)
         found = self.source.answer(question)
-        columns = [_integers(found, name) for name in ("tag", *(f"w{j}" for j in range(max(widths))), "n")]
-        return [
-            ([word[columns[0] == i] for word in columns[1 : 1 + width]], columns[-1][columns[0] == i])
-            for i, width in enumerate(widths)
-        ]
+        names = ("tag", *(f"w{j}" for j in range(max(widths))), "n")
+        return by_set([_integers(found, name) for name in names], widths)
 
     def question(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> tuple[Table, list[int]]:
         """The expression: columns tag, words of the key, number of rows; and how many words each set has."""
         schema = self.schema
-        deciding = {name for name, _ in fixed} | {a.name for a in schema if not a.domain.total}
-        deciding |= {name for rule in rules_of(schema, view) for name in rule.attributes}
-        wanted = {name for names in sets for name in names} | deciding
+        wanted = {name for names in sets for name in names} | deciding(schema, fixed, view)
         units = schema.unit.column is not None
         names = [n for n in schema.names if n in wanted or units]
         rows = self._coded(self.source.table, names, self._units() if units else {})

@@ -1,12 +1,12 @@
-# ruff: noqa: S608  # statements are put together from quoted names, integers and placeholders only
-"""Counting inside an SQL engine: one statement that encodes, truncates, filters and groups.
+# ruff: noqa: S608  # statements are put together from quoted names, integers and quoted constants of the schema
+"""Counting inside PostgreSQL: one statement that encodes, truncates, filters and groups.
 
-The statement is built from the inside out: the table's columns as values (`codec.sql`), their codes, the
+The statement is built from the inside out: the table's columns as values (`codec.postgresql`), their codes, the
 rows of crowded units left out, rules, and one GROUP BY over the mixed-radix keys of all sets of attributes
 (GROUPING SETS where there are several). Rows are dropped in the order that `counting.count` states.
 
 Unit truncation ranks a unit's rows by SHA-256 of the same text as `counting.units.hashed_text`, so that
-the engine keeps exactly the rows that the batch path keeps.
+the server keeps exactly the rows that the batch path keeps.
 """
 
 from __future__ import annotations
@@ -18,115 +18,88 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.codec.sql import Coded, coded, unit_text
+from dipsmith.codec.postgresql import Coded, coded, unit_text
 from dipsmith.counting.count import View
-from dipsmith.counting.pushed import Fixed, Keys
+from dipsmith.counting.pushed import Fixed, Keys, by_set, deciding, rules_of, runs
 from dipsmith.counting.tally import words_of
 from dipsmith.counting.units import hashed_columns
 from dipsmith.errors import SourceError
-from dipsmith.schema import Rule, Schema
-from dipsmith.sources.dialect import Dialect, Kind, Parameters
-from dipsmith.sources.tables import SqlTable
+from dipsmith.schema import Schema
+from dipsmith.sources.kinds import Kind, quoted
+from dipsmith.sources.postgresql import PostgresTable
 
 
 @dataclass(frozen=True, eq=False)
-class SqlGrouping:
-    """The rows of an SQL table, grouped by the engine.
+class PostgresGrouping:
+    """The rows of a table, grouped by its server; `key` chooses among those of a crowded unit, None for the one of the connection."""
 
-    Attributes
-    ----------
-    source
-        The table.
-    schema
-        What is public about it.
-    key
-        The secret by which rows beyond `max_rows` are chosen; None for the one of the connection.
-    """
-
-    source: SqlTable
+    source: PostgresTable
     schema: Schema
     key: bytes | None = field(repr=False)
 
     def __post_init__(self) -> None:
         """Refuse units that engines spell differently, while nothing is charged."""
         if self.schema.unit.column is not None:
-            self._units(self.source.engine.dialect)
+            self._units()
 
     def grouped(
         self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View
     ) -> list[tuple[Keys, NDArray[np.int64]]]:
         """For each set of attributes the combinations that occur and how often, in one scan."""
-        parameters = Parameters()
-        statement = self.statement(sets, fixed, view, parameters)
-        found = self.source.engine.integers(statement, parameters)
-        answers = []
-        for i, names in enumerate(sets):
-            words = len(words_of([self.schema[n].size for n in names]))
-            if not found:
-                answers.append(([np.zeros(0, dtype=np.int64)] * words, np.zeros(0, dtype=np.int64)))
-                continue
-            mine = found[0] == i
-            answers.append(([word[mine] for word in found[1 : 1 + words]], found[-1][mine]))
-        return answers
+        widths = [len(words_of([self.schema[n].size for n in names])) for names in sets]
+        found = self.source.integers(self.statement(sets, fixed, view))
+        return by_set(found or [np.zeros(0, dtype=np.int64)] * (max(widths) + 2), widths)
 
-    def statement(
-        self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View, parameters: Parameters
-    ) -> str:
+    def statement(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> str:
         """The statement: columns tag, words of the key, number of rows; all whole numbers."""
-        schema, dialect = self.schema, self.source.engine.dialect
-        deciding = {name for name, _ in fixed} | {a.name for a in schema if not a.domain.total}
-        deciding |= {name for rule in rules_of(self.schema, view) for name in rule.attributes}
-        wanted = {name for names in sets for name in names} | deciding
-        units = [] if schema.unit.column is None else self._units(dialect)
+        schema = self.schema
+        needed = deciding(schema, fixed, view)
+        wanted = {name for names in sets for name in names} | needed
+        units = [] if schema.unit.column is None else self._units()
         names = [n for n in schema.names if n in wanted or units]
-        columns = [_Column.of(self, name, parameters) for name in names]
+        columns = [_Column.of(self, name) for name in names]
         read = [f"{c.coded.read} AS r{c.place}" for c in columns] + [f"{x} AS {u}" for u, x in units]
-        rows = f"SELECT {', '.join(read) or '1 AS one'} FROM {self.source.engine.table} AS t"
+        rows = f"SELECT {', '.join(read) or '1 AS one'} FROM {self.source.table} AS t"
         early = [f"{c.early} AS r{c.place}" for c in columns] + [u for u, _ in units]
         rows = f"SELECT {', '.join(early) or '1 AS one'} FROM ({rows}) AS t0"
         keys = [self._keys(n) for n in sets]
         where = [f"{self._code(n)} = {int(code)}" for n, code in fixed] + self._lawful(view)
         known = [f"c{c.place} >= 0" for c in columns if not schema[c.name].domain.total]
-        if not units and all(deciding <= set(s) for s in sets):
+        if not units and all(needed <= set(s) for s in sets):
             physical = [[f"r{c.place}" for c in columns if c.name in set(s)] for s in sets]
             rows = _coded(_pregrouped(rows, physical), columns, ["tag", "n"])
-            return _summed(rows, known + where, keys, dialect)
+            return _summed(rows, known + where, keys)
         rows = _coded(rows, columns, [u for u, _ in units])
         rows = f"SELECT * FROM ({rows}) AS t3" + (f" WHERE {' AND '.join(known)}" if known else "")
         if units:
-            rows = self._truncated(rows, [u for u, _ in units], parameters)
+            rows = self._truncated(rows, [u for u, _ in units])
         return _grouped(rows, where, keys)
 
     def _code(self, name: str) -> str:
         return f"c{self.schema.names.index(name)}"
 
-    def _truncated(self, rows: str, units: Sequence[str], parameters: Parameters) -> str:
+    def _truncated(self, rows: str, units: Sequence[str]) -> str:
         """At most `max_rows` rows of every unit, by the keyed hash; none of those without a unit."""
-        dialect, unit = self.source.engine.dialect, ", ".join(units)
+        unit = ", ".join(units)
         hashed = [self._code(n) for n in hashed_columns(self.schema)]
         ties = [self._code(n) for n in self.schema.names if self._code(n) not in hashed]
         order = f" ORDER BY {', '.join(ties)}" if ties else ""
-        key = self.source.engine.key(self.key, parameters)
-
-        def text(x: str) -> str:
-            return f"CAST({x} AS {dialect.text})"
-
-        listed = " || ',' || ".join(map(text, hashed)) or "''"
-        spelled = f"{text(key)} || {_BAR} || {' || '.join(f'{u} || {_BAR}' for u in units)} || {listed} || {_BAR} || {text('same')}"
+        codes = " || ',' || ".join(f"{c}::text" for c in hashed) or "''"
+        spelled = " || '|' || ".join([self.source.key(self.key), *units, codes, "same::text"])
         limit = self.schema.unit.max_rows
         return (
             f"SELECT * FROM (SELECT *, CASE WHEN crowd <= {limit} THEN 1 ELSE row_number() OVER (PARTITION BY {unit} "
-            f"ORDER BY CASE WHEN crowd > {limit} THEN {dialect.hashed(spelled)} END) END AS place FROM (SELECT *, "
+            f"ORDER BY CASE WHEN crowd > {limit} THEN sha256(convert_to({spelled}, 'UTF8')) END) END AS place FROM (SELECT *, "
             f"row_number() OVER (PARTITION BY {', '.join([*units, *hashed])}{order}) - 1 AS same, "
             f"count(*) OVER (PARTITION BY {unit}) AS crowd FROM ({rows}) AS e WHERE {units[0]} <> '') AS h) AS p "
             f"WHERE place <= {limit}"
         )
 
-    def _units(self, dialect: Dialect) -> list[tuple[str, str]]:
+    def _units(self) -> list[tuple[str, str]]:
         unit = self.schema.unit
         named = [("u", unit.column), ("p", unit.per)]
         return [
-            (short, unit_text(name, f"t.{dialect.name(name)}", self._kind(name), dialect))
+            (short, unit_text(name, f"t.{quoted(name)}", self._kind(name)))
             for short, name in named
             if name is not None
         ]
@@ -158,9 +131,6 @@ class SqlGrouping:
         return words
 
 
-_BAR = "'|'"
-
-
 @dataclass(frozen=True)
 class _Column:
     """One column of the statement: its place in the schema and how it is encoded."""
@@ -170,23 +140,22 @@ class _Column:
     coded: Coded
 
     @classmethod
-    def of(cls, grouping: SqlGrouping, name: str, parameters: Parameters) -> _Column:
-        dialect = grouping.source.engine.dialect
-        column, kind = f"t.{dialect.name(name)}", grouping._kind(name)
-        made = coded(grouping.schema[name], column, kind, dialect, parameters)
-        return cls(name, grouping.schema.names.index(name), made)
+    def of(cls, grouping: PostgresGrouping, name: str) -> _Column:
+        schema, source = grouping.schema, grouping.source
+        made = coded(schema[name], f"t.{quoted(name)}", grouping._kind(name), source.literal)
+        return cls(name, schema.names.index(name), made)
 
     @property
     def early(self) -> str:
-        return self.coded.early.replace("{r}", f"r{self.place}")
+        return self.coded.early(f"r{self.place}")
 
     @property
     def value(self) -> str:
-        return self.coded.value.replace("{r}", f"r{self.place}")
+        return self.coded.value(f"r{self.place}")
 
     @property
     def code(self) -> str:
-        return self.coded.code.replace("{v}", f"t2.v{self.place}").replace("{c}", f"d{self.place}.c")
+        return self.coded.code(f"t2.v{self.place}", f"d{self.place}.c")
 
 
 def _coded(rows: str, columns: Sequence[_Column], others: Sequence[str]) -> str:
@@ -220,7 +189,7 @@ def _pregrouped(rows: str, sets: Sequence[list[str]]) -> str:
     return f"SELECT {listed}{tag}, count(*) AS n FROM ({rows}) AS t4 GROUP BY GROUPING SETS ({by})"
 
 
-def _summed(rows: str, where: Sequence[str], keys: Sequence[list[str]], dialect: Dialect) -> str:
+def _summed(rows: str, where: Sequence[str], keys: Sequence[list[str]]) -> str:
     """Sum groups by their codes; the tag says which key a group belongs to."""
     width = max(map(len, keys))
     made = []
@@ -232,7 +201,12 @@ def _summed(rows: str, where: Sequence[str], keys: Sequence[list[str]], dialect:
     )
     listed = ", ".join(f"w{j}" for j in range(width))
     tag, by = ("tag", f"tag, {listed}") if len(keys) > 1 else ("CAST(0 AS bigint) AS tag", listed)
-    return f"SELECT {tag}, {listed}, {dialect.total('n')} AS n FROM ({inner}) AS t6 GROUP BY {by}"
+    return f"SELECT {tag}, {listed}, {total('n')} AS n FROM ({inner}) AS t6 GROUP BY {by}"
+
+
+def total(n: str) -> str:
+    """The sum of 64-bit counts as one; by halves, because their sum is a decimal here, which costs three times as much."""
+    return f"((sum(({n} >> 30)::int4) << 30) + sum(({n} & 1073741823)::int4))"
 
 
 def _grouped(rows: str, where: Sequence[str], keys: Sequence[list[str]]) -> str:
@@ -261,31 +235,6 @@ def _grouped(rows: str, where: Sequence[str], keys: Sequence[list[str]]) -> str:
         f"SELECT CAST(CASE {tag} END AS bigint) AS tag, {', '.join(words)}, {number} FROM ({inner}) AS s "
         f"GROUP BY GROUPING SETS ({sets})"
     )
-
-
-def rules_of(schema: Schema, view: View) -> list[Rule]:
-    """The rules that a row of a view must not break."""
-    public = set(schema.public)
-    return [
-        rule
-        for rule in schema.rules
-        if view == "lawful" or (view == "public" and set(rule.attributes) <= public)
-    ]
-
-
-def runs(codes: Sequence[int]) -> list[tuple[int, int]]:
-    """The first and last codes of the runs that some codes form.
-
-    >>> runs([4, 1, 2])
-    [(1, 2), (4, 4)]
-    """
-    found: list[tuple[int, int]] = []
-    for code in sorted(codes):
-        if found and code == found[-1][1] + 1:
-            found[-1] = (found[-1][0], code)
-        else:
-            found.append((code, code))
-    return found
 
 
 def _among(column: str, codes: Sequence[int]) -> str:

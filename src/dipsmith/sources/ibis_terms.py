@@ -1,7 +1,7 @@
-"""The words of ibis: what the expressions are made of that a warehouse computes.
+"""The terms of ibis expressions: what the questions are made of that a warehouse answers.
 
 ibis spells an expression in the SQL of Snowflake, BigQuery, Trino, DataFusion and others. What an expression means is
-decided in `codec.expressions`, once for all of them; `sources.ibis` has the tables. No other module names the library.
+decided in `codec.ibis`, once for all of them; `sources.ibis` has the tables. No other module names the library.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from dipsmith.sources.dialect import Kind
+from dipsmith.sources.kinds import Kind
 
 Column = Any
 """A column, or a constant, of an ibis expression."""
@@ -41,21 +41,14 @@ _FENCED = frozenset({"mysql", "postgres", "sqlite"})
 
 def kind_of(dtype: Any) -> Kind | None:
     """What a column of a type of ibis holds; None for what cannot be read as single values."""
-    if dtype.is_boolean():
-        return "boolean"
     if dtype.is_integer():
         return "wide" if str(dtype).lstrip("!") == "uint64" else "whole"
-    if dtype.is_floating():
-        return "real"
     if dtype.is_decimal():
         return None if dtype.precision is None or dtype.scale is None else "decimal"
-    if dtype.is_string():
-        return "text"
-    if dtype.is_date():
-        return "date"
     if dtype.is_timestamp():
         return "timestamptz" if dtype.timezone else "timestamp"
-    return None
+    names: dict[str, Kind] = {"boolean": "boolean", "floating": "real", "string": "text", "date": "date"}
+    return next((kind for name, kind in names.items() if getattr(dtype, f"is_{name}")()), None)
 
 
 def constant(value: object, dtype: Any = None) -> Column:

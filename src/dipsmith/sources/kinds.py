@@ -1,0 +1,49 @@
+"""What a column of a database holds, how its texts spell numbers and moments, and how a table is named."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from dipsmith.errors import UsageError
+
+Kind = Literal["text", "whole", "wide", "real", "decimal", "boolean", "date", "timestamp", "timestamptz"]
+"""What a column holds: `wide` are whole numbers beyond 64 bits, `decimal` has places after the point."""
+
+NUMBER = "^[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|[iI][nN][fF]([iI][nN][iI][tT][yY])?)$"
+USUAL = "^[+-]?[0-9]{1,200}([.][0-9]{0,100})?([eE][+-]?[0-9]{1,2})?$"
+"""Numbers that every double can hold."""
+_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_TIME = "([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)"
+DAY, TIMED, MOMENT = f"^{_DATE}$", f"^{_DATE}{_TIME}$", f"^{_DATE}{_TIME}?$"
+"""A date, a date with a time, and either."""
+
+_NAME = re.compile(r'"(?:[^"]|"")+"|[^."]+')
+
+
+def parts_of(table: str) -> list[str]:
+    """The parts of a table's name, without their quotes.
+
+    >>> parts_of('hr."personnel.2011"')
+    ['hr', 'personnel.2011']
+    """
+    parts = _NAME.findall(table)
+    if not table or ".".join(parts) != table or "\0" in table:
+        raise UsageError(
+            "table= must be a name such as personnel or hr.personnel; write a name with a dot in double quotes"
+        )
+    return [p[1:-1].replace('""', '"') if p.startswith('"') else p for p in parts]
+
+
+def quoted_table(table: str) -> str:
+    """The name of a table, quoted part by part: ``schema.table``, or with quotes where a name has a dot.
+
+    >>> quoted_table("hr.personnel; DROP TABLE x")
+    '"hr"."personnel; DROP TABLE x"'
+    """
+    return ".".join(map(quoted, parts_of(table)))
+
+
+def quoted(name: str) -> str:
+    """A name that is nothing but a name, as standard SQL quotes it."""
+    return '"' + name.replace('"', '""') + '"'
