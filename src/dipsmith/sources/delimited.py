@@ -73,10 +73,14 @@ class DelimitedFile:
         """The names in the first record."""
         return self._header.names
 
+    def check_columns(self, required: Sequence[str]) -> None:
+        """Check the header alone."""
+        check_header(str(self.path), self._header.names, required)
+
     def check(self, required: Sequence[str]) -> None:
         """Scan the whole file for syntax."""
+        self.check_columns(required)
         header = self._header
-        check_header(str(self.path), header.names, required)
         syntax = scan.Scan(self.path, len(header.names), ord(header.delimiter))
         with reading(self.path, self.stamp):
             for block in self._blocks():

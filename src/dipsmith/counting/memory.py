@@ -1,4 +1,4 @@
-"""Answers that were given before: exact tables, so that rows are not passed over twice for the same counts.
+"""The one memory of exact counts, so that rows are not passed over twice for the same table.
 
 A table of some attributes answers every question about fewer of them, by a sum over it. Tables are kept apart by
 block (the codes that are fixed) and by view (which rows count), up to a number of cells that is fixed beforehand;
@@ -6,41 +6,47 @@ what no longer fits is counted again when it is asked again.
 
 Privacy
 -------
-Exact and private, as the rows are: `Remembered` is held by whoever counts, behind the curator, and nobody else. A
+Exact and private, as the rows are: a memory belongs to whoever counts, behind the curator, and to nobody else. A
 remembered answer is the array that another pass over the same rows would count, so whoever asks draws the same noise
 and is charged the same (``docs/proofs/counting.md``, section 4).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.counting.joint import projected
+from dipsmith.schema import Cells, Marginal
 
 View = Literal["held", "lawful", "public"]
 """Which rows count: all that are held, those that break no rule, those that break no rule over public columns."""
 Fixed = tuple[tuple[str, int], ...]
 """The codes that the rows of a block have."""
-KEPT = 1 << 22
-"""The most cells, or combinations of codes, that are remembered."""
+ROOM = 1 << 25
+"""The most cells, or combinations of codes, that are remembered: 256 MB of counts."""
 
 Answer = TypeVar("Answer")
 
 
 @dataclass(eq=False)
-class Remembered(Generic[Answer]):
-    """Earlier answers, until they are too many.
+class Memory(Generic[Answer]):
+    """Earlier answers about sets of attributes, until they are too many.
 
     Examples
     --------
-    >>> memory: Remembered[str] = Remembered()
+    >>> memory: Memory[str] = Memory()
     >>> memory.keep((), "lawful", ("age", "sex"), 24, "a table of both")
     >>> memory.find((), "lawful", ["sex"]), memory.find((), "public", ["sex"])
     ('a table of both', None)
     """
 
     _shelves: dict[tuple[frozenset[tuple[str, int]], View], _Shelf[Answer]] = field(default_factory=dict)
-    room: int = field(default_factory=lambda: KEPT)
+    room: int = field(default_factory=lambda: ROOM)
 
     def find(self, fixed: Fixed, view: View, wanted: Iterable[str]) -> Answer | None:
         """The smallest answer about these rows that has all wanted attributes; None if there is none."""
@@ -78,4 +84,40 @@ class _Shelf(Generic[Answer]):
         # some methods ask for tens of thousands of tables: only those with a wanted attribute are looked through
         some = min((self.having.get(name, []) for name in wanted), key=len, default=list(self.tables))
         fitting = (self.tables[names] for names in some if wanted <= names)
-        return min(fitting, key=lambda held: held[0], default=(0, None))[1]
+        return min(fitting, key=lambda entry: entry[0], default=(0, None))[1]
+
+
+class CountMemory:
+    """Tables of counts that rows of any kind remember; nobody can write into the arrays."""
+
+    def __init__(self) -> None:
+        self._tables: Memory[tuple[Marginal, NDArray[np.int64]]] = Memory()
+
+    def recall(self, fixed: Fixed, view: View, cells: Sequence[Cells]) -> list[NDArray[np.int64] | None]:
+        """The counts of each partition; None where the rows have to be counted."""
+        return [self._one(fixed, view, c) if isinstance(c, Marginal) else None for c in cells]
+
+    def complete(
+        self,
+        fixed: Fixed,
+        view: View,
+        cells: Sequence[Cells],
+        known: Sequence[NDArray[np.int64] | None],
+        fresh: Iterable[NDArray[np.int64]],
+    ) -> list[NDArray[np.int64]]:
+        """Put what was counted afresh in the places that are not known, and remember it."""
+        answers, counted = [], iter(fresh)
+        for table, counts in zip(cells, known, strict=True):
+            answer = next(counted) if counts is None else counts
+            if counts is None and isinstance(table, Marginal):
+                answer.flags.writeable = False
+                self._tables.keep(fixed, view, table.attributes, table.size, (table, answer))
+            answers.append(answer)
+        return answers
+
+    def _one(self, fixed: Fixed, view: View, wanted: Marginal) -> NDArray[np.int64] | None:
+        found = self._tables.find(fixed, view, wanted.attributes)
+        if found is None or found[0].attributes == wanted.attributes:
+            return None if found is None else found[1]
+        sizes = dict(zip(found[0].attributes, found[0].shape, strict=True))
+        return projected(found[1], sizes, wanted.attributes)
