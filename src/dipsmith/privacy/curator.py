@@ -14,7 +14,7 @@ ever gives satisfies B with respect to R and U (sequential composition of its ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from fractions import Fraction
 from math import isqrt
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from dipsmith.counting.contingency import check_size
 from dipsmith.counting.count import Rows
+from dipsmith.counting.memory import ROOM
 from dipsmith.counting.memory_rows import HeldRows
 from dipsmith.errors import BudgetError, UnsupportedError, UsageError
 from dipsmith.privacy import neighbours
@@ -53,8 +54,6 @@ O = TypeVar("O")
 C_contra = TypeVar("C_contra", contravariant=True)
 
 Progress = Callable[[str, float], None]
-
-_CACHED_CELLS = 1 << 25
 
 
 class Score(Protocol[C_contra]):
@@ -152,8 +151,7 @@ class Curator:
         self._journal = journal
         self._given_rows = given_rows
         self._progress = progress
-        self._true: dict[tuple[str, ...], NDArray[np.int64]] = {}
-        self._foreseen: list[Marginal] = []
+        self._prefetched: list[Marginal] = []
 
     @classmethod
     def rehearse(
@@ -280,9 +278,7 @@ class Curator:
         self._charge([self._event(c, b, self._is_single(c)) for c, b in zip(cells, budgets, strict=True)])
         publics = [self._public_part(c) for c in cells]
         with self._answering("measure"):
-            if self._foreseen:
-                self._count_once(c for c in cells if isinstance(c, Marginal))
-            counts = self._true_counts(cells)
+            counts = self._count(cells)
             return [
                 self._noised(c, n, b, sizes)
                 for c, n, b, sizes in zip(cells, counts, budgets, self._sizes(publics, counts), strict=True)
@@ -318,7 +314,7 @@ class Curator:
             )
         )
         with self._answering("choose", candidates, score, budget):
-            scores = np.array([score.value(c, counts) for c, counts in self._counted(candidates, score)])
+            scores = self._scores(candidates, score)
             winner = select(
                 self._stream,
                 scores,
@@ -330,14 +326,14 @@ class Curator:
         return candidates[winner]
 
     def prefetch(self, tables: Iterable[Marginal]) -> None:
-        """Name marginals that later choices will look at: the next answer counts them with its own, in one pass.
+        """Count these in the next pass, so that later choices need none.
 
         Privacy
         -------
-        No row is read here, nothing is answered and nothing is charged. The exact counts stay inside, and each answer is
-        drawn, charged and given as if it had counted by itself.
+        No row is read here, nothing is answered and nothing is charged. The rows remember the exact counts, and each
+        answer is drawn, charged and given as if it had counted by itself.
         """
-        self._foreseen = list(tables)
+        self._prefetched = list(tables)
 
     def best_of(
         self,
@@ -608,40 +604,34 @@ class Curator:
             )
             return self._observed(answer, counts, indices)
 
-    def _true_counts(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
-        """Count partitions in one pass; marginals that a choice has counted are not counted again."""
-        known = [self._true.get(c.attributes) if isinstance(c, Marginal) else None for c in cells]
-        unknown = [c for c, counts in zip(cells, known, strict=True) if counts is None]
-        fresh = iter(self._rows.count(unknown) if unknown else [])
-        return [next(fresh) if counts is None else counts for counts in known]
+    def _count(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
+        """Count partitions, in one pass with what was prefetched; the rows remember marginals."""
+        ahead, self._prefetched = self._prefetched, []
+        asked = {c.key for c in cells}
+        more = {table.key: table for table in ahead if table.key not in asked}
+        room = ROOM - sum(c.size for c in cells) if more else 0
+        fitting = [table for table in more.values() if (room := room - table.size) >= 0]
+        return self._rows.count([*cells, *fitting])[: len(cells)]
 
-    def _counted(
-        self, candidates: Sequence[C], score: Score[C]
-    ) -> Iterator[tuple[C, list[NDArray[np.int64]]]]:
-        """Each candidate with the true counts of its tables, counted in as few passes as memory allows."""
-        tables = [list(score.tables(c)) for c in candidates]
-        self._count_once(t for ts in tables for t in ts)
-        for candidate, needed in zip(candidates, tables, strict=True):
-            yield candidate, [self._true[t.attributes] for t in needed]
-
-    def _count_once(self, tables: Iterable[Marginal]) -> None:
-        """Count the marginals that were not counted before, with those foreseen, in as few passes as memory allows."""
-        batch: dict[tuple[str, ...], Marginal] = {}
-        cells = 0
-        foreseen, self._foreseen = self._foreseen, []
-        for marginal in [*tables, *foreseen]:
-            if marginal.attributes in self._true or marginal.attributes in batch:
-                continue
-            batch[marginal.attributes] = marginal
-            cells += marginal.size
-            if cells > _CACHED_CELLS:
-                self._remember(batch)
-                batch, cells = {}, 0
-        self._remember(batch)
-
-    def _remember(self, batch: dict[tuple[str, ...], Marginal]) -> None:
-        if batch:
-            self._true.update(zip(batch, self._rows.count(list(batch.values())), strict=True))
+    def _scores(self, candidates: Sequence[C], score: Score[C]) -> NDArray[np.float64]:
+        """The exact score of every candidate, counted in as few passes as memory allows."""
+        tables = [list(score.tables(candidate)) for candidate in candidates]
+        scores: list[float] = []
+        while len(scores) < len(candidates):
+            start = stop = len(scores)
+            asked: dict[tuple[str, ...], Marginal] = {}
+            cells = 0
+            while stop < len(candidates) and cells <= ROOM:
+                fresh = {t.attributes: t for t in tables[stop] if t.attributes not in asked}
+                asked |= fresh
+                cells += sum(table.size for table in fresh.values())
+                stop += 1
+            counts = dict(zip(asked, self._count(list(asked.values())), strict=True))
+            scores += [
+                score.value(candidate, [counts[table.attributes] for table in needed])
+                for candidate, needed in zip(candidates[start:stop], tables[start:stop], strict=True)
+            ]
+        return np.array(scores)
 
 
 def _mixed(cells: Cells) -> bool:
