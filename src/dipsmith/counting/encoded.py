@@ -172,8 +172,10 @@ class _Cache:
     def add(self, block: Mapping[str, Column]) -> None:
         """Keep one more block of every column that still fits."""
         for name, blocks in self.columns.items():
-            blocks.append(block[name])
-            self.room -= block[name].nbytes
+            # a piece of a larger array would keep all of it
+            column = block[name].copy() if isinstance(block[name].base, np.ndarray) else block[name]
+            blocks.append(column)
+            self.room -= column.nbytes
         while self.room < 0:
             _, dropped = self.columns.popitem()
             self.room += sum(column.nbytes for column in dropped)

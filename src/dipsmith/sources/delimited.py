@@ -18,6 +18,7 @@ import csv
 import gzip
 import io
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +30,7 @@ import pyarrow.csv
 from dipsmith.errors import SourceError
 from dipsmith.sources import scan
 from dipsmith.sources.header import check_header
-from dipsmith.sources.readahead import Ahead
+from dipsmith.sources.readahead import read_ahead
 from dipsmith.sources.retelling import retell
 from dipsmith.sources.source import Progress
 from dipsmith.sources.stamp import Stamp, reading
@@ -110,7 +111,7 @@ class DelimitedFile:
                         strings_can_be_null=True,
                     ),
                 )
-                with Ahead(iter(reader)) as batches:
+                with closing(read_ahead(iter(reader))) as batches:
                     for batch in batches:
                         yield batch
                         if progress is not None:

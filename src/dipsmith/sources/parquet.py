@@ -11,6 +11,7 @@ anything is charged.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +23,7 @@ import pyarrow.parquet as pq
 from dipsmith.errors import SourceError
 from dipsmith.sources.header import check_header
 from dipsmith.sources.layout import BATCH_ROWS, check_layout, check_type, plain
-from dipsmith.sources.readahead import Ahead
+from dipsmith.sources.readahead import read_ahead
 from dipsmith.sources.retelling import retell
 from dipsmith.sources.source import Progress
 from dipsmith.sources.stamp import Stamp, reading
@@ -72,8 +73,9 @@ class ParquetFile:
         with reading(self.path, self.stamp), self._open() as file:
             texts = [name for name in columns if _has_dictionary(file, name)]
             done, rows = 0, max(file.metadata.num_rows, 1)
+            decoded = self._decoded(file.metadata, list(columns), texts)
             try:
-                with Ahead(self._decoded(file.metadata, list(columns), texts)) as batches:
+                with closing(read_ahead(decoded)) as batches:
                     for batch in batches:
                         yield batch
                         done += batch.num_rows

@@ -82,8 +82,8 @@ MUTANTS = (
     one(
         "unclipped value",
         "codec/encode.py",
-        "        at = np.clip(values if short else values.astype(np.int64, copy=False), low, high)\n        at -= low\n",
-        "        at = (values.astype(np.int64) - low) % len(table)\n",
+        "        at = np.clip(values, low, low + len(table) - 1) - low\n",
+        "        at = (values - low) % len(table)\n",
         f"{ENCODE}::test_integers",
     ),
     one(
