@@ -23,20 +23,10 @@ _BLOCK = 1 << 15
 
 
 def decode(codes: Codes, rng: np.random.Generator) -> pa.Table:
-    """Turn codes into a table of released values.
+    """Turn codes into a table of released values; those within bins are drawn uniformly.
 
-    Parameters
-    ----------
-    codes
-        Rows over (some of) the attributes of a schema.
-    rng
-        Draws the values within bins, uniformly.
-
-    Returns
-    -------
-    pyarrow.Table
-        Strings as dictionaries of the collapsed labels, integers as int64, numbers as float64,
-        booleans, dates as date32, datetimes as timestamps in microseconds (UTC, without a zone).
+    Strings become dictionaries of the collapsed labels, integers int64, numbers float64, booleans, dates date32,
+    datetimes timestamps in microseconds (UTC, without a zone).
 
     Examples
     --------
@@ -141,36 +131,16 @@ def _released(attribute: Attribute) -> Attribute:
     domain = attribute.domain
     if isinstance(domain, Bins) or domain.values == domain.labels:
         return attribute
-    listed = Categories(
-        values=domain.labels,
-        labels=domain.labels,
-        codes=tuple(range(len(domain.labels))),
-        other=domain.other,
-        missing=domain.missing,
-        ordered=domain.ordered,
-    )
+    listed = replace(domain, values=domain.labels, codes=tuple(range(len(domain.labels))))
     return replace(attribute, domain=listed, type=released_type(attribute))
 
 
 def codebook(schema: Schema) -> pa.Table:
-    """List every code of every column, for people who read the release in another program.
-
-    Columns: column, code, label, lower, upper (of bins, as text), type, role, note.
-    """
-    rows = [row for attribute in schema.attributes for row in _entries(attribute, schema)]
-    fields = [
-        ("column", pa.string()),
-        ("code", pa.int64()),
-        ("label", pa.string()),
-        ("lower", pa.string()),
-        ("upper", pa.string()),
-        ("type", pa.string()),
-        ("role", pa.string()),
-        ("note", pa.string()),
-    ]
-    return pa.Table.from_pylist(
-        [dict(zip([n for n, _ in fields], r, strict=True)) for r in rows], pa.schema(fields)
-    )
+    """List every code of every column, for people who read the release in another program."""
+    names = ("column", "code", "label", "lower", "upper", "type", "role", "note")
+    entries = [dict(zip(names, row, strict=True)) for a in schema.attributes for row in _entries(a, schema)]
+    kinds = [(name, pa.int64() if name == "code" else pa.string()) for name in names]
+    return pa.Table.from_pylist(entries, pa.schema(kinds))
 
 
 _Row = tuple[str, int, str, str | None, str | None, str, str, str]

@@ -45,14 +45,7 @@ Seen = dict[Coder, tuple[pa.Array, pa.Array]]
 
 @dataclass(frozen=True)
 class Encoder:
-    """Encodes record batches over the attributes of a schema.
-
-    Parameters
-    ----------
-    schema
-        The public schema.
-    columns
-        The attributes to encode; all when omitted.
+    """Encodes record batches over the attributes of a schema, or over those that `columns` names.
 
     Examples
     --------

@@ -31,6 +31,8 @@ ROOM = 1 << 25
 """The most cells, or combinations of codes, that are remembered: 256 MB of counts."""
 
 Answer = TypeVar("Answer")
+_About = tuple[frozenset[tuple[str, int]], View]
+"""Which rows an answer is about: block and view."""
 
 
 @dataclass(eq=False)
@@ -45,46 +47,32 @@ class Memory(Generic[Answer]):
     ('a table of both', None)
     """
 
-    _shelves: dict[tuple[frozenset[tuple[str, int]], View], _Shelf[Answer]] = field(default_factory=dict)
     room: int = field(default_factory=lambda: ROOM)
+    _tables: dict[tuple[_About, frozenset[str]], tuple[int, Answer]] = field(default_factory=dict)
+    _having: dict[tuple[_About, str | None], list[frozenset[str]]] = field(default_factory=dict)
+    _widest: dict[_About, int] = field(default_factory=dict)
 
     def find(self, fixed: Fixed, view: View, wanted: Iterable[str]) -> Answer | None:
         """The smallest answer about these rows that has all wanted attributes; None if there is none."""
-        shelf = self._shelves.get((frozenset(fixed), view))
-        return None if shelf is None else shelf.find(frozenset(wanted))
+        about, names = (frozenset(fixed), view), frozenset(wanted)
+        if (about, names) in self._tables:
+            return self._tables[about, names][1]
+        if len(names) >= self._widest.get(about, 0):
+            return None
+        # some methods ask for tens of thousands of tables: only those with a wanted attribute are looked through
+        some = min((self._having.get((about, name), []) for name in names or (None,)), key=len)
+        fitting = (self._tables[about, over] for over in some if names <= over)
+        return min(fitting, key=lambda entry: entry[0], default=(0, None))[1]
 
     def keep(self, fixed: Fixed, view: View, names: Iterable[str], size: int, answer: Answer) -> None:
         """Remember the answer about some attributes, if there is room; the answer must not change any more."""
-        shelf = self._shelves.setdefault((frozenset(fixed), view), _Shelf())
-        key = frozenset(names)
-        if size <= self.room and key not in shelf.tables:
+        about, key = (frozenset(fixed), view), frozenset(names)
+        if size <= self.room and (about, key) not in self._tables:
             self.room -= size
-            shelf.put(key, size, answer)
-
-
-@dataclass(eq=False)
-class _Shelf(Generic[Answer]):
-    """The answers about one block and view, by their attributes."""
-
-    tables: dict[frozenset[str], tuple[int, Answer]] = field(default_factory=dict)
-    having: dict[str, list[frozenset[str]]] = field(default_factory=dict)
-    widest: int = 0
-
-    def put(self, names: frozenset[str], size: int, answer: Answer) -> None:
-        self.tables[names] = (size, answer)
-        self.widest = max(self.widest, len(names))
-        for name in names:
-            self.having.setdefault(name, []).append(names)
-
-    def find(self, wanted: frozenset[str]) -> Answer | None:
-        if wanted in self.tables:
-            return self.tables[wanted][1]
-        if len(wanted) >= self.widest:
-            return None
-        # some methods ask for tens of thousands of tables: only those with a wanted attribute are looked through
-        some = min((self.having.get(name, []) for name in wanted), key=len, default=list(self.tables))
-        fitting = (self.tables[names] for names in some if wanted <= names)
-        return min(fitting, key=lambda entry: entry[0], default=(0, None))[1]
+            self._tables[about, key] = (size, answer)
+            self._widest[about] = max(self._widest.get(about, 0), len(key))
+            for name in (*key, None):
+                self._having.setdefault((about, name), []).append(key)
 
 
 class CountMemory:

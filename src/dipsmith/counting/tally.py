@@ -84,15 +84,8 @@ class Tally:
 class SparseTally:
     """Counts of the occupied cells of one partition, in memory that grows with those cells only.
 
-    Keys may take several 64-bit words (a cross-table of everything has more cells than one can number).
-
-    Parameters
-    ----------
-    words
-        How many words a key takes.
-    cells
-        How many cells there are, if one word numbers them: few enough, they are counted in an array as soon
-        as rows are many.
+    Keys may take several 64-bit words (a cross-table of everything has more cells than one can number). If one word
+    numbers the `cells` and they are few enough, they are counted in an array as soon as rows are many.
     """
 
     def __init__(self, words: int = 1, cells: int | None = None) -> None:

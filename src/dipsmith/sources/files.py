@@ -50,15 +50,7 @@ Part = DelimitedFile | ParquetFile
 
 @dataclass(frozen=True)
 class Files:
-    """One or more CSV or Parquet files that make one table.
-
-    Attributes
-    ----------
-    paths
-        Files, globs or folders, as given.
-    encoding, delimiter
-        For CSV files; see `DelimitedFile`.
-    """
+    """One or more CSV or Parquet files (or globs, or folders) that make one table."""
 
     paths: tuple[str, ...]
     encoding: str | None = None
