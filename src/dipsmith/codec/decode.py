@@ -7,9 +7,7 @@ same codes under `released_schema`, exactly, for every code: both ends of every 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -64,42 +62,22 @@ def _points(
     rng: np.random.Generator,
 ) -> pa.Array:
     drawn = np.empty(len(codes), dtype=np.int64 if domain.whole else np.float64)
-    draw = _whole(domain, rng) if domain.whole else _dense(domain, rng)
+    low, high = domain.cuts[:-1], domain.cuts[1:]
+    # the largest value of a half-open bin is the float just below its end
+    top = np.append(np.nextafter(high[:-1], -np.inf), high[-1])
     for start in range(0, len(codes), _BLOCK):
         block = slice(start, start + _BLOCK)
         at = codes[block] if absent is None else np.where(absent[block], 0, codes[block])
-        drawn[block] = draw(at)
+        begin, width, share = low[at], high[at] - low[at], rng.random(len(at))
+        if domain.whole:
+            # the product can round up to the width itself, which is the first value of the next bin
+            drawn[block] = begin.astype(np.int64) + np.minimum(share * width, width - 1).astype(np.int64)
+        else:
+            drawn[block] = np.clip(begin + share * width, begin, top[at])
     if domain.scale == "date":
         return pa.array(drawn.astype(np.int32), mask=absent).cast(pa.date32())
     values = pa.array(drawn, mask=absent)
     return values.cast(pa.timestamp("us")) if domain.scale == "datetime" else values
-
-
-Draw = Callable[[NDArray[np.unsignedinteger]], NDArray[Any]]
-
-
-def _whole(domain: Bins, rng: np.random.Generator) -> Draw:
-    low = domain.cuts[:-1].astype(np.int64)
-    width = np.diff(domain.cuts)
-
-    def draw(at: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
-        # the product can round up to the width itself, which is the first value of the next bin
-        steps = np.minimum(rng.random(len(at)) * width[at], width[at] - 1)
-        return np.asarray(low[at] + steps.astype(np.int64))
-
-    return draw
-
-
-def _dense(domain: Bins, rng: np.random.Generator) -> Draw:
-    low, high = domain.cuts[:-1], domain.cuts[1:]
-    # the largest value of a half-open bin is the float just below its end
-    top = np.append(np.nextafter(high[:-1], -np.inf), high[-1])
-
-    def draw(at: NDArray[np.unsignedinteger]) -> NDArray[np.float64]:
-        start = low[at]
-        return np.asarray(np.clip(start + rng.random(len(at)) * (high[at] - start), start, top[at]))
-
-    return draw
 
 
 def released_type(attribute: Attribute) -> Type:

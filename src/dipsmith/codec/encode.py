@@ -84,15 +84,9 @@ class Encoder:
         return tuple(a for a in self.schema.attributes if a.name in wanted)
 
     def encode(self, batch: pa.RecordBatch | pa.Table) -> tuple[Codes, NDArray[np.bool_]]:
-        """Encode a batch of rows.
+        """Encode a batch of rows; say which to keep: a row with a value without a code must be counted nowhere.
 
-        Returns
-        -------
-        codes
-            One column per attribute, one row per row of the batch.
-        keep
-            False where the row has a value without a code; such rows must be counted nowhere. Always
-            True under replace and label.
+        Under replace and label all are kept.
 
         Privacy
         -------
@@ -111,11 +105,8 @@ class Encoder:
             column = batch.column(names.index(attribute.name))
             chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
             parts = [encode_array(chunk, self._coders[attribute.name], self._seen) for chunk in chunks]
-            codes = (
-                parts[0]
-                if len(parts) == 1
-                else np.concatenate([np.empty(0, code_dtype(attribute.size)), *parts])
-            )
+            empty = np.empty(0, code_dtype(attribute.size))
+            codes = parts[0] if len(parts) == 1 else np.concatenate([empty, *parts])
             if not attribute.domain.total:
                 keep &= codes != DROP
                 codes = np.where(codes == DROP, 0, codes)
@@ -150,12 +141,8 @@ def encode_array(array: pa.Array, code: Coder, seen: Seen | None = None) -> IntA
 
 def _repeats(array: pa.Array) -> bool:
     """Whether a text column says the same things again and again; a matter of speed, not of result."""
-    if (
-        not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type))
-        or len(array) < 4 * _PROBE
-    ):
-        return False
-    return len(array.slice(0, _PROBE).unique()) < _PROBE * 3 // 4
+    text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
+    return text and len(array) >= 4 * _PROBE and len(array[:_PROBE].unique()) < _PROBE * 3 // 4
 
 
 def coder(attribute: Attribute) -> Coder:

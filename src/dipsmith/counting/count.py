@@ -65,10 +65,8 @@ class BatchRows:
 
     Parameters
     ----------
-    source
-        Where rows come from.
-    schema
-        What is public about them.
+    source, schema
+        Where rows come from, and what is public about them.
     key
         The secret by which rows beyond `max_rows` are chosen; drawn from the operating system when omitted.
     cache_bytes

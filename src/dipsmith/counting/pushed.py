@@ -26,7 +26,7 @@ from dipsmith.counting.count import BatchRows, Rows, View
 from dipsmith.counting.joint import JOINT
 from dipsmith.counting.memory import CountMemory, Memory
 from dipsmith.counting.memory import Fixed as Fixed
-from dipsmith.counting.tally import check_index, fused, unfused
+from dipsmith.counting.tally import check_index, fused, merged_keys, unfused
 from dipsmith.schema import Cells, Codes, Schema
 from dipsmith.sources import Progress, Source
 from dipsmith.sources.source import companion
@@ -192,16 +192,5 @@ def _collapsed(
     grouped: Grouped, schema: Schema, attributes: Sequence[str]
 ) -> tuple[Codes, NDArray[np.int64]]:
     """Sum a table over the attributes that were not asked for; sort as `tally.distinct` does."""
-    words = fused(grouped.codes, attributes)
-    order = np.lexsort(words[::-1]) if words else np.arange(len(grouped.counts))
-    rows = len(order)
-    new = np.zeros(rows, dtype=bool)
-    new[:1] = True
-    for word in words:
-        ranked = word[order]
-        new[1:] |= ranked[1:] != ranked[:-1]
-    starts = np.flatnonzero(new)
-    counts = np.add.reduceat(grouped.counts[order], starts) if rows else np.zeros(0, dtype=np.int64)
-    at = order[starts]
-    columns = {name: grouped.codes[name][at] for name in attributes}
-    return Codes.of(schema, columns, len(at)), counts.astype(np.int64, copy=False)
+    keys, counts = merged_keys(fused(grouped.codes, attributes), grouped.counts)
+    return unfused(keys, len(counts), attributes, schema), counts

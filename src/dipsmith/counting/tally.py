@@ -127,17 +127,18 @@ class SparseTally:
             return
         fresh = [np.concatenate(parts) for parts in zip(*self._pending, strict=True)]
         self._pending, self._waiting = [], 0
-        fresh, counts = _distinct(fresh, None)
+        fresh, counts = merged_keys(fresh)
         if not len(self._counts):
             self._keys, self._counts = fresh, counts
             return
         keys = [np.concatenate(pair) for pair in zip(self._keys, fresh, strict=True)]
-        self._keys, self._counts = _distinct(keys, np.concatenate((self._counts, counts)))
+        self._keys, self._counts = merged_keys(keys, np.concatenate((self._counts, counts)))
 
 
-def _distinct(
-    keys: list[NDArray[np.int64]], weights: NDArray[np.int64] | None
+def merged_keys(
+    keys: list[NDArray[np.int64]], weights: NDArray[np.int64] | None = None
 ) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+    """The distinct keys of some rows in increasing order, and how often each occurs (or the sum of its weights)."""
     if len(keys) == 1 and weights is None:
         keys = [np.sort(keys[0])]
     else:
