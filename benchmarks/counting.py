@@ -34,7 +34,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dipsmith.counting import BatchRows, remembered
+from dipsmith.counting import BatchRows, memory
 from dipsmith.schema import Attribute, Categories, Marginal, Schema, Unit
 from dipsmith.sources import source
 
@@ -107,11 +107,10 @@ def six_way(path: Path, rows: int) -> None:
     schema = schema_of()
     joint = Marginal.of(schema, NAMES)
     table = source(path)
-    remembered.KEPT = 0  # passes over codes in memory are to be timed, not answers that are remembered
+    memory.ROOM = 0  # passes over codes in memory are to be timed, not answers that are remembered
     held = BatchRows(table, schema, cache_bytes=1 << 31)
-    codes = [
-        np.concatenate(parts) for parts in zip(*([c[n] for n in NAMES] for c in held.codes()), strict=True)
-    ]
+    blocks = ([c[n] for n in NAMES] for c in held._encoded.passing(NAMES, "lawful"))
+    codes = [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
     np.save(path.with_suffix(".npy"), np.stack(codes))
     expected = horner(codes)
     np.testing.assert_array_equal(BatchRows(table, schema).count([joint])[0], expected)

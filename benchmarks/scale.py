@@ -3,8 +3,7 @@
 * ``parquet``: tables of 1 M rows and more on one machine. Fits a forest (6 predictors, 5 trees), counts AIM's
   two-way marginals and fits AIM (8 rounds); tells processor and wall time, the peak of memory, and the ratio to reading the file as often,
   by pyarrow as anyone would (``iter_batches``, all cores), in the fastest way that it has (row groups, text by its
-  dictionaries), and by our own reader (which leaves out levels where nothing is missing). Least of three processes
-  each: the first to touch memory that the machine has not handed out before pays for it.
+  dictionaries), and by our own reader. Least of three processes each: the first to touch memory that the machine has not handed out before pays for it.
 * ``postgresql``: a real server (started here); pushed-down counts against a hand-written GROUP BY of the same table.
 * ``duckdb``: the same against DuckDB.
 * ``warehouse``: the same against engines that are reached by ibis, DataFusion and DuckDB.
@@ -40,7 +39,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from dipsmith.counting import BatchRows
-from dipsmith.counting.count import View
+from dipsmith.counting.encoded import EncodedRows
+from dipsmith.counting.memory import View
 from dipsmith.counting.pushed import rows_of
 from dipsmith.methods.forest.forest import Forest
 from dipsmith.methods.graph.aim import AIM
@@ -161,7 +161,8 @@ def measure_once(what: str, path: Path) -> None:
     read = [timed(lambda: sum(b.num_rows for b in found.batches(schema.names)))[1] for _ in range(2)]
     usual = [timed(lambda: arrow_reads(path, schema.names)) for _ in range(2)]
     fastest = [timed(lambda: arrow_reads_groups(path, schema.names)) for _ in range(2)]
-    rows = Walked(found, schema)
+    rows = BatchRows(found, schema)
+    walked = rows._encoded = Walked(found, schema)
     if what == "forest":
         _, wall, cpu = timed(lambda: fit(found, rows))
     elif what == "aim":
@@ -174,7 +175,7 @@ def measure_once(what: str, path: Path) -> None:
     told = {
         "wall": wall,
         "cpu": cpu,
-        "passes": rows.passes,
+        "passes": walked.passes,
         "read": min(read),
         "usual": min(run[1] for run in usual),
         "usual_cpu": min(run[2] for run in usual),
@@ -198,15 +199,15 @@ def arrow_reads_groups(path: Path, names: Sequence[str]) -> int:
         return sum(file.read_row_group(g, list(names)).num_rows for g in range(file.num_row_groups))
 
 
-class Walked(BatchRows):
+class Walked(EncodedRows):
     """Rows that count how often they are passed over, whether from the file or from memory."""
 
     passes = 0
 
-    def passing(self, names: Sequence[str], view: View, keep: bool = True) -> Iterator[Codes]:
+    def passing(self, names: Sequence[str], view: View) -> Iterator[Codes]:
         """As any rows."""
         self.passes += 1
-        return super().passing(names, view, keep)
+        return super().passing(names, view)
 
 
 # SQL engines -------------------------------------------------------------------------------------------------

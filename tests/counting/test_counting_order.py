@@ -151,13 +151,11 @@ def counted(rows: Rows, schema: Schema) -> list[Any]:
         block.total(),
     ]
     for codes, often in (
-        rows.distinct(schema.names),
-        rows.distinct(["sex", "job"]),
+        rows.distinct_public(schema.names),
         rows.distinct_public(["age", "job"]),
         block.distinct_public(["age"]),
     ):
         found.append((plainly(codes), often.tolist()))
-    found.append([plainly(part) for part in rows.codes()])
     return found
 
 

@@ -12,10 +12,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from dipsmith.counting import BatchRows, Contingency, SparseContingency, joint, marginals, tally
-from dipsmith.counting.joint import Joints, mixed_radix
+from dipsmith.counting import BatchRows, joint, tally
+from dipsmith.counting.joint import joint_tables, mixed_radix
 from dipsmith.counting.tally import SparseTally, Tally, words_of
-from dipsmith.errors import UsageError
 from dipsmith.schema import Attribute, Categories, Codes, Crossed, Marginal, Schema, Unit
 from dipsmith.sources import Progress
 
@@ -100,69 +99,6 @@ def test_counts_by_combination_are_those_row_by_row(
     np.testing.assert_array_equal(often, 2 * times)
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=5), st.data(), st.sampled_from([0.0, 0.6]))
-def test_counts_are_exact_whatever_was_usual_at_first(
-    sizes: list[int], data: st.DataObject, usual: float
-) -> None:
-    schema = schema_of(sizes)
-    subsets = data.draw(st.lists(st.lists(st.sampled_from(schema.names), unique=True), max_size=8))
-    cells = [Marginal.of(schema, names) for names in subsets]
-    drawn = codes_of(schema, 90)
-    shift = data.draw(st.integers(0, 4))
-    # Eight of nine rows have one value; which one, and which rows, is another matter in the second table.
-    lopsided, otherwise = (
-        Codes.of(
-            schema,
-            {a.name: (k + drawn[a.name] * (np.arange(90) % 9 == k)) % a.size for a in schema.attributes},
-        )
-        for k in (shift, shift + 1)
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(marginals, "USUAL", usual)
-        patch.setattr(marginals, "WORTHWHILE", 1)
-        patch.setattr(tally, "CHUNK", 64)
-        both = Tally(cells)
-        both.add(lopsided)
-        halfway = [counts.copy() for counts in both.counts()]
-        both.add(otherwise)
-        found = both.counts()
-    for table, first, counts in zip(cells, halfway, found, strict=True):
-        once, more = (np.bincount(table.index(c), minlength=table.size) for c in (lopsided, otherwise))
-        np.testing.assert_array_equal(first, once)
-        np.testing.assert_array_equal(counts, once + more)
-
-
-def test_rows_with_the_usual_value_are_spared(monkeypatch: pytest.MonkeyPatch) -> None:
-    schema = schema_of([5] * 10)
-    rng = np.random.default_rng(0)
-    # Five of ten columns have one value in nine of ten rows: 10 of the 120 triples have none of them.
-    codes = Codes.of(
-        schema,
-        {n: rng.integers(0, 5, 5000) * (i < 5 or rng.random(5000) < 0.1) for i, n in enumerate(schema.names)},
-    )
-    triples = [Marginal.of(schema, names) for names in itertools.combinations(schema.names, 3)]
-    work = []
-    add = Joints.add
-
-    def watched(self: Joints, chunk: Codes) -> None:
-        work.append(len(self.tables) * len(chunk))
-        add(self, chunk)
-
-    monkeypatch.setattr(joint, "JOINT", 5**4)
-    monkeypatch.setattr(marginals, "WORTHWHILE", 10)
-    monkeypatch.setattr(Joints, "add", watched)
-    for usual in (0.6, 2.0):
-        monkeypatch.setattr(marginals, "USUAL", usual)
-        both = Tally(triples)
-        both.add(codes)
-        for table, counts in zip(triples, both.counts(), strict=True):
-            np.testing.assert_array_equal(counts, np.bincount(table.index(codes), minlength=table.size))
-    *spared, whole = work
-    assert len(spared) == 6
-    assert sum(spared) < whole / 2
-
-
 def test_results_do_not_share_memory() -> None:
     schema = schema_of([3, 3])
     twice = Tally([Marginal.of(schema, ["a0", "a1"])] * 2)
@@ -185,30 +121,10 @@ def test_nothing_was_counted_before_the_first_row() -> None:
 def test_work_is_shared() -> None:
     schema = schema_of([4] * 6)
     pairs = [Marginal.of(schema, pair) for pair in itertools.combinations(schema.names, 2)]
-    assert len(Joints(pairs).tables) == 1
+    assert len(joint_tables(dict(enumerate(pairs)))) == 1
     large = schema_of([60] * 6)
     pairs = [Marginal.of(large, pair) for pair in itertools.combinations(large.names, 2)]
-    assert len(Joints(pairs).tables) == len(pairs)
-
-
-@pytest.mark.parametrize("first", [(16, 17), (15, 17)], ids=["more than a byte", "a byte"])
-def test_tables_share_parts_of_their_keys(first: tuple[int, int]) -> None:
-    """Three tables of two of three pairs of columns: each pair is a digit of two keys, found once."""
-    schema = schema_of([*first, 15, 15, 9, 1])
-    pairs = [("a0", "a1"), ("a2", "a3"), ("a4", "a5")]
-    cells = [Marginal.of(schema, (*one, *two)) for one, two in itertools.combinations(pairs, 2)]
-    joints = Joints(cells)
-    assert {digit for table in joints.tables for digit in table.digits} == set(pairs)
-    codes = codes_of(schema, 70_000)
-    last = Codes.of(schema, {a.name: np.full(3, a.size - 1) for a in schema.attributes})
-    for chunk in (codes, last, codes.take(slice(0, 9))):
-        joints.add(chunk)
-    for table, counts in zip(cells, joints.counts(), strict=True):
-        expected = sum(
-            np.bincount(table.index(chunk), minlength=table.size)
-            for chunk in (codes, last, codes.take(slice(0, 9)))
-        )
-        np.testing.assert_array_equal(counts, expected)
+    assert len(joint_tables(dict(enumerate(pairs)))) == len(pairs)
 
 
 def test_large_codes_and_large_tables() -> None:
@@ -260,19 +176,6 @@ def test_words_cover_all_attributes_and_can_be_numbered(sizes: list[int]) -> Non
     assert [i for a, b in runs for i in range(a, b)] == list(range(len(sizes)))
     for a, b in runs:
         assert np.prod([float(s) for s in sizes[a:b]]) <= 2.0**62
-
-
-def test_contingency_forms() -> None:
-    schema = schema_of([4])
-    cells = Marginal.of(schema, ["a0"])
-    dense = Contingency(cells, np.array([0, 3, 0, 2]))
-    sparse = dense.sparse()
-    assert isinstance(sparse, SparseContingency)
-    assert sparse.indices.tolist() == [1, 3]
-    assert dense.total == sparse.total == 5
-    np.testing.assert_array_equal(sparse.dense().counts, dense.counts)
-    with pytest.raises(UsageError, match="a0 has 4 cells, got 3 counts"):
-        Contingency(cells, np.zeros(3, dtype=np.int64))
 
 
 class Endless:

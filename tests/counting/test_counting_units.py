@@ -277,7 +277,7 @@ def everything(table: pa.Table, schema: Schema) -> list[object]:
         rows.count_sparse(cells[2]),
         block.count(cells[1:2]),
     ]
-    distinct = [*rows.distinct(["job", "sex"]), *rows.distinct_public(["job"])]
+    distinct = [*rows.distinct_public(["job", "sex"]), *rows.distinct_public(["job"])]
     return [
         [array.tolist() for group in found for array in group],
         [d.tolist() if isinstance(d, np.ndarray) else {n: d[n].tolist() for n in d.names} for d in distinct],

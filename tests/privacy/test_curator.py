@@ -7,12 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dipsmith.counting import memory_rows
 from dipsmith.counting.memory_rows import HeldRows
+from dipsmith.counting.tally import Tally
 from dipsmith.errors import BudgetError, UnsupportedError, UsageError
 from dipsmith.privacy import neighbours
 from dipsmith.privacy.budget import ZCDP, PureDP
-from dipsmith.privacy.curator import Curator, Rehearsal, noise_for
+from dipsmith.privacy.calibration import noise_for
+from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.events import Chosen, Measured, Partitioned
+from dipsmith.privacy.journal import Rehearsal
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Attribute, Categories, Codes, Crossed, Marginal, Rule, Schema, Unit
 
@@ -242,45 +246,44 @@ def test_choose_prefers_high_scores_and_charges_once(budget):
         curator.choose([], Largest(schema), budget)
 
 
-def test_what_a_choice_has_counted_is_noised_afresh_but_not_counted_again():
+@pytest.fixture
+def read(monkeypatch):
+    """The tables of every pass over rows in memory."""
+    passes = []
+
+    class Watched(Tally):
+        def add(self, codes):
+            passes.append([c.key for c in self._cells])
+            super().add(codes)
+
+    monkeypatch.setattr(memory_rows, "Tally", Watched)
+    return passes
+
+
+def test_what_was_counted_is_noised_afresh_but_not_counted_again(read):
     schema = table("replace")
-    read = []
-
-    class Watched(HeldRows):
-        def count(self, cells):
-            read.extend(c.key for c in cells)
-            return super().count(cells)
-
     codes = rows_of(schema)
-    rows = Watched(codes)
-    curator = Curator(rows, PureDP(30), stream=Stream.for_testing(1), journal=Rehearsal())
+    curator = Curator(HeldRows(codes), PureDP(30), stream=Stream.for_testing(1), journal=Rehearsal())
     curator.choose([0, 1], Largest(schema), PureDP(10))
     sex, place = Marginal.of(schema, ["sex"]), Marginal.of(schema, ["place"])
     found = [m for _ in range(2) for m in curator.measure([place, sex], [PureDP(5), PureDP(5)])]
-    assert read == ["sex", "place", "place"]
+    assert read == [["sex"], ["place"]]
     for measured in found:
         # Discrete Laplace at scale 2/5, at most 12 cells: P(|noise| > 8) < 12·2·e^(−20) < 1e-6.
         assert np.abs(measured.values - HeldRows(codes).count([measured.cells])[0]).max() <= 8
     assert len(curator._journal.events) == 5
 
 
-def test_what_is_prefetched_is_counted_once_by_the_next_choice_and_neither_charged_nor_answered():
+def test_what_is_prefetched_is_counted_once_by_the_next_choice_and_neither_charged_nor_answered(read):
     schema = table("replace")
-    read = []
-
-    class Watched(HeldRows):
-        def count(self, cells):
-            read.append([c.key for c in cells])
-            return super().count(cells)
-
     found = []
-    for prefetched in ([], ["place", "age", "sex", "age"]):
+    for named in ([], ["place", "age", "sex", "age"]):
         curator = Curator(
-            Watched(rows_of(schema)), PureDP(1), stream=Stream.for_testing(1), journal=Rehearsal()
+            HeldRows(rows_of(schema)), PureDP(1), stream=Stream.for_testing(1), journal=Rehearsal()
         )
-        if prefetched:
+        if named:
             before = len(read)
-            assert curator.prefetch(Marginal.of(schema, [name]) for name in prefetched) is None
+            assert curator.prefetch(Marginal.of(schema, [name]) for name in named) is None
             assert len(read) == before, "no row is read outside a choice"
         assert curator._journal.events == []
         assert curator.remaining == PureDP(1)
@@ -293,20 +296,14 @@ def test_what_is_prefetched_is_counted_once_by_the_next_choice_and_neither_charg
     assert read == [["sex"], ["age"], ["sex", "place", "age"]]
 
 
-def test_what_is_prefetched_is_counted_by_the_next_measurement_which_is_the_same():
+def test_what_is_prefetched_is_counted_by_the_next_measurement_which_is_the_same(read):
     schema = table("replace")
-    read, found = [], []
-
-    class Watched(HeldRows):
-        def count(self, cells):
-            read.append([c.key for c in cells])
-            return super().count(cells)
-
-    for prefetched in ([], ["place", "sex", "age"]):
+    found = []
+    for named in ([], ["place", "sex", "age"]):
         curator = Curator(
-            Watched(rows_of(schema)), PureDP(1), stream=Stream.for_testing(1), journal=Rehearsal()
+            HeldRows(rows_of(schema)), PureDP(1), stream=Stream.for_testing(1), journal=Rehearsal()
         )
-        curator.prefetch(Marginal.of(schema, [name]) for name in prefetched)
+        curator.prefetch(Marginal.of(schema, [name]) for name in named)
         values = [
             m.values
             for m in curator.measure(
@@ -318,23 +315,16 @@ def test_what_is_prefetched_is_counted_by_the_next_measurement_which_is_the_same
     for one, other in zip(found[0][0], found[1][0], strict=True):
         np.testing.assert_array_equal(one, other)
     assert found[0][1:] == found[1][1:]
-    assert read == [["sex", "age"], ["sex"], ["sex", "age", "place"]]
+    assert read == [["sex", "age"], ["sex", "age", "place"]]
 
 
-def test_events_are_recorded_before_an_answer_is_given():
+def test_events_are_recorded_before_an_answer_is_given(read):
     class Broken(Rehearsal):
         def record(self, *events):
             raise BudgetError("the ledger refuses")
 
     schema = table("replace")
-    read = []
-
-    class Watched(HeldRows):
-        def count(self, cells):
-            read.append(cells)
-            return super().count(cells)
-
-    curator = Curator(Watched(rows_of(schema)), PureDP(1), stream=Stream.for_testing(1), journal=Broken())
+    curator = Curator(HeldRows(rows_of(schema)), PureDP(1), stream=Stream.for_testing(1), journal=Broken())
     with pytest.raises(BudgetError, match="refuses"):
         curator.measure([Marginal.of(schema, ["sex"])], [PureDP(1)])
     assert read == []

@@ -188,7 +188,7 @@ def test_a_warehouse_gives_the_counts_of_the_batch_path(
         cells = [Marginal.of(schema, s) for s in sets]
         for made, found, expected in zip(cells, counted.count(cells), reference.count(cells), strict=True):
             np.testing.assert_array_equal(found, expected, f"{key}: {made.key}")
-        found, expected = (rows.distinct(schema.names) for rows in (counted, reference))
+        found, expected = (rows.distinct_public(schema.names) for rows in (counted, reference))
         for column in schema.names:
             np.testing.assert_array_equal(found[0][column], expected[0][column])
         np.testing.assert_array_equal(found[1], expected[1])

@@ -33,7 +33,6 @@ from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.randomness import place_key
 from dipsmith.schema import Attribute, Categories, Schema, Unit
 from dipsmith.schema.bins import singles
-from dipsmith.sources import pages
 from dipsmith.sources.spark import SparkTable, _table_name, on_workers, quoted
 from dipsmith.synthesis.cluster import Cluster, ClusterSets
 from dipsmith.synthesis.exit import Exit
@@ -86,21 +85,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def test_files_that_spark_wrote_are_read_without_their_levels(
-    spark: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_spark_wrote_are_read(spark: Any, folder: Path, tmp_path: Path) -> None:
     """Checksums in the page headers, and a footer by another hand than Arrow's."""
-    monkeypatch.setattr(pages, "_GROUP_ROWS", 1)
-    monkeypatch.setattr(pages, "_PAGE_ROWS", 1)
     spark.session.read.parquet(str(folder)).coalesce(1).write.parquet(str(tmp_path / "rows"))
     (path,) = (tmp_path / "rows").glob("*.parquet")
     expected = pq.read_table(path)
     assert expected.num_rows == ROWS
     names = ["sex", "age", "job", "id"]
-    with pq.ParquetFile(path) as file, path.open("rb") as opened:
-        light = pages.Pages.of(file, path, names)
-        assert light is not None
-        assert light.group(opened, 0) is not None
     found = [row for batch in ds.source(path).batches(names) for row in batch.to_pylist()]
     assert found == expected.select(names).to_pylist()
 

@@ -30,9 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.audit.observed import Counted, Ints, NoiseLaw, Observer, Picked, Shown
-from dipsmith.counting.count import BatchRows
+from dipsmith.counting.encoded import EncodedRows
+from dipsmith.counting.memory import Fixed, Memory, View
 from dipsmith.counting.memory_rows import HeldRows
-from dipsmith.counting.remembered import Fixed, Remembered, View
 from dipsmith.privacy import curator as curating
 from dipsmith.privacy import noisy_table, randomness
 from dipsmith.privacy.budget import Budget, PureDP
@@ -102,10 +102,10 @@ def watching(observer: Observer) -> Iterator[Watch]:
             (Stream, "new_seed", _verb("key")),
             (randomness._Ciphered, "__init__", _drawing_rows),
             (Repetitions, "sample", _repeated),
-            (BatchRows, "__init__", _keyed),
-            (BatchRows, "passing", _passing),
-            (BatchRows, "total", _reading),
-            (Remembered, "find", _recalling),
+            (EncodedRows, "__init__", _keyed),
+            (EncodedRows, "passing", _passing),
+            (EncodedRows, "total", _reading),
+            (Memory, "find", _recalling),
             (HeldRows, "_lawful", _reading),
             (HeldRows, "_public", _reading),
             (HeldRows, "total", _reading),
@@ -287,7 +287,7 @@ def _drawing_rows(original: Any, watch: Watch, observer: Observer) -> Any:
 
 
 def _keyed(original: Any, watch: Watch, observer: Observer) -> Any:
-    def init(self: BatchRows, *args: Any, **named: Any) -> None:
+    def init(self: EncodedRows, *args: Any, **named: Any) -> None:
         original(self, *args, **named)
         self._key = observer.random("key", self._key)
 
@@ -295,16 +295,16 @@ def _keyed(original: Any, watch: Watch, observer: Observer) -> Any:
 
 
 def _passing(original: Any, watch: Watch, observer: Observer) -> Any:
-    def passing(self: BatchRows, names: Sequence[str], view: str, keep: bool = True) -> Any:
+    def passing(self: EncodedRows, names: Sequence[str], view: View) -> Any:
         if not watch.open:
             watch.strays.append(f"columns {', '.join(names) or '(none)'} were read outside every mechanism")
-        return original(self, names, view, keep)
+        return original(self, names, view)
 
     return passing
 
 
 def _recalling(original: Any, watch: Watch, observer: Observer) -> Any:
-    def find(self: Remembered[Any], fixed: Fixed, view: View, wanted: Sequence[str]) -> Any:
+    def find(self: Memory[Any], fixed: Fixed, view: View, wanted: Sequence[str]) -> Any:
         if not watch.open:
             watch.strays.append(
                 f"counts of {', '.join(wanted) or '(none)'} were recalled outside every mechanism"
@@ -331,7 +331,7 @@ def _reading(original: Any, watch: Watch, observer: Observer) -> Any:
 
         return property(held)
 
-    def total(self: HeldRows | BatchRows) -> int:
+    def total(self: HeldRows | EncodedRows) -> int:
         noted()
         return int(original(self))
 

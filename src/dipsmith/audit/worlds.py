@@ -7,7 +7,7 @@ contradicts them about the third, so that it does not move the scores of all can
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -119,10 +119,6 @@ class TwinRows:
         """The occupied cells in this world."""
         return self.worlds[self.active].count_sparse(cells)
 
-    def distinct(self, attributes: Sequence[str]) -> tuple[Codes, Ints]:
-        """The distinct rows in this world."""
-        return self.worlds[self.active].distinct(attributes)
-
     def distinct_public(self, attributes: Sequence[str]) -> tuple[Codes, Ints]:
         """The distinct public rows."""
         return self.worlds[self.active].distinct_public(attributes)
@@ -139,7 +135,3 @@ class TwinRows:
             self.blocks[key] = (first, second, {})
         one, other, known = self.blocks[key]
         return TwinRows((one, other), self.active, known)
-
-    def codes(self) -> Iterator[Codes]:
-        """The rows of this world."""
-        return self.worlds[self.active].codes()

@@ -7,9 +7,7 @@ same codes under `released_schema`, exactly, for every code: both ends of every 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,20 +21,10 @@ _BLOCK = 1 << 15
 
 
 def decode(codes: Codes, rng: np.random.Generator) -> pa.Table:
-    """Turn codes into a table of released values.
+    """Turn codes into a table of released values; those within bins are drawn uniformly.
 
-    Parameters
-    ----------
-    codes
-        Rows over (some of) the attributes of a schema.
-    rng
-        Draws the values within bins, uniformly.
-
-    Returns
-    -------
-    pyarrow.Table
-        Strings as dictionaries of the collapsed labels, integers as int64, numbers as float64,
-        booleans, dates as date32, datetimes as timestamps in microseconds (UTC, without a zone).
+    Strings become dictionaries of the collapsed labels, integers int64, numbers float64, booleans, dates date32,
+    datetimes timestamps in microseconds (UTC, without a zone).
 
     Examples
     --------
@@ -74,42 +62,22 @@ def _points(
     rng: np.random.Generator,
 ) -> pa.Array:
     drawn = np.empty(len(codes), dtype=np.int64 if domain.whole else np.float64)
-    draw = _whole(domain, rng) if domain.whole else _dense(domain, rng)
+    low, high = domain.cuts[:-1], domain.cuts[1:]
+    # the largest value of a half-open bin is the float just below its end
+    top = np.append(np.nextafter(high[:-1], -np.inf), high[-1])
     for start in range(0, len(codes), _BLOCK):
         block = slice(start, start + _BLOCK)
         at = codes[block] if absent is None else np.where(absent[block], 0, codes[block])
-        drawn[block] = draw(at)
+        begin, width, share = low[at], high[at] - low[at], rng.random(len(at))
+        if domain.whole:
+            # the product can round up to the width itself, which is the first value of the next bin
+            drawn[block] = begin.astype(np.int64) + np.minimum(share * width, width - 1).astype(np.int64)
+        else:
+            drawn[block] = np.clip(begin + share * width, begin, top[at])
     if domain.scale == "date":
         return pa.array(drawn.astype(np.int32), mask=absent).cast(pa.date32())
     values = pa.array(drawn, mask=absent)
     return values.cast(pa.timestamp("us")) if domain.scale == "datetime" else values
-
-
-Draw = Callable[[NDArray[np.unsignedinteger]], NDArray[Any]]
-
-
-def _whole(domain: Bins, rng: np.random.Generator) -> Draw:
-    low = domain.cuts[:-1].astype(np.int64)
-    width = np.diff(domain.cuts)
-
-    def draw(at: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
-        # the product can round up to the width itself, which is the first value of the next bin
-        steps = np.minimum(rng.random(len(at)) * width[at], width[at] - 1)
-        return np.asarray(low[at] + steps.astype(np.int64))
-
-    return draw
-
-
-def _dense(domain: Bins, rng: np.random.Generator) -> Draw:
-    low, high = domain.cuts[:-1], domain.cuts[1:]
-    # the largest value of a half-open bin is the float just below its end
-    top = np.append(np.nextafter(high[:-1], -np.inf), high[-1])
-
-    def draw(at: NDArray[np.unsignedinteger]) -> NDArray[np.float64]:
-        start = low[at]
-        return np.asarray(np.clip(start + rng.random(len(at)) * (high[at] - start), start, top[at]))
-
-    return draw
 
 
 def released_type(attribute: Attribute) -> Type:
@@ -141,36 +109,16 @@ def _released(attribute: Attribute) -> Attribute:
     domain = attribute.domain
     if isinstance(domain, Bins) or domain.values == domain.labels:
         return attribute
-    listed = Categories(
-        values=domain.labels,
-        labels=domain.labels,
-        codes=tuple(range(len(domain.labels))),
-        other=domain.other,
-        missing=domain.missing,
-        ordered=domain.ordered,
-    )
+    listed = replace(domain, values=domain.labels, codes=tuple(range(len(domain.labels))))
     return replace(attribute, domain=listed, type=released_type(attribute))
 
 
 def codebook(schema: Schema) -> pa.Table:
-    """List every code of every column, for people who read the release in another program.
-
-    Columns: column, code, label, lower, upper (of bins, as text), type, role, note.
-    """
-    rows = [row for attribute in schema.attributes for row in _entries(attribute, schema)]
-    fields = [
-        ("column", pa.string()),
-        ("code", pa.int64()),
-        ("label", pa.string()),
-        ("lower", pa.string()),
-        ("upper", pa.string()),
-        ("type", pa.string()),
-        ("role", pa.string()),
-        ("note", pa.string()),
-    ]
-    return pa.Table.from_pylist(
-        [dict(zip([n for n, _ in fields], r, strict=True)) for r in rows], pa.schema(fields)
-    )
+    """List every code of every column, for people who read the release in another program."""
+    names = ("column", "code", "label", "lower", "upper", "type", "role", "note")
+    entries = [dict(zip(names, row, strict=True)) for a in schema.attributes for row in _entries(a, schema)]
+    kinds = [(name, pa.int64() if name == "code" else pa.string()) for name in names]
+    return pa.Table.from_pylist(entries, pa.schema(kinds))
 
 
 _Row = tuple[str, int, str, str | None, str | None, str, str, str]

@@ -36,7 +36,6 @@ from dipsmith.schema.codes import code_dtype
 DROP = -1
 """Stands for a value that has no code, until its row is marked as not kept."""
 _TABLE_LIMIT = 1 << 20
-_BLOCK = 1 << 15
 _PROBE = 1 << 14
 
 IntArray = NDArray[np.integer]
@@ -46,14 +45,7 @@ Seen = dict[Coder, tuple[pa.Array, pa.Array]]
 
 @dataclass(frozen=True)
 class Encoder:
-    """Encodes record batches over the attributes of a schema.
-
-    Parameters
-    ----------
-    schema
-        The public schema.
-    columns
-        The attributes to encode; all when omitted.
+    """Encodes record batches over the attributes of a schema, or over those that `columns` names.
 
     Examples
     --------
@@ -92,15 +84,9 @@ class Encoder:
         return tuple(a for a in self.schema.attributes if a.name in wanted)
 
     def encode(self, batch: pa.RecordBatch | pa.Table) -> tuple[Codes, NDArray[np.bool_]]:
-        """Encode a batch of rows.
+        """Encode a batch of rows; say which to keep: a row with a value without a code must be counted nowhere.
 
-        Returns
-        -------
-        codes
-            One column per attribute, one row per row of the batch.
-        keep
-            False where the row has a value without a code; such rows must be counted nowhere. Always
-            True under replace and label.
+        Under replace and label all are kept.
 
         Privacy
         -------
@@ -119,11 +105,8 @@ class Encoder:
             column = batch.column(names.index(attribute.name))
             chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
             parts = [encode_array(chunk, self._coders[attribute.name], self._seen) for chunk in chunks]
-            codes = (
-                parts[0]
-                if len(parts) == 1
-                else np.concatenate([np.empty(0, code_dtype(attribute.size)), *parts])
-            )
+            empty = np.empty(0, code_dtype(attribute.size))
+            codes = parts[0] if len(parts) == 1 else np.concatenate([empty, *parts])
             if not attribute.domain.total:
                 keep &= codes != DROP
                 codes = np.where(codes == DROP, 0, codes)
@@ -158,12 +141,8 @@ def encode_array(array: pa.Array, code: Coder, seen: Seen | None = None) -> IntA
 
 def _repeats(array: pa.Array) -> bool:
     """Whether a text column says the same things again and again; a matter of speed, not of result."""
-    if (
-        not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type))
-        or len(array) < 4 * _PROBE
-    ):
-        return False
-    return len(array.slice(0, _PROBE).unique()) < _PROBE * 3 // 4
+    text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
+    return text and len(array) >= 4 * _PROBE and len(array[:_PROBE].unique()) < _PROBE * 3 // 4
 
 
 def coder(attribute: Attribute) -> Coder:
@@ -198,24 +177,12 @@ def _dtype(domain: Categories) -> np.dtype[Any]:
 def _text_categories(domain: Categories) -> Coder:
     outside, absent = places(domain)
     listed = pa.array(domain.values, pa.large_string())
-    table = np.array(domain.codes, dtype=_dtype(domain))
+    table = np.array([*domain.codes, outside], dtype=_dtype(domain))
 
     def code(array: pa.Array) -> IntArray:
-        if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
-            return trimmed(array)
-        found = pc.index_in(array, value_set=listed.cast(array.type))
-        codes = table[raw(found)]
-        if found.null_count:
-            # a listed value equals its own trimmed text, so only the others need trimming
-            rest = np.flatnonzero(~valid(found))
-            codes[rest] = trimmed(array.take(pa.array(rest)))
-        return codes
-
-    def trimmed(array: pa.Array) -> IntArray:
         text = texts(array)
-        found = pc.index_in(text, value_set=listed.cast(text.type))
-        codes = np.where(valid(found), table[raw(found)], outside).astype(table.dtype)
-        return _absent(codes, valid(text), absent)
+        found = pc.index_in(text, value_set=listed.cast(text.type)).fill_null(-1)
+        return _absent(table[found.to_numpy()], text.is_valid().to_numpy(zero_copy_only=False), absent)
 
     return code
 
@@ -237,24 +204,19 @@ def _whole_categories(domain: Categories) -> Coder:
     codes_of = np.array(domain.codes, dtype=_dtype(domain))[order]
     low, high = int(listed[0]) - 1, int(listed[-1]) + 1
 
-    def searched(values: IntArray) -> IntArray:
+    def search(values: IntArray) -> IntArray:
         at = np.minimum(np.searchsorted(listed, values), len(listed) - 1)
         return np.where(listed[at] == values, codes_of[at], outside).astype(_dtype(domain))
 
-    whole: Callable[[IntArray], IntArray] = searched
-    if high - low < _TABLE_LIMIT:
-        table = np.full(high - low + 1, outside, dtype=_dtype(domain))
-        table[listed - low] = codes_of
-        whole = _by_table(table, low)
+    whole = _by_table(search(np.arange(low, high + 1)), low) if high - low < _TABLE_LIMIT else search
 
     def code(array: pa.Array) -> IntArray:
-        values, known = _integers(array)
+        values, known = numbers(array)
         if np.issubdtype(values.dtype, np.integer):
-            codes = whole(values)
-        else:
-            inside = np.clip(_filled(values, known, low), low, high)
-            codes = np.where(inside == np.floor(inside), whole(inside.astype(np.int64)), outside)
-        return _absent(codes.astype(_dtype(domain), copy=False), known, absent)
+            return _absent(whole(values), known, absent)
+        inside = np.clip(_filled(values, known, low), low, high)
+        codes = np.where(inside == np.floor(inside), whole(inside.astype(np.int64)), outside)
+        return _absent(codes.astype(_dtype(domain)), known, absent)
 
     return code
 
@@ -268,29 +230,13 @@ def _absent(codes: IntArray, known: NDArray[np.bool_] | None, code: int) -> IntA
     return codes if known is None else np.where(known, codes, codes.dtype.type(code))
 
 
-def _integers(array: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-    """Numbers, in 32 bits where the column has them and none is missing: half the memory to walk through."""
-    if array.type == pa.int32() and not array.null_count:
-        return array.to_numpy(zero_copy_only=False), None
-    return numbers(array)
-
-
 def _by_table(table: IntArray, low: int) -> Callable[[IntArray], IntArray]:
     """Codes of whole values from `low` on; values beyond either end have the code of that end."""
-    high = low + len(table) - 1
-    held = pa.array(table)
-    short = np.iinfo(np.int32).min <= low and high <= np.iinfo(np.int32).max
-    # from 0 to far enough for most values: to look for outliers is faster than to clip them
-    reach = max(0, min(2 * high, _TABLE_LIMIT))
-    wide = pa.array(table[np.clip(np.arange(reach), low, high) - low])
+    codes = pa.array(table)
 
     def look_up(values: IntArray) -> IntArray:
-        # read as unsigned, negative numbers are large ones
-        if len(values) >= _PROBE and values.view(f"u{values.itemsize}").max() < reach:
-            return pc.take(wide, pa.array(values), boundscheck=False).to_numpy()  # type: ignore[no-any-return]
-        at = np.clip(values if short else values.astype(np.int64, copy=False), low, high)
-        at -= low
-        return pc.take(held, pa.array(at), boundscheck=False).to_numpy()  # type: ignore[no-any-return]
+        at = np.clip(values, low, low + len(table) - 1) - low
+        return pc.take(codes, pa.array(at), boundscheck=False).to_numpy()  # type: ignore[no-any-return]
 
     return look_up
 
@@ -304,7 +250,7 @@ def _whole_bins(domain: Bins) -> Coder:
     into = _cut(domain)
 
     def code(array: pa.Array) -> IntArray:
-        values, known = _integers(array)
+        values, known = numbers(array)
         if not np.issubdtype(values.dtype, np.integer):
             values = np.floor(np.clip(_filled(values, known, low), low, high)).astype(np.int64)
         return _absent(into(values), known, absent)
@@ -317,11 +263,9 @@ def _cut(domain: Bins) -> Callable[[IntArray], IntArray]:
     low, high = int(domain.minimum), int(domain.maximum)
     dtype = np.dtype(code_dtype(domain.size))
     edges = domain.cuts.astype(np.int64)
-    inner = edges[1:-1]
     if high - low < _TABLE_LIMIT:
-        table = np.repeat(np.arange(len(domain.labels)), np.diff(edges)).astype(dtype)
-        return _by_table(table, low)
-    return lambda values: np.searchsorted(inner, np.clip(values, low, high), side="right").astype(dtype)
+        return _by_table(np.repeat(np.arange(len(domain.labels)), np.diff(edges)).astype(dtype), low)
+    return lambda values: np.searchsorted(edges[1:-1], np.clip(values, low, high), side="right").astype(dtype)
 
 
 def _number_bins(domain: Bins) -> Coder:
@@ -332,32 +276,26 @@ def _number_bins(domain: Bins) -> Coder:
 
     def code(array: pa.Array) -> IntArray:
         values, known = numbers(array)
-        codes = np.empty(len(values), dtype=dtype)
-        for start in range(0, len(values), _BLOCK):
-            block = slice(start, start + _BLOCK)
-            seen = None if known is None else known[block]
-            codes[block] = into(np.clip(_filled(values[block], seen, low), low, high))
+        codes = into(np.clip(_filled(values, known, low), low, high)).astype(dtype)
         return _absent(codes, known, absent)
 
     return code
 
 
 def _interval(domain: Bins) -> Callable[[NDArray[np.float64]], IntArray]:
-    """Bins of numbers within the bounds: by arithmetic where the inner edges are evenly spaced, else by search."""
+    """Bins of numbers within the bounds: by search, or ten times as fast by arithmetic where they are of one width."""
     inner, last = domain.cuts[1:-1], len(domain.labels) - 1
-    if len(inner) < 3:
-        return lambda x: np.searchsorted(inner, x, side="right")
-    first, width = inner[0], (inner[-1] - inner[0]) / (len(inner) - 1)
-    if np.abs(inner - (first + width * np.arange(len(inner)))).max() > width / 4:
+    width = (inner[-1] - inner[0]) / (len(inner) - 1) if len(inner) > 2 else 0.0
+    if not width or np.abs(inner - (inner[0] + width * np.arange(len(inner)))).max() > width / 4:
         return lambda x: np.searchsorted(inner, x, side="right")
     begins, ends = np.append(-np.inf, inner), np.append(inner, np.inf)
-    least, most = float(first) - float(width), float(inner[-1])
+    least, most = float(inner[0]) - float(width), float(inner[-1])
 
     def into(x: NDArray[np.float64]) -> IntArray:
         # the outer bins may be wider than the others by any factor: what is far out is drawn near
         near = np.clip(x, least, most)
         # arithmetic finds the bin or its neighbour; the edges themselves decide
-        at: IntArray = np.minimum(((near - first) / width + 1).astype(np.int32), last)
+        at: IntArray = np.minimum(((near - inner[0]) / width + 1).astype(np.int32), last)
         at -= x < begins[at]
         at += x >= ends[at]
         return at
@@ -375,18 +313,3 @@ def _time_bins(domain: Bins) -> Coder:
         return _absent(into(values), known, absent)
 
     return code
-
-
-# Arrow buffers -----------------------------------------------------------------------------------------------
-
-
-def raw(array: pa.Array) -> IntArray:
-    """The integers of an array without a copy; what stands under a null is unspecified but in range."""
-    if array.null_count:
-        array = array.fill_null(0)
-    return array.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
-
-
-def valid(array: pa.Array) -> NDArray[np.bool_]:
-    """Which entries are not null."""
-    return array.is_valid().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]

@@ -35,13 +35,7 @@ def only_spaces(x: Column) -> Column:
 
 @dataclass(frozen=True)
 class Readings:
-    """The steps that read text.
-
-    Attributes
-    ----------
-    can
-        Whether the warehouse has an operation of ibis.
-    """
+    """The steps that read text; `can` tells whether the warehouse has an operation of ibis."""
 
     can: Callable[[str], bool]
 

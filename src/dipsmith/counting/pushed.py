@@ -12,7 +12,7 @@ Guarantee: the same counts, row for row, as `BatchRows` gives for the same rows 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Protocol
@@ -24,10 +24,10 @@ from dipsmith.codec.encode import Encoder
 from dipsmith.counting.contingency import check_size
 from dipsmith.counting.count import BatchRows, Rows, View
 from dipsmith.counting.joint import JOINT
-from dipsmith.counting.remembered import Fixed as Fixed
-from dipsmith.counting.remembered import Remembered
-from dipsmith.counting.tally import check_index, fused, one_by_one, words_of
-from dipsmith.schema import Cells, Codes, Marginal, Rule, Schema
+from dipsmith.counting.memory import CountMemory, Memory
+from dipsmith.counting.memory import Fixed as Fixed
+from dipsmith.counting.tally import check_index, fused, merged_keys, unfused
+from dipsmith.schema import Cells, Codes, Rule, Schema
 from dipsmith.sources import Progress, Source
 from dipsmith.sources.source import companion
 
@@ -80,20 +80,26 @@ class PushedRows:
 
     grouping: Grouping
     fixed: Fixed = ()
-    _remembered: Remembered[Grouped] = field(default_factory=Remembered, repr=False)
+    _groups: Memory[Grouped] = field(default_factory=Memory, repr=False)
+    _memory: CountMemory = field(default_factory=CountMemory, repr=False)
 
     @property
     def schema(self) -> Schema:
         """The schema of the rows."""
         return self.grouping.schema
 
-    def count(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
-        """Count the lawful rows in every cell of every partition, in one scan."""
-        return self._counted(cells, "lawful")
+    def count(self, cells: Sequence[Cells], view: View = "lawful") -> list[NDArray[np.int64]]:
+        """Count the rows of a view in every cell of every partition: what is not remembered, in one scan."""
+        check_size(cells)
+        known = self._memory.recall(self.fixed, view, cells)
+        asked = [table for table, counts in zip(cells, known, strict=True) if counts is None]
+        tables = self._tables([table.attributes for table in asked], view)
+        fresh = [grouped.cells(table) for grouped, table in zip(tables, asked, strict=True)]
+        return self._memory.complete(self.fixed, view, cells, known, fresh)
 
     def count_public(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
         """Count the rows that break no rule of the public columns."""
-        return self._counted(cells, "public")
+        return self.count(cells, "public")
 
     def count_sparse(self, cells: Cells) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the occupied cells, sorted, and the number of lawful rows in each."""
@@ -104,13 +110,9 @@ class PushedRows:
         np.add.at(counts, inverse, grouped.counts)
         return indices.astype(np.int64, copy=False), counts
 
-    def distinct(self, attributes: Sequence[str]) -> tuple[Codes, NDArray[np.int64]]:
-        """Return the distinct combinations among lawful rows and how often each occurs."""
-        return self._distinct(attributes, "lawful")
-
     def distinct_public(self, attributes: Sequence[str]) -> tuple[Codes, NDArray[np.int64]]:
         """Return the distinct combinations of public attributes and how often each occurs."""
-        return self._distinct(attributes, "public")
+        return _collapsed(self._tables([tuple(attributes)], "public")[0], self.schema, attributes)
 
     def total(self) -> int:
         """Return the number of rows held, lawful or not."""
@@ -119,24 +121,11 @@ class PushedRows:
     def within(self, attribute: str, code: int) -> Rows:
         """Return the block of rows with this code."""
         self.schema[attribute]
-        return PushedRows(self.grouping, (*self.fixed, (attribute, code)), self._remembered)
-
-    def codes(self) -> Iterator[Codes]:
-        """Yield the lawful rows, chunk by chunk, in the order of their codes."""
-        return one_by_one(*self.distinct(self.schema.names))
-
-    def _counted(self, cells: Sequence[Cells], view: View) -> list[NDArray[np.int64]]:
-        check_size(list(cells))
-        tables = self._tables([c.attributes for c in cells], view)
-        return [grouped.cells(table) for grouped, table in zip(tables, cells, strict=True)]
-
-    def _distinct(self, attributes: Sequence[str], view: View) -> tuple[Codes, NDArray[np.int64]]:
-        grouped = self._tables([tuple(attributes)], view)[0]
-        return _collapsed(grouped, self.schema, attributes)
+        return PushedRows(self.grouping, (*self.fixed, (attribute, code)), self._groups, self._memory)
 
     def _tables(self, sets: Sequence[tuple[str, ...]], view: View) -> list[Grouped]:
         """For each set a table that has its attributes; one scan for all that are not known yet."""
-        known = [self._remembered.find(self.fixed, view, names) for names in sets]
+        known = [self._groups.find(self.fixed, view, names) for names in sets]
         asked = cover([names for names, found in zip(sets, known, strict=True) if found is None], self.schema)
         answers: list[Grouped] = []
         if asked:
@@ -144,7 +133,7 @@ class PushedRows:
                 asked, self.grouping.grouped(asked, self.fixed, view), strict=True
             ):
                 answers.append(Grouped(unfused(keys, len(counts), names, self.schema), counts))
-                self._remembered.keep(self.fixed, view, names, len(counts), answers[-1])
+                self._groups.keep(self.fixed, view, names, len(counts), answers[-1])
         return [
             next(a for a in answers if set(names) <= set(a.codes.names)) if found is None else found
             for names, found in zip(sets, known, strict=True)
@@ -199,33 +188,12 @@ def cover(sets: Sequence[tuple[str, ...]], schema: Schema, limit: int = JOINT) -
     return [tuple(n for n in schema.names if n in whole) for whole in made]
 
 
-def unfused(keys: Keys, rows: int, names: tuple[str, ...], schema: Schema) -> Codes:
-    """The codes that `tally.fused` made mixed-radix keys of."""
-    shape = Marginal.of(schema, names).shape
-    columns: dict[str, NDArray[np.integer]] = {}
-    for (a, b), key in zip(words_of(shape), keys, strict=True):
-        if b > a:
-            columns |= zip(names[a:b], np.unravel_index(key, shape[a:b]), strict=True)
-    return Codes.of(schema, columns, rows)
-
-
 def _collapsed(
     grouped: Grouped, schema: Schema, attributes: Sequence[str]
 ) -> tuple[Codes, NDArray[np.int64]]:
     """Sum a table over the attributes that were not asked for; sort as `tally.distinct` does."""
-    words = fused(grouped.codes, attributes)
-    order = np.lexsort(words[::-1]) if words else np.arange(len(grouped.counts))
-    rows = len(order)
-    new = np.zeros(rows, dtype=bool)
-    new[:1] = True
-    for word in words:
-        ranked = word[order]
-        new[1:] |= ranked[1:] != ranked[:-1]
-    starts = np.flatnonzero(new)
-    counts = np.add.reduceat(grouped.counts[order], starts) if rows else np.zeros(0, dtype=np.int64)
-    at = order[starts]
-    columns = {name: grouped.codes[name][at] for name in attributes}
-    return Codes.of(schema, columns, len(at)), counts.astype(np.int64, copy=False)
+    keys, counts = merged_keys(fused(grouped.codes, attributes), grouped.counts)
+    return unfused(keys, len(counts), attributes, schema), counts
 
 
 def rules_of(schema: Schema, view: View) -> list[Rule]:

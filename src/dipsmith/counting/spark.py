@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting.count import View
 from dipsmith.counting.joint import SUMMED
-from dipsmith.counting.pushed import Fixed, Keys, by_set, unfused
-from dipsmith.counting.tally import SparseTally, Tally, fused, words_of
+from dipsmith.counting.pushed import Fixed, Keys, by_set
+from dipsmith.counting.tally import SparseTally, Tally, fused, unfused, words_of
 from dipsmith.counting.units import PER, ROW, UNIT, crowded_out, has_unit, unit_text
 from dipsmith.schema import Codes, Marginal, Schema
 from dipsmith.sources.spark import SparkTable, failures, on_workers

@@ -18,15 +18,7 @@ _PARTS = 64
 
 
 class Spill:
-    """A growing table, all rows of one hash in the same part, in memory or in unnamed temporary files.
-
-    Parameters
-    ----------
-    memory
-        Bytes above which rows go to files.
-    by
-        The column of 64-bit hashes by which rows are divided.
-    """
+    """A growing table, divided by the column `by` of 64-bit hashes; above `memory` bytes in unnamed temporary files."""
 
     def __init__(self, memory: int, by: str) -> None:
         self._memory = memory

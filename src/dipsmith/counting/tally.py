@@ -1,21 +1,20 @@
 """Counting many partitions of the same rows at once.
 
-Rows are taken in chunks that stay in the processor's cache. Marginals share their work (`marginals`,
-`joint`). Other partitions (the leaves of a tree) take longer to find a row's cell: when rows are many, they
-are asked once for every combination of codes instead. All arithmetic is on integers, so the shared and the
-separate counts are the same.
+Rows are taken in chunks that stay in the processor's cache. Marginals share their work (`joint`). Other
+partitions (the leaves of a tree) take longer to find a row's cell: when rows are many, they are asked once for
+every combination of codes instead. All arithmetic is on integers, so the shared and the separate counts are the
+same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.counting.contingency import MAX_CELLS, MAX_INDEX, check_size
-from dipsmith.counting.joint import accumulate, mixed_radix
-from dipsmith.counting.marginals import MarginalTally
+from dipsmith.counting.joint import accumulate, joint_tables, mixed_radix
 from dipsmith.errors import UsageError
 from dipsmith.schema import Cells, Codes, Marginal, Schema
 
@@ -33,79 +32,60 @@ class Tally:
         tables = list(cells)
         check_size(tables, limit)
         self._cells = tables
-        marginals = {i: c for i, c in enumerate(tables) if isinstance(c, Marginal)}
-        self._places = list(marginals)
-        self._marginals = MarginalTally(list(marginals.values()))
-        self._others = [i for i in range(len(tables)) if i not in marginals]
-        self._other_counts = [np.zeros(tables[i].size, dtype=np.int64) for i in self._others]
-        self._combined = _Combinations([name for i in self._others for name in tables[i].attributes])
+        self._joints = joint_tables({i: c for i, c in enumerate(tables) if isinstance(c, Marginal)})
+        self._joint_counts = [np.zeros(table.size, dtype=np.int64) for table in self._joints]
+        self._others = {
+            i: np.zeros(c.size, dtype=np.int64) for i, c in enumerate(tables) if not isinstance(c, Marginal)
+        }
+        self._names = list(dict.fromkeys(name for i in self._others for name in tables[i].attributes))
+        self._seen = 0
+        self._combinations: NDArray[np.int64] | None = None
 
     def add(self, codes: Codes) -> None:
         """Count more rows."""
         for start in range(0, len(codes), CHUNK):
             chunk = codes if len(codes) <= CHUNK else codes.take(slice(start, start + CHUNK))
-            if self._places:
-                self._marginals.add(chunk)
-            if self._others and not self._combined.add(chunk):
+            for table, counts in zip(self._joints, self._joint_counts, strict=True):
+                accumulate(counts, table.key(chunk))
+            if not self._others:
+                continue
+            self._seen += len(chunk)
+            sizes = [chunk.schema[name].size for name in self._names]
+            if self._combinations is None and chunk.schema.size(self._names) <= min(
+                DENSE, CROWDED * self._seen
+            ):
+                self._combinations = np.zeros(chunk.schema.size(self._names), dtype=np.int64)
+            if self._combinations is None:
                 self._spread(chunk, None)
+            else:
+                accumulate(self._combinations, mixed_radix(chunk, self._names, sizes))
 
     def counts(self) -> list[NDArray[np.int64]]:
         """Return the counts so far, one array per partition, in the order given."""
-        for codes, often in self._combined.taken():
-            self._spread(codes, often)
-        found: dict[int, NDArray[np.int64]] = dict(zip(self._others, self._other_counts, strict=True))
-        found |= zip(self._places, self._marginals.counts(), strict=True)
+        if self._combinations is not None:
+            keys = np.flatnonzero(self._combinations)
+            for start in range(0, len(keys), CHUNK):
+                part = keys[start : start + CHUNK]
+                codes = unfused([part], len(part), self._names, self._cells[next(iter(self._others))].schema)
+                self._spread(codes, self._combinations[part])
+            self._seen, self._combinations = 0, None
+        found = dict(self._others)
+        for table, counts in zip(self._joints, self._joint_counts, strict=True):
+            wanted = [self._cells[i].attributes for i in table.members]
+            found |= zip(table.members, table.sums(counts, wanted), strict=True)
         return [found[i] for i in range(len(self._cells))]
 
     def _spread(self, codes: Codes, often: NDArray[np.int64] | None) -> None:
         """Count rows, or combinations that occur so often, in the partitions that are no marginals."""
-        for i, counts in zip(self._others, self._other_counts, strict=True):
+        for i, counts in self._others.items():
             accumulate(counts, self._cells[i].index(codes), often)
-
-
-class _Combinations:
-    """How often each combination of codes occurs, from when rows are many."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = list(dict.fromkeys(names))
-        self._seen = 0
-        self._schema: Schema | None = None
-        self._tally: SparseTally | None = None
-
-    def add(self, codes: Codes) -> bool:
-        """Count rows; False if they are too few so far for combinations to be worth while."""
-        self._seen += len(codes)
-        if self._tally is None:
-            size = codes.schema.size(self._names)
-            if size > DENSE or CROWDED * self._seen < size:
-                return False
-            self._schema, self._tally = codes.schema, SparseTally(cells=size)
-        self._tally.add(fused(codes, self._names))
-        return True
-
-    def taken(self) -> Iterator[tuple[Codes, NDArray[np.int64]]]:
-        """Yield the combinations, chunk by chunk, and how often each occurred; begin anew."""
-        if self._schema is None or self._tally is None:
-            return
-        (keys,), counts = self._tally.found()
-        self._seen, self._tally = 0, None
-        for start in range(0, len(keys), CHUNK):
-            part = slice(start, start + CHUNK)
-            yield _combinations(self._schema, self._names, [keys[part]]), counts[part]
 
 
 class SparseTally:
     """Counts of the occupied cells of one partition, in memory that grows with those cells only.
 
-    Keys may take several 64-bit words (a cross-table of everything has more cells than one can number).
-
-    Parameters
-    ----------
-    words
-        How many words a key takes.
-    cells
-        How many cells there are, if one word numbers them: few enough, they are counted in an array as soon
-        as rows are many.
+    Keys may take several 64-bit words (a cross-table of everything has more cells than one can number). If one word
+    numbers the `cells` and they are few enough, they are counted in an array as soon as rows are many.
     """
 
     def __init__(self, words: int = 1, cells: int | None = None) -> None:
@@ -147,17 +127,18 @@ class SparseTally:
             return
         fresh = [np.concatenate(parts) for parts in zip(*self._pending, strict=True)]
         self._pending, self._waiting = [], 0
-        fresh, counts = _distinct(fresh, None)
+        fresh, counts = merged_keys(fresh)
         if not len(self._counts):
             self._keys, self._counts = fresh, counts
             return
         keys = [np.concatenate(pair) for pair in zip(self._keys, fresh, strict=True)]
-        self._keys, self._counts = _distinct(keys, np.concatenate((self._counts, counts)))
+        self._keys, self._counts = merged_keys(keys, np.concatenate((self._counts, counts)))
 
 
-def _distinct(
-    keys: list[NDArray[np.int64]], weights: NDArray[np.int64] | None
+def merged_keys(
+    keys: list[NDArray[np.int64]], weights: NDArray[np.int64] | None = None
 ) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+    """The distinct keys of some rows in increasing order, and how often each occurs (or the sum of its weights)."""
     if len(keys) == 1 and weights is None:
         keys = [np.sort(keys[0])]
     else:
@@ -237,25 +218,14 @@ def distinct(
     for codes in parts:
         tally.add(fused(codes, attributes))
     keys, counts = tally.found()
-    return _combinations(schema, attributes, keys), counts
+    return unfused(keys, len(counts), attributes, schema), counts
 
 
-def one_by_one(codes: Codes, counts: NDArray[np.int64]) -> Iterator[Codes]:
-    """Yield every row of a table of combinations, chunk by chunk, in the order of the table.
-
-    The rows of a source are handed on this way: in the order of their codes, which tells nothing about the source's.
-    """
-    ends = np.cumsum(counts)
-    for start in range(0, int(counts.sum()), CHUNK):
-        at = np.arange(start, min(start + CHUNK, int(ends[-1])))
-        yield codes.take(np.searchsorted(ends, at, side="right"))
-
-
-def _combinations(schema: Schema, names: Sequence[str], keys: Sequence[NDArray[np.int64]]) -> Codes:
-    """Return the codes that mixed-radix keys stand for."""
+def unfused(keys: Sequence[NDArray[np.int64]], rows: int, names: Sequence[str], schema: Schema) -> Codes:
+    """The codes that `fused` made mixed-radix keys of."""
     shape = [schema[name].size for name in names]
     columns: dict[str, NDArray[np.integer]] = {}
     for (a, b), key in zip(words_of(shape), keys, strict=True):
         if b > a:
             columns |= zip(names[a:b], np.unravel_index(key, shape[a:b]), strict=True)
-    return Codes.of(schema, columns, len(keys[0]))
+    return Codes.of(schema, columns, rows)

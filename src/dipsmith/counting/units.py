@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -44,48 +43,39 @@ _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 """0001-01-01 and 9999-12-31, in days since 1970."""
 
 
-@dataclass(frozen=True)
 class Dropped:
     """The rows beyond `max_rows` of their units, and those without a unit, one bit per row of the source."""
 
-    bits: NDArray[np.uint8]
-    rows: int
+    def __init__(self) -> None:
+        self.bits = np.zeros(1 << 10, dtype=np.uint8)
+        self.rows = 0
+
+    def add(self, marked: NDArray[np.bool_]) -> None:
+        """Add rows, some of them marked."""
+        start, self.rows = self.rows, self.rows + len(marked)
+        while 8 * len(self.bits) < self.rows:
+            self.bits = np.append(self.bits, np.zeros_like(self.bits))
+        self.mark(np.flatnonzero(marked) + start)
+
+    def mark(self, rows: NDArray[np.int64]) -> None:
+        """Mark rows that were added."""
+        np.bitwise_or.at(self.bits, rows >> 3, (1 << (rows & 7)).astype(np.uint8))
 
     def kept(self, start: int, rows: int) -> NDArray[np.bool_]:
         """Return which of `rows` rows from `start` on count."""
         first = start >> 3
         bits = np.unpackbits(self.bits[first : (start + rows + 7) >> 3], bitorder="little")
-        kept: NDArray[np.bool_] = bits[start - (first << 3) :][:rows] == 0
-        return kept
+        return np.asarray(bits[start - (first << 3) :][:rows] == 0)
 
 
 def beyond_max_rows(
-    read: Reader,
-    schema: Schema,
-    key: bytes,
-    *,
-    memory: int = MEMORY,
-    buckets: int = BUCKETS,
+    read: Reader, schema: Schema, key: bytes, *, memory: int = MEMORY, buckets: int = BUCKETS
 ) -> Dropped | None:
     """Find the rows that do not count: those beyond `max_rows` of their units, and those without a unit.
 
-    Parameters
-    ----------
-    read
-        Reads the named columns of all rows, in the same order every time.
-    schema
-        Its unit has a column.
-    key
-        The secret of this run.
-    memory
-        Bytes of collected rows above which they go to temporary files.
-    buckets
-        Size of the table of hashed unit counts, a power of two.
-
-    Returns
-    -------
-    Dropped or None
-        None when every row has a unit and no unit has more than `max_rows` rows.
+    None when every row has a unit and no unit has more than `max_rows` rows. `read` reads the named columns of all
+    rows, in the same order every time; `memory` is how many bytes of collected rows go to temporary files beyond, and
+    `buckets`, a power of two, the size of the table of hashed unit counts.
 
     Privacy
     -------
@@ -106,7 +96,7 @@ def beyond_max_rows(
     if all_owned and most <= unit.max_rows:
         return None
     encoder = Encoder(schema)
-    lost = _Bits()
+    lost = Dropped()
     with Spill(memory, _HASH) as suspects:
         for batch in read([*dict.fromkeys((*schema.names, *names))]):
             unit_text, per_text, hashes = _units(batch, names, key)
@@ -129,26 +119,7 @@ def beyond_max_rows(
             lost.add(~owned)
         for part in suspects.parts():
             lost.mark(crowded_out(part, schema, key))
-    return Dropped(lost.bits, lost.rows)
-
-
-class _Bits:
-    """One bit per row, however many rows there turn out to be."""
-
-    def __init__(self) -> None:
-        self.bits = np.zeros(1 << 10, dtype=np.uint8)
-        self.rows = 0
-
-    def add(self, marked: NDArray[np.bool_]) -> None:
-        """Add rows, some of them marked."""
-        start, self.rows = self.rows, self.rows + len(marked)
-        while 8 * len(self.bits) < self.rows:
-            self.bits = np.append(self.bits, np.zeros_like(self.bits))
-        self.mark(np.flatnonzero(marked) + start)
-
-    def mark(self, rows: NDArray[np.int64]) -> None:
-        """Mark rows that were added."""
-        np.bitwise_or.at(self.bits, rows >> 3, (1 << (rows & 7)).astype(np.uint8))
+    return lost
 
 
 def hashed_text(key: bytes, unit: str, per: str | None, codes: Sequence[int], duplicate: int) -> str:

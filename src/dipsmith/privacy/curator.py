@@ -29,12 +29,12 @@ from dipsmith.privacy.accountant import Accountant, block_shares
 from dipsmith.privacy.budget import Budget, PureDP
 from dipsmith.privacy.calibration import choice_epsilon, noise_event, noise_for, sensitivity_for
 from dipsmith.privacy.events import Chosen, Partitioned, Repeated, Supplied, block_of, inside
-from dipsmith.privacy.exact_counts import ExactCounts
 from dipsmith.privacy.journal import Journal, Rehearsal
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.noise import NoiseLaw
 from dipsmith.privacy.noisy_table import group_sizes, is_single, noisy_large_table, noisy_table, public_groups
 from dipsmith.privacy.observer import Observer, Witness, observed_rows
+from dipsmith.privacy.passes import Passes
 from dipsmith.privacy.purse import Purse
 from dipsmith.privacy.randomness import Stream, coins
 from dipsmith.privacy.repetition import Repetitions
@@ -97,7 +97,7 @@ class Curator:
         self._journal = journal
         self._given_rows = given_rows
         self._progress = progress
-        self._exact = ExactCounts(self._rows)
+        self._passes = Passes(self._rows)
 
     @classmethod
     def rehearse(
@@ -204,7 +204,7 @@ class Curator:
         groups = [public_groups(c, self.relation) for c in cells]
         self._charge(cells, budgets, [is_single(c, g) for c, g in zip(cells, groups, strict=True)])
         with self._witness.answering(self, "measure"):
-            counts = self._exact.count(cells)
+            counts = self._passes.count(cells)
             asked = zip(cells, counts, budgets, group_sizes(groups, counts, self._rows), strict=True)
             return [self._witness.counted(self, self._noised(c, n, b, sizes), n) for c, n, b, sizes in asked]
 
@@ -237,12 +237,9 @@ class Curator:
             )
         )
         with self._witness.answering(self, "choose", candidates, score, budget):
-            tables = [score.tables(c) for c in candidates]
-            self._exact.remember(t for needed in tables for t in needed)
-            counted = zip(candidates, map(self._exact.count, tables), strict=True)
             winner = select(
                 self._stream,
-                np.array([score.value(c, counts) for c, counts in counted]),
+                self._passes.scores(candidates, score),
                 sensitivity,
                 choice_epsilon(charged),
                 monotone=score.monotone(self.relation),
@@ -255,10 +252,10 @@ class Curator:
 
         Privacy
         -------
-        No row is read here, nothing is answered and nothing is charged. The exact counts stay inside, and each answer is
-        drawn, charged and given as if it had counted by itself.
+        No row is read here, nothing is answered and nothing is charged. The rows remember the exact counts, and each
+        answer is drawn, charged and given as if it had counted by itself.
         """
-        self._exact.prefetch(tables)
+        self._passes.prefetch(tables)
 
     def best_of(
         self,

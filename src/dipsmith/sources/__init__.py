@@ -1,5 +1,5 @@
 """Where rows come from: files, frames and databases, behind one contract."""
 
-from dipsmith.sources.source import Progress, Source, piped, source
+from dipsmith.sources.source import Progress, Source, source
 
-__all__ = ["Progress", "Source", "piped", "source"]
+__all__ = ["Progress", "Source", "source"]

@@ -56,8 +56,8 @@ class ArrowSource:
         """The header."""
         return tuple(self._table.schema.names)
 
-    def check(self, required: Sequence[str]) -> None:
-        """Header, column types, and that the memory of the columns is laid out as Arrow says."""
+    def check_columns(self, required: Sequence[str]) -> None:
+        """Header and column types."""
         check_header(self.describe(), self.columns, required)
         for name in required:
             if _holds_objects(self.table, name):
@@ -65,6 +65,10 @@ class ArrowSource:
                     f"{self.describe()}: column '{name}' holds Python objects; convert it to text, numbers, booleans or dates"
                 )
             check_type(self.describe(), name, self._table.schema.field(name).type)
+
+    def check(self, required: Sequence[str]) -> None:
+        """Header, column types, and that the memory of the columns is laid out as Arrow says."""
+        self.check_columns(required)
         check_layout(self.describe(), self._table.select(list(required)))
 
     def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
@@ -99,11 +103,15 @@ class FrameSource:
         """The header; the index is not part of it."""
         return tuple(str(name) for name in self.frame.columns)
 
-    def check(self, required: Sequence[str]) -> None:
-        """Header, column types, and that Arrow memory behind a column is laid out as Arrow says."""
+    def check_columns(self, required: Sequence[str]) -> None:
+        """Header and column types."""
         check_header(self.describe(), self.columns, required)
         for name in required:
             check_type(self.describe(), name, self._slice(name, 0, 0).type)
+
+    def check(self, required: Sequence[str]) -> None:
+        """Header, column types, and that Arrow memory behind a column is laid out as Arrow says."""
+        self.check_columns(required)
         backed = [name for name in required if holds_arrow(self._column(name).dtype)]
         for table in self._tables(backed) if backed else ():
             check_layout(self.describe(), table)

@@ -17,7 +17,9 @@ import codecs
 import csv
 import gzip
 import io
+import itertools
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +31,7 @@ import pyarrow.csv
 from dipsmith.errors import SourceError
 from dipsmith.sources import scan
 from dipsmith.sources.header import check_header
-from dipsmith.sources.readahead import Ahead
+from dipsmith.sources.readahead import read_ahead
 from dipsmith.sources.retelling import retell
 from dipsmith.sources.source import Progress
 from dipsmith.sources.stamp import Stamp, reading
@@ -42,16 +44,9 @@ _DELIMITERS = (",", ";", "\t", "|")
 
 @dataclass(frozen=True)
 class DelimitedFile:
-    """One CSV file.
+    """One CSV file: UTF-8, UTF-16 with a byte order mark, or of the `encoding` given.
 
-    Attributes
-    ----------
-    path
-        Where it is.
-    encoding
-        Its encoding when it is neither UTF-8 nor UTF-16 with a byte order mark.
-    delimiter
-        What separates fields; when None, whichever of comma, semicolon, tab and bar the header has most.
+    Without a `delimiter`, it is whichever of comma, semicolon, tab and bar the header has most.
     """
 
     path: Path
@@ -73,10 +68,14 @@ class DelimitedFile:
         """The names in the first record."""
         return self._header.names
 
+    def check_columns(self, required: Sequence[str]) -> None:
+        """Check the header alone."""
+        check_header(str(self.path), self._header.names, required)
+
     def check(self, required: Sequence[str]) -> None:
         """Scan the whole file for syntax."""
+        self.check_columns(required)
         header = self._header
-        check_header(str(self.path), header.names, required)
         syntax = scan.Scan(self.path, len(header.names), ord(header.delimiter))
         with reading(self.path, self.stamp):
             for block in self._blocks():
@@ -89,9 +88,13 @@ class DelimitedFile:
         check_header(str(self.path), header.names, columns)
         text = pa.dictionary(pa.int32(), pa.string())
         with reading(self.path, self.stamp):
-            stream = _Stream(self, skip=header.length)
-            if stream.ended:
+            fraction = [0.0]
+            blocks = _after(self._blocks(fraction), header.length)
+            first = next(blocks, None)
+            if first is None:
                 return
+            # An empty line, which the reader skips, comes first: it would take a byte order mark off the first record.
+            stream = io.BufferedReader(_Records(itertools.chain([b"\n", first], blocks)), _BLOCK)
             try:
                 reader = pyarrow.csv.open_csv(
                     stream,
@@ -106,11 +109,11 @@ class DelimitedFile:
                         strings_can_be_null=True,
                     ),
                 )
-                with Ahead(iter(reader)) as batches:
+                with closing(read_ahead(iter(reader))) as batches:
                     for batch in batches:
                         yield batch
                         if progress is not None:
-                            progress(stream.fraction)
+                            progress(fraction[0])
                 return
             except pa.ArrowException:
                 pass
@@ -119,8 +122,8 @@ class DelimitedFile:
             self.check(columns)
             raise SourceError(f"{self.path}: cannot be parsed as CSV; save it again as UTF-8 CSV")
 
-    def _blocks(self, told: list[float] | None = None) -> Iterator[bytes]:
-        """Yield the file as UTF-8, unpacked, without byte order mark; `told` receives the fraction read."""
+    def _blocks(self, fraction: list[float] | None = None) -> Iterator[bytes]:
+        """Yield the file as UTF-8, unpacked, without byte order mark; `fraction` receives the share read."""
         size = max(self.stamp.size, 1)
         with self.path.open("rb") as raw:
             packed = raw.read(2) == b"\x1f\x8b"
@@ -136,8 +139,8 @@ class DelimitedFile:
                         f"{self.path}: unpacks to more than {MAX_EXPANSION} times its size; "
                         "unpack it and give the plain file if that is meant"
                     )
-                if told is not None:
-                    told[0] = min(raw.tell() / size, 1.0)
+                if fraction is not None:
+                    fraction[0] = min(raw.tell() / size, 1.0)
                 following = stream.read(_BLOCK)
                 if decoder is not None:
                     block = self._as_utf8(decoder, block, line, final=not following)
@@ -216,57 +219,29 @@ def _record_end(data: bytes) -> int | None:
     return None
 
 
-class _Stream:
-    """The records after the header as a readable object, for Arrow's reader.
+def _after(blocks: Iterator[bytes], skip: int) -> Iterator[bytes]:
+    """What follows the first bytes; no block is empty."""
+    for block in blocks:
+        if len(block) > skip:
+            yield block[skip:]
+        skip = max(skip - len(block), 0)
 
-    They begin with an empty line, which the reader skips: it would take a byte order mark off the first record.
-    """
 
-    def __init__(self, file: DelimitedFile, skip: int) -> None:
-        self._told = [0.0]
-        self._blocks = file._blocks(self._told)
+class _Records(io.RawIOBase):
+    """Blocks of bytes as a readable object, for Arrow's reader."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks = blocks
         self._rest = memoryview(b"")
-        self._begun = False
-        self.closed = False
-        while skip > 0 and not self._fill():
-            used = min(skip, len(self._rest))
-            self._rest = self._rest[used:]
-            skip -= used
 
-    def _fill(self) -> bool:
-        while not self._rest:
-            block = next(self._blocks, None)
-            if block is None:
-                return True
-            self._rest = memoryview(block)
-        return False
+    def readable(self) -> bool:
+        return True
 
-    @property
-    def ended(self) -> bool:
-        """Whether nothing is left."""
-        return self._fill()
-
-    @property
-    def fraction(self) -> float:
-        """How much of the file was read."""
-        return self._told[0]
-
-    def read(self, size: int = -1) -> bytes:
-        parts: list[bytes] = []
-        wanted = size
-        if not self._begun and size != 0:
-            self._begun = True
-            parts.append(b"\n")
-            wanted = max(size - 1, -1)
-        while wanted != 0 and not self._fill():
-            part = self._rest if wanted < 0 else self._rest[:wanted]
-            self._rest = self._rest[len(part) :]
-            parts.append(bytes(part))
-            wanted = wanted if wanted < 0 else wanted - len(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def close(self) -> None:
-        self.closed = True
+    def readinto(self, room: memoryview) -> int:  # type: ignore[override]
+        self._rest = self._rest or memoryview(next(self._blocks, b""))
+        size = min(len(room), len(self._rest))
+        room[:size], self._rest = self._rest[:size], self._rest[size:]
+        return size
 
 
 def _decoder(

@@ -25,7 +25,7 @@ from dipsmith.sources.fingerprint import of_files
 from dipsmith.sources.header import check_header
 from dipsmith.sources.parquet import MAGIC, ParquetFile
 from dipsmith.sources.retelling import retell
-from dipsmith.sources.source import Made, Pipe, Progress, piped
+from dipsmith.sources.source import Progress
 from dipsmith.sources.stamp import Stamp, unreadable
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".pq", ".parq")
@@ -50,15 +50,7 @@ Part = DelimitedFile | ParquetFile
 
 @dataclass(frozen=True)
 class Files:
-    """One or more CSV or Parquet files that make one table.
-
-    Attributes
-    ----------
-    paths
-        Files, globs or folders, as given.
-    encoding, delimiter
-        For CSV files; see `DelimitedFile`.
-    """
+    """One or more CSV or Parquet files (or globs, or folders) that make one table."""
 
     paths: tuple[str, ...]
     encoding: str | None = None
@@ -79,13 +71,8 @@ class Files:
         part, labels = self._parts[0]
         return (*part.columns, *(name for name, _ in labels))
 
-    @property
-    def quick(self) -> bool:
-        """Whether reading a row again takes about as long as keeping its codes would."""
-        return all(isinstance(part, ParquetFile) and part.quick for part, _ in self._parts)
-
-    def check(self, required: Sequence[str]) -> None:
-        """Check every file, and that all have the same columns."""
+    def check_columns(self, required: Sequence[str]) -> None:
+        """Check that every file has the required columns, of readable types, and all files the same columns."""
         first = self.columns
         for part, labels in self._parts:
             names = (*part.columns, *(name for name, _ in labels))
@@ -96,23 +83,24 @@ class Files:
                     "all files of one table need the same header"
                 )
         for part, labels in self._parts:
+            part.check_columns(_without(required, labels))
+
+    def check(self, required: Sequence[str]) -> None:
+        """Check every file, and that all have the same columns."""
+        self.check_columns(required)
+        for part, labels in self._parts:
             part.check(_without(required, labels))
 
     def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
         """All rows of all files, in the order of the sorted names."""
-        return self.piped(columns, lambda batches: batches, progress)
-
-    def piped(
-        self, columns: Sequence[str], pipe: Pipe[Made], progress: Progress | None = None
-    ) -> Iterator[Made]:
-        """What a pipe makes of every file, or of every run of one, in the order of the sorted names."""
         sizes = [part.stamp.size for part, _ in self._parts]
         whole, done = max(sum(sizes), 1), 0
         for (part, labels), size in zip(self._parts, sizes, strict=True):
             check_header(str(part.path), (*part.columns, *(name for name, _ in labels)), columns)
             told = None if progress is None else _scaled(progress, done / whole, size / whole)
             inside = _without(columns, labels) or part.columns[:1]
-            yield from piped(part, inside, _relabelled(pipe, columns, dict(labels)) if labels else pipe, told)
+            for batch in part.batches(inside, told):
+                yield _labelled(batch, columns, dict(labels)) if labels else batch
             done += size
             if progress is not None:
                 progress(done / whole)
@@ -190,10 +178,6 @@ def _labels(file: Path, folder: Path) -> tuple[tuple[str, str | None], ...]:
 def _without(columns: Sequence[str], labels: Sequence[tuple[str, str | None]]) -> list[str]:
     given = {name for name, _ in labels}
     return [name for name in columns if name not in given]
-
-
-def _relabelled(pipe: Pipe[Made], columns: Sequence[str], labels: dict[str, str | None]) -> Pipe[Made]:
-    return lambda batches: pipe(_labelled(batch, columns, labels) for batch in batches)
 
 
 def _labelled(batch: pa.RecordBatch, columns: Sequence[str], labels: dict[str, str | None]) -> pa.RecordBatch:

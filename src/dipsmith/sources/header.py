@@ -9,19 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dipsmith.errors import SourceError
+from dipsmith.sources.source import Source
+
+
+def check_columns(rows: Source, required: Sequence[str]) -> None:
+    """Check the header, and the types where the source knows them: the cheap part of `check`, without reading a row.
+
+    A source may have a verb `check_columns` of its own, which knows about types.
+    """
+    own = getattr(rows, "check_columns", None)
+    if own is None:
+        check_header(rows.describe(), rows.columns, required)
+    else:
+        own(required)
 
 
 def check_header(where: str, columns: Sequence[str], required: Sequence[str]) -> None:
-    """Refuse a header with empty, repeated or missing names.
-
-    Parameters
-    ----------
-    where
-        What has the header, for the message (a file, a frame).
-    columns
-        The names found.
-    required
-        The names that will be read.
+    """Refuse a header with empty, repeated or missing names; `where` says for the message what has it.
 
     Examples
     --------

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, cast
 
 import pyarrow as pa
 
@@ -29,10 +29,6 @@ from dipsmith.registry import load, registered
 
 Progress = Callable[[float], None]
 """Told the fraction read so far, 0 to 1."""
-
-Made = TypeVar("Made")
-Pipe = Callable[[Iterator[pa.RecordBatch]], Iterator[Made]]
-"""What is made of some batches that follow one another."""
 
 _URL = re.compile(r"^([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 _NO_SCHEMES = ("files", "frames", "ibis")
@@ -53,10 +49,8 @@ class Source(Batches, Protocol):
 
     ``fingerprint() -> str | None``
         Tells its rows from others (`dipsmith.sources.fingerprint`); without it they are known by `describe`.
-    ``piped(columns, pipe, progress)``
-        Reads in several threads; see `piped`.
-    ``quick: bool``
-        Whether reading a row again takes about as long as keeping its codes would.
+    ``check_columns(required)``
+        The cheap part of `check`: header and types, without reading a row (`dipsmith.sources.header.check_columns`).
     ``counter``
         The class that counts its rows where they lie, as ``"module:name"``: a `counting.pushed.Grouping` of source,
         schema and key. Without it rows are read and counted here.
@@ -80,19 +74,6 @@ class Source(Batches, Protocol):
 
     def describe(self) -> str:
         """Say what this is, for cards and logs: no credentials, no row count."""
-
-
-def piped(
-    rows: Batches, columns: Sequence[str], pipe: Pipe[Made], progress: Progress | None = None
-) -> Iterator[Made]:
-    """What a pipe makes of all rows, in their order.
-
-    A source that reads in several threads has a verb `piped` of its own and sends every run of rows through
-    a pipe of its own, in the thread that reads it: what was just decoded is still in the processor's cache.
-    Where it cuts the runs depends on the file, not on the columns.
-    """
-    own = getattr(rows, "piped", None)
-    return pipe(rows.batches(columns, progress)) if own is None else own(columns, pipe, progress)
 
 
 def companion(rows: Source, task: str) -> Any | None:

@@ -60,7 +60,7 @@ MUTANTS = (
         "domain from data",
         "methods/hierarchy/flat.py",
         "        marginal = Marginal.of(schema, schema.names)\n        _refuse_too_large(marginal)\n        budget = curator.budget\n",
-        "        seen = curator._rows.distinct(schema.names)[0]\n"
+        "        seen = curator._rows.distinct_public(schema.names)[0]\n"
         "        names = [n for n in schema.names if len(set(seen[n].tolist())) > 1] or schema.names\n"
         "        marginal = Marginal.of(schema, names)\n        _refuse_too_large(marginal)\n        budget = curator.budget\n",
         f"{REPLAY}[flat/add-remove-pure]",
@@ -82,8 +82,8 @@ MUTANTS = (
     one(
         "unclipped value",
         "codec/encode.py",
-        "        at = np.clip(values if short else values.astype(np.int64, copy=False), low, high)\n        at -= low\n",
-        "        at = (values.astype(np.int64) - low) % len(table)\n",
+        "        at = np.clip(values, low, low + len(table) - 1) - low\n",
+        "        at = (values - low) % len(table)\n",
         f"{ENCODE}::test_integers",
     ),
     one(
@@ -293,7 +293,7 @@ MUTANTS = (
     ),
     one(
         "public sizes leave out rows by private rules",
-        "counting/count.py",
+        "counting/encoded.py",
         "                public=_packed(public.lawful()) if schema.rules and public.names else None,",
         "                public=_packed(held.lawful()) if schema.rules and public.names else None,",
         "tests/counting/test_counting_rows.py::test_rules_under_label_do_not_change_public_sizes",
@@ -502,10 +502,11 @@ MUTANTS = (
         "tests/sources/test_sources_values.py::test_no_error_carries_one_that_may_quote_a_value",
     ),
     one(
-        "rows are handed on in the order of the file",
+        "public rows are handed on in the order of the file",
         "counting/count.py",
-        '        """Yield the lawful rows, chunk by chunk, in the order of their codes."""\n        return one_by_one(*self.distinct(self.schema.names))',
-        '        """Yield the lawful rows."""\n        return self.passing(self.schema.names, "lawful")',
+        '        return distinct(self._passing(attributes, "public"), self.schema, attributes)',
+        '        codes = Codes.concatenate([*self._passing(attributes, "public")])\n'
+        "        return codes, np.ones(len(codes), dtype=np.int64)",
         "tests/counting/test_counting_order.py::test_no_answer_depends_on_order_chunks_or_layout",
     ),
     one(

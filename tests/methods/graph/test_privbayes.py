@@ -6,7 +6,8 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from dipsmith.counting.memory_rows import HeldRows
+from dipsmith.counting import memory_rows
+from dipsmith.counting.tally import Tally
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.methods.graph import privbayes
 from dipsmith.methods.graph.aim import AIM
@@ -202,14 +203,14 @@ def test_finds_parents_that_matter_only_together(relation, budget):
 
 
 def test_all_families_are_counted_in_one_pass_where_they_are_few(monkeypatch):
-    count = HeldRows.count
     passes = []
 
-    def watched(self, cells):
-        passes[-1].append(len(cells))
-        return count(self, cells)
+    class Watched(Tally):
+        def add(self, codes):
+            passes[-1].append(len(self._cells))
+            super().add(codes)
 
-    monkeypatch.setattr(HeldRows, "count", watched)
+    monkeypatch.setattr(memory_rows, "Tally", Watched)
     made = []
     for most in (privbayes.FORESEEN, 0):
         monkeypatch.setattr(privbayes, "FORESEEN", most)

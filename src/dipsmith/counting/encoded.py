@@ -1,0 +1,191 @@
+"""The rows of a source as codes, block by block, as often as counting needs them.
+
+The first pass decides which rows are held and which of those break a rule, and remembers both in a bit per row.
+Codes are kept in memory in small integers as far as there is room, column by column; other columns are read again.
+Blocks are cut at the same places in every pass, whatever the batches of the source are.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.codec.encode import Encoder
+from dipsmith.counting.memory import View
+from dipsmith.counting.units import beyond_max_rows
+from dipsmith.errors import SourceError
+from dipsmith.schema import Codes, Schema
+from dipsmith.sources import Progress, Source
+
+CACHE_BYTES = 3 << 28
+"""Codes kept in memory: 100 M rows of eight columns of up to 256 values."""
+BLOCK = 1 << 17
+_SCRATCH = (1 << 25) - (1 << 16)
+
+Column = NDArray[np.unsignedinteger]
+
+
+@dataclass(frozen=True)
+class _Block:
+    """What is remembered of a run of rows: which are held, and which of those break rules (bits, or all)."""
+
+    rows: int
+    held: int
+    keep: NDArray[np.uint8] | None
+    lawful: NDArray[np.uint8] | None
+    public: NDArray[np.uint8] | None
+
+    def select(self, codes: Codes, view: View) -> Codes:
+        """The rows of a view, of those that are held."""
+        bits = {"held": None, "lawful": self.lawful, "public": self.public}[view]
+        return codes if bits is None else codes.take(np.unpackbits(bits, count=self.held).view(bool))
+
+
+class EncodedRows:
+    """The rows of a source that count, encoded; parameters as of `BatchRows`."""
+
+    def __init__(
+        self,
+        source: Source,
+        schema: Schema,
+        key: bytes | None = None,
+        cache_bytes: int = CACHE_BYTES,
+        progress: Progress | None = None,
+    ) -> None:
+        self.schema = schema
+        self._source = source
+        self._key = secrets.token_bytes(32) if key is None else key
+        self._progress = progress
+        self._blocks: list[_Block] | None = None
+        self._kept: dict[str, list[Column]] = {}
+        self._room = cache_bytes
+        # GNU's allocator hands freed arrays back to the system until it has seen one as large as this freed: a first
+        # pass would spend a third of its time on fresh pages for scratch memory
+        np.empty(_SCRATCH, dtype=np.uint8)
+
+    def passing(self, names: Sequence[str], view: View) -> Iterator[Codes]:
+        """Yield the named columns of the rows of a view, block by block: one pass."""
+        names = [name for name in self.schema.names if name in set(names)]
+        if self._blocks is None:
+            yield from (block.select(codes.project(names), view) for block, codes in self._first_pass(names))
+            return
+        kept = {name: self._kept[name] for name in names if name in self._kept}
+        absent = [name for name in names if name not in kept]
+        read = self._read_again(absent) if absent else itertools.repeat({}, len(self._blocks))
+        for i, (block, fresh) in enumerate(zip(self._blocks, read, strict=True)):
+            columns = {name: kept[name][i] if name in kept else fresh[name] for name in names}
+            yield block.select(Codes(self.schema, columns, block.held), view)
+
+    def total(self) -> int:
+        """Return the number of rows held, lawful or not."""
+        if self._blocks is None:
+            for _ in self._first_pass([]):
+                pass
+        return sum(block.held for block in self._blocks or [])
+
+    def _first_pass(self, names: Sequence[str]) -> Iterator[tuple[_Block, Codes]]:
+        """Read what decides which rows count, with `names`; remember the decision."""
+        schema = self.schema
+        deciding = {name for rule in schema.rules for name in rule.attributes}
+        deciding |= {a.name for a in schema.attributes if not a.domain.total}
+        columns = [n for n in schema.names if n in deciding or n in names] or list(schema.names[:1])
+        dropped = None
+        if schema.unit.column is not None:
+            dropped = beyond_max_rows(self._source.batches, schema, self._key)
+        blocks: list[_Block] = []
+        cache = _Cache(self._room, columns)
+        start = 0
+        for codes, coded in self._encoded(columns):
+            if dropped is not None:
+                coded &= dropped.kept(start, len(codes))
+            held = codes if bool(coded.all()) else codes.take(coded)
+            public = held.project([name for name in held.names if schema[name].role == "public"])
+            block = _Block(
+                rows=len(codes),
+                held=len(held),
+                keep=None if held is codes else np.packbits(coded),
+                lawful=_packed(held.lawful()) if schema.rules else None,
+                public=_packed(public.lawful()) if schema.rules and public.names else None,
+            )
+            start += len(codes)
+            blocks.append(block)
+            cache.add(held.columns)
+            yield block, held
+        if dropped is not None and start != dropped.rows:
+            raise self._changed()
+        self._blocks, self._kept, self._room = blocks, cache.columns, cache.room
+
+    def _read_again(self, names: Sequence[str]) -> Iterator[Mapping[str, Column]]:
+        """Read columns that are not in memory, for the rows that are held."""
+        cache = _Cache(self._room, names)
+        blocks = iter(self._blocks or [])
+        for codes, _ in self._encoded(names):
+            block = next(blocks, None)
+            if block is None or block.rows != len(codes):
+                raise self._changed()
+            if block.keep is not None:
+                codes = codes.take(np.unpackbits(block.keep, count=block.rows).view(bool))
+            cache.add(codes.columns)
+            yield codes.columns
+        if next(blocks, None) is not None:
+            raise self._changed()
+        self._kept |= cache.columns
+        self._room = cache.room
+
+    def _encoded(self, names: Sequence[str]) -> Iterator[tuple[Codes, NDArray[np.bool_]]]:
+        """Encode the rows and cut them into blocks of one size: two passes must agree on the blocks."""
+        encoder = Encoder(self.schema, names)
+        waiting: list[tuple[Codes, NDArray[np.bool_]]] = []
+        rows = 0
+        for batch in self._source.batches(names, self._progress):
+            waiting.append(encoder.encode(batch))
+            rows += batch.num_rows
+            if rows >= BLOCK:
+                codes, keep = _joined(waiting)
+                for start in range(0, rows - BLOCK + 1, BLOCK):
+                    part = slice(start, start + BLOCK)
+                    yield (codes, keep) if rows == BLOCK else (codes.take(part), keep[part])
+                rest = slice(rows - rows % BLOCK, rows)
+                rows %= BLOCK
+                waiting = [(codes.take(rest), keep[rest])] if rows else []
+        if rows:
+            yield _joined(waiting)
+
+    def _changed(self) -> SourceError:
+        return SourceError(
+            f"{self._source.describe()}: the rows changed between two passes; try again when they do not"
+        )
+
+
+class _Cache:
+    """The blocks of some columns, in as many bytes as there is room for; the last columns give way first."""
+
+    def __init__(self, room: int, names: Sequence[str]) -> None:
+        self.room = room
+        self.columns: dict[str, list[Column]] = {name: [] for name in names}
+
+    def add(self, block: Mapping[str, Column]) -> None:
+        """Keep one more block of every column that still fits."""
+        for name, blocks in self.columns.items():
+            # a piece of a larger array would keep all of it
+            column = block[name].copy() if isinstance(block[name].base, np.ndarray) else block[name]
+            blocks.append(column)
+            self.room -= column.nbytes
+        while self.room < 0:
+            _, dropped = self.columns.popitem()
+            self.room += sum(column.nbytes for column in dropped)
+
+
+def _packed(mask: NDArray[np.bool_]) -> NDArray[np.uint8] | None:
+    return None if bool(mask.all()) else np.packbits(mask)
+
+
+def _joined(parts: Sequence[tuple[Codes, NDArray[np.bool_]]]) -> tuple[Codes, NDArray[np.bool_]]:
+    if len(parts) == 1:
+        return parts[0]
+    return Codes.concatenate([codes for codes, _ in parts]), np.concatenate([keep for _, keep in parts])
