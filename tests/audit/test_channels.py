@@ -15,10 +15,11 @@ import pyarrow as pa
 import pytest
 
 import dipsmith as ds
-from dipsmith.audit.forms import form_schema, form_table
+from assurance.forms import form_schema, form_table
 from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import DipsmithError
-from dipsmith.privacy.curator import Curator, Rehearsal
+from dipsmith.privacy.curator import Curator
+from dipsmith.privacy.journal import Rehearsal
 from dipsmith.privacy.randomness import Stream, generator
 from dipsmith.schema import Marginal
 from dipsmith.sources import source

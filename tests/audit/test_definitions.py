@@ -1,7 +1,10 @@
 """The audit's own definitions: independent of the code they judge, and right."""
 
 import ast
+import doctest
+import importlib
 import itertools
+import pkgutil
 from decimal import Decimal
 from fractions import Fraction
 from math import exp, factorial
@@ -12,11 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dipsmith.audit import definitions, tape
-from dipsmith.audit.cases import catalogue_cases
-from dipsmith.audit.definitions import choice_probabilities, log_ratio, moments, reach
-from dipsmith.audit.pairs import PRIVATE, neighbours, pair_schema
-from dipsmith.audit.rerun import check_pair
+import assurance
+from assurance import definitions, recording
+from assurance.cases import registered_cases
+from assurance.definitions import log_ratio, moments, reach
+from assurance.pairs import PRIVATE, neighbours, pair_schema
+from assurance.rerun import check_pair
+from dipsmith import audit
+from dipsmith.audit import choice_law
+from dipsmith.audit.choice_law import choice_probabilities
 from dipsmith.privacy import curator as curating
 from dipsmith.privacy import neighbours as relations
 from dipsmith.privacy.budget import ZCDP, PureDP
@@ -31,7 +38,7 @@ JUDGED = {
 """By these the package draws and charges; whoever checks it must not ask them."""
 
 
-@pytest.mark.parametrize("module", [definitions, tape])
+@pytest.mark.parametrize("module", [choice_law, definitions, recording])
 def test_the_check_does_not_ask_what_it_checks(module):
     tree = ast.parse(Path(module.__file__).read_text("utf-8"))
     used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
@@ -46,12 +53,13 @@ def test_the_check_does_not_ask_what_it_checks(module):
     }
 
 
-def test_definitions_know_nothing_of_the_barrier():
-    tree = ast.parse(Path(definitions.__file__).read_text("utf-8"))
+@pytest.mark.parametrize("module", [choice_law, definitions])
+def test_definitions_know_nothing_of_the_barrier(module):
+    tree = ast.parse(Path(module.__file__).read_text("utf-8"))
     rooms = {
         n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and "dipsmith" in (n.module or "")
     }
-    assert rooms == {"dipsmith.schema"}
+    assert rooms <= {"dipsmith.schema"}
 
 
 def by_orders(weights):
@@ -139,13 +147,23 @@ def findings(case, budget):
 @pytest.mark.parametrize("budget", [PureDP(2), ZCDP("0.3")], ids=str)
 def test_a_sensitivity_that_is_believed_too_small_is_found(budget, monkeypatch):
     """Noise, charge and event agree with one another, and all of them with the wrong number."""
-    case = next(c for c in catalogue_cases(PRIVATE) if c.name == "flat" and c.relation == "replace")
+    case = next(c for c in registered_cases(PRIVATE) if c.name == "flat" and c.relation == "replace")
     for name, real in (("l1", relations.l1), ("l2_squared", relations.l2_squared)):
         monkeypatch.setattr(relations, name, lambda *a, real=real: max(real(*a) // 2, 1))
     assert any("noise was drawn at scale" in f for f in findings(case, budget))
 
 
 def test_a_choice_at_more_than_its_price_is_found(monkeypatch):
-    case = next(c for c in catalogue_cases(PRIVATE) if c.name == "mst" and c.relation == "replace")
+    case = next(c for c in registered_cases(PRIVATE) if c.name == "mst" and c.relation == "replace")
     monkeypatch.setattr(curating, "choice_epsilon", lambda budget: Fraction(7, 2))
     assert any("is more than was charged" in f for f in findings(case, ZCDP("0.3")))
+
+
+@pytest.mark.parametrize("room", [audit, assurance], ids=lambda room: room.__name__)
+def test_examples_hold(room):
+    tried = 0
+    for module in pkgutil.iter_modules(room.__path__, f"{room.__name__}."):
+        done = doctest.testmod(importlib.import_module(module.name))
+        assert done.failed == 0, module.name
+        tried += done.attempted
+    assert tried > 3

@@ -17,7 +17,8 @@ from dipsmith.methods.graph.association import Association, MutualInformation
 from dipsmith.methods.graph.misfit import Misfit
 from dipsmith.methods.hierarchy.importance import Contrast, InformationCriterion, MarginalError
 from dipsmith.privacy.budget import ZCDP, PureDP
-from dipsmith.privacy.curator import Curator, noise_for
+from dipsmith.privacy.calibration import noise_for
+from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.events import Chosen
 from dipsmith.privacy.laplace import laplace_tables
 from dipsmith.privacy.noise import DiscreteLaplace

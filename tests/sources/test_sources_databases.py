@@ -25,7 +25,8 @@ from dipsmith.counting.postgresql import total
 from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import BudgetError, DipsmithError, SourceError, UsageError
 from dipsmith.methods.catalogue import METHODS
-from dipsmith.privacy.curator import Curator, Rehearsal
+from dipsmith.privacy.curator import Curator
+from dipsmith.privacy.journal import Rehearsal
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Attribute, Categories, Marginal, Schema, Unit
 from dipsmith.schema.bins import by_edges, point, singles

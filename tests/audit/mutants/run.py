@@ -47,6 +47,7 @@ def caught(mutant: Mutant, seconds: float = 300.0) -> tuple[bool, str]:
         for file, text in planted(mutant, PACKAGE).items():
             (copy / file).write_text(text, "utf-8")
         ran = subprocess.run(
+            # An empty -m: whatever tier the test is of.
             [
                 sys.executable,
                 "-m",
@@ -56,6 +57,8 @@ def caught(mutant: Mutant, seconds: float = 300.0) -> tuple[bool, str]:
                 "-p",
                 "no:cacheprovider",
                 "--no-header",
+                "-m",
+                "",
                 mutant.test,
             ],
             cwd=ROOT,

@@ -1,9 +1,9 @@
-"""The whole audit, piece by piece: `python -m dipsmith.audit.matrix` fills a file of results and can be resumed.
+"""The whole audit, piece by piece: `python -m assurance.matrix` fills a file of results and can be resumed.
 
-Each piece is one method under one relation: 100 neighbouring tables replayed in either currency (25 with other settings than
-the default), tables released in every order and form and the bytes compared, three times 1000 runs in each world attacked at
-ε = 4, or half of the noise taken away to see that the attack notices. Pieces that are in the file already are left as they are, so
-that an audit can be stopped at any moment; another version, or `--fresh`, starts anew.
+Each piece is one method under one relation: 100 neighbouring tables replayed in either currency (25 with other settings
+than the default), tables released in every order and form and the bytes compared, three times 1000 runs in each world
+attacked at ε = 4, or half of the noise taken away to see that the attack notices. Pieces that are in the file already
+are left as they are, so that an audit can be stopped at any moment; another version starts anew.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import resource
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from multiprocessing import get_context
@@ -25,17 +25,18 @@ from pathlib import Path
 from statistics import mean
 from time import monotonic
 from typing import Any, Final
+from unittest.mock import patch
 
-from dipsmith.audit.cases import Case, attack_cases, catalogue_cases, variants
-from dipsmith.audit.pairs import PRIVATE, neighbours
-from dipsmith.audit.rerun import check_pair
-from dipsmith.audit.reshaped import check_forms
+from assurance.bytes import check_forms
+from assurance.cases import Case, attack_cases, registered_cases, variants
+from assurance.pairs import PRIVATE, neighbours
+from assurance.rerun import PairFindings, check_pair
+from dipsmith.audit.observation import NoiseLaw
 from dipsmith.audit.trial import audit, trials_needed
 from dipsmith.audit.worlds import SECOND, TARGETS
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
-from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
-from dipsmith.processes import safe_children
+from dipsmith.privacy.randomness import Stream
 from dipsmith.version import VERSION
 
 PAIRS: Final = 100
@@ -68,54 +69,49 @@ MUTANT_TRIALS: Final = 40_000
 FEW_MEASUREMENTS: Final = 5
 """Up to so many measurements a run's answers tell enough for half of the noise to be seen from outside."""
 
+Facts = dict[str, Any]
+Piece = partial[Facts]
+Pieces = dict[str, Piece]
+
 REPLAYED: Final[dict[str, Budget]] = {"pure": PureDP(2), "zcdp": ZCDP("0.3")}
 
 
-def replay_piece(case: Case, currency: str, pairs: int, first: int = SEED) -> dict[str, Any]:
+def replay_piece(case: Case, currency: str, pairs: int, first: int = SEED) -> Facts:
     """Replay a case on neighbouring tables of every kind."""
-    kinds: Counter[str] = Counter()
-    findings: Counter[str] = Counter()
-    loss = total = spread = 0.0
-    questions = answered = 0
+    done: list[PairFindings] = []
+    findings: dict[str, int] = {}
     for seed in range(first, first + pairs):
         pair = neighbours(case.relation, seed, plain=case.plain)
         with tempfile.TemporaryDirectory(dir=_memory()) as folder:
             filed = Path(folder) if seed % FILED == 0 else None
             checked = check_pair(pair, case, REPLAYED[currency], seed, filed, figures=seed % DRAWN == 0)
-        kinds[checked.kind] += 1
-        findings.update(f"{checked.kind}, seed {seed}: {text}" for text in checked.findings)
-        loss = max(loss, checked.loss)
-        questions += checked.questions
-        answered += checked.questions > 0
-        total += checked.noise[0]
-        spread += checked.noise[1] ** 2
+        done.append(checked)
+        findings |= {f"{checked.kind}, seed {seed}: {text}": 1 for text in checked.findings}
+    spread = sum(checked.noise[1] ** 2 for checked in done)
     return {
         "pairs": pairs,
-        "answered": answered,
-        "kinds": dict(kinds),
-        "questions": questions,
-        "findings": dict(findings),
-        "largest_loss": loss,
+        "kinds": dict(Counter(checked.kind for checked in done)),
+        "questions": sum(checked.questions for checked in done),
+        "findings": findings,
+        "largest_loss": max(checked.loss for checked in done),
         "budget": float(REPLAYED[currency].exact),
-        "noise_z": total / spread**0.5 if spread else 0.0,
-        "filed": sum(seed % FILED == 0 for seed in range(first, first + pairs)),
-        "drawn": sum(seed % DRAWN == 0 for seed in range(first, first + pairs)),
+        "noise_z": sum(checked.noise[0] for checked in done) / spread**0.5 if spread else 0.0,
     }
 
 
-def bytes_piece(case: Case, tables: int) -> dict[str, Any]:
+def bytes_piece(case: Case, tables: int) -> Facts:
     """Release tables in every order and form: whether the bytes are the same."""
-    findings: Counter[str] = Counter()
+    findings: dict[str, int] = {}
     compared = 0
     for seed in range(SEED, SEED + tables):
         with tempfile.TemporaryDirectory(dir=_memory()) as folder:
             found, tried = check_forms(case, seed, Path(folder))
-        findings.update(f"seed {seed}: {text}" for text in found)
+        findings |= {f"seed {seed}: {text}": 1 for text in found}
         compared += tried
-    return {"tables": tables, "compared": compared, "findings": dict(findings)}
+    return {"tables": tables, "compared": compared, "findings": findings}
 
 
-def attack_piece(case: Case, trials: int) -> dict[str, Any]:
+def attack_piece(case: Case, trials: int) -> Facts:
     """Attack a case in two worlds, several times; the first audit is the one that is printed, all must pass."""
     attacked = partial(audit, case.method, case.relation, epsilon=EPSILON, trials=trials)
     found = attacked(seed=SEED)
@@ -131,7 +127,7 @@ def attack_piece(case: Case, trials: int) -> dict[str, Any]:
     }
 
 
-def halved_piece(case: Case, trials: int) -> dict[str, Any]:
+def halved_piece(case: Case, trials: int) -> Facts:
     """Attack a case whose curator draws half of the noise that it charges for."""
     with half_noise():
         needed = trials_needed(case.method, case.relation, epsilon=EPSILON, most=trials, seed=SEED)
@@ -139,7 +135,7 @@ def halved_piece(case: Case, trials: int) -> dict[str, Any]:
     return found.to_dict()
 
 
-def flagged_piece(case: Case, pairs: int) -> dict[str, Any]:
+def flagged_piece(case: Case, pairs: int) -> Facts:
     """Replay a case whose curator draws half of the noise that it charges for: in how many pairs that is found."""
     flagged = 0
     with half_noise():
@@ -153,41 +149,37 @@ def flagged_piece(case: Case, pairs: int) -> dict[str, Any]:
 
 @contextmanager
 def half_noise() -> Iterator[None]:
-    """A curator that draws noise of half the scale it charges for: what an audit must notice."""
-    law, noised = Curator._noise, Curator._noised
+    """Runs that are audited draw noise of half the scale they are charged for: what an audit must notice."""
 
-    def quiet(curator: Curator, budget: Budget, single: bool) -> DiscreteLaplace | DiscreteGaussian:
-        noise = law(curator, budget, single)
-        if isinstance(noise, DiscreteLaplace):
-            return DiscreteLaplace(noise.scale / 2)
-        return DiscreteGaussian(noise.sigma2 / 4)
+    def halving(sample: Callable[..., Any]) -> Callable[..., Any]:
+        def draw(law: NoiseLaw, stream: Stream, n: int | tuple[int, ...]) -> Any:
+            if stream.observer is None:
+                return sample(law, stream, n)
+            if isinstance(law, DiscreteLaplace):
+                return sample(DiscreteLaplace(law.scale / 2), stream, n)
+            return sample(DiscreteGaussian(law.sigma2 / 4), stream, n)
 
-    def broken(curator: Curator, *asked: Any) -> Any:
-        vars(curator)["_noise"] = partial(quiet, curator)
-        try:
-            return noised(curator, *asked)
-        finally:
-            del vars(curator)["_noise"]
+        return draw
 
-    Curator._noised = broken  # type: ignore[method-assign,assignment]
-    try:
+    with ExitStack() as patches:
+        for law in (DiscreteLaplace, DiscreteGaussian):
+            patches.enter_context(patch.object(law, "sample", halving(law.sample)))
         yield
-    finally:
-        Curator._noised = noised  # type: ignore[method-assign]
 
 
-def pieces(pairs: int, trials: int, mutant_trials: int) -> dict[str, partial[dict[str, Any]]]:
-    """Every piece of the audit by its name."""
-    made: dict[str, partial[dict[str, Any]]] = {}
-    for case in catalogue_cases(PRIVATE):
+def pieces(pairs: int, trials: int, mutant_trials: int) -> Pieces:
+    """Every piece of the audit by its name, what matters most first."""
+    made: Pieces = {}
+    registered, attacked = registered_cases(PRIVATE), attack_cases(TARGETS, SECOND)
+    for case in registered:
         made |= _replays(case, pairs)
-    for case in catalogue_cases(PRIVATE):
+    for case in registered:
         made[f"half noise replayed | {case.key}"] = partial(flagged_piece, case, -(-pairs // FLAGGED))
-    for case in catalogue_cases(PRIVATE):
+    for case in registered:
         made[f"bytes | {case.key}"] = partial(bytes_piece, case, -(-FORMED * pairs // PAIRS))
-    for case in attack_cases(TARGETS, SECOND):
+    for case in attacked:
         made[f"attack | {case.key}"] = partial(attack_piece, case, trials)
-    for case in attack_cases(TARGETS, SECOND):
+    for case in attacked:
         made[f"half noise attacked | {case.key}"] = partial(halved_piece, case, mutant_trials)
     for case in variants(PRIVATE):
         made |= _replays(case, -(-pairs // VARIED))
@@ -195,17 +187,20 @@ def pieces(pairs: int, trials: int, mutant_trials: int) -> dict[str, partial[dic
     return made
 
 
-def _replays(case: Case, pairs: int) -> dict[str, partial[dict[str, Any]]]:
+def _replays(case: Case, pairs: int) -> Pieces:
     # The second currency is tried on other tables than the first.
-    first = {"pure": SEED, "zcdp": SEED + pairs}
     return {
-        f"replay | {case.key} | {currency}": partial(replay_piece, case, currency, pairs, first[currency])
-        for currency in REPLAYED
-        if case.price is None or currency == "pure"
+        f"replay | {case.key} | {currency}": partial(replay_piece, case, currency, pairs, SEED + i * pairs)
+        for i, currency in enumerate(currencies(case))
     }
 
 
-def run_piece(name: str, piece: partial[dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+def currencies(case: Case) -> tuple[str, ...]:
+    """The currencies in which a case is replayed: private selection has a price in pure ε only."""
+    return tuple(REPLAYED) if case.price is None else ("pure",)
+
+
+def run_piece(name: str, piece: Piece) -> tuple[str, Facts]:
     """Do one piece in a process of its own and say what it took."""
     before = resource.getrusage(resource.RUSAGE_SELF)
     found = piece()
@@ -220,7 +215,7 @@ def run_piece(name: str, piece: partial[dict[str, Any]]) -> tuple[str, dict[str,
 
 def main(arguments: list[str] | None = None) -> int:
     """Fill the file; returns 1 if something was found."""
-    parser = argparse.ArgumentParser(prog="python -m dipsmith.audit.matrix", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m assurance.matrix", description=__doc__)
     parser.add_argument("results", type=Path, help="the file of results (JSON)")
     parser.add_argument("--pairs", type=int, default=PAIRS)
     parser.add_argument("--trials", type=int, default=TRIALS)
@@ -228,17 +223,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=30.0, help="start no piece after so many minutes")
     parser.add_argument("--only", default="", help="only pieces whose name contains this")
-    parser.add_argument("--fresh", action="store_true")
     asked = parser.parse_args(arguments)
-    if asked.fresh:
-        asked.results.unlink(missing_ok=True)
     results = _read(asked.results)
-    wanted = {
-        name: piece
-        for name, piece in pieces(asked.pairs, asked.trials, asked.mutant_trials).items()
-        if name not in results and asked.only in name
-    }
-    queue = list(wanted.items())
+    every = pieces(asked.pairs, asked.trials, asked.mutant_trials)
+    queue = [(n, piece) for n, piece in every.items() if n not in results and asked.only in n]
     for name, found in _done(queue, asked.jobs, monotonic() + 60 * asked.minutes, asked.results):
         _write(asked.results, _read(asked.results) | {name: found})
         sys.stderr.write(f"{name}: {found['cpu_seconds']} s{_worry(name, found)}\n")
@@ -248,11 +236,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _done(
-    queue: list[tuple[str, partial[dict[str, Any]]]], jobs: int, deadline: float, path: Path
-) -> Iterator[tuple[str, dict[str, Any]]]:
+    queue: list[tuple[str, Piece]], jobs: int, deadline: float, path: Path
+) -> Iterator[tuple[str, Facts]]:
     """Take pieces from the queue until the deadline, and give what came of each; one job needs no other process."""
 
-    def next_piece() -> tuple[str, partial[dict[str, Any]]] | None:
+    def next_piece() -> tuple[str, Piece] | None:
         while queue and monotonic() < deadline:
             name, piece = queue.pop(0)
             results = _read(path)  # another process may have done it meanwhile
@@ -264,11 +252,8 @@ def _done(
         while (found := next_piece()) is not None:
             yield run_piece(*found)
         return
-    with (
-        safe_children({}),
-        ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), max_tasks_per_child=40) as pool,
-    ):
-        running: set[Future[tuple[str, dict[str, Any]]]] = set()
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), max_tasks_per_child=40) as pool:
+        running: set[Future[tuple[str, Facts]]] = set()
         while True:
             while len(running) < jobs and (found := next_piece()) is not None:
                 running.add(pool.submit(run_piece, *found))
@@ -279,11 +264,10 @@ def _done(
             yield done.result()
 
 
-def _worry(name: str, found: dict[str, Any]) -> str:
-    if name.startswith("replay"):
-        return f"; FOUND {len(found['findings'])}" if found["findings"] or abs(found["noise_z"]) > 6 else ""
-    if name.startswith("bytes"):
-        return f"; FOUND {len(found['findings'])}" if found["findings"] else ""
+def _worry(name: str, found: Facts) -> str:
+    if name.startswith(("replay", "bytes")):
+        alarming = found["findings"] or abs(found.get("noise_z", 0)) > 6
+        return f"; FOUND {len(found['findings'])}" if alarming else ""
     if name.startswith("attack"):
         return "" if found["passed"] else "; FAILED"
     if name.startswith("half noise replayed"):
@@ -291,41 +275,26 @@ def _worry(name: str, found: dict[str, Any]) -> str:
     return "; half of the noise went unnoticed" if found["passed"] else ""
 
 
-def _hopeless(name: str, results: dict[str, Any]) -> bool:
+def _hopeless(name: str, results: Facts) -> bool:
     """Whether a run takes so many measurements that half of the noise cannot be seen from outside."""
-    known = results.get(name.replace("half noise attacked", "attack"))
-    return (
-        name.startswith("half noise attacked")
-        and known is not None
-        and known["measurements"] > FEW_MEASUREMENTS
-    )
+    sound = results.get(name.replace("half noise attacked", "attack"), {})
+    return name.startswith("half noise attacked") and sound.get("measurements", 0) > FEW_MEASUREMENTS
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> Facts:
     """What is there already of this version; another process may have added to it."""
     if not path.exists():
         return {}
-    facts: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    facts: Facts = json.loads(path.read_text("utf-8"))
     return facts["pieces"] if facts["version"] == VERSION else {}
 
 
-def _write(path: Path, results: dict[str, Any]) -> None:
+def _write(path: Path, results: Facts) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    facts = {
-        "version": VERSION,
-        "seed": SEED,
-        "epsilon": EPSILON,
-        "processors": os.cpu_count(),
-        "pieces": dict(sorted(results.items())),
-    }
+    facts = {"version": VERSION, "seed": SEED, "epsilon": EPSILON, "pieces": dict(sorted(results.items()))}
     part = path.with_suffix(".part")
     part.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", "utf-8")
     part.replace(path)
-    page = path.parent.with_suffix(".md")
-    if page.exists():
-        from dipsmith.audit.page import page as written  # the page knows the matrix, not the other way round
-
-        page.write_text(written(path.parent), "utf-8")
 
 
 def _memory() -> str | None:
