@@ -24,7 +24,7 @@ CLASSES = ("≤ .01", ".01 – .05", ".05 – .1", "> .1")
 
 
 @dataclass(frozen=True)
-class Association:
+class PairTest:
     """The test of one pair of columns: statistic, degrees of freedom and p-value in each table, and Cramér's V."""
 
     names: tuple[str, str]
@@ -49,7 +49,7 @@ class Consistency:
 class Associations:
     """The tests of all pairs with a synthesised column."""
 
-    pairs: tuple[Association, ...]
+    pairs: tuple[PairTest, ...]
 
     def consistency(self) -> list[Consistency]:
         """Agreement at 1, 5 and 10 %."""
@@ -126,7 +126,7 @@ def _ranks(values: Sequence[float]) -> NDArray[np.float64]:
     return np.asarray((np.cumsum(ties) - (ties - 1) / 2)[place])
 
 
-def _association(table: Crosstab) -> Association:
+def _association(table: Crosstab) -> PairTest:
     # not scipy.stats, which takes longer to import than all tests take
     from scipy.special import chdtrc
 
@@ -134,4 +134,4 @@ def _association(table: Crosstab) -> Association:
     found = [chi_squared(part.reshape(table.shape)) for part in (table.authentic, table.synthetic)]
     p = tuple(float(chdtrc(freedom, statistic)) if freedom else 1.0 for statistic, freedom, _ in found)
     (s0, f0, v0), (s1, f1, v1) = found
-    return Association((table.names[0], table.names[1]), (s0, s1), (f0, f1), (p[0], p[1]), (v0, v1))
+    return PairTest((table.names[0], table.names[1]), (s0, s1), (f0, f1), (p[0], p[1]), (v0, v1))

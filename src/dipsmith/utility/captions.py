@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dipsmith.report.content import Cell, Facts, Table
 from dipsmith.synthesis.report import settings
@@ -14,14 +14,19 @@ Rows = list[tuple[Cell, ...]]
 def table(
     caption: str,
     columns: Sequence[str],
-    parts: Sequence[tuple[Findings, Sequence[tuple[Cell, ...]]]],
+    found: Sequence[Findings],
+    rows: Callable[[Findings], Sequence[tuple[Cell, ...]]],
     note: str = "",
 ) -> Table:
-    """A table over all releases; with several, the first column names the release."""
-    if len(parts) == 1:
-        return Table.of(caption, columns, parts[0][1], note)
-    rows = [(found.name, *row) for found, part in parts for row in part]
-    return Table.of(caption, ("release", *columns), rows, note)
+    """A table of some rows for each release; with several releases the first column names the release."""
+    if len(found) == 1:
+        return Table.of(caption, columns, rows(found[0]), note)
+    return Table.of(caption, ("release", *columns), [(f.name, *row) for f in found for row in rows(f)], note)
+
+
+def series(found: Sequence[Findings], f: Findings, alone: str = "synthetic") -> str:
+    """What a release is called in a legend."""
+    return alone if len(found) == 1 else f.name
 
 
 def parameters(found: Sequence[Findings]) -> Facts:
@@ -29,27 +34,30 @@ def parameters(found: Sequence[Findings]) -> Facts:
     rows = []
     for f in found:
         chosen = settings(f.card.parameters)
-        made = f.card.method + (f" ({chosen})" if chosen else "")
-        said = f"{made}; {f.card.guarantee}; {f.rows[0]:,} authentic and {f.rows[1]:,} synthetic rows, {f.card.sets_text}"
-        rows.append((f.name if len(found) > 1 else "Made by", said))
-    first = found[0]
-    if first.given:
-        rows.append(("Held fixed", f"{', '.join(first.given)} (public, the same rows in both tables)"))
+        method = f.card.method + (f" ({chosen})" if chosen else "")
+        sizes = f"{f.rows[0]:,} authentic and {f.rows[1]:,} synthetic rows, {f.card.sets_text}"
+        rows.append((series(found, f, "Made by"), f"{method}; {f.card.guarantee}; {sizes}"))
+    if given := found[0].given:
+        rows.append(("Held fixed", f"{', '.join(given)} (public, the same rows in both tables)"))
     return Facts(tuple(rows))
 
 
 def sizes(found: Sequence[Findings]) -> str:
     """Numbers of rows and ε for a caption."""
+    n = found[0].rows[0]
     if len(found) == 1:
-        return f"n = {found[0].rows[0]:,} authentic and {found[0].rows[1]:,} synthetic rows, {found[0].card.price}."
-    said = "; ".join(f"{f.name}: {f.rows[1]:,} rows, {f.card.price}" for f in found)
-    return f"n = {found[0].rows[0]:,} authentic rows; {said}."
+        return f"n = {n:,} authentic and {found[0].rows[1]:,} synthetic rows, {found[0].card.price}."
+    return (
+        f"n = {n:,} authentic rows; "
+        + "; ".join(f"{f.name}: {f.rows[1]:,} rows, {f.card.price}" for f in found)
+        + "."
+    )
 
 
-def told(value: float, places: int) -> str:
-    """A figure within a sentence; a dash where there is none, as of a correlation with what does not vary.
+def decimal(value: float, places: int) -> str:
+    """A number within a sentence; a dash where there is none, as of a correlation with what does not vary.
 
-    >>> told(0.98765, 3), told(float("nan"), 2)
+    >>> decimal(0.98765, 3), decimal(float("nan"), 2)
     ('0.988', '–')
     """
     return "–" if value != value else f"{value:.{places}f}"

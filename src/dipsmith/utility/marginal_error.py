@@ -26,7 +26,7 @@ class TableError:
 
 
 @dataclass(frozen=True)
-class MarginalError:
+class TableErrors:
     """The distances of all k-way tables.
 
     `possible` is how many there are; `tables` may be a random choice of them. Tables of given columns are not
@@ -58,10 +58,10 @@ class MarginalError:
         return max(self.tables, key=lambda t: t.tvd, default=None)
 
 
-def marginal_error(crosstabs: Crosstabs, ways: int) -> MarginalError:
+def marginal_error(crosstabs: Crosstabs, ways: int) -> TableErrors:
     """The TVD of every k-way table."""
     tables = [table_error(table) for table in crosstabs.all(ways)]
-    return MarginalError(ways, tuple(tables), crosstabs.possible_ways(ways))
+    return TableErrors(ways, tuple(tables), crosstabs.possible_ways(ways))
 
 
 def table_error(table: Crosstab) -> TableError:

@@ -8,7 +8,7 @@ without what chance gives: with nine covariates and 2,000 + 2,000 rows of one po
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,14 +44,8 @@ def specks(found: Propensity) -> Specks:
 
 
 def mean_specks(sets: Sequence[Specks]) -> Specks:
-    """The mean over several synthetic sets, as the paper reports it; the null is that of one set."""
-    return Specks(
-        sets[0].classifier,
-        float(np.mean([s.value for s in sets])),
-        float(np.mean([s.null_mean for s in sets])),
-        float(np.mean([s.null_95 for s in sets])),
-        sets[0].crossfitted,
-    )
+    """The mean over several synthetic sets, as the paper reports it; the null is that of the first set."""
+    return replace(sets[0], value=float(np.mean([s.value for s in sets])))
 
 
 def distance(scored: Scored) -> float:

@@ -1,0 +1,1 @@
+"""The chapters of a comparison, each with the metrics that it shows."""

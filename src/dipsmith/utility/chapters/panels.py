@@ -1,0 +1,233 @@
+"""Panels of authentic against synthetic quantities, as in the Duke studies, and logistic coefficients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dipsmith.report import figures
+from dipsmith.report.content import Block, Figure, Table
+from dipsmith.utility.captions import Rows, decimal, parameters, series, sizes
+from dipsmith.utility.findings import Findings
+from dipsmith.utility.metric import ONE_IS_PERFECT, ZERO_IS_PERFECT, Chapter, Metric
+from dipsmith.utility.panels import (
+    FEWEST,
+    Points,
+    correlations,
+    joint_bars,
+    joint_proportions,
+    logistic_panel,
+    p_slopes,
+)
+from dipsmith.utility.side_by_side import SideBySide
+
+MOST_BARS = 24
+ATTENUATED = 0.95
+"""A slope of synthetic on authentic below this is attenuation that a title should tell."""
+
+
+def _find(both: SideBySide) -> dict[str, Any]:
+    tables = both.tables[0]
+    return {
+        "bars": joint_bars(tables),
+        "joint": joint_proportions(tables),
+        "slopes": p_slopes(tables),
+        "correlations": correlations(tables),
+        "logistic": logistic_panel(both.pairs[0]),
+    }
+
+
+def _blocks(found: Sequence[Findings]) -> list[Block]:
+    blocks: list[Block] = [_bars(found)] if len(found[0]["bars"]) else []
+    if len(found[0]["joint"]):
+        blocks.append(
+            _against(
+                found,
+                [f["joint"] for f in found],
+                "joint-proportions",
+                "(b) Joint proportions",
+                "share of {} rows",
+                "Shares of rows in the joint categories of the synthesised columns and every other column. Axes are stretched near 0 (square root).",
+                power=0.5,
+            )
+        )
+    if len(found[0]["slopes"]):
+        blocks.append(
+            _against(
+                found,
+                [f["slopes"] for f in found],
+                "p-slopes",
+                "(c) p-slopes of all level indicators",
+                "{} slope",
+                f"P(y | x) − P(y | not x) for every pair of levels of two columns, levels with fewer than {FEWEST} rows left out. A slope below 1 is attenuation.",
+            )
+        )
+        blocks.append(
+            _against(
+                found,
+                [f["correlations"] for f in found],
+                "correlations",
+                "(d) Correlations of all level indicators",
+                "{} correlation",
+                "Correlation of the indicators of every pair of levels of two columns, the same levels.",
+            )
+        )
+    fitted = [f for f in found if f["logistic"] is not None and len(f["logistic"].points)]
+    if fitted:
+        first = fitted[0]["logistic"]
+        references = [f"{p} = {r}" for p, r in zip(first.predictors, first.references, strict=True)]
+        blocks.append(
+            _against(
+                fitted,
+                [f["logistic"].points for f in fitted],
+                "logistic",
+                f"Logistic coefficients: {first.target} = {first.level} on {' + '.join(first.predictors)}",
+                "{} log-odds",
+                f"Against {', '.join(references)}; bars: 95 % intervals of an ordinary analysis. Levels with fewer than five "
+                "rows of either outcome are left out.",
+                errors=True,
+            )
+        )
+    return blocks
+
+
+def _bars(found: Sequence[Findings]) -> Figure:
+    bars: Points = found[0]["bars"]
+    top = bars.top(MOST_BARS)
+    columns = [top.authentic]
+    for f in found:
+        shares = dict(zip(f["bars"].labels, f["bars"].synthetic, strict=True))
+        columns.append(np.array([shares.get(label, 0.0) for label in top.labels]))
+    lines = [figures.Line(series(found, f), v) for f, v in zip(found, columns[1:], strict=True)]
+    rest = len(bars) - len(top)
+    largest = zip(top.labels[:5], columns[0][:5], columns[1][:5], strict=True)
+    return Figure(
+        title="(a) Are the largest joint categories kept?",
+        svg=figures.bars(top.labels, top.authentic, lines, "share of rows") if figures.available() else "",
+        caption=f"Share of the rows in the joint categories, largest first{f'; {rest:,} smaller ones are not shown' if rest > 0 else ''}. {sizes(found)}",
+        alternative="Bars of joint proportions. Largest: "
+        + "; ".join(f"{label} {a:.3f} authentic, {s:.3f} synthetic" for label, a, s in largest)
+        + ".",
+        numbers=Table.of(
+            "Joint proportions",
+            ("category", "authentic", *(f.name for f in found)),
+            [(label, *(float(c[i]) for c in columns)) for i, label in enumerate(top.labels)],
+        ),
+        parameters=parameters(found),
+        file="numbers/joint-bars",
+    )
+
+
+def _against(
+    found: Sequence[Findings],
+    points: Sequence[Points],
+    file: str,
+    title: str,
+    axis: str,
+    caption: str,
+    *,
+    power: float = 1.0,
+    errors: bool = False,
+) -> Figure:
+    """Authentic against synthetic values, a panel for each release."""
+    each = list(zip(found, points, strict=True))
+    svg = ""
+    if figures.available():
+        panels = [
+            figures.Against(
+                series(found, f, ""),
+                p.authentic,
+                p.synthetic,
+                p.labels,
+                f"r = {decimal(p.correlation, 3)}\nslope {decimal(p.slope, 2)}",
+                1.96 * p.authentic_se if errors and p.authentic_se is not None else None,
+                1.96 * p.synthetic_se if errors and p.synthetic_se is not None else None,
+            )
+            for f, p in each
+        ]
+        svg = figures.against(panels, axis.format("authentic"), axis.format("synthetic"), power=power)
+    first = points[0]
+    order = np.argsort(-np.abs(first.synthetic - first.authentic), kind="stable")[:3]
+    farthest = "; ".join(
+        f"{first.labels[i]} ({first.authentic[i]:.3g} authentic, {first.synthetic[i]:.3g} synthetic)"
+        for i in order
+    )
+    fit = "; ".join(
+        f"{f.name}: correlation {decimal(p.correlation, 3)}, slope {decimal(p.slope, 2)}" for f, p in each
+    )
+    summary = Table.of(
+        title,
+        ("release", "points", "correlation", "slope", "root mean squared difference"),
+        [(f.name, len(p), p.correlation, p.slope, p.rmse) for f, p in each],
+    )
+    return Figure(
+        title=f"{title}: {_verdict(each)}",
+        svg=svg,
+        caption=f"{caption} {len(first):,} points, the three farthest are named. {sizes(found)}",
+        alternative=f"{title}, authentic against synthetic. {fit}. Farthest from equality: {farthest}.",
+        numbers=_point_numbers(each) if svg else summary,
+        parameters=parameters(found),
+        file=f"numbers/{file}",
+    )
+
+
+def _verdict(each: Sequence[tuple[Findings, Points]]) -> str:
+    """The finding of a panel in a few words."""
+    if len(each) > 1:
+        return ", ".join(f"{f.name} {decimal(p.correlation, 3)}" for f, p in each)
+    p = each[0][1]
+    shrunk = f", shrunk to {p.slope:.0%}" if p.slope < ATTENUATED else ""
+    return f"correlation {decimal(p.correlation, 3)}{shrunk}"
+
+
+def _point_numbers(each: Sequence[tuple[Findings, Points]]) -> Table:
+    columns = ["release", "point", "authentic", "synthetic"]
+    if each[0][1].authentic_se is not None:
+        columns += ["authentic s.e.", "synthetic s.e."]
+    rows: Rows = []
+    for f, p in each:
+        parts = [
+            v.tolist() for v in (p.authentic, p.synthetic, p.authentic_se, p.synthetic_se) if v is not None
+        ]
+        rows += [(f.name, *values) for values in zip(p.labels, *parts, strict=True)]
+    return Table.of("Points", columns, rows)
+
+
+PANELS = Chapter(
+    "Panels: authentic against synthetic",
+    _find,
+    _blocks,
+    lambda found: [
+        ("joint proportions, correlation", found["joint"].correlation, 0.0),
+        ("p-slopes: synthetic on authentic", found["slopes"].slope, 0.0),
+    ],
+    place=4,
+)
+
+
+def _rmse(name: str, what: str, points: Callable[[SideBySide], Points | None]) -> Metric:
+    def measure(both: SideBySide) -> tuple[float, float]:
+        found = points(both)
+        return (float("nan") if found is None else found.rmse), 0.0
+
+    return Metric(name, f"error of {what}, root mean square", "lower", measure, ZERO_IS_PERFECT, PANELS)
+
+
+def _coefficients(both: SideBySide) -> Points | None:
+    panel = logistic_panel(both.pairs[0])
+    return None if panel is None else panel.points
+
+
+JOINT_CORRELATION = Metric(
+    "joint-correlation",
+    "correlation of joint proportions",
+    "higher",
+    lambda both: (joint_proportions(both.tables[0]).correlation, 1.0),
+    ONE_IS_PERFECT,
+    PANELS,
+)
+SLOPE_RMSE = _rmse("slope-rmse", "p-slopes", lambda both: p_slopes(both.tables[0]))
+CORRELATION_RMSE = _rmse("correlation-rmse", "level correlations", lambda both: correlations(both.tables[0]))
+LOGISTIC_RMSE = _rmse("logistic-rmse", "logistic coefficients", _coefficients)
