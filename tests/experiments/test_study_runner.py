@@ -48,7 +48,7 @@ def test_runs_are_the_same_whether_done_at_once_or_resumed(tmp_path):
     assert told[0].found == 5
     assert lines(tmp_path / "b")[:5] == half
     assert len(lines(tmp_path / "b")) == 12
-    assert [o.measured for o in again] == [o.measured for o in whole]
+    assert [o.values for o in again] == [o.values for o in whole]
 
 
 def test_a_finished_study_runs_nothing(tmp_path):
@@ -183,7 +183,7 @@ def test_the_same_rows_in_a_repeat_other_rows_in_the_next(tmp_path):
         SMALL, "metrics: [tvd-1, tvd-2]", "analyses: [{name: fit, formula: 'y ~ x1 + x2', terms: [x1]}]"
     )
     done = run(text, tmp_path / "a", jobs=1)
-    authentic = [[m.reference for m in o.measured if m.metric == "fit"] for o in done]
+    authentic = [[m.reference for m in o.values if m.metric == "fit"] for o in done]
     assert all(a == authentic[0] for a in authentic[:6])
     assert all(a == authentic[6] for a in authentic[6:])
     assert authentic[0] != authentic[6]
@@ -299,7 +299,7 @@ def test_a_run_that_was_killed_after_reading_is_charged_once_and_told(private, m
 
 def test_what_failed_is_tried_again(tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr("dipsmith.experiments.trial.compared", refused)
+        patched.setattr("dipsmith.experiments.trial.authentic_codes", refused)
         assert all(o.failed == "no space left" for o in run(SMALL, tmp_path / "a", jobs=1))
     again = run(SMALL, tmp_path / "a", jobs=1)
     assert not [o for o in again if o.failed]

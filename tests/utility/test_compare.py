@@ -15,7 +15,7 @@ from dipsmith.errors import SourceError, UsageError
 from dipsmith.report.content import Section
 from dipsmith.report.sections import framed, section
 from dipsmith.report.sections import page as whole_page
-from dipsmith.utility.chapters.analyses import analyses
+from dipsmith.utility.analyses import analyses as analyses_chapter
 from dipsmith.utility.regression import Regression
 from dipsmith.utility.summary import comparison_page, glance, how
 
@@ -426,7 +426,7 @@ def test_sections_are_as_they_were(whole, snapshot, name):
     else:
         made = {
             "glance": lambda: Section("At a glance", (glance(whole),)),
-            "analyses": lambda: analyses(whole.regressions, whole.findings),
+            "analyses": lambda: analyses_chapter(whole.regressions, whole.findings),
             "method": lambda: how(whole),
         }[name]()
     text = section(made, sortable=True)

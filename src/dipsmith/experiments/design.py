@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import helmert
 
 from dipsmith.errors import InputError
 from dipsmith.experiments.entries import Levels, MethodEntry, StudyEntry
@@ -274,13 +275,8 @@ def model_matrix(indexes: NDArray[np.int64], sizes: Sequence[int], ways: int) ->
 
 
 def _contrasts(size: int) -> Floats:
-    """Orthonormal contrasts of a factor's levels, one row per level."""
-    helmert = np.zeros((size, max(0, size - 1)))
-    for j in range(size - 1):
-        helmert[: j + 1, j] = 1.0
-        helmert[j + 1, j] = -(j + 1.0)
-    norms = np.sqrt((helmert**2).sum(axis=0) / size)
-    return np.asarray(helmert / norms) if size > 1 else helmert
+    """Orthonormal contrasts of a factor's levels (Helmert's), one row per level."""
+    return np.asarray(np.sqrt(size) * helmert(size).T)
 
 
 def _exchanged(model: Floats, chosen: list[int]) -> list[int]:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from dipsmith.errors import BudgetError, InputError
 from dipsmith.experiments import pages, runner
-from dipsmith.experiments.metrics import Metric
 from dipsmith.experiments.report import report
 from dipsmith.experiments.results import Results
 from dipsmith.experiments.runner import Progress
@@ -19,6 +18,7 @@ from dipsmith.report.content import Page
 from dipsmith.report.sections import page as html
 from dipsmith.schema import Schema
 from dipsmith.synthesis.writing import replaced_file
+from dipsmith.utility.metric import Metric
 
 REPORT = "report.html"
 
@@ -53,9 +53,9 @@ class Experiment:
         if data is not None:
             if study.data.file is None:
                 raise InputError(f"{path.name}: the study simulates its rows; leave --data out")
-            said = yaml.safe_load(text)
-            said["data"]["file"] = str(Path(data).absolute())
-            text = yaml.safe_dump(said, sort_keys=False, allow_unicode=True)
+            content = yaml.safe_load(text)
+            content["data"]["file"] = str(Path(data).absolute())
+            text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
             study = parse(text, path.name)
         base = path.absolute().parent
         folder = out if out is not None else Path(f"{study.name}-results")

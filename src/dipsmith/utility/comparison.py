@@ -113,13 +113,13 @@ class Comparison:
 
 
 def _release(found: Findings) -> dict[str, Any]:
-    plain = _plain(found)
+    plain: dict[str, Any] = _plain(found)
     return plain | plain.pop("results")
 
 
 def _agreement(found: Agreement) -> dict[str, Any]:
     scores = ("overlap", "covered", "same_conclusion", "width_ratio")
-    return _plain(found) | {name: getattr(found, name) for name in scores}
+    return {**_plain(found), **{name: getattr(found, name) for name in scores}}
 
 
 def _table_json(title: str, table: Table) -> str:

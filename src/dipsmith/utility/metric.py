@@ -85,19 +85,17 @@ class Metric:
     name: str
     title: str
     better: Literal["lower", "higher", "target"]
-    measure: Callable[[SideBySide], float | tuple[float, float] | Sequence[MetricValue]]
+    measure: Callable[[SideBySide], float | tuple[float, float] | list[MetricValue]]
     reference: str = BY_CHANCE
     chapter: Chapter | None = None
 
     def values(self, both: SideBySide) -> list[MetricValue]:
         """Measure, and put the name on every value."""
         found = self.measure(both)
-        if isinstance(found, tuple):
-            value, reference = found
-            return [MetricValue(self.name, float(value), float(reference))]
-        if isinstance(found, Sequence):
+        if isinstance(found, list):
             return [replace(v, metric=self.name) for v in found]
-        return [MetricValue(self.name, float(found))]
+        value, reference = found if isinstance(found, tuple) else (found, float("nan"))
+        return [MetricValue(self.name, float(value), float(reference))]
 
 
 def mean_over_sets(function: Callable[[Codes, Codes], float]) -> Callable[[SideBySide], float]:

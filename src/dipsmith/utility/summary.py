@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dipsmith.report import figures
 from dipsmith.report.content import Block, Facts, Page, Section, Table
-from dipsmith.utility.chapters.analyses import analyses, summary_line
+from dipsmith.utility.analyses import analyses, summary_line
 from dipsmith.utility.findings import Findings
 from dipsmith.version import VERSION
 

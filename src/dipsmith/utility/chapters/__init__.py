@@ -1,1 +1,0 @@
-"""The chapters of a comparison, each with the metrics that it shows."""
