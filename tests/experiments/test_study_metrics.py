@@ -16,7 +16,7 @@ from dipsmith.utility.metric import all_metrics, metric
 from dipsmith.utility.pair import authentic_codes
 from dipsmith.utility.propensity import propensity
 from dipsmith.utility.side_by_side import SideBySide
-from dipsmith.utility.specks import specks
+from dipsmith.utility.telling_apart import specks
 
 PEOPLE = DataEntry(example="personnel", rows=600, years=[1988, 2011])
 

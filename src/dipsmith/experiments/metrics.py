@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dipsmith import registry
-from dipsmith.utility.metric import ONE_IS_PERFECT, ZERO_IS_PERFECT, Metric, metric
+from dipsmith.utility.metric import ONE_IS_PERFECT, ZERO_IS_PERFECT, metric
+from dipsmith.utility.metric import Metric as Metric
 
 ANALYSED = {
     "error": ("mean absolute error of the coefficients", "lower", ZERO_IS_PERFECT),

@@ -15,11 +15,10 @@ from dipsmith.experiments.claims import selected
 from dipsmith.experiments.design import said, shown
 from dipsmith.experiments.entries import FigureEntry, MethodEntry, StudyEntry
 from dipsmith.experiments.figures import Axes, Line, Panel, mean_and_width
-from dipsmith.experiments.metrics import reference_of, title_of
+from dipsmith.experiments.metrics import Metric, reference_of, title_of
 from dipsmith.experiments.results import Response, Results
 from dipsmith.report import figures as available
 from dipsmith.report.content import Cell, Figure, Table
-from dipsmith.utility.metric import Metric
 
 DEFAULT_FIGURES = 3
 

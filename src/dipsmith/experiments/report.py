@@ -123,7 +123,7 @@ def _best(results: Results, laboratory: Laboratory) -> list[Block]:
         levels = ", ".join(f"{k} = {v}" for k, v in setting.levels.items())
         found.setdefault((setting.name, levels), []).append((pair[0], pair[1]))
     means = {key: np.mean(pairs, axis=0) for key, pairs in found.items()}
-    order = sorted(means, key=lambda key: cost(metric, *map(float, means[key]), metrics=metrics))
+    order = sorted(means, key=lambda key: cost(metric, float(means[key][0]), float(means[key][1]), metrics))
     table: list[tuple[Cell, ...]] = []
     for key in order[:SHOWN_BEST]:
         values = [value for value, _ in found[key]]

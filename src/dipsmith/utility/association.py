@@ -73,7 +73,7 @@ class Associations:
 
 def associations(crosstabs: Crosstabs) -> Associations:
     """Test every pair of columns in both tables."""
-    return Associations(tuple(_pair_test(t) for t in crosstabs.all(2) if t.shape is not None))
+    return Associations(tuple(_pair_test(t) for t in crosstabs.dense(2)))
 
 
 def chi_squared(table: NDArray[np.integer]) -> tuple[float, int, float]:
@@ -136,11 +136,10 @@ def _pair_test(table: Crosstab) -> PairTest:
     # not scipy.stats, which takes longer to import than all tests take
     from scipy.special import chdtrc
 
-    assert table.shape is not None
-    found = [chi_squared(part.reshape(table.shape)) for part in (table.authentic, table.synthetic)]
-    p = tuple(float(chdtrc(freedom, statistic)) if freedom else 1.0 for statistic, freedom, _ in found)
-    (s0, f0, v0), (s1, f1, v1) = found
-    return PairTest((table.names[0], table.names[1]), (s0, s1), (f0, f1), (p[0], p[1]), (v0, v1))
+    found = [chi_squared(side) for side in table.sides]
+    p, q = (float(chdtrc(freedom, statistic)) if freedom else 1.0 for statistic, freedom, _ in found)
+    statistic, freedom, v = zip(*found, strict=True)
+    return PairTest((table.names[0], table.names[1]), statistic, freedom, (p, q), v)
 
 
 CHANGED_MOST = 10
@@ -193,9 +192,8 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
     several = len(found) > 1
     for f in found:
         title = "p-values: authentic (rows) against synthetic (columns)" + (f", {f.name}" if several else "")
-        rows = [
-            (name, *map(int, row)) for name, row in zip(CLASSES, f["associations"].p_table(), strict=True)
-        ]
+        counts = f["associations"].p_table().tolist()
+        rows = [(name, *row) for name, row in zip(CLASSES, counts, strict=True)]
         blocks.append(Table.of(title, ("authentic p", *CLASSES), rows))
     ranks = [
         (f"{f.name}: " if several else "") + decimal(f["associations"].rank_correlation, 3) for f in found

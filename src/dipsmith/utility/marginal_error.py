@@ -82,10 +82,10 @@ def table_error(table: Crosstab) -> TableError:
 
 
 RECTANGLES = 1000
-SANITY = 0.001
+SMALLEST_SHARE = 0.001
 MOST_PAIRS = 100
 
-Floats = NDArray[np.float64]
+Integers = NDArray[np.integer]
 
 
 @dataclass(frozen=True)
@@ -110,53 +110,35 @@ def range_error(crosstabs: Crosstabs, seed: int = 0) -> list[RangeError]:
     wanted: list[tuple[str, ...]] = [(n,) for n in ordered if n in pair.changed]
     wanted += [p for p in combinations(ordered, 2) if set(p) & set(pair.changed)][:MOST_PAIRS]
     rng = np.random.default_rng(seed)
-    found = [_asked(crosstabs[names], rng) for names in wanted if _is_dense(crosstabs, names)]
-    return sorted(found, key=lambda e: -e.mean)
-
-
-def _is_dense(crosstabs: Crosstabs, names: tuple[str, ...]) -> bool:
-    return crosstabs[names].shape is not None
+    tables = [crosstabs[names] for names in wanted]
+    return sorted((_asked(t, rng) for t in tables if t.shape is not None), key=lambda e: -e.mean)
 
 
 def _asked(table: Crosstab, rng: np.random.Generator) -> RangeError:
-    assert table.shape is not None
-    shares = [part.reshape(table.shape) for part in table.proportions()]
-    if len(table.shape) == 1:
-        low, high = np.triu_indices(table.shape[0] + 1, 1)
+    sizes = table.sides[0].shape
+    if len(sizes) == 1:
+        low, high = np.triu_indices(sizes[0] + 1, 1)
         bounds = [(low, high)]
     else:
-        bounds = [_interval(size, rng) for size in table.shape]
-    authentic, synthetic = (answers(part, bounds) for part in shares)
-    error = np.abs(authentic - synthetic)
-    relative = error / np.maximum(authentic, SANITY)
-    return RangeError(
-        table.names,
-        len(error),
-        float(error.mean()),
-        _floor(table, bounds),
-        float(error.max()),
-        float(relative.mean()),
-    )
+        bounds = [_interval(size, rng) for size in sizes]
+    authentic, synthetic = (answers(side, bounds) for side in table.sides)
+    n, m = int(table.authentic.sum()), int(table.synthetic.sum())
+    share = authentic / max(1, n)
+    error = np.abs(share - synthetic / max(1, m))
+    relative = float((error / np.maximum(share, SMALLEST_SHARE)).mean())
+    # By chance: a range is a cell with as many rows as lie in it.
+    floor = float(expected_gaps(authentic + synthetic, n, m).mean()) if table.spread is None else float("nan")
+    return RangeError(table.names, len(error), float(error.mean()), floor, float(error.max()), relative)
 
 
-def _floor(table: Crosstab, bounds: Sequence[tuple[NDArray[np.integer], NDArray[np.integer]]]) -> float:
-    """The mean error by chance: a range is a cell with as many rows as lie in it."""
-    if table.spread is not None:
-        return float("nan")
-    assert table.shape is not None
-    pooled = (table.authentic + table.synthetic).reshape(table.shape).astype(np.float64)
-    within = np.rint(answers(pooled, bounds)).astype(np.int64)
-    return float(expected_gaps(within, int(table.authentic.sum()), int(table.synthetic.sum())).mean())
-
-
-def answers(shares: Floats, bounds: Sequence[tuple[NDArray[np.integer], NDArray[np.integer]]]) -> Floats:
-    """The share of rows with low ≤ code < high in every dimension, by summed-area tables.
+def answers(cells: NDArray[Any], bounds: Sequence[tuple[Integers, Integers]]) -> NDArray[Any]:
+    """The sum of the cells with low ≤ code < high in every dimension, by summed-area tables.
 
     >>> answers(np.array([.1, .2, .7]), [(np.array([0, 1]), np.array([2, 3]))]).round(3).tolist()
     [0.3, 0.9]
     """
-    summed = np.pad(shares, [(1, 0)] * shares.ndim)
-    for axis in range(shares.ndim):
+    summed = np.pad(cells, [(1, 0)] * cells.ndim)
+    for axis in range(cells.ndim):
         summed = summed.cumsum(axis=axis)
     (low, high), *rest = bounds
     if not rest:
@@ -165,7 +147,7 @@ def answers(shares: Floats, bounds: Sequence[tuple[NDArray[np.integer], NDArray[
     return np.asarray(summed[high, right] - summed[low, right] - summed[high, left] + summed[low, left])
 
 
-def _interval(size: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _interval(size: int, rng: np.random.Generator) -> tuple[Integers, Integers]:
     ends = np.sort(rng.integers(0, size + 1, (RECTANGLES, 2)), axis=1)
     low, high = ends[:, 0], ends[:, 1]
     low = np.where(low == high, np.maximum(low - 1, 0), low)
