@@ -20,7 +20,13 @@ from dipsmith.errors import BudgetError, DamageError, InputError, OutputError
 from dipsmith.experiments import runner
 from dipsmith.experiments.experiment import Experiment
 from dipsmith.experiments.results import Results
-from dipsmith.experiments.runner import JOURNAL, run
+from dipsmith.experiments.runner import JOURNAL
+from dipsmith.experiments.study import parse
+from dipsmith.experiments.trial import Laboratory
+
+
+def run(text, out, *, base=Path(), jobs=1, progress=None):
+    return runner.run(Laboratory(parse(text), base, out), text, jobs, progress)
 
 
 @pytest.fixture
@@ -273,7 +279,7 @@ def test_a_resumed_run_on_private_rows_is_not_charged_twice(private):
     # As if killed after the release was saved and before the journal's line was written.
     journal = private / "out" / JOURNAL
     journal.write_text("".join(f"{line}\n" for line in lines(private / "out")[:-1]))
-    results = runner.run(PRIVATE, private / "out", base=private, jobs=1)
+    results = run(PRIVATE, private / "out", base=private, jobs=1)
     assert not [o.failed for o in results if o.failed]
     assert ledger.show("people").spent == 3
 
@@ -288,11 +294,11 @@ def test_a_run_that_was_killed_after_reading_is_charged_once_and_told(private, m
     with monkeypatch.context() as patched:
         patched.setattr(ds.Release, "save", killed)
         with pytest.raises(KeyboardInterrupt):
-            runner.run(PRIVATE, private / "out", base=private, jobs=1)
+            run(PRIVATE, private / "out", base=private, jobs=1)
     assert ledger.show("people").spent == 0.5
     # The grant suffices for the rest: what the killed run cost is not asked for again.
     Experiment.read(private / "study.yaml", private / "out").require_budget()
-    done = runner.run(PRIVATE, private / "out", base=private, jobs=1)
+    done = run(PRIVATE, private / "out", base=private, jobs=1)
     assert ["never draws again" in o.failed for o in done] == [True, False, False, False]
     assert ledger.show("people").spent == 3  # the run that was lost is paid for, and was not paid for again
 

@@ -31,7 +31,6 @@ class Experiment:
     base: Path
     out: Path
     laboratory: Laboratory
-    extra: Mapping[str, Metric] | None = None
 
     @classmethod
     def read(
@@ -53,13 +52,13 @@ class Experiment:
         if data is not None:
             if study.data.file is None:
                 raise InputError(f"{path.name}: the study simulates its rows; leave --data out")
-            content = yaml.safe_load(text)
-            content["data"]["file"] = str(Path(data).absolute())
-            text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+            said = yaml.safe_load(text)
+            said["data"]["file"] = str(Path(data).absolute())
+            text = yaml.safe_dump(said, sort_keys=False, allow_unicode=True)
             study = parse(text, path.name)
         base = path.absolute().parent
         folder = out if out is not None else Path(f"{study.name}-results")
-        return cls(text, base, folder, Laboratory(study, base, folder, extra), extra)
+        return cls(text, base, folder, Laboratory(study, base, folder, extra))
 
     def require_budget(self) -> None:
         """Refuse a study on private rows that its grant cannot pay for, before the first charge."""
@@ -89,9 +88,7 @@ class Experiment:
         """
         self.require_budget()
         study = self.laboratory.study
-        found = runner.run(
-            self.text, self.out, base=self.base, jobs=jobs, extra=self.extra, progress=progress
-        )
+        found = runner.run(self.laboratory, self.text, jobs, progress)
         results = Results.of(study, self.laboratory.runs, found)
         if not results.table.num_rows:
             raise InputError(f"no run of '{study.name}' gave a number: {results.failed[0]}")

@@ -25,7 +25,6 @@ from dipsmith.experiments.study import parse
 from dipsmith.experiments.trial import Laboratory, Outcome, StudyRun
 from dipsmith.processes import safe_children
 from dipsmith.synthesis.writing import replaced_file
-from dipsmith.utility.metric import Metric
 
 JOURNAL = "runs.jsonl"
 STUDY = "study.yaml"
@@ -50,39 +49,16 @@ Progress = Callable[[Standing], None]
 
 
 def run(
-    text: str,
-    out: Path,
-    *,
-    base: Path | None = None,
-    jobs: int | None = None,
-    extra: Mapping[str, Metric] | None = None,
-    progress: Progress | None = None,
+    laboratory: Laboratory, text: str, jobs: int | None = None, progress: Progress | None = None
 ) -> list[Outcome]:
-    """Run a study, or the rest of it.
-
-    Parameters
-    ----------
-    text
-        The study file's text.
-    out
-        The folder of its results; it may hold a part of them.
-    base
-        Where the paths in the file start from.
-    jobs
-        Processes; default: one per core.
-    extra
-        Metrics of the study's own; their functions must be importable by the workers.
-    progress
-        Told after every run.
+    """Run a study, or the rest of it, by so many processes (one per core); `progress` is told after every run.
 
     Privacy
     -------
     On private rows every run is charged to the ledger that the file names, before a value is read.
     """
-    study = parse(text)
-    laboratory = Laboratory(study, base, out, extra)
-    _prepare(out, study, text)
-    with _journal(out) as journal:
+    _prepare(laboratory.out, laboratory.study, text)
+    with _journal(laboratory.out) as journal:
         wanted = {r.id for r in laboratory.runs}
         # What failed is tried again: a full disk may be empty by now, and a refusal costs nothing.
         done = {o.id: o for o in journal.outcomes if o.id in wanted and not o.failed}
@@ -97,8 +73,7 @@ def run(
                 progress(Standing(len(done), len(before), len(laboratory.runs), failed, seconds))
 
         tell()
-        workers = min(jobs or _cores(), len(left))
-        for outcome in _outcomes(text, base, out, extra, laboratory, left, workers):
+        for outcome in _outcomes(laboratory, left, min(jobs or _cores(), len(left))):
             journal.add(outcome)
             done[outcome.id] = outcome
             tell()
@@ -183,20 +158,12 @@ def _lock(handle: int, out: Path) -> None:
 # Workers ----------------------------------------------------------------------------------------------------------
 
 
-def _outcomes(
-    text: str,
-    base: Path | None,
-    out: Path,
-    extra: Mapping[str, Metric] | None,
-    laboratory: Laboratory,
-    left: list[StudyRun],
-    workers: int,
-) -> Iterator[Outcome]:
+def _outcomes(laboratory: Laboratory, left: list[StudyRun], workers: int) -> Iterator[Outcome]:
     if workers <= 1:
         yield from (laboratory.run(r) for r in left)
         return
     waiting = {r.id for r in left}
-    queue = iter([i for i, r in enumerate(laboratory.runs) if r.id in waiting])
+    queue = iter(i for i, r in enumerate(laboratory.runs) if r.id in waiting)
     context = get_context("spawn")
     pipes: list[Connection] = []
     processes = []
@@ -204,7 +171,7 @@ def _outcomes(
     with safe_children(dict.fromkeys(THREADS, "1")):
         for _ in range(workers):
             here, there = context.Pipe()
-            process = context.Process(target=_work, args=(there, text, base, out, extra), daemon=True)
+            process = context.Process(target=_work, args=(there, laboratory), daemon=True)
             process.start()
             there.close()
             pipes.append(here)
@@ -236,11 +203,8 @@ def _hand(pipe: Connection, number: int | None) -> bool:
     return True
 
 
-def _work(
-    pipe: Connection, text: str, base: Path | None, out: Path, extra: Mapping[str, Metric] | None
-) -> None:
+def _work(pipe: Connection, laboratory: Laboratory) -> None:
     """Do runs as they come until the pipe closes."""
-    laboratory = Laboratory(parse(text), base, out, extra)
     with suppress(EOFError, OSError):
         while True:
             number = json.loads(pipe.recv_bytes())

@@ -85,27 +85,29 @@ class Laboratory:
     base
         Where the paths in the file start from.
     out
-        Where releases of private rows are kept.
+        The folder of the results; releases of private rows are kept there too.
     extra
-        Metrics of the study's own, by name.
+        Metrics of the study's own, by name; their functions must be importable by other processes.
     """
 
     def __init__(
         self,
         study: StudyEntry,
-        base: Path | None = None,
-        out: Path | None = None,
+        base: Path = Path(),
+        out: Path = Path(),
         extra: Mapping[str, Metric] | None = None,
     ) -> None:
-        self.study = study
-        self.base = base or Path()
-        self.out = out
+        self.study, self.base, self.out, self.extra = study, base, out, extra
         self.metrics = named(study.metrics, extra)
         self.settings = settings(study)
         for setting in self.settings:
             _method(setting, None)
             budget(setting)
         self._datasets: dict[str, Dataset] = {}
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        """Another process makes its own from the same study."""
+        return Laboratory, (self.study, self.base, self.out, self.extra)
 
     @cached_property
     def runs(self) -> list[StudyRun]:
@@ -174,7 +176,6 @@ class Laboratory:
                 data.rows, schema, method, **asked, rows=rows, seed=run.repeat, testing=True, noise_seed=noise
             )
         assert self.study.data.ledger is not None
-        assert self.out is not None
         ledger = Ledger(self.base / self.study.data.ledger)
         folder = self.out / "releases"
         folder.mkdir(parents=True, exist_ok=True)  # before the charge: nothing may fail after it

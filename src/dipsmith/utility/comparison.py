@@ -114,7 +114,7 @@ class Comparison:
 
 def _release(found: Findings) -> dict[str, Any]:
     plain: dict[str, Any] = _plain(found)
-    return plain | plain.pop("results")
+    return {**plain, **plain.pop("results")}
 
 
 def _agreement(found: Agreement) -> dict[str, Any]:

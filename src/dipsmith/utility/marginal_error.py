@@ -116,11 +116,8 @@ def range_error(crosstabs: Crosstabs, seed: int = 0) -> list[RangeError]:
 
 def _asked(table: Crosstab, rng: np.random.Generator) -> RangeError:
     sizes = table.sides[0].shape
-    if len(sizes) == 1:
-        low, high = np.triu_indices(sizes[0] + 1, 1)
-        bounds = [(low, high)]
-    else:
-        bounds = [_interval(size, rng) for size in sizes]
+    bounds: list[tuple[Integers, Integers]]
+    bounds = [np.triu_indices(sizes[0] + 1, 1)] if len(sizes) == 1 else [_interval(k, rng) for k in sizes]
     authentic, synthetic = (answers(side, bounds) for side in table.sides)
     n, m = int(table.authentic.sum()), int(table.synthetic.sum())
     share = authentic / max(1, n)
