@@ -8,8 +8,7 @@ import numpy as np
 
 from dipsmith.report import figures
 from dipsmith.report.content import Block, Cell, Figure, Heading, Section, Table
-from dipsmith.utility.captions import parameters, series, sizes
-from dipsmith.utility.findings import Findings
+from dipsmith.utility.findings import Findings, parameters, series, sizes
 from dipsmith.utility.regression import Agreement, RegressionComparison
 
 MOST_COEFFICIENTS, MOST_TRENDS, MOST_IN_WORDS = 30, 12, 6

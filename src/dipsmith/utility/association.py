@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.report.content import Block, Cell, Table
-from dipsmith.utility.captions import Rows, decimal, table
 from dipsmith.utility.crosstabs import Crosstab, Crosstabs
-from dipsmith.utility.findings import Findings
+from dipsmith.utility.findings import Findings, Rows, decimal, table
 from dipsmith.utility.metric import ONE_IS_PERFECT, Chapter, Metric
 from dipsmith.utility.side_by_side import SideBySide
 

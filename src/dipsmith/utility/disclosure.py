@@ -28,9 +28,8 @@ from dipsmith.report import figures
 from dipsmith.report.content import Block, Figure, Table
 from dipsmith.schema import Codes
 from dipsmith.sources import source
-from dipsmith.utility.captions import Rows, parameters, series, sizes, table
 from dipsmith.utility.classifiers import classifier_of, fitted, matrix
-from dipsmith.utility.findings import Findings
+from dipsmith.utility.findings import Findings, Rows, parameters, series, sizes, table
 from dipsmith.utility.matching import expected_correct
 from dipsmith.utility.metric import Chapter, Metric
 from dipsmith.utility.pair import Pair, authentic_codes, group_of

@@ -1,13 +1,17 @@
-"""What a comparison found out about one release, by key."""
+"""What a comparison found out about one release, by key; and what all chapters say of releases: tables, captions."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dipsmith.report.content import Cell, Facts, Table
 from dipsmith.synthesis.card import Card
+from dipsmith.synthesis.report import settings
+
+Rows = list[tuple[Cell, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,3 +50,55 @@ class Findings:
             message = f"findings.{key} is now findings['{key}']"
             warnings.warn(message, DeprecationWarning, stacklevel=2)
             return self.results[key]
+
+
+def table(
+    caption: str,
+    columns: Sequence[str],
+    found: Sequence[Findings],
+    rows: Callable[[Findings], Sequence[tuple[Cell, ...]]],
+    note: str = "",
+) -> Table:
+    """A table of some rows for each release; with several releases the first column names the release."""
+    if len(found) == 1:
+        return Table.of(caption, columns, rows(found[0]), note)
+    return Table.of(caption, ("release", *columns), [(f.name, *row) for f in found for row in rows(f)], note)
+
+
+def series(found: Sequence[Findings], f: Findings, alone: str = "synthetic") -> str:
+    """What a release is called in a legend."""
+    return alone if len(found) == 1 else f.name
+
+
+def parameters(found: Sequence[Findings]) -> Facts:
+    """How the data were made: the table under a figure, one line for each release."""
+    rows = []
+    for f in found:
+        chosen = settings(f.card.parameters)
+        method = f.card.method + (f" ({chosen})" if chosen else "")
+        sizes = f"{f.rows[0]:,} authentic and {f.rows[1]:,} synthetic rows, {f.card.sets_text}"
+        rows.append((series(found, f, "Made by"), f"{method}; {f.card.guarantee}; {sizes}"))
+    if given := found[0].given:
+        rows.append(("Held fixed", f"{', '.join(given)} (public, the same rows in both tables)"))
+    return Facts(tuple(rows))
+
+
+def sizes(found: Sequence[Findings]) -> str:
+    """Numbers of rows and ε for a caption."""
+    n = found[0].rows[0]
+    if len(found) == 1:
+        return f"n = {n:,} authentic and {found[0].rows[1]:,} synthetic rows, {found[0].card.price}."
+    return (
+        f"n = {n:,} authentic rows; "
+        + "; ".join(f"{f.name}: {f.rows[1]:,} rows, {f.card.price}" for f in found)
+        + "."
+    )
+
+
+def decimal(value: float, places: int) -> str:
+    """A number within a sentence; a dash where there is none, as of a correlation with what does not vary.
+
+    >>> decimal(0.98765, 3), decimal(float("nan"), 2)
+    ('0.988', '–')
+    """
+    return "–" if value != value else f"{value:.{places}f}"

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from dipsmith.report.content import Block, Table
 from dipsmith.schema import Codes
-from dipsmith.utility.captions import Rows, table
-from dipsmith.utility.findings import Findings
+from dipsmith.utility.findings import Findings, Rows, table
 from dipsmith.utility.metric import ZERO_IS_PERFECT, Chapter, Metric
 from dipsmith.utility.pair import Pair, group_of
 from dipsmith.utility.side_by_side import SideBySide

@@ -22,10 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.report.content import Block, Cell
-from dipsmith.utility.captions import Rows, table
 from dipsmith.utility.chance import expected_gaps
 from dipsmith.utility.crosstabs import Crosstab, Crosstabs
-from dipsmith.utility.findings import Findings
+from dipsmith.utility.findings import Findings, Rows, table
 from dipsmith.utility.metric import BY_CHANCE, ZERO_IS_PERFECT, Chapter, Metric
 from dipsmith.utility.side_by_side import SideBySide
 

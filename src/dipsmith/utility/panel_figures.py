@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dipsmith.report import figures
 from dipsmith.report.content import Block, Figure, Table
-from dipsmith.utility.captions import Rows, decimal, parameters, series, sizes
-from dipsmith.utility.findings import Findings
+from dipsmith.utility.findings import Findings, Rows, decimal, parameters, series, sizes
 from dipsmith.utility.metric import ONE_IS_PERFECT, ZERO_IS_PERFECT, Chapter, Metric
 from dipsmith.utility.panels import (
     FEWEST,
+    LogisticPanel,
     Points,
     correlations,
     joint_bars,
@@ -39,57 +40,60 @@ def _find(both: SideBySide) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class _Panel:
+    """A panel of points: where they are found, the file of its numbers, and its words."""
+
+    key: str
+    file: str
+    title: str
+    axis: str
+    caption: str
+    power: float = 1.0
+
+
+_PANELS = (
+    _Panel(
+        "joint",
+        "joint-proportions",
+        "(b) Joint proportions",
+        "share of {} rows",
+        "Shares of rows in the joint categories of the synthesised columns and every other column. Axes are stretched near 0 (square root).",
+        power=0.5,
+    ),
+    _Panel(
+        "slopes",
+        "p-slopes",
+        "(c) p-slopes of all level indicators",
+        "{} slope",
+        f"P(y | x) − P(y | not x) for every pair of levels of two columns, levels with fewer than {FEWEST} rows left out. A slope below 1 is attenuation.",
+    ),
+    _Panel(
+        "correlations",
+        "correlations",
+        "(d) Correlations of all level indicators",
+        "{} correlation",
+        "Correlation of the indicators of every pair of levels of two columns, the same levels.",
+    ),
+)
+
+
 def _blocks(found: Sequence[Findings]) -> list[Block]:
     blocks: list[Block] = [_bars(found)] if len(found[0]["bars"]) else []
-    if len(found[0]["joint"]):
-        blocks.append(
-            _against(
-                found,
-                [f["joint"] for f in found],
-                "joint-proportions",
-                "(b) Joint proportions",
-                "share of {} rows",
-                "Shares of rows in the joint categories of the synthesised columns and every other column. Axes are stretched near 0 (square root).",
-                power=0.5,
-            )
-        )
-    if len(found[0]["slopes"]):
-        blocks.append(
-            _against(
-                found,
-                [f["slopes"] for f in found],
-                "p-slopes",
-                "(c) p-slopes of all level indicators",
-                "{} slope",
-                f"P(y | x) − P(y | not x) for every pair of levels of two columns, levels with fewer than {FEWEST} rows left out. A slope below 1 is attenuation.",
-            )
-        )
-        blocks.append(
-            _against(
-                found,
-                [f["correlations"] for f in found],
-                "correlations",
-                "(d) Correlations of all level indicators",
-                "{} correlation",
-                "Correlation of the indicators of every pair of levels of two columns, the same levels.",
-            )
-        )
+    blocks += [_against(found, [f[p.key] for f in found], p) for p in _PANELS if len(found[0][p.key])]
     fitted = [f for f in found if f["logistic"] is not None and len(f["logistic"].points)]
     if fitted:
-        first = fitted[0]["logistic"]
+        first: LogisticPanel = fitted[0]["logistic"]
         references = [f"{p} = {r}" for p, r in zip(first.predictors, first.references, strict=True)]
-        blocks.append(
-            _against(
-                fitted,
-                [f["logistic"].points for f in fitted],
-                "logistic",
-                f"Logistic coefficients: {first.target} = {first.level} on {' + '.join(first.predictors)}",
-                "{} log-odds",
-                f"Against {', '.join(references)}; bars: 95 % intervals of an ordinary analysis. Levels with fewer than five "
-                "rows of either outcome are left out.",
-                errors=True,
-            )
+        panel = _Panel(
+            "logistic",
+            "logistic",
+            f"Logistic coefficients: {first.target} = {first.level} on {' + '.join(first.predictors)}",
+            "{} log-odds",
+            f"Against {', '.join(references)}; bars: 95 % intervals of an ordinary analysis. Levels with fewer than five "
+            "rows of either outcome are left out.",
         )
+        blocks.append(_against(fitted, [f["logistic"].points for f in fitted], panel))
     return blocks
 
 
@@ -120,17 +124,7 @@ def _bars(found: Sequence[Findings]) -> Figure:
     )
 
 
-def _against(
-    found: Sequence[Findings],
-    points: Sequence[Points],
-    file: str,
-    title: str,
-    axis: str,
-    caption: str,
-    *,
-    power: float = 1.0,
-    errors: bool = False,
-) -> Figure:
+def _against(found: Sequence[Findings], points: Sequence[Points], panel: _Panel) -> Figure:
     """Authentic against synthetic values, a panel for each release."""
     each = list(zip(found, points, strict=True))
     svg = ""
@@ -142,12 +136,13 @@ def _against(
                 p.synthetic,
                 p.labels,
                 f"r = {decimal(p.correlation, 3)}\nslope {decimal(p.slope, 2)}",
-                1.96 * p.authentic_se if errors and p.authentic_se is not None else None,
-                1.96 * p.synthetic_se if errors and p.synthetic_se is not None else None,
+                None if p.authentic_se is None else 1.96 * p.authentic_se,
+                None if p.synthetic_se is None else 1.96 * p.synthetic_se,
             )
             for f, p in each
         ]
-        svg = figures.against(panels, axis.format("authentic"), axis.format("synthetic"), power=power)
+        x, y = (panel.axis.format(side) for side in ("authentic", "synthetic"))
+        svg = figures.against(panels, x, y, power=panel.power)
     first = points[0]
     order = np.argsort(-np.abs(first.synthetic - first.authentic), kind="stable")[:3]
     farthest = "; ".join(
@@ -158,18 +153,18 @@ def _against(
         f"{f.name}: correlation {decimal(p.correlation, 3)}, slope {decimal(p.slope, 2)}" for f, p in each
     )
     summary = Table.of(
-        title,
+        panel.title,
         ("release", "points", "correlation", "slope", "root mean squared difference"),
         [(f.name, len(p), p.correlation, p.slope, p.rmse) for f, p in each],
     )
     return Figure(
-        title=f"{title}: {_verdict(each)}",
+        title=f"{panel.title}: {_verdict(each)}",
         svg=svg,
-        caption=f"{caption} {len(first):,} points, the three farthest are named. {sizes(found)}",
-        alternative=f"{title}, authentic against synthetic. {fit}. Farthest from equality: {farthest}.",
+        caption=f"{panel.caption} {len(first):,} points, the three farthest are named. {sizes(found)}",
+        alternative=f"{panel.title}, authentic against synthetic. {fit}. Farthest from equality: {farthest}.",
         numbers=_point_numbers(each) if svg else summary,
         parameters=parameters(found),
-        file=f"numbers/{file}",
+        file=f"numbers/{panel.file}",
     )
 
 

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from dipsmith.report import figures
 from dipsmith.report.content import Block, Figure
 from dipsmith.schema import Schema
-from dipsmith.utility.captions import Rows, parameters, series, sizes, table
 from dipsmith.utility.chance import exchanged_gaps, expected_gaps
 from dipsmith.utility.crosstabs import Crosstab, Crosstabs
-from dipsmith.utility.findings import Findings
+from dipsmith.utility.findings import Findings, Rows, parameters, series, sizes, table
 from dipsmith.utility.metric import BY_CHANCE, Chapter, Metric
 from dipsmith.utility.side_by_side import SideBySide
 

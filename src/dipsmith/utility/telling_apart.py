@@ -33,8 +33,7 @@ from typing import Any
 import numpy as np
 
 from dipsmith.report.content import Block, Cell
-from dipsmith.utility.captions import table
-from dipsmith.utility.findings import Findings
+from dipsmith.utility.findings import Findings, table
 from dipsmith.utility.metric import BY_CHANCE, Chapter, Metric
 from dipsmith.utility.propensity import Propensity, Scored, propensity
 from dipsmith.utility.side_by_side import SideBySide
