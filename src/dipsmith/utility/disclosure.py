@@ -32,7 +32,7 @@ from dipsmith.utility.classifiers import classifier_of, fitted, matrix
 from dipsmith.utility.findings import Findings, Rows, parameters, series, sizes, table
 from dipsmith.utility.matching import expected_correct
 from dipsmith.utility.metric import Chapter, Metric
-from dipsmith.utility.pair import Pair, authentic_codes, group_of
+from dipsmith.utility.pair import Pair, authentic_codes
 from dipsmith.utility.side_by_side import SideBySide
 
 ROWS = 30_000
@@ -187,12 +187,9 @@ def _linked(
     pair: Pair, known: Sequence[str], target: str, labels: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Whose other columns occur in the release, and the most frequent label of those rows."""
-    both = Codes.concatenate([pair.authentic.project(known), pair.synthetic.project(known)])
-    number, first = group_of(both, known)
-    synthetic = number[len(pair.authentic) :]
-    table = np.bincount(synthetic * labels + pair.synthetic[target], minlength=len(first) * labels)
-    table = table.reshape(len(first), labels)
-    mine = number[: len(pair.authentic)]
+    mine, other, groups = pair.grouped(known)
+    table = np.bincount(other * labels + pair.synthetic[target], minlength=groups * labels)
+    table = table.reshape(groups, labels)
     return table.sum(axis=1)[mine] > 0, table.argmax(axis=1)[mine]
 
 

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.report.content import Block, Table
-from dipsmith.schema import Codes
 from dipsmith.utility.findings import Findings, Rows, table
 from dipsmith.utility.metric import ZERO_IS_PERFECT, Chapter, Metric
-from dipsmith.utility.pair import Pair, group_of
+from dipsmith.utility.pair import Pair
 from dipsmith.utility.side_by_side import SideBySide
 
 SIZES = ("1", "2", "3", "4", "5", "more than 5")
@@ -27,18 +26,9 @@ SIZES = ("1", "2", "3", "4", "5", "more than 5")
 class CellSizes:
     """Occupied cells by size, and the combinations that only one table has.
 
-    Attributes
-    ----------
-    cells
-        Cells of the full table, occupied or not.
-    authentic, synthetic
-        For each size of `SIZES` the number of occupied cells and the number of rows in them.
-    invented, invented_rows
-        Share of the synthetic combinations, and of the synthetic rows, that the authentic table does not have.
-    lost, lost_rows
-        Share of the authentic combinations, and rows, that the synthetic table does not have.
-    correlation
-        Correlation of the two tables' counts over all cells, empty ones included.
+    `cells` of the full table, occupied or not; for each of `SIZES` the number of occupied cells and of the rows in them;
+    the shares of the synthetic combinations (and rows) that are `invented` and of the authentic ones that are `lost`;
+    the `correlation` of the two tables' counts over all cells, empty ones included.
     """
 
     cells: int
@@ -53,13 +43,8 @@ class CellSizes:
 
 def cell_sizes(pair: Pair) -> CellSizes:
     """Tabulate the full cross-table of all compared columns."""
-    both = Codes.concatenate([pair.authentic, pair.synthetic])
-    number, first = group_of(both, pair.names)
-    sides = [
-        np.bincount(part, minlength=len(first))
-        for part in (number[: len(pair.authentic)], number[len(pair.authentic) :])
-    ]
-    a, s = sides
+    *sides, groups = pair.grouped(pair.names)
+    a, s = (np.bincount(side, minlength=groups) for side in sides)
     return CellSizes(
         pair.schema.size(pair.names),
         _by_size(a),
@@ -73,11 +58,9 @@ def cell_sizes(pair: Pair) -> CellSizes:
 
 
 def _by_size(counts: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
-    rows = []
-    for size in range(1, 6):
-        cells = int((counts == size).sum())
-        rows.append((cells, size * cells))
-    return (*rows, (int((counts > 5).sum()), int(counts[counts > 5].sum())))
+    size = np.minimum(counts, len(SIZES))
+    sums = [np.bincount(size, v, len(SIZES) + 1)[1:].astype(int).tolist() for v in (None, counts)]
+    return tuple(zip(*sums, strict=True))
 
 
 def _correlation(a: NDArray[np.int64], s: NDArray[np.int64], cells: int) -> float:
