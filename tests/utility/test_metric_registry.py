@@ -97,6 +97,14 @@ def test_a_comparison_shows_it_in_the_summary_and_in_json(other_package, tmp_pat
     assert "CONFIDENTIAL" in page(found.page)
 
 
+def test_fields_of_findings_are_now_found_by_key(tmp_path):
+    (found,) = comparison(tmp_path).findings
+    with pytest.warns(DeprecationWarning, match=r"findings\.marginals is now findings\['marginals'\]"):
+        assert found.marginals is found["marginals"]
+    with pytest.raises(AttributeError):
+        _ = found.nothing
+
+
 def test_a_study_names_it(other_package, tmp_path):
     other_package(rows_apart="ROWS_APART")
     (tmp_path / "study.yaml").write_text(
