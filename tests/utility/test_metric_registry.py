@@ -90,6 +90,8 @@ def test_a_comparison_shows_it_in_the_summary_and_in_json(other_package, tmp_pat
     ]
     assert [v["level"] for v in plain["metrics"]["sex-share"]] == ["F", "M"]
     assert plain["size"] == 400  # what its chapter found
+    assert "marginals" in plain
+    assert "results" not in plain
     *_, own, how = found.page.sections
     assert (own.heading, own.blocks) == ("Sizes", ("400 rows",))
     assert how.heading == "How this was compared"

@@ -113,8 +113,9 @@ class Comparison:
 
 
 def _release(found: Findings) -> dict[str, Any]:
-    plain: dict[str, Any] = _plain(found)
-    return {**plain, **plain.pop("results")}
+    plain = _plain(found)
+    results = plain.pop("results")
+    return {**plain, **results}
 
 
 def _agreement(found: Agreement) -> dict[str, Any]:
