@@ -1,10 +1,17 @@
-"""Snapshots of rendered sections."""
+"""Snapshots of rendered sections, and a Python with somebody else's package."""
 
 import os
 import re
+import shutil
+import site
+import subprocess
+import sys
+import venv
 from pathlib import Path
 
 import pytest
+
+PLUGIN = Path(__file__).parent / "plugin" / "package"
 
 
 @pytest.fixture
@@ -25,3 +32,36 @@ def snapshot(request):
         assert lines == path.read_text("utf-8")
 
     return check
+
+
+@pytest.fixture(scope="session")
+def plugged(tmp_path_factory) -> str:
+    """The interpreter of an environment that sees ours, and has the plug-in installed."""
+    place = tmp_path_factory.mktemp("plugged")
+    venv.create(place, symlinks=True)
+    python = place / "bin" / "python"
+    (packages,) = place.glob("lib/python*/site-packages")
+    ours = next(p for p in site.getsitepackages() if p.endswith("site-packages"))
+    (packages / "ours.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
+    copy = shutil.copytree(PLUGIN, place / "package")  # what is built must not leave files in the checkout
+    uv = Path(sys.executable).with_name("uv")
+    assert uv.exists(), "uv is missing: run the tests by make test"
+    installed = subprocess.run(
+        [
+            uv,
+            "pip",
+            "install",
+            "--offline",
+            "--no-cache",
+            "--no-deps",
+            "--no-build-isolation",
+            "--python",
+            python,
+            copy,
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert installed.returncode == 0, installed.stderr
+    return str(python)

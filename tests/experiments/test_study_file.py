@@ -61,7 +61,17 @@ def test_a_study_is_read():
             "'count_share' is varied for all methods",
         ),
         ("name: small", "name: Small Study", "name is 'Small Study'"),
-        ("data: {", "data: {{", "line 5: not valid YAML"),
+        ("data: {", "data: {{", "line 4: a key must be plain text"),
+        ("data: {", "data: {a: [", "line 4, column 42: not valid YAML"),
+        ("example: regression, rows: 300", "neighbours: 2011-02-30", "line 4: '2011-02-30' is not a date"),
+        ("rows: 300", "rows: &a 300", "line 4: anchors and aliases"),
+        ("rows: 300", "rows: !!str 300", "line 4: tags"),
+        ("seed: 4", "data: 3", "line 10: 'data' is given twice"),
+        (
+            "data: {example: regression, rows: 300}",
+            "data: 3",
+            "line 4: data: must be a mapping of keys to values, got '3'",
+        ),
         ("seed: 4", "claims: [{says: x, metric: tvd-1}]", "line 10: claims[1]: a claim has 'term'"),
         (
             "[0.5, 2]",

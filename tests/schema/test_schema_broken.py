@@ -296,6 +296,36 @@ def test_unreadable_file(text: bytes, said: str, tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("type: date,", "type: day,", ", line 6: column 'b': type must be"),
+        ("type: date,", "typ: date,", ", line 6: column 'b': unknown key 'typ'; did you mean 'type'?"),
+        ("2011-12-31", "2010-12-31", ", line 6: column 'b': minimum (2011-01-01) is above maximum"),
+        ("2011-12-31", "2011-02-30", ", line 6: column 'b': maximum: '2011-02-30' is not a date"),
+        ("name: b, ", "", ", line 6: column 2: 'name' is missing"),
+        ("name: b, ", "name: ' ', ", ", line 6: a column has an empty name"),
+        ("unit: row", "unit: {column: id}", ", line 2: unit: 'max_rows' is missing"),
+        ("neighbours: replace", "neighbours: swap", ", line 3: neighbours is 'swap'"),
+    ],
+)
+def test_a_message_names_the_line(old: str, new: str, said: str, tmp_path: Path) -> None:
+    text = """name: people
+unit: row
+neighbours: replace
+fields:
+- {name: a, type: boolean}
+- {name: b, type: date, minimum: 2011-01-01, maximum: 2011-12-31}
+"""
+    path = tmp_path / "s.yaml"
+    path.write_text(text)
+    Schema.read(path)
+    path.write_text(text.replace(old, new))
+    with pytest.raises(SchemaError) as caught:
+        Schema.read(path)
+    assert str(caught.value).startswith(f"{path}{said}")
+
+
 def test_files_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="does not exist"):
         Schema.read(tmp_path / "none.yaml")

@@ -15,7 +15,7 @@ from dipsmith.schema.bins import by_edges, by_rounding, by_width, number, point,
 
 
 def test_codes_follow_first_use() -> None:
-    made = Categories.collapsed(["b1", "a1", "b2"], {"b1": "b", "b2": "b", "a1": "a"}, other="a1")
+    made = Categories.of(["b1", "a1", "b2"], {"b1": "b", "b2": "b", "a1": "a"}, other="a1")
     assert (made.labels, made.codes, made.other, made.size) == (("b", "a"), (0, 1, 0), 1, 2)
     assert made.missing_code is None
     assert made.total

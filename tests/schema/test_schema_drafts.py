@@ -82,3 +82,11 @@ def test_free_text_is_left_open() -> None:
     with pytest.raises(SchemaError, match="column 'id': type string needs 'enum'"):
         filled(text)
     assert "p17" not in text
+
+
+@pytest.mark.parametrize("days", [["2020-01-05", "2021-03-02T10:00"], ["2021-03-02T10:00", "2020-01-05"]])
+def test_dates_among_datetimes_are_datetimes(days):
+    fields = parse(peek(pa.table({"day": days}).to_batches(), "visits"))["fields"]
+    assert fields[0]["type"] == "datetime"
+    assert fields[0]["minimum"] == "2020-01-01"
+    assert fields[0]["maximum"] == "2021-12-31T23:59:59"

@@ -11,8 +11,8 @@ from schema_strategies import schemas
 
 from dipsmith.errors import OutputError
 from dipsmith.schema import Bins, Categories, Schema, Unit
-from dipsmith.schema.files import to_yaml
 from dipsmith.schema.markup import parse
+from dipsmith.schema.writing import to_yaml
 
 EXAMPLE = """
 name: personnel

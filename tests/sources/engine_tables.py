@@ -108,7 +108,7 @@ def attributes(total: bool) -> tuple[Attribute, ...]:
         Attribute(
             "job",
             "string",
-            Categories.collapsed(jobs, {j: j[:3] for j in jobs}, missing=True, other="0000" if total else None),
+            Categories.of(jobs, {j: j[:3] for j in jobs}, missing=True, other="0000" if total else None),
             "public",
         ),
         Attribute("grade", "integer", Categories.of([str(g) for g in range(1, 16)], other="15", ordered=True)),

@@ -124,10 +124,10 @@ class Running:
         self.process.stdout.close()
 
 
-def serve(folder: Path, *more: str) -> Running:
+def serve(folder: Path, *more: str, python: str = sys.executable) -> Running:
     process = subprocess.Popen(
         [
-            sys.executable,
+            python,
             "-m",
             "dipsmith.cli.main",
             "studio",

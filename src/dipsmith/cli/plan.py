@@ -277,7 +277,7 @@ def _show_effects(planned: Plan) -> None:
         ("table", "noisy numbers", planned.budget.symbol, "noise sd", "±"),
         [
             (
-                s.what.rsplit(": ", 1)[0],
+                " × ".join(s.attributes),
                 f"{s.cells:,}",
                 f"{float(s.budget.exact):.3g}",
                 f"{s.sd:.3g}",

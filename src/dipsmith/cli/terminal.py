@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from dipsmith.errors import UsageError
+from dipsmith.errors import SchemaError, UsageError
 
 if TYPE_CHECKING:
     from dipsmith.methods.method import Method
@@ -175,12 +175,13 @@ def _setting(method: type, key: str, text: str) -> Any:
     """The value of one --set, of the type that the parameter has: a method would find out only after the charge."""
     from typing import get_args, get_type_hints
 
-    import yaml
     from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+    from dipsmith.schema.markup import parse
+
     try:
-        value = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError):
+        value = parse(text, typed=True)
+    except SchemaError:
         raise UsageError(
             f"--set {key}: the value is not readable; write it as in YAML, e.g. {key}=[a, b]"
         ) from None

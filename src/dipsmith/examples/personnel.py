@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dipsmith.examples import write_example
 from dipsmith.schema import Schema
 
 YEARS = (1988, 1996, 2003, 2011)
@@ -103,26 +104,8 @@ People = dict[str, NDArray[Any]]
 def simulate(
     rows_per_year: int = 25_000, years: Sequence[int] = YEARS, seed: int = 0
 ) -> tuple[pa.Table, Truth]:
-    """Simulate yearly snapshots of personnel records.
+    """Simulate snapshots of personnel records in increasing years, and return the coefficients behind pay with them.
 
-    Parameters
-    ----------
-    rows_per_year
-        People in service in each year.
-    years
-        The years, increasing.
-    seed
-        Seed of the simulation; these are not private data.
-
-    Returns
-    -------
-    table
-        employee_id, year, age, education, agency, occupation, supervisory, pay, sex, race.
-    truth
-        The coefficients behind the column `pay`.
-
-    Examples
-    --------
     >>> table, truth = simulate(1000)
     >>> table.num_rows, round(truth.sex[1988], 3)
     (4000, -0.08)
@@ -158,7 +141,6 @@ def _hire(n: int, year: int, *, first: bool, rng: np.random.Generator) -> People
     agency = _draw_by(occupation, _agency_odds(), rng)
     age = np.maximum(np.floor(spread), np.where(medical, 22, 16 + levels[education] // 3))
     return {
-        "employee_id": np.zeros(n, dtype=np.int64),
         "age": age.astype(np.int16),
         "female": female,
         "race": race,
@@ -246,29 +228,24 @@ def _words(codes: NDArray[Any], words: Sequence[str]) -> pa.Array:
 
 def schema(years: Sequence[int] = YEARS) -> Schema:
     """Describe the simulated records for label protection: sex and race are private, the rest public."""
-    public: dict[str, object] = {"role": "public"}
-    fields: list[dict[str, object]] = [
-        {"name": "year", "type": "integer", "enum": list(years), "ordered": True, "other": years[-1]}
-        | public,
-        {"name": "age", "type": "integer", "minimum": FIRST_AGE, "maximum": LAST_AGE, "bins": {"width": 5}}
-        | public,
-        {"name": "education", "type": "integer", "enum": list(EDUCATION), "ordered": True, "other": 12}
-        | public,
-        {"name": "agency", "type": "string", "enum": list(AGENCIES), "other": "DD"} | public,
-        {
-            "name": "occupation",
-            "type": "string",
-            "enum": list(OCCUPATIONS),
-            "collapse": {"prefix": 2},
-            "other": "0000",
-        }
-        | public,
-        {"name": "supervisory", "type": "string", "enum": list(STATUS), "other": "none"} | public,
-        {"name": "pay", "type": "number", "minimum": 0, "maximum": 250_000, "bins": {"round": 5_000}}
-        | public,
-        {"name": "sex", "type": "string", "enum": ["F", "M"], "other": "M"},
-        {"name": "race", "type": "string", "enum": list(RACES), "other": "E"},
-    ]
+    jobs: dict[str, object] = {
+        "type": "string",
+        "enum": list(OCCUPATIONS),
+        "collapse": {"prefix": 2},
+        "other": "0000",
+    }
+    public: dict[str, dict[str, object]] = {
+        "year": {"type": "integer", "enum": list(years), "ordered": True, "other": years[-1]},
+        "age": {"type": "integer", "minimum": FIRST_AGE, "maximum": LAST_AGE, "bins": {"width": 5}},
+        "education": {"type": "integer", "enum": list(EDUCATION), "ordered": True, "other": 12},
+        "agency": {"type": "string", "enum": list(AGENCIES), "other": "DD"},
+        "occupation": jobs,
+        "supervisory": {"type": "string", "enum": list(STATUS), "other": "none"},
+        "pay": {"type": "number", "minimum": 0, "maximum": 250_000, "bins": {"round": 5_000}},
+    }
+    fields = [{"name": name, "role": "public"} | field for name, field in public.items()]
+    fields.append({"name": "sex", "type": "string", "enum": ["F", "M"], "other": "M"})
+    fields.append({"name": "race", "type": "string", "enum": list(RACES), "other": "E"})
     return Schema.from_dict(
         {
             "name": "personnel",
@@ -283,13 +260,9 @@ def schema(years: Sequence[int] = YEARS) -> Schema:
 def write(folder: str | Path, rows_per_year: int = 25_000, *, csv: bool = True, seed: int = 0) -> Truth:
     """Write personnel.parquet, personnel.yaml and (unless told not to) personnel.csv into a folder."""
     import pyarrow.csv
-    import pyarrow.parquet
 
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
     table, truth = simulate(rows_per_year, seed=seed)
-    pyarrow.parquet.write_table(table, place / "personnel.parquet")
+    write_example(folder, table, schema())
     if csv:
-        pyarrow.csv.write_csv(table, place / "personnel.csv")
-    schema().write(place / "personnel.yaml", overwrite=True)
+        pyarrow.csv.write_csv(table, Path(folder) / "personnel.csv")
     return truth

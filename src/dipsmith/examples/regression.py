@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dipsmith.examples import write_example
 from dipsmith.schema import Schema
 
 LEVELS: Final = {"x1": 2, "x2": 3, "x3": 4, "x4": 5}
@@ -42,16 +43,10 @@ Float = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """What made the response.
+    """What made the response: the named coefficients, and the mean of Y in each of the 120 cells of the predictors.
 
-    Attributes
-    ----------
-    coefficients
-        Model 1: intercept and ten effects, in the order of the predictors. Model 2: 120 cell means.
-    names
-        What each coefficient belongs to.
-    means
-        The mean of Y in each of the 120 cells of the predictors, the last predictor varying fastest.
+    Model 1 has an intercept and ten effects, in the order of the predictors; Model 2 has the cell means, the last
+    predictor varying fastest.
     """
 
     coefficients: Float
@@ -87,8 +82,6 @@ def design() -> Float:
 def simulate(rows: int = 10_000, model: Model = 1, seed: int = 0) -> tuple[pa.Table, Truth]:
     """Simulate one table and return it with the truth behind it.
 
-    Examples
-    --------
     >>> table, made_by = simulate(100, model=2)
     >>> table.column_names, made_by.means.size
     (['x1', 'x2', 'x3', 'x4', 'y'], 120)
@@ -116,11 +109,6 @@ def schema(neighbours: str = "replace") -> Schema:
 
 def write(folder: str | Path, rows: int = 10_000, model: Model = 1, *, seed: int = 0) -> Truth:
     """Write regression.parquet and regression.yaml into a folder."""
-    import pyarrow.parquet
-
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
     table, made_by = simulate(rows, model, seed)
-    pyarrow.parquet.write_table(table, place / "regression.parquet")
-    schema().write(place / "regression.yaml", overwrite=True)
+    write_example(folder, table, schema())
     return made_by

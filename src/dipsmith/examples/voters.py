@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dipsmith.examples import write_example
 from dipsmith.schema import Schema
 
 PEOPLE: Final = 44_821
@@ -30,69 +31,33 @@ CLASSES: Final = 12
 TILT: Final = 1.25
 """Standard deviation, on the logit scale, of a class's tendency in one column."""
 
-YES: Final[Mapping[str, float]] = {
-    "voted": 0.347,
-    "preregistration_state": 0.105,
-    "married": 0.075,
-    "female": 0.507,
-    "college_degree": 0.031,
-    "white": 0.693,
-    "hispanic": 0.146,
-    "registered": 0.524,
-    "metropolitan": 0.779,
-    "business_or_farm": 0.126,
-    "in_person_interview": 0.367,
-    "dmv_registration": 0.127,
-}
-"""Share of people with each of the twelve yes/no properties."""
-
+# fmt: off
 AGES: Final = {"18": 0.205, "19": 0.197, "20": 0.200, "21": 0.200, "22": 0.198}
 RESIDENCE: Final = {
-    "under 1 month": 0.027,
-    "1-6 months": 0.200,
-    "7-11 months": 0.069,
-    "1-2 years": 0.150,
-    "3-4 years": 0.098,
+    "under 1 month": 0.027, "1-6 months": 0.200, "7-11 months": 0.069, "1-2 years": 0.150, "3-4 years": 0.098,
     "5 years or more": 0.456,
 }
 INCOME: Final = {
-    "under 5,000": 0.052,
-    "5,000-7,499": 0.032,
-    "7,500-9,999": 0.031,
-    "10,000-12,499": 0.039,
-    "12,500-14,999": 0.034,
-    "15,000-19,999": 0.046,
-    "20,000-24,999": 0.058,
-    "25,000-29,999": 0.063,
-    "30,000-34,999": 0.060,
-    "35,000-39,999": 0.072,
-    "40,000-49,999": 0.076,
-    "50,000-59,999": 0.084,
-    "60,000-74,999": 0.088,
-    "75,000 or more": 0.265,
+    "under 5,000": 0.052, "5,000-7,499": 0.032, "7,500-9,999": 0.031, "10,000-12,499": 0.039,
+    "12,500-14,999": 0.034, "15,000-19,999": 0.046, "20,000-24,999": 0.058, "25,000-29,999": 0.063,
+    "30,000-34,999": 0.060, "35,000-39,999": 0.072, "40,000-49,999": 0.076, "50,000-59,999": 0.084,
+    "60,000-74,999": 0.088, "75,000 or more": 0.265,
 }
 """Fourteen brackets; only the smallest, median and largest share (3.1, 5.9, 26.5 %) are published."""
 
+COLUMNS: Final[Mapping[str, float | Mapping[str, float]]] = {
+    "voted": 0.347, "preregistration_state": 0.105, "age": AGES, "married": 0.075, "female": 0.507,
+    "family_income": INCOME, "college_degree": 0.031, "white": 0.693, "hispanic": 0.146, "registered": 0.524,
+    "metropolitan": 0.779, "length_of_residence": RESIDENCE, "business_or_farm": 0.126,
+    "in_person_interview": 0.367, "dmv_registration": 0.127,
+}
+"""Share of people with each of the twelve yes/no properties, and the shares of the levels of the other columns."""
+# fmt: on
+
+NAMES: Final = tuple(COLUMNS)
+YES: Final = {name: share for name, share in COLUMNS.items() if isinstance(share, float)}
 PUBLISHED_CELLS: Final = {"1": 14_061, "2": 3_545, "3": 1_508, "4": 740, "5": 425, "more": 1_050}
 """How many cells of the original hold so many people."""
-
-NAMES: Final = (
-    "voted",
-    "preregistration_state",
-    "age",
-    "married",
-    "female",
-    "family_income",
-    "college_degree",
-    "white",
-    "hispanic",
-    "registered",
-    "metropolitan",
-    "length_of_residence",
-    "business_or_farm",
-    "in_person_interview",
-    "dmv_registration",
-)
 
 _LISTED: Final = {"age": AGES, "length_of_residence": RESIDENCE, "family_income": INCOME}
 _ONLY_REGISTERED: Final = ("voted", "dmv_registration")
@@ -101,32 +66,22 @@ Float = NDArray[np.float64]
 
 
 def simulate(people: int = PEOPLE, seed: int = 0) -> pa.Table:
-    """Simulate young voters.
+    """Simulate young voters; the population they are drawn from is the same for every seed.
 
-    Parameters
-    ----------
-    people
-        How many.
-    seed
-        Seed of the people drawn; the population they are drawn from is always the same.
-
-    Examples
-    --------
     >>> table = simulate(1000)
     >>> table.num_rows, table.num_columns
     (1000, 15)
     """
-    columns = codes(people, seed)
-    made = {}
-    for name in NAMES:
+    columns = dict[str, pa.Array]()
+    for name, column in codes(people, seed).items():
         if name == "age":
-            made[name] = pa.array(18 + columns[name])
+            columns[name] = pa.array(18 + column)
         elif name in _LISTED:
-            words = pa.array(list(_LISTED[name]))
-            made[name] = pa.DictionaryArray.from_arrays(columns[name].astype(np.int8), words)
+            labels = pa.array(list(_LISTED[name]))
+            columns[name] = pa.DictionaryArray.from_arrays(column.astype(np.int8), labels)
         else:
-            made[name] = pa.array(columns[name].astype(bool))
-    return pa.table(made)
+            columns[name] = pa.array(column.astype(bool))
+    return pa.table(columns)
 
 
 def codes(people: int = PEOPLE, seed: int = 0) -> dict[str, NDArray[np.int64]]:
@@ -148,30 +103,19 @@ def schema(neighbours: str = "replace") -> Schema:
     fields: list[dict[str, object]] = []
     for name in NAMES:
         if name in _LISTED:
-            words = list(_LISTED[name])
+            labels = list(_LISTED[name])
             kind = "integer" if name == "age" else "string"
-            fields.append({"name": name, "type": kind, "enum": words, "ordered": True, "other": words[0]})
+            fields.append({"name": name, "type": kind, "enum": labels, "ordered": True, "other": labels[0]})
         else:
             fields.append({"name": name, "type": "boolean"})
-    return Schema.from_dict(
-        {
-            "name": "voters",
-            "unit": "row",
-            "neighbours": neighbours,
-            "fields": fields,
-            "rules": [{"never": {"voted": "true", "registered": "false"}}],
-        }
-    )
+    rules = [{"never": {"voted": "true", "registered": "false"}}]
+    data = {"name": "voters", "unit": "row", "neighbours": neighbours, "fields": fields, "rules": rules}
+    return Schema.from_dict(data)
 
 
 def write(folder: str | Path, people: int = PEOPLE, *, seed: int = 0) -> None:
     """Write voters.parquet and voters.yaml into a folder."""
-    import pyarrow.parquet
-
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    pyarrow.parquet.write_table(simulate(people, seed), place / "voters.parquet")
-    schema().write(place / "voters.yaml", overwrite=True)
+    write_example(folder, simulate(people, seed), schema())
 
 
 def _population(seed: int = 291) -> tuple[Float, dict[str, Float], dict[str, Float]]:

@@ -109,13 +109,17 @@ class MethodEntry(Entry):
         """What it is called in tables and figures."""
         return self.name or self.method
 
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The parameters of the method and their types."""
+        return {f.name: str(f.type) for f in parameters_of(METHODS[self.method])}  # type: ignore[arg-type]
+
     def range_of(self, parameter: str, entry: RangeEntry) -> Range:
         """The numbers of a ranged parameter: whole ones where it takes no others."""
-        kinds = {f.name: str(f.type).split(" | ") for f in parameters_of(METHODS[self.method])}  # type: ignore[arg-type]
-        taken = kinds.get(parameter, [])
-        if parameter in REAL or "float" in taken:
+        kinds = self.parameters.get(parameter, "").split(" | ")
+        if parameter in REAL or "float" in kinds:
             return Range.of(entry, whole=False)
-        if parameter not in WHOLE and "int" not in taken:
+        if parameter not in WHOLE and "int" not in kinds:
             raise ValueError(
                 f"'{parameter}' of {self.method} is no number; list its levels instead of a range"
             )
@@ -130,7 +134,7 @@ class MethodEntry(Entry):
     def _known(self) -> Self:
         if self.method not in METHODS:
             raise ValueError(f"method '{self.method}' is unknown; choose one of: {', '.join(METHODS)}")
-        known = {f.name for f in parameters_of(METHODS[self.method])}  # type: ignore[arg-type]
+        known = self.parameters
         for name in (*self.set, *self.vary):
             if name not in known and name not in RUN_PARAMETERS:
                 close = get_close_matches(name, [*known, *RUN_PARAMETERS], 1, 0.6)
@@ -210,7 +214,7 @@ class DesignEntry(Entry):
     random: int | None = None
 
     @model_validator(mode="after")
-    def _one(self) -> Self:
+    def _one_kind(self) -> Self:
         if (self.fractional is None) == (self.random is None):
             raise ValueError(
                 "design is 'full', {fractional: RUNS} or {random: RUNS}; RUNS is a number of settings"
@@ -230,7 +234,10 @@ class StudyEntry(Entry):
     methods: list[MethodEntry]
     set: dict[str, Any] = {}
     vary: Varied = {}
-    design: Literal["full"] | DesignEntry = "full"
+    design: Annotated[
+        Annotated[Literal["full"], Tag("full")] | Annotated[DesignEntry, Tag("part")],
+        Discriminator(lambda given: "part" if isinstance(given, dict | DesignEntry) else "full"),
+    ] = "full"
     repeats: int = 3
     seed: int = 0
     metrics: list[str] = []
@@ -255,10 +262,7 @@ class StudyEntry(Entry):
         if len(set(labels)) < len(labels):
             raise ValueError("two methods have the same name; give each its own 'name'")
         for name in (*self.set, *self.vary):
-            if name not in RUN_PARAMETERS and not all(
-                name in {f.name for f in parameters_of(METHODS[m.method])}  # type: ignore[arg-type]
-                for m in self.methods
-            ):
+            if name not in RUN_PARAMETERS and not all(name in m.parameters for m in self.methods):
                 raise ValueError(
                     f"'{name}' is varied for all methods but is no parameter of all; put it under the method, or use one "
                     f"of {', '.join(RUN_PARAMETERS)}"

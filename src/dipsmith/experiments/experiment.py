@@ -11,12 +11,12 @@ from dipsmith.experiments import pages, runner
 from dipsmith.experiments.report import report
 from dipsmith.experiments.results import Results
 from dipsmith.experiments.runner import Progress
-from dipsmith.experiments.study import parse
+from dipsmith.experiments.study import parse, text_of
 from dipsmith.experiments.trial import Laboratory, budget
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.report.content import Page
 from dipsmith.report.sections import page as html
-from dipsmith.schema import Schema
+from dipsmith.schema import Schema, markup
 from dipsmith.synthesis.writing import replaced_file
 from dipsmith.utility.metric import Metric
 
@@ -42,19 +42,14 @@ class Experiment:
         extra: Mapping[str, Metric] | None = None,
     ) -> Experiment:
         """Read a study file; `data` names the file of rows instead of the one that it names."""
-        import yaml
-
-        try:
-            text = path.read_text("utf-8")
-        except (OSError, UnicodeDecodeError):
-            raise InputError(f"study '{path}' cannot be read; give the path of a YAML file") from None
+        text = text_of(path)
         study = parse(text, path.name)
         if data is not None:
             if study.data.file is None:
                 raise InputError(f"{path.name}: the study simulates its rows; leave --data out")
-            said = yaml.safe_load(text)
-            said["data"]["file"] = str(Path(data).absolute())
-            text = yaml.safe_dump(said, sort_keys=False, allow_unicode=True)
+            changed = markup.parse(text, typed=True)
+            changed["data"]["file"] = str(Path(data).absolute())
+            text = markup.render(changed)
             study = parse(text, path.name)
         base = path.absolute().parent
         folder = out if out is not None else Path(f"{study.name}-results")

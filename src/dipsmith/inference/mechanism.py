@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from dipsmith.codec.decode import decode
 from dipsmith.codec.encode import Encoder
-from dipsmith.errors import UnsupportedError, UsageError
+from dipsmith.errors import RegistryError, UnsupportedError, UsageError
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.methods.method import Labeller, Method
 from dipsmith.privacy.budget import Budget
@@ -66,6 +66,8 @@ class Mechanism:
             raise UnsupportedError(
                 "this release has no model, so its mechanism is not known; get it with model-1.json"
             )
+        if release.model.missing and method is None:
+            raise RegistryError(release.model.missing)
         share: Budget = card.budget
         if card.each == "split" and card.sets > 1:
             share = card.budget.split(card.sets)[0]

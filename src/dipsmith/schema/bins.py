@@ -13,24 +13,26 @@ from itertools import pairwise
 from math import ceil, floor, isfinite
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dipsmith.errors import SchemaError
 from dipsmith.schema.domain import LARGEST, MAX_LEVELS, Bins, Scale
 
 DAY = 86_400_000_000
-HOUR = DAY // 24
+"""Microseconds, the unit of datetimes."""
 DEFAULT_COUNT = 20
 """A number without `bins` is cut into this many bins of equal width."""
 MAX_DAYS = 3660
 """A date without `bins` has one bin per day, up to this many days."""
 
-_EPOCH = date(1970, 1, 1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PERIODS = {"hour": "h", "day": "D", "week": "W", "month": "M", "year": "Y"}
+_WANTED: dict[Scale, str] = {
+    "integer": "a whole number",
+    "number": "a finite number",
+    "date": "a date such as 2011-12-31",
+    "datetime": "a datetime such as 2011-12-31T23:59:59",
+}
 Recipe = dict[str, object]
-
-
-# Points of a scale as text -----------------------------------------------------------------------------------
 
 
 def point(scale: Scale, text: object) -> float:
@@ -42,22 +44,22 @@ def point(scale: Scale, text: object) -> float:
     raw = str(text).strip()
     try:
         if scale == "date":
-            return float((date.fromisoformat(raw) - _EPOCH).days)
+            return float((date.fromisoformat(raw) - _EPOCH.date()).days)
         if scale == "datetime":
             moment = datetime.fromisoformat(raw)
             zoned = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-            return float((zoned - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1))
+            return float((zoned - _EPOCH) // timedelta(microseconds=1))
         value = float(raw.replace("_", "x"))
     except (ValueError, OverflowError):
         value = float("nan")
     if not isfinite(value) or (scale == "integer" and (value != floor(value) or abs(value) > LARGEST)):
-        wanted = {
-            "integer": "a whole number",
-            "number": "a finite number",
-            "date": "a date such as 2011-12-31",
-        }
-        raise SchemaError(f"'{raw}' is not {wanted.get(scale, 'a datetime such as 2011-12-31T23:59:59')}")
+        raise SchemaError(f"'{raw}' is not {_WANTED[scale]}")
     return value
+
+
+def number(value: float) -> int | float:
+    """Write whole numbers without a point."""
+    return int(value) if value == floor(value) and abs(value) < 1e15 else value
 
 
 def show(scale: Scale, value: float) -> str:
@@ -66,40 +68,29 @@ def show(scale: Scale, value: float) -> str:
     >>> show("date", 10), show("number", 2500.0), show("number", 0.1)
     ('1970-01-11', '2500', '0.1')
     """
-    if scale == "date":
-        return str(np.datetime64(int(value), "D"))
-    if scale == "datetime":
-        text = str(np.datetime64(int(value), "us"))
-        return text.removesuffix(".000000")
-    return str(int(value)) if value == floor(value) and abs(value) < 1e15 else repr(value)
+    if scale in ("date", "datetime"):
+        return str(np.datetime64(int(value), "D" if scale == "date" else "us")).removesuffix(".000000")
+    return str(number(value))
 
 
-# Making bins -------------------------------------------------------------------------------------------------
+def plain(scale: Scale, value: float) -> int | float | str:
+    """A point of a scale as a schema file holds it."""
+    return show(scale, value) if scale in ("date", "datetime") else number(value)
 
 
-def singles(
-    scale: Scale, minimum: float, maximum: float, *, missing: bool = False, limit: int = MAX_LEVELS
-) -> Bins:
+def singles(scale: Scale, minimum: float, maximum: float, *, missing: bool = False) -> Bins:
     """One bin per whole value (integers, dates).
 
     >>> singles("integer", 1, 3).labels
     ('1', '2', '3')
     """
-    return by_width(scale, minimum, maximum, 1, missing=missing, limit=limit)
+    return by_width(scale, minimum, maximum, 1, missing=missing)
 
 
 def by_width(
-    scale: Scale,
-    minimum: float,
-    maximum: float,
-    width: float,
-    *,
-    missing: bool = False,
-    limit: int = MAX_LEVELS,
+    scale: Scale, low: float, high: float, width: float, *, missing: bool = False, limit: int = MAX_LEVELS
 ) -> Bins:
-    """Bins of one width, counted from the minimum; the last one may be shorter.
-
-    The width is in days for dates and datetimes.
+    """Bins of one width (in days for dates and datetimes) from the minimum on; the last one may be shorter.
 
     >>> by_width("integer", 17, 30, 5).labels
     ('17-21', '22-26', '27-30')
@@ -110,22 +101,15 @@ def by_width(
     if scale != "number" and step != floor(step):
         what = "a whole number of " + {"integer": "steps", "date": "days"}.get(scale, "microseconds")
         raise SchemaError(f"bins.width must be {what}, got {width}")
-    end = _end(scale, minimum, maximum)
     # a width that divides the range but for rounding must not leave a sliver as its own bin
-    count = ceil(_limited((end - minimum) / step, limit) * (1 - 1e-12))
-    return _half_open(scale, [minimum + i * step for i in range(count)], maximum, missing)
+    count = ceil(_limited((_end(scale, low, high) - low) / step, limit) * (1 - 1e-12))
+    return _between(scale, [low + i * step for i in range(count)], high, missing)
 
 
 def by_count(
-    scale: Scale,
-    minimum: float,
-    maximum: float,
-    count: int,
-    *,
-    missing: bool = False,
-    limit: int = MAX_LEVELS,
+    scale: Scale, low: float, high: float, count: int, *, missing: bool = False, limit: int = MAX_LEVELS
 ) -> Bins:
-    """So many bins, as equal as the scale allows.
+    """A given number of bins, as equal in width as the scale allows.
 
     >>> by_count("number", 0, 1, 4).labels
     ('[0, 0.25)', '[0.25, 0.5)', '[0.5, 0.75)', '[0.75, 1]')
@@ -133,12 +117,12 @@ def by_count(
     if count < 1:
         raise SchemaError(f"bins.count must be at least 1, got {count}")
     _limited(count, limit)
-    span = _end(scale, minimum, maximum) - minimum
-    if scale != "number":
-        if count > span:
-            raise SchemaError(f"bins.count is {count} but there are only {int(span)} different values")
-        return _half_open(scale, [minimum + (int(span) * i) // count for i in range(count)], maximum, missing)
-    return _half_open(scale, [minimum + span * i / count for i in range(count)], maximum, missing)
+    span = _end(scale, low, high) - low
+    if scale == "number":
+        return _between(scale, [low + span * i / count for i in range(count)], high, missing)
+    if count > span:
+        raise SchemaError(f"bins.count is {count} but there are only {int(span)} different values")
+    return _between(scale, [low + (int(span) * i) // count for i in range(count)], high, missing)
 
 
 def by_edges(
@@ -161,25 +145,16 @@ def by_edges(
     if any(a >= b for a, b in pairwise(edges)):
         raise SchemaError("bins.edges must increase from one to the next")
     top = edges[-1] if maximum is None else maximum
-    whole = scale != "number"
-    if top != edges[-1] and not (whole and edges[-1] == top + 1):
+    if top != edges[-1] and not (scale != "number" and edges[-1] == top + 1):
         raise SchemaError(
             f"bins.edges must end at the maximum, {show(scale, top)}, got {show(scale, edges[-1])}"
         )
-    made = _half_open(scale, list(edges[:-1]), top, missing, snap=False)
-    if labels is None:
-        return made
-    return Bins(made.edges, scale, tuple(labels), made.minimum, made.maximum, missing)
+    made = _between(scale, list(edges[:-1]), top, missing, snap=False)
+    return made if labels is None else _bins(scale, made.edges, labels, missing)
 
 
 def by_rounding(
-    scale: Scale,
-    minimum: float,
-    maximum: float,
-    step: float,
-    *,
-    missing: bool = False,
-    limit: int = MAX_LEVELS,
+    scale: Scale, low: float, high: float, step: float, *, missing: bool = False, limit: int = MAX_LEVELS
 ) -> Bins:
     """Round to the nearest multiple of `step`, halves upwards; the label is the rounded value.
 
@@ -194,35 +169,23 @@ def by_rounding(
         )
     if not (isfinite(step) and step > 0) or (scale == "integer" and step != floor(step)):
         raise SchemaError(f"bins.round must be {'a whole number ' * (scale == 'integer')}above 0, got {step}")
-    _limited((maximum - minimum) / step, limit + 1)
-    first, last = floor(minimum / step + 0.5), floor(maximum / step + 0.5)
+    _limited((high - low) / step, limit + 1)
+    first, last = floor(low / step + 0.5), floor(high / step + 0.5)
     _limited(last - first + 1, limit)
     centres = [_snap(c * step) for c in range(first, last + 1)]
     inner = [_snap((c - 0.5) * step) for c in range(first + 1, last + 1)]
     if scale == "integer":
         inner = [float(ceil(cut)) for cut in inner]
-    end = _end(scale, minimum, maximum)
+    end = _end(scale, low, high)
     # a maximum that lies on a half would make a last bin of one point: it stays in the bin below
-    starts = [minimum, *(cut for cut in inner if minimum < cut < end)]
+    starts = [low, *(cut for cut in inner if low < cut < end)]
     centres = centres[: len(centres) - sum(cut >= end for cut in inner)]
-    return Bins(
-        edges=(*map(float, starts), float(end)),
-        scale=scale,
-        labels=tuple(show("number", c) for c in centres[len(centres) - len(starts) :]),
-        minimum=float(minimum),
-        maximum=float(maximum),
-        missing=missing,
-    )
+    labels = [show("number", c) for c in centres[len(centres) - len(starts) :]]
+    return _bins(scale, (*starts, end), labels, missing)
 
 
 def by_calendar(
-    scale: Scale,
-    minimum: float,
-    maximum: float,
-    period: str,
-    *,
-    missing: bool = False,
-    limit: int = MAX_LEVELS,
+    scale: Scale, low: float, high: float, period: str, *, missing: bool = False, limit: int = MAX_LEVELS
 ) -> Bins:
     """One bin per hour, day, week (from Monday), month or year of the calendar; the ends may be cut short.
 
@@ -233,44 +196,29 @@ def by_calendar(
         allowed = {"date": "day, week, month, year", "datetime": ", ".join(_PERIODS)}.get(scale)
         wanted = f"one of {allowed}, or a number of days" if allowed else "a number"
         raise SchemaError(f"bins.width must be {wanted}, got '{period}'")
-    unit = "D" if scale == "date" else "us"
-    ends = np.array([minimum, maximum], dtype=np.int64).astype(f"M8[{unit}]")
+    points, periods = "M8[D]" if scale == "date" else "M8[us]", f"M8[{_PERIODS[period]}]"
     # numpy counts weeks from Thursday 1970-01-01; three days' shift makes them begin on Monday
-    shift = np.timedelta64(3, "D") if period == "week" else np.timedelta64(0, "D")
-    first, last = (ends.astype(f"M8[{unit}]") + shift).astype(f"M8[{_PERIODS[period]}]").astype(np.int64)
+    shift = np.timedelta64(3 if period == "week" else 0, "D")
+    ends = np.array([low, high], dtype=np.int64).astype(points) + shift
+    first, last = ends.astype(periods).astype(np.int64)
     _limited(int(last - first + 1), limit)
-    begins = np.arange(first, last + 1).astype(f"M8[{_PERIODS[period]}]")
-    starts = begins.astype(f"M8[{unit}]") - shift
-    numbers = [float(minimum), *starts.astype(np.int64)[1:].astype(float).tolist()]
-    return Bins(
-        edges=(*numbers, float(_end(scale, minimum, maximum))),
-        scale=scale,
-        labels=tuple(_period_labels(period, begins)),
-        minimum=float(minimum),
-        maximum=float(maximum),
-        missing=missing,
-    )
-
-
-def _period_labels(period: str, begins: NDArray[np.datetime64]) -> list[str]:
-    if period == "hour":
-        return [str(b) + "h" for b in begins]
+    begins = np.arange(first, last + 1).astype(periods)
+    starts = (begins.astype(points) - shift).astype(np.int64)[1:].tolist()
     if period == "week":
         # the Thursday on which numpy's week begins decides the ISO year and week
-        thursdays = begins.astype("M8[D]").astype(object)
-        return ["{}-W{:02d}".format(*day.isocalendar()) for day in thursdays]
-    return [str(b) for b in begins]
+        labels = ["{}-W{:02d}".format(*day.isocalendar()) for day in begins.astype("M8[D]").astype(object)]
+    else:
+        labels = [str(b) + "h" * (period == "hour") for b in begins]
+    return _bins(scale, (low, *starts, _end(scale, low, high)), labels, missing)
 
 
-def _end(scale: Scale, minimum: float, maximum: float) -> float:
+def _end(scale: Scale, low: float, high: float) -> float:
     """The last edge for given bounds."""
-    if not isfinite(maximum - minimum):
+    if not isfinite(high - low):
         raise SchemaError("minimum and maximum are too far apart; choose closer bounds")
-    whole = scale != "number"
-    if maximum < minimum or (maximum == minimum and not whole):
-        low, high = show(scale, minimum), show(scale, maximum)
-        raise SchemaError(f"minimum ({low}) must be below maximum ({high})")
-    return maximum + whole
+    if high < low or (high == low and scale == "number"):
+        raise SchemaError(f"minimum ({show(scale, low)}) must be below maximum ({show(scale, high)})")
+    return high + (scale != "number")
 
 
 def _limited(count: float, limit: int) -> float:
@@ -282,23 +230,21 @@ def _limited(count: float, limit: int) -> float:
 
 
 def _snap(value: float) -> float:
-    """Remove the dust of binary arithmetic, so that 3 × 0.1 is the edge 0.3."""
+    """Round off binary arithmetic, so that 3 × 0.1 is the edge 0.3."""
     return float(f"{value:.15g}")
 
 
-def _half_open(scale: Scale, starts: list[float], maximum: float, missing: bool, snap: bool = True) -> Bins:
-    end = _end(scale, starts[0], maximum)
+def _between(scale: Scale, starts: list[float], high: float, missing: bool, snap: bool = True) -> Bins:
+    """Bins that begin at `starts` and are labelled by their ends."""
+    end = _end(scale, starts[0], high)
     inner = [_snap(s) for s in starts[1:]] if snap and scale == "number" else starts[1:]
-    edges = tuple(map(float, (starts[0], *inner, end)))
-    pairs = pairwise(edges)
-    return Bins(
-        edges,
-        scale,
-        tuple(_label(scale, a, b, b == end) for a, b in pairs),
-        edges[0],
-        float(maximum),
-        missing,
-    )
+    edges = [float(e) for e in (starts[0], *inner, end)]
+    return _bins(scale, edges, [_label(scale, a, b, b == end) for a, b in pairwise(edges)], missing)
+
+
+def _bins(scale: Scale, edges: Sequence[float], labels: Sequence[str], missing: bool) -> Bins:
+    cuts = tuple(map(float, edges))
+    return Bins(cuts, scale, tuple(labels), cuts[0], cuts[-1] - (scale != "number"), missing)
 
 
 def _label(scale: Scale, low: float, high: float, last: bool) -> str:
@@ -311,9 +257,6 @@ def _label(scale: Scale, low: float, high: float, last: bool) -> str:
     return f"{first}-{final}" if scale == "integer" and low >= 0 else f"{first} to {final}"
 
 
-# The inverse -------------------------------------------------------------------------------------------------
-
-
 def recipe(bins: Bins) -> Recipe | None:
     """The shortest `bins:` entry that makes these bins again; None for one bin per whole value.
 
@@ -324,50 +267,27 @@ def recipe(bins: Bins) -> Recipe | None:
     """
     scale, low, high, missing = bins.scale, bins.minimum, bins.maximum, bins.missing
     size = len(bins.labels)
-    inner = bins.edges[1:3] if len(bins.edges) > 3 else bins.edges[:2]
-    gaps = [_snap(bins.edges[1] - bins.edges[0]), _snap(inner[1] - inner[0])]
-    per_day = DAY if scale == "datetime" else 1
-    attempts: list[tuple[Recipe | None, Callable[[], Bins]]] = []
+    inner = bins.edges[1:3] if size > 2 else bins.edges[:2]
+    width = _snap(bins.edges[1] - bins.edges[0]) / (DAY if scale == "datetime" else 1)
+    step = _snap(inner[1] - inner[0])
+    attempts: list[tuple[Recipe | None, Callable[..., Bins], object]] = []
     if scale in ("integer", "date"):
-        attempts.append((None, lambda: singles(scale, low, high, missing=missing, limit=size)))
+        attempts.append((None, by_width, 1))
     if scale in ("date", "datetime"):
-        attempts += [
-            ({"width": p}, lambda p=p: by_calendar(scale, low, high, p, missing=missing, limit=size))  # type: ignore[misc]
-            for p in _PERIODS
-        ]
-    attempts.append(
-        (
-            {"width": number(gaps[0] / per_day)},
-            lambda: by_width(scale, low, high, gaps[0] / per_day, missing=missing, limit=size),
-        )
-    )
+        attempts += [({"width": period}, by_calendar, period) for period in _PERIODS]
+    attempts.append(({"width": number(width)}, by_width, width))
     if scale in ("integer", "number"):
-        attempts.append(
-            (
-                {"round": number(gaps[1])},
-                lambda: by_rounding(scale, low, high, gaps[1], missing=missing, limit=size),
-            )
-        )
-    attempts.append(({"count": size}, lambda: by_count(scale, low, high, size, missing=missing, limit=size)))
-    for entry, make in attempts:
+        attempts.append(({"round": number(step)}, by_rounding, step))
+    attempts.append(({"count": size}, by_count, size))
+    for entry, make, cut in attempts:
         try:
-            if make() == bins:
+            if make(scale, low, high, cut, missing=missing, limit=size) == bins:
                 return entry
         except SchemaError:
             continue
     lone = bins.whole and bins.edges[-2] == high
     edges = [*bins.edges[:-1], high + 1 if lone else high]
-    entry = {"edges": [plain(scale, e) for e in edges]}
+    listed: Recipe = {"edges": [plain(scale, e) for e in edges]}
     if by_edges(scale, edges, maximum=high, missing=missing) != bins:
-        entry["labels"] = list(bins.labels)
-    return entry
-
-
-def number(value: float) -> int | float:
-    """Write whole numbers without a point."""
-    return int(value) if value == floor(value) and abs(value) < 1e15 else value
-
-
-def plain(scale: Scale, value: float) -> int | float | str:
-    """A point of a scale as a schema file holds it."""
-    return show(scale, value) if scale in ("date", "datetime") else number(value)
+        listed["labels"] = list(bins.labels)
+    return listed

@@ -57,8 +57,6 @@ class Cells(Protocol):
 class Marginal:
     """The cross-table of some attributes, the last one varying fastest.
 
-    Examples
-    --------
     >>> from dipsmith.schema import Attribute, Categories, Schema, Unit
     >>> s = Schema("t", (Attribute("a", "string", Categories.of("xy")),
     ...                  Attribute("b", "string", Categories.of("uvw"))), Unit(), "replace")
@@ -101,21 +99,20 @@ class Marginal:
 
     def possible(self) -> NDArray[np.bool_] | None:
         """Cells that no rule over these attributes forbids."""
-        rules = [r for r in self.schema.rules if set(r.attributes) <= set(self.attributes)]
-        if not rules:
+        if not any(set(rule.attributes) <= set(self.attributes) for rule in self.schema.rules):
             return None
-        return ~impossible(rules, self.attributes, self.shape).ravel()
+        return ~impossible(self.schema.rules, self.attributes, self.shape).ravel()
 
     def by_role(self) -> tuple[Cells | None, Cells | None]:
         """Public attributes first, private last: the two marginals; otherwise not factored."""
-        public = tuple(n for n in self.attributes if self.schema[n].role == "public")
-        private = tuple(n for n in self.attributes if self.schema[n].role == "private")
-        if self.attributes != public + private:
+        roles = [self.schema[name].role for name in self.attributes]
+        split = roles.count("public")
+        if "private" in roles[:split]:
             return None, self
-        return (
-            Marginal(self.schema, public) if public else None,
-            Marginal(self.schema, private) if private else None,
+        public, private = (
+            Marginal(self.schema, part) for part in (self.attributes[:split], self.attributes[split:])
         )
+        return public if public.attributes else None, private if private.attributes else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,19 +13,14 @@ from dipsmith.schema.schema import Schema
 
 def code_dtype(size: int) -> DTypeLike:
     """The smallest unsigned type that holds the codes of a domain."""
-    if size <= 1 << 8:
-        return np.uint8
-    if size <= 1 << 16:
-        return np.uint16
-    return np.uint32
+    return np.min_scalar_type(max(size - 1, 0))
 
 
 @dataclass(frozen=True, eq=False)
 class Codes:
     """Integer rows over (some of) the attributes of a schema, column by column.
 
-    Every column is an unsigned array of the smallest type that holds its domain; all have the same
-    length.
+    Every column is an unsigned array of the smallest type that holds its domain; all have the same length.
     """
 
     schema: Schema

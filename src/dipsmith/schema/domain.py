@@ -9,10 +9,10 @@ whatever holds one may rely on it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,31 +30,40 @@ LARGEST = 2.0**53 - 1
 Scale = Literal["integer", "number", "date", "datetime"]
 
 
+class Coded:
+    """What all domains share: a label for each code, and the missing level as the last code where it is allowed."""
+
+    labels: tuple[str, ...]
+    missing: bool
+
+    @property
+    def size(self) -> int:
+        """Number of codes, the missing level included."""
+        return len(self.labels) + self.missing
+
+    @property
+    def missing_code(self) -> int | None:
+        """The code of missing values, or None."""
+        return len(self.labels) if self.missing else None
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The name of every code, the missing level included."""
+        return (*self.labels, MISSING_LABEL) if self.missing else self.labels
+
+
 @dataclass(frozen=True)
-class Categories:
+class Categories(Coded):
     """A finite list of raw values, each with the code of the label it is released under.
 
-    Attributes
-    ----------
-    values
-        The raw values as text, in the order of the code list.
-    labels
-        The distinct labels after collapsing, in code order, which is the order in which the values
-        first use them.
-    codes
-        For each raw value the code of its label.
-    other
-        The code that a value outside the list gets, or None when there is no such label.
-    missing
-        Whether missing values are a level of their own (the last code).
-    ordered
-        Whether neighbouring codes are neighbours in meaning (years of education, grades).
+    `labels` are the distinct labels after collapsing, in the order in which the values first use them; `codes` has for
+    each raw value the code of its label. `other` is the code that a value outside the list gets, if any. With `missing`,
+    missing values are a level of their own, the last code. `ordered` says that neighbouring codes are neighbours in
+    meaning (years of education, grades).
 
-    Examples
-    --------
     >>> Categories.of(["F", "M"], other="M").size
     2
-    >>> Categories.collapsed(["0601", "0602", "0301"], {"0601": "06", "0602": "06", "0301": "03"}).labels
+    >>> Categories.of(["0601", "0602", "0301"], {"0601": "06", "0602": "06", "0301": "03"}).labels
     ('06', '03')
     """
 
@@ -87,58 +96,26 @@ class Categories:
     def of(
         cls,
         values: Sequence[str],
-        *,
-        other: str | None = None,
-        missing: bool = False,
-        ordered: bool = False,
-    ) -> Categories:
-        """Make an uncollapsed list; `other` is one of its raw values."""
-        return cls.collapsed(values, {}, other=other, missing=missing, ordered=ordered)
-
-    @classmethod
-    def collapsed(
-        cls,
-        values: Sequence[str],
-        labels: dict[str, str],
+        labels: Mapping[str, str] | None = None,
         *,
         other: str | None = None,
         missing: bool = False,
         ordered: bool = False,
     ) -> Categories:
         """Make a list whose values are released under `labels[value]`, or as they are when unmapped."""
-        listed = tuple(values)
+        listed, labels = tuple(values), labels or {}
         shown = [labels.get(v, v) for v in listed]
         position = {label: i for i, label in enumerate(dict.fromkeys(shown))}
         if other is not None and other not in listed:
             raise SchemaError(f"other '{other}' is not one of the listed values; add it to enum")
-        return cls(
-            values=listed,
-            labels=tuple(position),
-            codes=tuple(position[label] for label in shown),
-            other=None if other is None else position[labels.get(other, other)],
-            missing=missing,
-            ordered=ordered,
-        )
-
-    @property
-    def size(self) -> int:
-        """Number of codes, the missing level included."""
-        return len(self.labels) + self.missing
-
-    @property
-    def missing_code(self) -> int | None:
-        """The code of missing values, or None."""
-        return len(self.labels) if self.missing else None
+        codes = tuple(position[label] for label in shown)
+        code = None if other is None else position[labels.get(other, other)]
+        return cls(listed, tuple(position), codes, code, missing, ordered)
 
     @property
     def total(self) -> bool:
         """Whether every value, listed or not, has a code; otherwise its row is dropped."""
         return self.missing or self.other is not None
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The name of every code, the missing level included."""
-        return (*self.labels, MISSING_LABEL) if self.missing else self.labels
 
 
 def _check_texts(texts: Sequence[str], what: str) -> None:
@@ -164,28 +141,13 @@ def _check_texts(texts: Sequence[str], what: str) -> None:
 
 
 @dataclass(frozen=True)
-class Bins:
+class Bins(Coded):
     """Intervals of an ordered scale: code i covers [edges[i], edges[i+1]), the last one closed.
 
-    Times are held as whole numbers: dates as days, datetimes as microseconds since 1970-01-01. On
-    whole scales (all but `number`) an edge is the first value of its bin and the last edge is one
-    past the maximum; on the number scale the last edge is the maximum.
+    Dates are whole days and datetimes whole microseconds since 1970-01-01. On whole scales (all but `number`) an edge is
+    the first value of its bin and the last edge is one past the maximum; on the number scale the last edge is the
+    maximum. Values outside `minimum` and `maximum` are clipped to them. With `missing`, missing values are the last code.
 
-    Attributes
-    ----------
-    edges
-        Strictly increasing, one more than there are bins.
-    scale
-        What the numbers stand for.
-    labels
-        The name of every bin.
-    missing
-        Whether missing values are a level of their own (the last code).
-    minimum, maximum
-        The declared bounds; values outside are clipped to them.
-
-    Examples
-    --------
     >>> Bins((17, 30, 65, 91), "integer", ("young", "middle", "old"), 17, 90).size
     3
     """
@@ -196,6 +158,9 @@ class Bins:
     minimum: float
     maximum: float
     missing: bool = False
+    ordered: ClassVar[bool] = True
+    total: ClassVar[bool] = True
+    """Every value has a code: values outside are clipped, unreadable ones count as the minimum."""
 
     def __post_init__(self) -> None:
         edges = self.cuts
@@ -205,13 +170,11 @@ class Bins:
             raise SchemaError(
                 f"{len(self.labels):,} bins are more than the {MAX_LEVELS:,} supported; widen them"
             )
-        if not np.isfinite(edges).all() or np.abs(edges).max() > (
-            np.inf if self.scale == "number" else LARGEST
-        ):
+        if not np.isfinite(edges).all() or (self.whole and np.abs(edges).max() > LARGEST):
             raise SchemaError("bin edges must be finite, and whole numbers below 2**53; choose closer bounds")
         if not (np.diff(edges) > 0).all():
             raise SchemaError("bin edges must increase from one to the next")
-        if self.scale != "number" and (edges != np.rint(edges)).any():
+        if self.whole and (edges != np.rint(edges)).any():
             raise SchemaError(f"bin edges on the {self.scale} scale must be whole")
         if len(set(self.labels)) != len(self.labels) or MISSING_LABEL in self.labels:
             raise SchemaError(f"bin labels must differ from one another and from {MISSING_LABEL}")
@@ -222,31 +185,6 @@ class Bins:
     def whole(self) -> bool:
         """Whether values come in whole steps, so that the last edge is one past the maximum."""
         return self.scale != "number"
-
-    @property
-    def size(self) -> int:
-        """Number of codes, the missing level included."""
-        return len(self.labels) + self.missing
-
-    @property
-    def ordered(self) -> bool:
-        """Bins are always ordered."""
-        return True
-
-    @property
-    def total(self) -> bool:
-        """Every value has a code: values outside are clipped, unreadable ones count as the minimum."""
-        return True
-
-    @property
-    def missing_code(self) -> int | None:
-        """The code of missing values, or None."""
-        return len(self.labels) if self.missing else None
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The name of every code, the missing level included."""
-        return (*self.labels, MISSING_LABEL) if self.missing else self.labels
 
     @cached_property
     def cuts(self) -> NDArray[np.float64]:

@@ -27,6 +27,9 @@ MOST_LEVELS = 1_000
 MOST_SINGLE = 200
 """An integer column with a longer range than this is cut into bins."""
 
+_KINDS = ("boolean", "integer", "number", "date", "datetime")
+"""The types that a peek tries, the narrowest first."""
+
 _OPENING = """\
 # {what}
 # unit: whose presence is protected: row, or {{column: person_id, max_rows: 3}} (optionally per: year).
@@ -56,31 +59,24 @@ def draft(header: Sequence[str], name: str) -> str:
 
 
 def peek(batches: Iterable[Any], name: str) -> str:
-    """Write a draft from the rows themselves, marked data-derived.
-
-    Parameters
-    ----------
-    batches
-        Arrow record batches (or anything with column names and columns).
-    name
-        The table's name.
+    """Write a draft from the rows themselves (Arrow record batches), marked data-derived.
 
     Privacy
     -------
     Reads every private value and writes levels and bounds as they are: not differentially private.
     The result carries ``provenance: data-derived``, which schema, card and report repeat.
     """
-    seen: dict[str, _Seen] = {}
+    columns: dict[str, _Column] = {}
     for batch in batches:
-        if not seen:
+        if not columns:
             _check(batch.schema.names)
-            seen = {column: _Seen() for column in batch.schema.names}
+            columns = {column: _Column() for column in batch.schema.names}
         for column, values in zip(batch.schema.names, batch.columns, strict=True):
-            seen[column].add(values)
-    rows = [_entry(column, what) for column, what in seen.items()]
-    opening = "A draft from the rows: levels and bounds were read from the data and are not protected."
+            columns[column].add(values)
+    rows = [_entry(column, found) for column, found in columns.items()]
+    what = "A draft from the rows: levels and bounds were read from the data and are not protected."
     text = render({"fields": rows}).replace("enum: null", "enum: ")
-    return _OPENING.format(what=opening, name=render({"name": name})) + "provenance: data-derived\n" + text
+    return _OPENING.format(what=what, name=render({"name": name})) + "provenance: data-derived\n" + text
 
 
 def _check(header: Sequence[str]) -> None:
@@ -94,10 +90,10 @@ def _check(header: Sequence[str]) -> None:
 
 
 @dataclass
-class _Seen:
-    """What a peek has seen of one column so far: it only ever shrinks to what all values allow."""
+class _Column:
+    """What all values of one column so far allow: its possible types, levels and bounds."""
 
-    kinds: set[str] = field(default_factory=lambda: {"boolean", "integer", "number", "date", "datetime"})
+    kinds: set[str] = field(default_factory=lambda: set(_KINDS))
     levels: dict[str, None] | None = field(default_factory=dict)
     low: Any = None
     high: Any = None
@@ -116,11 +112,10 @@ class _Seen:
 
     def _note(self, value: Any) -> None:
         self.empty = False
-        read = {kind: _read(kind, value) for kind in self.kinds}
-        self.kinds = {kind for kind, point in read.items() if point is not None}
-        finest = next((k for k in ("integer", "number", "date", "datetime") if k in self.kinds), None)
-        if finest is not None:
-            point = read[finest]
+        points = {kind: _read(kind, value) for kind in _KINDS if kind in self.kinds}
+        self.kinds = {kind for kind, point in points.items() if point is not None}
+        point = next((p for kind, p in points.items() if p is not None and kind != "boolean"), None)
+        if point is not None:
             self.low = point if self.low is None else min(self.low, point)
             self.high = point if self.high is None else max(self.high, point)
         if self.levels is not None:
@@ -139,26 +134,20 @@ def _read(kind: str, value: Any) -> Any:
             return int(float(text)) if is_whole(text.removesuffix(".0")) else None
         if kind == "number":
             return float(text) if isfinite(float(text)) else None
-        return date.fromisoformat(text) if kind == "date" else _moment(text)
+        if kind == "date":
+            date.fromisoformat(text)
+        # A datetime without its zone; a plain date is its midnight, so that both kinds compare.
+        return datetime.fromisoformat(text).replace(tzinfo=None)
     except ValueError:
         return None
 
 
-def _moment(text: str) -> datetime:
-    """A datetime without a zone; a plain date is its midnight, so that both kinds compare."""
-    return datetime.fromisoformat(text).replace(tzinfo=None)
-
-
-def _entry(name: str, seen: _Seen) -> Line:
-    entry = Line(name=name)
-    kind = next(
-        (k for k in ("boolean", "integer", "number", "date", "datetime") if k in seen.kinds), "string"
-    )
-    entry["type"] = "string" if seen.empty else kind
-    if entry["type"] == "string":
+def _entry(name: str, seen: _Column) -> Line:
+    kind = "string" if seen.empty else next((k for k in _KINDS if k in seen.kinds), "string")
+    entry: dict[str, object] = {"name": name, "type": kind}
+    if kind == "string":
         entry["enum"] = sorted(seen.levels) if seen.levels else None
-        return Line(entry | {"missing": True, "role": "private"})
-    if kind in ("integer", "number"):
+    elif kind in ("integer", "number"):
         low, high = _round_out(seen.low, seen.high, whole=kind == "integer")
         entry |= {"minimum": low, "maximum": high}
         if kind == "number" or high - low >= MOST_SINGLE:
@@ -168,7 +157,9 @@ def _entry(name: str, seen: _Seen) -> Line:
         entry |= {"minimum": str(first), "maximum": str(last) + "T23:59:59" * (kind == "datetime")}
         if (last - first).days >= MAX_DAYS:
             entry["bins"] = {"width": "month"}
-    return Line(entry | ({"missing": True} if seen.missing else {}) | {"role": "private"})
+    if seen.missing or kind == "string":
+        entry["missing"] = True
+    return Line(entry, role="private")
 
 
 def _round_out(low: float, high: float, *, whole: bool) -> tuple[Any, Any]:

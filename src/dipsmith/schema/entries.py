@@ -6,14 +6,15 @@ column. Every complaint is one line that names the column, the key and the remed
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Tag
 
 from dipsmith.errors import SchemaError
 from dipsmith.schema.attribute import Role, Type
+from dipsmith.schema.explain import Problem, abbreviate, check
+from dipsmith.schema.markup import Place
 from dipsmith.schema.schema import Neighbours, Provenance
 
 UNIT_HELP = (
@@ -23,6 +24,10 @@ UNIT_HELP = (
 NEIGHBOURS_HELP = (
     "it says what must not be told apart: 'add-remove' (a row is there or not), 'replace' (a row differs, "
     "the number of rows is public) or 'label' (only columns with role: private differ)"
+)
+FREQUENCY_HELP = (
+    "merging by how often a value occurs in the private rows would reveal single rows; use a code list, or "
+    "Schema.collapse with the frequencies of a public table"
 )
 WEIGHT_HELP = (
     "survey weights are not supported yet: a weighted count can change by more than 1 when one row changes, "
@@ -99,21 +104,16 @@ class SchemaEntry(Entry):
     """The whole file."""
 
     name: Text
-    unit: Literal["row"] | dict[str, Any]
+    unit: Annotated[
+        Annotated[Literal["row"], Tag("row")] | Annotated[UnitEntry, Tag("several")],
+        Discriminator(lambda given: "several" if isinstance(given, dict | UnitEntry) else "row"),
+    ]
     neighbours: Neighbours
     fields: list[FieldEntry]
     rules: list[RuleEntry] = []
     provenance: Provenance = "declared"
     notes: list[Text] = []
 
-
-_KEYS: dict[str, type[Entry]] = {
-    "fields": FieldEntry,
-    "bins": BinsEntry,
-    "collapse": CollapseEntry,
-    "rules": RuleEntry,
-    "unit": UnitEntry,
-}
 
 _NEEDED = {
     "name": "a short name",
@@ -126,111 +126,46 @@ _NEEDED = {
     "max_rows": "the most rows of one unit that are counted; the noise grows with it",
 }
 
-_FREQUENCY_HELP = (
-    "merging by how often a value occurs in the private rows would reveal single rows; use a code list, or "
-    "Schema.collapse with the frequencies of a public table"
-)
-
 _ADVICE = {
-    "below": _FREQUENCY_HELP,
-    "frequency": _FREQUENCY_HELP,
-    "min_count": _FREQUENCY_HELP,
-    "threshold": _FREQUENCY_HELP,
-    "weight": WEIGHT_HELP,
-    "weights": WEIGHT_HELP,
+    **dict.fromkeys(("below", "frequency", "min_count", "threshold"), FREQUENCY_HELP),
+    **dict.fromkeys(("weight", "weights"), WEIGHT_HELP),
+    **dict.fromkeys(("values", "categories", "levels"), "the list of values is called enum"),
+    **dict.fromkeys(("description", "label"), "use title"),
     "constraints": "write enum, minimum and maximum directly under the column",
-    "values": "the list of values is called enum",
-    "categories": "the list of values is called enum",
-    "levels": "the list of values is called enum",
     "columns": "the list of columns is called fields",
-    "description": "use title",
-    "label": "use title",
     "neighbors": "it is spelled neighbours",
     "default": "say where values outside the domain go with other or missing",
     "format": "dates and datetimes are ISO 8601 (2011-12-31)",
 }
 
-E_ = TypeVar("E_", bound=Entry)
 
-
-def validate(model: type[E_], data: object, place: str = "") -> E_:
-    """Check the structure of (a part of) a schema file.
-
-    Raises
-    ------
-    SchemaError
-        One line, for the first problem found.
-    """
+def check_entries(data: object, line: Callable[[Place], str]) -> SchemaEntry:
+    """Check the structure of a schema file, or say what is wrong first; `line` says where in the text a place is."""
     if not isinstance(data, Mapping):
-        # A whole file that is no mapping may be the private table, given in the schema's place: not quoted.
-        got = _short(data) if place or not isinstance(data, str) else "plain text; is it a schema file?"
-        raise SchemaError(f"{place or 'the schema'} must be a mapping of keys to values, got {got}")
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        # a key that is not known usually explains the one that is missing
-        first = min(error.errors(include_url=False), key=lambda e: e["type"] != "extra_forbidden")
-        raise SchemaError(_explain(first, data, place)) from None
+        # It may be the private table, given in the schema's place: not quoted.
+        got = "plain text; is it a schema file?" if isinstance(data, str) else abbreviate(data)
+        raise SchemaError(f"the schema must be a mapping of keys to values, got {got}")
+    found = check(SchemaEntry, data, _NEEDED, _ADVICE)
+    if isinstance(found, Problem):
+        raise SchemaError(line(found.place) + _in_words(found, data))
+    return found
 
 
-def _explain(error: Any, data: Mapping[str, Any], place: str) -> str:
-    path = [
-        part for part in error["loc"] if part not in ("str", "list[str]", "literal['row']", "dict[str,any]")
-    ]
-    path = [
-        part for part in path if not str(part).startswith(("function-before", "list[", "dict[", "literal["))
-    ]
-    where, key = _locate(path, data, place)
-    kind, got = error["type"], _short(error["input"])
-    if kind == "extra_forbidden":
-        model = _KEYS.get(_parent(path, place), SchemaEntry)
-        advice = _ADVICE.get(key)
-        close = get_close_matches(key, list(model.model_fields), 1, 0.6)
-        hint = advice or (
-            f"did you mean '{close[0]}'?" if close else f"known keys: {', '.join(model.model_fields)}"
-        )
-        return f"{where}unknown key '{key}'; {hint}"
-    if kind == "missing":
-        return f"{where or 'the schema: '}'{key}' is missing; {_NEEDED.get(key, 'add it')}"
-    if key == "role" and "weight" in str(error["input"]).lower():
-        return f"{where}role {got} is refused; {WEIGHT_HELP}"
-    if key == "unit":
-        return f"unit is {got}; {UNIT_HELP}"
-    if key == "neighbours":
-        return f"neighbours is {got}; {NEIGHBOURS_HELP}"
-    wanted = error["msg"].removeprefix("Input should be ").removeprefix("a valid ").split(", unable")[0]
-    if kind == "model_type":
-        wanted = "a mapping of keys to values"
-    return f"{where}{key} must be {wanted}, got {got}"
-
-
-def _parent(path: Sequence[Any], place: str) -> str:
-    names = [p for p in path[:-1] if isinstance(p, str)]
-    return names[-1] if names else place
-
-
-def _locate(path: Sequence[Any], data: Mapping[str, Any], place: str) -> tuple[str, str]:
-    """Words for the place of an error, and its key."""
-    if len(path) > 1 and path[0] in ("fields", "rules") and isinstance(path[1], int):
-        item = data[path[0]][path[1]]
+def _in_words(problem: Problem, data: Mapping[str, Any]) -> str:
+    place, remedy, where = problem.place, problem.remedy, ""
+    if place[0] in ("fields", "rules") and len(place) > 1:
+        item = data[place[0]][place[1]]
         name = item.get("name") if isinstance(item, Mapping) else None
-        kind = "column" if path[0] == "fields" else "rule"
-        where = f"{kind} '{name}': " if name else f"{kind} {path[1] + 1}: "
-        rest = [str(p) for p in path[2:] if isinstance(p, str)]
-        if not rest:
-            return where, "the entry"
-        return where + "".join(f"{p}: " for p in rest[:-1]), rest[-1]
-    names = [str(p) for p in path if isinstance(p, str)]
-    prefix = f"{place}: " if place else ""
-    return prefix + "".join(f"{p}: " for p in names[:-1]), names[-1] if names else "the schema"
-
-
-def _short(value: object) -> str:
-    if value is None:
-        return "nothing"
-    if isinstance(value, Mapping):
-        return "a mapping"
-    if isinstance(value, list):
-        return "a list"
-    text = " ".join(str(value).split())
-    return f"'{text[:60]}…'" if len(text) > 60 else f"'{text}'"
+        number = f"'{name}'" if name else int(place[1]) + 1
+        where, place = f"{'column' if place[0] == 'fields' else 'rule'} {number}: ", place[2:]
+    *above, key = [str(part) for part in place if isinstance(part, str)] or ["the entry"]
+    where += "".join(f"{part}: " for part in above)
+    if problem.kind == "unknown":
+        return f"{where}unknown key '{key}'; {remedy}"
+    if problem.kind == "missing":
+        return f"{where or 'the schema: '}'{key}' is missing; {remedy}"
+    if key == "role" and "weight" in problem.got.lower():
+        return f"{where}role {problem.got} is refused; {WEIGHT_HELP}"
+    if key in ("unit", "neighbours"):
+        return f"{key} is {problem.got}; {_NEEDED[key]}"
+    return f"{where}{key} {remedy}"

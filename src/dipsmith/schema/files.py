@@ -1,37 +1,20 @@
-"""Schema files: YAML (or plain data) ↔ a frozen `Schema`.
+"""Reading schema files: YAML (or plain data) → a frozen `Schema`.
 
-Reading is strict: what a schema does not say clearly is refused in one line that names the column and
-the remedy, because nothing may be refused later on account of a private value. Writing is canonical:
-`to_dict` depends on the schema's meaning alone, reads back equal, and is what the digest is taken of.
+Reading is strict: what a schema does not say clearly is refused in one line that names the column and the remedy, because
+nothing may be refused later on account of a private value.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import re
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from dipsmith.errors import OutputError, SchemaError
+from dipsmith.errors import SchemaError
+from dipsmith.schema import bins
 from dipsmith.schema.attribute import Attribute, is_whole
-from dipsmith.schema.bins import (
-    DEFAULT_COUNT,
-    MAX_DAYS,
-    by_calendar,
-    by_count,
-    by_edges,
-    by_rounding,
-    by_width,
-    plain,
-    point,
-    recipe,
-    singles,
-)
-from dipsmith.schema.codelist import CodeList, read_text
+from dipsmith.schema.codelist import CodeList
 from dipsmith.schema.domain import Bins, Categories, Domain, Scale
 from dipsmith.schema.entries import (
     UNIT_HELP,
@@ -39,21 +22,13 @@ from dipsmith.schema.entries import (
     CollapseEntry,
     FieldEntry,
     RuleEntry,
-    SchemaEntry,
     UnitEntry,
-    validate,
+    check_entries,
 )
-from dipsmith.schema.markup import MAX_CHARACTERS, Line, parse, render
+from dipsmith.schema.markup import MAX_CHARACTERS, Document, Place, in_file, read_text
 from dipsmith.schema.naming import check_name
-from dipsmith.schema.rules import Rule, chosen, condition_of, in_words
+from dipsmith.schema.rules import Rule, chosen, in_words
 from dipsmith.schema.schema import Schema, Unit
-
-ORDERED_TYPES = ("integer", "number", "date", "datetime")
-
-LONGEST_MESSAGE = 500
-
-
-# Reading -----------------------------------------------------------------------------------------------------
 
 
 def read(path: str | os.PathLike[str]) -> Schema:
@@ -61,43 +36,39 @@ def read(path: str | os.PathLike[str]) -> Schema:
     file = Path(path)
     text = read_text(file, "schema file", MAX_CHARACTERS)
     try:
-        return from_dict(parse(text), base=file.parent)
+        document = Document.of(text)
+        return _schema(document.data, file.parent, lambda place: f"line {document.line(place)}: ")
     except SchemaError as error:
-        raise SchemaError(f"{file}: {_brief(str(error))}") from None
-
-
-def _brief(message: str) -> str:
-    """A message in which a name or value of any length stays readable.
-
-    >>> len(_brief(f"'{'A' * 500}' is no date; {'write it as year-month-day ' * 50}"))
-    501
-    """
-    words = re.sub(r"\S{81,}", lambda word: f"{word[0][:60]}…", message)
-    return words if len(words) <= LONGEST_MESSAGE else f"{words[:LONGEST_MESSAGE]}…"
+        raise SchemaError(in_file(file, str(error))) from None
 
 
 def from_dict(data: object, base: Path | None = None) -> Schema:
-    """Make a schema from plain data, as a parsed YAML or JSON file gives it.
+    """Make a schema from plain data; code-list files are relative to `base`, or to the current folder."""
+    return _schema(data, Path() if base is None else base, lambda place: "")
 
-    Parameters
-    ----------
-    data
-        The mapping that a schema file holds.
-    base
-        The folder that code-list files are relative to; the current one when omitted.
-    """
-    entry = validate(SchemaEntry, _without_blanks(data))
+
+def _schema(data: object, folder: Path, line: Callable[[Place], str]) -> Schema:
+    entry = check_entries(_without_blanks(data), line)
     check_name(entry.name)
     if not entry.fields:
         raise SchemaError("fields is empty; list at least one column")
-    folder = Path() if base is None else base
-    attributes = tuple(_attribute(field, folder) for field in entry.fields)
+    attributes = []
+    for i, field in enumerate(entry.fields):
+        if not field.name.strip():
+            raise SchemaError(
+                f"{line(('fields', i))}a column has an empty name; name it as in the header of the table"
+            )
+        try:
+            attributes.append(_attribute(field, folder))
+        except SchemaError as error:
+            column = "" if str(error).startswith("column '") else f"column '{field.name}': "
+            raise SchemaError(f"{line(('fields', i))}{column}{error}") from None
     by_name = {a.name: a for a in attributes}
     rules = [_rule(rule, by_name) for rule in entry.rules]
     inert = [r.text for r in rules if not all(codes for _, codes in r.never)]
     schema = Schema(
         name=entry.name,
-        attributes=attributes,
+        attributes=tuple(attributes),
         unit=_unit(entry.unit),
         neighbours=entry.neighbours,
         rules=tuple(r for r in rules if r.text not in inert),
@@ -117,31 +88,21 @@ def _without_blanks(data: object) -> object:
     return data
 
 
-def _unit(given: object) -> Unit:
-    if given == "row":
+def _unit(entry: Literal["row"] | UnitEntry) -> Unit:
+    if isinstance(entry, str):
         return Unit()
-    entry = validate(UnitEntry, given, "unit")
     if not entry.column.strip():
         raise SchemaError(f"unit.column is empty; {UNIT_HELP}")
-    return Unit(column=entry.column, max_rows=entry.max_rows, per=entry.per)
+    return Unit(entry.column, entry.max_rows, entry.per)
 
 
 def _attribute(field: FieldEntry, base: Path) -> Attribute:
-    if not field.name.strip():
-        raise SchemaError("a column has an empty name; name it as in the header of the table")
-    try:
-        if field.type == "boolean":
-            _refuse(
-                field,
-                ("enum", "minimum", "maximum", "bins", "collapse", "other", "ordered"),
-                "a boolean column",
-            )
-            return Attribute.boolean(field.name, missing=field.missing, role=field.role, title=field.title)
-        domain: Domain = _categories(field, base) if field.enum is not None else _bins(field)
-        return Attribute(field.name, field.type, domain, field.role, field.title)
-    except SchemaError as error:
-        text = str(error)
-        raise SchemaError(text if text.startswith("column '") else f"column '{field.name}': {text}") from None
+    if field.type == "boolean":
+        keys = ("enum", "minimum", "maximum", "bins", "collapse", "other", "ordered")
+        _refuse(field, keys, "a boolean column")
+        return Attribute.boolean(field.name, missing=field.missing, role=field.role, title=field.title)
+    domain: Domain = _categories(field, base) if field.enum is not None else _bins(field)
+    return Attribute(field.name, field.type, domain, field.role, field.title)
 
 
 def _refuse(field: FieldEntry, keys: tuple[str, ...], what: str) -> None:
@@ -161,25 +122,24 @@ def _categories(field: FieldEntry, base: Path) -> Categories:
     else:
         values = tuple(field.enum or ())
     if field.type == "integer":
-        wrong = next((v for v in values if not is_whole(v)), None)
-        if wrong is not None:
+        for wrong in (v for v in values if not is_whole(v)):
             raise SchemaError(
                 f"enum value '{wrong}' is not a whole number in plain digits; use type: string for codes"
             )
         if field.ordered and sorted(values, key=int) != list(values):
             raise SchemaError("ordered: true needs enum in increasing order")
     labels = {} if field.collapse is None else _labels(field.collapse, values, base)
-    return Categories.collapsed(
-        values, labels, other=field.other, missing=field.missing, ordered=field.ordered
-    )
+    return Categories.of(values, labels, other=field.other, missing=field.missing, ordered=field.ordered)
+
+
+def _require_one(name: str, entry: BinsEntry | CollapseEntry, keys: tuple[str, ...]) -> None:
+    given = [key for key in keys if getattr(entry, key) is not None]
+    if len(given) != 1:
+        raise SchemaError(f"{name} needs exactly one of {', '.join(keys)}; got {', '.join(given) or 'none'}")
 
 
 def _labels(collapse: CollapseEntry, values: tuple[str, ...], base: Path) -> dict[str, str]:
-    given = [key for key in ("prefix", "file", "map") if getattr(collapse, key) is not None]
-    if len(given) != 1:
-        raise SchemaError(
-            f"collapse needs exactly one of prefix, file, map; got {', '.join(given) or 'none'}"
-        )
+    _require_one("collapse", collapse, ("prefix", "file", "map"))
     if collapse.prefix is not None:
         if collapse.prefix < 1:
             raise SchemaError(f"collapse.prefix must be at least 1, got {collapse.prefix}")
@@ -194,14 +154,14 @@ def _labels(collapse: CollapseEntry, values: tuple[str, ...], base: Path) -> dic
         pairs = zip(codes.codes, codes.labels, strict=True)
         return {code: label for code, label in pairs if label and code in listed}
     mapping = collapse.map or {}
-    unknown = next((v for v in mapping if v not in set(values)), None)
-    if unknown is not None:
+    listed = set(values)
+    for unknown in (v for v in mapping if v not in listed):
         raise SchemaError(f"collapse.map names '{unknown}', which is not in enum; map raw values to labels")
     return dict(mapping)
 
 
 def _bins(field: FieldEntry) -> Bins:
-    if field.type not in ORDERED_TYPES:
+    if field.type == "string":
         raise SchemaError(
             f"type {field.type} needs 'enum': the public list of its values, or a code-list csv file"
         )
@@ -212,14 +172,12 @@ def _bins(field: FieldEntry) -> Bins:
         f"type {field.type} without enum (values outside are clipped)",
     )
     entry, missing = field.bins or BinsEntry(), field.missing
-    given = [key for key in ("count", "width", "edges", "round") if getattr(entry, key) is not None]
-    if field.bins is not None and len(given) != 1:
-        raise SchemaError(
-            f"bins needs exactly one of count, width, edges, round; got {', '.join(given) or 'none'}"
-        )
+    if field.bins is not None:
+        _require_one("bins", entry, ("count", "width", "edges", "round"))
     if entry.labels is not None and entry.edges is None:
         raise SchemaError("bins.labels goes with bins.edges; remove it or list the edges")
-    low, high = (_bound(scale, key, getattr(field, key)) for key in ("minimum", "maximum"))
+    low = None if field.minimum is None else _point(scale, "minimum", field.minimum)
+    high = None if field.maximum is None else _point(scale, "maximum", field.maximum)
     if entry.edges is not None:
         return _listed(scale, entry, low, high, missing)
     if low is None or high is None:
@@ -231,54 +189,46 @@ def _bins(field: FieldEntry) -> Bins:
     if high < low:
         raise SchemaError(f"minimum ({field.minimum}) is above maximum ({field.maximum})")
     if entry.count is not None:
-        return by_count(scale, low, high, entry.count, missing=missing)
+        return bins.by_count(scale, low, high, entry.count, missing=missing)
     if entry.round is not None:
-        return by_rounding(scale, low, high, _number("bins.round", entry.round), missing=missing)
+        return bins.by_rounding(
+            scale, low, high, _point("number", "bins.round", entry.round), missing=missing
+        )
     if entry.width is not None:
         if scale in ("date", "datetime") and entry.width.isalpha():
-            return by_calendar(scale, low, high, entry.width, missing=missing)
-        return by_width(scale, low, high, _number("bins.width", entry.width), missing=missing)
+            return bins.by_calendar(scale, low, high, entry.width, missing=missing)
+        return bins.by_width(scale, low, high, _point("number", "bins.width", entry.width), missing=missing)
     return _default(scale, low, high, missing)
 
 
 def _default(scale: Scale, low: float, high: float, missing: bool) -> Bins:
-    """The public default cut of a scale when the file says nothing."""
+    """How a column without `bins` is cut."""
     if scale == "integer":
-        return singles(scale, low, high, missing=missing)
+        return bins.singles(scale, low, high, missing=missing)
     if scale == "number":
-        return by_count(scale, low, high, DEFAULT_COUNT, missing=missing)
-    days = by_days = (high - low) / (86_400_000_000 if scale == "datetime" else 1) + 1
-    if days > MAX_DAYS:
+        return bins.by_count(scale, low, high, bins.DEFAULT_COUNT, missing=missing)
+    days = (high - low) / (bins.DAY if scale == "datetime" else 1) + 1
+    if days > bins.MAX_DAYS:
         raise SchemaError(
-            f"{by_days:,.0f} days are too many for one bin each; add bins: {{width: month}} or year"
+            f"{days:,.0f} days are too many for one bin each; add bins: {{width: month}} or year"
         )
-    return by_calendar(scale, low, high, "day", missing=missing)
+    return bins.by_calendar(scale, low, high, "day", missing=missing)
 
 
 def _listed(scale: Scale, entry: BinsEntry, low: float | None, high: float | None, missing: bool) -> Bins:
-    edges = [_bound(scale, "bins.edges", text) for text in entry.edges or []]
-    cuts = [edge for edge in edges if edge is not None]
+    cuts = [_point(scale, "bins.edges", text) for text in entry.edges or []]
     if cuts and low is not None and low != cuts[0]:
         raise SchemaError("bins.edges must begin at the minimum; change one of them")
     if entry.labels is not None and len(entry.labels) != len(cuts) - 1:
         raise SchemaError(
             f"bins.labels needs {len(cuts) - 1} labels for {len(cuts)} edges, got {len(entry.labels)}"
         )
-    return by_edges(scale, cuts, maximum=high, labels=entry.labels, missing=missing)
+    return bins.by_edges(scale, cuts, maximum=high, labels=entry.labels, missing=missing)
 
 
-def _bound(scale: Scale, key: str, text: str | None) -> float | None:
-    if text is None:
-        return None
+def _point(scale: Scale, key: str, text: str) -> float:
     try:
-        return point(scale, text)
-    except SchemaError as error:
-        raise SchemaError(f"{key}: {error}") from None
-
-
-def _number(key: str, text: str) -> float:
-    try:
-        return point("number", text)
+        return bins.point(scale, text)
     except SchemaError as error:
         raise SchemaError(f"{key}: {error}") from None
 
@@ -294,92 +244,7 @@ def _rule(entry: RuleEntry, attributes: Mapping[str, Attribute]) -> Rule:
     empty = [f"no label of {name} lies wholly inside its range" for name, codes in pairs if not codes]
     words = " and ".join(in_words(attributes[name], codes) for name, codes in pairs if codes)
     if empty:
-        return Rule(tuple(pairs), text="; ".join([*([words] if words else []), *empty]))
+        return Rule(tuple(pairs), text="; ".join([words, *empty] if words else empty))
     if len(pairs) == 1 and len(pairs[0][1]) == attributes[pairs[0][0]].size:
         raise SchemaError(f"a rule forbids every value of column '{pairs[0][0]}'; narrow it")
     return Rule(tuple(pairs), text=words)
-
-
-# Writing -----------------------------------------------------------------------------------------------------
-
-
-def to_dict(schema: Schema) -> dict[str, object]:
-    """The canonical plain data of a schema; `from_dict` makes an equal schema of it."""
-    unit = schema.unit
-    rows: dict[str, object] = {"column": unit.column, "max_rows": unit.max_rows, "per": unit.per}
-    document: dict[str, object] = {
-        "name": schema.name,
-        "unit": "row" if unit.column is None else Line({k: v for k, v in rows.items() if v is not None}),
-        "neighbours": schema.neighbours,
-        "fields": [_field(a) for a in schema.attributes],
-    }
-    if schema.rules:
-        document["rules"] = [
-            Line(never={name: condition_of(schema[name], codes) for name, codes in rule.never})
-            for rule in schema.rules
-        ]
-    if schema.provenance != "declared":
-        document["provenance"] = schema.provenance
-    if schema.notes:
-        document["notes"] = list(schema.notes)
-    return document
-
-
-def _field(attribute: Attribute) -> Line:
-    domain = attribute.domain
-    field = Line(name=attribute.name, type=attribute.type)
-    if attribute.title:
-        field["title"] = attribute.title
-    if isinstance(domain, Bins):
-        field["minimum"] = plain(domain.scale, domain.minimum)
-        field["maximum"] = plain(domain.scale, domain.maximum)
-        cut = recipe(domain)
-        if cut is not None:
-            field["bins"] = cut
-    elif attribute.type != "boolean":
-        whole = attribute.type == "integer"
-        field["enum"] = [int(v) if whole else v for v in domain.values]
-        if domain.labels != domain.values:
-            field["collapse"] = _collapse(domain)
-        if domain.ordered:
-            field["ordered"] = True
-        if domain.other is not None:
-            field["other"] = domain.values[domain.codes.index(domain.other)]
-    if domain.missing:
-        field["missing"] = True
-    field["role"] = attribute.role
-    return field
-
-
-def _collapse(domain: Categories) -> dict[str, object]:
-    length = max(map(len, domain.labels))
-    mapping = {v: domain.labels[c] for v, c in zip(domain.values, domain.codes, strict=True)}
-    if all(label == v[:length].rstrip(" ") for v, label in mapping.items()):
-        return {"prefix": length}
-    return {"map": {v: label for v, label in mapping.items() if v != label}}
-
-
-def write(schema: Schema, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write the canonical YAML, whole or not at all."""
-    file = Path(path)
-    if file.exists() and not overwrite:
-        raise OutputError(f"{file} exists already; choose another name or say overwrite=True")
-    try:
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            out.write(to_yaml(schema))
-        Path(name).chmod(0o644)
-        Path(name).replace(file)
-    except OSError as error:
-        raise OutputError(f"{file} cannot be written ({error.strerror})") from None
-
-
-def to_yaml(schema: Schema) -> str:
-    """The canonical YAML text."""
-    return render(to_dict(schema))
-
-
-def digest(schema: Schema) -> str:
-    """SHA-256 of the canonical form, in hexadecimal."""
-    canonical: Any = json.dumps(to_dict(schema), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode("ascii")).hexdigest()

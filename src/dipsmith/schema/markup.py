@@ -1,15 +1,17 @@
-"""YAML text ↔ plain data, in the strict subset that schema files use.
+"""YAML text ↔ plain data: the one strict reader of schema files, study files and settings.
 
-Every scalar is read as the text that is written: ``0000`` stays ``0000``, ``no`` stays ``no``, and
-``2011-12-31`` is interpreted by the column that it belongs to, not by YAML. Refused: a key given
-twice, anchors and aliases, tags, several documents, nesting deeper than any schema needs. The reader
-works on the parser's events with its own stack, so that hostile nesting cannot exhaust the
-interpreter's.
+In a schema file every scalar is the text that is written: ``0000`` stays ``0000``, ``no`` stays ``no``, and
+``2011-12-31`` is interpreted by the column that it belongs to, not by YAML. Elsewhere (`typed`) YAML decides what is a
+number. Refused everywhere: a key given twice, anchors and aliases, tags, several documents, deep nesting. The reader works
+on the parser's events with its own stack, so that hostile nesting cannot exhaust the interpreter's.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -17,62 +19,83 @@ import yaml
 from dipsmith.errors import SchemaError
 
 MAX_CHARACTERS = 64_000_000
-MAX_DEPTH = 12
+MAX_DEPTH = 20
+LONGEST_MESSAGE = 500
+
+Place = tuple[str | int, ...]
+"""The keys and list positions that lead to a value."""
 
 
 class Line(dict[str, object]):
     """A mapping that is written on one line."""
 
 
-def parse(text: str) -> object:
-    """Read one YAML document; scalars are text, empty ones (and ``~``, ``null``) None.
+@dataclass(frozen=True)
+class Document:
+    """What a YAML text holds, with the line of every key and of every list or mapping in a list."""
+
+    data: Any
+    lines: Mapping[Place, int]
+
+    @classmethod
+    def of(cls, text: str, *, typed: bool = False, limit: int = MAX_CHARACTERS) -> Document:
+        """Read one YAML document; every problem is a `SchemaError` of one line."""
+        if len(text) > limit:
+            raise SchemaError(
+                f"more than {limit:,} characters; shorten it (long lists of values go into a code-list csv file)"
+            )
+        try:
+            return _build(yaml.parse(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)), typed)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
+            problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "unreadable text"
+            raise SchemaError(
+                f"{place}not valid YAML ({' '.join(str(problem).split())}); check indentation, colons and quotes"
+            ) from None
+
+    def line(self, place: Place) -> int:
+        """The line of a place, or of the nearest one above it that is in the text."""
+        above = (place[:k] for k in range(len(place), 0, -1))
+        return next((self.lines[p] for p in above if p in self.lines), 1)
+
+
+def parse(text: str, *, typed: bool = False) -> Any:
+    """Read one YAML document; scalars are text unless `typed`, empty ones (and ``~``, ``null``) None.
 
     >>> parse("{name: a, enum: [no, 0000], title: }")
     {'name': 'a', 'enum': ['no', '0000'], 'title': None}
+    >>> parse("[no, 10, a]", typed=True)
+    [False, 10, 'a']
     """
-    if len(text) > MAX_CHARACTERS:
-        raise SchemaError(
-            "the file is larger than any schema; move long lists of values into a code-list csv file"
-        )
-    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-    try:
-        return _build(yaml.parse(text, Loader=loader))
-    except yaml.YAMLError as error:
-        raise SchemaError(_where(error)) from None
+    return Document.of(text, typed=typed).data
 
 
-def _where(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "unreadable text"
-    place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
-    return f"{place}not valid YAML ({' '.join(str(problem).split())}); check indentation, colons and quotes"
-
-
-def _build(events: Any) -> object:
-    """Assemble the document with a stack of open collections; a mapping's pending key is its last entry."""
-    root: list[object] = []
-    stack: list[tuple[Any, list[str] | None]] = [(root, None)]
+def _build(events: Any, typed: bool) -> Document:
+    """Assemble the document with a stack of open collections: each with its place and its key without a value yet."""
+    root: list[Any] = []
+    stack: list[tuple[Any, Place, list[str]]] = [(root, (), [])]
+    lines: dict[Place, int] = {}
     documents = 0
+    loader = yaml.SafeLoader("")
 
-    def put(value: object, line: int, *, scalar: bool) -> None:
-        target, pending = stack[-1]
-        if pending is None:
+    def put(value: object) -> Place:
+        target, place, pending = stack[-1]
+        if isinstance(target, list):
             target.append(value)
-        elif pending:
-            target[pending.pop()] = value
-        elif not scalar or value is None:
-            raise SchemaError(f"line {line}: a key must be plain text; quote it")
-        elif value in target:
-            raise SchemaError(f"line {line}: '{value}' is given twice; keep one of them")
-        else:
-            pending.append(str(value))
+            return (*place, len(target) - 1) if target is not root else ()
+        key = pending.pop()
+        target[key] = value
+        return (*place, key)
 
     for event in events:
         line = event.start_mark.line + 1
+        target, place, pending = stack[-1]
+        awaits_key = isinstance(target, dict) and not pending
         if isinstance(event, yaml.DocumentStartEvent):
             documents += 1
             if documents > 1:
-                raise SchemaError(f"line {line}: a second document begins; a schema file holds one")
+                raise SchemaError(f"line {line}: a second document begins; a file holds one")
         elif isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise SchemaError(
                 f"line {line}: anchors and aliases (& and *) are not supported; write the value out or quote it"
@@ -83,16 +106,70 @@ def _build(events: Any) -> object:
             )
         elif isinstance(event, yaml.ScalarEvent):
             empty = event.implicit[0] and event.value in ("", "~", "null")
-            put(None if empty else event.value, line, scalar=True)
+            if not awaits_key:
+                put(None if empty else _typed(loader, event) if typed else event.value)
+            elif empty:
+                raise SchemaError(f"line {line}: a key must be plain text; quote it")
+            elif event.value in target:
+                raise SchemaError(f"line {line}: '{event.value}' is given twice; keep one of them")
+            else:
+                pending.append(event.value)
+                lines[*place, event.value] = line
         elif isinstance(event, yaml.CollectionStartEvent):
+            if awaits_key:
+                raise SchemaError(f"line {line}: a key must be plain text; quote it")
             if len(stack) > MAX_DEPTH:
-                raise SchemaError(f"line {line}: nested more than {MAX_DEPTH} deep; no schema needs that")
+                raise SchemaError(f"line {line}: nested more than {MAX_DEPTH} deep; no file needs that")
             made: Any = [] if isinstance(event, yaml.SequenceStartEvent) else {}
-            put(made, line, scalar=False)
-            stack.append((made, None if isinstance(made, list) else []))
+            at = put(made)
+            lines.setdefault(at, line)
+            stack.append((made, at, []))
         elif isinstance(event, yaml.CollectionEndEvent):
             stack.pop()
-    return root[0] if root else None
+    return Document(root[0] if root else None, lines)
+
+
+def _typed(loader: Any, event: Any) -> object:
+    """A scalar as YAML 1.1 understands it: a number, a truth value, a date or text."""
+    try:
+        tag = loader.resolve(yaml.ScalarNode, event.value, event.implicit)
+        return loader.construct_object(yaml.ScalarNode(tag, event.value))
+    except ValueError:
+        raise SchemaError(
+            f"line {event.start_mark.line + 1}: '{event.value}' is not a date or number that exists; correct or quote it"
+        ) from None
+
+
+def read_text(path: Path, what: str, limit: int) -> str:
+    """The text of a public file, or one line saying why it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            # Not by its size: a device has none, and never ends.
+            content = file.read(limit + 1)
+        if len(content) > limit:
+            raise SchemaError(f"{path}: this {what} is larger than {limit // 1_000_000} MB")
+        return content.decode("utf-8-sig")
+    except FileNotFoundError:
+        raise SchemaError(f"{path}: this {what} does not exist; check the path") from None
+    except IsADirectoryError:
+        raise SchemaError(f"{path}: expected a {what}, got a folder") from None
+    except OSError as error:
+        raise SchemaError(f"{path}: this {what} cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise SchemaError(f"{path}: this {what} is not UTF-8 text; save it as UTF-8") from None
+
+
+def in_file(name: object, message: str) -> str:
+    """A message with its file in front; a name or value of any length in it stays readable.
+
+    >>> in_file("study.yaml", "line 3: question: missing")
+    'study.yaml, line 3: question: missing'
+    >>> len(in_file("s", f"'{'A' * 500}' is no date; {'write it as year-month-day ' * 50}"))
+    504
+    """
+    words = re.sub(r"\S{81,}", lambda word: f"{word[0][:60]}…", message)
+    short = words if len(words) <= LONGEST_MESSAGE else f"{words[:LONGEST_MESSAGE]}…"
+    return f"{name}{', ' if short.startswith('line ') else ': '}{short}"
 
 
 _BASE_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -109,12 +186,4 @@ _Dumper.add_representer(
 
 def render(document: Mapping[str, object]) -> str:
     """Write plain data as YAML, keys in the given order."""
-    text = yaml.dump(
-        dict(document),
-        Dumper=_Dumper,
-        sort_keys=False,
-        allow_unicode=True,
-        width=110,
-        default_flow_style=False,
-    )
-    return str(text)
+    return str(yaml.dump(dict(document), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110))

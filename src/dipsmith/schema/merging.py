@@ -23,12 +23,29 @@ from dipsmith.schema.rules import Rule, in_words
 if TYPE_CHECKING:
     from dipsmith.schema.schema import Schema
 
-RARE = "(rare)"
 
+def merge_rare(
+    schema: Schema, public: object, thresholds: Mapping[str, int], label: str = "(rare)"
+) -> Schema:
+    """Merge the labels that have fewer rows than a threshold in a **public** table into one label.
 
-def merge_rare(schema: Schema, public: object, thresholds: Mapping[str, int], label: str = RARE) -> Schema:
-    """Merge the labels that are rarer than a threshold in a public table; see `Schema.collapse`."""
-    merged = {}
+    The table is anything with an Arrow stream (pandas, polars, pyarrow), or a mapping of arrays.
+
+    Privacy
+    -------
+    Never give the private rows here. Whether a label reaches the threshold would then depend on single persons, and
+    the shape of every release would tell it: no ε covers that. Nothing in this method can check it, so the steward
+    states where the frequencies come from; the result carries a note that every card repeats.
+
+    Examples
+    --------
+    >>> from dipsmith.schema import Schema, Unit
+    >>> s = Schema("t", (Attribute("job", "string", Categories.of("abcd", other="d")),), Unit(), "replace")
+    >>> s.collapse({"job": ["a"] * 9 + ["b", "c"]}, {"job": 5})["job"].labels
+    ('a', '(rare)')
+    """
+    table, merged = _table(public), dict[str, Attribute]()
+    notes = list(schema.notes)
     for name, threshold in thresholds.items():
         attribute = schema[name]
         if not isinstance(attribute.domain, Categories) or attribute.type == "boolean":
@@ -37,36 +54,37 @@ def merge_rare(schema: Schema, public: object, thresholds: Mapping[str, int], la
             )
         if threshold < 1:
             raise UsageError(f"column '{name}': the threshold must be at least 1, got {threshold}")
-        counts = _frequencies(attribute.domain, _column(public, name))
-        rare = [code for code, count in enumerate(counts) if count < threshold]
+        rare = set(np.flatnonzero(_frequencies(attribute.domain, _column(table, name)) < threshold).tolist())
         if len(rare) > 1:
-            merged[name] = (attribute, rare, threshold)
+            merged[name] = _merge(attribute, rare, label)
+            notes.append(
+                f"{len(rare)} labels of {name} with fewer than {threshold} rows in a public table are merged into {label}"
+            )
     if not merged:
         return schema
-    changed = {name: _merge(attribute, rare, label) for name, (attribute, rare, _) in merged.items()}
-    attributes = tuple(changed.get(a.name, a) for a in schema.attributes)
-    notes = [
-        f"{len(rare)} labels of {name} with fewer than {threshold} rows in a public table are merged into {label}"
-        for name, (_, rare, threshold) in merged.items()
-    ]
-    renumbered = {name: _renumber(old, changed[name]) for name, (old, _, _) in merged.items()}
-    by_name = {a.name: a for a in attributes}
-    rules = [_translate(rule, renumbered, by_name) for rule in schema.rules]
-    return replace(
-        schema,
-        attributes=attributes,
-        rules=tuple(rule for rule in rules if rule is not None),
-        notes=(*schema.notes, *notes),
+    attributes = tuple(merged.get(a.name, a) for a in schema.attributes)
+    new = replace(schema, attributes=attributes, rules=(), notes=tuple(notes))
+    rules = (_translate(rule, schema, new) for rule in schema.rules)
+    return replace(new, rules=tuple(rule for rule in rules if rule is not None))
+
+
+def _table(public: object) -> Any:
+    """A public table in memory as a `pyarrow.Table`."""
+    import pyarrow as pa
+
+    if hasattr(public, "__arrow_c_stream__"):
+        return pa.table(public)
+    if isinstance(public, Mapping):
+        return pa.table(dict(public))
+    raise UsageError(
+        f"expected a table (pandas, polars, pyarrow, or a dict of arrays), got {type(public).__name__}"
     )
 
 
-def _column(public: object, name: str) -> Any:
-    """One column of a public table as Arrow text."""
+def _column(table: Any, name: str) -> Any:
+    """One column of a table as Arrow text."""
     import pyarrow as pa
 
-    from dipsmith.schema.tables import as_table
-
-    table = as_table(public)
     if name not in table.column_names:
         raise SchemaError(
             f"column '{name}' is not in the public table; it has: {', '.join(table.column_names)}"
@@ -89,46 +107,33 @@ def _frequencies(domain: Categories, column: Any) -> NDArray[np.int64]:
     return counts
 
 
-def _merge(attribute: Attribute, rare: list[int], label: str) -> Attribute:
+def _merge(attribute: Attribute, rare: set[int], label: str) -> Attribute:
     domain = attribute.domain
     assert isinstance(domain, Categories)
     if label in domain.labels:
         raise SchemaError(
             f"column '{attribute.name}' has a label '{label}' already; give another with label="
         )
-    shown = [label if code in set(rare) else domain.labels[code] for code in range(len(domain.labels))]
-    made = Categories.collapsed(
-        domain.values,
-        {value: shown[code] for value, code in zip(domain.values, domain.codes, strict=True)},
-        missing=domain.missing,
-    )
-    other = None if domain.other is None else made.labels.index(shown[domain.other])
+    labels = [label if code in rare else old for code, old in enumerate(domain.labels)]
+    new = {value: labels[code] for value, code in zip(domain.values, domain.codes, strict=True)}
+    made = Categories.of(domain.values, new, missing=domain.missing)
+    other = None if domain.other is None else made.labels.index(labels[domain.other])
     return replace(attribute, domain=replace(made, other=other))
 
 
-def _renumber(old: Attribute, new: Attribute) -> NDArray[np.int64]:
-    """The new code of every old code."""
-    before, after = old.domain, new.domain
-    assert isinstance(before, Categories)
-    assert isinstance(after, Categories)
-    numbers = np.zeros(before.size, dtype=np.int64)
-    numbers[list(before.codes)] = after.codes
-    if before.missing:
-        numbers[-1] = after.size - 1
-    return numbers
-
-
-def _translate(
-    rule: Rule, renumbered: Mapping[str, NDArray[np.int64]], attributes: Mapping[str, Attribute]
-) -> Rule | None:
+def _translate(rule: Rule, old: Schema, new: Schema) -> Rule | None:
     """Restate a rule in new codes; a merged label is ruled out only if all that it stands for was."""
     never = []
     for name, codes in rule.never:
-        if name in renumbered:
-            numbers = renumbered[name]
+        before, after = old[name].domain, new[name].domain
+        if before is not after and isinstance(before, Categories) and isinstance(after, Categories):
+            numbers = np.full(
+                before.size, after.size - 1
+            )  # the new code of every old code; missing is the last
+            numbers[list(before.codes)] = after.codes
             allowed = set(np.delete(numbers, list(codes)).tolist())
             codes = tuple(sorted(set(numbers[list(codes)].tolist()) - allowed))
         never.append((name, codes))
     if not all(codes for _, codes in never):
         return None
-    return Rule(tuple(never), " and ".join(in_words(attributes[name], codes) for name, codes in never))
+    return Rule(tuple(never), " and ".join(in_words(new[name], codes) for name, codes in never))

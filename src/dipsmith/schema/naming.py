@@ -65,5 +65,5 @@ def _is_word(character: str) -> bool:
 
 
 def _shown(character: str) -> str:
-    """The sign itself where it can be seen, else its number."""
+    """The sign itself if it is printable, else its code point."""
     return f"'{character}'" if character.isprintable() else f"character U+{ord(character):04X}"

@@ -1,9 +1,8 @@
 """Impossible combinations, declared in public: structural zeros.
 
-A rule says that a conjunction of conditions never happens (``never: {age: {below: 20}, occupation:
-"06"}``). Rows that break a rule are counted nowhere; no method ever produces one. A condition speaks
-of labels as released, so a bin that lies only partly inside a range is not concerned by it: ruling it
-out would rule out values that the steward did not name.
+A rule says that a conjunction of conditions never happens (``never: {age: {below: 20}, occupation: "06"}``). Rows that
+break a rule are counted nowhere; no method ever produces one. A condition is about labels as released. A bin that lies
+only partly inside a range is left alone: ruling it out would rule out values that the steward did not name.
 """
 
 from __future__ import annotations
@@ -16,23 +15,18 @@ from numpy.typing import NDArray
 
 from dipsmith.errors import SchemaError
 from dipsmith.schema.attribute import Attribute
-from dipsmith.schema.bins import plain, point, show
-from dipsmith.schema.domain import MISSING_LABEL, Bins
+from dipsmith.schema.bins import plain, point
+from dipsmith.schema.domain import Bins, Domain
 
 RANGE = ("below", "above", "from", "to")
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A conjunction that never happens: for each attribute named, the set of codes it concerns.
+    """A conjunction that never happens, as pairs (attribute name, sorted codes).
 
-    Attributes
-    ----------
-    never
-        Pairs (attribute name, sorted codes). A row breaks the rule when every attribute named has
-        one of its codes.
-    text
-        The rule in words, for messages and cards; it takes no part in comparisons.
+    A row breaks the rule when every attribute named has one of its codes. `text` is the rule in words, for messages and
+    cards; it takes no part in comparisons.
     """
 
     never: tuple[tuple[str, tuple[int, ...]], ...]
@@ -52,10 +46,14 @@ class Rule:
         for name, codes in self.never:
             if name not in columns:
                 return np.zeros(rows, dtype=bool)
-            hit = np.zeros(sizes[name], dtype=bool)
-            hit[list(codes)] = True
-            broken &= hit[columns[name]]
+            broken &= _selected(codes, sizes[name])[columns[name]]
         return broken
+
+
+def _selected(codes: Sequence[int], size: int) -> NDArray[np.bool_]:
+    selected = np.zeros(size, dtype=bool)
+    selected[list(codes)] = True
+    return selected
 
 
 def impossible(rules: Sequence[Rule], attributes: Sequence[str], shape: Sequence[int]) -> NDArray[np.bool_]:
@@ -67,11 +65,9 @@ def impossible(rules: Sequence[Rule], attributes: Sequence[str], shape: Sequence
             continue
         cell: NDArray[np.bool_] = np.ones((1,) * len(axis), dtype=bool)
         for name, codes in rule.never:
-            hit = np.zeros(shape[axis[name]], dtype=bool)
-            hit[list(codes)] = True
             spread = [1] * len(axis)
             spread[axis[name]] = -1
-            cell = cell & hit.reshape(spread)
+            cell = cell & _selected(codes, shape[axis[name]]).reshape(spread)
         forbidden |= cell
     return forbidden
 
@@ -82,8 +78,6 @@ def chosen(attribute: Attribute, condition: object) -> tuple[int, ...]:
     A condition is a label, a list of labels, or a range ``{below, above, from, to, missing}``; `from`
     and `to` include their end, `below` and `above` do not.
 
-    Examples
-    --------
     >>> from dipsmith.schema.bins import by_width
     >>> age = Attribute("age", "integer", by_width("integer", 17, 90, 5))
     >>> chosen(age, {"below": 30})      # 17-21 and 22-26; 27-31 is only partly inside
@@ -92,94 +86,74 @@ def chosen(attribute: Attribute, condition: object) -> tuple[int, ...]:
     (0, 14)
     """
     if isinstance(condition, Mapping):
-        codes = _in_range(attribute, condition)
-    else:
-        listed = condition if isinstance(condition, (list, tuple)) else [condition]
-        position = {label: i for i, label in enumerate(attribute.labels)}
-        codes = set()
-        for label in listed:
-            if str(label) not in position:
-                raise SchemaError(
-                    f"rule on column '{attribute.name}': '{label}' is not one of its labels"
-                    f" ({_some(attribute.labels)}); rules use labels as released, after collapsing and binning"
-                )
-            codes.add(position[str(label)])
-    return tuple(sorted(codes))
-
-
-def _some(labels: Sequence[str]) -> str:
-    return ", ".join(labels[:4]) + (", …" if len(labels) > 4 else "")
+        return tuple(sorted(_in_range(attribute, condition)))
+    listed = condition if isinstance(condition, (list, tuple)) else [condition]
+    position = {label: i for i, label in enumerate(attribute.labels)}
+    for label in (label for label in listed if str(label) not in position):
+        some = ", ".join([*attribute.labels[:4], *(["…"] if len(position) > 4 else [])])
+        raise SchemaError(
+            f"rule on column '{attribute.name}': '{label}' is not one of its labels ({some}); rules use labels as "
+            "released, after collapsing and binning"
+        )
+    return tuple(sorted({position[str(label)] for label in listed}))
 
 
 def _in_range(attribute: Attribute, limits: Mapping[str, object]) -> set[int]:
-    domain, codes = attribute.domain, set[int]()
-    unknown = [key for key in limits if key not in (*RANGE, "missing")]
-    if unknown:
-        raise SchemaError(
-            f"rule on column '{attribute.name}': unknown condition '{unknown[0]}'; use {', '.join(RANGE)}, missing"
-        )
-    if str(limits.get("missing", "false")).lower() in ("true", "yes", "1"):
-        if domain.missing_code is None:
-            raise SchemaError(
-                f"rule on column '{attribute.name}': it has no missing level; set missing: true"
-            )
-        codes.add(domain.missing_code)
-    if not set(limits) & set(RANGE):
-        return codes
+    domain, rule = attribute.domain, f"rule on column '{attribute.name}'"
+    codes, inside = set[int](), np.ones(len(domain.labels), dtype=bool)
+    for key, limit in limits.items():
+        if key in RANGE:
+            inside &= _beyond(domain, key, limit, rule)
+        elif key != "missing":
+            raise SchemaError(f"{rule}: unknown condition '{key}'; use {', '.join(RANGE)}, missing")
+        elif str(limit).lower() in ("true", "yes", "1"):
+            if domain.missing_code is None:
+                raise SchemaError(f"{rule}: it has no missing level; set missing: true")
+            codes.add(domain.missing_code)
+    return codes | set(np.flatnonzero(inside).tolist()) if set(limits) & set(RANGE) else codes
+
+
+def _beyond(domain: Domain, key: str, limit: object, rule: str) -> NDArray[np.bool_]:
+    """Which labels lie wholly on one side of a limit."""
     if isinstance(domain, Bins):
-        low, high = domain.cuts[:-1], domain.cuts[1:]
-        last = high - 1 if domain.whole else high
-        inside = np.ones(len(low), dtype=bool)
-        for key in RANGE:
-            if key in limits:
-                try:
-                    at = point(domain.scale, limits[key])
-                except SchemaError as error:
-                    raise SchemaError(f"rule on column '{attribute.name}', {key}: {error}") from None
-                # open upper ends: on a dense scale the bin [a, b) lies wholly below b, the closed last bin does not
-                closed = np.arange(len(low)) == len(low) - 1
-                under = last < at if domain.whole else np.where(closed, high < at, high <= at)
-                inside &= {"below": under, "above": low > at, "from": low >= at, "to": last <= at}[key]
-        return codes | {int(i) for i in np.flatnonzero(inside)}
-    if not domain.ordered:
-        raise SchemaError(
-            f"rule on column '{attribute.name}': ranges need an ordered column; list the labels or set ordered: true"
-        )
-    position = {label: i for i, label in enumerate(domain.labels)}
-    first, final = 0, len(position) - 1
-    for key in RANGE:
-        if key in limits:
-            if str(limits[key]) not in position:
-                raise SchemaError(
-                    f"rule on column '{attribute.name}', {key}: '{limits[key]}' is not one of its labels"
-                )
-            at_code = position[str(limits[key])]
-            first = max(first, at_code + (key == "above")) if key in ("above", "from") else first
-            final = min(final, at_code - (key == "below")) if key in ("below", "to") else final
-    return codes | set(range(first, final + 1))
+        try:
+            at = point(domain.scale, limit)
+        except SchemaError as error:
+            raise SchemaError(f"{rule}, {key}: {error}") from None
+        first, high = domain.cuts[:-1], domain.cuts[1:]
+        last = high - domain.whole
+        # open upper ends: on a dense scale the bin [a, b) lies wholly below b, the closed last bin does not
+        closed = domain.whole | (np.arange(len(high)) == len(high) - 1)
+        under = np.where(closed, last < at, high <= at)
+    else:
+        if not domain.ordered:
+            raise SchemaError(f"{rule}: ranges need an ordered column; list the labels or set ordered: true")
+        if str(limit) not in domain.labels:
+            raise SchemaError(f"{rule}, {key}: '{limit}' is not one of its labels")
+        at, first = domain.labels.index(str(limit)), np.arange(len(domain.labels), dtype=np.float64)
+        last, under = first, first < at
+    return np.asarray({"below": under, "above": first > at, "from": first >= at, "to": last <= at}[key])
 
 
 def condition_of(attribute: Attribute, codes: Sequence[int]) -> object:
     """The shortest condition of a schema file that selects exactly these codes (inverse of `chosen`)."""
     domain = attribute.domain
-    plain_codes = [c for c in sorted(codes) if c != domain.missing_code]
-    missing = len(plain_codes) < len(codes)
-    run = bool(plain_codes) and plain_codes[-1] - plain_codes[0] == len(plain_codes) - 1
-    if not plain_codes:
-        return {"missing": True}
-    if domain.ordered and run and len(plain_codes) > 1:
-        first, final = plain_codes[0], plain_codes[-1]
-        span: dict[str, object] = {}
-        if isinstance(domain, Bins):
-            if first or final == len(domain.labels) - 1:
-                span["from"] = plain(domain.scale, domain.edges[first])
-            if final < len(domain.labels) - 1:
-                span["below"] = plain(domain.scale, domain.edges[final + 1])
-        else:
-            span |= {"from": domain.labels[first], "to": domain.labels[final]}
-        return span | ({"missing": True} if missing else {})
-    listed = [domain.labels[c] for c in plain_codes] + [MISSING_LABEL] * missing
-    return listed[0] if len(listed) == 1 else listed
+    levels = [c for c in sorted(codes) if c != domain.missing_code]
+    missing = {"missing": True} if len(levels) < len(codes) else {}
+    if not levels:
+        return missing
+    first, final = levels[0], levels[-1]
+    if not domain.ordered or len(levels) == 1 or final - first >= len(levels):
+        listed = [attribute.labels[c] for c in sorted(codes)]
+        return listed[0] if len(listed) == 1 else listed
+    if not isinstance(domain, Bins):
+        return {"from": domain.labels[first], "to": domain.labels[final]} | missing
+    span: dict[str, object] = {}
+    if first or final == len(domain.labels) - 1:
+        span["from"] = plain(domain.scale, domain.edges[first])
+    if final < len(domain.labels) - 1:
+        span["below"] = plain(domain.scale, domain.edges[final + 1])
+    return span | missing
 
 
 def in_words(attribute: Attribute, codes: Sequence[int]) -> str:
@@ -191,14 +165,6 @@ def in_words(attribute: Attribute, codes: Sequence[int]) -> str:
     """
     condition = condition_of(attribute, codes)
     if isinstance(condition, dict):
-        parts = [
-            "missing" if key == "missing" else f"{key} {_point(attribute, v)}" for key, v in condition.items()
-        ]
+        parts = [key if key == "missing" else f"{key} {value}" for key, value in condition.items()]
         return f"{attribute.name} {' '.join(parts)}"
-    listed = condition if isinstance(condition, list) else [condition]
-    return f"{attribute.name} {' or '.join(map(str, listed))}"
-
-
-def _point(attribute: Attribute, value: object) -> str:
-    domain = attribute.domain
-    return show(domain.scale, value) if isinstance(domain, Bins) and isinstance(value, float) else str(value)
+    return f"{attribute.name} {' or '.join(condition) if isinstance(condition, list) else condition}"

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Literal
 
 from dipsmith.errors import SchemaError
+from dipsmith.schema import show, writing
 from dipsmith.schema.attribute import Attribute, Role, is_whole
 from dipsmith.schema.domain import Categories
+from dipsmith.schema.merging import merge_rare
 from dipsmith.schema.naming import check_name
 from dipsmith.schema.rules import Rule
 
@@ -60,6 +62,13 @@ class Schema:
     provenance: Provenance = "declared"
     notes: tuple[str, ...] = field(default=())
 
+    to_dict = writing.to_dict
+    write = writing.write
+    digest = cached_property(writing.digest)
+    collapse = merge_rare
+    __str__ = show.as_text
+    _repr_html_ = show.as_html
+
     def __post_init__(self) -> None:
         check_name(self.name)
         twice = next((n for n in self.names if self.names.count(n) > 1), None)
@@ -80,63 +89,8 @@ class Schema:
 
         return files.from_dict(data, base)
 
-    def write(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the schema as canonical YAML, whole or not at all."""
-        from dipsmith.schema import files
-
-        files.write(self, path, overwrite=overwrite)
-
-    def to_dict(self) -> dict[str, object]:
-        """The schema as plain data; `from_dict` makes an equal schema of it."""
-        from dipsmith.schema import files
-
-        return files.to_dict(self)
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of the canonical form: two schemas with one digest mean the same."""
-        from dipsmith.schema import files
-
-        return files.digest(self)
-
-    def collapse(self, public: object, thresholds: Mapping[str, int], label: str = "(rare)") -> Schema:
-        """Merge the labels that are rarer than a threshold in a **public** table into one label.
-
-        Parameters
-        ----------
-        public
-            A table that is public: anything with an Arrow stream (pandas, polars, pyarrow), or a
-            mapping of arrays.
-        thresholds
-            For each column the count below which a label is rare.
-        label
-            The name of the merged label.
-
-        Privacy
-        -------
-        Never give the private rows here. Whether a label reaches the threshold would then depend on
-        single persons, and the shape of every release would tell it: no ε covers that. Nothing in
-        this method can check it, so the steward states where the frequencies come from; the result
-        carries a note that every card repeats.
-
-        Examples
-        --------
-        >>> from dipsmith.schema.domain import Categories
-        from dipsmith.schema.naming import check_name
-        >>> s = Schema("t", (Attribute("job", "string", Categories.of("abcd", other="d")),), Unit(), "replace")
-        >>> s.collapse({"job": ["a"] * 9 + ["b", "c"]}, {"job": 5})["job"].labels
-        ('a', '(rare)')
-        """
-        from dipsmith.schema.merging import merge_rare
-
-        return merge_rare(self, public, thresholds, label)
-
     def formula_like(self) -> list[tuple[str, str]]:
-        """List the (column, label) pairs that a spreadsheet would take for a formula.
-
-        Such labels begin with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return. They are
-        released as they are unless the writer escapes them.
-        """
+        """List the (column, label) pairs that a spreadsheet would take for a formula, unless the writer escapes them."""
         risky = ("=", "+", "-", "@", "\t", "\r")
         return [
             (a.name, label)
@@ -147,24 +101,10 @@ class Schema:
             if label.startswith(risky)
         ]
 
-    def __str__(self) -> str:
-        from dipsmith.schema.show import as_text
-
-        return as_text(self)
-
-    def _repr_html_(self) -> str:
-        from dipsmith.schema.show import as_html
-
-        return as_html(self)
-
     def check(self) -> None:
-        """Refuse what would make a release fail, or leak, on account of a private value.
+        """Refuse what would make a release fail, or leak, because of a private value.
 
-        Raises
-        ------
-        SchemaError
-            When a categorical column leaves values outside its list without a place under a relation
-            in which rows cannot be dropped, or unit and columns contradict each other.
+        Unit and columns may not contradict each other, and where rows cannot be dropped every value needs a code.
         """
         unit, relation = self.unit, self.neighbours
         if unit.column is not None and unit.column in self:
@@ -234,16 +174,14 @@ class Schema:
         """The schema of some of the attributes; rules that name another attribute are dropped."""
         for name in names:
             self[name]
-        kept = tuple(a for a in self.attributes if a.name in set(names))
+        attributes = tuple(a for a in self.attributes if a.name in set(names))
         rules = tuple(r for r in self.rules if set(r.attributes) <= set(names))
-        return replace(self, attributes=kept, rules=rules)
+        return replace(self, attributes=attributes, rules=rules)
 
     def with_role(self, names: str | Sequence[str], role: Role) -> Schema:
         """The same schema with the named attributes in another role."""
-        chosen = {names} if isinstance(names, str) else set(names)
-        for name in chosen:
+        changed = {names} if isinstance(names, str) else set(names)
+        for name in changed:
             self[name]
-        return replace(
-            self,
-            attributes=tuple(a.with_role(role) if a.name in chosen else a for a in self.attributes),
-        )
+        roles = (a.with_role(role) if a.name in changed else a for a in self.attributes)
+        return replace(self, attributes=tuple(roles))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from html import escape
+from typing import TYPE_CHECKING
 
 from dipsmith.schema.attribute import Attribute
 from dipsmith.schema.bins import show
 from dipsmith.schema.domain import Bins
-from dipsmith.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from dipsmith.schema.schema import Schema
 
 HEADER = ("column", "type", "role", "levels", "domain")
 _WIDEST = 56
@@ -58,32 +61,19 @@ def _facts(schema: Schema) -> list[str]:
 def as_text(schema: Schema) -> str:
     """Draw the schema as an aligned table."""
     rows = [HEADER, *_rows(schema)]
-    widths = [max(len(row[i]) for row in rows) for i in range(4)]
-    lines = [
-        "  ".join(
-            [
-                cell.rjust(w) if i == 3 else cell.ljust(w)
-                for i, (cell, w) in enumerate(zip(row, widths, strict=False))
-            ]
-            + [row[4]]
-        ).rstrip()
-        for row in rows
-    ]
+    name, kind, role, levels, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
+    lines = [f"{n:<{name}}  {t:<{kind}}  {r:<{role}}  {s:>{levels}}  {d}".rstrip() for n, t, r, s, d in rows]
     return "\n".join([f"Schema '{schema.name}'", *lines, *_facts(schema)])
 
 
 def as_html(schema: Schema) -> str:
     """Draw the schema as an HTML table, everything escaped."""
     head = "".join(f"<th scope='col'>{name}</th>" for name in HEADER)
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f"<td style='text-align:{'right' if i == 3 else 'left'}'>{escape(cell)}</td>"
-            for i, cell in enumerate(row)
-        )
-        + "</tr>"
-        for row in _rows(schema)
-    )
+    body = ""
+    for row in _rows(schema):
+        sides = ("left", "left", "left", "right", "left")
+        cells = (f"<td style='text-align:{s}'>{escape(c)}</td>" for s, c in zip(sides, row, strict=True))
+        body += f"<tr>{''.join(cells)}</tr>"
     facts = "".join(f"<div>{escape(fact)}</div>" for fact in _facts(schema))
     title = f"<caption style='text-align:left'>Schema <b>{escape(schema.name)}</b></caption>"
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{facts}"

@@ -16,7 +16,7 @@ from dipsmith.errors import DamageError, DipsmithError, InputError, SchemaError,
 from dipsmith.report.content import Page
 from dipsmith.report.sections import framed, page
 from dipsmith.schema import Schema
-from dipsmith.schema.files import to_yaml
+from dipsmith.schema.writing import to_yaml
 from dipsmith.synthesis.card import Card
 from dipsmith.synthesis.exit import Exit, unescaped
 from dipsmith.synthesis.fitted import FittedModel

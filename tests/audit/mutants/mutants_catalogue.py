@@ -357,10 +357,10 @@ MUTANTS = (
     one(
         "private rows given with onto in their own order",
         "synthesis/synthesize.py",
-        '            tables, known = place.label(recipe), "public"\n',
-        '            tables, known = place.label(recipe), "public"\n'
+        '            tables, rows_known = place.label(recipe), "public"\n',
+        '            tables, rows_known = place.label(recipe), "public"\n'
         "            if onto is not None:\n"
-        "                tables = type(tables)(tuple(m.label(target) for m in fitted))\n",
+        "                tables = type(tables)(tuple(m.label(target) for m in models))\n",
         "tests/synthesis/test_exit.py::test_the_private_rows_in_another_form_leave_their_order_too",
     ),
     one(
@@ -422,8 +422,8 @@ MUTANTS = (
     one(
         "the time on the card after reading",
         "synthesis/synthesize.py",
-        '        created=begun.isoformat(timespec="seconds"),\n',
-        '        created=datetime.now(UTC).isoformat(timespec="seconds"),\n',
+        "            begun=begun,\n",
+        "            begun=datetime.now(UTC),\n",
         f"{BYTES}::test_what_is_read_of_a_file_does_not_decide_the_time_on_the_card",
     ),
     one(

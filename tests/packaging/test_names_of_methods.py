@@ -1,0 +1,80 @@
+"""No room above `methods/` knows a method by name: a new one touches its own folder and one line of the registry."""
+
+import ast
+from pathlib import Path
+
+import dipsmith
+from dipsmith.methods.catalogue import METHODS
+
+PACKAGE = Path(dipsmith.__file__).parent
+ABOVE = (
+    "planning",
+    "synthesis",
+    "inference",
+    "utility",
+    "tuning",
+    "experiments",
+    "audit",
+    "studio",
+    "cli",
+    "report",
+)
+FAMILIES = ("forest", "graph", "hierarchy", "loglinear")
+HOMONYMS = {
+    # a random forest that tells synthetic rows from authentic ones
+    ("utility", "forest"),
+    # keys of JSON: the questions of a plan, the tables of one report
+    ("planning", "steps"),
+    ("cli", "steps"),
+    ("studio", "steps"),
+}
+CLASSES = {METHODS[name].__name__ for name in METHODS}
+
+
+def modules():
+    for room in ABOVE:
+        for path in sorted((PACKAGE / room).rglob("*.py")):
+            yield room, path, ast.parse(path.read_text("utf-8"))
+
+
+def test_no_room_above_imports_a_family():
+    found = []
+    for _, path, tree in modules():
+        for node in ast.walk(tree):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            found += [
+                f"{path.relative_to(PACKAGE)}:{node.lineno} imports {name}"
+                for name in names
+                if name.startswith(tuple(f"dipsmith.methods.{family}" for family in FAMILIES))
+            ]
+    assert found == []
+
+
+def test_no_room_above_says_a_methods_name():
+    found = []
+    for room, path, tree in modules():
+        for node in ast.walk(tree):
+            word = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+            word = node.id if isinstance(node, ast.Name) and node.id in CLASSES else word
+            if (word in CLASSES or word in set(METHODS)) and (room, word) not in HOMONYMS:
+                found.append(f"{path.relative_to(PACKAGE)}:{node.lineno} says {word}")
+    assert found == []
+
+
+def test_no_text_of_a_plan_is_parsed():
+    """A plan's words are for people: nobody above splits them or asks how they begin."""
+    words = {"what", "note", "stage", "reason"}
+    found = []
+    for _, path, tree in modules():
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr
+                in ("startswith", "endswith", "split", "rsplit", "partition", "removeprefix")
+                and isinstance(node.func.value, ast.Attribute)
+                and node.func.value.attr in words
+            ):
+                found.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
+    assert found == []
