@@ -22,7 +22,7 @@ from studies.coverage.lines import Line
 import dipsmith as ds
 from dipsmith.inference.combine import Combined
 from dipsmith.inference.estimates import Estimates
-from dipsmith.inference.noise_aware import Runs, runs, sampling_only, with_noise
+from dipsmith.inference.noise_aware import Replication, rerun, sampling_only, with_noise
 from dipsmith.privacy.randomness import generator
 
 REPEATS, PIECE = 1000, 50
@@ -170,11 +170,10 @@ def regression(scenario: Scenario, first: int, repeats: int = PIECE) -> list[Lin
 def intervals(scenario: Scenario, table: pa.Table, seed: int, truth: Floats) -> list[tuple[Combined, Floats]]:
     """The intervals, in the order of `KINDS`, each with what it should hold."""
     one, split = released(scenario, table, seed, sets=1), released(scenario, table, seed, sets=SETS)
-    moved = runs(one, estimate, replicates=scenario.runs, seed=seed + 10**6)
     alone = (estimate(one.tables[0]),)
+    again = rerun(one, estimate, alone, Replication(scenario.runs, seed=seed + 10**6))
     aware, corrected = (
-        with_noise(alone, Runs(moved, np.zeros(len(NAMES)), 1), method=one.card.method, correct=correct)
-        for correct in (False, True)
+        with_noise(alone, again, method=one.card.method, correct=correct) for correct in (False, True)
     )
     each = [estimate(t) for t in split.tables]
     q, u = [e.values for e in each], [np.diag(e.covariance) for e in each]

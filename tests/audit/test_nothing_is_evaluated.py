@@ -36,7 +36,7 @@ MODULES = {
     ),
 }
 LOADERS = {"safe_load", "parse", "compose", "SafeLoader", "CSafeLoader", "BaseLoader", "CBaseLoader"}
-DYNAMIC = {"__init__.py": "import_module", "inference/design.py": "import_module"}
+DYNAMIC = {"__init__.py": "import_module", "inference/model_frame.py": "import_module"}
 """Modules are imported by name here only: from a table of our own names, and by the names of two libraries."""
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from dipsmith.inference.design import design, levels_of
-from dipsmith.inference.formula import analysed
+from dipsmith.inference.formula import RegressionFormula
+from dipsmith.inference.model_frame import levels_of, model_frame
 
 formulaic = pytest.importorskip("formulaic")
 pd = pytest.importorskip("pandas")
@@ -34,7 +34,7 @@ LABELS = ("s", "t", "u")
 def theirs(response, terms, table, levels):
     """Response, columns and names by formulaic, for the rows in which all is known and finite."""
     frame, known = {}, np.ones(table.num_rows, dtype=bool)
-    for name in analysed(f"{response} ~ {terms}", table.column_names).columns:
+    for name in RegressionFormula.parse(f"{response} ~ {terms}", table.column_names).columns:
         values = table[name].to_pylist()
         known &= np.array([v is not None for v in values])
         if name in levels:
@@ -61,12 +61,12 @@ def theirs(response, terms, table, levels):
 
 def assert_same(response, terms, table, hats=False):
     text = f"{response} ~ {terms}"
-    formula = analysed(text.replace("**", "^") if hats else text, table.column_names)
+    formula = RegressionFormula.parse(text.replace("**", "^") if hats else text, table.column_names)
     levels = levels_of(formula, [table], None, {})
     y, X, names = theirs(response, terms, table, levels)
     if not len(y):
         return
-    ours = design(formula, table, levels)
+    ours = model_frame(formula, table, levels)
     assert ours.names == names
     np.testing.assert_array_equal(ours.y, y)
     np.testing.assert_array_equal(ours.X, X)

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 import dipsmith as ds
 from dipsmith.errors import DipsmithError, UsageError
 from dipsmith.inference.arithmetic import evaluate
-from dipsmith.inference.design import design, levels_of
-from dipsmith.inference.formula import analysed
-from dipsmith.inference.terms import expand, name_of
+from dipsmith.inference.formula import RegressionFormula, expand, name_of
+from dipsmith.inference.model_frame import levels_of, model_frame
 from dipsmith.schema.formula import Formula
 from dipsmith.schema.formula.parser import parse
 from dipsmith.schema.formula.tree import Call, Column, Operation, quoted, written
@@ -190,7 +189,7 @@ def test_any_name_is_one_column(name):
 @example("y ~ I(a == b == 1)")
 @example("y ~ a\n\nb")
 def test_any_other_text_is_refused_in_one_line(text):
-    for reading in (Formula.parse, lambda t: analysed(t, ["a", "b", "y"])):
+    for reading in (Formula.parse, lambda t: RegressionFormula.parse(t, ["a", "b", "y"])):
         said = "one line"
         try:
             reading(text)
@@ -241,7 +240,7 @@ LONG = [
 def test_formulas_without_measure_are_refused_at_once(terms):
     start = time.process_time()
     with pytest.raises(UsageError) as caught:
-        analysed(f"y ~ {terms}", ["y", "a", "b"])
+        RegressionFormula.parse(f"y ~ {terms}", ["y", "a", "b"])
     assert time.process_time() - start < 3
     assert len(str(caught.value)) < 700
 
@@ -316,8 +315,8 @@ def test_comparisons_are_ones_and_zeros():
     table = pa.table({"y": [1.0, 2.0, 4.0], "a": [0.0, 1.0, 2.0], "s": ["x", "y", "x"], "t": ["y", "y", "x"]})
 
     def values(text):
-        formula = analysed(f"{text} ~ 1", table.column_names)
-        return design(formula, table, levels_of(formula, [table], None, {})).y.tolist()
+        formula = RegressionFormula.parse(f"{text} ~ 1", table.column_names)
+        return model_frame(formula, table, levels_of(formula, [table], None, {})).y.tolist()
 
     assert values("(a > 0) + (a > 1)") == [0.0, 1.0, 2.0]
     assert values("(a > 0) & (s == 'x')") == [0.0, 0.0, 1.0]

@@ -8,12 +8,10 @@ from scipy.special import expit
 
 from dipsmith.errors import UsageError
 from dipsmith.examples import personnel
-from dipsmith.inference.absorb import absorb
-from dipsmith.inference.design import Design
-from dipsmith.inference.fit import Analysis
-from dipsmith.inference.grouped import distinct, grouped
-from dipsmith.inference.least_squares import independent
-from dipsmith.inference.separation import separated
+from dipsmith.inference.analysis import Analysis
+from dipsmith.inference.binomial_rows import count_rows, distinct, is_separated
+from dipsmith.inference.least_squares import absorb, independent
+from dipsmith.inference.model_frame import ModelFrame
 
 sm = pytest.importorskip("statsmodels.api")
 smf = pytest.importorskip("statsmodels.formula.api")
@@ -93,9 +91,9 @@ def test_fixed_effects_in_unconnected_parts_lose_one_parameter_each():
     second = np.repeat([0, 1, 0, 1, 2, 3, 2, 3], 10)
     columns = rng.normal(size=(80, 2))
     dummies = np.column_stack([np.eye(4)[first], np.eye(4)[second]])
-    absorbed = absorb(columns, (first, second))
-    assert absorbed.parameters == np.linalg.matrix_rank(dummies) == 6
-    assert absorbed.columns == pytest.approx(columns - dummies @ np.linalg.pinv(dummies) @ columns, abs=1e-10)
+    absorbed, parameters = absorb(columns, (first, second))
+    assert parameters == np.linalg.matrix_rank(dummies) == 6
+    assert absorbed == pytest.approx(columns - dummies @ np.linalg.pinv(dummies) @ columns, abs=1e-10)
 
 
 def test_robust_and_clustered_errors_are_statsmodels(staff, frame):
@@ -281,13 +279,13 @@ def test_separation_is_exact(seed):
     y = (rng.random(n) < 0.5).astype(float)
     if np.ptp(X[:, 1]) == 0:
         X[0, 1] += 1
-    made = Design(y, X, ("Intercept", "x"), (), None, 0)
+    made = ModelFrame(y, X, ("Intercept", "x"), (), None, 0)
     signed = np.where(y[:, None] > 0, X, -X)
     angles = np.linspace(0, 2 * np.pi, 721)
     across = np.column_stack([X[:, 1], -X[:, 0]])
     directions = np.concatenate([np.column_stack([np.cos(angles), np.sin(angles)]), across, -across])
     brute = any((signed @ d >= -1e-9).all() and (signed @ d).max() > 1e-9 for d in directions)
-    assert separated(grouped(made)) == brute
+    assert is_separated(count_rows(made)) == brute
 
 
 # --- parts ------------------------------------------------------------------------------------------
@@ -377,7 +375,7 @@ def test_a_number_that_decides_the_response_is_found_separated(n):
         estimates("y ~ x", table, family="logistic")
     found = estimates("y ~ x", table)
     assert found.family == "firth"
-    made = Analysis.of("y ~ x", [table]).design(table)
+    made = Analysis.of("y ~ x", [table]).frame(table)
 
     def penalised(b):
         eta = made.X @ b

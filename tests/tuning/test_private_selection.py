@@ -14,7 +14,7 @@ from dipsmith.methods.graph.marginals import Marginals
 from dipsmith.methods.graph.privbayes import PrivBayes
 from dipsmith.methods.hierarchy.flat import Flat
 from dipsmith.methods.loglinear.loglinear import LogLinear
-from dipsmith.methods.method import Method, PublicFacts
+from dipsmith.methods.method import PublicFacts, Selection
 from dipsmith.methods.public_table import PublicTable
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
@@ -56,7 +56,8 @@ LABELS = Selected(
 
 
 def test_is_a_method():
-    assert isinstance(TABLES, Method)
+    assert isinstance(TABLES, Selection)
+    assert not isinstance(Flat(), Selection)
     assert TABLES.relations == ("add-remove", "replace")
     assert LABELS.relations == ("label",)
 
@@ -76,7 +77,9 @@ def test_the_better_setting_usually_wins(selected, relation, better):
 def test_charges_one_reservation_and_one_event(tmp_path):
     ledger = ds.Ledger(tmp_path / "budget.db")
     ledger.grant("people", PureDP(3))
-    release = select(table(rows("replace")), schema("replace"), TABLES_QUICK, budget=PureDP(3), ledger=ledger)
+    release = ds.synthesize(
+        table(rows("replace")), schema("replace"), TABLES_QUICK, budget=PureDP(3), ledger=ledger
+    )
     assert ledger.show("people").remaining == 0
     import sqlite3
 
@@ -99,7 +102,7 @@ TABLES_QUICK = Selected([Flat(), Marginals(cliques=2)], MarginalFit(), runs=3, c
 
 def test_release_names_the_winner_and_loads_again(tmp_path):
     codes = rows("replace")
-    release = select(
+    release = ds.synthesize(
         table(codes), schema("replace"), TABLES_QUICK, budget=PureDP(3), testing=True, noise_seed=4
     )
     card = release.card
@@ -116,11 +119,24 @@ def test_release_names_the_winner_and_loads_again(tmp_path):
     assert again.model.sample(50, seed=1)["sex"].tolist() == release.model.sample(50, seed=1)["sex"].tolist()
 
 
+def test_the_former_verb_says_what_to_use():
+    with pytest.warns(DeprecationWarning, match="is now synthesize"):
+        release = select(
+            table(rows("replace")),
+            schema("replace"),
+            TABLES_QUICK,
+            budget=PureDP(3),
+            testing=True,
+            noise_seed=4,
+        )
+    assert release.card.method == "private selection"
+
+
 def test_what_candidates_were_given_is_stated_on_the_card():
     public = PublicTable(rows("label"), what="the census")
     candidates = [Forest(weights={"grade": 2.0}), Forest(growth="public-data", public=public)]
     quick = Selected(candidates, LogLoss(), runs=3, conceal=0)
-    release = select(
+    release = ds.synthesize(
         table(rows("label")), schema("label"), quick, budget=PureDP(3), testing=True, noise_seed=1
     )
     assert "the weights were not taken from the rows" in release.card.steward_says
@@ -134,16 +150,18 @@ def test_a_second_grant_for_the_same_rows_can_be_confirmed(tmp_path):
         ledger.grant(name, PureDP(3))
     first, second = (replace(declared, name=name) for name in ("first", "second"))
     data = table(rows("replace", 50))
-    select(data, first, TABLES_QUICK, budget=PureDP(1), ledger=ledger)
+    ds.synthesize(data, first, TABLES_QUICK, budget=PureDP(1), ledger=ledger)
     with pytest.raises(BudgetError, match="another_grant=True"):
-        select(data, second, TABLES_QUICK, budget=PureDP(1), ledger=ledger)
-    select(data, second, TABLES_QUICK, budget=PureDP(1), ledger=ledger, another_grant=True)
+        ds.synthesize(data, second, TABLES_QUICK, budget=PureDP(1), ledger=ledger)
+    ds.synthesize(data, second, TABLES_QUICK, budget=PureDP(1), ledger=ledger, another_grant=True)
 
 
 def test_labels_a_file(tmp_path):
     codes = rows("label")
     quick = Selected(LABELS.candidates, LogLoss(), runs=3, conceal=0)
-    release = select(table(codes), schema("label"), quick, budget=PureDP(3), testing=True, noise_seed=2)
+    release = ds.synthesize(
+        table(codes), schema("label"), quick, budget=PureDP(3), testing=True, noise_seed=2
+    )
     assert release.tables[0].num_rows == len(codes)
     assert release.model.method == "loglinear"
 
@@ -152,7 +170,7 @@ def test_the_card_is_the_same_whatever_the_number_of_runs():
     """Releases that chose the same setting have cards that differ in nothing but their own identity."""
     codes, cards = rows("replace", n=400), {}
     for noise in range(8):
-        release = select(
+        release = ds.synthesize(
             table(codes), schema("replace"), TABLES_QUICK, budget=PureDP(3), testing=True, noise_seed=noise
         )
         facts = json.loads(release.card.to_json())
@@ -164,7 +182,7 @@ def test_the_card_is_the_same_whatever_the_number_of_runs():
 
 def test_several_sets_choose_anew():
     codes = rows("replace", n=400)
-    release = select(
+    release = ds.synthesize(
         table(codes),
         schema("replace"),
         TABLES_QUICK,
@@ -225,7 +243,7 @@ def test_what_a_run_would_refuse_is_refused_before_anything_is_spent(tmp_path, r
     ledger.grant("people", PureDP(3))
     codes = rows(relation, n=200)
     with pytest.raises(UsageError, match=match):
-        select(table(codes), codes.schema, selected, budget=PureDP(3), ledger=ledger)
+        ds.synthesize(table(codes), codes.schema, selected, budget=PureDP(3), ledger=ledger)
     assert ledger.show("people").remaining_units == PureDP(3).units
 
 

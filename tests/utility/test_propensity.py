@@ -10,7 +10,7 @@ from sklearn.preprocessing import OneHotEncoder
 from dipsmith.errors import MissingExtraError, UsageError
 from dipsmith.schema import Codes
 from dipsmith.utility.classifiers import CLASSIFIERS
-from dipsmith.utility.logistic import Block, fit_logistic, rank
+from dipsmith.utility.logistic import CodedColumn, Indicators, fit_logistic
 from dipsmith.utility.pair import Pair
 from dipsmith.utility.propensity import Scored, _Stacked, propensity
 from dipsmith.utility.telling_apart import (
@@ -101,14 +101,11 @@ def test_one_newton_step_is_as_good_as_refitting_under_the_null(small):
     quick = specks(propensity(pair, draws=200, seed=5))
     stacked = _Stacked.of(pair)
     refitted = []
-    design = [
-        Block((n,), np.r_[pair.authentic[n], pair.synthetic[n]].astype(np.int32), schema[n].size)
-        for n in pair.names
-    ]
+    design = Indicators.of(Codes.concatenate([pair.authentic, pair.synthetic]), [(n,) for n in pair.names])
     for _ in range(100):
         flags = stacked.relabelled(rng)
         model = fit_logistic(design, flags.astype(float), np.ones(3000))
-        refitted.append(distance(Scored(model.log_odds(design), (~flags).astype(float), flags.astype(float))))
+        refitted.append(distance(Scored(design.times(model.b), (~flags).astype(float), flags.astype(float))))
     # s.e. of the difference of means about .0011; tolerance six of them
     assert quick.null_mean == pytest.approx(np.mean(refitted), abs=0.007)
 
@@ -242,18 +239,23 @@ def test_sets_are_averaged(shifted):
     assert mean_specks([one, one]).value == one.value
 
 
+def columns(**coded):
+    return Indicators(tuple(CodedColumn((name,), index, size) for name, (index, size) in coded.items()))
+
+
 def test_logistic_regression_equals_statsmodels(small):
     sm = pytest.importorskip("statsmodels.api")
     rng = np.random.default_rng(8)
     x, z = rng.integers(0, 4, 900), rng.integers(0, 3, 900)
     y = (rng.random(900) < 1 / (1 + np.exp(-(0.5 * x - z + 0.3)))).astype(float)
-    model = fit_logistic([Block(("x",), x, 4), Block(("z",), z, 3)], y, np.ones(900))
+    design = columns(x=(x, 4), z=(z, 3))
+    model = fit_logistic(design, y, np.ones(900))
     X = np.column_stack([np.ones(900), *(x == i for i in (1, 2, 3)), *(z == i for i in (1, 2))]).astype(float)
     expected = sm.Logit(y, X).fit(disp=0)
-    effect, error = model.contrast(0, 0)
+    effect, error = model.contrast(design, 0, 0)
     np.testing.assert_allclose(effect[1:], expected.params[1:4], atol=1e-5)
     np.testing.assert_allclose(error[1:], expected.bse[1:4], atol=1e-4)
-    effect, error = model.contrast(1, 0)
+    effect, error = model.contrast(design, 1, 0)
     np.testing.assert_allclose(effect[1:], expected.params[4:], atol=1e-5)
 
 
@@ -261,15 +263,15 @@ def test_quasi_newton_finds_what_newton_finds(monkeypatch):
     rng = np.random.default_rng(9)
     x, z = rng.integers(0, 30, 4000), rng.integers(0, 20, 4000)
     y = (rng.random(4000) < 0.3 + 0.4 * (x > 15)).astype(float)
-    design = [Block(("x",), x, 30), Block(("z",), z, 20)]
+    design = columns(x=(x, 30), z=(z, 20))
     newton = fit_logistic(design, y, np.ones(4000), ridge=1.0)
     monkeypatch.setattr("dipsmith.utility.logistic.NEWTON", 10)
     other = fit_logistic(design, y, np.ones(4000), ridge=1.0)
-    np.testing.assert_allclose(other.log_odds(design), newton.log_odds(design), atol=2e-3)
+    np.testing.assert_allclose(design.times(other.b), design.times(newton.b), atol=2e-3)
 
 
 def test_rank_counts_what_can_be_told_apart():
     x = np.array([0, 1, 2, 0, 1, 2])
-    assert rank([Block(("x",), x, 3)], np.ones(6)) == 3
-    assert rank([Block(("x",), x, 3), Block(("same",), x, 3)], np.ones(6)) == 3
-    assert rank([Block(("x",), x, 9)], np.ones(6)) == 3  # levels that do not occur do not count
+    assert columns(x=(x, 3)).rank(np.ones(6)) == 3
+    assert columns(x=(x, 3), same=(x, 3)).rank(np.ones(6)) == 3
+    assert columns(x=(x, 9)).rank(np.ones(6)) == 3  # levels that do not occur do not count

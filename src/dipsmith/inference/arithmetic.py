@@ -11,6 +11,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -20,6 +21,7 @@ from dipsmith.errors import UsageError
 from dipsmith.inference.estimates import Float
 from dipsmith.schema.formula.tree import (
     COMPARISONS,
+    MATHEMATICS,
     Call,
     Column,
     Node,
@@ -31,20 +33,12 @@ from dipsmith.schema.formula.tree import (
 )
 from dipsmith.schema.formula.words import shown
 
-Step = Callable[[Any, Any], Any]
-
 FUNCTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "I": lambda x: x,
-    "abs": np.abs,
-    "exp": np.exp,
-    "log": np.log,
-    "log10": np.log10,
-    "log1p": np.log1p,
-    "log2": np.log2,
-    "sqrt": np.sqrt,
+    **{name: getattr(np, name) for name in MATHEMATICS},
 }
 
-STEPS: Final[Mapping[str, Step]] = {
+STEPS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
@@ -69,6 +63,7 @@ class Category:
 
 
 Columns = Mapping[str, Float | Category]
+Value = Float | float | Category | str
 
 
 def evaluate(node: Node, columns: Columns, rows: int) -> Float:
@@ -80,37 +75,39 @@ def evaluate(node: Node, columns: Columns, rows: int) -> Float:
     """
     # Logarithms of 0 are rows to leave out, not warnings.
     with np.errstate(all="ignore"):
-        found = _value(node, columns)
+        found = _number(node, columns)
     return np.array(np.broadcast_to(np.asarray(found, dtype=np.float64), (rows,)))
 
 
-def _value(node: Node, columns: Columns) -> Float | float:
+def _value(node: Node, columns: Columns) -> Value:
     match node:
-        case Number(value):
+        case Number(value) | Text(value):
             return value
         case Column(name):
-            held = columns[name]
-            return held if not isinstance(held, Category) else _refuse(node)
+            return columns[name]
         case Signed(sign, part):
-            found = _value(part, columns)
-            return -found if sign == "-" else found
+            return -_number(part, columns) if sign == "-" else _number(part, columns)
         case Call(function, (argument,)) if function in FUNCTIONS:
-            return _plain(FUNCTIONS[function](_value(argument, columns)))
-        case Operation(signs, parts) if signs[0] == "&":
-            return _all([_truth(part, columns) for part in parts])
-        case Operation(signs, (left, right)) if signs[0] in ("==", "!=") and _of_labels(left, right, columns):
-            return _plain(_same_label(left, right, columns) == (signs[0] == "=="))
+            return _plain(FUNCTIONS[function](_number(argument, columns)))
+        case Operation(("&", *_), parts):
+            return _plain(reduce(np.logical_and, [_truth(part, columns) for part in parts]))
+        case Operation(("==" | "!=" as sign,), (left, right)) if _is_label(left, columns) or _is_label(
+            right, columns
+        ):
+            return _plain(_same_label(left, right, columns) == (sign == "=="))
         case Operation(signs, parts):
-            found = _value(parts[0], columns)
+            found = _number(parts[0], columns)
             for sign, part in zip(signs, parts[1:], strict=True):
-                found = _step(STEPS[sign], found, _value(part, columns))
+                # Two plain numbers are computed as numpy does: a division by 0 is infinite, not an error.
+                found = np.float64(found) if isinstance(found, float) else found
+                found = _plain(STEPS[sign](found, _number(part, columns)))
             return found
     return _refuse(node)
 
 
-def _step(step: Step, left: Float | float, right: Float | float) -> Float | float:
-    # Two plain numbers are computed as numpy does: a division by 0 is infinite, not an error.
-    return _plain(step(np.float64(left) if isinstance(left, float) else left, right))
+def _number(node: Node, columns: Columns) -> Float | float:
+    found = _value(node, columns)
+    return _refuse(node) if isinstance(found, Category | str) else found
 
 
 def _plain(found: Any) -> Float | float:
@@ -121,39 +118,28 @@ def _plain(found: Any) -> Float | float:
 def _truth(node: Node, columns: Columns) -> NDArray[np.bool_]:
     if not (isinstance(node, Operation) and node.signs[0] in (*COMPARISONS, "&")):
         _refuse(node)
-    return np.asarray(np.not_equal(_value(node, columns), 0))
+    return np.asarray(np.not_equal(_number(node, columns), 0))
 
 
-def _all(truths: list[NDArray[np.bool_]]) -> Float | float:
-    found = truths[0]
-    for truth in truths[1:]:
-        found = found & truth
-    return _plain(found)
-
-
-def _of_labels(left: Node, right: Node, columns: Columns) -> bool:
-    """Whether a comparison is one of labels, and not of numbers."""
-    return any(isinstance(p, Text) or _category(p, columns) is not None for p in (left, right))
+def _is_label(node: Node, columns: Columns) -> bool:
+    return isinstance(node, Column | Text) and isinstance(_value(node, columns), Category | str)
 
 
 def _same_label(left: Node, right: Node, columns: Columns) -> NDArray[np.bool_]:
-    one, other = _category(left, columns), _category(right, columns)
-    if one is None:
-        return _same_label(right, left, columns) if other is not None else _refuse(left)
-    place = {level: i for i, level in enumerate(one.levels)}
-    if isinstance(right, Text):
-        return np.asarray(one.codes == place.get(right.value, len(place)))
-    if other is None:
-        _refuse(right)
-    to_place = np.array(
-        [*(place.get(level, len(place)) for level in other.levels), len(place)], dtype=np.int64
+    """Where two labels are the same: of two columns, or of a column and a text."""
+    for node in (left, right):
+        if not _is_label(node, columns):
+            _refuse(node)
+    one, other = sorted(
+        (_value(left, columns), _value(right, columns)), key=lambda found: not isinstance(found, Category)
     )
-    return np.asarray(one.codes == to_place[other.codes])
-
-
-def _category(node: Node, columns: Columns) -> Category | None:
-    held = columns[node.name] if isinstance(node, Column) else None
-    return held if isinstance(held, Category) else None
+    if not isinstance(one, Category):
+        _refuse(left)
+    place = {level: i for i, level in enumerate(one.levels)}
+    if not isinstance(other, Category):
+        return np.asarray(one.codes == place.get(str(other), len(place)))
+    to_place = [*(place.get(level, len(place)) for level in other.levels), len(place)]
+    return np.asarray(one.codes == np.array(to_place, dtype=np.int64)[other.codes])
 
 
 def _refuse(node: Node) -> NoReturn:

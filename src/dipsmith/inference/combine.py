@@ -24,17 +24,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal, get_args
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike
+from scipy import special
 
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.inference.estimates import Float, names_of
+from dipsmith.report.content import Table
+from dipsmith.report.sections import loose
+from dipsmith.synthesis.release import Release
 
-if TYPE_CHECKING:
-    from dipsmith.report.content import Table
-    from dipsmith.synthesis.release import Release
+Rule = Literal["auto", "combine", "noise-aware", "sampling"]
 
 DRAWN = (
     "these sets were drawn from one sanitised model and share its noise, so that T = ū + B/m would leave it out "
@@ -68,32 +71,16 @@ class Combined:
 
     Attributes
     ----------
-    names
-        What is estimated.
     estimate
         q̄, less the `bias` that was corrected.
-    within
-        ū, the average sampling variance.
-    between
-        B, the variance between sets.
+    within, between, variance, df, sets
+        ū (the average sampling variance), B (the variance between sets), T, ν and m.
     noise
         Var_noise, where it was found by running the mechanism again (0 under T = ū + B/m).
-    variance
-        T.
-    df
-        ν.
-    sets
-        m.
     rule
         How T was found, in one sentence.
-    level
-        Of the intervals.
-    bias
-        What was taken off q̄ (0 where nothing was).
-    notes
-        What a reader should know.
-    runs
-        Where the mechanism was run again: how each run scattered the estimates.
+    bias, runs
+        Where the mechanism was run again: what was taken off q̄, and how each run scattered the estimates.
     """
 
     names: tuple[str, ...]
@@ -127,16 +114,13 @@ class Combined:
         return self.estimate - half, self.estimate + half
 
     @property
-    def statistic(self) -> Float:
-        """The estimates in standard errors."""
-        known = self.std_error > 0
-        empty = np.full(len(self.names), np.nan)
-        return np.asarray(np.divide(self.estimate, self.std_error, out=empty, where=known))
-
-    @property
     def p_value(self) -> Float:
-        """Two-sided p-values of "the true value is 0"."""
-        return two_sided(self.statistic, self.df)
+        """Two-sided p-values of "the true value is 0", by Student's t, normal where ν is infinite."""
+        empty = np.full(len(self.names), np.nan)
+        size = np.divide(-np.abs(self.estimate), self.std_error, out=empty, where=self.std_error > 0)
+        finite = np.isfinite(self.df)
+        tail = np.where(finite, special.stdtr(np.where(finite, self.df, 1.0), size), special.ndtr(size))
+        return np.asarray(2 * tail)
 
     @property
     def variance_is_sampling(self) -> bool:
@@ -145,7 +129,7 @@ class Combined:
 
     def at(self, level: float) -> Combined:
         """The same with intervals of another level."""
-        return replace(self, level=checked_level(level))
+        return replace(self, level=check_level(level))
 
     def __len__(self) -> int:
         return len(self.names)
@@ -163,24 +147,10 @@ class Combined:
 
     def to_arrow(self) -> Any:
         """The estimates as a `pyarrow.Table`, one line each."""
-        import pyarrow as pa
-
-        low, high = self.interval
-        return pa.table(
-            {
-                "term": list(self.names),
-                "estimate": self.estimate,
-                "std_error": self.std_error,
-                "df": self.df,
-                "low": low,
-                "high": high,
-                "p_value": self.p_value,
-                "within": self.within,
-                "between": self.between,
-                "noise": self.noise,
-                "raw": self.raw,
-            }
-        )
+        ends = dict(zip(("low", "high"), self.interval, strict=True))
+        first, rest = ("estimate", "std_error", "df"), ("p_value", "within", "between", "noise", "raw")
+        columns = {name: ends.get(name, getattr(self, name, None)) for name in (*first, *ends, *rest)}
+        return pa.table({"term": list(self.names), **columns})
 
     def to_pandas(self) -> Any:
         """The estimates as a pandas frame, indexed by name."""
@@ -191,12 +161,10 @@ class Combined:
 
     def content(self, caption: str = "Combined estimates") -> Table:
         """The estimates as a table of a report."""
-        from dipsmith.report.content import Table
-
         percent = f"{self.level:.0%}"
         columns: tuple[str, ...] = ("", "estimate", "s.e.", f"{percent} from", "to", "p")
         rows: list[tuple[str, ...]] = [
-            (e.name, *map(shown, (e.value, e.std_error, e.low, e.high)), shown_p(e.p_value)) for e in self
+            (e.name, *map(show, (e.value, e.std_error, e.low, e.high)), show_p(e.p_value)) for e in self
         ]
         if not self.variance_is_sampling:
             share = 1 - np.divide(self.within, self.variance, out=np.ones(len(self)), where=self.variance > 0)
@@ -208,8 +176,6 @@ class Combined:
         return as_text(self.content())
 
     def _repr_html_(self) -> str:
-        from dipsmith.report.sections import loose
-
         return loose(self.content())
 
 
@@ -227,10 +193,8 @@ def combine(
     ----------
     estimates, variances
         One number per set, or one line per set with one number per estimate.
-    names
-        What the estimates are called.
-    level
-        Of the intervals.
+    names, level
+        What the estimates are called, and the level of the intervals.
     release
         The release that the sets are from: refused when they were drawn from one model.
 
@@ -244,7 +208,7 @@ def combine(
     estimate     0.302  0.01985      0.26  0.344  < 0.001                   49%
     T = ū + B/m over 5 sets that were sanitised separately.
     """
-    checked_level(level)
+    check_level(level)
     if release is not None and release.card.sets > 1 and release.card.each != "split":
         raise UnsupportedError(DRAWN)
     q, u = _lines(estimates, "estimates"), _lines(variances, "variances")
@@ -260,60 +224,73 @@ def combine(
         )
     if np.isinf(q).any() or np.isinf(u).any() or (u < 0).any():
         raise UsageError("estimates must be finite, and variances finite and not negative")
-    within, between = u.mean(axis=0), q.var(axis=0, ddof=1)
-    variance = within + between / m
+    found = average(q, u, names_of(q.shape[1], names), level)
     # A rounding error between equal estimates is no disagreement.
-    negligible = between <= 1e-24 * np.maximum(np.abs(q).max(axis=0), np.finfo(float).tiny) ** 2
-    ratio = np.divide(m * within, between, out=np.full(len(within), inf), where=~negligible)
+    negligible = found.between <= 1e-24 * np.maximum(np.abs(q).max(axis=0), np.finfo(float).tiny) ** 2
+    ratio = np.divide(m * found.within, found.between, out=np.full(len(found), inf), where=~negligible)
+    rule = f"T = ū + B/m over {m} sets that were sanitised separately"
+    return replace(found, df=(m - 1) * (1 + ratio) ** 2, rule=rule)
+
+
+def average(q: Float, u: Float, names: tuple[str, ...], level: float, rule: str = "") -> Combined:
+    """Average the estimates of m sets, with T = ū + B/m (of one set ū) and normal quantiles."""
+    within = u.mean(axis=0)
+    between = q.var(axis=0, ddof=1) if len(q) > 1 else np.zeros_like(within)
     return Combined(
-        names=names_of(q.shape[1], names),
+        names=names,
         estimate=q.mean(axis=0),
         within=within,
         between=between,
         noise=np.zeros_like(within),
-        variance=variance,
-        df=(m - 1) * (1 + ratio) ** 2,
-        sets=m,
-        rule=f"T = ū + B/m over {m} sets that were sanitised separately",
-        level=level,
+        variance=within + between / len(q),
+        df=np.full(len(within), inf),
+        sets=len(q),
+        rule=rule,
+        level=check_level(level),
     )
+
+
+def choose_rule(release: Release | None, rule: Rule) -> Rule:
+    """The rule that a release calls for; refuses one that does not hold for it."""
+    if rule not in get_args(Rule):
+        raise UsageError(f"rule is '{rule}', expected one of {', '.join(get_args(Rule))}")
+    if release is None:
+        if rule in ("auto", "sampling"):
+            return "sampling"
+        raise UsageError(f"rule='{rule}' needs a release: a table by itself does not say how it was made")
+    separate = release.card.sets > 1 and release.card.each == "split"
+    if rule == "combine" and not separate:
+        raise UnsupportedError(
+            DRAWN if release.card.sets > 1 else "one set cannot show its noise; use rule='noise-aware'"
+        )
+    if rule == "auto":
+        return "combine" if separate else "noise-aware"
+    return rule
 
 
 def quantile(p: float, df: Float) -> Float:
     """Quantiles of Student's t, normal where ν is infinite."""
-    from scipy import special
-
     finite = np.isfinite(df)
     return np.asarray(np.where(finite, special.stdtrit(np.where(finite, df, 1.0), p), special.ndtri(p)))
 
 
-def two_sided(statistic: Float, df: Float) -> Float:
-    """Two-sided p-values of Student's t, normal where ν is infinite."""
-    from scipy import special
-
-    finite, size = np.isfinite(df), -np.abs(statistic)
-    return np.asarray(
-        2 * np.where(finite, special.stdtr(np.where(finite, df, 1.0), size), special.ndtr(size))
-    )
-
-
-def checked_level(level: float) -> float:
-    """A confidence level, or a refusal."""
+def check_level(level: float) -> float:
+    """Refuse what is no confidence level."""
     if not 0 < level < 1:
         raise UsageError(f"level is {level}, expected a share between 0 and 1, such as 0.95")
     return level
 
 
-def shown(value: float) -> str:
+def show(value: float) -> str:
     """A number with four significant digits, or all those before the point.
 
-    >>> shown(0.0123456), shown(43210.9)
+    >>> show(0.0123456), show(43210.9)
     ('0.01235', '43,211')
     """
     return "–" if np.isnan(value) else f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:,.4g}"
 
 
-def shown_p(value: float) -> str:
+def show_p(value: float) -> str:
     """A p-value as a person reads it."""
     return "–" if np.isnan(value) else "< 0.001" if value < 0.001 else f"{value:.3f}"
 
@@ -323,12 +300,10 @@ def as_text(table: Table) -> str:
     lines = [table.columns, *(tuple(str(v) for v in row) for row in table.rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(table.columns))]
     aligned = [
-        "  ".join(
-            v.ljust(w) if i == 0 else v.rjust(w) for i, (v, w) in enumerate(zip(line, widths, strict=True))
-        )
+        "  ".join(f"{v:{'>' if i else '<'}{w}}" for i, (v, w) in enumerate(zip(line, widths, strict=True)))
         for line in lines
     ]
-    return "\n".join([*(line.rstrip() for line in aligned), *([table.note] if table.note else [])])
+    return "\n".join(line.rstrip() for line in (*aligned, table.note) if line)
 
 
 def _lines(values: ArrayLike, what: str) -> Float:

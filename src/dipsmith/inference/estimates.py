@@ -1,8 +1,8 @@
 """Estimates: what one analysis of one table says, before anything is combined.
 
-An estimator is any function from an Arrow table to `Estimates`; `dipsmith.inference.fit` makes them from
-formulas, and a researcher may write one. Its variances are those of an ordinary analysis, as if the table
-had been sampled and not synthesised: what privacy adds is the business of `combine` and `noise_aware`.
+An estimator is any function from an Arrow table to `Estimates`; `dipsmith.inference.analysis` makes them from
+formulas, and a researcher may write one. Its variances are those of an ordinary analysis, as if the table had been
+sampled and not synthesised: what privacy adds is the business of `combine` and `noise_aware`.
 """
 
 from __future__ import annotations
@@ -24,22 +24,8 @@ Float = NDArray[np.float64]
 class Estimates:
     """Named estimates with their sampling covariance.
 
-    Attributes
-    ----------
-    names
-        What is estimated.
-    values
-        The estimates; NaN where this table cannot tell.
-    covariance
-        Their sampling covariance.
-    rows
-        How many rows they are from.
-    df
-        Residual degrees of freedom; infinite where normal quantiles apply.
-    notes
-        What a reader should know.
-    family
-        How they were found, where that was not decided beforehand.
+    Values are NaN where this table cannot tell. `df` are residual degrees of freedom, infinite where normal quantiles
+    apply; `notes` are for the reader; `family` says how they were found, where that was not decided beforehand.
     """
 
     names: tuple[str, ...]
@@ -68,8 +54,7 @@ class Estimates:
             raise UsageError(
                 f"an estimator returned a {type(result).__name__}, expected Estimates or a pair (values, variances)"
             )
-        values = np.atleast_1d(np.asarray(result[0], dtype=np.float64))
-        spread = np.atleast_1d(np.asarray(result[1], dtype=np.float64))
+        values, spread = (np.atleast_1d(np.asarray(part, dtype=np.float64)) for part in result)
         if values.ndim != 1 or spread.shape not in {(len(values),), (len(values), len(values))}:
             raise UsageError(
                 f"an estimator returned values of shape {values.shape} with variances of shape {spread.shape}; "
@@ -89,14 +74,14 @@ def names_of(count: int, given: Sequence[str] | None = None) -> tuple[str, ...]:
     >>> names_of(2)
     ('estimate 1', 'estimate 2')
     """
-    if given is not None:
-        if len(given) != count:
-            raise UsageError(f"{len(given)} names for {count} estimates; give one name each")
-        return tuple(given)
-    return ("estimate",) if count == 1 else tuple(f"estimate {i + 1}" for i in range(count))
+    if given is None:
+        return ("estimate",) if count == 1 else tuple(f"estimate {i + 1}" for i in range(count))
+    if len(given) != count:
+        raise UsageError(f"{len(given)} names for {count} estimates; give one name each")
+    return tuple(given)
 
 
-def stacked(each: Sequence[Estimates]) -> tuple[Float, Float]:
+def stack(each: Sequence[Estimates]) -> tuple[Float, Float]:
     """Values and variances of several tables, one line each; refuses tables that estimate different things."""
     names = each[0].names
     for other in each[1:]:
@@ -106,3 +91,8 @@ def stacked(each: Sequence[Estimates]) -> tuple[Float, Float]:
                 f"({len(names)} in the first, {len(other.names)} in another); estimate the same things in each"
             )
     return np.array([e.values for e in each]), np.array([e.variances for e in each])
+
+
+def join_notes(each: Sequence[Estimates]) -> tuple[str, ...]:
+    """The notes of several tables, each once."""
+    return tuple(dict.fromkeys(note for e in each for note in e.notes))

@@ -15,7 +15,6 @@ Reads the release and nothing else: post-processing, free, any number of times.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
 
 import pyarrow as pa
 
@@ -37,18 +36,9 @@ from dipsmith.synthesis.release import Release
 class Mechanism:
     """A method with its budget, for the schema that private rows had.
 
-    Attributes
-    ----------
-    method, budget
-        What was run, and what one sanitisation cost.
-    schema
-        The schema that rows were encoded by: unit and neighbours decide the noise.
-    released
-        The schema that synthetic rows are read by.
-    given_rows
-        The row count that the steward gave, if any.
-    rows
-        How many rows to draw; None for the model's own estimate.
+    `budget` is what one sanitisation cost; `schema` encodes private rows (unit and neighbours decide the noise),
+    `released` reads synthetic ones; `given_rows` is the count that the steward gave, if any, `rows` how many to draw
+    (None: the model's own estimate).
     """
 
     method: Method
@@ -68,12 +58,9 @@ class Mechanism:
             )
         if release.model.missing and method is None:
             raise RegistryError(release.model.missing)
-        share: Budget = card.budget
-        if card.each == "split" and card.sets > 1:
-            share = card.budget.split(card.sets)[0]
         return cls(
             method=_method(card) if method is None else method,
-            budget=share,
+            budget=card.budget.split(card.sets)[0] if card.each == "split" else card.budget,
             schema=release.model.schema,
             released=release.schema,
             given_rows=card.rows if card.rows_known == "given by the steward" else None,
@@ -87,17 +74,7 @@ class Mechanism:
         return Codes.of(self.schema, codes.columns, len(codes))
 
     def again(self, codes: Codes, table: pa.Table, draws: int, random: Generator) -> list[pa.Table]:
-        """Sanitise synthetic rows as the private ones were, and draw sets from the result.
-
-        Parameters
-        ----------
-        codes, table
-            The same rows twice: as `codes` gives them and as they were released.
-        draws
-            How many sets to draw from the one model.
-        random
-            Where noise and rows come from.
-        """
+        """Sanitise synthetic rows (as codes, and as they were released) as the private ones were; draw sets from the result."""
         curator = Curator.rehearse(codes, self.budget, given_rows=self.given_rows, seed=_seed(random))
         model = self.method.fit(curator)
         if self.schema.neighbours == "label":
@@ -105,11 +82,10 @@ class Mechanism:
                 raise UnsupportedError(
                     f"{self.method.name} labelled these rows, but its model cannot; give method=…"
                 )
-            public = table.select([n for n in table.column_names if n not in model.targets])
-            whole = public.combine_chunks().to_batches(max_chunksize=table.num_rows or 1)
+            public = table.drop_columns(list(model.targets)).combine_chunks()
+            whole = public.to_batches(max_chunksize=table.num_rows or 1)
             return [
-                pa.concat_tables([labelled(model, batch, _seed(random)) for batch in whole])
-                for _ in range(draws)
+                pa.concat_tables([labelled(model, b, _seed(random)) for b in whole]) for _ in range(draws)
             ]
         return [
             decode(model.sample(self.rows, _seed(random)), generator(_seed(random))) for _ in range(draws)
@@ -131,10 +107,9 @@ def _method(card: Card) -> Method:
             f"the card does not tell {card.method}'s parameter '{untold[0]}', so that its noise cannot be drawn again; "
             "ask the steward for it, and give method=…"
         )
-    known = {f.name for f in fields(found)}
-    parameters: dict[str, Any] = {k: v for k, v in card.parameters.items() if k in known}
+    names = {f.name for f in fields(found)}
     try:
-        return found(**parameters)
+        return found(**{k: v for k, v in card.parameters.items() if k in names})
     except (TypeError, UsageError) as error:
         raise UnsupportedError(
             f"the parameters on the card do not make a {card.method} of this version ({error}); give method=…"

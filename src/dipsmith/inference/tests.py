@@ -25,41 +25,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Literal, get_args
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
+from scipy import special
 
-from dipsmith.errors import UnsupportedError, UsageError
-from dipsmith.inference.combine import DRAWN, shown_p
+from dipsmith.codec.encode import Encoder
+from dipsmith.errors import UsageError
+from dipsmith.inference.combine import Rule, choose_rule, show_p
 from dipsmith.inference.estimates import Estimates, Float
-from dipsmith.inference.noise_aware import REPLICATES, Progress, runs
+from dipsmith.inference.noise_aware import REPLICATES, Progress, Replication, rerun
 from dipsmith.methods.method import Method
 from dipsmith.schema import Schema
 from dipsmith.synthesis.release import Release
-
-Rule = Literal["auto", "combine", "noise-aware", "sampling"]
 
 
 @dataclass(frozen=True)
 class Significance:
     """The result of a chi-squared test.
 
-    Attributes
-    ----------
-    name
-        What was tested, by which test.
-    statistic
-        The F statistic (chi-squared over its degrees of freedom, corrected for noise).
-    df, denominator
-        Degrees of freedom of its F distribution; the denominator is infinite in the chi-squared limit.
-    p_value
-        Of "there is no association".
-    inflation
-        By how much noise and drawing raise the statistic where there is no association (1: not at all).
-    chi_squared
-        Before the correction (of the average table), where there is one.
+    The statistic is an F (chi-squared over its degrees of freedom, corrected for noise) whose denominator is infinite
+    in the chi-squared limit; `inflation` says by how much noise and drawing raise it where there is no association
+    (1: not at all), `chi_squared` what it was before the correction (of the average table), where there is one.
     """
 
     name: str
@@ -75,22 +63,13 @@ class Significance:
         denominator = "∞" if self.denominator == inf else f"{self.denominator:,.4g}"
         return (
             f"{self.name}: {chi}noise inflates by {self.inflation:.3g}, F({self.df:.3g}, {denominator}) = "
-            f"{self.statistic:.4g}, p {shown_p(self.p_value) if self.p_value < 0.001 else f'= {self.p_value:.3f}'}"
+            f"{self.statistic:.4g}, p {show_p(self.p_value) if self.p_value < 0.001 else f'= {self.p_value:.3f}'}"
         )
 
 
 def d2(statistics: ArrayLike, df: float) -> Significance:
-    """Combine m chi-squared statistics by Li's D2.
+    """Combine m chi-squared statistics, one per set, by Li's D2.
 
-    Parameters
-    ----------
-    statistics
-        One per set.
-    df
-        Their degrees of freedom.
-
-    Examples
-    --------
     >>> found = d2([20, 22, 18, 25, 21], df=4)
     >>> round(found.statistic, 3), round(found.p_value, 5)
     (4.717, 0.00111)
@@ -129,62 +108,38 @@ def independence(
 
     Parameters
     ----------
-    release
-        Several sets that were sanitised separately, or any sets whose mechanism can be run again.
     first, second
         Two columns; numbers are taken in the bins of the schema.
     rule
         "auto" takes the rule that the card calls for; "combine" estimates the noise between separately
-        sanitised sets, "noise-aware" by running the mechanism again, "sampling" leaves it out.
-    replicates, method, seed, progress
-        As in `noise_aware`.
+        sanitised sets, "noise-aware" by running the mechanism again (`replicates`, `method`, `seed`), "sampling"
+        leaves it out.
     """
-    if rule not in get_args(Rule):
-        raise UsageError(f"rule is '{rule}', expected one of {', '.join(get_args(Rule))}")
+    chosen = choose_rule(release, rule)
     if first == second:
         raise UsageError(f"'{first}' is not independent of itself; name two columns")
-    separate = release.card.sets > 1 and release.card.each == "split"
-    if rule == "combine" and not separate:
-        raise UnsupportedError(
-            DRAWN if release.card.sets > 1 else "one set cannot show its noise; use rule='noise-aware'"
-        )
-    chosen = ("combine" if separate else "noise-aware") if rule == "auto" else rule
     name = f"{first} and {second} independent"
     tables = [cross_table(t, release.schema, first, second) for t in release.tables]
     average = _Average.of(tables)
     if chosen == "combine":
         return averaged(tables, name=name)
     if chosen == "sampling":
-        return average.tested(np.zeros((2, average.cells)), 1.0, name)
+        return average.test(np.zeros((2, average.table.size)), 1.0, name)
 
     def residuals(table: pa.Table) -> Estimates:
         z = average.residuals(cross_table(table, release.schema, first, second))
         return Estimates(tuple(map(str, range(len(z)))), z, np.zeros((len(z), len(z))), table.num_rows)
 
-    found = runs(
-        release,
-        residuals,
-        replicates=replicates,
-        draws=len(tables),
-        method=method,
-        seed=seed,
-        progress=progress,
-    )
-    return average.tested(found, 1 / len(tables) if separate else 1.0, name)
+    separate = release.card.each == "split"
+    draws, share = (1, 1 / len(tables)) if separate else (len(tables), 1.0)
+    each = tuple(residuals(t) for t in release.tables)
+    how = Replication(replicates, method=method, seed=seed, progress=progress)
+    return average.test(rerun(release, residuals, each, how, draws).moved, share, name)
 
 
 def averaged(tables: Sequence[ArrayLike], *, name: str = "independence") -> Significance:
-    """Test independence in the average of cross-tables from separately sanitised sets.
+    """Test independence in the average of cross-tables, one from each separately sanitised set.
 
-    Parameters
-    ----------
-    tables
-        One table of counts per set, all of the same shape.
-    name
-        What is tested.
-
-    Examples
-    --------
     >>> sets = [[[30, 20], [18, 32]], [[33, 17], [20, 30]], [[28, 22], [19, 31]]]
     >>> print(averaged(sets))
     independence: X² = 5.139, noise inflates by 1.06, F(1, 670.1) = 4.858, p = 0.028
@@ -195,13 +150,11 @@ def averaged(tables: Sequence[ArrayLike], *, name: str = "independence") -> Sign
     if any(t.ndim != 2 or t.shape != counts[0].shape or (t < 0).any() for t in counts):
         raise UsageError("cross-tables must have one shape, two ways, and no negative counts")
     average = _Average.of(counts)
-    return average.tested(np.array([average.residuals(t) for t in counts]), 1 / len(counts), name)
+    return average.test(np.array([average.residuals(t) for t in counts]), 1 / len(counts), name)
 
 
 def cross_table(table: pa.Table, schema: Schema, first: str, second: str) -> Float:
     """The counts of two columns, in the labels of the schema."""
-    from dipsmith.codec.encode import Encoder
-
     for name in (first, second):
         if name not in table.column_names:
             raise UsageError(f"there is no column '{name}'; there are: {', '.join(table.column_names[:20])}")
@@ -229,43 +182,32 @@ class _Average:
         expected = np.outer(kept.sum(axis=1), kept.sum(axis=0)) / kept.sum()
         return cls(kept, expected, (rows, columns))
 
-    @property
-    def cells(self) -> int:
-        return int(self.table.size)
-
-    @property
-    def df(self) -> int:
-        return int((self.table.shape[0] - 1) * (self.table.shape[1] - 1))
-
     def residuals(self, table: Float) -> Float:
         """Observed less expected in one table, in standard deviations of the average table's cells."""
         kept = table[np.ix_(*self.occupied)]
         own = np.outer(kept.sum(axis=1), kept.sum(axis=0)) / max(float(kept.sum()), 1.0)
         return np.asarray((kept - own) / np.sqrt(self.expected)).ravel()
 
-    def tested(self, scattered: Float, share: float, name: str) -> Significance:
+    def test(self, scattered: Float, share: float, name: str) -> Significance:
         """Test the average table, given residuals of tables that noise has scattered."""
         chi = float((((self.table - self.expected) ** 2) / self.expected).sum())
-        return referred(chi, self.df, scattered, share, name)
+        df = (self.table.shape[0] - 1) * (self.table.shape[1] - 1)
+        return refer(chi, df, scattered, share, name)
 
 
-def referred(
+def refer(
     chi: float, k: int, scattered: Float, share: float, name: str, residual: float = inf
 ) -> Significance:
     """Refer a chi-squared statistic to its first two moments under noise.
 
     Parameters
     ----------
-    chi, k
-        |z|² of standardised estimates z, and their dimensions.
+    chi, k, residual
+        |z|² of standardised estimates z, their dimensions, and the degrees of freedom by which z was standardised.
     scattered
         z of several tables that differ by noise and drawing.
     share
         Which share of their variance the average has: 1/m for m of them, 1 where each stands for it.
-    name
-        What is tested.
-    residual
-        Degrees of freedom by which z was standardised.
     """
     nu = len(scattered) - 1
     centred = scattered - scattered.mean(axis=0)
@@ -298,8 +240,6 @@ def _unbiased_square(square: float, trace: float, nu: int, k: int) -> float:
 
 def upper_tail(statistic: float, df: float, denominator: float) -> float:
     """P(F > statistic), in the chi-squared limit where the denominator is infinite; 1 at or below 0."""
-    from scipy import special
-
     if not statistic > 0:
         return 1.0
     if denominator == inf:

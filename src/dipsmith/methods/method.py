@@ -157,6 +157,22 @@ class Method(Protocol):
         """What `fit` will ask for and what each question will cost, from public facts only."""
 
 
+@runtime_checkable
+class Selection(Method, Protocol):
+    """A method that tries several others and keeps the model of one."""
+
+    @property
+    def candidates(self) -> Sequence[Method]:
+        """The methods that it tries."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What the card says of it, besides which candidates won."""
+
+    def choose(self, curator: Curator) -> tuple[int, Model]:
+        """Spend the curator's budget and return which candidate won, with its model."""
+
+
 def require_relation(method: Method, relation: str) -> None:
     """Refuse a neighbouring relation for which the method has no proof, and say what to use instead."""
     if relation in method.relations:

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from dipsmith.errors import DamageError, DipsmithError
+from dipsmith.methods.method import Method
 from dipsmith.methods.public_table import supply_statement
 from dipsmith.privacy.budget import Budget, PureDP, of_units, zcdp_to_approx
 from dipsmith.privacy.events import Chosen, Event, Measured, Partitioned, Repeated, Supplied
@@ -80,6 +81,7 @@ class Card:
         events: Sequence[Event],
         reservation: Reservation | None,
         *,
+        makers: Sequence[Method],
         request: str,
         begun: datetime,
         rows: int,
@@ -103,7 +105,7 @@ class Card:
             schema_digest=schema.digest,
             provenance=schema.provenance,
             method=order.method.name,
-            parameters=order.parameters,
+            parameters=order.parameters(makers),
             disclosed=disclosures(schema),
             sets=order.sets,
             each=order.each,

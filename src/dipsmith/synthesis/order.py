@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any, Literal
 
 from dipsmith.errors import HopelessNoise, UnsupportedError, UsageError
 from dipsmith.methods.catalogue import require_loadable
-from dipsmith.methods.method import Method, PublicFacts, require_relation
+from dipsmith.methods.method import Method, PublicFacts, Selection, require_relation
 from dipsmith.privacy.budget import Budget
 from dipsmith.schema import Schema
 
@@ -78,10 +79,11 @@ class Order:
         """What each sanitisation may cost: one for all sets, or one for each."""
         return tuple(self.budget.split(self.sets if self.each == "split" else 1))
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The method's parameters as the card tells them."""
+    def parameters(self, makers: Sequence[Method]) -> dict[str, Any]:
+        """The method's parameters as the card tells them; of a selection also which candidates made the models."""
         method = self.method
+        if isinstance(method, Selection):
+            return {**method.parameters, "chosen": [repr(maker) for maker in makers]}
         assert is_dataclass(method)
         assert not isinstance(method, type)
         return {k: v for k, v in asdict(method).items() if v is None or isinstance(v, PLAIN)}

@@ -12,7 +12,7 @@ from typing import Any
 from dipsmith.codec.decode import released_schema
 from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import UsageError
-from dipsmith.methods.method import Method, Model
+from dipsmith.methods.method import Method, Model, Selection
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator, Journal, Progress, Rehearsal
 from dipsmith.privacy.events import Event
@@ -132,7 +132,8 @@ def synthesize(
         begun = datetime.now(UTC) if reservation is None else datetime.fromisoformat(reservation.time)
         journal = _Journal(reservation)
         curator = Curator(counted, budget, stream=stream, journal=journal, given_rows=rows, progress=progress)
-        models = tuple(FittedModel(method.name, model) for model in _fit(curator, order))
+        made = _fit(curator, order)
+        models = tuple(FittedModel(maker.name, model) for maker, model in made)
         recipe = Recipe(schema, models, private, sets, stream, seed, progress)
         if schema.neighbours == "label":
             tables, rows_known = place.label(recipe), "public"
@@ -143,6 +144,7 @@ def synthesize(
             order,
             journal.events,
             reservation,
+            makers=[maker for maker, _ in made],
             request=request,
             begun=begun,
             rows=tables.rows,
@@ -157,13 +159,21 @@ def synthesize(
     return Release(tables, models, released, card, None, finish)
 
 
-def _fit(curator: Curator, order: Order) -> list[Model]:
-    """One model, or one for each set where each is sanitised by itself."""
+def _fit(curator: Curator, order: Order) -> list[tuple[Method, Model]]:
+    """One model, or one for each set where each is sanitised by itself; and which method made it."""
     if len(order.shares) == 1:
-        return [order.method.fit(curator)]
+        return [_fit_one(curator, order.method)]
     return [
-        order.method.fit(curator.nested(share, f"set {i}")) for i, share in enumerate(order.shares, start=1)
+        _fit_one(curator.nested(share, f"set {i}"), order.method)
+        for i, share in enumerate(order.shares, start=1)
     ]
+
+
+def _fit_one(curator: Curator, method: Method) -> tuple[Method, Model]:
+    if not isinstance(method, Selection):
+        return method, method.fit(curator)
+    winner, model = method.choose(curator)
+    return method.candidates[winner], model
 
 
 def _row_count(curator: Curator, models: Sequence[FittedModel], rows: int | None) -> tuple[int, str]:

@@ -13,23 +13,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from itertools import combinations, product
-from math import sqrt
+from statistics import mean, stdev
 from typing import Any, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dipsmith.codec.encode import Encoder
 from dipsmith.errors import UsageError
+from dipsmith.inference.combine import as_text
 from dipsmith.methods.method import Labeller, Method, require_relation
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.randomness import generator
+from dipsmith.report.content import Table
+from dipsmith.report.sections import loose
 from dipsmith.schema import Codes, Marginal, Schema
 from dipsmith.sources import source
 from dipsmith.synthesis.release import Release
+from dipsmith.tuning.scores import label_chances
+from dipsmith.utility.pair import authentic_codes
 
 Metric = Literal["log loss", "tvd"]
 
@@ -42,17 +44,7 @@ RAREST: Final = 1e-9
 
 @dataclass(frozen=True)
 class Trial:
-    """One setting: its scores in all repetitions, lower is better.
-
-    Attributes
-    ----------
-    settings
-        What was changed.
-    method
-        The method with these settings.
-    scores
-        One per repetition.
-    """
+    """One setting: what was changed, the method with it, and its scores in all repetitions, lower is better."""
 
     settings: Mapping[str, object]
     method: Method
@@ -61,15 +53,12 @@ class Trial:
     @property
     def mean(self) -> float:
         """The mean score."""
-        return sum(self.scores) / len(self.scores)
+        return mean(self.scores)
 
     @property
     def error(self) -> float:
         """Standard error of the mean over repetitions; 0 for a single one."""
-        m = len(self.scores)
-        if m < 2:
-            return 0.0
-        return sqrt(sum((s - self.mean) ** 2 for s in self.scores) / (m - 1) / m)
+        return stdev(self.scores) / len(self.scores) ** 0.5 if len(self.scores) > 1 else 0.0
 
     def __str__(self) -> str:
         return ", ".join(f"{k}={v}" for k, v in self.settings.items()) or "as given"
@@ -77,18 +66,10 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tuning:
-    """Settings ranked on a stand-in, best first.
+    """Settings ranked on a stand-in.
 
-    Attributes
-    ----------
-    trials
-        Best first.
-    metric
-        What the scores are; lower is better.
-    budget, rows
-        The budget of every run, and the rows it was fitted to.
-    floor
-        The score of a model that knows only the label marginal (log loss), or 0 (total variation distance).
+    Trials stand best first; `rows` is how many each run was fitted to, `floor` the score of a model that knows only
+    the label marginal (log loss), or 0 (total variation distance).
     """
 
     trials: tuple[Trial, ...]
@@ -104,6 +85,7 @@ class Tuning:
 
     def to_dict(self) -> dict[str, Any]:
         """The ranking as JSON-able values."""
+        plain = str | int | float | bool
         return {
             "metric": self.metric,
             "budget": {self.budget.currency: float(self.budget.exact)},
@@ -111,10 +93,7 @@ class Tuning:
             "reference": self.floor,
             "trials": [
                 {
-                    "settings": {
-                        k: v if isinstance(v, str | int | float | bool) else repr(v)
-                        for k, v in t.settings.items()
-                    },
+                    "settings": {k: v if isinstance(v, plain) else repr(v) for k, v in t.settings.items()},
                     "mean": t.mean,
                     "error": t.error,
                     "scores": list(t.scores),
@@ -123,27 +102,21 @@ class Tuning:
             ],
         }
 
-    def __str__(self) -> str:
-        wide = max(len(str(t)) for t in self.trials)
-        lines = [self._told()]
-        lines += [f"  {t!s:<{wide}}  {t.mean:.4f} ± {t.error:.4f}" for t in self.trials]
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{escape(str(t))}</td><td style='text-align:right'>{t.mean:.4f}</td>"
-            f"<td style='text-align:right'>{t.error:.4f}</td></tr>"
-            for t in self.trials
-        )
-        head = f"<tr><th>settings</th><th>{escape(self.metric)}</th><th>s.e.</th></tr>"
-        return f"<p>{escape(self._told())}</p><table>{head}{rows}</table>"
-
-    def _told(self) -> str:
+    def content(self) -> Table:
+        """The ranking as a table of a report."""
         beside = f"; the label marginal alone has {self.floor:.4f}" if self.metric == "log loss" else ""
-        return (
+        caption = (
             f"{self.metric} (lower is better) on a stand-in of {self.rows:,} rows at {self.budget}, "
             f"{len(self.trials[0].scores)} repetitions{beside}. Nothing private was read, nothing was charged."
         )
+        rows = [(str(t), f"{t.mean:.4f}", f"{t.error:.4f}") for t in self.trials]
+        return Table.of(caption, ("settings", self.metric, "s.e."), rows)
+
+    def __str__(self) -> str:
+        return f"{self.content().caption}\n{as_text(self.content())}"
+
+    def _repr_html_(self) -> str:
+        return loose(self.content())
 
 
 def tune(
@@ -162,17 +135,14 @@ def tune(
 
     Parameters
     ----------
-    method
-        The method whose settings are varied.
-    grid
-        For each parameter the values to try (all combinations), or a list of settings.
+    method, grid
+        The method whose settings are varied, and for each parameter the values to try (all combinations), or a list of
+        settings.
     tune_on
         The stand-in: a file, frame or source with the schema's columns, codes, or a `Release`. Public, simulated
         or already released; **never the private rows**.
-    schema
-        The private table's schema.
-    budget
-        The budget of the planned run.
+    schema, budget
+        The private table's schema, and the budget of the planned run.
     metric
         "log loss" (held-out, labellers) or "tvd" (mean total variation distance of all 1- and 2-way
         marginals); default: by the relation.
@@ -190,9 +160,10 @@ def tune(
     Reads `tune_on` without any protection and charges nothing.
     """
     require_relation(method, schema.neighbours)
+    labels = schema.neighbours == "label"
     if repeats < 1:
         raise UsageError(f"repeats is {repeats}, expected 1 or more")
-    wanted: Metric = metric or ("log loss" if schema.neighbours == "label" else "tvd")
+    wanted: Metric = metric or ("log loss" if labels else "tvd")
     if wanted not in ("log loss", "tvd"):
         raise UsageError(f"metric is '{metric}', expected 'log loss' or 'tvd'")
     settings = _settings(grid)
@@ -207,21 +178,18 @@ def tune(
         train, judged = _divided(standing, wanted, rows, rng)
         floors.append(_marginal_loss(train, judged, made[0]) if wanted == "log loss" else 0.0)
         for i, candidate in enumerate(made):
-            curator = Curator.rehearse(
-                train, budget, seed=int(rng.integers(1 << 62)), given_rows=_given(schema, train)
-            )
+            given_rows = len(train) if schema.neighbours == "add-remove" else None
+            curator = Curator.rehearse(train, budget, seed=int(rng.integers(1 << 62)), given_rows=given_rows)
             model = candidate.fit(curator)
             if wanted == "log loss":
                 if not isinstance(model, Labeller):
                     raise UsageError(f"{candidate.name} does not label rows; use metric='tvd'")
-                scores[i].append(_log_loss(model, judged))
+                chances = np.maximum(label_chances(model, judged), RAREST)
+                scores[i].append(float(-np.log(chances).mean()))
+            elif labels and isinstance(model, Labeller):
+                scores[i].append(_distance(model.label(judged.project(schema.public), repeat), judged))
             else:
-                made_rows = (
-                    model.label(judged.project(schema.public), repeat)
-                    if isinstance(model, Labeller) and schema.neighbours == "label"
-                    else model.sample(len(judged), repeat)
-                )
-                scores[i].append(_distance(made_rows, judged))
+                scores[i].append(_distance(model.sample(len(judged), repeat), judged))
     trials = [Trial(s, m, tuple(x)) for s, m, x in zip(settings, made, scores, strict=True)]
     trials.sort(key=lambda t: t.mean)
     return Tuning(tuple(trials), wanted, budget, len(train), sum(floors) / repeats)
@@ -242,12 +210,11 @@ def _settings(
     return found
 
 
-def _with(method: Method, settings: Mapping[str, object]) -> Method:
+def _with(method: Any, settings: Mapping[str, object]) -> Any:
     try:
-        made: Method = replace(method, **settings)  # type: ignore[type-var]
+        return replace(method, **settings)
     except TypeError as error:
         raise UsageError(f"{method.name}: {error}") from None
-    return made
 
 
 def _codes(tune_on: Any, schema: Schema) -> Codes:
@@ -265,15 +232,8 @@ def _codes(tune_on: Any, schema: Schema) -> Codes:
             )
     found = source(tune_on)
     found.check(schema.names)
-    encoder = Encoder(written, schema.names)
-    parts = []
-    for batch in found.batches(schema.names):
-        codes, kept = encoder.encode(batch)
-        parts.append(codes.take(kept))
-    if not parts:
-        return Codes.of(schema, {a.name: np.zeros(0, dtype=np.int64) for a in schema}, 0)
-    joined = Codes.concatenate(parts)
-    codes = Codes.of(schema, dict(joined.columns), len(joined))
+    read, _ = authentic_codes(found, written, schema.names)
+    codes = Codes.of(schema, dict(read.columns), len(read))
     return codes.take(codes.lawful())
 
 
@@ -292,39 +252,22 @@ def _divided(codes: Codes, metric: Metric, rows: int | None, rng: np.random.Gene
     return codes.take(picked), judged
 
 
-def _given(schema: Schema, codes: Codes) -> int | None:
-    return len(codes) if schema.neighbours == "add-remove" else None
-
-
-def _log_loss(model: Labeller, rows: Codes) -> float:
-    """The mean log loss of the joint label."""
-    given = [n for n in rows.names if n not in model.targets]
-    if model.schema.neighbours == "label":
-        given = [n for n in model.schema.public if n not in model.targets]
-    p = model.probabilities(rows.project(given))
-    label = Marginal.of(rows.schema, model.targets).index(rows)
-    return float(-np.log(np.maximum(p[np.arange(len(rows)), label], RAREST)).mean())
-
-
 def _marginal_loss(train: Codes, judged: Codes, method: Method) -> float:
     """The log loss of the label marginal, without noise: what any model should beat."""
     schema = train.schema
     named: Sequence[str] = getattr(method, "targets", None) or schema.private
     labels = Marginal.of(schema, [n for n in schema.names if n in set(named)])
     counts = np.bincount(labels.index(train), minlength=labels.size) + 0.5
-    p: NDArray[np.float64] = counts / counts.sum()
-    return float(-np.log(p[labels.index(judged)]).mean())
+    return float(-np.log((counts / counts.sum())[labels.index(judged)]).mean())
 
 
 def _distance(made: Codes, rows: Codes) -> float:
     """The mean total variation distance of all 1- and 2-way marginals."""
-    names = rows.schema.names
-    wanted = [(n,) for n in names] + list(combinations(names, 2))
     found = []
-    for group in wanted:
+    for group in (g for k in (1, 2) for g in combinations(rows.schema.names, k)):
         marginal = Marginal.of(rows.schema, group)
         one, other = (
             np.bincount(marginal.index(c), minlength=marginal.size) / max(len(c), 1) for c in (made, rows)
         )
         found.append(float(np.abs(one - other).sum()) / 2)
-    return sum(found) / len(found)
+    return mean(found)

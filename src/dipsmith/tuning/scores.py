@@ -44,12 +44,8 @@ class ModelScore(Protocol):
 class LogLoss:
     """How well a labeller predicts the private labels: minus the mean log loss.
 
-    Parameters
-    ----------
-    clip
-        The largest loss of a row, in nats; default: log of the number of labels, plus 2.
-    levels
-        Losses are rounded to so many values from 0 to `clip`.
+    The largest loss of a row is `clip` nats (default: log of the number of labels, plus 2), and losses are rounded to
+    `levels` values from 0 to that.
 
     Privacy
     -------
@@ -102,13 +98,8 @@ class LossLevels:
     @property
     def attributes(self) -> tuple[str, ...]:
         """What decides the loss: the columns that the model is given, and its targets."""
-        return tuple(n for n in self.schema.names if n in self.model.targets or n in self._given)
-
-    @property
-    def _given(self) -> tuple[str, ...]:
-        if self.schema.neighbours == "label":
-            return tuple(n for n in self.schema.public if n not in self.model.targets)
-        return tuple(n for n in self.schema.names if n not in self.model.targets)
+        decide = {*_given(self.model), *self.model.targets}
+        return tuple(n for n in self.schema.names if n in decide)
 
     @property
     def size(self) -> int:
@@ -122,9 +113,7 @@ class LossLevels:
 
     def index(self, codes: Codes) -> NDArray[np.int64]:
         """The level of every row."""
-        p = self.model.probabilities(codes.project(self._given))
-        label = Marginal.of(self.schema, self.model.targets).index(codes)
-        chance = np.maximum(p[np.arange(len(codes)), label], np.exp(-self.clip))
+        chance = np.maximum(label_chances(self.model, codes), np.exp(-self.clip))
         place = -np.log(chance) * (self.levels - 1) / self.clip
         level = np.floor(place + _dither(codes, self.attributes)).astype(np.int64)
         return np.clip(level, 0, self.levels - 1)
@@ -138,15 +127,25 @@ class LossLevels:
         return None, self
 
 
+def label_chances(model: Labeller, rows: Codes) -> Floats:
+    """The probability that a model gives to the labels that rows have."""
+    p = model.probabilities(rows.project(_given(model)))
+    label = Marginal.of(model.schema, model.targets).index(rows)
+    return np.asarray(p[np.arange(len(rows)), label])
+
+
+def _given(model: Labeller) -> tuple[str, ...]:
+    """The columns that a labeller is given."""
+    names = model.schema.public if model.schema.neighbours == "label" else model.schema.names
+    return tuple(n for n in names if n not in model.targets)
+
+
 @dataclass(frozen=True)
 class MarginalFit:
     """How near a model's marginals are to the private ones: minus the squared distance, less the noise's own part.
 
-    Parameters
-    ----------
-    tables
-        The groups of columns whose marginals count. Default: under `label` every public column with the
-        targets; otherwise all pairs of up to five columns, of more columns each with the next one.
+    `tables` are the groups of columns whose marginals count. Default: under `label` every public column with the
+    targets; otherwise all pairs of up to five columns, of more columns each with the next one.
 
     Privacy
     -------
@@ -164,12 +163,8 @@ class MarginalFit:
         """Minus an unbiased estimate of Σ (count − expected count)² / rows²."""
         marginals = [Marginal.of(curator.schema, t) for t in self._tables(model, curator)]
         measured = curator.measure(marginals, list(curator.budget.split(len(marginals))))
-        rows = curator.rows
-        n = (
-            float(rows)
-            if rows is not None
-            else max(1.0, float(np.median([m.values.sum() for m in measured])))
-        )
+        counted = float(np.median([m.values.sum() for m in measured]))
+        n = max(counted, 1.0) if curator.rows is None else float(curator.rows)
         off = 0.0
         for m, expected in zip(measured, _expected(model, curator, marginals, n), strict=True):
             noisy = np.ones(len(expected), dtype=bool) if m.noisy is None else m.noisy

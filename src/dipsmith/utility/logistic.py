@@ -1,97 +1,143 @@
-"""Logistic regression on codes: one effect per level, sums of columns instead of a design matrix.
+"""Logistic regression on codes: one effect per level, sums over codes instead of a matrix of indicators.
 
-The linear predictor of a row is an intercept plus one number per block, looked up by the row's code. So the
-gradient is a handful of `bincount`s and the Hessian a handful of cross-tables, and a million rows take
-seconds. Rows are given once per distinct combination, with how often each outcome occurred.
+The linear predictor of a row is an intercept plus one number per column, looked up by the row's code. So the gradient
+is a handful of `bincount`s and the Hessian a handful of cross-tables, and a million rows take seconds. Rows are given
+once per distinct combination, with how often each outcome occurred; `dipsmith.inference.logistic` does the fitting.
 
-A ridge so small that it only decides among equivalent parametrisations (an intercept and all levels are
-redundant) keeps the Hessian invertible; contrasts between levels are those of maximum likelihood.
+A ridge so small that it only decides among equivalent parametrisations (an intercept and all levels are redundant)
+keeps the Hessian invertible; contrasts between levels are those of maximum likelihood.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 import scipy.optimize
 from numpy.typing import NDArray
+from scipy.special import expit
 
+from dipsmith.inference.logistic import climb
 from dipsmith.schema import Codes
 
 RIDGE = 1e-4
 """A prior standard deviation of 100 on the log-odds: nothing, unless a level has only one outcome."""
 NEWTON = 1500
 """Up to this many effects Newton's method is used; beyond, quasi-Newton without a Hessian."""
+SMALL = 1e-9
+"""Newton's method ends with a step that promises less than this, in squared standard errors."""
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class CodedColumn:
     """A column of codes, or several crossed into one: every one of its `size` values has an effect."""
 
     names: tuple[str, ...]
     index: NDArray[np.integer]
     size: int
 
-    def take(self, rows: NDArray[np.bool_] | NDArray[np.integer]) -> Block:
-        """The same block for some of the rows."""
-        return Block(self.names, self.index[rows], self.size)
 
+@dataclass(frozen=True, eq=False)
+class Indicators:
+    """An intercept and an indicator of every value of some coded columns: the X of a regression, never made."""
 
-def blocks(codes: Codes, groups: Sequence[Sequence[str]]) -> list[Block]:
-    """One block per group of columns; only the combinations that occur are numbered."""
-    made = []
-    for names in groups:
-        index = codes[names[0]].astype(np.int64)
-        for name in names[1:]:
-            index = index * codes.schema[name].size + codes[name]
-        if len(names) > 1:
-            occurring, index = np.unique(index, return_inverse=True)
-            size = len(occurring)
-        else:
-            size = codes.schema[names[0]].size
-        made.append(Block(tuple(names), index.astype(np.int32), size))
-    return made
+    columns: tuple[CodedColumn, ...]
+
+    @classmethod
+    def of(cls, codes: Codes, groups: Sequence[Sequence[str]]) -> Indicators:
+        """One column per group of columns; of crossed ones only the combinations that occur are numbered."""
+        made = []
+        for names in groups:
+            index, size = codes[names[0]].astype(np.int64), codes.schema[names[0]].size
+            for name in names[1:]:
+                index = index * codes.schema[name].size + codes[name]
+            if len(names) > 1:
+                occurring, index = np.unique(index, return_inverse=True)
+                size = len(occurring)
+            made.append(CodedColumn(tuple(names), index.astype(np.int32), size))
+        return cls(tuple(made))
+
+    def take(self, rows: NDArray[np.bool_] | NDArray[np.integer]) -> Indicators:
+        """The same for some of the rows."""
+        return Indicators(tuple(CodedColumn(c.names, c.index[rows], c.size) for c in self.columns))
+
+    def within(self, names: Collection[str]) -> Indicators:
+        """Those that only some columns decide."""
+        return Indicators(tuple(c for c in self.columns if set(c.names) <= set(names)))
+
+    @property
+    def width(self) -> int:
+        """Number of effects, the intercept included."""
+        return 1 + sum(c.size for c in self.columns)
+
+    def split(self, b: Floats) -> list[Floats]:
+        """The effects of every column, from those of all."""
+        return np.split(b[1:], np.cumsum([c.size for c in self.columns])[:-1])
+
+    def times(self, b: Floats) -> Floats:
+        """Xb: the linear predictor of every row."""
+        found = np.full(len(self.columns[0].index), b[0])
+        for column, effect in zip(self.columns, self.split(b), strict=True):
+            found += effect[column.index]
+        return found
+
+    def score(self, residual: Floats) -> Floats:
+        """Xᵀr, by sums over codes."""
+        parts = [np.bincount(c.index, residual, minlength=c.size) for c in self.columns]
+        return np.concatenate([[residual.sum()], *parts])
+
+    def gram(self, weights: Floats) -> Floats:
+        """XᵀWX, by cross-tables."""
+        at = np.cumsum([1, *(c.size for c in self.columns)])
+        found = np.zeros((at[-1], at[-1]))
+        found[0] = found[:, 0] = self.score(weights)
+        np.fill_diagonal(found, found[0])
+        for i, first in enumerate(self.columns):
+            rows = slice(at[i], at[i + 1])
+            for j, second in enumerate(self.columns[i + 1 :], start=i + 1):
+                key = first.index * np.int32(second.size) + second.index
+                table = np.bincount(key, weights, minlength=first.size * second.size)
+                columns = slice(at[j], at[j + 1])
+                found[rows, columns] = table.reshape(first.size, second.size)
+                found[columns, rows] = found[rows, columns].T
+        return found
+
+    def rank(self, weights: Floats) -> int:
+        """The number of effects that the rows can tell apart, the intercept included."""
+        gram = self.gram(weights)
+        diagonal = np.sqrt(np.maximum(np.diag(gram), 1e-300))
+        values = np.linalg.eigvalsh(gram / np.outer(diagonal, diagonal))
+        return int((values > 1e-9 * len(values)).sum())
 
 
 @dataclass(frozen=True, eq=False)
 class Logistic:
-    """A fitted model: log-odds = intercept + the effect of each block's code.
+    """A fitted model: log-odds = Xb. Its covariance is known where Newton's method was used."""
 
-    `covariance` is that of all parameters, intercept first, where Newton's method was used.
-    """
-
-    intercept: float
-    effects: tuple[Floats, ...]
+    b: Floats
     covariance: Floats | None
 
-    def log_odds(self, design: Sequence[Block]) -> Floats:
-        """The linear predictor of every row."""
-        return _predictor(self.intercept, self.effects, design)
-
-    def contrast(self, block: int, reference: int) -> tuple[Floats, Floats]:
-        """The effects of a block against one of its codes, and their standard errors."""
-        effects = self.effects[block]
+    def contrast(self, design: Indicators, column: int, reference: int) -> tuple[Floats, Floats]:
+        """The effects of a column against one of its codes, and their standard errors."""
+        effects = design.split(self.b)[column]
         if self.covariance is None:
             return effects - effects[reference], np.full(len(effects), np.nan)
-        start = 1 + sum(len(e) for e in self.effects[:block])
+        start = 1 + sum(c.size for c in design.columns[:column])
         part = self.covariance[start : start + len(effects), start : start + len(effects)]
         variance = np.diag(part) + part[reference, reference] - 2 * part[:, reference]
         return effects - effects[reference], np.sqrt(np.maximum(variance, 0.0))
 
 
 def fit_logistic(
-    design: Sequence[Block], ones: NDArray[np.number], total: NDArray[np.number], ridge: float = RIDGE
+    design: Indicators, ones: NDArray[np.number], total: NDArray[np.number], ridge: float = RIDGE
 ) -> Logistic:
     """Fit by penalised maximum likelihood.
 
     Parameters
     ----------
-    design
-        The blocks, one code per distinct row each.
     ones, total
         How many rows of each kind have outcome 1, and how many there are.
     ridge
@@ -99,122 +145,36 @@ def fit_logistic(
 
     Examples
     --------
-    >>> b = Block(("x",), np.array([0, 1]), 2)
-    >>> m = fit_logistic([b], np.array([20, 60]), np.array([100, 100]))
-    >>> effect, se = m.contrast(0, 0)
+    >>> x = Indicators((CodedColumn(("x",), np.array([0, 1]), 2),))
+    >>> m = fit_logistic(x, np.array([20, 60]), np.array([100, 100]))
+    >>> effect, se = m.contrast(x, 0, 0)
     >>> round(float(effect[1]), 4), round(float(se[1]), 4)  # log odds ratio 6, se² = 1/20 + 1/80 + 1/60 + 1/40
     (1.7918, 0.3227)
     """
     y, n = np.asarray(ones, dtype=np.float64), np.asarray(total, dtype=np.float64)
+    penalty = np.append(0.0, np.full(design.width - 1, ridge))
+    if design.width > NEWTON:
+        return Logistic(_quasi_newton(design, y, n, penalty), None)
+    top = climb(design, y, n, penalty, small=SMALL)
+    # A little on the intercept too, for rows whose outcomes are all the same.
+    information = top.information + 1e-10 * np.eye(design.width)
+    return Logistic(top.b, np.asarray(np.linalg.inv(information), dtype=np.float64))
+
+
+def _quasi_newton(design: Indicators, y: Floats, n: Floats, penalty: Floats) -> Floats:
     rate = float(np.clip(y.sum() / max(1.0, n.sum()), 1e-9, 1 - 1e-9))
-    start = float(np.log(rate / (1 - rate)))
-    if 1 + sum(b.size for b in design) <= NEWTON:
-        return _newton(design, y, n, start, ridge)
-    return _quasi_newton(design, y, n, start, rate, ridge)
-
-
-def gram(design: Sequence[Block], weights: Floats) -> Floats:
-    """XᵀWX of the intercept and all effects, from cross-tables of the blocks."""
-    sizes = [1, *(b.size for b in design)]
-    at = np.concatenate([[0], np.cumsum(sizes)])
-    found = np.zeros((at[-1], at[-1]))
-    found[0, 0] = weights.sum()
-    for i, first in enumerate(design, start=1):
-        one = np.bincount(first.index, weights, minlength=first.size)
-        rows = slice(at[i], at[i + 1])
-        found[rows, rows] = np.diag(one)
-        found[0, rows] = found[rows, 0] = one
-        for j, second in enumerate(design[i:], start=i + 1):
-            key = first.index * np.int32(second.size) + second.index
-            table = np.bincount(key, weights, minlength=first.size * second.size)
-            columns = slice(at[j], at[j + 1])
-            found[rows, columns] = table.reshape(first.size, second.size)
-            found[columns, rows] = found[rows, columns].T
-    return found
-
-
-def score(design: Sequence[Block], residual: Floats) -> Floats:
-    """Xᵀr of the intercept and all effects."""
-    parts = [np.bincount(b.index, residual, minlength=b.size) for b in design]
-    return np.concatenate([[residual.sum()], *parts])
-
-
-def split(parameters: Floats, design: Sequence[Block]) -> tuple[float, tuple[Floats, ...]]:
-    """A parameter vector as intercept and effects."""
-    ends = np.cumsum([b.size for b in design])
-    return float(parameters[0]), tuple(np.split(parameters[1:], ends[:-1]))
-
-
-def rank(design: Sequence[Block], weights: Floats) -> int:
-    """The number of parameters that the rows can tell apart, the intercept included."""
-    scale = gram(design, weights)
-    diagonal = np.sqrt(np.maximum(np.diag(scale), 1e-300))
-    values = np.linalg.eigvalsh(scale / np.outer(diagonal, diagonal))
-    return int((values > 1e-9 * len(values)).sum())
-
-
-def _predictor(intercept: float, effects: Sequence[Floats], design: Sequence[Block]) -> Floats:
-    found = np.full(len(design[0].index) if design else 1, intercept)
-    for block, effect in zip(design, effects, strict=True):
-        found += effect[block.index]
-    return found
-
-
-def _loss(eta: Floats, y: Floats, n: Floats) -> float:
-    return float((n * np.logaddexp(0.0, eta) - y * eta).sum())
-
-
-def _newton(design: Sequence[Block], y: Floats, n: Floats, start: float, ridge: float) -> Logistic:
-    size = 1 + sum(b.size for b in design)
-    penalty = np.full(size, ridge)
-    penalty[0] = 0.0
-    parameters = np.zeros(size)
-    parameters[0] = start
-    eta = _predictor(*split(parameters, design), design)
-    loss = _loss(eta, y, n) + 0.5 * float(penalty @ parameters**2)
-    for _ in range(50):
-        p = 1 / (1 + np.exp(-eta))
-        factor = scipy.linalg.cho_factor(gram(design, n * p * (1 - p)) + np.diag(penalty + 1e-10))
-        gradient = score(design, y - n * p) - penalty * parameters
-        step = scipy.linalg.cho_solve(factor, gradient)
-        decrement = float(gradient @ step)
-        if decrement < 1e-9:
-            break
-        for halving in range(20):
-            tried = parameters + step * 0.5**halving
-            eta = _predictor(*split(tried, design), design)
-            found = _loss(eta, y, n) + 0.5 * float(penalty @ tried**2)
-            if found <= loss:
-                break
-        parameters, gained, loss = tried, loss - found, found
-        if gained < 1e-9 * max(1.0, abs(loss)):
-            break
-    p = 1 / (1 + np.exp(-eta))
-    information = gram(design, n * p * (1 - p)) + np.diag(penalty + 1e-10)
-    covariance = scipy.linalg.cho_solve(scipy.linalg.cho_factor(information), np.eye(size))
-    return Logistic(*split(parameters, design), covariance)
-
-
-def _quasi_newton(
-    design: Sequence[Block], y: Floats, n: Floats, start: float, rate: float, ridge: float
-) -> Logistic:
     # In units of their own standard errors the effects are all of one size: without this scaling the
     # stopping rule would be met at the starting point when both tables have the same marginals.
-    scale = 1 / np.sqrt(
-        score(design, n) * rate * (1 - rate) + np.append(1e-10, np.full(sum(b.size for b in design), ridge))
-    )
-    penalty = np.append(0.0, np.full(len(scale) - 1, ridge))
+    scale = 1 / np.sqrt(design.score(n) * rate * (1 - rate) + np.maximum(penalty, 1e-10))
 
     def objective(scaled: Floats) -> tuple[float, Floats]:
-        parameters = scaled * scale
-        eta = _predictor(*split(parameters, design), design)
-        p = 1 / (1 + np.exp(-eta))
-        value = _loss(eta, y, n) + 0.5 * float(penalty @ parameters**2)
-        return value, (penalty * parameters - score(design, y - n * p)) * scale
+        b = scaled * scale
+        eta = design.times(b)
+        value = float((n * np.logaddexp(0.0, eta) - y * eta).sum()) + 0.5 * float(penalty @ b**2)
+        return value, (penalty * b - design.score(y - n * expit(eta))) * scale
 
-    first = np.zeros(len(scale))
-    first[0] = start / scale[0]
-    found = scipy.optimize.minimize(
-        objective, first, jac=True, method="L-BFGS-B", options={"maxiter": 200, "ftol": 1e-12, "gtol": 1e-2}
-    )
-    return Logistic(*split(found.x * scale, design), None)
+    start = np.zeros(design.width)
+    start[0] = np.log(rate / (1 - rate)) / scale[0]
+    options = {"maxiter": 200, "ftol": 1e-12, "gtol": 1e-2}
+    found = scipy.optimize.minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+    return np.asarray(found.x * scale)

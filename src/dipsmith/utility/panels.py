@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dipsmith.schema import Attribute, Codes
 from dipsmith.utility.crosstabs import Crosstab, Crosstabs
-from dipsmith.utility.logistic import Logistic, blocks, fit_logistic
+from dipsmith.utility.logistic import Indicators, Logistic, fit_logistic
 from dipsmith.utility.pair import Pair, group_of
 
 MOST_JOINT = 24
@@ -156,8 +156,8 @@ def logistic_panel(pair: Pair) -> LogisticPanel | None:
     references = [int(np.bincount(pair.authentic[n], minlength=schema[n].size).argmax()) for n in predictors]
     labels, columns = [], []
     for i, name in enumerate(predictors):
-        contrasts = [model.contrast(i, references[i]) for model, _ in fits]
-        present = (fits[0][1][i] >= 5) & (fits[1][1][i] >= 5)
+        contrasts = [model.contrast(design, i, references[i]) for model, design, _ in fits]
+        present = (fits[0][2][i] >= 5) & (fits[1][2][i] >= 5)
         present[references[i]] = False
         labels += [f"{name} = {schema[name].labels[j]}" for j in np.flatnonzero(present)]
         columns.append(np.stack([part[present] for contrast in contrasts for part in contrast]))
@@ -173,16 +173,18 @@ def logistic_panel(pair: Pair) -> LogisticPanel | None:
     )
 
 
-def _effects(codes: Codes, target: Attribute, predictors: Sequence[str]) -> tuple[Logistic, list[Floats]]:
+def _effects(
+    codes: Codes, target: Attribute, predictors: Sequence[str]
+) -> tuple[Logistic, Indicators, list[Floats]]:
     number, first = group_of(codes, predictors)
     total = np.bincount(number, minlength=len(first))
     ones = np.bincount(number[codes[target.name] == 0], minlength=len(first))
-    design = blocks(codes.take(first), [(n,) for n in predictors])
+    design = Indicators.of(codes.take(first), [(n,) for n in predictors])
     rarer = [
         np.minimum(np.bincount(b.index, ones, b.size), np.bincount(b.index, total - ones, b.size))
-        for b in design
+        for b in design.columns
     ]
-    return fit_logistic(design, ones, total), rarer
+    return fit_logistic(design, ones, total), design, rarer
 
 
 def _third(pair: Pair, targets: tuple[str, ...]) -> str | None:

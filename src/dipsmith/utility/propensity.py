@@ -27,10 +27,11 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from dipsmith.schema import Codes
 from dipsmith.utility.classifiers import classifier_of, fitted, matrix, scores_of
-from dipsmith.utility.logistic import RIDGE, Block, blocks, fit_logistic, gram, rank, score, split
+from dipsmith.utility.logistic import RIDGE, Indicators, fit_logistic
 from dipsmith.utility.pair import Pair, group_of
 
 ROWS = 100_000
@@ -180,13 +181,13 @@ def _learner(given: Any, pair: Pair, seed: int) -> tuple[str, Any, Callable[...,
     if isinstance(given, str) and given == "interactions":
         # products of given columns only are left out, they cannot differ
         products = [p for p in combinations(codes.names, 2) if not set(p) <= set(pair.given)]
-        design = blocks(codes, [*((n,) for n in codes.names), *products])
+        design = Indicators.of(codes, [*((n,) for n in codes.names), *products])
 
-        def fit_effects(rows: list[Block], flags: Flags) -> Callable[[list[Block]], Floats]:
+        def fit_effects(rows: Indicators, flags: Flags) -> Callable[[Indicators], Floats]:
             model = fit_logistic(rows, flags.astype(np.float64), np.ones(len(flags)), INTERACTION_RIDGE)
-            return lambda other: np.asarray(1 / (1 + np.exp(-model.log_odds(other))))
+            return lambda other: np.asarray(expit(other.times(model.b)))
 
-        return given, design, fit_effects, lambda rows, index: [b.take(index) for b in rows]
+        return given, design, fit_effects, Indicators.take
     name, model, features = classifier_of(given, codes, seed)
 
     def fit(rows: Any, flags: Flags) -> Callable[[Any], Floats]:
@@ -202,10 +203,10 @@ def _main_effects(pair: Pair, draws: int, rng: np.random.Generator) -> Propensit
     total = np.bincount(number).astype(np.float64)
     synthetic = np.bincount(number[len(pair.authentic) :], minlength=len(total)).astype(np.float64)
     model = fit_logistic(design, synthetic, total)
-    scores = 1 / (1 + np.exp(-model.log_odds(design)))
+    scores = expit(design.times(model.b))
     # Parameters that can differ between the tables: with given columns, those beyond what these span.
-    fixed = [b for b in design if set(b.names) <= set(pair.given)]
-    parameters = rank(design, total) - (rank(fixed, total) - 1 if fixed else 0)
+    fixed = design.within(pair.given)
+    parameters = design.rank(total) - (fixed.rank(total) - 1 if fixed.columns else 0)
     small = pair.sampled(NULL_ROWS, rng)
     spread = [1 / max(1, len(p.authentic)) + 1 / max(1, len(p.synthetic)) for p in (pair, small)]
     return Propensity(
@@ -223,20 +224,16 @@ def _one_step(pair: Pair, draws: int, rng: np.random.Generator) -> Iterator[Scor
     number, design = _grouped(pair)
     total = np.bincount(number).astype(np.float64)
     stacked, c = _Stacked.of(pair), pair.share
-    normal = gram(design, total * (c * (1 - c)))
+    normal = design.gram(total * (c * (1 - c)))
     factor = scipy.linalg.cho_factor(normal + RIDGE * np.eye(len(normal)))
     for _ in range(draws):
         synthetic = np.bincount(number[stacked.relabelled(rng)], minlength=len(total)).astype(np.float64)
-        step = scipy.linalg.cho_solve(factor, score(design, synthetic - c * total))
-        intercept, effects = split(step, design)
-        shift = np.full(len(total), intercept)
-        for block, effect in zip(design, effects, strict=True):
-            shift += effect[block.index]
-        yield Scored(c + c * (1 - c) * shift, total - synthetic, synthetic)
+        step = scipy.linalg.cho_solve(factor, design.score(synthetic - c * total))
+        yield Scored(c + c * (1 - c) * design.times(step), total - synthetic, synthetic)
 
 
-def _grouped(pair: Pair) -> tuple[Integers, list[Block]]:
+def _grouped(pair: Pair) -> tuple[Integers, Indicators]:
     """The number of every row's combination of values, and the main effects of each combination."""
     both = Codes.concatenate([pair.authentic, pair.synthetic])
     number, first = group_of(both, pair.names)
-    return number, blocks(both.take(first), [(n,) for n in pair.names])
+    return number, Indicators.of(both.take(first), [(n,) for n in pair.names])

@@ -1,7 +1,7 @@
 """Regressions in both tables: would an analyst of the release have concluded the same.
 
 A formula is fitted to the authentic rows and to every set of every release by the same code
-(`dipsmith.inference.fit`), with the same levels and references. Sets that were sanitised separately are combined by
+(`dipsmith.inference.analysis`), with the same levels and references. Sets that were sanitised separately are combined by
 T = ū + B/m; of others the ordinary intervals are taken, which leave the noise out, as most analysts would do, or the
 noise-aware ones (`replicates`). Differences in differences, fixed effects, ridge and logistic models are formulas and
 families like any other.
@@ -12,54 +12,43 @@ synthetic estimate, and whether sign and significance agree. `by` fits one regre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
+from dipsmith.inference.analysis import Analysis, Family
+from dipsmith.inference.combine import Combined, Rule
+from dipsmith.inference.estimates import Estimates
+from dipsmith.inference.model_frame import distinct_values, text_of
+from dipsmith.inference.noise_aware import Replication, combine_by, sampling_only
 from dipsmith.schema.formula import Formula
 from dipsmith.utility.overlap import covers, overlap, width_ratio
 
 if TYPE_CHECKING:
-    from dipsmith.inference.combine import Combined
-    from dipsmith.inference.fit import Analysis
     from dipsmith.schema import Schema
     from dipsmith.synthesis.release import Release
 
 MOST_LEVELS = 60
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Regression:
     """An analysis to compare.
 
-    Attributes
-    ----------
-    formula
-        As for `dipsmith.fit`: ``"log(pay) ~ sex + race + age + I(age**2) | agency + occupation"``.
-    by
-        A column whose levels get a regression each.
-    reference
-        For categories, the level that the others are compared with.
-    family
-        "auto", "ols", "ridge", "logistic" or "firth".
-    shown
-        Coefficients that begin with one of these are drawn; default: those of the synthesised columns.
-    replicates
-        Above 0: noise-aware intervals, by so many runs of the mechanism.
+    Formula, reference and family are as for `dipsmith.fit`; every level of the column `by` gets a regression.
+    Coefficients that begin with one of `shown` are drawn (default: those of the synthesised columns); `replicates`
+    above 0 ask for noise-aware intervals, by so many runs of the mechanism.
     """
 
     formula: str
     by: str | None = None
     reference: Mapping[str, object] = field(default_factory=dict)
-    family: Literal["auto", "ols", "ridge", "logistic", "firth"] = "auto"
+    family: Family = "auto"
     shown: tuple[str, ...] = ()
     replicates: int = 0
 
@@ -166,7 +155,6 @@ def compare_regression(
     authentic: pa.Table,
     releases: Mapping[str, Release],
     schema: Schema,
-    progress: Callable[[float], None] | None = None,
 ) -> RegressionComparison:
     """Fit a regression to the authentic rows and to every set of every release.
 
@@ -174,8 +162,6 @@ def compare_regression(
     -------
     Exact function of private rows: confidential.
     """
-    from dipsmith.inference.fit import Analysis
-
     tables = [authentic, *(t for r in releases.values() for t in r.tables)]
     tables = [t.select([c for c in authentic.column_names if c in t.column_names]) for t in tables]
     analysis = Analysis.of(
@@ -190,19 +176,15 @@ def compare_regression(
     found: list[Agreement] = []
     notes: list[str] = []
     rule = ""
-    for i, level in enumerate(levels or [""]):
+    for level in levels or [""]:
         try:
-            part = _at(authentic, regression.by, level)
-            original = _ordinary(analysis, [part], "Ordinary intervals")
+            original = sampling_only((analysis(_at(authentic, regression.by, level)),), 0.95, "")
             for name, release in releases.items():
-                sets = [_at(t, regression.by, level) for t in release.tables]
-                combined = _combined(analysis, release, sets, regression, level)
+                combined = _combined(analysis, release, regression, level)
                 rule = combined.rule
                 found.append(Agreement(name, tuple(_coefficients(original, combined)), level))
         except UsageError as error:
             notes.append(f"{regression.by} = {level}: {error}" if level else str(error))
-        if progress is not None:
-            progress((i + 1) / max(1, len(levels)))
     return RegressionComparison(
         regression, analysis.name, analysis.references, rule, tuple(found), tuple(levels), tuple(notes)
     )
@@ -211,59 +193,40 @@ def compare_regression(
 def _one_family(
     analysis: Analysis, tables: Sequence[pa.Table], by: str | None, levels: Sequence[str]
 ) -> Analysis:
-    """Firth's method for all tables where "auto" finds one of them separated: coefficients of two methods do not compare."""
+    """Firth's method for all tables where "auto" finds one of them separated."""
     if not (analysis.falls_back and analysis.family == "logistic"):
         return analysis
     for level in levels or [""]:
         for table in tables:
             try:
-                if analysis(_at(table, by, level)).family == "firth":
-                    return replace(analysis, family="firth")
+                agreed = analysis.of_one_family([analysis(_at(table, by, level))])
             except UsageError:
                 break  # the level will be left out, with the reason
+            if agreed is not analysis:
+                return agreed
     return analysis
 
 
-def _combined(
-    analysis: Analysis, release: Release, sets: Sequence[pa.Table], regression: Regression, level: str
-) -> Combined:
-    from dipsmith.inference.combine import combine
-    from dipsmith.inference.estimates import stacked
-    from dipsmith.inference.noise_aware import noise_aware
+def _combined(analysis: Analysis, release: Release, regression: Regression, level: str) -> Combined:
+    def estimate(table: pa.Table) -> Estimates:
+        return analysis(_at(table, regression.by, level))
 
-    if regression.replicates:
-        here = analysis if not level else lambda table: analysis(_at(table, regression.by, level))
-        return noise_aware(release, here, replicates=regression.replicates, seed=0)
-    if len(sets) > 1 and release.card.each == "split":
-        each = tuple(analysis(t) for t in sets)
-        return combine(*stacked(each), names=each[0].names, release=release)
-    return _ordinary(analysis, sets, "Ordinary intervals, which leave the noise of privacy out")
-
-
-def _ordinary(analysis: Analysis, sets: Sequence[pa.Table], why: str) -> Combined:
-    from dipsmith.inference.noise_aware import sampling_only
-
-    return sampling_only(tuple(analysis(t) for t in sets), 0.95, why)
+    separate = release.card.sets > 1 and release.card.each == "split"
+    rule: Rule = "noise-aware" if regression.replicates else "combine" if separate else "sampling"
+    each = tuple(estimate(t) for t in release.tables)
+    why = "Ordinary intervals, which leave the noise of privacy out"
+    how = Replication(regression.replicates, seed=0)
+    return combine_by(rule, release, estimate, each, how, why=why)
 
 
 def _coefficients(original: Combined, synthetic: Combined) -> list[Coefficient]:
-    low, high = original.interval
-    lows, highs = synthetic.interval
-    places = {name: i for i, name in enumerate(synthetic.names)}
+    theirs = {e.name: e for e in synthetic}
     found = []
-    for i, name in enumerate(original.names):
-        j = places.get(name)
-        if j is None or not np.isfinite([original.estimate[i], low[i], synthetic.estimate[j], lows[j]]).all():
-            continue
-        found.append(
-            Coefficient(
-                name,
-                float(original.estimate[i]),
-                (float(low[i]), float(high[i])),
-                float(synthetic.estimate[j]),
-                (float(lows[j]), float(highs[j])),
-            )
-        )
+    for ours in original:
+        other = theirs.get(ours.name)
+        if other is not None and np.isfinite([ours.value, ours.low, other.value, other.low]).all():
+            intervals = (ours.low, ours.high), (other.low, other.high)
+            found.append(Coefficient(ours.name, ours.value, intervals[0], other.value, intervals[1]))
     return found
 
 
@@ -272,27 +235,14 @@ def _levels(tables: Sequence[pa.Table], by: str | None) -> list[str]:
         return []
     if any(by not in t.column_names for t in tables):
         raise UsageError(f"by='{by}': there is no such column in every table")
-    seen = {v for t in tables for v in pc.unique(_text(t.column(by))).to_pylist() if v is not None}
+    seen = distinct_values(tables, by)
     if len(seen) > MOST_LEVELS:
         raise UsageError(f"by='{by}' has {len(seen)} values, at most {MOST_LEVELS} regressions are made")
-    return sorted(seen, key=lambda v: (_number(v), v))
+    return seen
 
 
 def _at(table: pa.Table, by: str | None, level: str) -> pa.Table:
-    return table if by is None else table.filter(pc.equal(_text(table.column(by)), level))
-
-
-def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    return column.cast(pa.string())
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return float("inf")
+    return table if by is None else table.filter(pc.equal(text_of(table.column(by)), level))
 
 
 def _conclusion(interval: tuple[float, float]) -> int:
