@@ -22,8 +22,18 @@ from typing import Any
 
 import dipsmith as ds
 from dipsmith.examples import personnel
+from dipsmith.utility import (
+    association,
+    disclosure,
+    full_table,
+    marginal_error,
+    panel_figures,
+    propensity,
+    side_by_side,
+    subgroups,
+    telling_apart,
+)
 from dipsmith.utility import compare as comparing
-from dipsmith.utility import findings, propensity
 from dipsmith.utility.regression import Regression
 
 ANALYSIS = "log(pay) ~ sex + race + age + I(age**2) + education | agency + occupation"
@@ -75,28 +85,29 @@ def watched() -> Stages:
             "compare_regression": "regressions",
         },
     )
-    stages.watch(
-        findings,
-        {
+    scores, panels = "SPECKS, pMSE, binned scores", "panels"
+    for module, names in {
+        side_by_side: {
             "released_codes": "encoding synthetic rows",
             "propensity": lambda pair, classifier="logistic", **_: f"classifier {classifier}",
-            "specks": "SPECKS, pMSE, binned scores",
-            "pmse": "SPECKS, pMSE, binned scores",
-            "binned_scores": "SPECKS, pMSE, binned scores",
+        },
+        telling_apart: dict.fromkeys(("specks", "pmse", "binned_scores"), scores),
+        marginal_error: {
             "marginal_error": "all 1-, 2- and 3-way tables",
-            "associations": "associations",
-            "subgroups": "subgroups",
-            "disclosure": "disclosure (boosting)",
             "range_error": "range queries",
-            "cell_sizes": "full cross-tabulation",
-            "logistic_panel": "panels",
-            "joint_bars": "panels",
-            "joint_proportions": "panels",
-            "p_slopes": "panels",
-            "correlations": "panels",
+        },
+        association: {"associations": "associations"},
+        subgroups: {"subgroups": "subgroups"},
+        full_table: {"cell_sizes": "full cross-tabulation"},
+        disclosure: {
+            "disclosure": "disclosure (boosting)",
             "expected_correct": "correct labels (model's probabilities)",
         },
-    )
+        panel_figures: dict.fromkeys(
+            ("logistic_panel", "joint_bars", "joint_proportions", "p_slopes", "correlations"), panels
+        ),
+    }.items():
+        stages.watch(module, names)
     half = propensity._Stacked.half_relabelled
     propensity._Stacked.half_relabelled = stages.timed("null draws", _listed(half))
     propensity._one_step = stages.timed("null draws", _listed(propensity._one_step))

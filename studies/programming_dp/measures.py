@@ -11,7 +11,8 @@ from math import exp
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.experiments.metrics import Compared, Measured, Metric
+from dipsmith.utility.metric import Metric, MetricValue
+from dipsmith.utility.side_by_side import SideBySide
 
 WIDTHS = (1, 2, 5, 10, 20, 40, 60)
 FIRST, LAST = 17, 91
@@ -19,13 +20,13 @@ LARGE = 100
 """Ranges with fewer people are left out: a percentage of next to nothing says nothing."""
 
 
-def ages(c: Compared) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def ages(c: SideBySide) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Authentic and synthetic ages, in the order of the rows (bins are single years from 0)."""
     synthetic = c.release.tables[0].column("age").to_numpy()
     return c.authentic["age"].astype(np.int64), synthetic.astype(np.int64)
 
 
-def direct(c: Compared) -> float:
+def direct(c: SideBySide) -> float:
     """E|noise| of one count with the whole budget: discrete Laplace noise."""
     q = exp(-float(c.release.card.budget.exact))
     return 2 * q / (1 - q * q)
@@ -42,7 +43,7 @@ def count_as_printed(synthetic: NDArray[np.int64], authentic: NDArray[np.int64],
     return int(((synthetic[:n] >= low) & (authentic[:n] < high)).sum())
 
 
-def range_percent(c: Compared) -> list[Measured]:
+def range_percent(c: SideBySide) -> list[MetricValue]:
     """Mean percent error over all ranges of a width."""
     a, s = ages(c)
     sums = [np.concatenate([[0], np.cumsum(np.bincount(v, minlength=100)[:100])]) for v in (a, s)]
@@ -54,28 +55,30 @@ def range_percent(c: Compared) -> list[Measured]:
         if kept.any():
             error = float((np.abs(made - true)[kept] / true[kept]).mean())
             found.append(
-                Measured("", 100 * error, 100 * direct(c) * float((1 / true[kept]).mean()), level=str(width))
+                MetricValue(
+                    "", 100 * error, 100 * direct(c) * float((1 / true[kept]).mean()), level=str(width)
+                )
             )
     return found
 
 
-def _one_range(c: Compared, low: int, high: int) -> tuple[float, float]:
+def _one_range(c: SideBySide, low: int, high: int) -> tuple[float, float]:
     a, s = ages(c)
     true = count(a, low, high)
     return 100 * abs(count(s, low, high) - true) / true, 100 * direct(c) / true
 
 
-def range_20_65(c: Compared) -> tuple[float, float]:
+def range_20_65(c: SideBySide) -> tuple[float, float]:
     """People of 20 to 64."""
     return _one_range(c, 20, 65)
 
 
-def range_20_30(c: Compared) -> tuple[float, float]:
+def range_20_30(c: SideBySide) -> tuple[float, float]:
     """People of 20 to 29."""
     return _one_range(c, 20, 30)
 
 
-def range_20_30_bug(c: Compared) -> tuple[float, float]:
+def range_20_30_bug(c: SideBySide) -> tuple[float, float]:
     """The same as printed. Rows of a release come in order of cells, those of the chapter in random order."""
     a, s = ages(c)
     shuffled = np.random.default_rng(0).permutation(s)
@@ -83,20 +86,20 @@ def range_20_30_bug(c: Compared) -> tuple[float, float]:
     return 100 * abs(count_as_printed(shuffled, a, 20, 30) - true) / true, 100 * direct(c) / true
 
 
-def mean_percent(c: Compared) -> tuple[float, float]:
+def mean_percent(c: SideBySide) -> tuple[float, float]:
     """Mean age; the direct answer divides a noisy sum of ages up to 99 by the known number of rows."""
     a, s = ages(c)
     true = float(a.mean())
     return 100 * abs(float(s.mean()) - true) / true, 100 * 99 * direct(c) / (len(a) * true)
 
 
-def rows_percent(c: Compared) -> tuple[float, float]:
+def rows_percent(c: SideBySide) -> tuple[float, float]:
     """How many rows there are."""
     a, s = ages(c)
     return 100 * abs(len(s) - len(a)) / len(a), 100 * direct(c) / len(a)
 
 
-def cells(c: Compared) -> tuple[float, float]:
+def cells(c: SideBySide) -> tuple[float, float]:
     """Total variation distance of age × occupation, where both are there; by chance alone the reference."""
     from dipsmith.utility.marginal_error import marginal_error
 
@@ -107,14 +110,19 @@ def cells(c: Compared) -> tuple[float, float]:
 
 
 _DIRECT = "the direct Laplace answer to this one question"
-MEASURES = {
-    "range-percent": Metric("percent error of range queries by width", "lower", range_percent, _DIRECT),
-    "range-20-65": Metric("percent error, ages 20 to 64", "lower", range_20_65, _DIRECT),
-    "range-20-30": Metric("percent error, ages 20 to 29", "lower", range_20_30, _DIRECT),
-    "range-20-30-bug": Metric(
-        "percent error, ages 20 to 29, as the chapter prints it", "lower", range_20_30_bug, _DIRECT
+METRICS = (
+    Metric("range-percent", "percent error of range queries by width", "lower", range_percent, _DIRECT),
+    Metric("range-20-65", "percent error, ages 20 to 64", "lower", range_20_65, _DIRECT),
+    Metric("range-20-30", "percent error, ages 20 to 29", "lower", range_20_30, _DIRECT),
+    Metric(
+        "range-20-30-bug",
+        "percent error, ages 20 to 29, as the chapter prints it",
+        "lower",
+        range_20_30_bug,
+        _DIRECT,
     ),
-    "mean-percent": Metric("percent error of the mean age", "lower", mean_percent, _DIRECT),
-    "rows-percent": Metric("percent error of the number of rows", "lower", rows_percent, _DIRECT),
-    "cells": Metric("total variation distance, age × occupation", "lower", cells, "what chance alone gives"),
-}
+    Metric("mean-percent", "percent error of the mean age", "lower", mean_percent, _DIRECT),
+    Metric("rows-percent", "percent error of the number of rows", "lower", rows_percent, _DIRECT),
+    Metric("cells", "total variation distance, age × occupation", "lower", cells, "what chance alone gives"),
+)
+MEASURES = {metric.name: metric for metric in METRICS}

@@ -16,9 +16,9 @@ from dipsmith.experiments.entries import (
     MethodEntry,
     StudyEntry,
 )
-from dipsmith.experiments.metrics import METRICS
 from dipsmith.experiments.study import parse, read
 from dipsmith.experiments.trial import Laboratory
+from dipsmith.registry import registered
 
 ROOT = Path(__file__).parents[2]
 STUDIES = sorted((ROOT / "studies").glob("*/*.yaml"))
@@ -139,7 +139,7 @@ def test_the_reference_page_names_every_key_and_metric():
     for entry in (StudyEntry, DataEntry, MethodEntry, AnalysisEntry, FigureEntry, ClaimEntry):
         for name in entry.model_fields:
             assert f"`{name.rstrip('_')}`" in page, f"{entry.__name__}.{name}"
-    for name in (*METRICS, *RUN_PARAMETERS):
+    for name in (*registered("metrics"), *RUN_PARAMETERS):
         assert f"`{name}`" in page, name
 
 

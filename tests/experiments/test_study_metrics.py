@@ -9,13 +9,24 @@ from dipsmith.errors import InputError
 from dipsmith.examples import personnel
 from dipsmith.experiments.datasets import dataset
 from dipsmith.experiments.entries import DataEntry
-from dipsmith.experiments.metrics import METRICS, compared, measure
+from dipsmith.sources import source
 from dipsmith.utility.crosstabs import Crosstabs
 from dipsmith.utility.marginal_error import marginal_error
+from dipsmith.utility.metric import all_metrics, metric
+from dipsmith.utility.pair import authentic_codes
 from dipsmith.utility.propensity import propensity
-from dipsmith.utility.specks import specks
+from dipsmith.utility.side_by_side import SideBySide
+from dipsmith.utility.telling_apart import specks
 
 PEOPLE = DataEntry(example="personnel", rows=600, years=[1988, 2011])
+
+
+def compared(rows, release, schema, fresh):
+    return SideBySide(authentic_codes(source(rows), schema, schema.names)[0], release, schema, fresh)
+
+
+def measure(names, both):
+    return [value for name in names for value in metric(name).values(both)]
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +39,8 @@ def labels():
 
 def test_every_metric_gives_a_number_and_its_reference(labels):
     slow = ("specks-forest", "specks-boosting", "specks-cart")
-    quick = [m for m in METRICS if m not in (*slow, "range-error")]
-    found = measure(quick, labels, METRICS)
+    quick = [m.name for m in all_metrics() if m.name not in (*slow, "range-error")]
+    found = measure(quick, labels)
     assert [m.metric for m in found] == quick
     for m in found:
         assert np.isfinite(m.value), m.metric
@@ -37,7 +48,7 @@ def test_every_metric_gives_a_number_and_its_reference(labels):
 
 
 def test_metrics_are_those_of_a_comparison(labels):
-    found = {m.metric: m for m in measure(["tvd-2", "specks"], labels, METRICS)}
+    found = {m.metric: m for m in measure(["tvd-2", "specks"], labels)}
     pair = labels.pairs[0]
     assert pair.given  # public columns are not compared with themselves
     error = marginal_error(Crosstabs(pair), 2)
@@ -46,7 +57,7 @@ def test_metrics_are_those_of_a_comparison(labels):
 
 
 def test_log_loss_is_that_of_rows_that_the_run_did_not_see(labels):
-    (found,) = measure(["log-loss"], labels, METRICS)
+    (found,) = measure(["log-loss"], labels)
     fresh = labels.fresh
     p = labels.release.model.probabilities(fresh)
     sex = np.array([["F", "M"].index(v) for v in fresh["sex"].to_pylist()])
@@ -58,13 +69,13 @@ def test_log_loss_is_that_of_rows_that_the_run_did_not_see(labels):
 
 
 def test_ranges_are_of_ordered_columns(labels):
-    (nothing,) = measure(["range-error"], labels, METRICS)  # neither sex nor race is ordered
+    (nothing,) = measure(["range-error"], labels)  # neither sex nor race is ordered
     assert np.isnan(nothing.value)
     data = dataset(DataEntry(example="regression", rows=200), 1)
     release = ds.synthesize(
         data.rows, data.schema, ds.Flat(), budget=ds.PureDP(1), testing=True, noise_seed=1
     )
-    (found,) = measure(["range-error"], compared(data.rows, release, data.schema, None), METRICS)
+    (found,) = measure(["range-error"], compared(data.rows, release, data.schema, None))
     assert 0 < found.value < 0.5
 
 
@@ -74,7 +85,7 @@ def test_log_loss_is_for_labellers():
         data.rows, data.schema, ds.Flat(), budget=ds.PureDP(9), testing=True, noise_seed=1
     )
     with pytest.raises(InputError, match="methods that label"):
-        measure(["log-loss"], compared(data.rows, release, data.schema, None), METRICS)
+        measure(["log-loss"], compared(data.rows, release, data.schema, None))
 
 
 def test_repeats_are_other_rows_of_the_same_population():

@@ -13,7 +13,6 @@ from dipsmith.experiments.claims import _doubt, check, selected
 from dipsmith.experiments.entries import FigureEntry
 from dipsmith.experiments.experiment import Experiment
 from dipsmith.experiments.figures import mean_and_width, standalone
-from dipsmith.experiments.metrics import METRICS
 from dipsmith.experiments.plots import figure
 from dipsmith.experiments.results import Response
 
@@ -118,7 +117,7 @@ def test_the_page_is_markdown_with_figures_beside_it(made, tmp_path):
 def test_figures_that_cannot_be_drawn_say_why(made, entry, said):
     _, results = made
     with pytest.raises(InputError, match=said):
-        figure(FigureEntry(**entry), results, METRICS, "f")
+        figure(FigureEntry(**entry), results, {}, "f")
 
 
 def test_many_lines_get_a_panel_each(tmp_path):

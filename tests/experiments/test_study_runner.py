@@ -20,7 +20,13 @@ from dipsmith.errors import BudgetError, DamageError, InputError, OutputError
 from dipsmith.experiments import runner
 from dipsmith.experiments.experiment import Experiment
 from dipsmith.experiments.results import Results
-from dipsmith.experiments.runner import JOURNAL, run
+from dipsmith.experiments.runner import JOURNAL
+from dipsmith.experiments.study import parse
+from dipsmith.experiments.trial import Laboratory
+
+
+def run(text, out, *, base=Path(), jobs=1, progress=None):
+    return runner.run(Laboratory(parse(text), base, out), text, jobs, progress)
 
 
 @pytest.fixture
@@ -48,7 +54,7 @@ def test_runs_are_the_same_whether_done_at_once_or_resumed(tmp_path):
     assert told[0].found == 5
     assert lines(tmp_path / "b")[:5] == half
     assert len(lines(tmp_path / "b")) == 12
-    assert [o.measured for o in again] == [o.measured for o in whole]
+    assert [o.values for o in again] == [o.values for o in whole]
 
 
 def test_a_finished_study_runs_nothing(tmp_path):
@@ -183,7 +189,7 @@ def test_the_same_rows_in_a_repeat_other_rows_in_the_next(tmp_path):
         SMALL, "metrics: [tvd-1, tvd-2]", "analyses: [{name: fit, formula: 'y ~ x1 + x2', terms: [x1]}]"
     )
     done = run(text, tmp_path / "a", jobs=1)
-    authentic = [[m.reference for m in o.measured if m.metric == "fit"] for o in done]
+    authentic = [[m.reference for m in o.values if m.metric == "fit"] for o in done]
     assert all(a == authentic[0] for a in authentic[:6])
     assert all(a == authentic[6] for a in authentic[6:])
     assert authentic[0] != authentic[6]
@@ -273,7 +279,7 @@ def test_a_resumed_run_on_private_rows_is_not_charged_twice(private):
     # As if killed after the release was saved and before the journal's line was written.
     journal = private / "out" / JOURNAL
     journal.write_text("".join(f"{line}\n" for line in lines(private / "out")[:-1]))
-    results = runner.run(PRIVATE, private / "out", base=private, jobs=1)
+    results = run(PRIVATE, private / "out", base=private, jobs=1)
     assert not [o.failed for o in results if o.failed]
     assert ledger.show("people").spent == 3
 
@@ -288,18 +294,18 @@ def test_a_run_that_was_killed_after_reading_is_charged_once_and_told(private, m
     with monkeypatch.context() as patched:
         patched.setattr(ds.Release, "save", killed)
         with pytest.raises(KeyboardInterrupt):
-            runner.run(PRIVATE, private / "out", base=private, jobs=1)
+            run(PRIVATE, private / "out", base=private, jobs=1)
     assert ledger.show("people").spent == 0.5
     # The grant suffices for the rest: what the killed run cost is not asked for again.
     Experiment.read(private / "study.yaml", private / "out").require_budget()
-    done = runner.run(PRIVATE, private / "out", base=private, jobs=1)
+    done = run(PRIVATE, private / "out", base=private, jobs=1)
     assert ["never draws again" in o.failed for o in done] == [True, False, False, False]
     assert ledger.show("people").spent == 3  # the run that was lost is paid for, and was not paid for again
 
 
 def test_what_failed_is_tried_again(tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr("dipsmith.experiments.trial.compared", refused)
+        patched.setattr("dipsmith.experiments.trial.authentic_codes", refused)
         assert all(o.failed == "no space left" for o in run(SMALL, tmp_path / "a", jobs=1))
     again = run(SMALL, tmp_path / "a", jobs=1)
     assert not [o for o in again if o.failed]

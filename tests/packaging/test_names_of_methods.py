@@ -23,6 +23,9 @@ FAMILIES = ("forest", "graph", "hierarchy", "loglinear")
 HOMONYMS = {
     # a random forest that tells synthetic rows from authentic ones
     ("utility", "forest"),
+    # a key of comparison.json and its chapter: how far off the marginal tables are
+    ("utility", "marginals"),
+    ("utility", "Marginals"),
     # keys of JSON: the questions of a plan, the tables of one report
     ("planning", "steps"),
     ("cli", "steps"),

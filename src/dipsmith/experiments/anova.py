@@ -27,19 +27,11 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Term:
+class Effect:
     """A main effect or interaction: its share of the variation, and whether chance would give as much.
 
-    Attributes
-    ----------
-    factors
-        One or two names.
-    freedom
-        Degrees of freedom; 0 where the design cannot tell it from other terms.
-    squares, share
-        Sum of squares, and its share of the total.
-    f, p
-        The F statistic against the residual, and its p-value; nan without residual degrees of freedom.
+    `freedom` is 0 where the design cannot tell it from other terms; `f` and `p` are against the residual, and nan where
+    that has no degrees of freedom.
     """
 
     factors: tuple[str, ...]
@@ -59,7 +51,7 @@ class Term:
 class Anova:
     """All terms, the largest share first, and the residual."""
 
-    terms: tuple[Term, ...]
+    terms: tuple[Effect, ...]
     residual_freedom: int
     residual_squares: float
     residual_share: float
@@ -68,11 +60,9 @@ class Anova:
 
 def anova(response: Response) -> Anova:
     """Divide the variation of a response among factors, pairs of factors, and the rest."""
-    kept = np.isfinite(response.values)
-    response = response.where(kept)
+    response = response.where(np.isfinite(response.values))
     y = response.values - response.values.mean() if len(response.values) else response.values
-    factors = response.factors
-    numbers = response.numbers
+    factors, numbers = response.factors, response.numbers
     blocks: dict[tuple[str, ...], Floats] = {
         (n,): numbers[n].curve if n in numbers else _dummies(v) for n, v in factors.items()
     }
@@ -92,22 +82,19 @@ def anova(response: Response) -> Anova:
         with_it, after = _residual(y, [*base, *others, block])
         found.append((names, after - before, max(0.0, without - with_it)))
     error = whole / freedom if freedom > 0 else float("nan")
-    terms = [_term(n, df, ss, total, error, freedom) for n, df, ss in found]
-    return Anova(
-        tuple(sorted(terms, key=lambda t: -t.share)),
-        freedom,
-        whole,
-        whole / total if total else float("nan"),
-        len(y),
-    )
+    terms = [_effect(n, df, ss, total, error, freedom) for n, df, ss in found]
+    share = whole / total if total else float("nan")
+    return Anova(tuple(sorted(terms, key=lambda t: -t.share)), freedom, whole, share, len(y))
 
 
-def _term(names: tuple[str, ...], df: int, squares: float, total: float, error: float, freedom: int) -> Term:
+def _effect(
+    names: tuple[str, ...], df: int, squares: float, total: float, error: float, freedom: int
+) -> Effect:
     from scipy.special import fdtrc
 
     statistic = squares / df / error if df and error and error > 0 else float("nan")
     p = float(fdtrc(df, freedom, statistic)) if statistic == statistic else float("nan")
-    return Term(names, df, squares, squares / total if total else float("nan"), statistic, p)
+    return Effect(names, df, squares, squares / total if total else float("nan"), statistic, p)
 
 
 def _dummies(labels: Sequence[str] | NDArray[np.str_]) -> Floats:

@@ -13,13 +13,13 @@ from dipsmith.errors import InputError
 from dipsmith.experiments.anova import anova
 from dipsmith.experiments.design import shown
 from dipsmith.experiments.entries import ClaimEntry
-from dipsmith.experiments.metrics import METRICS
+from dipsmith.experiments.metrics import cost, registered
 from dipsmith.experiments.results import Response, Results
 from dipsmith.report.sections import number
 
 
 @dataclass(frozen=True)
-class Checked:
+class ClaimResult:
     """A claim, what was found, and whether it holds."""
 
     says: str
@@ -27,24 +27,27 @@ class Checked:
     holds: bool
 
 
-def check(results: Results) -> list[Checked]:
+def check(results: Results) -> list[ClaimResult]:
     """Hold every claim of the study against its results."""
-    return [_checked(claim, results) for claim in results.study.claims]
+    return [
+        (_about_term if claim.term else _about_means)(
+            claim, selected(results.response(claim.metric, claim.coefficient), claim.where)
+        )
+        for claim in results.study.claims
+    ]
 
 
-def _checked(claim: ClaimEntry, results: Results) -> Checked:
-    response = selected(results.response(claim.metric, claim.coefficient), claim.where)
-    if claim.term:
-        return _about_term(claim, response)
-    higher = claim.metric in METRICS and METRICS[claim.metric].better == "higher"
-    higher = higher or claim.metric.endswith((": overlap", ": coverage"))
-    better, than = (selected(response, levels) for levels in (claim.better, claim.than))
-    a, b = float(np.nanmean(better.values)), float(np.nanmean(than.values))
-    found = f"{number(a)} against {number(b)} ({_doubt(better, than)})"
-    return Checked(claim.says, found, bool(a > b if higher else a < b))
+def _about_means(claim: ClaimEntry, response: Response) -> ClaimResult:
+    metrics = {claim.metric: metric} if (metric := registered(claim.metric)) else {}
+    sides = [selected(response, levels) for levels in (claim.better, claim.than)]
+    means = [float(np.nanmean(side.values)) for side in sides]
+    references = [float(np.mean(side.references)) for side in sides]
+    better, than = (cost(claim.metric, m, r, metrics) for m, r in zip(means, references, strict=True))
+    found = f"{number(means[0])} against {number(means[1])} ({_doubt(*sides)})"
+    return ClaimResult(claim.says, found, better < than)
 
 
-def _about_term(claim: ClaimEntry, response: Response) -> Checked:
+def _about_term(claim: ClaimEntry, response: Response) -> ClaimResult:
     table = anova(response)
     wanted = set(claim.term)
     term = next((t for t in table.terms if set(t.factors) == wanted), None)
@@ -55,12 +58,16 @@ def _about_term(claim: ClaimEntry, response: Response) -> Checked:
     found = f"{term.share:.1%} of the variation, p {_p(term.p)}"
     if claim.largest:
         first = table.terms[0]
-        return Checked(claim.says, f"{found}; the largest term is {first.name}", set(first.factors) == wanted)
+        return ClaimResult(
+            claim.says, f"{found}; the largest term is {first.name}", set(first.factors) == wanted
+        )
     if claim.share_below is not None:
-        return Checked(claim.says, found, term.share < claim.share_below)
-    if claim.share_above is not None:
-        return Checked(claim.says, found, term.share > claim.share_above)
-    return Checked(claim.says, found, term.p < (claim.p_below or 0.0))
+        holds = term.share < claim.share_below
+    elif claim.share_above is not None:
+        holds = term.share > claim.share_above
+    else:
+        holds = term.p < (claim.p_below or 0.0)
+    return ClaimResult(claim.says, found, holds)
 
 
 def selected(response: Response, levels: Mapping[str, Any]) -> Response:

@@ -43,35 +43,24 @@ def dataset(
     change: str | Mapping[str, Any] | None = None,
     base: Path | None = None,
 ) -> Dataset:
-    """The rows of one repeat.
+    """The rows of one repeat; `rows` and `change` are instead of the number and the schema in the file.
 
-    Parameters
-    ----------
-    data
-        What the study file says.
-    seed
-        Of the simulation; ignored for files.
-    rows
-        Instead of the number in the file.
-    change
-        Another schema file, or changes: for some columns the keys that differ, ``neighbours``, and ``rare`` (for
-        columns, the public count below which labels are merged).
-    base
-        Where paths start from.
+    A change is another schema file, or for some columns the keys that differ, ``neighbours``, and ``rare`` (for columns,
+    the public count below which labels are merged).
 
     Privacy
     -------
     Simulated rows are free. A file's rows are not read here.
     """
+    place = base or Path()
     if data.file is not None:
         assert data.schema_ is not None
-        place = base or Path()
         declared = Schema.read(place / data.schema_)
         return Dataset(source(str(place / data.file)), _changed(declared, change, None, place), None)
     wanted = rows if rows is not None else data.rows
     table, schema = _simulated(data, seed, wanted)
     fresh, _ = _simulated(data, seed + APART, wanted)
-    return Dataset(table, _changed(schema, change, fresh, base or Path()), fresh)
+    return Dataset(table, _changed(schema, change, fresh, place), fresh)
 
 
 def _simulated(data: DataEntry, seed: int, rows: int | None) -> tuple[pa.Table, Schema]:

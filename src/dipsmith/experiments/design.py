@@ -14,10 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import combinations, product
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import helmert
 
 from dipsmith.errors import InputError
 from dipsmith.experiments.entries import Levels, MethodEntry, StudyEntry
@@ -76,10 +78,8 @@ def shown(value: Any) -> str:
     >>> shown(0.25), shown(None), shown(["sex", "race"])
     ('0.25', 'none', '["sex", "race"]')
     """
-    if value is None:
-        return "none"
-    if isinstance(value, str):
-        return value
+    if value is None or isinstance(value, str):
+        return "none" if value is None else value
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:g}"
     return json.dumps(value, ensure_ascii=False)
@@ -139,10 +139,9 @@ def _scattered(varied: Mapping[str, Levels], entry: MethodEntry, study: StudyEnt
     }
     seeds = [int.from_bytes(sha256(f"{study.seed} {name}".encode()).digest()[:8], "big") for name in spans]
     found: dict[tuple[str, ...], Combination] = {}
-    again = np.random.default_rng(seeds)
-    shares = hypercube(wanted, seeds)
+    again = np.random.default_rng(seeds).random((TRIES * wanted, len(spans)))
     # Whole numbers and lists can fall together: such a setting is drawn anew, as often as it makes sense.
-    for share in [*shares, *again.random((TRIES * wanted, len(spans)))]:
+    for share in [*hypercube(wanted, seeds), *again]:
         drawn = [(name, *_at(span, float(u))) for (name, span), u in zip(spans.items(), share, strict=True)]
         found.setdefault(tuple(label for _, label, _ in drawn), drawn)
         if len(found) == wanted:
@@ -161,7 +160,7 @@ def _at(span: Range | Factor, u: float) -> tuple[str, Any]:
 
 def _chosen(factors: Sequence[Factor], study: StudyEntry) -> list[tuple[int, ...]]:
     sizes = [len(f.labels) for f in factors]
-    if int(np.prod(sizes, dtype=np.int64)) > MOST_SETTINGS:
+    if prod(sizes) > MOST_SETTINGS:
         raise InputError(f"the grid has more than {MOST_SETTINGS:,} settings; vary fewer parameters")
     grid = list(product(*(range(size) for size in sizes)))
     design = study.design
@@ -183,11 +182,9 @@ def fraction(sizes: Sequence[int], runs: int, seed: int = 0) -> list[int]:
     [0, 3, 5, 6]
     """
     indexes = np.array(list(product(*(range(size) for size in sizes))))
-    for ways in (2, 1):
-        model = model_matrix(indexes, sizes, ways)
-        if model.shape[1] <= runs:
-            break
-    else:
+    ways = _ways(indexes, sizes, runs)
+    model = model_matrix(indexes, sizes, ways)
+    if model.shape[1] > runs:
         raise InputError(
             f"a fraction of {runs} settings is too small for {model.shape[1]} main effects; give {model.shape[1]} or more"
         )
@@ -204,18 +201,12 @@ def fraction(sizes: Sequence[int], runs: int, seed: int = 0) -> list[int]:
 
 @dataclass(frozen=True)
 class Fraction:
-    """What a part of the full factorial can tell apart.
+    """What a part (`runs` of so many settings) of the full factorial can tell apart.
 
-    Attributes
-    ----------
-    runs, of
-        Settings, and how many the full factorial has.
-    resolution
-        The least number of parameters whose joint effect looks like the mean: 5 and above keep main effects and pairs
-        apart, 4 main effects from pairs, 3 main effects from one another (Xu and Wu, Annals of Statistics 29, 2001, for
-        any numbers of levels; for two levels it is the textbooks').
-    ways, efficiency
-        The model the fraction was chosen for (2: with pairs), and its D-efficiency: 1 if all its effects are orthogonal.
+    `resolution` is the least number of parameters whose joint effect looks like the mean: 5 and above keep main effects
+    and pairs apart, 4 main effects from pairs, 3 main effects from one another (Xu and Wu, Annals of Statistics 29, 2001,
+    for any numbers of levels; for two levels it is the textbooks'). `efficiency` is the D-efficiency for the model that the
+    fraction was chosen for (`ways` 2: with pairs): 1 if all its effects are orthogonal.
     """
 
     runs: int
@@ -237,13 +228,18 @@ def fraction_of(study: StudyEntry, entry: MethodEntry) -> Fraction | None:
     factors = [Factor.of(n, levels) for n, levels in (study.vary | entry.vary).items()]
     sizes = [len(f.labels) for f in factors]
     index = np.array(_chosen(factors, study))
-    whole = int(np.prod(sizes, dtype=np.int64))
+    whole = prod(sizes)
     if len(index) == whole:
         return None
-    ways = 2 if model_matrix(index, sizes, 2).shape[1] <= len(index) else 1
+    ways = _ways(index, sizes, len(index))
     x = model_matrix(index, sizes, ways)
     efficiency = float(np.exp(_log_determinant(x) / x.shape[1])) / len(index)
     return Fraction(len(index), whole, resolution(index, sizes), ways, efficiency)
+
+
+def _ways(indexes: NDArray[np.int64], sizes: Sequence[int], runs: int) -> int:
+    """2 where so many runs are enough for main effects and pairs, else 1."""
+    return 2 if model_matrix(indexes, sizes, 2).shape[1] <= runs else 1
 
 
 def resolution(index: NDArray[np.int64], sizes: Sequence[int]) -> int:
@@ -274,13 +270,8 @@ def model_matrix(indexes: NDArray[np.int64], sizes: Sequence[int], ways: int) ->
 
 
 def _contrasts(size: int) -> Floats:
-    """Orthonormal contrasts of a factor's levels, one row per level."""
-    helmert = np.zeros((size, max(0, size - 1)))
-    for j in range(size - 1):
-        helmert[: j + 1, j] = 1.0
-        helmert[j + 1, j] = -(j + 1.0)
-    norms = np.sqrt((helmert**2).sum(axis=0) / size)
-    return np.asarray(helmert / norms) if size > 1 else helmert
+    """Orthonormal contrasts of a factor's levels (Helmert's), one row per level."""
+    return np.asarray(np.sqrt(size) * helmert(size).T)
 
 
 def _exchanged(model: Floats, chosen: list[int]) -> list[int]:
@@ -308,7 +299,5 @@ def _log_determinant(rows: Floats) -> float:
 
 def _canonical(chosen: Sequence[int], indexes: NDArray[np.int64], sizes: Sequence[int]) -> list[int]:
     """Relabel levels cyclically so that the first setting of the grid is in the fraction."""
-    shift = indexes[chosen[0]]
-    moved = (indexes[list(chosen)] - shift) % np.array(sizes)
-    place = np.array([int(np.prod(sizes[j + 1 :], dtype=np.int64)) for j in range(len(sizes))])
-    return sorted(int(v) for v in moved @ place)
+    moved = (indexes[list(chosen)] - indexes[chosen[0]]) % np.array(sizes)
+    return sorted(np.ravel_multi_index(tuple(moved.T), tuple(sizes)).tolist())

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from dipsmith.errors import BudgetError, InputError
 from dipsmith.experiments import pages, runner
-from dipsmith.experiments.metrics import Metric
 from dipsmith.experiments.report import report
 from dipsmith.experiments.results import Results
 from dipsmith.experiments.runner import Progress
@@ -19,6 +18,7 @@ from dipsmith.report.content import Page
 from dipsmith.report.sections import page as html
 from dipsmith.schema import Schema, markup
 from dipsmith.synthesis.writing import replaced_file
+from dipsmith.utility.metric import Metric
 
 REPORT = "report.html"
 
@@ -31,7 +31,6 @@ class Experiment:
     base: Path
     out: Path
     laboratory: Laboratory
-    extra: Mapping[str, Metric] | None = None
 
     @classmethod
     def read(
@@ -54,7 +53,7 @@ class Experiment:
             study = parse(text, path.name)
         base = path.absolute().parent
         folder = out if out is not None else Path(f"{study.name}-results")
-        return cls(text, base, folder, Laboratory(study, base, folder, extra), extra)
+        return cls(text, base, folder, Laboratory(study, base, folder, extra))
 
     def require_budget(self) -> None:
         """Refuse a study on private rows that its grant cannot pay for, before the first charge."""
@@ -84,9 +83,7 @@ class Experiment:
         """
         self.require_budget()
         study = self.laboratory.study
-        found = runner.run(
-            self.text, self.out, base=self.base, jobs=jobs, extra=self.extra, progress=progress
-        )
+        found = runner.run(self.laboratory, self.text, jobs, progress)
         results = Results.of(study, self.laboratory.runs, found)
         if not results.table.num_rows:
             raise InputError(f"no run of '{study.name}' gave a number: {results.failed[0]}")

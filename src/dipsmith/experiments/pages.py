@@ -12,20 +12,9 @@ from dipsmith.report.sections import number
 
 
 def write(page: Page, path: Path, *, title: str, command: str, text: str | None) -> None:
-    """Write PATH and, in the folder of the same name, its figures and their numbers.
+    """Write (or overwrite) PATH and, in the folder of the same name, its figures and their numbers.
 
-    Parameters
-    ----------
-    page
-        The report.
-    path
-        The Markdown file; overwritten, as it is generated.
-    title
-        Its heading.
-    command
-        The command that makes it, which the page names.
-    text
-        What a person wrote about the study, put before the tables.
+    The page names the command that makes it; `text` is what a person wrote about the study, put before the tables.
     """
     if path.suffix != ".md":
         raise InputError(f"a page is written as Markdown, got '{path.name}'; name it …md")

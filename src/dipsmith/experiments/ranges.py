@@ -72,10 +72,9 @@ class Range:
         """The number at a share u of the range, 0 ≤ u < 1."""
         if self.whole and not self.logarithmic:
             return int(self.low) + floor(u * (self.high - self.low + 1))  # the ends as likely as the others
-        a, b = self._scaled(self.low), self._scaled(self.high)
         if self.whole:
-            return round(exp(a + u * (b - a)))
-        return min(self.high, max(self.low, float(f"{self._unscaled(a + u * (b - a)):.{DIGITS}g}")))
+            return round(self._at(u))
+        return min(self.high, max(self.low, float(f"{self._at(u):.{DIGITS}g}")))
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -93,8 +92,9 @@ class Range:
 
     def centred(self, values: Floats) -> Floats:
         """From −1 to 1 on the range's scale; 0 where there is no number."""
-        a, b = self._scaled(self.low), self._scaled(self.high)
-        on = np.log(values) if self.logarithmic else values
+        a, b, on = self.low, self.high, values
+        if self.logarithmic:
+            a, b, on = log(a), log(b), np.log(values)
         return np.asarray(np.nan_to_num(2 * (on - a) / (b - a) - 1, nan=0.0))
 
     def joined(self, other: Range) -> Range:
@@ -116,15 +116,14 @@ class Range:
 
     @property
     def _edges(self) -> list[float]:
-        a, b = self._scaled(self.low), self._scaled(self.high)
-        edges = [self._unscaled(a + k * (b - a) / PARTS) for k in range(PARTS + 1)]
+        edges = [self._at(k / PARTS) for k in range(PARTS + 1)]
         return [float(round(e)) for e in edges] if self.whole else edges
 
-    def _scaled(self, x: float) -> float:
-        return log(x) if self.logarithmic else x
-
-    def _unscaled(self, x: float) -> float:
-        return exp(x) if self.logarithmic else x
+    def _at(self, u: float) -> float:
+        """The number at a share u of the range, on its scale."""
+        if self.logarithmic:
+            return exp(log(self.low) + u * (log(self.high) - log(self.low)))
+        return self.low + u * (self.high - self.low)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ says that it is free.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,13 @@ from dipsmith.experiments.anova import Anova, anova
 from dipsmith.experiments.claims import check
 from dipsmith.experiments.design import fraction_of, said
 from dipsmith.experiments.entries import StudyEntry
-from dipsmith.experiments.metrics import METRICS, Metric, title_of
+from dipsmith.experiments.metrics import cost, title_of
 from dipsmith.experiments.plots import default_figures, figure
 from dipsmith.experiments.results import SECONDS, Response, Results
 from dipsmith.experiments.trial import Laboratory
 from dipsmith.report.content import Block, Cell, Facts, Heading, Page, Section, Table
 from dipsmith.utility.association import spearman
+from dipsmith.utility.metric import Metric
 from dipsmith.version import VERSION
 
 SHOWN_TERMS = 12
@@ -28,31 +30,29 @@ SHOWN_BEST = 5
 LEAST_RUNS = 12
 """With fewer, a method by itself gets no analysis of variance."""
 
+Metrics = Mapping[str, Metric]
+
 
 def report(results: Results, laboratory: Laboratory) -> Page:
     """The page of a study."""
-    study = results.study
-    private = study.data.private
-    sections = [
-        Section("The design", (_design(results, laboratory),)),
-        Section("Figures", tuple(_figures(results, laboratory))),
-        Section("The best settings", tuple(_best(results, laboratory))),
-        Section("Main effects", tuple(_main_effects(results, laboratory))),
-        Section("What explains the variation", tuple(_variation(results, laboratory))),
-        Section("Whether the measures agree", tuple(_agreement(results))),
+    study, metrics = results.study, laboratory.metrics
+    figures = list(study.figures) or default_figures(results)
+    reasons = [(text,) for text in results.failed]
+    sections: list[tuple[str, list[Block]]] = [
+        ("Claims", [_claims(results)] if study.claims else []),
+        ("The design", [_design(results, laboratory)]),
+        ("Figures", [figure(entry, results, metrics, f"figure-{i}") for i, entry in enumerate(figures, 1)]),
+        ("The best settings", _best(results, laboratory)),
+        ("Main effects", _main_effects(results, metrics)),
+        ("What explains the variation", _variation(results, metrics)),
+        ("Whether the measures agree", _agreement(results, metrics)),
+        ("Runs that gave nothing", [Table.of("Settings and reasons", ("why",), reasons)] if reasons else []),
     ]
-    if study.claims:
-        sections.insert(0, Section("Claims", (claims_table(results),)))
-    if results.failed:
-        rows = [(text,) for text in results.failed]
-        sections.append(
-            Section("Runs that gave nothing", (Table.of("Settings and reasons", ("why",), rows),))
-        )
     return Page(
         title=study.title or f"Study: {study.name}",
         lead=(study.question, protection(study, laboratory)),
-        sections=tuple(s for s in sections if s.blocks),
-        confidential=private,
+        sections=tuple(Section(heading, tuple(blocks)) for heading, blocks in sections if blocks),
+        confidential=study.data.private,
         footer=f"dipsmith {VERSION} · dipsmith experiment run",
         sortable=True,
         contents=False,
@@ -70,25 +70,24 @@ def protection(study: StudyEntry, laboratory: Laboratory) -> str:
     return f"The rows are {why}: no privacy was spent, and everything below may be shown."
 
 
-def claims_table(results: Results) -> Table:
-    """Every claim, what was found, and whether it holds."""
+def _claims(results: Results) -> Table:
     rows = [(c.says, c.found, "holds" if c.holds else "does not hold") for c in check(results)]
     return Table.of("Claims and what was found", ("claim", "found", ""), rows)
 
 
 def _design(results: Results, laboratory: Laboratory) -> Facts:
-    study = results.study
-    data = study.data
+    study, data = results.study, results.study.data
     rows = f", {data.rows:,} rows" + (" a year" if data.example == "personnel" else "") if data.rows else ""
     facts = [("Rows", (f"example {data.example}" if data.example else Path(str(data.file)).name) + rows)]
     for entry in study.methods:
-        fixed = ", ".join(f"{k} = {said(v)}" for k, v in entry.set.items())
-        facts.append((f"Method '{entry.label}'", entry.method + (f" with {fixed}" if fixed else "")))
+        facts.append(
+            (f"Method '{entry.label}'", entry.method + (f" with {_fixed(entry.set)}" if entry.set else ""))
+        )
     for name in results.factors:
         ranged = results.ranges.get(name)
         facts.append((f"Varied: {name}", str(ranged) if ranged else ", ".join(results.order(name))))
     if study.set:
-        facts.append(("Fixed for all", ", ".join(f"{k} = {said(v)}" for k, v in study.set.items())))
+        facts.append(("Fixed for all", _fixed(study.set)))
     kind = "full factorial" if study.design == "full" else "fraction" if study.design.fractional else "random"
     if results.ranges:
         kind = "random, Latin hypercube"
@@ -98,15 +97,14 @@ def _design(results: Results, laboratory: Laboratory) -> Facts:
     often = f"{study.repeats} repeat{'' if study.repeats == 1 else 's'}"
     runs = f"{len(laboratory.settings)} settings ({kind}) × {often} = {len(laboratory.runs)} runs"
     facts.append(("Runs", runs))
-    if not study.data.private:
-        seconds = results.rows(SECONDS)["value"]
-        facts.append(("Processor time of the runs", f"{float(np.sum(seconds)) / 60:.1f} minutes"))
+    if not data.private:
+        minutes = float(np.sum(results.rows(SECONDS)["value"])) / 60
+        facts.append(("Processor time of the runs", f"{minutes:.1f} minutes"))
     return Facts(tuple(facts))
 
 
-def _figures(results: Results, laboratory: Laboratory) -> list[Block]:
-    wanted = list(results.study.figures) or default_figures(results)
-    return [figure(entry, results, laboratory.metrics, f"figure-{i}") for i, entry in enumerate(wanted, 1)]
+def _fixed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{k} = {said(v)}" for k, v in values.items())
 
 
 def _best(results: Results, laboratory: Laboratory) -> list[Block]:
@@ -114,71 +112,60 @@ def _best(results: Results, laboratory: Laboratory) -> list[Block]:
     design = results.study.design
     if design == "full" or design.random is None or not results.metrics:
         return []
-    metric = results.metrics[0]
+    metric, metrics = results.metrics[0], laboratory.metrics
     rows = results.rows(metric)
-    found: dict[str, list[float]] = {}
     settings = {run.id: run.setting for run in laboratory.runs}
-    named = {}
-    for run, value in zip(rows["run"].tolist(), rows["value"].tolist(), strict=True):
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for run, *pair in zip(
+        rows["run"].tolist(), rows["value"].tolist(), rows["reference"].tolist(), strict=True
+    ):
         setting = settings[run]
-        text = ", ".join(f"{k} = {v}" for k, v in setting.levels.items())
-        named[f"{setting.name}\x1f{text}"] = (setting.name, text)
-        found.setdefault(f"{setting.name}\x1f{text}", []).append(value)
-    higher = metric in laboratory.metrics and laboratory.metrics[metric].better == "higher"
-    order = sorted(found, key=lambda k: float(np.mean(found[k])) * (-1 if higher else 1))
-    table: list[tuple[Cell, ...]] = [
-        (*named[k], float(np.mean(found[k])), float(np.std(found[k], ddof=1)) if len(found[k]) > 1 else None)
-        for k in order[:SHOWN_BEST]
-    ]
+        levels = ", ".join(f"{k} = {v}" for k, v in setting.levels.items())
+        found.setdefault((setting.name, levels), []).append((pair[0], pair[1]))
+    means = {key: np.mean(pairs, axis=0) for key, pairs in found.items()}
+    order = sorted(means, key=lambda key: cost(metric, float(means[key][0]), float(means[key][1]), metrics))
+    table: list[tuple[Cell, ...]] = []
+    for key in order[:SHOWN_BEST]:
+        values = [value for value, _ in found[key]]
+        table.append(
+            (*key, float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
+        )
     note = "The best of many is flattered by chance: run the first few again, with another seed, before choosing."
-    title = f"{title_of(metric, laboratory.metrics)}: best of {len(order)} settings"
+    title = f"{title_of(metric, metrics)}: best of {len(order)} settings"
     return [Table.of(title, ("method", "setting", "mean", "standard deviation"), table, note)]
 
 
-# Tables -----------------------------------------------------------------------------------------------------------
-
-
-def _main_effects(results: Results, laboratory: Laboratory) -> list[Block]:
-    metrics = results.metrics
-    if not metrics:
+def _main_effects(results: Results, metrics: Metrics) -> list[Block]:
+    responses = {m: results.response(m) for m in results.metrics}
+    if not responses:
         return []
-    responses = {m: results.response(m) for m in metrics}
     rows: list[tuple[Cell, ...]] = []
-    factors = list(dict.fromkeys(n for r in responses.values() for n in r.factors))
-    for name in factors:
+    for name in dict.fromkeys(n for r in responses.values() for n in r.factors):
         for level in results.order(name):
-            means = [_mean_at(responses[m], name, level) for m in metrics]
-            rows.append((name, level, *means))
-    held = [
-        float(np.nanmean(r.references)) if np.isfinite(r.references).any() else None
-        for r in responses.values()
-    ]
-    rows.append(("", "reference", *held))
-    note = "; ".join(
-        f"{m}: {title_of(m, laboratory.metrics)}{_reference(m, laboratory.metrics)}" for m in metrics
-    )
-    return [
-        Table.of(
-            "Means by level of each parameter, over all others", ("parameter", "level", *metrics), rows, note
-        )
-    ]
+            at = [
+                r.values[r.factors[name] == level] if name in r.factors else None for r in responses.values()
+            ]
+            rows.append((name, level, *(_mean(v) for v in at)))
+    rows.append(("", "reference", *(_mean(r.references) for r in responses.values())))
+    note = "; ".join(f"{m}: {title_of(m, metrics)}{_reference(m, metrics)}" for m in responses)
+    columns = ("parameter", "level", *responses)
+    return [Table.of("Means by level of each parameter, over all others", columns, rows, note)]
 
 
-def _reference(metric: str, metrics: Any) -> str:
-    if metric not in metrics:
+def _reference(name: str, metrics: Metrics) -> str:
+    if name not in metrics:
         return ""
-    described: Metric = metrics[metric]
-    return f" ({described.better} is better; reference: {described.reference})"
+    better, reference = metrics[name].better, metrics[name].reference
+    if better == "target":
+        return f" (the reference is the target: {reference})"
+    return f" ({better} is better; reference: {reference})"
 
 
-def _mean_at(response: Response, factor: str, level: str) -> float | None:
-    if factor not in response.factors:
-        return None
-    values = response.values[response.factors[factor] == level]
-    return float(np.nanmean(values)) if np.isfinite(values).any() else None
+def _mean(values: Any) -> float | None:
+    return float(np.nanmean(values)) if values is not None and np.isfinite(values).any() else None
 
 
-def _variation(results: Results, laboratory: Laboratory) -> list[Block]:
+def _variation(results: Results, metrics: Metrics) -> list[Block]:
     found: list[Block] = []
     for metric in results.metrics:
         if metric.endswith((": overlap", ": coverage", ": width")):
@@ -188,35 +175,33 @@ def _variation(results: Results, laboratory: Laboratory) -> list[Block]:
             if not response.factors or (len(response.values) < LEAST_RUNS and len(parts) > 1):
                 continue
             table = anova(response)
-            title = title_of(metric, laboratory.metrics) + (f", {name}" if name else "")
+            title = title_of(metric, metrics) + (f", {name}" if name else "")
             found += [Heading(title), variation_table(title, table)]
-            if (cells := interaction_table(response, table, results)) is not None:
+            if (cells := _interaction(response, table, results)) is not None:
                 found.append(cells)
     return found
 
 
-def _agreement(results: Results) -> list[Block]:
+def _agreement(results: Results, metrics: Metrics) -> list[Block]:
     """Rank correlations of the measures over all runs; 1 where two measures order the runs alike, better with better."""
-    metrics = [m for m in results.metrics if not m.endswith(": width")]
-    if len(metrics) < 3:
+    names = [m for m in results.metrics if not m.endswith(": width")]
+    if len(names) < 3:
         return []
-    columns = results.columns
-    runs = np.unique(columns["run"].astype(str))
-    values = {}
-    for metric in metrics:
-        kept = columns["metric"] == metric
-        found = dict(zip(columns["run"][kept].tolist(), columns["value"][kept].tolist(), strict=True))
-        higher = metric in METRICS and METRICS[metric].better == "higher"
-        sign = -1.0 if higher or metric.endswith((": overlap", ": coverage")) else 1.0
-        values[metric] = sign * np.array([found.get(r, np.nan) for r in runs])
-    rows: list[tuple[Cell, ...]] = []
-    for a in metrics:
+    runs = np.unique(results.columns["run"].astype(str))
+    costs = {}
+    for name in names:
+        rows = results.rows(name)
+        each = zip(rows["run"].tolist(), rows["value"].tolist(), rows["reference"].tolist(), strict=True)
+        found = {run: cost(name, value, reference, metrics) for run, value, reference in each}
+        costs[name] = np.array([found.get(r, np.nan) for r in runs])
+    table: list[tuple[Cell, ...]] = []
+    for a in names:
         cells: list[Cell] = []
-        for b in metrics:
-            known = np.isfinite(values[a]) & np.isfinite(values[b])
-            cells.append(1.0 if a == b else spearman(values[a][known].tolist(), values[b][known].tolist()))
-        rows.append((a, *cells))
-    return [Table.of("Rank correlation over all runs", ("", *metrics), rows)]
+        for b in names:
+            known = np.isfinite(costs[a]) & np.isfinite(costs[b])
+            cells.append(1.0 if a == b else spearman(costs[a][known].tolist(), costs[b][known].tolist()))
+        table.append((a, *cells))
+    return [Table.of("Rank correlation over all runs", ("", *names), table)]
 
 
 def _comparable(results: Results, metric: str) -> list[tuple[str, Response]]:
@@ -224,22 +209,7 @@ def _comparable(results: Results, metric: str) -> list[tuple[str, Response]]:
     response = results.response(metric)
     if "method" not in response.factors:
         return [("", response)]
-    own = [n for m in results.study.methods for n in m.vary]
-    shared = {n: v for n, v in response.factors.items() if n == "method" or n not in own}
-    parts = [
-        (
-            "all methods",
-            Response(
-                metric,
-                "",
-                shared,
-                response.repeat,
-                response.values,
-                response.references,
-                {n: v for n, v in response.numbers.items() if n in shared},
-            ),
-        )
-    ]
+    parts = [("all methods", response.without([n for m in results.study.methods for n in m.vary]))]
     for entry in results.study.methods:
         part = response.where(response.factors["method"] == entry.label)
         if entry.vary and part.factors:
@@ -252,29 +222,23 @@ def variation_table(title: str, table: Anova) -> Table:
     rows: list[tuple[Cell, ...]] = [
         (t.name, t.freedom, t.share if t.freedom else None, t.f, t.p) for t in table.terms[:SHOWN_TERMS]
     ]
-    rows.append(
-        ("the rest (triples, repeats, noise)", table.residual_freedom, table.residual_share, None, None)
-    )
+    rest = (table.residual_freedom, table.residual_share, None, None)
+    rows.append(("the rest (triples, repeats, noise)", *rest))
     aliased = [t.name for t in table.terms if not t.freedom]
     note = f"Not told apart from other terms by this design: {', '.join(aliased)}." if aliased else ""
-    return Table.of(
-        f"{title}: analysis of variance, {table.runs} runs", ("term", "df", "share", "F", "p"), rows, note
-    )
+    title = f"{title}: analysis of variance, {table.runs} runs"
+    return Table.of(title, ("term", "df", "share", "F", "p"), rows, note)
 
 
-def interaction_table(response: Response, table: Anova, results: Results) -> Table | None:
+def _interaction(response: Response, table: Anova, results: Results) -> Table | None:
     """Means by both levels of the pair of parameters that interacts most."""
-    pairs = [t for t in table.terms if len(t.factors) == 2 and t.freedom]
-    if not pairs:
+    pair = next((t.factors for t in table.terms if len(t.factors) == 2 and t.freedom), None)
+    if pair is None:
         return None
-    a, b = pairs[0].factors
+    a, b = pair
+    levels = {n: [v for v in results.order(n) if v in set(response.factors[n].tolist())] for n in pair}
     rows = []
-    across = [v for v in results.order(b) if v in set(response.factors[b].tolist())]
-    for level in results.order(a):
+    for level in levels[a]:
         at = response.factors[a] == level
-        if at.any():
-            cells = [response.values[at & (response.factors[b] == v)] for v in across]
-            rows.append(
-                (level, *(float(np.nanmean(v)) if len(v) and np.isfinite(v).any() else None for v in cells))
-            )
-    return Table.of(f"Means by {a} (rows) and {b} (columns)", (a, *across), rows)
+        rows.append((level, *(_mean(response.values[at & (response.factors[b] == v)]) for v in levels[b])))
+    return Table.of(f"Means by {a} (rows) and {b} (columns)", (a, *levels[b]), rows)

@@ -7,7 +7,7 @@ whose levels are numbers are numbers. Written as Parquet, with the study file in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,15 +20,17 @@ from numpy.typing import NDArray
 from dipsmith.errors import InputError
 from dipsmith.experiments.design import Factor, shown
 from dipsmith.experiments.entries import StudyEntry
+from dipsmith.experiments.metrics import ANALYSED
 from dipsmith.experiments.ranges import Numbers, Range, RangeEntry
 from dipsmith.experiments.study import parse
-from dipsmith.experiments.trial import Outcome, Run
+from dipsmith.experiments.trial import Outcome, StudyRun
 from dipsmith.synthesis.writing import replaced_file
+from dipsmith.utility.metric import MetricValue
 
 TABLE = "results.parquet"
 SECONDS = "cpu-seconds"
-ANALYSED = ("error", "overlap", "coverage", "width")
-"""What is said of a regression besides its coefficients."""
+BEFORE, AFTER = ("run", "method"), ("repeat", "spent", "metric", "term", "level", "value", "reference")
+"""The columns of the table before and after those of the factors."""
 
 Labels = NDArray[np.str_]
 Floats = NDArray[np.float64]
@@ -62,33 +64,26 @@ class Response:
 
     def where(self, kept: NDArray[np.bool_]) -> Response:
         """Some of the runs; factors that no longer vary are dropped."""
-        factors = {n: v[kept] for n, v in self.factors.items() if len(set(v[kept])) > 1}
-        return Response(
-            self.metric,
-            self.term,
-            factors,
-            self.repeat[kept],
-            self.values[kept],
-            self.references[kept],
-            {n: v.where(kept) for n, v in self.numbers.items() if n in factors},
+        return replace(
+            self,
+            factors={n: v[kept] for n, v in self.factors.items() if len(set(v[kept])) > 1},
+            repeat=self.repeat[kept],
+            values=self.values[kept],
+            references=self.references[kept],
+            numbers={
+                n: v.where(kept) for n, v in self.numbers.items() if len(set(self.factors[n][kept])) > 1
+            },
         )
+
+    def without(self, names: Sequence[str]) -> Response:
+        """The same runs, some factors left out."""
+        factors = {n: v for n, v in self.factors.items() if n not in names}
+        return replace(self, factors=factors, numbers={n: v for n, v in self.numbers.items() if n in factors})
 
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """The numbers of a study.
-
-    Attributes
-    ----------
-    study
-        What was asked.
-    table
-        The numbers.
-    failed
-        Settings that gave nothing, and why.
-    complete
-        Whether every run was done (or refused).
-    """
+    """The numbers of a study; `failed` says which settings gave nothing, and `complete` whether every run was done."""
 
     study: StudyEntry
     table: pa.Table
@@ -96,36 +91,25 @@ class Results:
     complete: bool = True
 
     @classmethod
-    def of(cls, study: StudyEntry, runs: Sequence[Run], outcomes: Sequence[Outcome]) -> Results:
+    def of(cls, study: StudyEntry, runs: Sequence[StudyRun], outcomes: Sequence[Outcome]) -> Results:
         """Lay the outcomes of runs out as a table."""
         known = {o.id: o for o in outcomes}
         done = [(r, known[r.id]) for r in runs if r.id in known]
-        names = list(dict.fromkeys(n for r in runs for n in r.setting.levels))
-        columns: dict[str, list[Any]] = {
-            n: [] for n in ("run", "method", *names, "repeat", "spent", "metric", "term", "level")
-        }
-        values: list[float] = []
-        references: list[float] = []
+        factors = list(dict.fromkeys(n for r in runs for n in r.setting.levels))
+        rows = []
         for run, outcome in done:
-            untimed = outcome.failed or study.data.private
-            timed = [] if untimed else [(SECONDS, "", "", outcome.seconds, float("nan"))]
-            rows = [(m.metric, m.term, m.level, m.value, m.reference) for m in outcome.measured] + timed
-            for metric, term, level, value, reference in rows:
-                columns["run"].append(run.id)
-                columns["method"].append(run.setting.name)
-                for n in names:
-                    columns[n].append(run.setting.levels.get(n))
-                columns["repeat"].append(run.repeat)
-                columns["spent"].append(outcome.spent)
-                columns["metric"].append(metric)
-                columns["term"].append(term)
-                columns["level"].append(level)
-                values.append(value)
-                references.append(reference)
-        made = {n: _typed(v) if n in names else pa.array(v) for n, v in columns.items()}
-        table = pa.table(made | {"value": pa.array(values), "reference": pa.array(references)})
+            values = list(outcome.values)
+            if not outcome.failed and not study.data.private:
+                values.append(MetricValue(SECONDS, outcome.seconds))
+            levels = [run.setting.levels.get(n) for n in factors]
+            for v in values:
+                number = (v.metric, v.term, v.level, v.value, v.reference)
+                rows.append((run.id, run.setting.name, *levels, run.repeat, outcome.spent, *number))
+        names = [*BEFORE, *factors, *AFTER]
+        columns: list[Any] = list(zip(*rows, strict=True)) or [()] * len(names)
+        arrays = [_typed(v) if n in factors else pa.array(v) for n, v in zip(names, columns, strict=True)]
         failed = dict.fromkeys(f"{_words(r)}: {o.failed}" for r, o in done if o.failed)
-        return cls(study, table, tuple(failed), len(done) == len(runs))
+        return cls(study, pa.table(arrays, names=names), tuple(failed), len(done) == len(runs))
 
     def save(self, folder: Path, text: str) -> Path:
         """Write the table, whole or not at all."""
@@ -149,20 +133,14 @@ class Results:
     @property
     def factors(self) -> list[str]:
         """What was varied, in the order of the file."""
-        fixed = ("run", "method", "repeat", "spent", "metric", "term", "level", "value", "reference")
-        return [n for n in self.table.column_names if n not in fixed]
-
-    @property
-    def metrics(self) -> list[str]:
-        """The single numbers of a run, in the order of the file; coefficients are not among them."""
-        own = [*self.study.metrics]
-        for a in self.study.analyses:
-            own += [f"{a.label}: {kind}" for kind in ANALYSED]
-        return [m for m in own if m in self._present]
+        return [n for n in self.table.column_names if n not in (*BEFORE, *AFTER)]
 
     @cached_property
-    def _present(self) -> set[str]:
-        return set(self.table.column("metric").unique().to_pylist())
+    def metrics(self) -> list[str]:
+        """The single numbers of a run, in the order of the file; coefficients are not among them."""
+        present = set(self.table.column("metric").unique().to_pylist())
+        own = [*self.study.metrics, *(f"{a.label}: {kind}" for a in self.study.analyses for kind in ANALYSED)]
+        return [m for m in own if m in present]
 
     @cached_property
     def columns(self) -> dict[str, Any]:
@@ -170,11 +148,9 @@ class Results:
         found: dict[str, Any] = {}
         for name in self.table.column_names:
             column = self.table.column(name)
-            if name in self.ranges:
-                span = self.ranges[name]
-                found[name] = np.array(["" if v is None else span.label(v) for v in column.to_pylist()])
-            elif name in self.factors:
-                found[name] = np.array([_label(v) for v in column.to_pylist()])
+            if name in self.factors:
+                label = self.ranges[name].label if name in self.ranges else shown
+                found[name] = np.array(["" if v is None else label(v) for v in column.to_pylist()])
             else:
                 found[name] = column.to_numpy()
         return found
@@ -192,31 +168,22 @@ class Results:
 
     def response(self, metric: str, term: str | None = None) -> Response:
         """The number of every run; of an analysis' coefficient the mean absolute error over its levels."""
-        c = self.columns
-        kept = c["metric"] == metric
+        kept = self.columns["metric"] == metric
         if term is not None:
-            kept = kept & (c["term"] == term)
-        values = c["value"][kept] if term is None else np.abs(c["value"][kept] - c["reference"][kept])
-        _, first, run = np.unique(c["run"][kept].astype(str), return_index=True, return_inverse=True)
+            kept = kept & (self.columns["term"] == term)
+        c = {n: v[kept] for n, v in self.columns.items()}
+        values = c["value"] if term is None else np.abs(c["value"] - c["reference"])
+        _, first, run = np.unique(c["run"].astype(str), return_index=True, return_inverse=True)
         sizes = np.bincount(run)
-        factors = {
-            n: c[n][kept][first].astype(str)
-            for n in ("method", *self.factors)
-            if len(set(c[n][kept][first])) > 1
+        labels = {n: c[n][first].astype(str) for n in ("method", *self.factors)}
+        factors = {n: v for n, v in labels.items() if len(set(v)) > 1}
+        numbers = {
+            n: Numbers(span, self.table.column(n).to_numpy().astype(float)[kept][first])
+            for n, span in self.ranges.items()
+            if n in factors
         }
-        return Response(
-            metric,
-            term or "",
-            factors,
-            c["repeat"][kept][first],
-            np.bincount(run, values) / sizes,
-            np.bincount(run, c["reference"][kept]) / sizes,
-            {
-                n: Numbers(span, self.table.column(n).to_numpy().astype(float)[kept][first])
-                for n, span in self.ranges.items()
-                if n in factors
-            },
-        )
+        means = [np.bincount(run, v) / sizes for v in (values, c["reference"])]
+        return Response(metric, term or "", factors, c["repeat"][first], means[0], means[1], numbers)
 
     def rows(self, metric: str) -> dict[str, Any]:
         """All rows of a metric as arrays, for figures over levels."""
@@ -229,24 +196,17 @@ class Results:
             return [m.label for m in self.study.methods]
         if factor in self.ranges:
             return list(self.ranges[factor].labels)
-        found: list[str] = []
-        for varied in (self.study.vary, *(m.vary for m in self.study.methods)):
-            if factor in varied:
-                found += [v for v in Factor.of(factor, varied[factor]).labels if v not in found]
-        return found
+        varied = [v[factor] for v in (self.study.vary, *(m.vary for m in self.study.methods)) if factor in v]
+        return list(dict.fromkeys(label for levels in varied for label in Factor.of(factor, levels).labels))
 
 
-def _typed(labels: list[str | None]) -> pa.Array:
+def _typed(labels: Sequence[str | None]) -> pa.Array:
     try:
         return pa.array([None if v is None else float(v) for v in labels], pa.float64())
     except ValueError:
         return pa.array(labels, pa.string())
 
 
-def _label(value: Any) -> str:
-    return "" if value is None else shown(value)
-
-
-def _words(run: Run) -> str:
+def _words(run: StudyRun) -> str:
     levels = ", ".join(f"{k} = {v}" for k, v in run.setting.levels.items())
     return run.setting.name + (f" ({levels})" if levels else "")

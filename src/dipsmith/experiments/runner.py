@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from statistics import fmean
 
 from dipsmith.errors import DamageError, OutputError
 from dipsmith.experiments.entries import StudyEntry
-from dipsmith.experiments.metrics import Metric
 from dipsmith.experiments.study import parse
-from dipsmith.experiments.trial import Laboratory, Outcome, Run
+from dipsmith.experiments.trial import Laboratory, Outcome, StudyRun
 from dipsmith.processes import safe_children
 from dipsmith.synthesis.writing import replaced_file
 
@@ -49,57 +49,34 @@ Progress = Callable[[Standing], None]
 
 
 def run(
-    text: str,
-    out: Path,
-    *,
-    base: Path | None = None,
-    jobs: int | None = None,
-    extra: Mapping[str, Metric] | None = None,
-    progress: Progress | None = None,
+    laboratory: Laboratory, text: str, jobs: int | None = None, progress: Progress | None = None
 ) -> list[Outcome]:
-    """Run a study, or the rest of it.
-
-    Parameters
-    ----------
-    text
-        The study file's text.
-    out
-        The folder of its results; it may hold a part of them.
-    base
-        Where the paths in the file start from.
-    jobs
-        Processes; default: one per core.
-    extra
-        Metrics of the study's own; their functions must be importable by the workers.
-    progress
-        Told after every run.
+    """Run a study, or the rest of it, by so many processes (one per core); `progress` is told after every run.
 
     Privacy
     -------
     On private rows every run is charged to the ledger that the file names, before a value is read.
     """
-    study = parse(text)
-    laboratory = Laboratory(study, base, out, extra)
-    _prepare(out, study, text)
-    with _journal(out) as journal:
+    _prepare(laboratory.out, laboratory.study, text)
+    with _journal(laboratory.out) as journal:
         wanted = {r.id for r in laboratory.runs}
         # What failed is tried again: a full disk may be empty by now, and a refusal costs nothing.
         done = {o.id: o for o in journal.outcomes if o.id in wanted and not o.failed}
         left = [r for r in laboratory.runs if r.id not in done]
-        found = len(done)
+        started, before = time.monotonic(), set(done)
 
-        def stand(seconds: float | None) -> None:
+        def tell() -> None:
             if progress is not None:
                 failed = sum(1 for o in done.values() if o.failed)
-                progress(Standing(len(done), found, len(laboratory.runs), failed, seconds))
+                timed = len(done) > len(before) and laboratory.cost is None
+                seconds = _seconds_left(laboratory.runs, done, before, started) if timed else None
+                progress(Standing(len(done), len(before), len(laboratory.runs), failed, seconds))
 
-        stand(None)
-        workers = min(jobs or _cores(), len(left))
-        clock = _Clock(laboratory.runs, done)
-        for outcome in _outcomes(text, base, out, extra, laboratory, left, workers):
+        tell()
+        for outcome in _outcomes(laboratory, left, min(jobs or _cores(), len(left))):
             journal.add(outcome)
             done[outcome.id] = outcome
-            stand(clock.left(done) if laboratory.cost is None else None)
+            tell()
     return [done[r.id] for r in laboratory.runs]
 
 
@@ -181,28 +158,20 @@ def _lock(handle: int, out: Path) -> None:
 # Workers ----------------------------------------------------------------------------------------------------------
 
 
-def _outcomes(
-    text: str,
-    base: Path | None,
-    out: Path,
-    extra: Mapping[str, Metric] | None,
-    laboratory: Laboratory,
-    left: list[Run],
-    workers: int,
-) -> Iterator[Outcome]:
+def _outcomes(laboratory: Laboratory, left: list[StudyRun], workers: int) -> Iterator[Outcome]:
     if workers <= 1:
         yield from (laboratory.run(r) for r in left)
         return
-    numbers = {r.id: i for i, r in enumerate(laboratory.runs)}
+    waiting = {r.id for r in left}
+    queue = iter(i for i, r in enumerate(laboratory.runs) if r.id in waiting)
     context = get_context("spawn")
-    queue = iter([numbers[r.id] for r in left])
     pipes: list[Connection] = []
     processes = []
     # Workers are as many as cores already; libraries that start threads of their own would only quarrel.
     with safe_children(dict.fromkeys(THREADS, "1")):
         for _ in range(workers):
             here, there = context.Pipe()
-            process = context.Process(target=_work, args=(there, text, base, out, extra), daemon=True)
+            process = context.Process(target=_work, args=(there, laboratory), daemon=True)
             process.start()
             there.close()
             pipes.append(here)
@@ -213,10 +182,9 @@ def _outcomes(
             for pipe in wait(busy):
                 assert isinstance(pipe, Connection)
                 try:
-                    said = json.loads(pipe.recv_bytes())
+                    yield Outcome.from_dict(json.loads(pipe.recv_bytes()))
                 except EOFError:
                     raise MemoryError("a worker ended without an answer") from None
-                yield Outcome.from_dict(said)
                 if not _hand(pipe, next(queue, None)):
                     busy.remove(pipe)
     finally:
@@ -235,11 +203,8 @@ def _hand(pipe: Connection, number: int | None) -> bool:
     return True
 
 
-def _work(
-    pipe: Connection, text: str, base: Path | None, out: Path, extra: Mapping[str, Metric] | None
-) -> None:
+def _work(pipe: Connection, laboratory: Laboratory) -> None:
     """Do runs as they come until the pipe closes."""
-    laboratory = Laboratory(parse(text), base, out, extra)
     with suppress(EOFError, OSError):
         while True:
             number = json.loads(pipe.recv_bytes())
@@ -251,26 +216,15 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class _Clock:
-    """How long it will take still: the mean time of each method's runs so far, at the pace of this machine at this hour."""
-
-    def __init__(self, runs: list[Run], found: Mapping[str, Outcome]) -> None:
-        self._runs = runs
-        self._before = set(found)
-        self._started = time.monotonic()
-
-    def left(self, done: Mapping[str, Outcome]) -> float:
-        """Seconds left."""
-        by_method: dict[str, list[float]] = {}
-        for r in self._runs:
-            if r.id in done:
-                by_method.setdefault(r.setting.name, []).append(done[r.id].seconds)
-        every = [s for known in by_method.values() for s in known]
-        usual = sum(every) / len(every)
-        waiting = 0.0
-        for r in self._runs:
-            if r.id not in done:
-                known = by_method.get(r.setting.name)
-                waiting += sum(known) / len(known) if known else usual
-        worked = sum(o.seconds for o in done.values() if o.id not in self._before)
-        return waiting * (time.monotonic() - self._started) / worked if worked else waiting
+def _seconds_left(
+    runs: list[StudyRun], done: Mapping[str, Outcome], before: set[str], started: float
+) -> float:
+    """How long it will take still: each method's mean time so far, at the pace of this machine at this hour."""
+    times: dict[str, list[float]] = {}
+    for r in runs:
+        if r.id in done:
+            times.setdefault(r.setting.name, []).append(done[r.id].seconds)
+    usual = fmean([s for method in times.values() for s in method])
+    waiting = sum(fmean(times.get(r.setting.name, [usual])) for r in runs if r.id not in done)
+    worked = sum(o.seconds for o in done.values() if o.id not in before)
+    return waiting * (time.monotonic() - started) / worked if worked else waiting

@@ -12,16 +12,18 @@ import json
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from dipsmith.errors import DipsmithError, HopelessNoise, InputError, UsageError
 from dipsmith.experiments.datasets import Dataset, dataset
 from dipsmith.experiments.design import Setting, settings
 from dipsmith.experiments.entries import AnalysisEntry, StudyEntry
-from dipsmith.experiments.metrics import METRICS, Measured, Metric, compared, measure, require_known
+from dipsmith.experiments.metrics import named
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.methods.method import Method
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
@@ -31,15 +33,18 @@ from dipsmith.sources import source
 from dipsmith.synthesis.release import Release
 from dipsmith.synthesis.synthesize import synthesize
 from dipsmith.utility.authentic import authentic_table
+from dipsmith.utility.metric import Metric, MetricValue
+from dipsmith.utility.pair import authentic_codes
 from dipsmith.utility.regression import Regression, compare_regression
+from dipsmith.utility.side_by_side import SideBySide
 from dipsmith.version import VERSION
 
-HELD = 3
+MOST_DATASETS = 3
 """Datasets that a process keeps for its next runs."""
 
 
 @dataclass(frozen=True)
-class Run:
+class StudyRun:
     """One setting in one repeat. The id changes with anything that could change its numbers."""
 
     id: str
@@ -52,27 +57,22 @@ class Outcome:
     """What a run gave, or why it gave nothing."""
 
     id: str
-    measured: tuple[Measured, ...]
+    values: tuple[MetricValue, ...]
     spent: float
     seconds: float
     failed: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """A line of the journal."""
-        rows = [[m.metric, m.term, m.level, m.value, m.reference] for m in self.measured]
-        return {
-            "id": self.id,
-            "spent": self.spent,
-            "seconds": self.seconds,
-            "failed": self.failed,
-            "rows": rows,
-        }
+        rows = [[v.metric, v.term, v.level, v.value, v.reference] for v in self.values]
+        told = {"id": self.id, "spent": self.spent, "seconds": self.seconds, "failed": self.failed}
+        return told | {"rows": rows}
 
     @classmethod
-    def from_dict(cls, said: Mapping[str, Any]) -> Outcome:
+    def from_dict(cls, line: Mapping[str, Any]) -> Outcome:
         """The outcome back from its line."""
-        rows = tuple(Measured(m, v, r, term, level) for m, term, level, v, r in said["rows"])
-        return cls(said["id"], rows, said["spent"], said["seconds"], said["failed"])
+        rows = tuple(MetricValue(m, v, r, term, level) for m, term, level, v, r in line["rows"])
+        return cls(line["id"], rows, line["spent"], line["seconds"], line["failed"])
 
 
 class Laboratory:
@@ -85,39 +85,40 @@ class Laboratory:
     base
         Where the paths in the file start from.
     out
-        Where releases of private rows are kept.
+        The folder of the results; releases of private rows are kept there too.
     extra
-        Metrics of the study's own, by name.
+        Metrics of the study's own, by name; their functions must be importable by other processes.
     """
 
     def __init__(
         self,
         study: StudyEntry,
-        base: Path | None = None,
-        out: Path | None = None,
+        base: Path = Path(),
+        out: Path = Path(),
         extra: Mapping[str, Metric] | None = None,
     ) -> None:
-        self.study = study
-        self.base = base or Path()
-        self.out = out
-        self.metrics = {**METRICS, **(extra or {})}
-        require_known(study.metrics, self.metrics)
+        self.study, self.base, self.out, self.extra = study, base, out, extra
+        self.metrics = named(study.metrics, extra)
         self.settings = settings(study)
         for setting in self.settings:
             _method(setting, None)
             budget(setting)
-        self._held: dict[str, Dataset] = {}
+        self._datasets: dict[str, Dataset] = {}
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        """Another process makes its own from the same study."""
+        return Laboratory, (self.study, self.base, self.out, self.extra)
 
     @cached_property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[StudyRun]:
         """All runs: every setting of the first repeat, then of the second, and so on."""
         return [
-            Run(self._digest(setting, repeat), setting, repeat)
+            StudyRun(self._digest(setting, repeat), setting, repeat)
             for repeat in range(self.study.repeats)
             for setting in self.settings
         ]
 
-    def request_of(self, run: Run) -> str:
+    def request_of(self, run: StudyRun) -> str:
         """The id under which the ledger knows a run."""
         return f"study {self.study.name} {run.id}"
 
@@ -127,103 +128,81 @@ class Laboratory:
         if not self.study.data.private:
             return None
         each = [budget(run.setting) for run in self.runs]
-        kinds = {type(b) for b in each}
-        if len(kinds) > 1:
+        if len({type(b) for b in each}) > 1:
             raise UsageError("runs in ε and runs in ρ cannot be added up; use one currency in a study")
         return type(each[0]).of_units(sum(b.units for b in each))
 
-    def run(self, run: Run) -> Outcome:
+    def run(self, run: StudyRun) -> Outcome:
         """Do one run. What the package refuses is an outcome too; anything else is a bug and is raised."""
         started = time.process_time()
+        values: list[MetricValue] = []
+        spent, failed = 0.0, ""
         try:
             with warnings.catch_warnings():
                 # A study visits hopeless settings on purpose.
                 warnings.simplefilter("ignore", HopelessNoise)
-                rows, spent = self._measured(run)
-            return Outcome(run.id, tuple(rows), spent, self._seconds_since(started))
+                values, spent = self._measure(run), float(budget(run.setting).exact)
         except DipsmithError as error:
-            return Outcome(run.id, (), 0.0, self._seconds_since(started), " ".join(str(error).split()))
+            failed = " ".join(str(error).split())
+        # On private rows no time is told: how long a run takes depends on them.
+        seconds = 0.0 if self.study.data.private else time.process_time() - started
+        return Outcome(run.id, tuple(values), spent, seconds, failed)
 
-    def _seconds_since(self, started: float) -> float:
-        """Processor time since then; 0 where rows are private, because how long a run takes depends on them."""
-        return 0.0 if self.study.data.private else time.process_time() - started
-
-    def _measured(self, run: Run) -> tuple[list[Measured], float]:
+    def _measure(self, run: StudyRun) -> list[MetricValue]:
         data = self._dataset(run)
-        spend = budget(run.setting)
-        values = run.setting.values
-        method = _method(run.setting, data.schema)
-        sets = int(values.get("sets") or 1)
-        each = values.get("each") if sets > 1 else None
-        private = self.study.data.private
-        if private:
-            release = self._paid(run, data, method, spend, sets, each)
-        else:
-            release = synthesize(
-                data.rows,
-                data.schema,
-                method,
-                budget=spend,
-                sets=sets,
-                each=each,
-                rows=_row_count(data) if data.schema.neighbours == "add-remove" else None,
-                seed=run.repeat,
-                testing=True,
-                noise_seed=int(run.id[:12], 16),
-            )
-        beside = compared(data.rows, release, data.schema, data.fresh)
-        found = measure(self.study.metrics, beside, self.metrics)
+        release = self._release(run, data)
+        schema = data.schema
+        names = [n for n in schema.names if n in release.tables[0].column_names]
+        codes = authentic_codes(source(data.rows), schema, names)[0]
+        both = SideBySide(codes, release, schema, data.fresh)
+        found = [v for name in self.study.metrics for v in self.metrics[name].values(both)]
         for analysis in self.study.analyses:
             found += _analysed(analysis, data, release)
-        return found, float(spend.exact)
+        return found
 
-    def _paid(self, run: Run, data: Dataset, method: Method, spend: Budget, sets: int, each: Any) -> Release:
+    def _release(self, run: StudyRun, data: Dataset) -> Release:
+        schema, values = data.schema, run.setting.values
+        sets = int(values.get("sets") or 1)
+        asked: dict[str, Any] = {
+            "budget": budget(run.setting),
+            "sets": sets,
+            "each": values.get("each") if sets > 1 else None,
+        }
+        method = _method(run.setting, schema)
+        if not self.study.data.private:
+            rows = getattr(data.rows, "num_rows", None) if schema.neighbours == "add-remove" else None
+            noise = int(run.id[:12], 16)
+            return synthesize(
+                data.rows, schema, method, **asked, rows=rows, seed=run.repeat, testing=True, noise_seed=noise
+            )
         assert self.study.data.ledger is not None
-        assert self.out is not None
         ledger = Ledger(self.base / self.study.data.ledger)
-        kept = self.out / "releases"
-        kept.mkdir(parents=True, exist_ok=True)  # before the charge: nothing may fail after it
-        release = synthesize(
-            data.rows,
-            data.schema,
-            method,
-            budget=spend,
-            sets=sets,
-            each=each,
-            ledger=ledger,
-            request=self.request_of(run),
-        )
+        folder = self.out / "releases"
+        folder.mkdir(parents=True, exist_ok=True)  # before the charge: nothing may fail after it
+        release = synthesize(data.rows, schema, method, **asked, ledger=ledger, request=self.request_of(run))
         if release.folder is None:
-            release.save(kept / run.id)
-        ledger.look(data.schema.name, f"study {self.study.name}, run {run.id}")
+            release.save(folder / run.id)
+        ledger.look(schema.name, f"study {self.study.name}, run {run.id}")
         return release
 
-    def _dataset(self, run: Run) -> Dataset:
-        values = run.setting.values
-        key = json.dumps([run.repeat, values.get("rows"), values.get("schema")], default=str)
-        if key not in self._held:
-            while len(self._held) >= HELD:
-                self._held.pop(next(iter(self._held)))
-            self._held[key] = dataset(
-                self.study.data,
-                self.study.seed + run.repeat,
-                rows=values.get("rows"),
-                change=values.get("schema"),
-                base=self.base,
-            )
-        return self._held[key]
-
-    def _identity(self) -> dict[str, Any]:
-        """What rows these are, wherever they lie; a file is known by its name and size."""
-        said = self.study.data.model_dump(exclude={"ledger"})
-        if said["file"] is not None:
-            path = self.base / said["file"]
-            said["file"] = [path.name, path.stat().st_size if path.is_file() else None]
-        return said
+    def _dataset(self, run: StudyRun) -> Dataset:
+        rows, change = (run.setting.values.get(name) for name in ("rows", "schema"))
+        key = json.dumps([run.repeat, rows, change], default=str)
+        if key not in self._datasets:
+            while len(self._datasets) >= MOST_DATASETS:
+                self._datasets.pop(next(iter(self._datasets)))
+            seed = self.study.seed + run.repeat
+            self._datasets[key] = dataset(self.study.data, seed, rows=rows, change=change, base=self.base)
+        return self._datasets[key]
 
     def _digest(self, setting: Setting, repeat: int) -> str:
-        said = {
-            "data": self._identity(),
+        rows = self.study.data.model_dump(exclude={"ledger"})
+        if rows["file"] is not None:
+            # Which rows these are, wherever they lie: a file is known by its name and size.
+            path = self.base / rows["file"]
+            rows["file"] = [path.name, path.stat().st_size if path.is_file() else None]
+        asked = {
+            "data": rows,
             "seed": self.study.seed + repeat,
             "method": [setting.method, setting.name],
             "values": setting.values,
@@ -231,8 +210,7 @@ class Laboratory:
             "analyses": [a.model_dump() for a in self.study.analyses],
             "version": VERSION,
         }
-        text = json.dumps(said, sort_keys=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def budget(setting: Setting) -> Budget:
@@ -258,8 +236,6 @@ def budget(setting: Setting) -> Budget:
 
 
 def _method(setting: Setting, schema: Schema | None) -> Method:
-    from dataclasses import MISSING, fields
-
     made = METHODS[setting.method]
     known = {f.name: f for f in fields(made)}  # type: ignore[arg-type]
     chosen = {k: v for k, v in setting.values.items() if k in known}
@@ -272,34 +248,27 @@ def _method(setting: Setting, schema: Schema | None) -> Method:
         raise InputError(f"method '{setting.name}': {error}") from None
 
 
-def _row_count(data: Dataset) -> int | None:
-    return getattr(data.rows, "num_rows", None)
-
-
-def _analysed(analysis: AnalysisEntry, data: Dataset, release: Release) -> list[Measured]:
+def _analysed(analysis: AnalysisEntry, data: Dataset, release: Release) -> list[MetricValue]:
+    """The coefficients of a regression beside the authentic ones, and how well they agree."""
     regression = Regression(analysis.formula, analysis.by, analysis.reference, analysis.family)
     names = [n for n in data.schema.names if n in regression.columns]
     table = authentic_table(source(data.rows), data.schema, names)
     found = compare_regression(regression, table, {"": release}, data.schema)
-    shown = [
+    kept = [
         (c, a.level)
         for a in found.agreements
         for c in a.coefficients
         if not analysis.terms or c.name.startswith(tuple(analysis.terms))
     ]
-    if not shown:
-        raise InputError(
-            f"analysis '{analysis.label}' gave no coefficient"
-            + (f": {found.notes[0]}" if found.notes else "; check 'terms'")
-        )
-    rows = [Measured(analysis.label, c.synthetic, c.authentic, c.name, level) for c, level in shown]
-    gaps = [abs(c.synthetic - c.authentic) for c, _ in shown]
-    overlaps = [c.overlap for c, _ in shown]
-    covers = [c.synthetic_interval[0] <= c.authentic <= c.synthetic_interval[1] for c, _ in shown]
+    if not kept:
+        why = f": {found.notes[0]}" if found.notes else "; check 'terms'"
+        raise InputError(f"analysis '{analysis.label}' gave no coefficient{why}")
+    label, each = analysis.label, [c for c, _ in kept]
+    covers = [c.synthetic_interval[0] <= c.authentic <= c.synthetic_interval[1] for c in each]
     return [
-        *rows,
-        Measured(f"{analysis.label}: error", sum(gaps) / len(gaps), 0.0),
-        Measured(f"{analysis.label}: overlap", sum(overlaps) / len(overlaps), 1.0),
-        Measured(f"{analysis.label}: coverage", sum(covers) / len(covers), 0.95),
-        Measured(f"{analysis.label}: width", sum(c.width_ratio for c, _ in shown) / len(shown), 1.0),
+        *(MetricValue(label, c.synthetic, c.authentic, c.name, level) for c, level in kept),
+        MetricValue(f"{label}: error", float(np.mean([abs(c.synthetic - c.authentic) for c in each])), 0.0),
+        MetricValue(f"{label}: overlap", float(np.mean([c.overlap for c in each])), 1.0),
+        MetricValue(f"{label}: coverage", float(np.mean(covers)), 0.95),
+        MetricValue(f"{label}: width", float(np.mean([c.width_ratio for c in each])), 1.0),
     ]

@@ -12,11 +12,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.report.content import Block, Cell, Table
 from dipsmith.utility.crosstabs import Crosstab, Crosstabs
+from dipsmith.utility.findings import Findings, Rows, decimal, table
+from dipsmith.utility.metric import ONE_IS_PERFECT, Chapter, Metric
+from dipsmith.utility.side_by_side import SideBySide
 
 LEVELS = (0.01, 0.05, 0.10)
 CUTS = (0.01, 0.05, 0.10)
@@ -24,7 +29,7 @@ CLASSES = ("≤ .01", ".01 – .05", ".05 – .1", "> .1")
 
 
 @dataclass(frozen=True)
-class Association:
+class PairTest:
     """The test of one pair of columns: statistic, degrees of freedom and p-value in each table, and Cramér's V."""
 
     names: tuple[str, str]
@@ -49,7 +54,7 @@ class Consistency:
 class Associations:
     """The tests of all pairs with a synthesised column."""
 
-    pairs: tuple[Association, ...]
+    pairs: tuple[PairTest, ...]
 
     def consistency(self) -> list[Consistency]:
         """Agreement at 1, 5 and 10 %."""
@@ -67,7 +72,7 @@ class Associations:
 
 def associations(crosstabs: Crosstabs) -> Associations:
     """Test every pair of columns in both tables."""
-    return Associations(tuple(_association(t) for t in crosstabs.all(2) if t.shape is not None))
+    return Associations(tuple(_pair_test(t) for t in crosstabs.dense(2)))
 
 
 def chi_squared(table: NDArray[np.integer]) -> tuple[float, int, float]:
@@ -126,12 +131,106 @@ def _ranks(values: Sequence[float]) -> NDArray[np.float64]:
     return np.asarray((np.cumsum(ties) - (ties - 1) / 2)[place])
 
 
-def _association(table: Crosstab) -> Association:
+def _pair_test(table: Crosstab) -> PairTest:
     # not scipy.stats, which takes longer to import than all tests take
     from scipy.special import chdtrc
 
-    assert table.shape is not None
-    found = [chi_squared(part.reshape(table.shape)) for part in (table.authentic, table.synthetic)]
-    p = tuple(float(chdtrc(freedom, statistic)) if freedom else 1.0 for statistic, freedom, _ in found)
-    (s0, f0, v0), (s1, f1, v1) = found
-    return Association((table.names[0], table.names[1]), (s0, s1), (f0, f1), (p[0], p[1]), (v0, v1))
+    found = [chi_squared(side) for side in table.sides]
+    p, q = (float(chdtrc(freedom, statistic)) if freedom else 1.0 for statistic, freedom, _ in found)
+    statistic, freedom, v = zip(*found, strict=True)
+    return PairTest((table.names[0], table.names[1]), statistic, freedom, (p, q), v)
+
+
+CHANGED_MOST = 10
+
+
+def _consistency(both: SideBySide) -> list[Consistency]:
+    """Agreement at 1, 5 and 10 %, the mean over the sets."""
+    sets = [associations(t).consistency() for t in both.tables]
+    return [
+        Consistency(
+            level[0].level,
+            float(np.mean([c.agreement for c in level])),
+            level[0].nothing,
+            level[0].everything,
+            float(np.mean([c.kappa for c in level])),
+        )
+        for level in zip(*sets, strict=True)
+    ]
+
+
+def _find(both: SideBySide) -> dict[str, Any]:
+    return {"associations": associations(both.tables[0]), "agreement": tuple(_consistency(both))}
+
+
+def _lines(found: Findings) -> list[tuple[str, Cell, Cell]]:
+    return [
+        ("χ² conclusions at 5 %: κ", found["agreement"][1].kappa, 0.0),
+        ("Cramér's V, rank correlation", found["associations"].rank_correlation, 0.0),
+    ]
+
+
+def _strengths(found: Findings) -> Rows:
+    most = sorted(found["associations"].pairs, key=lambda a: -abs(a.v[0] - a.v[1]))[:CHANGED_MOST]
+    return [(" and ".join(a.names), a.v[0], a.v[1], a.v[1] - a.v[0]) for a in most]
+
+
+def _blocks(found: Sequence[Findings]) -> list[Block]:
+    pairs = len(found[0]["associations"].pairs)
+    if not pairs:
+        return []
+    agree = table(
+        "χ² tests of all pairs of columns: how often both tables conclude the same",
+        ("level", "agree", "“nothing is significant”", "“everything is significant”", "Cohen's κ"),
+        found,
+        lambda f: [(f"{c.level:.0%}", c.agreement, c.nothing, c.everything, c.kappa) for c in f["agreement"]],
+        "The two constant answers need no data; agreement below the better of them is worth nothing. κ is agreement beyond "
+        "chance; a dash where one table concludes the same of every pair.",
+    )
+    blocks: list[Block] = [agree]
+    several = len(found) > 1
+    for f in found:
+        title = "p-values: authentic (rows) against synthetic (columns)" + (f", {f.name}" if several else "")
+        counts = f["associations"].p_table().tolist()
+        rows = [(name, *row) for name, row in zip(CLASSES, counts, strict=True)]
+        blocks.append(Table.of(title, ("authentic p", *CLASSES), rows))
+    ranks = [
+        (f"{f.name}: " if several else "") + decimal(f["associations"].rank_correlation, 3) for f in found
+    ]
+    blocks.append(f"Rank correlation of Cramér's V over {pairs:,} pairs: {'; '.join(ranks)}.")
+    columns = ("columns", "authentic V", "synthetic V", "difference")
+    blocks.append(table("Associations that changed most", columns, found, _strengths))
+    return blocks
+
+
+ASSOCIATIONS = Chapter("Associations", _find, _blocks, _lines, place=3)
+
+
+def _agreement(both: SideBySide) -> tuple[float, float]:
+    found = _consistency(both)[1]
+    return found.agreement, max(found.nothing, found.everything)
+
+
+def _rank(both: SideBySide) -> tuple[float, float]:
+    return float(np.mean([associations(t).rank_correlation for t in both.tables])), 1.0
+
+
+ASSOCIATION_AGREEMENT = Metric(
+    "association-agreement",
+    "agreement of χ² tests at 5 %",
+    "higher",
+    _agreement,
+    "the better constant answer",
+    ASSOCIATIONS,
+)
+ASSOCIATION_KAPPA = Metric(
+    "association-kappa",
+    "Cohen's κ of χ² tests at 5 %",
+    "higher",
+    lambda both: (_consistency(both)[1].kappa, 1.0),
+    ONE_IS_PERFECT,
+    ASSOCIATIONS,
+)
+ASSOCIATION_RANK = Metric(
+    "association-rank", "rank correlation of Cramér's V", "higher", _rank, ONE_IS_PERFECT, ASSOCIATIONS
+)

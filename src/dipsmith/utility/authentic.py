@@ -50,18 +50,24 @@ def _column(attribute: Attribute, column: pa.Array, codes: NDArray[np.unsignedin
     domain = attribute.domain
     if not isinstance(domain, Bins):
         return decode_column(attribute, codes, np.random.default_rng(0))
+    values, known = values_of(column, domain)
+    kind = {"date": pa.date32(), "datetime": pa.timestamp("us")}.get(domain.scale)
+    stored = values.astype({"date": np.int32, "datetime": np.int64}.get(domain.scale, np.float64))
+    array = pa.array(stored, mask=None if known is None else ~known)
+    return array if kind is None else array.cast(kind)
+
+
+def values_of(
+    column: pa.Array, domain: Bins, beyond: int = 0
+) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """The numbers of a column, days and moments as integers, and which are readable (None: all).
+
+    Moments whose unit could overflow are clipped to the bounds, or so many microseconds beyond them.
+    """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    values: NDArray[Any]
     if domain.scale == "date":
-        values, known = days(column)
-        return pa.array(values.astype(np.int32), mask=_mask(known)).cast(pa.date32())
+        return days(column)
     if domain.scale == "datetime":
-        values, known = microseconds(column, int(domain.minimum), int(domain.maximum))
-        return pa.array(values, mask=_mask(known)).cast(pa.timestamp("us"))
-    values, known = numbers(column)
-    return pa.array(values.astype(np.float64), mask=_mask(known))
-
-
-def _mask(known: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
-    return None if known is None else ~known
+        return microseconds(column, int(domain.minimum) - beyond, int(domain.maximum) + beyond)
+    return numbers(column)

@@ -41,20 +41,14 @@ def classifier_of(given: Any, codes: Codes, seed: int) -> tuple[str, Any, Featur
                 f"a classifier needs fit and predict_proba (or decision_function), as scikit-learn's have; got {type(given).__name__}"
             )
         return type(given).__name__, given, "one-hot"
-    if given not in LEARNED:
-        raise UsageError(
-            f"classifier '{given}' is unknown; choose one of {', '.join(CLASSIFIERS)}, or give a scikit-learn classifier"
-        )
+    require_known([given])
     if find_spec("sklearn") is None:
         raise MissingExtraError.of(f"The classifier '{given}'", "analysis")
     if given == "cart":
         from sklearn.tree import DecisionTreeClassifier
 
-        return (
-            given,
-            DecisionTreeClassifier(min_samples_leaf=20, max_leaf_nodes=1000, random_state=seed),
-            "codes",
-        )
+        tree = DecisionTreeClassifier(min_samples_leaf=20, max_leaf_nodes=1000, random_state=seed)
+        return given, tree, "codes"
     if given == "forest":
         from sklearn.ensemble import RandomForestClassifier
 
@@ -111,11 +105,6 @@ def scores_of(classifier: Any, features: Any) -> NDArray[np.float64]:
     if hasattr(classifier, "predict_proba"):
         return np.asarray(classifier.predict_proba(features), dtype=np.float64)[:, 1]
     return np.asarray(classifier.decision_function(features), dtype=np.float64)
-
-
-def gives_probabilities(classifier: Any) -> bool:
-    """Whether scores are probabilities, so that their mean squared error means something."""
-    return hasattr(classifier, "predict_proba")
 
 
 def require_known(classifiers: Sequence[Any]) -> None:

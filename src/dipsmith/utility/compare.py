@@ -8,11 +8,10 @@ looking is a way to spend privacy that no ledger sees, and the count is there to
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dipsmith.errors import UsageError
+from dipsmith.errors import InputError, UsageError
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.schema import Codes, Schema
 from dipsmith.sources import Source, source
@@ -20,10 +19,12 @@ from dipsmith.synthesis.release import Release
 from dipsmith.utility.authentic import authentic_table
 from dipsmith.utility.classifiers import available, require_known
 from dipsmith.utility.comparison import Comparison
-from dipsmith.utility.findings import Findings, find
+from dipsmith.utility.findings import Findings
 from dipsmith.utility.matching import Matched, matched
+from dipsmith.utility.metric import Metric, MetricValue, all_metrics
 from dipsmith.utility.pair import authentic_codes
 from dipsmith.utility.regression import Regression, RegressionComparison, compare_regression
+from dipsmith.utility.side_by_side import SideBySide
 
 DEFAULT_CLASSIFIERS = ("logistic", "interactions", "cart", "boosting")
 MOST_RELEASES = 4
@@ -47,6 +48,8 @@ def compare(
     progress: Progress | None = None,
 ) -> Comparison:
     """Compare releases with the authentic rows. The result is CONFIDENTIAL.
+
+    Every registered metric is shown, those of other packages too.
 
     Parameters
     ----------
@@ -84,14 +87,13 @@ def compare(
     first row is read, and counted on the card of the next release.
     """
     loaded = _loaded(releases, names)
-    chosen = tuple(
-        classifiers if classifiers is not None else [c for c in DEFAULT_CLASSIFIERS if c in available()]
-    )
+    chosen = [c for c in DEFAULT_CLASSIFIERS if c in available()] if classifiers is None else classifiers
     require_known(chosen)
     wanted = [Regression.of(a) for a in analyses]
     base = schema if schema is not None else _common_schema(loaded)
     columns = _columns(base, loaded, wanted)
     on = _identifier(third, match_on)
+    metrics = all_metrics()
     book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
     if not isinstance(book, Ledger):
         raise UsageError(
@@ -100,37 +102,41 @@ def compare(
     private = source(authentic)
     private.check([*columns, *(c for c in on if c not in columns)])
     say = progress or (lambda stage, share: None)
-    looks = [book.look(name, _what(loaded, wanted, on)) for name in _datasets(base, loaded)]
+    datasets = dict.fromkeys([base.name, *(r.card.dataset for r in loaded.values())])
+    looks = [book.look(name, _what(loaded, wanted, on)) for name in datasets]
 
     codes, left_out = authentic_codes(private, base, columns, lambda share: say("reading", share))
     if not len(codes):
         raise UsageError("the authentic table has no row to compare with; check the file and the schema")
-    findings: list[Findings] = []
+    own = dict.fromkeys(m.chapter for m in metrics if m.chapter is not None)
+    chapters = tuple(sorted(own, key=lambda chapter: chapter.place))
+    single = tuple(m for m in metrics if m.chapter is None)
+    findings = []
     for name, release in loaded.items():
-        made = find(
-            name,
-            release,
-            codes,
-            base,
-            classifiers=chosen,
-            sensitive=sensitive,
-            draws=draws,
-            seed=seed,
-            progress=lambda share, name=name: say(f"comparing {name}", share),  # type: ignore[misc]
-        )
-        if on:
-            made = replace(made, matched=_matched(private, codes, third, release, base, on))
-        findings.append(made)
+        joined = _matched(private, codes, third, release, base, on) if on else None
+        attacked = None if sensitive is None else tuple(sensitive)
+        both = SideBySide(codes, release, base, None, tuple(chosen), attacked, joined, draws, seed)
+        results: dict[str, Any] = {}
+        for i, chapter in enumerate(chapters):
+            say(f"comparing {name}", i / len(chapters))
+            results |= chapter.find(both)
+        results["metrics"] = {m.name: _values(m, both) for m in single}
+        say(f"comparing {name}", 1.0)
+        pair = both.pairs[0]
+        rows = len(pair.authentic), len(pair.synthetic)
+        findings.append(Findings(name, release.card, rows, pair.given, pair.changed, results))
     regressions = _regressions(private, base, loaded, wanted, say)
     return Comparison(
-        dataset=base.name,
-        schema=base,
-        findings=tuple(findings),
-        regressions=tuple(regressions),
-        left_out=left_out,
-        looks=looks[0],
-        seed=seed,
+        base.name, base, tuple(findings), tuple(regressions), left_out, looks[0], seed, chapters, single
     )
+
+
+def _values(metric: Metric, both: SideBySide) -> list[MetricValue]:
+    """What a metric gives; nothing where it is not made for this release."""
+    try:
+        return metric.values(both)
+    except InputError:
+        return [MetricValue(metric.name, float("nan"))]
 
 
 def _loaded(releases: Sequence[Release | str | Path], names: Sequence[str] | None) -> dict[str, Release]:
@@ -139,17 +145,13 @@ def _loaded(releases: Sequence[Release | str | Path], names: Sequence[str] | Non
     loaded = [r if isinstance(r, Release) else Release.load(r) for r in releases]
     if names is not None and len(set(names)) != len(loaded):
         raise UsageError(f"names: {len(loaded)} different names are needed, got {', '.join(names) or 'none'}")
-    called = list(names) if names is not None else [_name(r) for r in loaded]
+    called = list(names or [f"{r.card.method}, {r.card.price.split(' (')[0]}" for r in loaded])
     for name, release in zip(called, loaded, strict=True):
         if not all(t.num_rows for t in release.tables):
             raise UsageError(f"release '{name}' has a set without rows, and there is nothing to compare")
     if len(set(called)) < len(called):
         called = [f"{name} ({i})" for i, name in enumerate(called, start=1)]
     return dict(zip(called, loaded, strict=True))
-
-
-def _name(release: Release) -> str:
-    return f"{release.card.method}, {release.card.price.split(' (')[0]}"
 
 
 def _common_schema(loaded: Mapping[str, Release]) -> Schema:
@@ -176,46 +178,36 @@ def _columns(schema: Schema, loaded: Mapping[str, Release], wanted: Sequence[Reg
             f"the releases have no column in common with schema '{schema.name}'; give the right schema"
         )
     for regression in wanted:
-        for name in regression.columns:
-            if name not in shared:
-                raise UsageError(
-                    f"analysis '{regression.formula}' names '{name}', which is not in every table; there are: {', '.join(shared)}"
-                )
+        if missing := [n for n in regression.columns if n not in shared]:
+            raise UsageError(
+                f"analysis '{regression.formula}' names '{missing[0]}', which is not in every table; there are: {', '.join(shared)}"
+            )
     return shared
 
 
 def _identifier(third: Any, match_on: str | Sequence[str] | None) -> tuple[str, ...]:
-    if match_on is None:
-        if third is not None:
-            raise UsageError("a third file needs match_on=, the identifier by which it is joined")
-        return ()
-    return (match_on,) if isinstance(match_on, str) else tuple(match_on)
-
-
-def _datasets(schema: Schema, loaded: Mapping[str, Release]) -> list[str]:
-    return list(dict.fromkeys([schema.name, *(r.card.dataset for r in loaded.values())]))
+    if match_on is None and third is not None:
+        raise UsageError("a third file needs match_on=, the identifier by which it is joined")
+    return (match_on,) if isinstance(match_on, str) else tuple(match_on or ())
 
 
 def _what(loaded: Mapping[str, Release], wanted: Sequence[Regression], on: tuple[str, ...]) -> str:
+    """What the ledger notes about the look."""
     requests = ", ".join(r.card.request for r in loaded.values())
     more = f", {len(wanted)} analyses" if wanted else ""
     joined = f", joined by {' + '.join(on)}" if on else ""
-    said = f"comparison with release {requests}{more}{joined}"
-    return "".join(c if c.isprintable() else "?" for c in said)[:1000]
+    note = f"comparison with release {requests}{more}{joined}"
+    return "".join(c if c.isprintable() else "?" for c in note)[:1000]
 
 
 def _matched(
     private: Source, codes: Codes, third: Any, release: Release, schema: Schema, on: tuple[str, ...]
 ) -> Matched:
-    public = set(schema.public) if schema.neighbours == "label" else set()
-    targets = [n for n in codes.names if n not in public]
-    if third is None:
-        return matched(private, codes, source(release.tables[0]), release.tables[0], schema, on, targets)
-    file = source(third)
-    labelled = release.model.label(file, seed=0)
-    return matched(
-        private, codes, file, labelled, schema, on, [t for t in targets if t in labelled.column_names]
-    )
+    public = schema.public if schema.neighbours == "label" else ()
+    file = source(release.tables[0] if third is None else third)
+    labelled = release.tables[0] if third is None else release.model.label(file, seed=0)
+    targets = [n for n in codes.names if n not in public and n in labelled.column_names]
+    return matched(private, codes, file, labelled, schema, on, targets)
 
 
 def _regressions(

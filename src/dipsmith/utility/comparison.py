@@ -15,8 +15,9 @@ from dipsmith.report.sections import framed, page
 from dipsmith.schema import Schema
 from dipsmith.synthesis.writing import whole_folder
 from dipsmith.utility.findings import Findings
+from dipsmith.utility.metric import Chapter, Metric
 from dipsmith.utility.panels import Points
-from dipsmith.utility.regression import RegressionComparison
+from dipsmith.utility.regression import Agreement, RegressionComparison
 
 NOTICE = (
     "CONFIDENTIAL\n\nEverything in this folder was computed from authentic rows without any protection.\n"
@@ -40,6 +41,8 @@ class Comparison:
         Authentic rows that could not be compared, because a value has no code.
     looks
         How many looks the ledger has logged for the dataset, this one included.
+    chapters, metrics
+        What the page is made of: chapters in their order, and the metrics that have none.
     """
 
     dataset: str
@@ -49,6 +52,8 @@ class Comparison:
     left_out: int
     looks: int
     seed: int
+    chapters: tuple[Chapter, ...]
+    metrics: tuple[Metric, ...]
 
     @cached_property
     def page(self) -> Page:
@@ -83,22 +88,9 @@ class Comparison:
             "looks": self.looks,
             "left_out": self.left_out,
             "seed": self.seed,
-            "releases": [_plain(f) for f in self.findings],
+            "releases": [_release(f) for f in self.findings],
             "analyses": [
-                {
-                    **_plain(r),
-                    "agreements": [
-                        {
-                            **_plain(a),
-                            "overlap": a.overlap,
-                            "covered": a.covered,
-                            "same_conclusion": a.same_conclusion,
-                            "width_ratio": a.width_ratio,
-                        }
-                        for a in r.agreements
-                    ],
-                }
-                for r in self.regressions
+                {**_plain(r), "agreements": [_agreement(a) for a in r.agreements]} for r in self.regressions
             ],
         }
 
@@ -113,32 +105,34 @@ class Comparison:
 
         table = glance(self)
         rows = [tuple(number(c) for c in row) for row in table.rows]
-        return "\n".join(
-            [
-                "CONFIDENTIAL comparison: reads authentic rows, not for release",
-                "",
-                as_text(Table.of("", table.columns, rows)),
-            ]
-        )
+        text = as_text(Table.of("", table.columns, rows))
+        return f"CONFIDENTIAL comparison: reads authentic rows, not for release\n\n{text}"
 
     def _repr_html_(self) -> str:
         return framed(page(self.page))
 
 
+def _release(found: Findings) -> dict[str, Any]:
+    plain = _plain(found)
+    results = plain.pop("results")
+    return {**plain, **results}
+
+
+def _agreement(found: Agreement) -> dict[str, Any]:
+    scores = ("overlap", "covered", "same_conclusion", "width_ratio")
+    return {**_plain(found), **{name: getattr(found, name) for name in scores}}
+
+
 def _table_json(title: str, table: Table) -> str:
-    held = {"confidential": True, "title": title, "columns": table.columns, "rows": table.rows}
-    return json.dumps(_finite(held), ensure_ascii=False) + "\n"
+    content = {"confidential": True, "title": title, "columns": table.columns, "rows": table.rows}
+    return json.dumps(_finite(content), ensure_ascii=False) + "\n"
 
 
 def _plain(value: Any) -> Any:
     """Frozen values as JSON-able ones; points only by their summary."""
     if isinstance(value, Points):
-        return {
-            "points": len(value),
-            "correlation": value.correlation,
-            "slope": value.slope,
-            "rmse": value.rmse,
-        }
+        fit = {"correlation": value.correlation, "slope": value.slope, "rmse": value.rmse}
+        return {"points": len(value)} | fit
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, np.ndarray):

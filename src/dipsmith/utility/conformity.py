@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dipsmith.codec.encode import Encoder
-from dipsmith.codec.parse import booleans, days, microseconds, numbers, texts
+from dipsmith.codec.parse import booleans, texts
 from dipsmith.schema import Attribute, Bins, Schema
 from dipsmith.sources import Source
+from dipsmith.utility.authentic import values_of
 
 
 def conformity(source: Source, schema: Schema) -> dict[str, int]:
@@ -42,12 +43,7 @@ def _column(column: pa.Array, attribute: Attribute) -> dict[str, int]:
     present = len(column) - missing
     domain = attribute.domain
     if isinstance(domain, Bins):
-        if domain.scale == "date":
-            values, known = days(column)
-        elif domain.scale == "datetime":
-            values, known = microseconds(column, int(domain.minimum) - 1, int(domain.maximum) + 1)
-        else:
-            values, known = numbers(column)
+        values, known = values_of(column, domain, beyond=1)
         readable = np.ones(len(column), dtype=bool) if known is None else known
         outside = readable & ((values < domain.minimum) | (values > domain.maximum))
         return {

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from math import comb
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +54,18 @@ class Crosstab:
             return exchanged_gaps(self.spread, n)
         return expected_gaps(self.authentic + self.synthetic, n, m)
 
-    def proportions(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    @property
+    def sides(self) -> list[Counts]:
+        """Both tables in their shape."""
+        assert self.shape is not None
+        return [self.authentic.reshape(self.shape), self.synthetic.reshape(self.shape)]
+
+    def by_group(self, cells: NDArray[Any], axis: int) -> NDArray[Any]:
+        """Cells as a matrix: a row for each combination of the other columns, along it the levels of one column."""
+        assert self.shape is not None
+        return np.moveaxis(cells.reshape(self.shape), axis, -1).reshape(-1, self.shape[axis])
+
+    def proportions(self) -> tuple[Floats, Floats]:
         """Both tables as shares of their rows."""
         return self.authentic / max(1, self.authentic.sum()), self.synthetic / max(1, self.synthetic.sum())
 
@@ -64,7 +76,7 @@ class Crosstabs:
 
     pair: Pair
     seed: int = 0
-    _held: dict[tuple[str, ...], Crosstab] = field(default_factory=dict, repr=False)
+    _counted: dict[tuple[str, ...], Crosstab] = field(default_factory=dict, repr=False)
     _exchange: dict[tuple[str, ...], Floats] = field(default_factory=dict, repr=False)
 
     def ways(self, k: int) -> list[tuple[str, ...]]:
@@ -87,16 +99,20 @@ class Crosstabs:
     def all(self, k: int) -> Iterator[Crosstab]:
         """The k-way tables."""
         wanted = self.ways(k)
-        self._count([names for names in wanted if names not in self._held])
+        self._count([names for names in wanted if names not in self._counted])
         for names in wanted:
             yield self[names]
 
+    def dense(self, k: int) -> Iterator[Crosstab]:
+        """Those k-way tables of which every cell is held."""
+        return (crosstab for crosstab in self.all(k) if crosstab.shape is not None)
+
     def __getitem__(self, names: tuple[str, ...]) -> Crosstab:
-        if names not in self._held:
+        if names not in self._counted:
             if Marginal.of(self.pair.schema, names).size > DENSE_CELLS:
                 return self._sparse(names)
             self._count([names])
-        return self._held[names]
+        return self._counted[names]
 
     def _drawn(self, k: int) -> list[tuple[str, ...]]:
         rng = np.random.default_rng(self.seed)
@@ -107,12 +123,10 @@ class Crosstabs:
         return [tuple(names[i] for i in index) for index in sorted(drawn)]
 
     def _count(self, wanted: Sequence[tuple[str, ...]]) -> None:
-        schema = self.pair.schema
         batch: list[Marginal] = []
-        for marginal in (Marginal.of(schema, names) for names in wanted):
-            if marginal.size > DENSE_CELLS:
-                continue
-            batch.append(marginal)
+        for marginal in (Marginal.of(self.pair.schema, names) for names in wanted):
+            if marginal.size <= DENSE_CELLS:
+                batch.append(marginal)
             if sum(m.size for m in batch) > AT_ONCE:
                 self._count_now(batch)
                 batch = []
@@ -128,7 +142,7 @@ class Crosstabs:
             if self.pair.given:
                 key = marginal.index(self._both)
                 spread = np.bincount(key, self._weights(names), minlength=marginal.size).astype(np.float64)
-            self._held[names] = Crosstab(names, authentic, synthetic, marginal.shape, spread)
+            self._counted[names] = Crosstab(names, authentic, synthetic, marginal.shape, spread)
 
     @cached_property
     def _both(self) -> Codes:
@@ -151,16 +165,11 @@ class Crosstabs:
 
     def _sparse(self, names: tuple[str, ...]) -> Crosstab:
         marginal = Marginal.of(self.pair.schema, names)
-        keys, counts = zip(
-            *(count_sparse([side], marginal) for side in (self.pair.authentic, self.pair.synthetic)),
-            strict=True,
-        )
-        occupied = np.union1d(*keys)
-        both = []
-        for key, number in zip(keys, counts, strict=True):
-            spread = np.zeros(len(occupied), dtype=np.int64)
-            spread[np.searchsorted(occupied, key)] = number
-            both.append(spread)
+        sides = [count_sparse([side], marginal) for side in (self.pair.authentic, self.pair.synthetic)]
+        occupied = np.union1d(*(keys for keys, _ in sides))
+        both = np.zeros((2, len(occupied)), dtype=np.int64)
+        for row, (keys, counts) in zip(both, sides, strict=True):
+            row[np.searchsorted(occupied, keys)] = counts
         return Crosstab(names, both[0], both[1], None)
 
 

@@ -26,7 +26,7 @@ from dipsmith.schema import Codes, Schema
 from dipsmith.sources import Source
 from dipsmith.utility.pair import comparable, released_codes
 
-BLOCK = 1 << 16
+ROWS_AT_ONCE = 1 << 16
 JOINT_LABELS = 2000
 
 
@@ -72,23 +72,21 @@ def expected_correct(model: object, authentic: Codes) -> tuple[Correct, ...]:
     if not set(targets) <= set(authentic.columns):
         return ()
     shape = [schema[t].size for t in targets]
-    rights = np.zeros(len(targets) + 1)
+    subsets = _subsets(targets)
+    rights = np.zeros(len(subsets))
     public = [n for n in authentic.names if n not in targets]
-    for start in range(0, len(authentic), BLOCK):
-        part = authentic.take(slice(start, start + BLOCK))
+    for start in range(0, len(authentic), ROWS_AT_ONCE):
+        part = authentic.take(slice(start, start + ROWS_AT_ONCE))
         rows = Codes(schema, part.project(public).columns, len(part))
         p = model.probabilities(rows).reshape(len(part), *shape)
-        at = np.arange(len(part))
-        for i, name in enumerate(targets):
-            others = tuple(1 + j for j in range(len(targets)) if j != i)
-            rights[i] += p.sum(axis=others)[at, part[name]].sum()
-        rights[-1] += p[(at, *(part[t] for t in targets))].sum()
-    chance = [_by_chance([authentic[t]], [s]) for t, s in zip(targets, shape, strict=True)]
-    chance.append(_by_chance([authentic[t] for t in targets], shape))
-    shares = rights / max(1, len(authentic))
-    names = [*targets, " and ".join(targets)]
-    found = [Correct(n, float(s), c) for n, s, c in zip(names, shares, chance, strict=True)]
-    return tuple(found if len(targets) > 1 else found[:1])
+        for i, names in enumerate(subsets):
+            others = tuple(1 + j for j, t in enumerate(targets) if t not in names)
+            rights[i] += p.sum(axis=others)[(np.arange(len(part)), *(part[t] for t in names))].sum()
+    shares = (rights / max(1, len(authentic))).tolist()
+    return tuple(
+        Correct(" and ".join(names), share, _by_chance(authentic, authentic, names))
+        for names, share in zip(subsets, shares, strict=True)
+    )
 
 
 def matched(
@@ -124,24 +122,25 @@ def matched(
         )
     once = _single(left)
     at = pc.index_in(right, once)
-    unique_right = pc.is_in(right, _single(right))
+    fine = pc.and_(pc.is_valid(at), pc.is_in(right, _single(right)))
     known = pc.is_in(right, pc.unique(left).drop_null())
-    fine = pc.and_(pc.is_valid(at), unique_right).to_numpy(zero_copy_only=False)
-    ambiguous = pc.and_(known, pc.invert(pa.array(fine))).to_numpy(zero_copy_only=False)
+    ambiguous = pc.and_(known, pc.invert(fine)).to_numpy(zero_copy_only=False)
+    fine = fine.to_numpy(zero_copy_only=False)
     position = pc.index_in(once, left).to_numpy(zero_copy_only=False)
     rows = position[at.to_numpy(zero_copy_only=False)[fine].astype(np.int64)].astype(np.int64)
     synthetic = released_codes(labelled, comparable(schema, targets), targets).take(fine)
     truth = authentic_codes.project(targets).take(rows)
-    equal = np.column_stack([truth[t] == synthetic[t] for t in targets])
-    sizes = [schema[t].size for t in targets]
-    correct = [
-        Correct(t, _mean(equal[:, i]), _by_chance([truth[t]], [sizes[i]], [synthetic[t]]))
-        for i, t in enumerate(targets)
-    ]
-    if len(targets) > 1:
-        chance = _by_chance([truth[t] for t in targets], sizes, [synthetic[t] for t in targets])
-        correct.append(Correct(" and ".join(targets), _mean(np.asarray(equal.all(axis=1))), chance))
+    correct = []
+    for names in _subsets(targets):
+        equal = np.all([truth[t] == synthetic[t] for t in names], axis=0)
+        correct.append(Correct(" and ".join(names), _mean(equal), _by_chance(truth, synthetic, names)))
     return Matched(tuple(on), len(right), _mean(fine), _mean(ambiguous), tuple(correct))
+
+
+def _subsets(targets: Sequence[str]) -> list[tuple[str, ...]]:
+    """Each target, and all together where there are several."""
+    single: list[tuple[str, ...]] = [(t,) for t in targets]
+    return [*single, tuple(targets)] if len(targets) > 1 else single
 
 
 def _keys(source: Source, on: Sequence[str]) -> pa.Array:
@@ -166,18 +165,14 @@ def _single(keys: pa.Array) -> pa.Array:
     return pc.filter(counted.field("values"), pc.equal(counted.field("counts"), 1))
 
 
-def _by_chance(
-    truth: Sequence[NDArray[np.unsignedinteger]],
-    sizes: Sequence[int],
-    drawn: Sequence[NDArray[np.unsignedinteger]] | None = None,
-) -> float:
+def _by_chance(truth: Codes, drawn: Codes, names: Sequence[str]) -> float:
     """Agreement of labels drawn from the marginal, regardless of the row: Σ p·q."""
     shares = []
-    for columns in (truth, truth if drawn is None else drawn):
-        key = np.zeros(len(columns[0]), dtype=np.int64)
-        for column, size in zip(columns, sizes, strict=True):
-            key = key * size + column
-        shares.append(np.bincount(key, minlength=int(np.prod(sizes))) / max(1, len(key)))
+    for codes in (truth, drawn):
+        key = np.zeros(len(codes), dtype=np.int64)
+        for name in names:
+            key = key * truth.schema[name].size + codes[name]
+        shares.append(np.bincount(key, minlength=truth.schema.size(names)) / max(1, len(key)))
     return float(shares[0] @ shares[1])
 
 

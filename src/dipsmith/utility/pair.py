@@ -50,10 +50,13 @@ class Pair:
         """Pair two tables; `public` columns count as given when both tables have exactly the same rows of them."""
         names = [n for n in authentic.names if n in synthetic.columns]
         left, right = authentic.project(names), synthetic.project(names)
+        pair = cls(left, right)
         shared = tuple(n for n in names if n in set(public))
-        if shared and len(shared) < len(names) and _same_rows(left.project(shared), right.project(shared)):
-            return cls(left, right, shared)
-        return cls(left, right)
+        if shared and len(shared) < len(names) and len(left) == len(right):
+            mine, other, groups = pair.grouped(shared)
+            if np.array_equal(np.bincount(mine, minlength=groups), np.bincount(other, minlength=groups)):
+                return cls(left, right, shared)
+        return pair
 
     @property
     def schema(self) -> Schema:
@@ -79,11 +82,13 @@ class Pair:
     @cached_property
     def strata(self) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """For every authentic and every synthetic row the number of its combination of given columns."""
-        if not self.given:
-            return None
-        both = [self.authentic.project(self.given), self.synthetic.project(self.given)]
-        number = group_of(Codes.concatenate(both), self.given)[0]
-        return number[: len(self.authentic)], number[len(self.authentic) :]
+        return self.grouped(self.given)[:2] if self.given else None
+
+    def grouped(self, names: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+        """Number the combinations of some columns: of every authentic and every synthetic row, and how many there are."""
+        both = Codes.concatenate([self.authentic.project(names), self.synthetic.project(names)])
+        number, first = group_of(both, names)
+        return number[: len(self.authentic)], number[len(self.authentic) :], len(first)
 
     def sampled(self, rows: int, rng: np.random.Generator) -> Pair:
         """At most `rows` rows of each table; where columns are given, whole strata of both tables."""
@@ -140,18 +145,6 @@ def group_of(codes: Codes, names: Sequence[str]) -> tuple[NDArray[np.int64], NDA
         joint = number * (int(dense.max(initial=0)) + 1) + dense
         _, first, number = np.unique(joint, return_index=True, return_inverse=True)
     return number, first
-
-
-def _same_rows(left: Codes, right: Codes) -> bool:
-    if len(left) != len(right):
-        return False
-    number = group_of(Codes.concatenate([left, right]), left.names)[0]
-    size = int(number.max(initial=-1)) + 1
-    return bool(
-        np.array_equal(
-            np.bincount(number[: len(left)], minlength=size), np.bincount(number[len(left) :], minlength=size)
-        )
-    )
 
 
 def _some(codes: Codes, rows: int, rng: np.random.Generator) -> Codes:

@@ -83,13 +83,12 @@ def targets_of(pair: Pair) -> tuple[str, ...]:
     return tuple(n for n in pair.names if n in chosen)
 
 
-def joint_bars(crosstabs: Crosstabs, third: str | None = None) -> Points:
+def joint_bars(crosstabs: Crosstabs) -> Points:
     """(a): joint proportions of the targets and a third column."""
     targets = targets_of(crosstabs.pair)
     if not targets:
-        return Points((), np.zeros(0), np.zeros(0))
-    if third is None:
-        third = _third(crosstabs.pair, targets)
+        return _joined([])
+    third = _third(crosstabs.pair, targets)
     return _points(crosstabs, crosstabs[_ordered(crosstabs.pair, (*targets, third) if third else targets)])
 
 
@@ -104,12 +103,12 @@ def joint_proportions(crosstabs: Crosstabs) -> Points:
 
 def p_slopes(crosstabs: Crosstabs) -> Points:
     """(c): P(y | x) − P(y | not x) for all ordered pairs of level indicators of two columns."""
-    return _joined(_until_full(crosstabs, _slopes))
+    return _level_pairs(crosstabs, slopes, both_ways=True)
 
 
 def correlations(crosstabs: Crosstabs) -> Points:
     """(d): the correlations of all pairs of level indicators of two columns."""
-    return _joined(_until_full(crosstabs, _correlations))
+    return _level_pairs(crosstabs, level_correlations, both_ways=False)
 
 
 def slopes(table: NDArray[np.integer]) -> Floats:
@@ -199,77 +198,52 @@ def _ordered(pair: Pair, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(n for n in pair.names if n in set(names))
 
 
-def _until_full(crosstabs: Crosstabs, made: Callable[[Crosstabs, Crosstab], Points]) -> list[Points]:
-    found: list[Points] = []
-    for table in crosstabs.all(2):
-        if table.shape is not None and sum(map(len, found)) < MOST_POINTS:
-            found.append(made(crosstabs, table))
-    return found
-
-
-def _frequent(table: Crosstab) -> NDArray[np.bool_]:
-    """The cells whose row and column levels both have enough rows in both tables."""
-    assert table.shape is not None
-    fine = np.ones(table.shape, dtype=bool)
-    for side in (table.authentic, table.synthetic):
-        counts = side.reshape(table.shape)
-        fine &= (counts.sum(axis=1) >= FEWEST)[:, None] & (counts.sum(axis=0) >= FEWEST)[None, :]
-    return fine
-
-
 def _points(crosstabs: Crosstabs, table: Crosstab) -> Points:
     assert table.shape is not None
     authentic, synthetic = table.proportions()
     at = np.flatnonzero((authentic > 0) | (synthetic > 0))
-    codes = np.unravel_index(at, table.shape)
-    attributes = [crosstabs.pair.schema[n] for n in table.names]
     targets = targets_of(crosstabs.pair)
-    # Which column a label belongs to is said where it is not one of those that every category has.
-    starts = ["" if a.name in targets else f"{a.name} " for a in attributes]
-    levels = [
-        [start + a.labels[c] for c in code] for a, code, start in zip(attributes, codes, starts, strict=True)
-    ]
+    levels = []
+    for name, codes in zip(table.names, np.unravel_index(at, table.shape), strict=True):
+        # Which column a label belongs to is said where it is not one of those that every category has.
+        start = "" if name in targets else f"{name} "
+        labels = crosstabs.pair.schema[name].labels
+        levels.append([start + labels[c] for c in codes])
     return Points(tuple(" · ".join(row) for row in zip(*levels, strict=True)), authentic[at], synthetic[at])
 
 
-def _slopes(crosstabs: Crosstabs, table: Crosstab) -> Points:
-    assert table.shape is not None
-    sides = [part.reshape(table.shape) for part in (table.authentic, table.synthetic)]
-    forward, backward = [slopes(s) for s in sides], [slopes(s.T).T for s in sides]
-    first, second = (crosstabs.pair.schema[n] for n in table.names)
-    return _joined(
-        [
-            _indicators(second, first, [f.T for f in forward], _frequent(table).T),
-            _indicators(first, second, backward, _frequent(table)),
-        ]
-    )
-
-
-def _correlations(crosstabs: Crosstabs, table: Crosstab) -> Points:
-    assert table.shape is not None
-    found = [level_correlations(part.reshape(table.shape)) for part in (table.authentic, table.synthetic)]
-    first, second = (crosstabs.pair.schema[n] for n in table.names)
-    return _indicators(first, second, found, _frequent(table))
+def _level_pairs(
+    crosstabs: Crosstabs, of: Callable[[NDArray[np.integer]], Floats], *, both_ways: bool
+) -> Points:
+    """A quantity of row and column levels, for all pairs of columns (and, both ways, with x and y exchanged)."""
+    found: list[Points] = []
+    for table in crosstabs.dense(2):
+        if sum(map(len, found)) >= MOST_POINTS:
+            break
+        first, second = (crosstabs.pair.schema[n] for n in table.names)
+        frequent = np.ones_like(table.sides[0], dtype=bool)
+        for side in table.sides:
+            frequent &= (side.sum(axis=1) >= FEWEST)[:, None] & (side.sum(axis=0) >= FEWEST)[None, :]
+        if both_ways:
+            found.append(_indicators(second, first, [of(side).T for side in table.sides], frequent.T))
+        found.append(_indicators(first, second, [of(side.T).T for side in table.sides], frequent))
+    return _joined(found)
 
 
 def _indicators(y: Attribute, x: Attribute, values: Sequence[Floats], frequent: NDArray[np.bool_]) -> Points:
     """Matrices of y's levels × x's levels as points; of a column with two levels one says all."""
     kept = frequent & np.isfinite(values[0]) & np.isfinite(values[1])
-    for axis, attribute in ((0, y), (1, x)):
-        if attribute.size == 2:
-            kept[(slice(1, None),) if axis == 0 else (slice(None), slice(1, None))] = False
-    rows, columns = np.nonzero(kept)
-    labels = tuple(
-        f"{y.name} = {y.labels[i]} by {x.name} = {x.labels[j]}" for i, j in zip(rows, columns, strict=True)
-    )
+    if y.size == 2:
+        kept[1:] = False
+    if x.size == 2:
+        kept[:, 1:] = False
+    labels = tuple(f"{y.name} = {y.labels[i]} by {x.name} = {x.labels[j]}" for i, j in np.argwhere(kept))
     return Points(labels, values[0][kept], values[1][kept])
 
 
 def _joined(parts: Sequence[Points]) -> Points:
-    if not parts:
-        return Points((), np.zeros(0), np.zeros(0))
+    labels = tuple(label for part in parts for label in part.labels)
+    authentic, synthetic = ([getattr(p, side) for p in parts] for side in ("authentic", "synthetic"))
     return Points(
-        tuple(label for part in parts for label in part.labels),
-        np.concatenate([p.authentic for p in parts]),
-        np.concatenate([p.synthetic for p in parts]),
+        labels, np.concatenate([np.zeros(0), *authentic]), np.concatenate([np.zeros(0), *synthetic])
     )

@@ -8,14 +8,20 @@ that floor is what the release did to them. A group that the synthetic table doe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.report import figures
+from dipsmith.report.content import Block, Figure
+from dipsmith.schema import Schema
 from dipsmith.utility.chance import exchanged_gaps, expected_gaps
 from dipsmith.utility.crosstabs import Crosstab, Crosstabs
+from dipsmith.utility.findings import Findings, Rows, parameters, series, sizes, table
+from dipsmith.utility.metric import BY_CHANCE, Chapter, Metric
+from dipsmith.utility.side_by_side import SideBySide
 
 SMALLEST = 10
 """Groups with fewer authentic rows than this are counted but not named: they are anecdotes, and people."""
@@ -70,20 +76,16 @@ class Subgroups:
 
 def subgroups(crosstabs: Crosstabs, worst: int = 12) -> Subgroups:
     """Compare the distributions within all subgroups by one and two columns."""
-    held: dict[tuple[str, ...], _Sums] = {}
+    sums: dict[tuple[str, ...], Floats] = {}
     for ways in (2, 3):
-        for table in crosstabs.all(ways):
-            if table.shape is None:
-                continue
-            for by, part in _within(table, crosstabs.pair.changed):
-                held[by] = part if by not in held else held[by].plus(part)
-    merged = [_Groups.of(by, sums) for by, sums in held.items()]
-    if not merged:
+        for crosstab in crosstabs.dense(ways):
+            for by, part in _within(crosstab, crosstabs.pair.changed):
+                sums[by] = sums[by] + part if by in sums else part
+    if not sums:
         return Subgroups((), ())
-    sizes = np.concatenate([g.authentic for g in merged])
-    synthetic = np.concatenate([g.synthetic for g in merged])
-    tvd = np.concatenate([g.tvd for g in merged])
-    floor = np.concatenate([g.floor for g in merged])
+    cells = [np.flatnonzero(part[0]) for part in sums.values()]
+    means = [(part[:4] / part[4])[:, at] for part, at in zip(sums.values(), cells, strict=True)]
+    sizes, synthetic, tvd, floor = np.concatenate(means, axis=1)
     classes = []
     for low, high in CLASSES:
         at = (sizes >= low) & (sizes <= (sizes.max() if high is None else high))
@@ -92,81 +94,99 @@ def subgroups(crosstabs: Crosstabs, worst: int = 12) -> Subgroups:
             classes.append(
                 SizeClass(low, high, int(at.sum()), lost, float(tvd[at].mean()), float(floor[at].mean()))
             )
+    groups = [(by, cell) for by, at in zip(sums, cells, strict=True) for cell in at]
     named = np.flatnonzero(sizes >= SMALLEST)
-    order = named[np.argsort(-(tvd - floor)[named], kind="stable")][:worst]
-    starts = np.cumsum([0, *(len(g.authentic) for g in merged)])
     found = []
-    for i in order:
-        which = int(np.searchsorted(starts, i, side="right")) - 1
-        labels = merged[which].labels(crosstabs, int(i - starts[which]))
-        found.append(Subgroup(labels, int(sizes[i]), int(synthetic[i]), float(tvd[i]), float(floor[i])))
+    for i in named[np.argsort(-(tvd - floor)[named], kind="stable")][:worst]:
+        levels = _levels(crosstabs.pair.schema, *groups[i])
+        found.append(Subgroup(levels, int(sizes[i]), int(synthetic[i]), float(tvd[i]), float(floor[i])))
     return Subgroups(tuple(classes), tuple(found))
 
 
-@dataclass(frozen=True, eq=False)
-class _Sums:
-    """For all groups by some columns: sizes, and sums of TVD and floor over the columns compared so far."""
-
-    authentic: NDArray[np.int64]
-    synthetic: NDArray[np.int64]
-    tvd: Floats
-    floor: Floats
-    columns: int
-
-    def plus(self, other: _Sums) -> _Sums:
-        return _Sums(
-            self.authentic,
-            self.synthetic,
-            self.tvd + other.tvd,
-            self.floor + other.floor,
-            self.columns + other.columns,
-        )
+def _levels(schema: Schema, by: Sequence[str], cell: int) -> tuple[tuple[str, str], ...]:
+    codes = np.unravel_index(cell, [schema[n].size for n in by])
+    return tuple((n, schema[n].labels[int(c)]) for n, c in zip(by, codes, strict=True))
 
 
-@dataclass(frozen=True, eq=False)
-class _Groups:
-    """The groups by some columns that have authentic rows."""
+def _within(crosstab: Crosstab, changed: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Floats]]:
+    """For each column that was synthesised (or is grouped by one that was) the groups by the others.
 
-    by: tuple[str, ...]
-    cell: NDArray[np.int64]
-    authentic: NDArray[np.int64]
-    synthetic: NDArray[np.int64]
-    tvd: Floats
-    floor: Floats
-
-    @classmethod
-    def of(cls, by: tuple[str, ...], sums: _Sums) -> _Groups:
-        at = np.flatnonzero(sums.authentic)
-        return cls(
-            by,
-            at,
-            sums.authentic[at],
-            sums.synthetic[at],
-            sums.tvd[at] / sums.columns,
-            sums.floor[at] / sums.columns,
-        )
-
-    def labels(self, crosstabs: Crosstabs, i: int) -> tuple[tuple[str, str], ...]:
-        attributes = [crosstabs.pair.schema[n] for n in self.by]
-        codes = np.unravel_index(int(self.cell[i]), [a.size for a in attributes])
-        return tuple((a.name, a.labels[int(c)]) for a, c in zip(attributes, codes, strict=True))
-
-
-def _within(table: Crosstab, changed: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], _Sums]]:
-    """For each column of the table that was synthesised (or is grouped by one that was): its table by the others."""
-    assert table.shape is not None
-    authentic, synthetic = table.authentic.reshape(table.shape), table.synthetic.reshape(table.shape)
-    for axis, name in enumerate(table.names):
-        by = tuple(n for n in table.names if n != name)
+    Of each group: authentic rows, synthetic rows, TVD, floor, and 1, so that sums over columns become means.
+    """
+    for axis, name in enumerate(crosstab.names):
+        by = tuple(n for n in crosstab.names if n != name)
         if name not in changed and not set(by) & set(changed):
             continue
-        a = np.moveaxis(authentic, axis, -1).reshape(-1, table.shape[axis])
-        s = np.moveaxis(synthetic, axis, -1).reshape(-1, table.shape[axis])
+        a, s = (crosstab.by_group(side, axis) for side in (crosstab.authentic, crosstab.synthetic))
         n, m = a.sum(axis=1), s.sum(axis=1)
         gap = 0.5 * np.abs(a / np.maximum(n, 1)[:, None] - s / np.maximum(m, 1)[:, None]).sum(axis=1)
-        if table.spread is not None:
-            spread = np.moveaxis(table.spread.reshape(table.shape), axis, -1).reshape(a.shape)
-            floor = 0.5 * exchanged_gaps(spread, n[:, None]).sum(axis=1)
+        if crosstab.spread is not None:
+            gaps = exchanged_gaps(crosstab.by_group(crosstab.spread, axis), n[:, None])
         else:
-            floor = 0.5 * expected_gaps(a + s, n[:, None], m[:, None]).sum(axis=1)
-        yield by, _Sums(n, m, np.where(m == 0, 1.0, gap), np.minimum(floor, 1.0), 1)
+            gaps = expected_gaps(a + s, n[:, None], m[:, None])
+        floor = np.minimum(0.5 * gaps.sum(axis=1), 1.0)
+        yield by, np.stack([n, m, np.where(m == 0, 1.0, gap), floor, np.ones(len(n))])
+
+
+COLUMNS = ("authentic rows", "groups", "lost", "mean TVD", "floor", "excess")
+
+
+def _by_size(found: Findings) -> Rows:
+    classes = found["subgroups"].classes
+    return [(str(c), c.groups, c.lost, c.tvd, c.floor, c.tvd - c.floor) for c in classes]
+
+
+def _blocks(found: Sequence[Findings]) -> list[Block]:
+    classes: tuple[SizeClass, ...] = found[0]["subgroups"].classes
+    if not classes:
+        return []
+    svg = ""
+    if figures.available():
+        lines = [
+            figures.Line(series(found, f), np.array([c.tvd for c in f["subgroups"].classes]))
+            for f in found
+            if len(f["subgroups"].classes) == len(classes)
+        ]
+        labels, floor = [str(c) for c in classes], np.array([c.floor for c in classes])
+        x, y = "authentic rows in the subgroup", "mean TVD within it (log scale)"
+        svg = figures.by_size(labels, floor, lines, x, y)
+    figure = Figure(
+        title="How far off is the distribution within a subgroup, by its size?",
+        svg=svg,
+        caption=f"Mean total variation distance of all other columns within subgroups by one and two columns. {sizes(found)}",
+        alternative=f"Mean distance by size of subgroup. In the smallest class, {classes[0]}, it is {classes[0].tvd:.2g} against "
+        f"{classes[0].floor:.2g} by chance; in the largest {classes[-1].tvd:.2g}.",
+        numbers=table("Error by size of subgroup", COLUMNS, found, _by_size),
+        parameters=parameters(found),
+        file="numbers/subgroups",
+    )
+    worst = table(
+        "The subgroups served worst, beyond what chance explains",
+        ("subgroup", "authentic rows", "synthetic rows", "TVD", "floor", "excess"),
+        found,
+        lambda f: [
+            (str(g), g.authentic, g.synthetic, g.tvd, g.floor, g.excess) for g in f["subgroups"].worst
+        ],
+        f"Groups of fewer than {SMALLEST} authentic rows are counted above but not named.",
+    )
+    lost = "Lost: the synthetic table has no such row."
+    by_class = table("Error by size of subgroup", COLUMNS, found, _by_size, lost)
+    return [figure, by_class, worst] if svg else [figure, worst]
+
+
+SUBGROUPS = Chapter(
+    "Who is served worst", lambda both: {"subgroups": subgroups(both.tables[0])}, _blocks, place=5
+)
+
+
+def _mean(both: SideBySide) -> tuple[float, float]:
+    classes = subgroups(both.tables[0]).classes
+    if not classes:
+        return float("nan"), float("nan")
+    tvd, floor = np.average([(c.tvd, c.floor) for c in classes], axis=0, weights=[c.groups for c in classes])
+    return float(tvd), float(floor)
+
+
+SUBGROUP_TVD = Metric(
+    "subgroup-tvd", "mean total variation distance within subgroups", "lower", _mean, BY_CHANCE, SUBGROUPS
+)

@@ -1,0 +1,122 @@
+"""Metrics: what is measured of a release beside the authentic rows, registered by entry points.
+
+`compare`, studies and other packages use the same objects. A package adds one by an entry point of the group
+`dipsmith.metrics` that names a `Metric`; dipsmith's own are registered in the same way (`pyproject.toml`). A metric is a
+number with what to hold it against, because a number alone means little. Its chapter, if it has one, shows it at length
+in the report of a comparison; without one it is a line of the summary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any, Literal
+
+import numpy as np
+
+from dipsmith import registry
+from dipsmith.errors import InputError, RegistryError
+from dipsmith.report.content import Block, Cell
+from dipsmith.schema import Codes
+from dipsmith.utility.findings import Findings
+from dipsmith.utility.side_by_side import SideBySide
+
+BY_CHANCE = "what chance alone gives"
+ONE_IS_PERFECT, ZERO_IS_PERFECT = "1 is perfect", "0 is perfect"
+
+
+@dataclass(frozen=True)
+class MetricValue:
+    """One number: of which metric, coefficient and level it is, and what to hold it against."""
+
+    metric: str
+    value: float
+    reference: float = float("nan")
+    term: str = ""
+    level: str = ""
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A chapter of a comparison's report.
+
+    Attributes
+    ----------
+    heading
+        Its title.
+    find
+        What it shows of one release, by key; the keys are those of comparison.json.
+    blocks
+        Its content, from the findings of all releases; nothing leaves the chapter out.
+    lines
+        Its lines of the summary for one release: what, value, and what chance alone would give.
+    place
+        Where it stands on the page: dipsmith's own chapters have 1 to 7.
+    """
+
+    heading: str
+    find: Callable[[SideBySide], Mapping[str, Any]]
+    blocks: Callable[[Sequence[Findings]], Sequence[Block]]
+    lines: Callable[[Findings], Sequence[tuple[str, Cell, Cell]]] = lambda found: ()
+    place: int = 8
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number of a release beside the authentic rows.
+
+    Attributes
+    ----------
+    name
+        What studies call it; the name of its entry point.
+    title
+        What it says, in words.
+    better
+        Whether "lower" or "higher" is better, or its reference is the "target".
+    measure
+        The value; or the value and its reference; or several values, each with its level.
+    reference
+        What the reference is, in words.
+    chapter
+        What shows it in the report of a comparison; None: a line of the summary.
+    """
+
+    name: str
+    title: str
+    better: Literal["lower", "higher", "target"]
+    measure: Callable[[SideBySide], float | tuple[float, float] | list[MetricValue]]
+    reference: str = BY_CHANCE
+    chapter: Chapter | None = None
+
+    def values(self, both: SideBySide) -> list[MetricValue]:
+        """Measure, and put the name on every value."""
+        found = self.measure(both)
+        if isinstance(found, list):
+            return [replace(v, metric=self.name) for v in found]
+        value, reference = found if isinstance(found, tuple) else (found, float("nan"))
+        return [MetricValue(self.name, float(value), float(reference))]
+
+
+def mean_over_sets(function: Callable[[Codes, Codes], float]) -> Callable[[SideBySide], float]:
+    """Turn a function of (authentic rows, synthetic rows) into a measure: its mean over the release's sets."""
+    return lambda both: float(np.mean([function(pair.authentic, pair.synthetic) for pair in both.pairs]))
+
+
+def metric(name: str) -> Metric:
+    """The metric that is registered under a name."""
+    known = registry.registered("metrics")
+    if name not in known:
+        close = get_close_matches(name, known, 1, 0.5)
+        hint = f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(known)}"
+        raise InputError(f"metric '{name}' is unknown; {hint}")
+    found = registry.load("metrics", name)
+    if not isinstance(found, Metric) or found.name != name:
+        package = registry.package_of(known[name])
+        raise RegistryError(f"'{name}' of package {package} is no dipsmith Metric of that name; reinstall it")
+    return found
+
+
+def all_metrics() -> list[Metric]:
+    """Every registered metric, dipsmith's own first."""
+    return [metric(name) for name in registry.registered("metrics")]
