@@ -45,7 +45,8 @@ from dipsmith.counting.pushed import rows_of
 from dipsmith.methods.forest.forest import Forest
 from dipsmith.methods.graph.aim import AIM
 from dipsmith.privacy.budget import ZCDP, PureDP
-from dipsmith.privacy.curator import Curator, Rehearsal
+from dipsmith.privacy.curator import Curator
+from dipsmith.privacy.journal import Rehearsal
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit
 from dipsmith.schema.bins import by_width

@@ -14,7 +14,8 @@ import pytest
 from dipsmith.counting import BatchRows, Rows
 from dipsmith.counting.memory_rows import HeldRows
 from dipsmith.privacy.budget import PureDP
-from dipsmith.privacy.curator import Curator, Rehearsal
+from dipsmith.privacy.curator import Curator
+from dipsmith.privacy.journal import Rehearsal
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Attribute, Categories, Codes, Crossed, Marginal, Schema, Unit
 from dipsmith.sources import source

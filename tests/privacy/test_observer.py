@@ -14,7 +14,8 @@ from dipsmith.counting.memory_rows import HeldRows
 from dipsmith.errors import UsageError
 from dipsmith.methods.hierarchy.flat import Flat
 from dipsmith.privacy.budget import ZCDP, PureDP
-from dipsmith.privacy.curator import Curator, Rehearsal
+from dipsmith.privacy.curator import Curator
+from dipsmith.privacy.journal import Rehearsal
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.privacy.noise import DiscreteLaplace
 from dipsmith.privacy.randomness import Stream
