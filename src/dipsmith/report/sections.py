@@ -11,14 +11,11 @@ from collections.abc import Sequence
 from html import escape
 from math import floor, isfinite, log10
 
+from dipsmith.report.canvas import LIGHT, ROOT
 from dipsmith.report.content import Block, Cell, Code, Facts, Figure, Heading, Page, Section, Table
 
-STYLE = """
-:root { --paper: #fffdf9; --ink: #1b1b1b; --soft: #5c5a55; --rule: #cfcabf; --accent: #0072b2; --second: #b84a00; --third: #00795a; --fourth: #9c4f7f; --alarm: #b3261e; }
-@media (prefers-color-scheme: dark) {
-  :root { --paper: #16171a; --ink: #e9e6df; --soft: #a7a39a; --rule: #44423d; --accent: #6bb7e8; --second: #f0925a; --third: #4fc4a1; --fourth: #dc9cc4; --alarm: #c8453c; }
-}
-* { box-sizing: border-box; }
+STYLE = f"""
+{ROOT}""" + """* { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 17px/1.55 Charter, 'Bitstream Charter', Georgia, 'DejaVu Serif', serif; }
 main { max-width: 50rem; margin: 0 auto; padding: 3rem 1.5rem 4rem; }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 1rem; font-weight: 600; }
@@ -47,13 +44,13 @@ figure dl { font-size: .86rem; margin: .6rem 0 0; gap: .1rem 1.4rem; }
 .stamp { border: 2px solid var(--alarm); color: var(--alarm); padding: .5rem .8rem; margin: 0 0 1.4rem; font-weight: 600; }
 footer { margin-top: 3rem; border-top: 1px solid var(--rule); padding-top: .8rem; }
 @media print {
-  :root { --paper: #fff; --ink: #000; --soft: #444; --rule: #bbb; --accent: #0072b2; --second: #b84a00; --third: #00795a; --fourth: #9c4f7f; --alarm: #b3261e; }
+  :root { LIGHT --paper: #fff; --ink: #000; --soft: #444; --rule: #bbb; }
   main { padding: 0; max-width: none; } body { font-size: 10.5pt; } nav { display: none; }
   th button { display: contents; } .scroll, pre { overflow: visible; } pre { white-space: pre-wrap; }
   figure, tr, pre, dl, h2, h3 { break-inside: avoid; } h2, h3, caption, figure p { break-after: avoid; } figure svg { max-height: 190mm; }
 }
 @page { margin: 18mm 16mm; }
-"""
+""".replace("LIGHT", LIGHT)
 
 PRINTED_BAND = """
 @page { margin: 20mm 16mm 18mm; @top-center { content: 'CONFIDENTIAL — reads authentic rows, not for release'; color: #b3261e; font: 600 10pt serif; border-bottom: 1.5pt solid #b3261e; margin-bottom: 4mm; } }

@@ -13,9 +13,9 @@ from starlette.routing import BaseRoute, Route
 
 from dipsmith.errors import DipsmithError, UsageError
 from dipsmith.planning import leaf_interval as leaf
+from dipsmith.report.leaves import Chosen, Curve, leaf_picture
 from dipsmith.studio.asked import Asked, Download, data
 from dipsmith.studio.asked import download as saved
-from dipsmith.studio.leaf_picture import Chosen, Curve, leaf_picture
 
 SIZES = (25, 40, 65, 100, 170, 280, 460, 770, 1300, 2500, 5000)
 MOST_RECORDS = 20_000
