@@ -9,19 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from dipsmith.cli.options import (
-    Delta,
-    Each,
-    Epsilon,
-    Json,
-    Rho,
-    SchemaFile,
-    Sets,
-    Settings,
-    Table,
-    budget_of,
-    require_width,
-)
+from dipsmith.cli import options
 from dipsmith.cli.settings import method_of
 from dipsmith.cli.terminal import emit, say, table, warn
 from dipsmith.errors import UsageError
@@ -52,7 +40,7 @@ EXAMPLES = """Examples:
 
 
 def plan(
-    schema: SchemaFile,
+    schema: options.SchemaFile,
     data: Annotated[
         str | None, Argument(metavar="[FILE]", help="Under label: the public columns are read.")
     ] = None,
@@ -60,9 +48,9 @@ def plan(
         str | None, Option("--method", help="The method to plan; suggested when omitted.")
     ] = None,
     suggest: Annotated[bool, Option("--suggest", help="Say which method to use, and why.")] = False,
-    epsilon: Epsilon = None,
-    rho: Rho = None,
-    delta: Delta = None,
+    epsilon: options.Epsilon = None,
+    rho: options.Rho = None,
+    delta: options.Delta = None,
     target_width: Annotated[
         float | None,
         Option(
@@ -75,11 +63,11 @@ def plan(
     ] = 0.5,
     level: Annotated[float, Option("--level", help="Probability that such an interval holds.")] = 0.9,
     rows: Annotated[int | None, Option("--rows", help="The number of rows, when it is public.")] = None,
-    sets: Sets = 1,
-    each: Each = None,
-    settings: Settings = None,
-    of_table: Table = None,
-    json: Json = False,
+    sets: options.Sets = 1,
+    each: options.Each = None,
+    settings: options.Settings = None,
+    of_table: options.Table = None,
+    json: options.Json = False,
 ) -> None:
     """Say what a run will ask and cost, and how precise the result can be; reads public facts only."""
     from dipsmith.planning.plan import plan as make
@@ -91,12 +79,16 @@ def plan(
     declared = Schema.read(schema)
     if target_width is not None and (epsilon is not None or rho is not None):
         raise UsageError("--target-width solves for the budget; leave --epsilon and --rho out")
-    require_width("--target-width", target_width)
+    options.require_width("--target-width", target_width)
     if not 0 <= p0 <= 1:
         raise UsageError(f"--p0 is {p0:g}, expected a share between 0 and 1")
     if not 0 < level < 1:
         raise UsageError(f"--level is {level:g}, expected a probability between 0 and 1, such as 0.9")
-    budget = budget_of("1", None, delta) if target_width is not None else budget_of(epsilon, rho, delta)
+    budget = (
+        options.budget_of("1", None, delta)
+        if target_width is not None
+        else options.budget_of(epsilon, rho, delta)
+    )
     given = None if data is None else source(data, table=of_table)
     facts = public_facts(declared, given, rows)
     suggestion = propose(declared, budget, facts.rows) if suggest or method is None else None

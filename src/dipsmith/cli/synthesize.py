@@ -6,20 +6,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from dipsmith.cli.options import (
-    Delta,
-    Each,
-    Epsilon,
-    Json,
-    LedgerFile,
-    NewFolder,
-    Rho,
-    SchemaFile,
-    Sets,
-    Settings,
-    Table,
-    budget_of,
-)
+from dipsmith.cli import options
 from dipsmith.cli.settings import method_of
 from dipsmith.cli.terminal import answer, progress, warn, warnings_as_notes
 from dipsmith.errors import HopelessNoise, LostKey, UsageError
@@ -37,15 +24,15 @@ EXAMPLES = """Examples:
 
 def synthesize(
     data: Annotated[str, Argument(metavar="FILE", help="CSV, Parquet, folder, glob or database address.")],
-    schema: SchemaFile,
+    schema: options.SchemaFile,
     method: Annotated[str, Option("--method", help="flat, marginals, forest, loglinear, mst, aim, …")],
-    ledger: LedgerFile,
-    out: NewFolder,
-    epsilon: Epsilon = None,
-    rho: Rho = None,
-    delta: Delta = None,
-    sets: Sets = 1,
-    each: Each = None,
+    ledger: options.LedgerFile,
+    out: options.NewFolder,
+    epsilon: options.Epsilon = None,
+    rho: options.Rho = None,
+    delta: options.Delta = None,
+    sets: options.Sets = 1,
+    each: options.Each = None,
     rows: Annotated[
         int | None,
         Option(
@@ -55,7 +42,7 @@ def synthesize(
         ),
     ] = None,
     onto: Annotated[str | None, Option("--onto", help="Under label: another file to label.")] = None,
-    settings: Settings = None,
+    settings: options.Settings = None,
     request: Annotated[str | None, Option("--request", help="Id of this run; it never draws twice.")] = None,
     another_grant: Annotated[
         bool,
@@ -65,12 +52,12 @@ def synthesize(
     escape: Annotated[
         bool, Option("--escape-formulas", help="CSV: quote text that starts like a formula.")
     ] = False,
-    table: Table = None,
+    table: options.Table = None,
     encoding: Annotated[str | None, Option("--encoding", help="CSV that is not UTF-8, e.g. latin-1.")] = None,
     delimiter: Annotated[
         str | None, Option("--delimiter", help="CSV: , ; tab or | (found when omitted).")
     ] = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Make synthetic tables in place of a confidential one, and charge the ledger."""
     from dipsmith.privacy.ledger import Ledger
@@ -83,7 +70,7 @@ def synthesize(
     # Everything that can be refused without reading a row is refused first: after that the charge stays.
     if format not in ("parquet", "csv"):
         raise UsageError(f"--format is '{format}', expected parquet or csv")
-    budget = budget_of(epsilon, rho, delta)
+    budget = options.budget_of(epsilon, rho, delta)
     declared = Schema.read(schema)
     chosen = method_of(method, settings, declared)
     require_absent(out)

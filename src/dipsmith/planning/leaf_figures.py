@@ -31,15 +31,7 @@ NAMES: Final = {"continuous": "Laplace", "discrete": "discrete Laplace", "gaussi
 
 @dataclass(frozen=True, eq=False)
 class LeafFigure:
-    """A figure that can be drawn, read aloud, and recomputed from its numbers.
-
-    Attributes
-    ----------
-    title, caption
-        The finding, and what was computed.
-    columns, rows
-        The numbers.
-    """
+    """A figure that can be drawn, read aloud, and recomputed from its numbers: the finding, and what was computed."""
 
     title: str
     caption: str

@@ -124,8 +124,6 @@ class Workspace:
                 found += [self.relative(p) for p in inside]
         return found[:MOST_LISTED]
 
-    # --- projects ---------------------------------------------------------------------------------
-
     def projects(self) -> list[Project]:
         """Every project, by name."""
         folder = self.folder / HIDDEN / "projects"
