@@ -7,18 +7,15 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from dipsmith.cli.options import Json, LedgerFile, NewFolder, Table
+from dipsmith.cli.options import Json, LedgerFile, NewFolder, Table, examples
 from dipsmith.cli.terminal import answer, progress
 from dipsmith.errors import UsageError
 
-EXAMPLES = """Examples:
-
-  dipsmith compare people.csv release/ --ledger budget.db --out comparison/
-
-  dipsmith compare people.csv release-a/ release-b/ --ledger budget.db --out comparison/ --analysis "log(pay) ~ sex + age | agency" --by year --reference sex=M
-
-  dipsmith compare people.csv release/ --ledger budget.db --out comparison/ --third register.csv --match-on employee_id
-"""
+EXAMPLES = examples(
+    "dipsmith compare people.csv release/ --ledger budget.db --out comparison/",
+    'dipsmith compare people.csv release-a/ release-b/ --ledger budget.db --out comparison/ --analysis "log(pay) ~ sex + age | agency" --by year --reference sex=M',
+    "dipsmith compare people.csv release/ --ledger budget.db --out comparison/ --third register.csv --match-on employee_id",
+)
 
 
 def compare(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from dipsmith.cli.options import Json
+from dipsmith.cli.options import Json, examples
 from dipsmith.cli.terminal import emit, say, table
 from dipsmith.report.commands import command
 
@@ -20,16 +20,12 @@ if TYPE_CHECKING:
     from dipsmith.experiments.results import Results
     from dipsmith.experiments.runner import Standing
 
-EXAMPLES = """Examples:
-
-  dipsmith experiment show study.yaml
-
-  dipsmith experiment run study.yaml
-
-  dipsmith experiment run study.yaml --out results/ --jobs 2
-
-  dipsmith experiment run study.yaml --page docs/study.md
-"""
+EXAMPLES = examples(
+    "dipsmith experiment show study.yaml",
+    "dipsmith experiment run study.yaml",
+    "dipsmith experiment run study.yaml --out results/ --jobs 2",
+    "dipsmith experiment run study.yaml --page docs/study.md",
+)
 
 StudyFile = Annotated[Path, Argument(metavar="STUDY", help="The study file (YAML).")]
 OutFolder = Annotated[

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
-from dipsmith.cli.options import Json, require_width
+from dipsmith.cli.options import Json, examples, require_width
 from dipsmith.cli.terminal import answer
 from dipsmith.errors import UsageError
 
@@ -15,18 +15,13 @@ if TYPE_CHECKING:
     from dipsmith.planning.leaf_figures import LeafFigure
     from dipsmith.planning.leaf_interval import LeafInterval
 
-EXAMPLES = """Examples:
-
-  dipsmith interval --p0 0.25 --lam 0.4 --n 1000
-
-  dipsmith interval --p0 0.25 --lam 0.4 --width 0.05        (how many records?)
-
-  dipsmith interval --p0 0.25 --n 1000 --width 0.05 --law discrete        (how much ε/Δ?)
-
-  dipsmith interval --plot intervals.svg
-
-  dipsmith interval --simulate 10000 --plot simulation.png
-"""
+EXAMPLES = examples(
+    "dipsmith interval --p0 0.25 --lam 0.4 --n 1000",
+    "dipsmith interval --p0 0.25 --lam 0.4 --width 0.05        (how many records?)",
+    "dipsmith interval --p0 0.25 --n 1000 --width 0.05 --law discrete        (how much ε/Δ?)",
+    "dipsmith interval --plot intervals.svg",
+    "dipsmith interval --simulate 10000 --plot simulation.png",
+)
 
 
 def interval(
@@ -60,10 +55,11 @@ def interval(
     if seed < 0:
         raise UsageError(f"--seed is {seed}, expected 0 or more")
     require_width("--width", width)
+    noise: dict[str, Any] = {"noise": law, "level": level, "m": m}
     facts: dict[str, Any] = {}
     lines: list[str] = []
     if plot is None or p0 is not None or width is not None:
-        found = _interval(p0, lam, n, m, width, kind, law, level)
+        found = _interval(p0, lam, n, width, kind, noise)
         facts = found.to_dict()
         lines = _sentences(found, solved="n" if n is None else "lam" if lam is None else "")
         if simulate is not None:
@@ -73,7 +69,7 @@ def interval(
                 f"Simulated {simulate:,} times: {made['lo']:.5g} to {made['hi']:.5g}, mean {made['mean']:.5g}, sd {made['sd']:.3g}."
             )
     if plot is not None:
-        figure = _figure(p0, lam, n, m, kind, law, level, simulate, seed)
+        figure = _figure(p0, lam, n, kind, noise, simulate, seed)
         numbers = figure.save(plot)
         facts |= {"plot": str(plot), "numbers": str(numbers), "alternative": figure.alternative}
         lines = [*(lines or [figure.alternative]), f"Drawn: {plot}; its numbers: {numbers}"]
@@ -84,11 +80,9 @@ def _interval(
     p0: float | None,
     lam: float | None,
     n: int | None,
-    m: int | None,
     width: float | None,
     kind: str | None,
-    law: str,
-    level: float,
+    noise: dict[str, Any],
 ) -> LeafInterval:
     from dipsmith.planning import leaf_interval as leaf
 
@@ -99,13 +93,13 @@ def _interval(
     if sum(value is not None for value in (lam, n, width)) != 2:
         raise UsageError("give two of --n, --lam and --width; they determine the third")
     if n is None and lam is not None and width is not None:
-        n = leaf.rows_for_width(width, p0, lam, m=m, noise=law, level=level)  # type: ignore[arg-type]
+        n = leaf.rows_for_width(width, p0, lam, **noise)
     if lam is None and n is not None and width is not None:
-        lam = leaf.lam_for_width(width, p0, n, m=m, noise=law, level=level)  # type: ignore[arg-type]
+        lam = leaf.lam_for_width(width, p0, n, **noise)
     assert n is not None
     assert lam is not None
-    chosen = kind or ("sym" if width is None else "interp")
-    return leaf.interval(p0, lam, n, m=m, kind=chosen, noise=law, level=level)  # type: ignore[arg-type]
+    chosen: Any = kind or ("sym" if width is None else "interp")  # checked where it is used
+    return leaf.interval(p0, lam, n, kind=chosen, **noise)
 
 
 def _sentences(found: LeafInterval, solved: str) -> list[str]:
@@ -137,25 +131,19 @@ def _figure(
     p0: float | None,
     lam: float | None,
     n: int | None,
-    m: int | None,
     kind: str | None,
-    law: str,
-    level: float,
+    noise: dict[str, Any],
     simulate: int | None,
     seed: int,
 ) -> LeafFigure:
     from dipsmith.planning import leaf_figures as figures
 
     shares = figures.SHARES if p0 is None else (p0,)
-    noise: Any = law
-    if simulate is None:
-        sizes = figures.SIZES if n is None else tuple(sorted({*figures.SIZES, n}))
-        lams = figures.LAMS if lam is None else tuple(sorted({*figures.LAMS, lam}))
-        chosen: Any = kind or "sym"  # checked where it is used
-        return figures.interval_figure(
-            kind=chosen, noise=noise, level=level, shares=shares, lams=lams, sizes=sizes
-        )
-    lam, n = 0.3 if lam is None else lam, 1000 if n is None else n
-    return figures.simulation_figure(
-        draws=simulate, lam=lam, n=n, m=m, noise=noise, level=level, shares=shares, seed=seed
-    )
+    if simulate is not None:
+        leaf: dict[str, Any] = {"lam": 0.3 if lam is None else lam, "n": 1000 if n is None else n}
+        return figures.simulation_figure(draws=simulate, shares=shares, seed=seed, **leaf, **noise)
+    sizes = figures.SIZES if n is None else tuple(sorted({*figures.SIZES, n}))
+    lams = figures.LAMS if lam is None else tuple(sorted({*figures.LAMS, lam}))
+    chosen: Any = kind or "sym"  # checked where it is used
+    law = {name: noise[name] for name in ("noise", "level")}
+    return figures.interval_figure(kind=chosen, shares=shares, lams=lams, sizes=sizes, **law)

@@ -30,6 +30,11 @@ LEAST_WIDTH = 1e-9
 """The narrowest interval of a share that may be asked for: no table has rows enough for less."""
 
 
+def examples(*commands: str) -> str:
+    """What stands under a command's help."""
+    return "Examples:\n\n" + "\n\n".join(f"  {command}" for command in commands) + "\n"
+
+
 def budget_of(epsilon: str | None, rho: str | None, delta: str | None) -> Budget:
     """The budget that the options name."""
     from dipsmith.privacy.budget import ZCDP, PureDP

@@ -27,16 +27,12 @@ COSTS = 8
 SHOWN = 6
 """Lines of each table on the screen, worst first; --json has all."""
 
-EXAMPLES = """Examples:
-
-  dipsmith plan --schema people.yaml --suggest --epsilon 1 --rows 50000
-
-  dipsmith plan --schema people.yaml --method mst --epsilon 1 --rows 50000
-
-  dipsmith plan --schema people.yaml --method mst --target-width 0.05 --rows 50000        (how much ε?)
-
-  dipsmith plan people.csv --schema people.yaml --method forest --epsilon 0.75        (label: reads public columns only)
-"""
+EXAMPLES = options.examples(
+    "dipsmith plan --schema people.yaml --suggest --epsilon 1 --rows 50000",
+    "dipsmith plan --schema people.yaml --method mst --epsilon 1 --rows 50000",
+    "dipsmith plan --schema people.yaml --method mst --target-width 0.05 --rows 50000        (how much ε?)",
+    "dipsmith plan people.csv --schema people.yaml --method forest --epsilon 0.75        (label: reads public columns only)",
+)
 
 
 def plan(

@@ -8,15 +8,13 @@ from typing import Annotated
 
 from typer import Option
 
-from dipsmith.cli.options import Json
+from dipsmith.cli.options import Json, examples
 from dipsmith.cli.terminal import answer
 
-EXAMPLES = """Examples:
-
-  dipsmith studio
-
-  dipsmith studio --folder work --port 8765 --no-browser
-"""
+EXAMPLES = examples(
+    "dipsmith studio",
+    "dipsmith studio --folder work --port 8765 --no-browser",
+)
 
 
 def studio(

@@ -12,14 +12,11 @@ from dipsmith.cli.terminal import answer, progress, warn, warnings_as_notes
 from dipsmith.errors import HopelessNoise, LostKey, UsageError
 from dipsmith.report.commands import command
 
-EXAMPLES = """Examples:
-
-  dipsmith synthesize people.csv --schema people.yaml --method loglinear --epsilon 0.75 --ledger budget.db --out release/
-
-  dipsmith synthesize people.parquet --schema people.yaml --method mst --epsilon 1 --delta 1e-9 --ledger budget.db --out release/
-
-  dipsmith synthesize people.csv --schema people.yaml --method flat --epsilon 1 --sets 5 --each split --format csv --ledger budget.db --out release/
-"""
+EXAMPLES = options.examples(
+    "dipsmith synthesize people.csv --schema people.yaml --method loglinear --epsilon 0.75 --ledger budget.db --out release/",
+    "dipsmith synthesize people.parquet --schema people.yaml --method mst --epsilon 1 --delta 1e-9 --ledger budget.db --out release/",
+    "dipsmith synthesize people.csv --schema people.yaml --method flat --epsilon 1 --sets 5 --each split --format csv --ledger budget.db --out release/",
+)
 
 
 def synthesize(

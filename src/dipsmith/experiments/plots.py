@@ -81,11 +81,10 @@ def figure(entry: FigureEntry, results: Results, metrics: Mapping[str, Metric], 
         for name in names:
             by = {entry.lines: name} if entry.lines else {}
             values = [_at(part, {entry.x: p, **by})[0] for p in positions]
-            lines.append(_line(name, values))
-            means = zip(positions, lines[-1].values, _half_widths(lines[-1]), values, strict=True)
-            numbers += [
-                (level, name, p, float(m), float(w), int(np.isfinite(v).sum())) for p, m, w, v in means
-            ]
+            means = [mean_and_width(v) for v in values]
+            lines.append(Line(name, *np.array(means).T))
+            drawn = zip(positions, means, values, strict=True)
+            numbers += [(level, name, p, *mean, int(np.isfinite(v).sum())) for p, mean, v in drawn]
         references = [_at(part, {entry.x: p})[1] for p in positions]
         reference = np.array([np.nanmean(r) if np.isfinite(r).any() else np.nan for r in references])
         panels.append(_panel(entry, level, lines, reference if (reference > 0).any() else None))
@@ -144,9 +143,10 @@ def _over_levels(entry: FigureEntry, results: Results, metrics: Mapping[str, Met
             lines = []
             for name in _present(results, rows, kept, entry.lines):
                 of = rows[entry.lines].astype(str) == name
-                lines.append(_line(name, [rows["value"][place & of] for place in at]))
-                means = zip(positions, lines[-1].values, _half_widths(lines[-1]), authentic, strict=True)
-                numbers += [(term, level, name, p, float(m), float(w), float(a)) for p, m, w, a in means]
+                means = [mean_and_width(rows["value"][place & of]) for place in at]
+                lines.append(Line(name, *np.array(means).T))
+                points = zip(positions, means, authentic.tolist(), strict=True)
+                numbers += [(term, level, name, p, *mean, a) for p, mean, a in points]
             drawn.setdefault(term, []).append(_panel(entry, level, lines, authentic))
     analysis = next((a for a in results.study.analyses if a.label == entry.metric), None)
     axes = Axes(
@@ -159,13 +159,13 @@ def _over_levels(entry: FigureEntry, results: Results, metrics: Mapping[str, Met
     )
     svg = interaction(positions, drawn, axes) if figures.available() else ""
     what = (
-        f"Coefficients of {entry.metric}; authentic solid"
-        if analysis
-        else f"{title_of(entry.metric, metrics)}; reference solid"
+        f"{title_of(entry.metric, metrics)}; reference"
+        if analysis is None
+        else f"Coefficients of {entry.metric}; authentic"
     )
     title = entry.title or f"{entry.metric}: authentic and synthetic coefficients by {entry.lines}"
     caption = (
-        f"{what}, synthetic dashed, a line for each {entry.lines}{_panels_and_where(entry)}. {_sizes(results)} "
+        f"{what} solid, synthetic dashed, a line for each {entry.lines}{_panels_and_where(entry)}. {_sizes(results)} "
         "Means with 95 % intervals over repeats and what is not drawn."
     )
     columns = ("term", entry.panels or "panel", entry.lines, "level", "mean", "95 % half-width", "authentic")
@@ -185,17 +185,6 @@ def mean_and_width(values: NDArray[np.float64]) -> tuple[float, float]:
 
 def _refusal(entry: FigureEntry, why: str) -> InputError:
     return InputError(f"figure of '{entry.metric}': {why}")
-
-
-def _line(name: str, values: Sequence[NDArray[np.float64]]) -> Line:
-    """Means with half-widths, one for each position."""
-    means, widths = np.array([mean_and_width(v) for v in values]).T
-    return Line(name, means, widths)
-
-
-def _half_widths(line: Line) -> NDArray[np.float64]:
-    assert line.half_width is not None
-    return line.half_width
 
 
 def _panel(entry: FigureEntry, level: str, lines: list[Line], reference: NDArray[np.float64] | None) -> Panel:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from dipsmith.report.canvas import COLOURS, DASH, INK, PALETTE, SOFT
+from dipsmith.report.content import Table
 from dipsmith.report.drawing import Floats
 
 PALEST = 0.68
@@ -139,11 +140,12 @@ class Curve:
 
     def to_csv(self) -> str:
         """The numbers of the picture."""
-        lines = ["p0,lam,n,lo,hi,width,level,kind,law"]
-        for n, lo, hi in zip(self.sizes, self.lows, self.highs, strict=True):
-            numbers = (self.p0, self.lam, n, lo, hi, hi - lo, self.level)
-            lines.append(",".join([*map(repr, numbers), self.kind, self.law]))
-        return "\n".join(lines) + "\n"
+        columns = ("p0", "lam", "n", "lo", "hi", "width", "level", "kind", "law")
+        ends = zip(self.sizes, self.lows, self.highs, strict=True)
+        rows = [
+            (self.p0, self.lam, n, lo, hi, hi - lo, self.level, self.kind, self.law) for n, lo, hi in ends
+        ]
+        return Table.of("", columns, rows).to_csv()
 
 
 @dataclass(frozen=True)
