@@ -43,10 +43,10 @@ def default_figures(results: Results) -> list[FigureEntry]:
         has = [m.label for m in results.study.methods if _has(m, pair, results.study)]
         apart = "method" in order and len(has) < len(results.study.methods)
         part = {"method": has} if apart else {}
-        kept = selected(response, part).factors
-        if len(found) == DEFAULT_FIGURES or not set(pair) <= set(kept):
+        varied = selected(response, part).factors
+        if len(found) == DEFAULT_FIGURES or not set(pair) <= set(varied):
             continue
-        rest = [n for n in kept if n not in pair and order[n] <= 3]
+        rest = [n for n in varied if n not in pair and order[n] <= 3]
         found.append(
             FigureEntry(metric=metric, x=x, lines=lines, panels=rest[0] if rest else None, where=part)
         )
@@ -124,24 +124,24 @@ def _over_levels(entry: FigureEntry, results: Results, metrics: Mapping[str, Met
     assert entry.lines is not None
     if not len(rows["value"]):
         raise InputError(f"figure: '{entry.metric}' is no analysis of this study")
-    kept = np.ones(len(rows["value"]), dtype=bool)
+    chosen = np.ones(len(rows["value"]), dtype=bool)
     for name, level in entry.where.items():
         wanted = [shown(v) for v in (level if isinstance(level, list) else [level])]
-        kept &= np.isin(rows[name].astype(str), wanted)
-    if not kept.any():
+        chosen &= np.isin(rows[name].astype(str), wanted)
+    if not chosen.any():
         raise _refusal(entry, f"no run has{_where(entry)}")
     positions = sorted(set(rows["level"].tolist()), key=_in_order)
     drawn: dict[str, list[Panel]] = {}
     numbers: list[tuple[Cell, ...]] = []
     for term in entry.terms or list(dict.fromkeys(rows["term"].tolist())):
-        for level in _present(results, rows, kept, entry.panels) if entry.panels else [""]:
-            here = kept & (rows["term"] == term)
+        for level in _present(results, rows, chosen, entry.panels) if entry.panels else [""]:
+            here = chosen & (rows["term"] == term)
             if entry.panels:
                 here &= rows[entry.panels].astype(str) == level
             at = [here & (rows["level"] == p) for p in positions]
             authentic = np.array([float(np.mean(rows["reference"][place])) for place in at])
             lines = []
-            for name in _present(results, rows, kept, entry.lines):
+            for name in _present(results, rows, chosen, entry.lines):
                 of = rows[entry.lines].astype(str) == name
                 means = [mean_and_width(rows["value"][place & of]) for place in at]
                 lines.append(Line(name, *np.array(means).T))
@@ -204,17 +204,17 @@ def _in_order(level: str) -> tuple[float, str]:
         return float("inf"), level
 
 
-def _present(results: Results, rows: dict[str, Any], kept: NDArray[np.bool_], factor: str) -> list[str]:
-    present = set(rows[factor][kept].astype(str).tolist())
+def _present(results: Results, rows: dict[str, Any], chosen: NDArray[np.bool_], factor: str) -> list[str]:
+    present = set(rows[factor][chosen].astype(str).tolist())
     return [v for v in results.order(factor) if v in present]
 
 
 def _at(part: Response, levels: dict[str, str]) -> tuple[Any, Any]:
-    kept = np.ones(len(part.values), dtype=bool)
+    chosen = np.ones(len(part.values), dtype=bool)
     for name, level in levels.items():
         if name in part.factors:
-            kept &= part.factors[name] == level
-    return part.values[kept], part.references[kept]
+            chosen &= part.factors[name] == level
+    return part.values[chosen], part.references[chosen]
 
 
 def _levels(results: Results, response: Response, factor: str) -> list[str]:

@@ -98,8 +98,8 @@ def write_figure(path: Path, title: str, caption: str, draw: Callable[[Any], Non
         figure.text(0.012, 0.012, caption, ha="left", va="bottom", fontsize=8.5, color=SOFT)
         draw(figure)
         about = {"Title": title, "Description": f"{title}. {caption}", "Date": None}
-        kept = about if path.suffix.lower() == ".svg" else {"Title": title, "Software": None}
-        figure.savefig(path, dpi=150, metadata=kept)
+        metadata = about if path.suffix.lower() == ".svg" else {"Title": title, "Software": None}
+        figure.savefig(path, dpi=150, metadata=metadata)
 
 
 def _cleaned(svg: str) -> str:

@@ -307,8 +307,8 @@ def _name_farthest(axis: Any, panel: Against, named: int, power: float, bounds: 
             if far
             else None,
         )
-    said = "\n".join(f"{rank} {short(panel.labels[int(i)], 40)}" for rank, i in enumerate(chosen, start=1))
-    axis.text(0.98, 0.02, said, transform=axis.transAxes, ha="right", va="bottom", fontsize=7.5, color=INK)
+    names = "\n".join(f"{rank} {short(panel.labels[int(i)], 40)}" for rank, i in enumerate(chosen, start=1))
+    axis.text(0.98, 0.02, names, transform=axis.transAxes, ha="right", va="bottom", fontsize=7.5, color=INK)
 
 
 SIDE = 220.0
@@ -377,9 +377,9 @@ def _power(power: float) -> tuple[Any, Any]:
 
 def _power_ticks(high: float) -> list[float]:
     ticks = [0.0, *(m * 10.0**e for e in range(-4, 1) for m in (1, 2, 5))]
-    kept = [t for t in ticks if t <= high]
+    fitting = [t for t in ticks if t <= high]
     chosen = [0.0]
-    for tick in kept[1:]:
+    for tick in fitting[1:]:
         if tick**0.5 - chosen[-1] ** 0.5 >= 0.13 * high**0.5:
             chosen.append(tick)
     return chosen

@@ -163,7 +163,7 @@ def leaf_picture(curve: Curve, chosen: Chosen, others: Sequence[Curve] = (), *, 
 
     With `alone` the picture stands on its own, as a download: it carries its colours and its title.
     """
-    said = (
+    words = (
         f"{curve.level:.0%} of synthetic shares lie between {chosen.interval[0]:.5g} and {chosen.interval[1]:.5g} "
         f"with {chosen.n:,} records; authentic share {curve.p0:g}"
     )
@@ -171,10 +171,10 @@ def leaf_picture(curve: Curve, chosen: Chosen, others: Sequence[Curve] = (), *, 
     space = ""
     if alone:
         law = f"λ = ε/Δ = {curve.lam:g}, {curve.law} Laplace noise, {curve.kind}"
-        parts += [_text("ink", LEFT, 16, escape(said)), _text("soft", W - RIGHT, TOP + 10, law, "end")]
+        parts += [_text("ink", LEFT, 16, escape(words)), _text("soft", W - RIGHT, TOP + 10, law, "end")]
         space = f' xmlns="http://www.w3.org/2000/svg" width="{W:g}" height="{H:g}" font-family="serif"'
     svg = (
-        f'<svg class="explorer"{space} viewBox="0 0 {W:g} {H:g}" role="img" aria-label="{escape(said)}" '
+        f'<svg class="explorer"{space} viewBox="0 0 {W:g} {H:g}" role="img" aria-label="{escape(words)}" '
         f'data-middle="{_y(0.0):g}" data-half="{_y(0.0) - TOP:g}" data-most="{MOST}">{"".join(parts)}</svg>'
     )
     if alone:

@@ -68,7 +68,7 @@ def column(name: str, values: Sequence[Cell]) -> list[str]:
     alike = bool(sizes) and max(sizes) < 1000 and max(sizes) <= 100 * min(sizes)
     decimals = max(0, 2 - floor(log10(max(sizes)))) if alike else 0
 
-    def shown(value: Cell) -> str:
+    def as_text(value: Cell) -> str:
         if not isinstance(value, float) or not isfinite(value) or abs(value) >= 1000:
             return number(value)
         if name == "p" and value < LEAST_P:
@@ -79,7 +79,7 @@ def column(name: str, values: Sequence[Cell]) -> list[str]:
             return f"{value:.{decimals}f}"
         return number(value) if abs(value) < 1e-4 else f"{value:#.3g}".removesuffix(".")
 
-    return [shown(v) if isinstance(v, str) else re.sub(r"^-", "\N{MINUS SIGN}", shown(v)) for v in values]
+    return [as_text(v) if isinstance(v, str) else re.sub(r"^-", "\N{MINUS SIGN}", as_text(v)) for v in values]
 
 
 def table(block: Table, *, sortable: bool = False) -> str:

@@ -41,8 +41,8 @@ def as_svg(visit: Visit) -> Download:
     """The picture."""
     sliders = Sliders(visit.query)
     found = sliders.interval
-    shown = Chosen(sliders.n, (found.lo, found.hi), sliders.width, sliders.least)
-    svg = leaf_picture(_curve(*sliders.law), shown, sliders.others, alone=True)
+    chosen = Chosen(sliders.n, (found.lo, found.hi), sliders.width, sliders.least)
+    svg = leaf_picture(_curve(*sliders.law), chosen, sliders.others, alone=True)
     return Download("interval.svg", "image/svg+xml", svg)
 
 

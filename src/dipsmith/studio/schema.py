@@ -66,8 +66,8 @@ def save(visit: Visit) -> Mapping[str, Any]:
     revision = visit.body.get("revision")
     if not isinstance(revision, int):
         raise UsageError("the draft has no revision; reload the page")
-    kept = visit.workspace.save(visit.path["project"], revision, document)
-    return {"revision": kept.revision, "report": report(visit.workspace, document)}
+    draft = visit.workspace.save(visit.path["project"], revision, document)
+    return {"revision": draft.revision, "report": report(visit.workspace, document)}
 
 
 def read_yaml(visit: Visit) -> Mapping[str, Any]:

@@ -223,7 +223,7 @@ def _columns(release: Release, glance: Glance, tables: list[Measured]) -> tuple[
         )
         for a in drawn
     ]
-    said = "; ".join(f"{a.name}: {_most_frequent(a.labels, counts[a.name], n)}" for a in drawn)
+    frequent = "; ".join(f"{a.name}: {_most_frequent(a.labels, counts[a.name], n)}" for a in drawn)
     left = len(schema.names) - len(drawn)
     figure = Figure(
         title="How the synthetic rows are distributed",
@@ -232,7 +232,7 @@ def _columns(release: Release, glance: Glance, tables: list[Measured]) -> tuple[
         "whiskers that hold 95 % of the noise."
         + (" Grey: public, as they are." if public else "")
         + (f" {left} more columns are not drawn." if left > 0 else ""),
-        alternative=f"Bar charts of the shares of every level. Most frequent: {said}.",
+        alternative=f"Bar charts of the shares of every level. Most frequent: {frequent}.",
         numbers=shares,
     )
     return listing, figure
@@ -323,12 +323,12 @@ def _can_be_quoted(label: str) -> bool:
 
 
 def _cramer(table: NDArray[np.int64]) -> float:
-    kept = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0].astype(np.float64)
-    if min(kept.shape, default=0) < 2:
+    used = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0].astype(np.float64)
+    if min(used.shape, default=0) < 2:
         return 0.0
-    n = kept.sum()
-    expected = np.outer(kept.sum(axis=1), kept.sum(axis=0)) / n
-    return float(np.sqrt(((kept - expected) ** 2 / expected).sum() / n / (min(kept.shape) - 1)))
+    n = used.sum()
+    expected = np.outer(used.sum(axis=1), used.sum(axis=0)) / n
+    return float(np.sqrt(((used - expected) ** 2 / expected).sum() / n / (min(used.shape) - 1)))
 
 
 def _most_frequent(labels: tuple[str, ...], counts: NDArray[np.int64], n: int) -> str:
@@ -337,5 +337,5 @@ def _most_frequent(labels: tuple[str, ...], counts: NDArray[np.int64], n: int) -
 
 
 def _listed(items: list[str], most: int) -> str:
-    shown = "; ".join(items[:most])
-    return shown + (f"; and {len(items) - most} more" if len(items) > most else "")
+    text = "; ".join(items[:most])
+    return text + (f"; and {len(items) - most} more" if len(items) > most else "")
