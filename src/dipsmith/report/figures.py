@@ -27,6 +27,8 @@ from dipsmith.report.drawing import (
 from dipsmith.report.drawing import Line as Line
 
 RASTERISED = 5000
+NAMED = 3
+"""How many of the farthest points carry their label."""
 
 
 def available() -> bool:
@@ -72,9 +74,7 @@ class Distribution:
     noise: float | None = None
 
 
-def against(
-    drawn: Sequence[Against], x: str, y: str, *, named: int = 3, power: float = 1.0, colours: bool = True
-) -> str:
+def against(drawn: Sequence[Against], x: str, y: str, *, power: float = 1.0) -> str:
     """Authentic against synthetic, one panel per release, two in a row, equal axes, the slope-1 line.
 
     With `power` below 1 the axes are stretched near 0 (values to that power), for proportions of many sizes.
@@ -86,14 +86,14 @@ def against(
         margin = 0.06 * (high - low or 1.0)
         bounds = (0.0 if low >= 0 and power < 1 else low - margin, high + margin)
         for i, (panel, axis) in enumerate(zip(drawn, axes, strict=True)):
-            colour = COLOURS[i % len(COLOURS)] if colours else COLOURS[0]
+            colour = COLOURS[i % len(COLOURS)]
             axis.plot(bounds, bounds, color=SOFT, linewidth=0.8, zorder=1)
             if i == 0:
                 # where few points are: below them all, or on stretched axes, which crowd them near 0, above most
                 at = bounds[0] + (0.06 if power == 1 else 0.62 ** (1 / power)) * (bounds[1] - bounds[0])
                 name_reference(axis, "equal", (at, at), 9, 7.5)
             _draw_points(axis, panel, colour, MARKS[i % len(MARKS)])
-            _name_farthest(axis, panel, named, power, bounds)
+            _name_farthest(axis, panel, power, bounds)
             axis.set_xlim(bounds)
             axis.set_ylim(bounds)
             if power != 1:
@@ -282,13 +282,13 @@ def _name_rows(axis: Any, labels: Sequence[str], x: str) -> None:
     axis.set_xlabel(x)
 
 
-def _name_farthest(axis: Any, panel: Against, named: int, power: float, bounds: tuple[float, float]) -> None:
+def _name_farthest(axis: Any, panel: Against, power: float, bounds: tuple[float, float]) -> None:
     """Number the farthest points and say what they are in the corner that points near the line leave free."""
-    if not len(panel.authentic) or not named:
+    if not len(panel.authentic):
         return
     stretch = _power(power)[0]
     x, y = stretch(panel.authentic), stretch(panel.synthetic)
-    chosen = np.argsort(-np.abs(y - x), kind="stable")[:named]
+    chosen = np.argsort(-np.abs(y - x), kind="stable")[:NAMED]
     low, high = (float(stretch(np.float64(end))) for end in bounds)
     at = SIDE * (np.column_stack([x[chosen], y[chosen]]) - low) / (high - low)
     for rank, (i, place) in enumerate(zip(chosen, _apart(at), strict=True), start=1):
