@@ -11,7 +11,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from keyword import iskeyword
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +22,7 @@ from dipsmith.counting.tally import count
 from dipsmith.report import figures
 from dipsmith.report.content import Block, Code, Facts, Figure, Page, Section, Table
 from dipsmith.schema import Bins, Codes, Marginal, Schema
+from dipsmith.schema.formula.tree import quoted
 from dipsmith.synthesis.spent import Z95, Measured, column_noise, drowned_below, measured
 
 if TYPE_CHECKING:
@@ -288,33 +288,20 @@ def _analysis(release: Release, glance: Glance) -> tuple[Block, ...]:
 def _formula(schema: Schema) -> str:
     """A regression to start from: the finest number on a few columns, the private ones first."""
     private_first = sorted(schema, key=lambda a: a.role == "public")
-    private_first = [a for a in private_first if _can_be_spelled(a.name)]
+    # Between backticks there is no way to write one.
+    private_first = [a for a in private_first if "`" not in a.name and a.name.isprintable()]
     numbers = [a for a in schema if a in private_first and a.type in NUMBERS and isinstance(a.domain, Bins)]
     two = [a for a in private_first if len(a.labels) == 2]
     one = [a for a in private_first if _can_be_quoted(a.labels[0])]
     if not (numbers or two or one):
         return "RESPONSE ~ TERMS"
     chosen = max(numbers, key=lambda a: a.size) if numbers else (two or one)[0]
-    response = _spelled(chosen.name)
+    response, label = quoted(chosen.name), chosen.labels[0]
     if not numbers and not two:
-        response += f" == {_quoted(chosen.labels[0])}"
+        response += f' == "{label}"' if "'" in label else f" == '{label}'"
     others = [a for a in private_first if a is not chosen and a.size > 1]
-    terms = [_spelled(a.name) for a in others][: 3 if numbers else 0]
+    terms = [quoted(a.name) for a in others][: 3 if numbers else 0]
     return f"{response} ~ {' + '.join(terms) or '1'}"
-
-
-def _spelled(name: str) -> str:
-    """A column in a formula, in backticks where its name is no word of its own."""
-    return name if name.isidentifier() and not iskeyword(name) else f"`{name}`"
-
-
-def _can_be_spelled(name: str) -> bool:
-    """Whether a formula can name the column: between backticks there is no way to write one."""
-    return "`" not in name and name.isprintable()
-
-
-def _quoted(label: str) -> str:
-    return f'"{label}"' if "'" in label else f"'{label}'"
 
 
 def _can_be_quoted(label: str) -> bool:
