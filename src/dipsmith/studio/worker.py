@@ -14,12 +14,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
+
+import pyarrow as pa
 
 from dipsmith.errors import BudgetError, DipsmithError
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.schema import Schema
-from dipsmith.sources import Source, source
+from dipsmith.sources import Progress, Source, source
+from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.sources.header import check_header
 from dipsmith.studio.choices import Choices
 from dipsmith.studio.jobs import reason_of, write_state
@@ -35,12 +38,26 @@ class CheckedSource:
 
     inner: Source
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The header."""
+        return self.inner.columns
 
     def check(self, required: Sequence[str]) -> None:
         """The header only."""
         check_header(self.inner.describe(), self.inner.columns, required)
+
+    def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
+        """All rows."""
+        return self.inner.batches(columns, progress)
+
+    def describe(self) -> str:
+        """What it is."""
+        return self.inner.describe()
+
+    def fingerprint(self) -> str | None:
+        """What tells it from others."""
+        return fingerprint(self.inner)
 
 
 class Notes:
@@ -118,7 +135,7 @@ def _run(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
         if door is None:
             return
         release = synthesize(
-            cast("Source", CheckedSource(private)),
+            CheckedSource(private),
             schema,
             choices.method_for(schema),
             budget=choices.budget,
