@@ -25,21 +25,17 @@ def safe_environment(*folders: Path) -> dict[str, str]:
 def safe_children(more: Mapping[str, str]) -> Iterator[None]:
     """Let the processes that `multiprocessing` starts meanwhile import nothing from the current folder.
 
-    Parameters
-    ----------
-    more
-        Further variables of their environment.
+    `more` are further variables of their environment.
     """
-    held = {**_safe((Path(),)), **more}
-    before = {name: os.environ.get(name) for name in held}
-    os.environ.update(held)
+    chosen = {**_safe((Path(),)), **more}
+    before = {name: os.environ.get(name) for name in chosen}
+    os.environ.update(chosen)
     try:
         yield
     finally:
         for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
+            os.environ.pop(name, None)
+            if value is not None:
                 os.environ[name] = value
 
 

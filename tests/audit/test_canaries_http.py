@@ -34,7 +34,7 @@ if switch and any("dipsmith" in argument for argument in sys.orig_argv):
         return fail
 
     counting.count = broken('job', counting.count)
-    projects.statements = broken('server', projects.statements)
+    projects.accounts = broken('server', projects.accounts)
 """
 
 

@@ -250,7 +250,7 @@ def test_a_setting_of_another_type_is_refused_before_the_charge(dipsmith, office
 
 
 def test_settings_are_read_as_they_were(office):
-    from dipsmith.cli.terminal import method_of
+    from dipsmith.cli.settings import method_of
     from dipsmith.schema import Schema
 
     schema = Schema.read(office / "people.yaml")

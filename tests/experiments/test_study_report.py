@@ -12,9 +12,9 @@ from dipsmith.errors import InputError
 from dipsmith.experiments.claims import _doubt, check, selected
 from dipsmith.experiments.entries import FigureEntry
 from dipsmith.experiments.experiment import Experiment
-from dipsmith.experiments.figures import mean_and_width, standalone
-from dipsmith.experiments.plots import figure
+from dipsmith.experiments.plots import figure, mean_and_width
 from dipsmith.experiments.results import Response
+from dipsmith.report.canvas import standalone
 
 ANALYSED = """
 analyses: [{name: fit, formula: "y ~ x1 + x2 + x3", by: x4, terms: [x1]}]
@@ -95,7 +95,7 @@ def test_the_page_is_markdown_with_figures_beside_it(made, tmp_path):
     for name in re.findall(r"\]\((page/[^)]+)\)", text):
         assert (tmp_path / name).exists(), name
     svg = (tmp_path / "page" / "figure-1.svg").read_text()
-    assert "<style>:root{--paper" in svg
+    assert "<style>:root { --paper" in svg
     assert 'xmlns="http://www.w3.org/2000/svg"' in svg
     with pytest.raises(InputError, match="Markdown"):
         experiment.write_page(results, tmp_path / "page.txt", "")

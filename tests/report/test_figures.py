@@ -195,3 +195,14 @@ def test_no_label_is_read_as_mathematics():
     line = figures.Line(odd, np.array([0.0, 0.5, 1.0]))
     drawn = figures.curves([(odd, line, [line])], np.array([0.0, 0.5, 1.0]), odd, odd)
     assert drawn.count(odd) >= 3
+
+
+def test_the_studio_has_the_palette_of_the_reports():
+    """One palette: the studio's style sheet repeats it, and its alarm alone is lighter in the dark."""
+    from importlib.resources import files
+
+    sheet = files("dipsmith.studio").joinpath("static", "studio.css").read_text("utf-8")
+    light, dark = re.findall(r":root \{(.*?)\}", sheet)[:2]
+    for name, (by_day, by_night) in canvas.PALETTE.items():
+        assert f"--{name}: {by_day};" in light
+        assert name == "alarm" or f"--{name}: {by_night};" in dark

@@ -14,7 +14,6 @@ from dipsmith.report.sections import (
     facts,
     figure,
     framed,
-    heading,
     loose,
     number,
     page,
@@ -49,7 +48,7 @@ DRAWN = Figure(
         ("figure", lambda: figure(DRAWN)),
         ("figure-without-drawing", lambda: figure(Figure("t", "", "c", "a", SCORES))),
         ("code", lambda: code(Code("x <- 1"))),
-        ("heading", lambda: heading(Heading("By & by"))),
+        ("heading", lambda: block(Heading("By & by"))),
         (
             "section",
             lambda: section(Section("Who is served worst", ("A <sentence>.", Heading("Part"), Code("y")))),

@@ -7,7 +7,7 @@ import pytest
 
 from dipsmith.errors import InputError
 from dipsmith.studio import jobs
-from dipsmith.studio.workspace import HIDDEN, Workspace, opened_lock, write_json, write_whole
+from dipsmith.studio.workspace import HIDDEN, Workspace, open_lock, write_json, write_whole
 
 
 def test_a_hidden_folder_that_is_not_ours_alone_is_refused(tmp_path):
@@ -34,12 +34,12 @@ def test_locks_are_not_opened_through_links_and_lose_nothing(tmp_path, name):
     theirs = tmp_path / "theirs"
     theirs.write_text("precious")
     (tmp_path / name).symlink_to(theirs)
-    with pytest.raises(OSError), opened_lock(tmp_path / name):
+    with pytest.raises(OSError), open_lock(tmp_path / name):
         pass
     with pytest.raises(OSError):
         jobs.lock_is_free(tmp_path / name)
     assert theirs.read_text() == "precious"
-    with opened_lock(tmp_path / f"{name}-2") as handle:
+    with open_lock(tmp_path / f"{name}-2") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         assert not jobs.lock_is_free(tmp_path / f"{name}-2")
         assert os.fstat(handle).st_mode & 0o077 == 0

@@ -13,7 +13,7 @@ from starlette.routing import Mount, Route
 from dipsmith.errors import UsageError
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.studio import gate
-from dipsmith.studio.app import routes
+from dipsmith.studio.app import ADDRESSES, routes
 from dipsmith.studio.gate import HEADERS
 from dipsmith.studio.server import Studio
 from dipsmith.studio.workspace import Workspace
@@ -156,7 +156,7 @@ def test_the_cookie_alone_opens_nothing_but_the_empty_shell(shared):
 
 def test_pages_are_what_the_gate_takes_for_pages():
     """The shell stands in for pages alone: what is downloaded or asked by a script is refused, not replaced."""
-    made = {r.path for r in routes() if isinstance(r, Route) and r.endpoint.__qualname__.startswith("page.")}
+    made = {path for _, path, view in ADDRESSES if view.__annotations__["return"] == "Screen"}
     for route in routes():
         if isinstance(route, Route):
             path = re.sub(r"\{(\w+)(?::path)?\}", lambda m: PLACE[m[1]], route.path)

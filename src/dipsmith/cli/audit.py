@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dipsmith.cli.terminal import Json, emit, progress, say, table
+from dipsmith.cli.options import Json
+from dipsmith.cli.terminal import emit, progress, say, table
 from dipsmith.errors import DamageError
 
 if TYPE_CHECKING:

@@ -6,14 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
-from dipsmith.cli.terminal import Json, emit, progress, say, table
+from dipsmith.cli.options import Json
+from dipsmith.cli.terminal import emit, progress, say, table
+from dipsmith.errors import MissingExtraError, OutputError, UsageError
 from dipsmith.report.commands import command
 
 if TYPE_CHECKING:
+    from dipsmith.privacy.budget import Budget
+    from dipsmith.schema import Schema
     from dipsmith.synthesis.release import Release
 
+EXAMPLES = "Example:\n\n  dipsmith demo --rows 20000"
 EPSILON = "0.75"
 MARKER = ".dipsmith-demo"
 ANALYSIS = "log(pay) ~ sex + race + age + I(age**2) + education | year + agency + occupation"
@@ -22,24 +27,16 @@ FEWEST = 100
 """Employees per year, so that there are some of every race."""
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(epilog="Example:\n\n  dipsmith demo --rows 20000")(demo)
-
-
 def demo(
-    rows: Annotated[int, typer.Option("--rows", help="Simulated employees per year.")] = 10_000,
+    rows: Annotated[int, Option("--rows", help="Simulated employees per year.")] = 10_000,
     folder: Annotated[
-        Path, typer.Option("--folder", help="Where to work; an earlier demo there is replaced.")
+        Path, Option("--folder", help="Where to work; an earlier demo there is replaced.")
     ] = Path("demo"),
     json: Json = False,
 ) -> None:
     """Simulate personnel records, synthesise sex and race, and say where things are."""
-    import shutil
-
-    from dipsmith.errors import OutputError, UsageError
     from dipsmith.examples import personnel
-    from dipsmith.methods.catalogue import METHODS
+    from dipsmith.methods.catalogue import make_method
     from dipsmith.privacy.budget import PureDP
     from dipsmith.privacy.ledger import Ledger
     from dipsmith.schema import Schema
@@ -49,12 +46,8 @@ def demo(
         raise UsageError(
             f"--rows is {rows}, expected {FEWEST} or more; fewer do not suffice for the regression at the end"
         )
-    if folder.exists():
-        if not (folder / MARKER).is_file():
-            raise OutputError(f"'{folder}' exists and is not an earlier demo; choose another --folder")
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True)
-    (folder / MARKER).write_text("Made by dipsmith demo; replaced by the next one.\n", "utf-8")
+    _make_room(folder)
+    confidential, budget = folder / "personnel.csv", PureDP(EPSILON)
     with progress(json) as show:
         if show is not None:
             show("simulating", 0.0)
@@ -62,69 +55,77 @@ def demo(
         if show is not None:
             show("simulating", 1.0)
         schema = Schema.read(folder / "personnel.yaml")
+        labellers = _labellers(schema, budget)
+        granted = PureDP(len(labellers) * budget.exact)
         ledger = Ledger(folder / "budget.db")
-        ledger.grant(schema.name, PureDP("1.5"), by="data office", why="demo")
+        ledger.grant(schema.name, granted, by="data office", why="demo")
         releases = {}
-        for name in ("loglinear", "forest"):
+        for i, name in enumerate(labellers):
+            method = make_method(name, {}, schema)
             releases[name] = synthesize(
-                folder / "personnel.csv",
+                confidential,
                 schema,
-                METHODS[name](targets=["sex", "race"]),  # type: ignore[call-arg]
-                budget=PureDP(EPSILON),
+                method,
+                budget=budget,
                 ledger=ledger,
                 request=f"demo {name}",
                 progress=show,
             )
-            releases[name].save(
-                folder / ("release" if name == "loglinear" else f"release-{name}"), format="csv"
-            )
-        ledger.look(schema.name, "coefficients of log pay beside those of both releases")
-        coefficients = _coefficients(folder / "personnel.csv", releases)
-    release = releases["loglinear"]
-    facts = {
-        "folder": str(folder),
-        "release": str(folder / "release"),
-        "guarantee": release.card.guarantee,
-        "remaining": ledger.show(schema.name).remaining,
-        "coefficients": coefficients,
-    }
+            releases[name].save(folder / (f"release-{name}" if i else "release"), format="csv")
+        ledger.look(schema.name, "coefficients of log pay beside those of the releases")
+        coefficients = _coefficients(confidential, releases)
+    first, *others = labellers
+    card, where = releases[first].card, folder / "release"
+    left = ledger.show(schema.name).remaining
     if json:
-        emit(facts)
+        facts = {"guarantee": card.guarantee, "remaining": left, "coefficients": coefficients}
+        emit({"folder": str(folder), "release": str(where), **facts})
         return
-    say(str(release.card))
-    table(
-        "Where things are",
-        ("file", "what"),
-        [
-            (folder / "personnel.csv", "the confidential table (simulated)"),
-            (folder / "personnel.yaml", "its schema: everything that is public"),
-            (folder / "budget.db", f"the ledger: ε = {facts['remaining']:g} of 1.5 is left"),
-            (folder / "release" / "card.html", "what was released, under which guarantee"),
-            (folder / "release" / "synthetic-1.csv", "the synthetic table, by the log-linear labeller"),
-            (folder / "release-forest", "the same by a forest of random trees, for comparison"),
-        ],
-    )
+    say(str(card))
+    files = [
+        (confidential, "the confidential table (simulated)"),
+        (folder / "personnel.yaml", "its schema: everything that is public"),
+        (folder / "budget.db", f"the ledger: ε = {left:g} of {float(granted.exact):g} is left"),
+        (where / "card.html", "what was released, under which guarantee"),
+        (where / "synthetic-1.csv", f"the synthetic table, by {first}"),
+        *((folder / f"release-{name}", f"the same by {name}, for comparison") for name in others),
+    ]
+    table("Where things are", ("file", "what"), files)
     if coefficients:
         say(f"Is the pay gap kept? {ANALYSIS}:")
-        table(
-            "Coefficients",
-            ("against M and E", "confidential", "log-linear", "forest"),
-            [
-                (term, *(f"{value:+.4f}" for value in values.values()))
-                for term, values in coefficients.items()
-            ],
-            right=(1, 2, 3),
-        )
-    say(
-        f"Next: open {folder / 'release' / 'card.html'}, then: {command('verify', folder / 'release', '--ledger', folder / 'budget.db')}"
-    )
+        lines = [(term, *(f"{v:+.4f}" for v in values.values())) for term, values in coefficients.items()]
+        columns = ("against M and E", "confidential", *labellers)
+        table("Coefficients", columns, lines, right=range(1, len(columns)))
+    verify = command("verify", where, "--ledger", folder / "budget.db")
+    say(f"Next: open {where / 'card.html'}, then: {verify}")
+
+
+def _make_room(folder: Path) -> None:
+    """An empty folder with the demo's marker; only an earlier demo is replaced."""
+    import shutil
+
+    if folder.exists():
+        if not (folder / MARKER).is_file():
+            raise OutputError(f"'{folder}' exists and is not an earlier demo; choose another --folder")
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    (folder / MARKER).write_text("Made by dipsmith demo; replaced by the next one.\n", "utf-8")
+
+
+def _labellers(schema: Schema, budget: Budget) -> list[str]:
+    """Every installed method that labels rows, the one that suits the table best first."""
+    from dipsmith.methods.catalogue import METHODS
+    from dipsmith.planning.suggest import suggest
+
+    best = suggest(schema, budget).method
+    found = [name for name, method in METHODS.items() if "label" in getattr(method, "relations", ())]
+    return sorted(found, key=lambda name: name != best)
 
 
 def _coefficients(confidential: Path, releases: Mapping[str, Release]) -> dict[str, dict[str, float]]:
-    """The coefficients of sex and race on simulated rows and on both releases; empty without the analysis extra."""
+    """The coefficients of sex and race on simulated rows and on every release; empty without the analysis extra."""
     from pyarrow.csv import ConvertOptions, read_csv
 
-    from dipsmith.errors import MissingExtraError
     from dipsmith.inference.fit import fit
 
     codes = ConvertOptions(column_types={"occupation": "string"})

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from dipsmith.cli.terminal import Json, emit, say, table
+from dipsmith.cli.options import Json, examples
+from dipsmith.cli.terminal import emit, say, table
 from dipsmith.report.commands import command
 
 if TYPE_CHECKING:
@@ -18,49 +20,38 @@ if TYPE_CHECKING:
     from dipsmith.experiments.results import Results
     from dipsmith.experiments.runner import Standing
 
-EXAMPLES = """Examples:
+EXAMPLES = examples(
+    "dipsmith experiment show study.yaml",
+    "dipsmith experiment run study.yaml",
+    "dipsmith experiment run study.yaml --out results/ --jobs 2",
+    "dipsmith experiment run study.yaml --page docs/study.md",
+)
 
-  dipsmith experiment show study.yaml
-
-  dipsmith experiment run study.yaml
-
-  dipsmith experiment run study.yaml --out results/ --jobs 2
-
-  dipsmith experiment run study.yaml --page docs/study.md
-"""
-
-StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="The study file (YAML).")]
+StudyFile = Annotated[Path, Argument(metavar="STUDY", help="The study file (YAML).")]
 OutFolder = Annotated[
     Path | None,
-    typer.Option("--out", help="The folder of its results; NAME-results by default. Resumed if it exists."),
+    Option("--out", help="The folder of its results; NAME-results by default. Resumed if it exists."),
 ]
 DataFile = Annotated[
-    str | None, typer.Option("--data", help="The file of rows, instead of the one that the study names.")
+    str | None, Option("--data", help="The file of rows, instead of the one that the study names.")
 ]
 
-experiments = typer.Typer(
+app = typer.Typer(
     help="Factorial studies: run methods with varied parameters, compare, and report what matters.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
-    app.add_typer(experiments, name="experiment")
-
-
-@experiments.command(epilog=EXAMPLES)
+@app.command(epilog=EXAMPLES)
 def run(
     study: StudyFile,
     out: OutFolder = None,
     data: DataFile = None,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", min=1, help="Processes; one per core by default.")
-    ] = None,
+    jobs: Annotated[int | None, Option("--jobs", min=1, help="Processes; one per core by default.")] = None,
     page: Annotated[
         Path | None,
-        typer.Option("--page", help="Also write the report as Markdown, figures as SVG beside it."),
+        Option("--page", help="Also write the report as Markdown, figures as SVG beside it."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -69,10 +60,10 @@ def run(
     from dipsmith.experiments.results import TABLE
 
     experiment = Experiment.read(study, out, data=data)
-    with _progress(quiet=json) as told:
-        results = experiment.run(jobs, told)
+    with _progress(quiet=json) as watch:
+        results = experiment.run(jobs, watch)
     if page is not None:
-        experiment.write_page(results, page, _command(study, page))
+        experiment.write_page(results, page, command("experiment", "run", study, "--page", page))
     if json:
         emit(_facts(experiment, results))
         return
@@ -82,7 +73,7 @@ def run(
     say(f"Written: {experiment.out / TABLE}, {experiment.out / REPORT}" + (f", {page}" if page else ""))
 
 
-@experiments.command(epilog=EXAMPLES)
+@app.command(epilog=EXAMPLES)
 def show(study: StudyFile, out: OutFolder = None, data: DataFile = None, json: Json = False) -> None:
     """Say what a study will do and cost, how far it is, and what it has found; runs nothing."""
     from dipsmith.experiments import runner
@@ -133,11 +124,9 @@ def _means(results: Results) -> list[dict[str, Any]]:
         response = results.response(metric)
         for name, labels in response.factors.items():
             for level in results.order(name):
-                values = response.values[labels == level]
-                if len(values):
-                    found.append(
-                        {"metric": metric, "factor": name, "level": level, "mean": float(np.nanmean(values))}
-                    )
+                if (labels == level).any():
+                    mean = float(np.nanmean(response.values[labels == level]))
+                    found.append({"metric": metric, "factor": name, "level": level, "mean": mean})
     return found
 
 
@@ -150,7 +139,10 @@ def _show(experiment: Experiment, results: Results) -> None:
     study = laboratory.study
     say(study.question)
     runs = f"{len(laboratory.settings)} settings × {study.repeats} repeats = {len(laboratory.runs)} runs"
-    say(f"{runs}, {_done(results)} done. {_cost(experiment) or protection(study, laboratory)}")
+    price = protection(study, laboratory)
+    if laboratory.cost is not None:
+        price = f"The rows are private: all runs together cost {laboratory.cost}; every comparison is a logged look. CONFIDENTIAL."
+    say(f"{runs}, {_done(results)} done. {price}")
     means = _means(results)
     if not means:
         return
@@ -173,17 +165,6 @@ def _show(experiment: Experiment, results: Results) -> None:
         )
 
 
-def _cost(experiment: Experiment) -> str:
-    cost = experiment.laboratory.cost
-    if cost is None:
-        return ""
-    return f"The rows are private: all runs together cost {cost}; every comparison is a logged look. CONFIDENTIAL."
-
-
-def _command(study: Path, page: Path) -> str:
-    return command("experiment", "run", study, "--page", page)
-
-
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[Callable[[Standing], None] | None]:
     """Runs done and time left on standard error: a bar in a terminal, else a line now and then."""
@@ -193,12 +174,12 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[Standing], None] | None]:
     if not sys.stderr.isatty():
         import time
 
-        last = [float("-inf"), -1.0]
+        last = float("-inf")
 
         def line(standing: Standing) -> None:
-            finished = standing.done == standing.total
-            if finished or time.monotonic() - last[0] > 20:
-                last[0] = time.monotonic()
+            nonlocal last
+            if standing.done == standing.total or time.monotonic() - last > 20:
+                last = time.monotonic()
                 typer.echo(_standing(standing), err=True)
 
         yield line
@@ -224,9 +205,6 @@ def _standing(standing: Standing) -> str:
     if standing.failed:
         parts.append(f"{standing.failed} gave nothing")
     if standing.left is not None and standing.done < standing.total:
-        parts.append(f"about {_time(standing.left)} left")
+        left = standing.left
+        parts.append(f"about {f'{left:.0f} s' if left < 90 else f'{left / 60:.0f} min'} left")
     return ", ".join(parts)
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

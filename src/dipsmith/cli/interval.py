@@ -5,60 +5,47 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
-from dipsmith.cli.terminal import LEAST_WIDTH, Json, emit, say
+from dipsmith.cli.options import Json, examples, require_width
+from dipsmith.cli.terminal import answer
 from dipsmith.errors import UsageError
 
 if TYPE_CHECKING:
     from dipsmith.planning.leaf_figures import LeafFigure
     from dipsmith.planning.leaf_interval import LeafInterval
 
-EXAMPLES = """Examples:
-
-  dipsmith interval --p0 0.25 --lam 0.4 --n 1000
-
-  dipsmith interval --p0 0.25 --lam 0.4 --width 0.05        (how many records?)
-
-  dipsmith interval --p0 0.25 --n 1000 --width 0.05 --law discrete        (how much ε/Δ?)
-
-  dipsmith interval --plot intervals.svg
-
-  dipsmith interval --simulate 10000 --plot simulation.png
-"""
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(epilog=EXAMPLES)(interval)
+EXAMPLES = examples(
+    "dipsmith interval --p0 0.25 --lam 0.4 --n 1000",
+    "dipsmith interval --p0 0.25 --lam 0.4 --width 0.05        (how many records?)",
+    "dipsmith interval --p0 0.25 --n 1000 --width 0.05 --law discrete        (how much ε/Δ?)",
+    "dipsmith interval --plot intervals.svg",
+    "dipsmith interval --simulate 10000 --plot simulation.png",
+)
 
 
 def interval(
-    p0: Annotated[float | None, typer.Option("--p0", help="The authentic share of the label.")] = None,
-    lam: Annotated[float | None, typer.Option("--lam", help="λ = ε/Δ of the noise on its count.")] = None,
-    n: Annotated[int | None, typer.Option("--n", help="Authentic records in the leaf.")] = None,
-    m: Annotated[
-        int | None, typer.Option("--m", help="Synthetic records drawn from it; n by default.")
-    ] = None,
+    p0: Annotated[float | None, Option("--p0", help="The authentic share of the label.")] = None,
+    lam: Annotated[float | None, Option("--lam", help="λ = ε/Δ of the noise on its count.")] = None,
+    n: Annotated[int | None, Option("--n", help="Authentic records in the leaf.")] = None,
+    m: Annotated[int | None, Option("--m", help="Synthetic records drawn from it; n by default.")] = None,
     width: Annotated[
         float | None,
-        typer.Option("--width", help="Total width wanted: with --lam gives n, with --n gives λ."),
+        Option("--width", help="Total width wanted: with --lam gives n, with --n gives λ."),
     ] = None,
     kind: Annotated[
         str | None,
-        typer.Option("--kind", help="sym (default), interp (default with --width), or equal (tails)."),
+        Option("--kind", help="sym (default), interp (default with --width), or equal (tails)."),
     ] = None,
-    law: Annotated[str, typer.Option("--law", help="continuous or discrete Laplace noise.")] = "continuous",
-    level: Annotated[float, typer.Option("--level", help="Probability that it holds.")] = 0.9,
+    law: Annotated[str, Option("--law", help="continuous or discrete Laplace noise.")] = "continuous",
+    level: Annotated[float, Option("--level", help="Probability that it holds.")] = 0.9,
     simulate: Annotated[
-        int | None, typer.Option("--simulate", help="Also simulate so many leaves and compare.")
+        int | None, Option("--simulate", help="Also simulate so many leaves and compare.")
     ] = None,
-    seed: Annotated[
-        int, typer.Option("--seed", help="Seed of the simulation; nothing private is in it.")
-    ] = 2018,
+    seed: Annotated[int, Option("--seed", help="Seed of the simulation; nothing private is in it.")] = 2018,
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", help="Draw intervals, or with --simulate histograms: .svg or .png."),
+        Option("--plot", help="Draw intervals, or with --simulate histograms: .svg or .png."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -67,42 +54,35 @@ def interval(
         raise UsageError(f"--law is '{law}', expected continuous or discrete")
     if seed < 0:
         raise UsageError(f"--seed is {seed}, expected 0 or more")
-    if width is not None and 0 < width < LEAST_WIDTH:
-        raise UsageError(f"--width is {width:g}, expected at least {LEAST_WIDTH:g}")
-    said: dict[str, Any] = {}
+    require_width("--width", width)
+    noise: dict[str, Any] = {"noise": law, "level": level, "m": m}
+    facts: dict[str, Any] = {}
     lines: list[str] = []
-    if plot is None or any(value is not None for value in (p0, width)):
-        found = _found(p0, lam, n, m, width, kind, law, level)
-        said = found.to_dict()
+    if plot is None or p0 is not None or width is not None:
+        found = _interval(p0, lam, n, width, kind, noise)
+        facts = found.to_dict()
         lines = _sentences(found, solved="n" if n is None else "lam" if lam is None else "")
         if simulate is not None:
-            told = _simulated(found, simulate, seed)
-            said["simulated"] = told
+            made = _simulate(found, simulate, seed)
+            facts["simulated"] = made
             lines.append(
-                f"Simulated {simulate:,} times: {told['lo']:.5g} to {told['hi']:.5g}, mean {told['mean']:.5g}, sd {told['sd']:.3g}."
+                f"Simulated {simulate:,} times: {made['lo']:.5g} to {made['hi']:.5g}, mean {made['mean']:.5g}, sd {made['sd']:.3g}."
             )
     if plot is not None:
-        figure = _figure(p0, lam, n, m, kind, law, level, simulate, seed)
+        figure = _figure(p0, lam, n, kind, noise, simulate, seed)
         numbers = figure.save(plot)
-        said |= {"plot": str(plot), "numbers": str(numbers), "alternative": figure.alternative}
-        lines += [] if lines else [figure.alternative]
-        lines.append(f"Drawn: {plot}; its numbers: {numbers}")
-    if json:
-        emit(said)
-    else:
-        for line in lines:
-            say(line)
+        facts |= {"plot": str(plot), "numbers": str(numbers), "alternative": figure.alternative}
+        lines = [*(lines or [figure.alternative]), f"Drawn: {plot}; its numbers: {numbers}"]
+    answer(json, facts, *lines)
 
 
-def _found(
+def _interval(
     p0: float | None,
     lam: float | None,
     n: int | None,
-    m: int | None,
     width: float | None,
     kind: str | None,
-    law: str,
-    level: float,
+    noise: dict[str, Any],
 ) -> LeafInterval:
     from dipsmith.planning import leaf_interval as leaf
 
@@ -112,15 +92,14 @@ def _found(
         )
     if sum(value is not None for value in (lam, n, width)) != 2:
         raise UsageError("give two of --n, --lam and --width; they determine the third")
-    if n is None:
-        assert lam is not None
-        assert width is not None
-        n = leaf.rows_for_width(width, p0, lam, m=m, noise=law, level=level)  # type: ignore[arg-type]
-    elif lam is None:
-        assert width is not None
-        lam = leaf.lam_for_width(width, p0, n, m=m, noise=law, level=level)  # type: ignore[arg-type]
-    chosen = kind or ("sym" if width is None else "interp")
-    return leaf.interval(p0, lam, n, m=m, kind=chosen, noise=law, level=level)  # type: ignore[arg-type]
+    if n is None and lam is not None and width is not None:
+        n = leaf.rows_for_width(width, p0, lam, **noise)
+    if lam is None and n is not None and width is not None:
+        lam = leaf.lam_for_width(width, p0, n, **noise)
+    assert n is not None
+    assert lam is not None
+    chosen: Any = kind or ("sym" if width is None else "interp")  # checked where it is used
+    return leaf.interval(p0, lam, n, kind=chosen, **noise)
 
 
 def _sentences(found: LeafInterval, solved: str) -> list[str]:
@@ -140,7 +119,7 @@ def _sentences(found: LeafInterval, solved: str) -> list[str]:
     return lines
 
 
-def _simulated(found: LeafInterval, draws: int, seed: int) -> dict[str, float]:
+def _simulate(found: LeafInterval, draws: int, seed: int) -> dict[str, float]:
     from dipsmith.planning.leaf_simulation import simulate_label
 
     made = simulate_label(found.p0, found.lam, found.n, m=found.m, noise=found.noise, draws=draws, seed=seed)
@@ -152,34 +131,19 @@ def _figure(
     p0: float | None,
     lam: float | None,
     n: int | None,
-    m: int | None,
     kind: str | None,
-    law: str,
-    level: float,
+    noise: dict[str, Any],
     simulate: int | None,
     seed: int,
 ) -> LeafFigure:
     from dipsmith.planning import leaf_figures as figures
 
     shares = figures.SHARES if p0 is None else (p0,)
-    if simulate is None:
-        sizes = figures.SIZES if n is None else tuple(sorted({*figures.SIZES, n}))
-        lams = figures.LAMS if lam is None else tuple(sorted({*figures.LAMS, lam}))
-        return figures.interval_figure(
-            kind=kind or "sym",  # type: ignore[arg-type]  # checked where it is used
-            noise=law,  # type: ignore[arg-type]
-            level=level,
-            shares=shares,
-            lams=lams,
-            sizes=sizes,
-        )
-    return figures.simulation_figure(
-        draws=simulate,
-        lam=0.3 if lam is None else lam,
-        n=1000 if n is None else n,
-        m=m,
-        noise=law,  # type: ignore[arg-type]
-        level=level,
-        shares=shares,
-        seed=seed,
-    )
+    if simulate is not None:
+        leaf: dict[str, Any] = {"lam": 0.3 if lam is None else lam, "n": 1000 if n is None else n}
+        return figures.simulation_figure(draws=simulate, shares=shares, seed=seed, **leaf, **noise)
+    sizes = figures.SIZES if n is None else tuple(sorted({*figures.SIZES, n}))
+    lams = figures.LAMS if lam is None else tuple(sorted({*figures.LAMS, lam}))
+    chosen: Any = kind or "sym"  # checked where it is used
+    law = {name: noise[name] for name in ("noise", "level")}
+    return figures.interval_figure(kind=chosen, shares=shares, lams=lams, sizes=sizes, **law)

@@ -7,25 +7,23 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
-from dipsmith.cli.terminal import Delta, Epsilon, Json, LedgerFile, Rho, budget_of, emit, say
+from dipsmith.cli.options import Delta, Epsilon, Json, LedgerFile, Rho, budget_of
+from dipsmith.cli.terminal import answer
+from dipsmith.errors import DamageError, InputError, UsageError
 from dipsmith.report.commands import command
 
-By = Annotated[str | None, typer.Option("--by", help="Who grants it (default: the OS user).")]
-Why = Annotated[str, typer.Option("--why", help="What for.")]
+By = Annotated[str | None, Option("--by", help="Who grants it (default: the OS user).")]
+Why = Annotated[str, Option("--why", help="What for.")]
 Private = Annotated[
     list[str] | None,
-    typer.Option("--private", help="Under label: a private column, stated with the grant; may be repeated."),
+    Option("--private", help="Under label: a private column, stated with the grant; may be repeated."),
 ]
 
 app = typer.Typer(
     no_args_is_help=True, help="Grant budget, see what was spent, check and back up the ledger."
 )
-
-
-def add_to(parent: typer.Typer) -> None:
-    """Register the commands."""
-    parent.add_typer(app, name="ledger")
 
 
 @app.command(
@@ -35,9 +33,7 @@ def add_to(parent: typer.Typer) -> None:
 )
 def grant(
     ledger: LedgerFile,
-    name: Annotated[
-        str | None, typer.Argument(help="The dataset: the schema's name; none with --signed.")
-    ] = None,
+    name: Annotated[str | None, Argument(help="The dataset: the schema's name; none with --signed.")] = None,
     epsilon: Epsilon = None,
     rho: Rho = None,
     delta: Delta = None,
@@ -45,12 +41,11 @@ def grant(
     why: Why = "",
     private: Private = None,
     signed: Annotated[
-        Path | None, typer.Option("--signed", help="A grant that `ledger sign` made elsewhere, taken once.")
+        Path | None, Option("--signed", help="A grant that `ledger sign` made elsewhere, taken once.")
     ] = None,
     json: Json = False,
 ) -> None:
     """Allow a dataset to spend so much more."""
-    from dipsmith.errors import UsageError
     from dipsmith.privacy.ledger import Ledger
     from dipsmith.privacy.signature import Signed
 
@@ -62,44 +57,42 @@ def grant(
         raise UsageError("which dataset? give its name, or --signed with a grant that was signed elsewhere")
     else:
         book.grant(name, budget_of(epsilon, rho, delta), by=by, why=why, private=private)
-    shown = book.show(name)
-    if json:
-        emit({**shown.as_dict(), "head": book.head})
-    else:
-        say(f"{shown}\nledger head: {book.anchor}")
+    account = book.show(name)
+    facts = {**account.as_dict(), "head": book.head}
+    answer(json, facts, str(account), f"ledger head: {book.anchor}")
 
 
 @app.command(epilog="Example:\n\n  dipsmith ledger show --ledger budget.db")
 def show(
     ledger: LedgerFile,
-    name: Annotated[str | None, typer.Argument(help="One dataset; all when omitted.")] = None,
+    name: Annotated[str | None, Argument(help="One dataset; all when omitted.")] = None,
     json: Json = False,
 ) -> None:
     """Show granted, spent and remaining budget, and every run."""
     from dipsmith.privacy.ledger import Ledger
 
     book = Ledger(ledger)
-    shown = list(book.show()) if name is None else [book.show(name)]
-    if json:
-        emit([s.as_dict() for s in shown] if name is None else shown[0].as_dict())
-    else:
-        say("\n\n".join(str(s) for s in shown) or "the ledger is empty")
+    if name is not None:
+        answer(json, book.show(name).as_dict(), str(book.show(name)))
+        return
+    accounts = list(book.show())
+    text = "\n\n".join(map(str, accounts)) or "the ledger is empty"
+    answer(json, [a.as_dict() for a in accounts], text)
 
 
 @app.command(epilog="Example:\n\n  dipsmith ledger verify --ledger budget.db --card release/card.json")
 def verify(
     ledger: LedgerFile,
     card: Annotated[
-        list[Path] | None, typer.Option("--card", help="Cards whose head the chain must contain.")
+        list[Path] | None, Option("--card", help="Cards whose head the chain must contain.")
     ] = None,
     head: Annotated[
         list[str] | None,
-        typer.Option("--head", help="A head written down elsewhere that the chain must contain."),
+        Option("--head", help="A head written down elsewhere that the chain must contain."),
     ] = None,
     json: Json = False,
 ) -> None:
     """Check every entry, balance and signature; with cards or heads, that nothing was rolled back."""
-    from dipsmith.errors import DamageError, InputError
     from dipsmith.privacy.ledger import Ledger
     from dipsmith.synthesis.card import Card
 
@@ -114,10 +107,7 @@ def verify(
         if found is not None:
             heads.append(found)
     report = Ledger(ledger).verify(cards=heads, heads=head or ())
-    if json:
-        emit({"intact": True, **asdict(report)})
-    else:
-        say(str(report))
+    answer(json, {"intact": True, **asdict(report)}, str(report))
 
 
 @app.command(epilog="Example:\n\n  dipsmith ledger head --ledger budget.db >> heads.txt")
@@ -126,25 +116,20 @@ def head(ledger: LedgerFile, json: Json = False) -> None:
     from dipsmith.privacy.ledger import Ledger
 
     book = Ledger(ledger)
-    if json:
-        emit({**asdict(book.anchor), "id": book.id})
-    else:
-        say(str(book.anchor))
+    answer(json, {**asdict(book.anchor), "id": book.id}, str(book.anchor))
 
 
 @app.command(epilog="Example:\n\n  dipsmith ledger keygen office")
 def keygen(
-    name: Annotated[Path, typer.Argument(help="Writes NAME.key, for its owner's eyes only, and NAME.pub.")],
+    name: Annotated[Path, Argument(help="Writes NAME.key, for its owner's eyes only, and NAME.pub.")],
     json: Json = False,
 ) -> None:
     """Draw the keys of whoever signs grants, on their own machine."""
     from dipsmith.privacy.signature import make_keys
 
     secret, public = make_keys(name)
-    if json:
-        emit({"key": str(secret), "public": str(public)})
-    else:
-        say(f"Written {secret}, which signs and stays here, and {public}, which the ledger is given")
+    last = f"Written {secret}, which signs and stays here, and {public}, which the ledger is given"
+    answer(json, {"key": str(secret), "public": str(public)}, last)
 
 
 @app.command(
@@ -152,12 +137,10 @@ def keygen(
     "  dipsmith ledger sign --successor new.pub --ledger-id ID --key office.key --out change.json"
 )
 def sign(
-    ledger_id: Annotated[
-        str, typer.Option("--ledger-id", help="The ledger's id, from `ledger head --json`.")
-    ],
-    key: Annotated[Path, typer.Option("--key", help="The private key that `ledger keygen` wrote.")],
-    out: Annotated[Path, typer.Option("--out", help="The file to write; must not exist.")],
-    name: Annotated[str | None, typer.Argument(help="The dataset: the schema's name.")] = None,
+    ledger_id: Annotated[str, Option("--ledger-id", help="The ledger's id, from `ledger head --json`.")],
+    key: Annotated[Path, Option("--key", help="The private key that `ledger keygen` wrote.")],
+    out: Annotated[Path, Option("--out", help="The file to write; must not exist.")],
+    name: Annotated[str | None, Argument(help="The dataset: the schema's name.")] = None,
     epsilon: Epsilon = None,
     rho: Rho = None,
     delta: Delta = None,
@@ -165,34 +148,26 @@ def sign(
     why: Why = "",
     private: Private = None,
     successor: Annotated[
-        Path | None, typer.Option("--successor", help="Instead of a grant: the public key that takes over.")
+        Path | None, Option("--successor", help="Instead of a grant: the public key that takes over.")
     ] = None,
     json: Json = False,
 ) -> None:
     """Sign a grant, on a machine without the ledger; `ledger grant --signed` takes it."""
-    from dipsmith.errors import UsageError
     from dipsmith.privacy.signature import read_key, read_public, sign_grant, sign_successor
 
     signing = read_key(key)
     if successor is not None:
-        _refuse(
-            "--successor names the next key and grants nothing",
-            *(name, epsilon, rho, delta, by, private, why or None),
-        )
-        signed = sign_successor(signing, ledger_id, read_public(successor))
-        use = "require-signature"
+        rest = (name, epsilon, rho, delta, by, private, why or None)
+        _refuse("--successor names the next key and grants nothing", *rest)
+        signed, use = sign_successor(signing, ledger_id, read_public(successor)), "require-signature"
     elif name is None:
         raise UsageError("which dataset? give its name, or --successor with the public key that takes over")
     else:
         budget = budget_of(epsilon, rho, delta)
-        signed = sign_grant(signing, ledger_id, name, budget, by=by, why=why, private=private)
-        use = "grant"
+        signed, use = sign_grant(signing, ledger_id, name, budget, by=by, why=why, private=private), "grant"
     signed.write(out)
-    if json:
-        emit({"out": str(out), "nonce": signed.nonce})
-    else:
-        then = command("ledger", use, "--signed", out, "--ledger", "LEDGER")
-        say(f"Written {out}; where the ledger is: {then}")
+    then = command("ledger", use, "--signed", out, "--ledger", "LEDGER")
+    answer(json, {"out": str(out), "nonce": signed.nonce}, f"Written {out}; where the ledger is: {then}")
 
 
 @app.command(
@@ -201,17 +176,14 @@ def sign(
 )
 def require_signature(
     ledger: LedgerFile,
-    public: Annotated[
-        Path | None, typer.Option("--public", help="The key whose signature grants need.")
-    ] = None,
+    public: Annotated[Path | None, Option("--public", help="The key whose signature grants need.")] = None,
     signed: Annotated[
         Path | None,
-        typer.Option("--signed", help="Another key, signed by the one before (`ledger sign --successor`)."),
+        Option("--signed", help="Another key, signed by the one before (`ledger sign --successor`)."),
     ] = None,
     json: Json = False,
 ) -> None:
     """From now on take grants only with a signature; told once, and not taken back."""
-    from dipsmith.errors import UsageError
     from dipsmith.privacy.ledger import Ledger
     from dipsmith.privacy.signature import Signed, read_public
 
@@ -222,15 +194,13 @@ def require_signature(
         book.require_signature(Signed.read(signed))
     else:
         raise UsageError("give --public the first time, and --signed to name another key later")
-    if json:
-        emit({**asdict(book.anchor), "id": book.id})
-    else:
-        say(f"Grants need a signature for --ledger-id {book.id}\nledger head: {book.anchor}")
+    lines = f"Grants need a signature for --ledger-id {book.id}\nledger head: {book.anchor}"
+    answer(json, {**asdict(book.anchor), "id": book.id}, lines)
 
 
 @app.command(epilog="Example:\n\n  dipsmith ledger backup copy.db --ledger budget.db")
 def backup(
-    to: Annotated[Path, typer.Argument(help="The file to write; must not exist.")],
+    to: Annotated[Path, Argument(help="The file to write; must not exist.")],
     ledger: LedgerFile,
     json: Json = False,
 ) -> None:
@@ -240,15 +210,10 @@ def backup(
 
     require_outside_releases(to)
     Ledger(ledger).backup(to)
-    if json:
-        emit({"backup": str(to)})
-    else:
-        say(f"Copied to {to}")
+    answer(json, {"backup": str(to)}, f"Copied to {to}")
 
 
 def _refuse(why: str, *options: object) -> None:
     """Refuse options that say again, or otherwise, what another one says."""
-    from dipsmith.errors import UsageError
-
     if any(option is not None for option in options):
         raise UsageError(f"{why}; leave the other options out")

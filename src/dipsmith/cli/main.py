@@ -70,17 +70,17 @@ def _options(
         os.environ["DIPSMITH_DEBUG"] = "1"
 
 
-demo.add_to(app)
-schema.add_to(app)
-plan.add_to(app)
-synthesize.add_to(app)
-verify.add_to(app)
-compare.add_to(app)
-report.add_to(app)
-ledger.add_to(app)
-interval.add_to(app)
-studio.add_to(app)
-experiment.add_to(app)
+app.command(epilog=demo.EXAMPLES)(demo.demo)
+app.add_typer(schema.app, name="schema")
+app.command(epilog=plan.EXAMPLES)(plan.plan)
+app.command(epilog=synthesize.EXAMPLES)(synthesize.synthesize)
+app.command(epilog=verify.EXAMPLES)(verify.verify)
+app.command(epilog=compare.EXAMPLES)(compare.compare)
+app.command(epilog=report.EXAMPLES)(report.report)
+app.add_typer(ledger.app, name="ledger")
+app.command(epilog=interval.EXAMPLES)(interval.interval)
+app.command(epilog=studio.EXAMPLES)(studio.studio)
+app.add_typer(experiment.app, name="experiment")
 audit.add_to(app)
 
 
@@ -155,7 +155,7 @@ def _fail(message: str, code: int) -> NoReturn:
 def _unexpected(error: Exception) -> NoReturn:
     hint = "run again with 'dipsmith --debug …' to write a confidential log"
     if os.environ.get("DIPSMITH_DEBUG") == "1":
-        # A new file of a name that nobody can foresee, for its owner only: no link that lies ready is followed.
+        # A new file with an unpredictable name, for its owner only: no link that lies ready is followed.
         handle, path = tempfile.mkstemp(prefix=DEBUG_LOG, suffix=".log", dir=Path.cwd())
         with os.fdopen(handle, "w", encoding="utf-8") as log:
             log.write("".join(traceback.format_exception(error)))

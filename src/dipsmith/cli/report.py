@@ -5,21 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from dipsmith.cli.terminal import Json, emit, say
+from dipsmith.cli.options import Json
+from dipsmith.cli.terminal import answer
 
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(epilog="Example:\n\n  dipsmith report release/ --out report.html")(report)
+EXAMPLES = "Example:\n\n  dipsmith report release/ --out report.html"
 
 
 def report(
-    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="The folder of a release.")],
-    out: Annotated[
-        Path, typer.Option("--out", help="The file to write, outside the release; must not exist.")
-    ],
+    release: Annotated[Path, Argument(metavar="RELEASE", help="The folder of a release.")],
+    out: Annotated[Path, Option("--out", help="The file to write, outside the release; must not exist.")],
     json: Json = False,
 ) -> None:
     """Write the report of a release: what was done, its distributions, the error of the noise, how to analyse it."""
@@ -30,18 +26,10 @@ def report(
 
     require_absent(out)
     loaded = Release.load(release)
-    text = page(loaded.report_page())
     with whole_file(out) as work:
-        work.write_text(text, "utf-8")
-    if json:
-        emit(
-            {
-                "out": str(out),
-                "rows": loaded.card.rows,
-                "guarantee": loaded.card.guarantee,
-                "figures": figures.available(),
-            }
-        )
-        return
-    say(str(loaded.card))
-    say(f"Written to {out}; it uses only the release and may be published with it.")
+        work.write_text(page(loaded.report_page()), "utf-8")
+    card = loaded.card
+    facts = {"out": str(out), "rows": card.rows, "guarantee": card.guarantee, "figures": figures.available()}
+    answer(
+        json, facts, str(card), f"Written to {out}; it uses only the release and may be published with it."
+    )

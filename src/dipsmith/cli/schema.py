@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from dipsmith.cli.terminal import Json, emit, say, table, warn
+from dipsmith.cli.options import Json, Table
+from dipsmith.cli.terminal import answer, emit, say, table, warn
+from dipsmith.errors import UsageError
 from dipsmith.report.commands import command
 
 app = typer.Typer(no_args_is_help=True, help="Draft a schema from a file's header, and check one.")
 
 
-def add_to(parent: typer.Typer) -> None:
-    """Register the commands."""
-    parent.add_typer(app, name="schema")
-
-
 @app.command(epilog="Example:\n\n  dipsmith schema init people.csv > people.yaml")
 def init(
-    data: Annotated[str, typer.Argument(metavar="FILE", help="The file whose header is read.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Write here instead of to standard output.")
-    ] = None,
+    data: Annotated[str, Argument(metavar="FILE", help="The file whose header is read.")],
+    out: Annotated[Path | None, Option("--out", help="Write here instead of to standard output.")] = None,
     peek: Annotated[
-        bool, typer.Option("--peek", help="Fill in levels and bounds from the rows; marked data-derived.")
+        bool, Option("--peek", help="Fill in levels and bounds from the rows; marked data-derived.")
     ] = False,
-    name: Annotated[
-        str | None, typer.Option("--name", help="The dataset's name (default: the file's).")
-    ] = None,
-    of_table: Annotated[
-        str | None, typer.Option("--table", help="The table, when FILE is a database address.")
-    ] = None,
+    name: Annotated[str | None, Option("--name", help="The dataset's name (default: the file's).")] = None,
+    of_table: Table = None,
     json: Json = False,
 ) -> None:
     """Draft a schema from the header only; with --peek from the rows, which every release then says."""
@@ -57,37 +49,31 @@ def init(
         require_outside_releases(out)
         with whole_file(out) as work:
             work.write_text(text, "utf-8")
-    if json:
-        emit({"schema": text, "out": None if out is None else str(out), "peek": peek})
-    elif out is None:
-        say(text)
-    else:
-        say(
-            f"Drafted {out}: fill in types, domains, unit and neighbours, then: {command('schema', 'check', out)}"
-        )
+    line = text
+    if out is not None:
+        check_it = command("schema", "check", out)
+        line = f"Drafted {out}: fill in types, domains, unit and neighbours, then: {check_it}"
+    answer(json, {"schema": text, "out": None if out is None else str(out), "peek": peek}, line)
 
 
 @app.command(epilog="Example:\n\n  dipsmith schema check people.yaml --source people.csv --ledger budget.db")
 def check(
-    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema file (YAML).")],
+    schema: Annotated[Path, Argument(metavar="SCHEMA", help="The schema file (YAML).")],
     source: Annotated[
         str | None,
-        typer.Option("--source", help="CONFIDENTIAL: count values outside the schema in this file."),
+        Option("--source", help="CONFIDENTIAL: count values outside the schema in this file."),
     ] = None,
-    ledger: Annotated[
-        Path | None, typer.Option("--ledger", help="Where the look at the file is logged.")
-    ] = None,
+    ledger: Annotated[Path | None, Option("--ledger", help="Where the look at the file is logged.")] = None,
     of_table: Annotated[
-        str | None, typer.Option("--table", help="The table, when --source is a database address.")
+        str | None, Option("--table", help="The table, when --source is a database address.")
     ] = None,
     json: Json = False,
 ) -> None:
     """Check a schema; with --source, show exact counts of what it would reject (confidential, logged)."""
-    from dipsmith.errors import UsageError
     from dipsmith.schema import Schema
 
     declared = Schema.read(schema)
-    facts: dict[str, object] = {
+    facts: dict[str, Any] = {
         "name": declared.name,
         "neighbours": declared.neighbours,
         "unit": str(declared.unit),
@@ -114,22 +100,11 @@ def check(
     if json:
         emit(facts)
         return
-    say(
-        f"{declared.name}: {len(declared.attributes)} columns, {declared.size():,} cells, {len(declared.rules)} rules"
-    )
+    columns, rules = len(declared.attributes), len(declared.rules)
+    say(f"{declared.name}: {columns} columns, {declared.size():,} cells, {rules} rules")
     say(f"neighbours {declared.neighbours}, unit {declared.unit}, domains {declared.provenance}")
-    table(
-        "Columns",
-        ("name", "type", "role", "levels"),
-        [(a.name, a.type, a.role, f"{a.size:,}") for a in declared],
-        right=(3,),
-    )
+    lines = [(a.name, a.type, a.role, f"{a.size:,}") for a in declared]
+    table("Columns", ("name", "type", "role", "levels"), lines, right=(3,))
     if "CONFIDENTIAL" in facts:
-        rows = facts["CONFIDENTIAL"]
-        assert isinstance(rows, dict)
-        table(
-            "CONFIDENTIAL — exact counts, not for release",
-            ("what", "rows"),
-            [(k, f"{v:,}") for k, v in rows.items()],
-            right=(1,),
-        )
+        counts = [(what, f"{rows:,}") for what, rows in facts["CONFIDENTIAL"].items()]
+        table("CONFIDENTIAL — exact counts, not for release", ("what", "rows"), counts, right=(1,))

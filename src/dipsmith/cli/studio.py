@@ -6,44 +6,36 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
-from dipsmith.cli.terminal import Json, emit, say
+from dipsmith.cli.options import Json, examples
+from dipsmith.cli.terminal import answer
 
-EXAMPLES = """Examples:
-
-  dipsmith studio
-
-  dipsmith studio --folder work --port 8765 --no-browser
-"""
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(epilog=EXAMPLES)(studio)
+EXAMPLES = examples(
+    "dipsmith studio",
+    "dipsmith studio --folder work --port 8765 --no-browser",
+)
 
 
 def studio(
     folder: Annotated[
         Path,
-        typer.Option("--folder", help="Where data, ledger and releases lie; nothing outside is touched."),
+        Option("--folder", help="Where data, ledger and releases lie; nothing outside is touched."),
     ] = Path(),
-    ledger: Annotated[str, typer.Option("--ledger", help="The ledger, inside the folder.")] = "budget.db",
-    port: Annotated[int, typer.Option("--port", help="The port on 127.0.0.1; 0 takes any free one.")] = 8765,
+    ledger: Annotated[str, Option("--ledger", help="The ledger, inside the folder.")] = "budget.db",
+    port: Annotated[int, Option("--port", help="The port on 127.0.0.1; 0 takes any free one.")] = 8765,
     host_name: Annotated[
         str,
-        typer.Option(
+        Option(
             "--host-name",
             help="random: a new name under localhost with every start. plain: 127.0.0.1, for browsers that do not know such names.",
         ),
     ] = "random",
-    browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
-    ] = True,
+    browser: Annotated[bool, Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     grace: Annotated[
-        float, typer.Option("--grace", help="Seconds in which a confirmed run can still be cancelled.")
+        float, Option("--grace", help="Seconds in which a confirmed run can still be cancelled.")
     ] = 5.0,
-    most_upload: Annotated[float, typer.Option("--most-upload", help="GB of the largest upload.")] = 2.0,
+    most_upload: Annotated[float, Option("--most-upload", help="GB of the largest upload.")] = 2.0,
     json: Json = False,
 ) -> None:
     """Serve the steward's page: projects, schema, plan, run, release, compare. To this machine only, and one browser."""
@@ -74,19 +66,13 @@ def studio(
     with ExitStack() as until_stopped:
 
         def ready() -> None:
-            if json:
-                emit(
-                    {
-                        "address": made.address,
-                        "code": code,
-                        "port": made.port,
-                        "folder": str(workspace.folder),
-                    }
-                )
-            else:
-                say(f"The studio serves {workspace.folder} to this machine only. Open\n\n  {made.address}\n")
-                say(f"and type the code, which works once:  {code}\n")
-                say("Stop it with Ctrl-C; jobs that run go on without it.")
+            answer(
+                json,
+                {"address": made.address, "code": code, "port": made.port, "folder": str(workspace.folder)},
+                f"The studio serves {workspace.folder} to this machine only. Open\n\n  {made.address}\n",
+                f"and type the code, which works once:  {code}\n",
+                "Stop it with Ctrl-C; jobs that run go on without it.",
+            )
             if browser:
                 import webbrowser
                 from threading import Thread

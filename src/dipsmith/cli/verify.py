@@ -5,20 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from dipsmith.cli.terminal import Json, emit, say
+from dipsmith.cli.options import Json
+from dipsmith.cli.terminal import answer
 
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(epilog="Example:\n\n  dipsmith verify release/ --ledger budget.db")(verify)
+EXAMPLES = "Example:\n\n  dipsmith verify release/ --ledger budget.db"
 
 
 def verify(
-    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="The folder of a release.")],
+    release: Annotated[Path, Argument(metavar="RELEASE", help="The folder of a release.")],
     ledger: Annotated[
-        Path | None, typer.Option("--ledger", help="Also check the card against this ledger.")
+        Path | None, Option("--ledger", help="Also check the card against this ledger.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -26,16 +24,5 @@ def verify(
     from dipsmith.synthesis.verify import verify as check
 
     found = check(release, ledger)
-    if json:
-        emit(
-            {
-                "whole": True,
-                "files": found.files,
-                "rows": found.rows,
-                "sets": found.sets,
-                "ledger": found.ledger,
-                "guarantee": found.guarantee,
-            }
-        )
-    else:
-        say(str(found))
+    facts = {name: getattr(found, name) for name in ("files", "rows", "sets", "ledger", "guarantee")}
+    answer(json, {"whole": True, **facts}, str(found))

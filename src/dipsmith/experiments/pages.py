@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from dipsmith.errors import InputError
-from dipsmith.experiments.figures import standalone
+from dipsmith.report.canvas import standalone
 from dipsmith.report.content import Block, Code, Facts, Figure, Heading, Page, Table
 from dipsmith.report.sections import number
 

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.errors import InputError
-from dipsmith.experiments import figures as drawing
 from dipsmith.experiments.anova import anova
 from dipsmith.experiments.claims import selected
 from dipsmith.experiments.design import said, shown
 from dipsmith.experiments.entries import FigureEntry, MethodEntry, StudyEntry
-from dipsmith.experiments.figures import Axes, Line, Panel, mean_and_width
 from dipsmith.experiments.metrics import Metric, reference_of, title_of
 from dipsmith.experiments.results import Response, Results
-from dipsmith.report import figures as available
+from dipsmith.report import figures
 from dipsmith.report.content import Cell, Figure, Table
+from dipsmith.report.drawing import Line
+from dipsmith.report.interactions import MOST_LINES, Axes, Panel, interaction, multiples, positive_numbers
 
 DEFAULT_FIGURES = 3
 
@@ -43,10 +43,10 @@ def default_figures(results: Results) -> list[FigureEntry]:
         has = [m.label for m in results.study.methods if _has(m, pair, results.study)]
         apart = "method" in order and len(has) < len(results.study.methods)
         part = {"method": has} if apart else {}
-        kept = selected(response, part).factors
-        if len(found) == DEFAULT_FIGURES or not set(pair) <= set(kept):
+        varied = selected(response, part).factors
+        if len(found) == DEFAULT_FIGURES or not set(pair) <= set(varied):
             continue
-        rest = [n for n in kept if n not in pair and order[n] <= 3]
+        rest = [n for n in varied if n not in pair and order[n] <= 3]
         found.append(
             FigureEntry(metric=metric, x=x, lines=lines, panels=rest[0] if rest else None, where=part)
         )
@@ -60,22 +60,16 @@ def _has(entry: MethodEntry, names: Sequence[str], study: StudyEntry) -> bool:
 
 def figure(entry: FigureEntry, results: Results, metrics: Mapping[str, Metric], file: str) -> Figure:
     """An interaction plot with its numbers."""
-    known = {*results.factors, "method"}
+    varied = {*results.factors, "method"}
     for name in (entry.lines, entry.panels, None if entry.over else entry.x, *entry.where):
-        if name is not None and name not in known:
-            raise InputError(
-                f"figure of '{entry.metric}': '{name}' is not varied; there are: {', '.join(known)}"
-            )
+        if name is not None and name not in varied:
+            raise _refusal(entry, f"'{name}' is not varied; there are: {', '.join(varied)}")
     if entry.over == "level":
         if entry.lines is None:
-            raise InputError(
-                f"figure of '{entry.metric}': give lines, the parameter that gets a line for each level"
-            )
+            raise _refusal(entry, "give lines, the parameter that gets a line for each level")
         return _over_levels(entry, results, metrics, file)
     if entry.x is None:
-        raise InputError(
-            f"figure of '{entry.metric}': give x (a parameter), or 'over: level' for coefficients"
-        )
+        raise _refusal(entry, "give x (a parameter), or 'over: level' for coefficients")
     response = selected(results.response(entry.metric), entry.where)
     positions = _levels(results, response, entry.x)
     names = _levels(results, response, entry.lines) if entry.lines else [""]
@@ -86,54 +80,38 @@ def figure(entry: FigureEntry, results: Results, metrics: Mapping[str, Metric], 
         lines = []
         for name in names:
             by = {entry.lines: name} if entry.lines else {}
-            points = [_at(part, {entry.x: p, **by}) for p in positions]
-            means = [mean_and_width(v) for v, _ in points]
-            lines.append(Line(name, np.array([m for m, _ in means]), np.array([w for _, w in means])))
-            numbers += [
-                (level, name, p, m, w, int(np.isfinite(v).sum()))
-                for p, (m, w), (v, _) in zip(positions, means, points, strict=True)
-            ]
-        held = [_at(part, {entry.x: p})[1] for p in positions]
-        reference = np.array([float(np.nanmean(r)) if np.isfinite(r).any() else np.nan for r in held])
-        known_reference = np.isfinite(reference).any() and (reference > 0).any()
-        panels.append(
-            Panel(
-                f"{entry.panels} = {level}" if entry.panels else "",
-                lines,
-                reference if known_reference else None,
-            )
+            values = [_at(part, {entry.x: p, **by})[0] for p in positions]
+            means = [mean_and_width(v) for v in values]
+            lines.append(Line(name, *np.array(means).T))
+            drawn = zip(positions, means, values, strict=True)
+            numbers += [(level, name, p, *mean, int(np.isfinite(v).sum())) for p, mean, v in drawn]
+        references = [_at(part, {entry.x: p})[1] for p in positions]
+        reference = np.array([np.nanmean(r) if np.isfinite(r).any() else np.nan for r in references])
+        panels.append(_panel(entry, level, lines, reference if (reference > 0).any() else None))
+    if len(names) > MOST_LINES and len(panels) > 1:
+        raise _refusal(
+            entry, f"{len(names)} lines need a panel each; leave 'panels' out, or draw fewer with 'where'"
         )
-    title = (
-        entry.title
-        or f"{title_of(entry.metric, metrics)}: {f'{entry.lines} and ' if entry.lines else ''}{entry.x}"
-    )
-    described = reference_of(entry.metric, metrics)
-    numeric = drawing._numbers(positions)
-    wide = numeric is not None and len(numeric) > 2 and numeric.max() / numeric.min() >= 8
+    of = title_of(entry.metric, metrics)
+    values_of_x = positive_numbers(positions)
+    wide = values_of_x is not None and len(values_of_x) > 2 and values_of_x.max() / values_of_x.min() >= 8
     axes = Axes(
         entry.x + (", logarithmic scale" if wide else ""),
-        title_of(entry.metric, metrics),
-        lines="" if entry.lines in (None, "method") else entry.lines,
-        reference=described,
+        of,
+        lines=_lines_word(entry),
+        reference=reference_of(entry.metric, metrics),
         log_x=bool(wide),
         log_y=entry.log,
     )
-    many = len(names) > drawing.MOST_LINES
-    if many and len(panels) > 1:
-        raise InputError(
-            f"figure of '{entry.metric}': {len(names)} lines need a panel each; leave 'panels' out, or draw fewer with 'where'"
-        )
     svg = ""
-    if available.available():
-        svg = (
-            drawing.multiples(positions, panels[0], axes)
-            if many
-            else drawing.interaction(positions, {"": panels}, axes)
-        )
+    if figures.available():
+        many = len(names) > MOST_LINES
+        svg = multiples(positions, panels[0], axes) if many else interaction(positions, {"": panels}, axes)
     better = metrics[entry.metric].better if entry.metric in metrics else ""
+    title = entry.title or f"{of}: {f'{entry.lines} and ' if entry.lines else ''}{entry.x}"
     caption = (
-        f"{title_of(entry.metric, metrics)}{f' ({better} is better)' if better else ''} by {entry.x}"
-        f"{f', a line for each {entry.lines}' if entry.lines else ''}{f', a panel for each {entry.panels}' if entry.panels else ''}{_where(entry)}. {_sizes(results)} "
+        f"{of}{f' ({better} is better)' if better else ''} by {entry.x}"
+        f"{f', a line for each {entry.lines}' if entry.lines else ''}{_panels_and_where(entry)}. {_sizes(results)} "
         f"Means with 95 % intervals over repeats and what is not drawn{_parts(entry, results)}."
     )
     columns = (entry.panels or "panel", entry.lines or "line", entry.x, "mean", "95 % half-width", "runs")
@@ -146,60 +124,76 @@ def _over_levels(entry: FigureEntry, results: Results, metrics: Mapping[str, Met
     assert entry.lines is not None
     if not len(rows["value"]):
         raise InputError(f"figure: '{entry.metric}' is no analysis of this study")
-    kept = np.ones(len(rows["value"]), dtype=bool)
+    chosen = np.ones(len(rows["value"]), dtype=bool)
     for name, level in entry.where.items():
         wanted = [shown(v) for v in (level if isinstance(level, list) else [level])]
-        kept &= np.isin(rows[name].astype(str), wanted)
-    if not kept.any():
-        raise InputError(f"figure of '{entry.metric}': no run has{_where(entry)}")
-    terms = entry.terms or list(dict.fromkeys(rows["term"].tolist()))
+        chosen &= np.isin(rows[name].astype(str), wanted)
+    if not chosen.any():
+        raise _refusal(entry, f"no run has{_where(entry)}")
     positions = sorted(set(rows["level"].tolist()), key=_in_order)
-    panel_levels = _present(results, rows, kept, entry.panels) if entry.panels else [""]
-    names = _present(results, rows, kept, entry.lines)
-    analysis = next((a for a in results.study.analyses if a.label == entry.metric), None)
     drawn: dict[str, list[Panel]] = {}
     numbers: list[tuple[Cell, ...]] = []
-    for term in terms:
-        for level in panel_levels:
-            here = kept & (rows["term"] == term)
+    for term in entry.terms or list(dict.fromkeys(rows["term"].tolist())):
+        for level in _present(results, rows, chosen, entry.panels) if entry.panels else [""]:
+            here = chosen & (rows["term"] == term)
             if entry.panels:
                 here &= rows[entry.panels].astype(str) == level
-            authentic = np.array(
-                [float(np.mean(rows["reference"][here & (rows["level"] == p)])) for p in positions]
-            )
+            at = [here & (rows["level"] == p) for p in positions]
+            authentic = np.array([float(np.mean(rows["reference"][place])) for place in at])
             lines = []
-            for name in names:
-                of = here & (rows[entry.lines].astype(str) == name)
-                means = [mean_and_width(rows["value"][of & (rows["level"] == p)]) for p in positions]
-                lines.append(Line(name, np.array([m for m, _ in means]), np.array([w for _, w in means])))
-                numbers += [
-                    (term, level, name, p, m, w, float(a))
-                    for p, (m, w), a in zip(positions, means, authentic, strict=True)
-                ]
-            panel = Panel(f"{entry.panels} = {level}" if entry.panels else "", lines, authentic)
-            drawn.setdefault(term, []).append(panel)
-    title = entry.title or f"{entry.metric}: authentic and synthetic coefficients by {entry.lines}"
+            for name in _present(results, rows, chosen, entry.lines):
+                of = rows[entry.lines].astype(str) == name
+                means = [mean_and_width(rows["value"][place & of]) for place in at]
+                lines.append(Line(name, *np.array(means).T))
+                points = zip(positions, means, authentic.tolist(), strict=True)
+                numbers += [(term, level, name, p, *mean, a) for p, mean, a in points]
+            drawn.setdefault(term, []).append(_panel(entry, level, lines, authentic))
+    analysis = next((a for a in results.study.analyses if a.label == entry.metric), None)
     axes = Axes(
         (analysis.by or "") if analysis else (entry.x or "level"),
         "" if analysis else title_of(entry.metric, metrics),
-        lines="" if entry.lines in (None, "method") else entry.lines,
+        lines=_lines_word(entry),
         authentic=analysis is not None,
         reference="" if analysis else metrics[entry.metric].reference,
         log_y=entry.log,
     )
-    svg = drawing.interaction(positions, drawn, axes) if available.available() else ""
+    svg = interaction(positions, drawn, axes) if figures.available() else ""
     what = (
-        f"Coefficients of {entry.metric}; authentic solid"
-        if analysis
-        else f"{title_of(entry.metric, metrics)}; reference solid"
+        f"{title_of(entry.metric, metrics)}; reference"
+        if analysis is None
+        else f"Coefficients of {entry.metric}; authentic"
     )
+    title = entry.title or f"{entry.metric}: authentic and synthetic coefficients by {entry.lines}"
     caption = (
-        f"{what}, synthetic dashed, a line for each {entry.lines}"
-        f"{f', a panel for each {entry.panels}' if entry.panels else ''}{_where(entry)}. {_sizes(results)} Means with 95 % "
-        "intervals over repeats and what is not drawn."
+        f"{what} solid, synthetic dashed, a line for each {entry.lines}{_panels_and_where(entry)}. {_sizes(results)} "
+        "Means with 95 % intervals over repeats and what is not drawn."
     )
     columns = ("term", entry.panels or "panel", entry.lines, "level", "mean", "95 % half-width", "authentic")
     return Figure(title, svg, caption, f"{title}. {caption}", Table.of(title, columns, numbers), None, file)
+
+
+def mean_and_width(values: NDArray[np.float64]) -> tuple[float, float]:
+    """The mean and the 95 % half-width of a mean, by Student's law."""
+    from scipy.special import stdtrit
+
+    known = values[np.isfinite(values)]
+    if len(known) < 2:
+        return float(known[0]) if len(known) else float("nan"), float("nan")
+    spread = float(known.std(ddof=1)) / np.sqrt(len(known))
+    return float(known.mean()), float(stdtrit(len(known) - 1, 0.975)) * spread
+
+
+def _refusal(entry: FigureEntry, why: str) -> InputError:
+    return InputError(f"figure of '{entry.metric}': {why}")
+
+
+def _panel(entry: FigureEntry, level: str, lines: list[Line], reference: NDArray[np.float64] | None) -> Panel:
+    return Panel(f"{entry.panels} = {level}" if entry.panels else "", lines, reference)
+
+
+def _lines_word(entry: FigureEntry) -> str:
+    """What the key writes before the name of a line; methods need no such word."""
+    return "" if entry.lines in (None, "method") else entry.lines
 
 
 def _in_order(level: str) -> tuple[float, str]:
@@ -210,17 +204,17 @@ def _in_order(level: str) -> tuple[float, str]:
         return float("inf"), level
 
 
-def _present(results: Results, rows: dict[str, Any], kept: NDArray[np.bool_], factor: str) -> list[str]:
-    present = set(rows[factor][kept].astype(str).tolist())
+def _present(results: Results, rows: dict[str, Any], chosen: NDArray[np.bool_], factor: str) -> list[str]:
+    present = set(rows[factor][chosen].astype(str).tolist())
     return [v for v in results.order(factor) if v in present]
 
 
 def _at(part: Response, levels: dict[str, str]) -> tuple[Any, Any]:
-    kept = np.ones(len(part.values), dtype=bool)
+    chosen = np.ones(len(part.values), dtype=bool)
     for name, level in levels.items():
         if name in part.factors:
-            kept &= part.factors[name] == level
-    return part.values[kept], part.references[kept]
+            chosen &= part.factors[name] == level
+    return part.values[chosen], part.references[chosen]
 
 
 def _levels(results: Results, response: Response, factor: str) -> list[str]:
@@ -228,6 +222,10 @@ def _levels(results: Results, response: Response, factor: str) -> list[str]:
         raise InputError(f"figure: '{factor}' has one level only among the runs that are drawn")
     present = set(response.factors[factor].tolist())
     return [v for v in results.order(factor) if v in present]
+
+
+def _panels_and_where(entry: FigureEntry) -> str:
+    return (f", a panel for each {entry.panels}" if entry.panels else "") + _where(entry)
 
 
 def _where(entry: FigureEntry) -> str:

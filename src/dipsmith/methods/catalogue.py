@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any
 
-from dipsmith.errors import RegistryError, UnsupportedError
+from dipsmith.errors import RegistryError, UnsupportedError, UsageError
 from dipsmith.methods.method import Method, Model
 from dipsmith.registry import load, package_of, registered
+from dipsmith.schema import Schema
 
 GROUP = "methods"
 
@@ -36,6 +39,28 @@ class Catalogue(Mapping[str, type[Method]]):
 
 
 METHODS = Catalogue()
+
+
+def find_method(name: str) -> type[Method]:
+    """The class of a method by its name; an unknown one is refused with the names there are."""
+    if name not in METHODS:
+        raise UsageError(f"method '{name}' is unknown; choose one of: {', '.join(METHODS)}")
+    return METHODS[name]
+
+
+def settings_for(name: str, settings: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
+    """The settings of a method, with the private columns as targets where `label` needs them and none are named."""
+    named = {f.name for f in fields(find_method(name))}  # type: ignore[arg-type]
+    by_label = "targets" in named and schema.neighbours == "label"
+    return ({"targets": list(schema.private)} if by_label else {}) | dict(settings)
+
+
+def make_method(name: str, settings: Mapping[str, Any], schema: Schema) -> Method:
+    """A method with its settings; targets default to the private columns."""
+    try:
+        return find_method(name)(**settings_for(name, settings, schema))
+    except TypeError as error:
+        raise UsageError(f"method {name}: {error}") from None
 
 
 def model_of_kind(kind: str, package: str) -> type[Model]:

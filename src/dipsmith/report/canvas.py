@@ -1,4 +1,4 @@
-"""The surface that every figure is drawn on: colours, type, and SVG that belongs to its page.
+"""The surface that every figure is drawn on: the palette, type, and SVG that belongs to its page.
 
 Colours are written as the page's custom properties, so that a figure follows the page into dark mode and onto paper.
 Text stays text: readers can select it and screen readers can read it. The same numbers give the same bytes.
@@ -11,21 +11,31 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
+from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 WIDTH = 7.2
 """Inches; the page shows a figure at about 105 pixels to the inch, so that 7.5 points are 11 pixels."""
 
-INK, SOFT, RULE = "#1b1b1b", "#5c5a55", "#cfcabf"
-COLOURS = ("#0072b2", "#b84a00", "#00795a", "#9c4f7f")
-"""Blue, vermilion, bluish green, purple, each dark enough to read on paper."""
-_PROPERTIES = {
-    INK: "var(--ink)",
-    SOFT: "var(--soft)",
-    RULE: "var(--rule)",
-    "#fffdf9": "var(--paper)",
-    **dict(zip(COLOURS, ("var(--accent)", "var(--second)", "var(--third)", "var(--fourth)"), strict=True)),
+PALETTE = {
+    "paper": ("#fffdf9", "#16171a"),
+    "ink": ("#1b1b1b", "#e9e6df"),
+    "soft": ("#5c5a55", "#a7a39a"),
+    "rule": ("#cfcabf", "#44423d"),
+    "accent": ("#0072b2", "#6bb7e8"),
+    "second": ("#b84a00", "#f0925a"),
+    "third": ("#00795a", "#4fc4a1"),
+    "fourth": ("#9c4f7f", "#dc9cc4"),
+    "alarm": ("#b3261e", "#c8453c"),
 }
+"""Every colour by the custom property that holds it: in light and in dark mode. Blue, vermilion, bluish green and purple
+are those of Okabe and Ito, made dark enough to read on paper."""
+PAPER, INK, SOFT, RULE, *_accents, ALARM = (light for light, _ in PALETTE.values())
+COLOURS = tuple(_accents)
+LIGHT, DARK = ("; ".join(f"--{name}: {modes[i]}" for name, modes in PALETTE.items()) + ";" for i in range(2))
+ROOT = f":root {{ {LIGHT} }}\n@media (prefers-color-scheme: dark) {{\n  :root {{ {DARK} }}\n}}\n"
+"""The palette as styles, for a page or for a drawing that stands alone."""
 DASH = (0, (4, 2))
 MARKS = ("o", "s", "^", "D")
 
@@ -58,7 +68,7 @@ STYLE = {
 
 
 @contextmanager
-def surface(width: float, height: float) -> Iterator[tuple[Any, Callable[[], str]]]:
+def surface(width: float, height: float, **style: str) -> Iterator[tuple[Any, Callable[[], str]]]:
     """An empty figure in our style, and the function that turns it into SVG."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -66,16 +76,30 @@ def surface(width: float, height: float) -> Iterator[tuple[Any, Callable[[], str
 
     with mpl.rc_context():
         mpl.rcdefaults()  # a matplotlibrc of the current folder or of the user changes no figure
-        mpl.rcParams.update(STYLE)
+        mpl.rcParams.update(STYLE | style)
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
 
         def done() -> str:
-            held = io.StringIO()
-            figure.savefig(held, format="svg", dpi=150, metadata={"Date": None, "Creator": None})
-            return _cleaned(held.getvalue())
+            text = io.StringIO()
+            figure.savefig(text, format="svg", dpi=150, metadata={"Date": None, "Creator": None})
+            return _cleaned(text.getvalue())
 
         yield figure, done
+
+
+def write_figure(path: Path, title: str, caption: str, draw: Callable[[Any], None]) -> None:
+    """Draw a whole page, title above and caption below, into a file (.svg or .png)."""
+    white = {"figure.facecolor": "white", "savefig.facecolor": "white"}
+    with surface(11.0, 7.4, **white) as (figure, _):
+        room = {"rect": (0.025, 0.075, 0.97, 0.865), "w_pad": 0.08, "h_pad": 0.06}
+        figure.set_layout_engine("constrained", **room)
+        figure.text(0.012, 0.985, title, ha="left", va="top", fontsize=13)
+        figure.text(0.012, 0.012, caption, ha="left", va="bottom", fontsize=8.5, color=SOFT)
+        draw(figure)
+        about = {"Title": title, "Description": f"{title}. {caption}", "Date": None}
+        metadata = about if path.suffix.lower() == ".svg" else {"Title": title, "Software": None}
+        figure.savefig(path, dpi=150, metadata=metadata)
 
 
 def _cleaned(svg: str) -> str:
@@ -85,8 +109,8 @@ def _cleaned(svg: str) -> str:
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(r' (?:width|height)="[\d.]+pt"', "", svg, count=2)
     svg = re.sub(r' (?:version|xmlns(?::xlink)?)="[^"]*"', "", svg, count=3).replace("xlink:href=", "href=")
-    for colour, name in _PROPERTIES.items():
-        svg = svg.replace(colour, name)
+    for name, (colour, _) in PALETTE.items():
+        svg = svg.replace(colour, f"var(--{name})")
     svg = svg.replace("'DejaVu Serif'", "inherit").replace('"DejaVu Serif"', "inherit")
     used = set(re.findall(r"(?:url\(#|href=\"#)([^)\"]+)", svg))
     mark = sha256(svg.encode()).hexdigest()[:8]
@@ -122,6 +146,28 @@ def _shorter(svg: str) -> str:
     )
 
 
+def standalone(svg: str) -> str:
+    """A drawing as a file of its own: with its colours, and its size."""
+    *_, width, height = svg[svg.index('viewBox="') + 9 :].split('"')[0].split()
+    head, rest = svg.split(">", 1)
+    size = f' width="{float(width) * 1.25:.0f}" height="{float(height) * 1.25:.0f}"'
+    return (
+        f'{head}{size} xmlns="http://www.w3.org/2000/svg" font-family="Charter, Georgia, \'DejaVu Serif\', serif">'
+        f"<style>{ROOT}</style>{rest}\n"
+    )
+
+
 def short(label: str, most: int) -> str:
     """A label of at most so many characters."""
     return label if len(label) <= most else label[: most - 1] + "…"
+
+
+def wrapped(text: str, most: int, lines: int = 2) -> str:
+    r"""A text on so many lines of so many characters; cut only where they are too few.
+
+    >>> wrapped("agency 60, occupation 20", 14)
+    'agency 60,\noccupation 20'
+    """
+    found = wrap(text, max(4, most), break_long_words=False)
+    found[lines - 1 :] = [" ".join(found[lines - 1 :])] if found[lines - 1 :] else []
+    return "\n".join(short(line, max(4, most)) for line in found)

@@ -21,9 +21,8 @@ class Table:
 
     def __post_init__(self) -> None:
         if any(len(row) != len(self.columns) for row in self.rows):
-            raise ValueError(
-                f"table '{self.caption}' has a row that does not fit its {len(self.columns)} columns"
-            )
+            fit = f"does not fit its {len(self.columns)} columns"
+            raise ValueError(f"table '{self.caption}' has a row that {fit}")
 
     @classmethod
     def of(
@@ -38,11 +37,11 @@ class Table:
         >>> Table.of("t", ["a", "b"], [["x, y", 0.5]]).to_csv()
         'a,b\n"x, y",0.5\n'
         """
-        held = io.StringIO()
-        writer = csv.writer(held, lineterminator="\n")
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
         writer.writerow(self.columns)
         writer.writerows([["" if c is None or c != c else c for c in row] for row in self.rows])
-        return held.getvalue()
+        return text.getvalue()
 
 
 @dataclass(frozen=True)
@@ -54,24 +53,11 @@ class Facts:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing as SVG text, the finding it shows, and its numbers.
+    """A drawing as SVG text, the finding or question it is about (`title`), and its numbers.
 
-    Attributes
-    ----------
-    title
-        The finding or the question.
-    svg
-        The drawing; empty where nothing can be drawn, in which case the numbers are shown as a table.
-    caption
-        What is drawn, with n and ε.
-    alternative
-        The same for those who do not see it.
-    numbers
-        What was drawn, as a table.
-    parameters
-        How the data were made: the table under the figure.
-    file
-        Name of the files that hold the numbers, without ending, where the page is saved with them.
+    The caption says what is drawn, with n and ε, the alternative the same for those who do not see it. Where nothing can be
+    drawn `svg` is empty and the numbers are shown as a table. `parameters` is the table under the figure: how the data were
+    made. `file` names the files that hold the numbers, without ending, where the page is saved with them.
     """
 
     title: str

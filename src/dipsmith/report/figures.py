@@ -1,10 +1,7 @@
-"""Drawings as SVG text: one visual language for every figure.
+"""Charts of a comparison as SVG text: one visual language for every figure.
 
-Authentic is near-black, solid and filled; synthetic is blue, dashed and open; further releases are vermilion, bluish
-green and purple (Okabe and Ito's set, told apart by the colour-blind). Public facts and reference lines are grey. What
-they are drawn on is in `canvas`.
-
-More than `RASTERISED` points are drawn as an image inside the drawing.
+What a series looks like is in `drawing`, what it is drawn on in `canvas`. More than `RASTERISED` points are drawn as an
+image inside the drawing.
 """
 
 from __future__ import annotations
@@ -15,12 +12,23 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dipsmith.report.canvas import COLOURS, DASH, INK, MARKS, RULE, SOFT, WIDTH, short, surface
+from dipsmith.report.drawing import (
+    AUTHENTIC,
+    Floats,
+    comparison_key,
+    draw_key,
+    draw_line,
+    name_reference,
+    panels,
+    release_look,
+)
+from dipsmith.report.drawing import Line as Line
 
 RASTERISED = 5000
-Floats = NDArray[np.float64]
+NAMED = 3
+"""How many of the farthest points carry their label."""
 
 
 def available() -> bool:
@@ -39,15 +47,6 @@ class Against:
     note: str = ""
     authentic_error: Floats | None = None
     synthetic_error: Floats | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Line:
-    """A series: values with 95 % half-widths (nan where unknown)."""
-
-    name: str
-    values: Floats
-    half_width: Floats | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,57 +74,26 @@ class Distribution:
     noise: float | None = None
 
 
-def against(
-    panels: Sequence[Against], x: str, y: str, *, named: int = 3, power: float = 1.0, colours: bool = True
-) -> str:
+def against(drawn: Sequence[Against], x: str, y: str, *, power: float = 1.0) -> str:
     """Authentic against synthetic, one panel per release, two in a row, equal axes, the slope-1 line.
 
     With `power` below 1 the axes are stretched near 0 (values to that power), for proportions of many sizes.
     """
-    columns = min(2, max(1, len(panels)))
-    rows = -(-len(panels) // columns)
-    with surface(WIDTH, rows * min(4.4, WIDTH / columns + 0.5)) as (figure, done):
-        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-        axes = grid.ravel()[: len(panels)]
-        values = np.concatenate([np.concatenate([p.authentic, p.synthetic]) for p in panels] or [np.zeros(1)])
+    shape = {"sharex": True, "sharey": True}
+    with panels(len(drawn), 2, lambda r, c: r * min(4.4, WIDTH / c + 0.5), y, **shape) as (_, axes, done):
+        values = np.concatenate([np.concatenate([p.authentic, p.synthetic]) for p in drawn] or [np.zeros(1)])
         low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
         margin = 0.06 * (high - low or 1.0)
         bounds = (0.0 if low >= 0 and power < 1 else low - margin, high + margin)
-        for i, (panel, axis) in enumerate(zip(panels, axes, strict=True)):
-            colour = COLOURS[i % len(COLOURS)] if colours else COLOURS[0]
+        for i, (panel, axis) in enumerate(zip(drawn, axes, strict=True)):
+            colour = COLOURS[i % len(COLOURS)]
             axis.plot(bounds, bounds, color=SOFT, linewidth=0.8, zorder=1)
             if i == 0:
                 # where few points are: below them all, or on stretched axes, which crowd them near 0, above most
                 at = bounds[0] + (0.06 if power == 1 else 0.62 ** (1 / power)) * (bounds[1] - bounds[0])
-                axis.annotate(
-                    "equal", (at, at), xytext=(4, -9), textcoords="offset points", color=SOFT, fontsize=7.5
-                )
-            many = len(panel.authentic) > RASTERISED
-            if panel.authentic_error is not None or panel.synthetic_error is not None:
-                axis.errorbar(
-                    panel.authentic,
-                    panel.synthetic,
-                    xerr=panel.authentic_error,
-                    yerr=panel.synthetic_error,
-                    fmt="none",
-                    ecolor=colour,
-                    elinewidth=0.6,
-                    alpha=0.45,
-                    zorder=2,
-                )
-            axis.plot(
-                panel.authentic,
-                panel.synthetic,
-                MARKS[i % len(MARKS)],
-                markersize=2.2 if many else 4,
-                markerfacecolor="none",
-                markeredgecolor=colour,
-                markeredgewidth=0.5 if many else 0.9,
-                alpha=0.35 if many else 0.9,
-                rasterized=many,
-                zorder=3,
-            )
-            _name_farthest(axis, panel, named, power, bounds)
+                name_reference(axis, "equal", (at, at), 9, 7.5)
+            _draw_points(axis, panel, colour, MARKS[i % len(MARKS)])
+            _name_farthest(axis, panel, power, bounds)
             axis.set_xlim(bounds)
             axis.set_ylim(bounds)
             if power != 1:
@@ -136,14 +104,11 @@ def against(
                 axis.set_yticks(ticks, [f"{t:g}" for t in ticks])
                 axis.minorticks_off()
             axis.set_box_aspect(1)
-            axis.set_title(panel.title, color=colour if len(panels) > 1 else INK)
+            axis.set_title(panel.title, color=colour if len(drawn) > 1 else INK)
             axis.set_xlabel(x)
             axis.tick_params(labelbottom=True)
             if panel.note:
                 axis.text(0.03, 0.97, panel.note, transform=axis.transAxes, va="top", fontsize=8, color=INK)
-        _hide_beyond(grid, len(panels))
-        for row in grid:
-            row[0].set_ylabel(y)
         return done()
 
 
@@ -156,65 +121,39 @@ def bars(labels: Sequence[str], authentic: Floats, synthetic: Sequence[Line], x:
         at = np.arange(rows, dtype=float)
         axis.barh(at - 0.4 + thick / 2, authentic, thick * 0.92, color=INK, label="authentic")
         for i, line in enumerate(synthetic):
-            axis.barh(
-                at - 0.4 + thick * (i + 1.5),
-                line.values,
-                thick * 0.8,
-                facecolor="none",
-                edgecolor=COLOURS[i % len(COLOURS)],
-                linestyle=DASH,
-                linewidth=0.9,
-                label=line.name,
-            )
-        axis.set_yticks(at, [short(label, 44) for label in labels])
+            open_bar = {"facecolor": "none", "edgecolor": COLOURS[i % len(COLOURS)], "linestyle": DASH}
+            place = at - 0.4 + thick * (i + 1.5)
+            axis.barh(place, line.values, thick * 0.8, linewidth=0.9, label=line.name, **open_bar)
+        _name_rows(axis, labels, x)
         axis.tick_params(axis="y", length=0)
-        axis.set_ylim(rows - 0.4, -0.6)
-        axis.set_xlabel(x)
         handles, names = axis.get_legend_handles_labels()
         figure.legend(handles, names, loc="outside upper right", ncols=len(names), frameon=False, fontsize=8)
         return done()
 
 
-def trends(positions: Sequence[str], panels: Sequence[Trend], y: str, *, zero: bool = True) -> str:
+def trends(positions: Sequence[str], drawn: Sequence[Trend], y: str, *, zero: bool = True) -> str:
     """Coefficients over ordered positions, one panel each: authentic solid and filled, synthetic dashed and open."""
-    columns = min(3, len(panels))
-    rows = -(-len(panels) // columns)
-    with surface(WIDTH, 0.5 + 2.3 * rows) as (figure, done):
-        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    shape = {"sharex": True, "sharey": True}
+    with panels(len(drawn), 3, lambda rows, _: 0.5 + 2.3 * rows, y, **shape) as (figure, axes, done):
         at = np.arange(len(positions), dtype=float)
         mark = 4 if len(positions) <= 12 else 2.4
         # as many labels as a panel has room for: about twelve characters to the inch
         widest = max((len(p) for p in positions), default=0) + 2
-        every = max(1, -(-len(positions) * widest * columns // int(11 * WIDTH)))
-        for panel, axis in zip(panels, grid.ravel(), strict=False):
+        every = max(1, -(-len(positions) * widest * min(3, len(drawn)) // int(11 * WIDTH)))
+        for panel, axis in zip(drawn, axes, strict=True):
             if zero:
                 axis.axhline(0, color=RULE, linewidth=0.8, zorder=1)
             if panel.authentic.half_width is not None:
                 low, high = (panel.authentic.values + s * panel.authentic.half_width for s in (-1, 1))
                 axis.fill_between(at, low, high, color=INK, alpha=0.12, linewidth=0, zorder=1)
-            axis.plot(at, panel.authentic.values, "-o", color=INK, markersize=mark, linewidth=1.3, zorder=4)
+            axis.plot(at, panel.authentic.values, markersize=mark, linewidth=1.3, zorder=4, **AUTHENTIC)
             for i, line in enumerate(panel.synthetic):
-                shift = 0.05 * (i + 1)
-                axis.errorbar(
-                    at + shift,
-                    line.values,
-                    yerr=line.half_width,
-                    fmt=MARKS[i % len(MARKS)],
-                    linestyle=DASH,
-                    color=COLOURS[i % len(COLOURS)],
-                    markerfacecolor="none",
-                    markersize=1.1 * mark,
-                    linewidth=1.2,
-                    elinewidth=0.7,
-                    zorder=5,
-                )
+                draw_line(axis, at + 0.05 * (i + 1), line, release_look(i), 1.1 * mark)
             axis.set_title(short(panel.title, 30))
             axis.set_xticks(at[::every], positions[::every])
             axis.margins(x=0.12)
-        _hide_beyond(grid, len(panels))
-        for row in grid:
-            row[0].set_ylabel(y)
-        _key(figure, ["authentic", *(line.name for line in panels[0].synthetic)] if panels else [])
+        names = ["authentic", *(line.name for line in drawn[0].synthetic)] if drawn else []
+        draw_key(figure, comparison_key(names))
         return done()
 
 
@@ -226,26 +165,16 @@ def intervals(labels: Sequence[str], authentic: Line, synthetic: Sequence[Line],
         at = np.arange(rows, dtype=float)
         step = 0.62 / (1 + len(synthetic))
         axis.axvline(0, color=RULE, linewidth=0.8, zorder=1)
-        for i, line in enumerate([authentic, *synthetic]):
-            colour = INK if i == 0 else COLOURS[(i - 1) % len(COLOURS)]
-            drawn = axis.errorbar(
-                line.values,
-                at - 0.31 + step * (i + 0.5),
-                xerr=line.half_width,
-                fmt="o" if i == 0 else MARKS[(i - 1) % len(MARKS)],
-                color=colour,
-                markerfacecolor=colour if i == 0 else "none",
-                markersize=4.5,
-                elinewidth=1.1,
-                zorder=3,
-            )
-            if i:
-                for bar in drawn[2]:
-                    bar.set_linestyle(DASH)
-        axis.set_yticks(at, [short(label, 44) for label in labels])
-        axis.set_ylim(rows - 0.4, -0.6)
-        axis.set_xlabel(x)
-        _key(figure, ["authentic", *(line.name for line in synthetic)])
+        entries = comparison_key(["authentic", *(line.name for line in synthetic)])
+        for i, (line, (_, look)) in enumerate(zip([authentic, *synthetic], entries, strict=True)):
+            style = dict(look) | {"fmt": look["marker"], "markersize": 4.5, "elinewidth": 1.1, "zorder": 3}
+            dash = style.pop("linestyle")
+            del style["marker"]
+            marks = axis.errorbar(line.values, at - 0.31 + step * (i + 0.5), xerr=line.half_width, **style)
+            for whisker in marks[2]:
+                whisker.set_linestyle(dash)
+        _name_rows(axis, labels, x)
+        draw_key(figure, entries)
         return done()
 
 
@@ -257,18 +186,8 @@ def by_size(labels: Sequence[str], floor: Floats, synthetic: Sequence[Line], x: 
         axis.plot(at, floor, "-", color=SOFT, linewidth=1.2, marker=".", markersize=5)
         ends = [("chance alone", float(floor[-1]), SOFT)] if len(floor) else []
         for i, line in enumerate(synthetic):
-            colour = COLOURS[i % len(COLOURS)]
-            axis.plot(
-                at,
-                line.values,
-                linestyle=DASH,
-                marker=MARKS[i % len(MARKS)],
-                color=colour,
-                markerfacecolor="none",
-                markersize=5,
-                linewidth=1.3,
-            )
-            ends.append((line.name, float(line.values[-1]), colour))
+            axis.plot(at, line.values, markersize=5, linewidth=1.3, **release_look(i))
+            ends.append((line.name, float(line.values[-1]), COLOURS[i % len(COLOURS)]))
         every = np.concatenate([floor, *(line.values for line in synthetic)])
         every = every[np.isfinite(every) & (every > 0)]
         if len(every):
@@ -286,23 +205,14 @@ def by_size(labels: Sequence[str], floor: Floats, synthetic: Sequence[Line], x: 
         return done()
 
 
-def curves(panels: Sequence[tuple[str, Line, Sequence[Line]]], at: Floats, x: str, y: str) -> str:
+def curves(drawn: Sequence[tuple[str, Line, Sequence[Line]]], at: Floats, x: str, y: str) -> str:
     """ROC curves, one panel per target: the ceiling near-black and solid, each release dashed, chance the diagonal."""
-    columns = min(3, max(1, len(panels)))
-    rows = -(-len(panels) // columns)
-    with surface(WIDTH, 0.65 + rows * (WIDTH / max(columns, 2))) as (figure, done):
-        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-        for i, ((title, ceiling, lines), axis) in enumerate(zip(panels, grid.ravel(), strict=False)):
+    shape = {"sharex": True, "sharey": True}
+    with panels(len(drawn), 3, lambda r, c: 0.65 + r * WIDTH / max(c, 2), y, **shape) as (figure, axes, done):
+        for i, ((title, ceiling, lines), axis) in enumerate(zip(drawn, axes, strict=True)):
             axis.plot([0, 1], [0, 1], color=SOFT, linewidth=0.8)
             if i == 0:
-                axis.annotate(
-                    "baseline",
-                    (0.62, 0.62),
-                    xytext=(4, -10),
-                    textcoords="offset points",
-                    color=SOFT,
-                    fontsize=8,
-                )
+                name_reference(axis, "baseline", (0.62, 0.62), 10, 8)
             axis.plot(at, ceiling.values, color=INK, linewidth=1.3)
             for j, line in enumerate(lines):
                 axis.plot(at, line.values, linestyle=DASH, color=COLOURS[j % len(COLOURS)], linewidth=1.3)
@@ -310,61 +220,75 @@ def curves(panels: Sequence[tuple[str, Line, Sequence[Line]]], at: Floats, x: st
             axis.set_xlabel(x)
             axis.tick_params(labelbottom=True)
             axis.set_box_aspect(1)
-        _hide_beyond(grid, len(panels))
-        for row in grid:
-            row[0].set_ylabel(y)
-        names = [panels[0][1].name, *(line.name for line in panels[0][2])] if panels else []
-        _key(figure, names, marks=False)
+        names = [drawn[0][1].name, *(line.name for line in drawn[0][2])] if drawn else []
+        draw_key(figure, comparison_key(names, marks=False))
         return done()
 
 
-def distributions(panels: Sequence[Distribution], *, most: int = 12) -> str:
+def distributions(drawn: Sequence[Distribution], *, most: int = 12) -> str:
     """Shares by level of each column: synthetic ones open and blue, public ones grey; long lists show their largest levels."""
-    columns = min(3, max(1, len(panels)))
-    rows = -(-len(panels) // columns)
-    with surface(WIDTH, 0.4 + 2.3 * rows) as (figure, done):
-        grid = figure.subplots(rows, columns, squeeze=False)
-        for panel, axis in zip(panels, grid.ravel(), strict=False):
-            style = {"edgecolor": SOFT if panel.public else COLOURS[0], "linewidth": 0.9}
+    with panels(len(drawn), 3, lambda rows, _: 0.4 + 2.3 * rows) as (_, axes, done):
+        for panel, axis in zip(drawn, axes, strict=True):
+            style: dict[str, Any] = {"edgecolor": SOFT if panel.public else COLOURS[0], "linewidth": 0.9}
             style["facecolor"] = RULE if panel.public else "none"
-            whisker = {"ecolor": COLOURS[0], "elinewidth": 0.9, "capsize": 0}
-            shares, labels = panel.shares, list(panel.labels)
-            if panel.ordered and len(labels) > 6:
-                at = np.arange(len(labels))
-                drawn = {"error_kw": whisker, "yerr": panel.noise} if panel.noise is not None else {}
-                axis.bar(at, shares, 0.86 if len(labels) < 40 else 1.0, **style, **drawn)
-                shown = np.unique(np.linspace(0, len(labels) - 1, 4).astype(int))
-                axis.set_xticks(shown, [short(labels[i], 11) for i in shown])
-                axis.set_ylim(bottom=0)
-                axis.set_ylabel("share of rows")
-                axis.locator_params(axis="y", nbins=4)
-            else:
-                order = np.arange(len(labels)) if panel.ordered else np.argsort(-shares, kind="stable")
-                order = order[:most]
-                drawn = {"error_kw": whisker, "xerr": panel.noise} if panel.noise is not None else {}
-                axis.barh(np.arange(len(order)), shares[order], 0.72, **style, **drawn)
-                axis.set_yticks(np.arange(len(order)), [short(labels[i], 14) for i in order])
-                axis.tick_params(axis="y", length=0)
-                axis.set_ylim(max(len(order), 3) - 0.4, -0.6)
-                axis.set_xlim(left=0)
-                axis.set_xlabel("share of rows")
-                axis.locator_params(axis="x", nbins=4)
-            rest = not panel.ordered and len(labels) > most
-            axis.set_title(short(panel.title, 26) + (f", {most} of {len(labels)}" if rest else ""))
-        _hide_beyond(grid, len(panels))
+            upright = panel.ordered and len(panel.labels) > 6
+            if panel.noise is not None:
+                style["error_kw"] = {"ecolor": COLOURS[0], "elinewidth": 0.9, "capsize": 0}
+                style["yerr" if upright else "xerr"] = panel.noise
+            (_draw_columns if upright else _draw_rows)(axis, panel, most, style)
+            rest = not panel.ordered and len(panel.labels) > most
+            axis.set_title(short(panel.title, 26) + (f", {most} of {len(panel.labels)}" if rest else ""))
         return done()
 
 
-# Inside -----------------------------------------------------------------------------------------------------------
+def _draw_columns(axis: Any, panel: Distribution, most: int, style: dict[str, Any]) -> None:
+    """Upright bars for many ordered levels, a few of them named."""
+    labels = panel.labels
+    axis.bar(np.arange(len(labels)), panel.shares, 0.86 if len(labels) < 40 else 1.0, **style)
+    named = np.unique(np.linspace(0, len(labels) - 1, 4).astype(int))
+    axis.set_xticks(named, [short(labels[i], 11) for i in named])
+    axis.set_ylim(bottom=0)
+    axis.set_ylabel("share of rows")
+    axis.locator_params(axis="y", nbins=4)
 
 
-def _name_farthest(axis: Any, panel: Against, named: int, power: float, bounds: tuple[float, float]) -> None:
+def _draw_rows(axis: Any, panel: Distribution, most: int, style: dict[str, Any]) -> None:
+    """Horizontal bars, each level named."""
+    order = np.arange(len(panel.labels)) if panel.ordered else np.argsort(-panel.shares, kind="stable")
+    order = order[:most]
+    axis.barh(np.arange(len(order)), panel.shares[order], 0.72, **style)
+    axis.set_yticks(np.arange(len(order)), [short(panel.labels[i], 14) for i in order])
+    axis.tick_params(axis="y", length=0)
+    axis.set_ylim(max(len(order), 3) - 0.4, -0.6)
+    axis.set_xlim(left=0)
+    axis.set_xlabel("share of rows")
+    axis.locator_params(axis="x", nbins=4)
+
+
+def _draw_points(axis: Any, panel: Against, colour: str, mark: str) -> None:
+    many = len(panel.authentic) > RASTERISED
+    if panel.authentic_error is not None or panel.synthetic_error is not None:
+        errors = {"xerr": panel.authentic_error, "yerr": panel.synthetic_error, "ecolor": colour}
+        place = panel.authentic, panel.synthetic
+        axis.errorbar(*place, fmt="none", elinewidth=0.6, alpha=0.45, zorder=2, **errors)
+    size = {"markersize": 2.2 if many else 4, "markeredgewidth": 0.5 if many else 0.9}
+    open_mark = {"markerfacecolor": "none", "markeredgecolor": colour, "alpha": 0.35 if many else 0.9}
+    axis.plot(panel.authentic, panel.synthetic, mark, rasterized=many, zorder=3, **size, **open_mark)
+
+
+def _name_rows(axis: Any, labels: Sequence[str], x: str) -> None:
+    axis.set_yticks(np.arange(len(labels), dtype=float), [short(label, 44) for label in labels])
+    axis.set_ylim(len(labels) - 0.4, -0.6)
+    axis.set_xlabel(x)
+
+
+def _name_farthest(axis: Any, panel: Against, power: float, bounds: tuple[float, float]) -> None:
     """Number the farthest points and say what they are in the corner that points near the line leave free."""
-    if not len(panel.authentic) or not named:
+    if not len(panel.authentic):
         return
     stretch = _power(power)[0]
     x, y = stretch(panel.authentic), stretch(panel.synthetic)
-    chosen = np.argsort(-np.abs(y - x), kind="stable")[:named]
+    chosen = np.argsort(-np.abs(y - x), kind="stable")[:NAMED]
     low, high = (float(stretch(np.float64(end))) for end in bounds)
     at = SIDE * (np.column_stack([x[chosen], y[chosen]]) - low) / (high - low)
     for rank, (i, place) in enumerate(zip(chosen, _apart(at), strict=True), start=1):
@@ -383,8 +307,8 @@ def _name_farthest(axis: Any, panel: Against, named: int, power: float, bounds: 
             if far
             else None,
         )
-    said = "\n".join(f"{rank} {short(panel.labels[int(i)], 40)}" for rank, i in enumerate(chosen, start=1))
-    axis.text(0.98, 0.02, said, transform=axis.transAxes, ha="right", va="bottom", fontsize=7.5, color=INK)
+    names = "\n".join(f"{rank} {short(panel.labels[int(i)], 40)}" for rank, i in enumerate(chosen, start=1))
+    axis.text(0.98, 0.02, names, transform=axis.transAxes, ha="right", va="bottom", fontsize=7.5, color=INK)
 
 
 SIDE = 220.0
@@ -416,16 +340,6 @@ def _apart(at: Floats) -> Floats:
     return np.array(places).reshape(-1, 2)
 
 
-def _hide_beyond(grid: Any, panels: int) -> None:
-    """Hide the empty places of the last row; the panel above one keeps the labels of the axis that they would share."""
-    columns = grid.shape[1]
-    for i, axis in enumerate(grid.ravel()):
-        if i >= panels:
-            axis.set_visible(False)
-        elif i + columns >= panels:
-            axis.tick_params(labelbottom=True)
-
-
 def _name_ends(axis: Any, x: float, ends: Sequence[tuple[str, float, str]], height: float) -> None:
     """Name lines at their right ends on a log scale, moved apart where they would touch."""
     known = sorted((e for e in ends if e[1] > 0), key=lambda e: e[1])
@@ -454,29 +368,6 @@ def _decades(low: float, high: float) -> list[float]:
     return [m * 10.0**e for e in range(first, last + 1) for m in steps]
 
 
-def _key(figure: Any, names: Sequence[str], *, marks: bool = True) -> None:
-    """What the lines are, once for all panels."""
-    from matplotlib.lines import Line2D
-
-    handles = []
-    for i, _ in enumerate(names):
-        colour = INK if i == 0 else COLOURS[(i - 1) % len(COLOURS)]
-        mark = ("o" if i == 0 else MARKS[(i - 1) % len(MARKS)]) if marks else None
-        handles.append(
-            Line2D(
-                [],
-                [],
-                color=colour,
-                linestyle="-" if i == 0 else DASH,
-                marker=mark,
-                markerfacecolor=colour if i == 0 else "none",
-                markersize=4.5,
-            )
-        )
-    if handles:
-        figure.legend(handles, names, loc="outside upper right", ncols=len(names), frameon=False, fontsize=8)
-
-
 def _power(power: float) -> tuple[Any, Any]:
     return (
         lambda v: np.sign(v) * np.abs(v) ** power,
@@ -486,9 +377,9 @@ def _power(power: float) -> tuple[Any, Any]:
 
 def _power_ticks(high: float) -> list[float]:
     ticks = [0.0, *(m * 10.0**e for e in range(-4, 1) for m in (1, 2, 5))]
-    kept = [t for t in ticks if t <= high]
+    fitting = [t for t in ticks if t <= high]
     chosen = [0.0]
-    for tick in kept[1:]:
+    for tick in fitting[1:]:
         if tick**0.5 - chosen[-1] ** 0.5 >= 0.13 * high**0.5:
             chosen.append(tick)
     return chosen

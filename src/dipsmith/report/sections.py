@@ -9,74 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from html import escape
+from importlib.resources import files
 from math import floor, isfinite, log10
 
+from dipsmith.report.canvas import LIGHT, ROOT
 from dipsmith.report.content import Block, Cell, Code, Facts, Figure, Heading, Page, Section, Table
 
-STYLE = """
-:root { --paper: #fffdf9; --ink: #1b1b1b; --soft: #5c5a55; --rule: #cfcabf; --accent: #0072b2; --second: #b84a00; --third: #00795a; --fourth: #9c4f7f; --alarm: #b3261e; }
-@media (prefers-color-scheme: dark) {
-  :root { --paper: #16171a; --ink: #e9e6df; --soft: #a7a39a; --rule: #44423d; --accent: #6bb7e8; --second: #f0925a; --third: #4fc4a1; --fourth: #dc9cc4; --alarm: #c8453c; }
-}
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--paper); color: var(--ink); font: 17px/1.55 Charter, 'Bitstream Charter', Georgia, 'DejaVu Serif', serif; }
-main { max-width: 50rem; margin: 0 auto; padding: 3rem 1.5rem 4rem; }
-h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 1rem; font-weight: 600; }
-h2 { font-size: 1.2rem; margin: 2.6rem 0 .6rem; font-weight: 600; }
-h3 { font-size: 1rem; margin: 1.8rem 0 .4rem; font-weight: 600; }
-p { margin: 0 0 .8rem; max-width: 68ch; }
-a { color: var(--accent); }
-.lead { font-size: 1.05rem; }
-.soft, figcaption, caption, footer, nav { color: var(--soft); font-size: .86rem; }
-nav ol { padding: 0; margin: 1.2rem 0 0; list-style: none; columns: 2; } nav li { padding: .1rem 0; }
-table { border-collapse: collapse; width: 100%; margin: 1rem 0 1.4rem; font-variant-numeric: tabular-nums lining-nums; font-size: .92rem; }
-caption { text-align: left; padding-bottom: .4rem; caption-side: top; }
-th, td { text-align: left; padding: .28rem 0 .28rem 1.1rem; vertical-align: top; border-bottom: 1px solid var(--rule); font-weight: 400; }
-th:first-child, td:first-child { padding-left: 0; }
-thead th { border-bottom: 1.5px solid var(--ink); font-size: .84rem; line-height: 1.3; color: var(--soft); vertical-align: bottom; }
-.n { text-align: right; } td.n, .w { white-space: nowrap; }
-th button { all: unset; cursor: pointer; } th button:focus-visible { outline: 2px solid var(--accent); }
-th[aria-sort=ascending] button::after { content: ' ↑'; } th[aria-sort=descending] button::after { content: ' ↓'; }
-dl { display: grid; grid-template-columns: minmax(9rem, max-content) 1fr; gap: .25rem 1.4rem; margin: 1rem 0 1.4rem; }
-dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
-pre { overflow-x: auto; padding: .8rem 1rem; border-left: 3px solid var(--accent); font: .84rem/1.45 ui-monospace, 'DejaVu Sans Mono', monospace; }
-figure { margin: 2rem 0; } figure svg { display: block; width: 100%; height: auto; margin: .4rem 0; } figure p { margin: 0; font-weight: 600; }
-figure dl { font-size: .86rem; margin: .6rem 0 0; gap: .1rem 1.4rem; }
-.scroll { overflow-x: auto; }
-.band { background: var(--alarm); color: #fff; text-align: center; padding: .35rem; font-weight: 600; font-size: .95rem; line-height: 1.3; letter-spacing: .08em; position: sticky; top: 0; z-index: 1; }
-.stamp { border: 2px solid var(--alarm); color: var(--alarm); padding: .5rem .8rem; margin: 0 0 1.4rem; font-weight: 600; }
-footer { margin-top: 3rem; border-top: 1px solid var(--rule); padding-top: .8rem; }
-@media print {
-  :root { --paper: #fff; --ink: #000; --soft: #444; --rule: #bbb; --accent: #0072b2; --second: #b84a00; --third: #00795a; --fourth: #9c4f7f; --alarm: #b3261e; }
-  main { padding: 0; max-width: none; } body { font-size: 10.5pt; } nav { display: none; }
-  th button { display: contents; } .scroll, pre { overflow: visible; } pre { white-space: pre-wrap; }
-  figure, tr, pre, dl, h2, h3 { break-inside: avoid; } h2, h3, caption, figure p { break-after: avoid; } figure svg { max-height: 190mm; }
-}
-@page { margin: 18mm 16mm; }
-"""
 
-PRINTED_BAND = """
-@page { margin: 20mm 16mm 18mm; @top-center { content: 'CONFIDENTIAL — reads authentic rows, not for release'; color: #b3261e; font: 600 10pt serif; border-bottom: 1.5pt solid #b3261e; margin-bottom: 4mm; } }
-@media print {
-  main { padding-left: 9mm; }
-  .band { position: fixed; top: 0; bottom: 0; left: 0; width: 5mm; padding: 0; writing-mode: vertical-rl; line-height: 5mm; font-size: 8pt; print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-}
-"""
-"""On paper the band is part of every page: in the margin at the top, where the browser can print there, and along the
-left edge, where every browser repeats what has a fixed place. No text can run under either."""
+def _file(name: str) -> str:
+    return files("dipsmith.report").joinpath(name).read_text("utf-8")
 
-SORTING = """
-document.querySelectorAll('th button').forEach(function (b) { b.addEventListener('click', function () {
-  var th = b.parentNode, table = th.closest('table'), body = table.tBodies[0], i = th.cellIndex;
-  var up = th.getAttribute('aria-sort') !== 'ascending';
-  table.querySelectorAll('th').forEach(function (h) { h.removeAttribute('aria-sort'); });
-  th.setAttribute('aria-sort', up ? 'ascending' : 'descending');
-  var key = function (r) { var c = r.cells[i], v = c.getAttribute('data-v'); return v === null ? c.textContent : parseFloat(v); };
-  Array.from(body.rows).sort(function (a, b) { var x = key(a), y = key(b);
-    var d = typeof x === 'number' && typeof y === 'number' ? x - y : String(x).localeCompare(String(y), undefined, {numeric: true});
-    return up ? d : -d; }).forEach(function (r) { body.appendChild(r); });
-}); });
-"""
+
+STYLE = "\n" + ROOT + _file("page.css").replace("LIGHT", LIGHT)
+PRINTED_BAND = "\n" + _file("confidential.css")
+SORTING = "\n" + _file("sorting.js")
 
 LEAST_P = 0.0001
 """Smaller p-values are not told apart: they rest on the tails of an approximation."""
@@ -122,7 +68,7 @@ def column(name: str, values: Sequence[Cell]) -> list[str]:
     alike = bool(sizes) and max(sizes) < 1000 and max(sizes) <= 100 * min(sizes)
     decimals = max(0, 2 - floor(log10(max(sizes)))) if alike else 0
 
-    def shown(value: Cell) -> str:
+    def as_text(value: Cell) -> str:
         if not isinstance(value, float) or not isfinite(value) or abs(value) >= 1000:
             return number(value)
         if name == "p" and value < LEAST_P:
@@ -133,7 +79,7 @@ def column(name: str, values: Sequence[Cell]) -> list[str]:
             return f"{value:.{decimals}f}"
         return number(value) if abs(value) < 1e-4 else f"{value:#.3g}".removesuffix(".")
 
-    return [shown(v) if isinstance(v, str) else re.sub(r"^-", "\N{MINUS SIGN}", shown(v)) for v in values]
+    return [as_text(v) if isinstance(v, str) else re.sub(r"^-", "\N{MINUS SIGN}", as_text(v)) for v in values]
 
 
 def table(block: Table, *, sortable: bool = False) -> str:
@@ -182,9 +128,8 @@ def figure(block: Figure, *, sortable: bool = False) -> str:
     drawing = block.svg.replace("<svg ", f'<svg role="img" aria-label="{escape(block.alternative)}" ', 1)
     if not drawing and block.numbers is not None:
         drawing = table(block.numbers, sortable=sortable)
-    numbers = (
-        f' Numbers: <a href="{escape(block.file)}.csv">{escape(block.file)}.csv</a>.' if block.file else ""
-    )
+    file = escape(f"{block.file}.csv")
+    numbers = f' Numbers: <a href="{file}">{file}</a>.' if block.file else ""
     under = facts(block.parameters) if block.parameters is not None else ""
     return (
         f"<figure><p>{escape(block.title)}</p>{drawing}"
@@ -195,11 +140,6 @@ def figure(block: Figure, *, sortable: bool = False) -> str:
 def code(block: Code) -> str:
     """Lines to copy."""
     return f"<pre>{escape(block.text)}</pre>"
-
-
-def heading(block: Heading) -> str:
-    """A heading within a section."""
-    return f"<h3>{escape(block.text)}</h3>"
 
 
 def block(content: Block, *, sortable: bool = False) -> str:
@@ -213,7 +153,7 @@ def block(content: Block, *, sortable: bool = False) -> str:
     if isinstance(content, Figure):
         return figure(content, sortable=sortable)
     if isinstance(content, Heading):
-        return heading(content)
+        return f"<h3>{escape(content.text)}</h3>"
     return code(content)
 
 

@@ -1,4 +1,4 @@
-"""The application: the gate around a table of routes, one file per page."""
+"""The application: the gate around a table of addresses, one file per page."""
 
 from __future__ import annotations
 
@@ -7,24 +7,58 @@ from collections.abc import Sequence
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Mount
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from dipsmith.studio import compare, explorer, plan, projects, release, run, schema
-from dipsmith.studio.asked import templates
 from dipsmith.studio.gate import Gate, refusal
 from dipsmith.studio.session import Session
+from dipsmith.studio.views import View, endpoint, templates
 from dipsmith.studio.workspace import Workspace
+
+ADDRESSES: Sequence[tuple[str, str, View]] = (
+    ("GET", "/", projects.show),
+    ("POST", "/api/projects", projects.create),
+    ("DELETE", "/api/projects/{project}", projects.remove),
+    ("POST", "/api/grant", projects.grant),
+    ("GET", "/p/{project}/schema", schema.show),
+    ("GET", "/p/{project}/schema.yaml", schema.export),
+    ("POST", "/api/p/{project}/schema", schema.save),
+    ("POST", "/api/p/{project}/schema/import", schema.read_yaml),
+    ("POST", "/api/codes", schema.codes),
+    ("GET", "/p/{project}/plan", plan.show),
+    ("GET", "/p/{project}/choices.yaml", plan.export),
+    ("GET", "/p/{project}/script.py", plan.script),
+    ("POST", "/api/p/{project}/plan", plan.answer),
+    ("GET", "/api/interval", explorer.answer),
+    ("GET", "/interval.csv", explorer.as_csv),
+    ("GET", "/interval.svg", explorer.as_svg),
+    ("GET", "/p/{project}/run", run.show),
+    ("POST", "/api/p/{project}/run", run.start),
+    ("GET", "/api/p/{project}/jobs", run.watch),
+    ("POST", "/api/jobs/{job}/cancel", run.cancel),
+    ("POST", "/api/jobs/{job}/resume", run.resume),
+    ("GET", "/p/{project}/release", release.show),
+    ("GET", "/p/{project}/release/{request}", release.show),
+    ("GET", "/p/{project}/release/{request}/files/{name}", release.download),
+    ("GET", "/api/p/{project}/release/{request}/report", release.report),
+    ("POST", "/api/p/{project}/release/{request}/verify", release.check),
+    ("GET", "/p/{project}/compare", compare.show),
+    ("GET", "/p/{project}/compare/{job}", compare.show),
+    ("GET", "/p/{project}/compare/{job}/files/{name:path}", compare.download),
+    ("POST", "/api/p/{project}/compare", compare.start),
+    ("GET", "/api/p/{project}/comparisons", compare.watch),
+)
 
 
 def routes() -> list[BaseRoute]:
     """Every address that the studio answers."""
-    found: list[BaseRoute] = [
-        Mount("/static", StaticFiles(packages=[("dipsmith.studio", "static")]), name="static")
+    static = StaticFiles(packages=[("dipsmith.studio", "static")])
+    return [
+        Mount("/static", static, name="static"),
+        Route("/api/upload/{name}", projects.upload, methods=["PUT"]),
+        *(Route(path, endpoint(view), methods=[method]) for method, path, view in ADDRESSES),
     ]
-    for room in (projects, schema, plan, explorer, run, release, compare):
-        found += room.routes()
-    return found
 
 
 def build(workspace: Workspace, session: Session, port: int, more: Sequence[BaseRoute] = ()) -> Gate:
@@ -38,9 +72,8 @@ def build(workspace: Workspace, session: Session, port: int, more: Sequence[Base
 
 
 async def _unknown(request: Request, error: Exception) -> Response:
-    return refusal(
-        getattr(error, "status_code", 404), "There is no such page; go back to the studio's first page."
-    )
+    status = getattr(error, "status_code", 404)
+    return refusal(status, "There is no such page; go back to the studio's first page.")
 
 
 async def _failed(request: Request, error: Exception) -> Response:

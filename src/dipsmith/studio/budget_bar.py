@@ -32,19 +32,17 @@ def budget_bar(statement: Statement, planned: bool = False) -> str:
             continue
         width = BAR * run.charge / whole
         kind = "held" if run.state == "reserved" else "spent"
-        told = f"{run.method}, {run.budget}, {run.state}"
-        pieces.append(
-            f'<rect class="{kind}" x="{at:.2f}" y="4" width="{max(width - 1.5, 0.5):.2f}" height="22"><title>{escape(told)}</title></rect>'
-        )
+        title = f"<title>{escape(f'{run.method}, {run.budget}, {run.state}')}</title>"
+        size = f'x="{at:.2f}" y="4" width="{max(width - 1.5, 0.5):.2f}" height="22"'
+        pieces.append(f'<rect class="{kind}" {size}>{title}</rect>')
         at += width
-    left = decimal_text(statement.remaining_units)
-    move = (
-        f'<rect class="planned" data-from="{at:.2f}" x="{at:.2f}" y="4" width="0" height="22"/>'
-        if planned
-        else ""
-    )
-    words = f"{sign} = {decimal_text(statement.granted_units)} granted, {decimal_text(statement.spent_units)} spent, {left} left"
+    if planned:
+        pieces.append(
+            f'<rect class="planned" data-from="{at:.2f}" x="{at:.2f}" y="4" width="0" height="22"/>'
+        )
+    units = statement.granted_units, statement.spent_units, statement.remaining_units
+    words = f"{sign} = " + "{} granted, {} spent, {} left".format(*map(decimal_text, units))
     return (
         f'<svg class="budget" viewBox="0 0 {BAR:g} 30" preserveAspectRatio="none" role="img" aria-label="{escape(words)}">'
-        f'<rect class="granted" x="0.5" y="4.5" width="{BAR - 1:g}" height="21"/>{"".join(pieces)}{move}</svg>'
+        f'<rect class="granted" x="0.5" y="4.5" width="{BAR - 1:g}" height="21"/>{"".join(pieces)}</svg>'
     )

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import yaml
 
 from dipsmith.errors import UsageError
-from dipsmith.methods.catalogue import METHODS
+from dipsmith.methods.catalogue import METHODS, find_method, make_method, settings_for
 from dipsmith.methods.method import Method
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
 from dipsmith.report.commands import command
@@ -23,6 +23,7 @@ from dipsmith.schema.markup import render
 from dipsmith.studio.script import Synthesis, script
 
 Currency = Literal["epsilon", "approx", "rho"]
+ALLOWED = {"currency": ("epsilon", "approx", "rho"), "each": ("split", "draw"), "format": ("parquet", "csv")}
 MOST_SETS = 50
 WIDEST = 2**31 - 1
 """Characters of a line that is never broken."""
@@ -35,16 +36,10 @@ def supported(neighbours: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Choices:
-    """A method, its settings, a budget and how many sets.
+    """A method, its settings where they differ from its defaults, a budget and how many sets.
 
-    Attributes
-    ----------
-    currency, amount, delta
-        Pure ε; ε with δ (run in ρ); or ρ. Amounts are kept as they were typed: exact decimals.
-    rows
-        The number of rows, where it is public or stated.
-    settings
-        Parameters of the method that differ from its defaults.
+    `currency` is pure ε; ε with δ (run in ρ); or ρ. Amounts are kept as they were typed: exact decimals. `rows` is the number
+    of rows, where it is public or stated.
     """
 
     method: str = ""
@@ -61,70 +56,46 @@ class Choices:
     def of(cls, given: Mapping[str, Any]) -> Choices:
         """Choices from a page's JSON; everything that is not understood is refused."""
         known = {f.name for f in fields(cls)}
-        held = {k: v for k, v in given.items() if k in known and v is not None}
+        chosen = {k: v for k, v in given.items() if k in known and v is not None}
         for name in ("method", "amount", "delta"):
-            if not isinstance(held.get(name, ""), str):
+            if not isinstance(chosen.get(name, ""), str):
                 raise UsageError(f"{name} must be text")
-        for name, allowed in (
-            ("currency", ("epsilon", "approx", "rho")),
-            ("each", ("split", "draw")),
-            ("format", ("parquet", "csv")),
-        ):
-            if name in held and held[name] not in allowed:
-                raise UsageError(f"{name} is '{held[name]}', expected one of: {', '.join(allowed)}")
+        for name, allowed in ALLOWED.items():
+            if name in chosen and chosen[name] not in allowed:
+                raise UsageError(f"{name} is '{chosen[name]}', expected one of: {', '.join(allowed)}")
         for name, least, most in (("sets", 1, MOST_SETS), ("rows", 0, 10**12)):
-            value = held.get(name, least)
+            value = chosen.get(name, least)
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
                 raise UsageError(f"{name} must be a whole number from {least} to {most:,}")
-        if not isinstance(held.get("settings", {}), dict):
+        if not isinstance(chosen.get("settings", {}), dict):
             raise UsageError("settings must be names with values")
-        if held.get("sets", 1) == 1:
-            held.pop("each", None)
-        return cls(**held)
+        if chosen.get("sets", 1) == 1:
+            chosen.pop("each", None)
+        return cls(**chosen)
 
     @property
     def budget(self) -> Budget:
         """What may be spent."""
-        if self.currency == "rho":
-            return ZCDP(self.amount)
-        return (
-            PureDP(self.amount) if self.currency == "epsilon" else ZCDP.from_approx(self.amount, self.delta)
-        )
+        if self.currency == "approx":
+            return ZCDP.from_approx(self.amount, self.delta)
+        return ZCDP(self.amount) if self.currency == "rho" else PureDP(self.amount)
 
-    def made(self, schema: Schema) -> Method:
+    def method_for(self, schema: Schema) -> Method:
         """The method with its settings; targets default to the private columns."""
-        if self.method not in METHODS:
-            raise UsageError(f"method '{self.method}' is unknown; choose one of: {', '.join(METHODS)}")
-        made = METHODS[self.method]
-        known = {f.name for f in fields(made)}  # type: ignore[arg-type]
+        known = {f.name for f in fields(find_method(self.method))}  # type: ignore[arg-type]
         unknown = [name for name in self.settings if name not in known]
         if unknown:
             raise UsageError(f"method {self.method} has no setting '{unknown[0]}'")
-        try:
-            return made(**self.settings_for(schema))
-        except TypeError as error:
-            raise UsageError(f"method {self.method}: {error}") from None
-
-    def settings_for(self, schema: Schema) -> dict[str, Any]:
-        """The settings, with the targets that a method has by default under `label`."""
-        known = {f.name for f in fields(METHODS[self.method])}  # type: ignore[arg-type]
-        labels = {"targets": list(schema.private)} if schema.neighbours == "label" else {}
-        return {k: v for k, v in labels.items() if k in known} | dict(self.settings)
+        return make_method(self.method, self.settings, schema)
 
     def rows_for(self, schema: Schema) -> int | None:
         """The number of rows that `synthesize` is told: only under add-remove, where it is stated."""
         return self.rows if schema.neighbours == "add-remove" else None
 
-    # --- the same in other words ------------------------------------------------------------------
-
     def options(self) -> list[str]:
         """The options that `plan` and `synthesize` share, word by word."""
-        words = [
-            "--method",
-            self.method or "mst",
-            "--rho" if self.currency == "rho" else "--epsilon",
-            self.amount,
-        ]
+        currency = "--rho" if self.currency == "rho" else "--epsilon"
+        words = ["--method", self.method or "METHOD", currency, self.amount]
         words += ["--delta", self.delta] if self.currency == "approx" else []
         words += ["--sets", str(self.sets), "--each", str(self.each)] if self.sets > 1 else []
         for name, value in self.settings.items():
@@ -147,15 +118,15 @@ class Choices:
 
     def to_yaml(self, data: str, schema_file: str, comparison: Mapping[str, Any] | None = None) -> str:
         """The choices as a file to keep, with those of the last comparison."""
-        held: dict[str, object] = {"data": data, "schema": schema_file, "method": self.method}
-        held |= {self.currency if self.currency == "rho" else "epsilon": self.amount}
+        chosen: dict[str, object] = {"data": data, "schema": schema_file, "method": self.method}
+        chosen |= {self.currency if self.currency == "rho" else "epsilon": self.amount}
         if self.currency == "approx":
-            held["delta"] = self.delta
-        held |= {"sets": self.sets, "each": self.each, "rows": self.rows, "format": self.format}
-        held["settings"] = dict(self.settings)
+            chosen["delta"] = self.delta
+        chosen |= {"sets": self.sets, "each": self.each, "rows": self.rows, "format": self.format}
+        chosen["settings"] = dict(self.settings)
         if comparison is not None:
-            held["compare"] = {k: comparison[k] for k in ("releases", "analyses", "classifiers")}
-        return render({k: v for k, v in held.items() if v not in (None, {})})
+            chosen["compare"] = {k: comparison[k] for k in ("releases", "analyses", "classifiers")}
+        return render({k: v for k, v in chosen.items() if v not in (None, {})})
 
     def script(
         self, schema: Schema, data: str, ledger: str, out: str, comparison: Mapping[str, Any] | None = None
@@ -169,9 +140,10 @@ class Choices:
         more: dict[str, Any] = {"sets": self.sets, "each": self.each} if self.sets > 1 else {}
         if (rows := self.rows_for(schema)) is not None:
             more["rows"] = rows
-        made = type(self.made(schema)).__name__
+        made = type(self.method_for(schema)).__name__
+        settings = settings_for(self.method, self.settings, schema)
         saved = {"folder": out} | ({"format": "csv"} if self.format == "csv" else {})
-        synthesis = Synthesis(data, (made, self.settings_for(schema)), amounts[self.currency], more)
+        synthesis = Synthesis(data, (made, settings), amounts[self.currency], more)
         return script(schema, synthesis, ledger, saved, comparison)
 
 

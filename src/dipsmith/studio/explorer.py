@@ -9,13 +9,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from starlette.routing import BaseRoute, Route
-
 from dipsmith.errors import DipsmithError, UsageError
 from dipsmith.planning import leaf_interval as leaf
-from dipsmith.studio.asked import Asked, Download, data
-from dipsmith.studio.asked import download as saved
-from dipsmith.studio.leaf_picture import Chosen, Curve, leaf_picture
+from dipsmith.report.leaves import Chosen, Curve, leaf_picture
+from dipsmith.studio.views import Download, Visit
 
 SIZES = (25, 40, 65, 100, 170, 280, 460, 770, 1300, 2500, 5000)
 MOST_RECORDS = 20_000
@@ -23,42 +20,33 @@ OTHERS = (0.1, 1.0)
 """The λ that the explorer shows besides the chosen one."""
 
 
-def routes() -> list[BaseRoute]:
-    """The addresses of the explorer."""
-    return [
-        Route("/api/interval", data(explored), methods=["GET"]),
-        Route("/interval.csv", saved(as_csv), methods=["GET"]),
-        Route("/interval.svg", saved(as_svg), methods=["GET"]),
-    ]
-
-
-def explored(asked: Asked) -> Mapping[str, Any]:
+def answer(visit: Visit) -> Mapping[str, Any]:
     """The interval at the chosen leaf, the band around it, and (if asked) the fewest records for a width."""
-    picked, more = Picked(asked.query), bool(asked.query.get("rows"))
-    found, least = picked.interval, picked.least if more else None
+    sliders, more = Sliders(visit.query), bool(visit.query.get("rows"))
+    found, least = sliders.interval, sliders.least if more else None
     # Without the slower numbers the page answers a moving slider at once; it asks for them when the slider rests.
-    others = picked.others if more else []
+    others = sliders.others if more else []
     svg = leaf_picture(
-        _curve(*picked.law), Chosen(picked.n, (found.lo, found.hi), picked.width, least), others
+        _curve(*sliders.law), Chosen(sliders.n, (found.lo, found.hi), sliders.width, least), others
     )
     return {"interval": found.to_dict(), "least": least, "svg": svg}
 
 
-def as_csv(asked: Asked) -> Download:
+def as_csv(visit: Visit) -> Download:
     """The numbers of the picture."""
-    return Download("interval.csv", "text/csv; charset=utf-8", _curve(*Picked(asked.query).law).to_csv())
+    return Download("interval.csv", "text/csv; charset=utf-8", _curve(*Sliders(visit.query).law).to_csv())
 
 
-def as_svg(asked: Asked) -> Download:
+def as_svg(visit: Visit) -> Download:
     """The picture."""
-    picked = Picked(asked.query)
-    found = picked.interval
-    shown = Chosen(picked.n, (found.lo, found.hi), picked.width, picked.least)
-    svg = leaf_picture(_curve(*picked.law), shown, picked.others, alone=True)
+    sliders = Sliders(visit.query)
+    found = sliders.interval
+    chosen = Chosen(sliders.n, (found.lo, found.hi), sliders.width, sliders.least)
+    svg = leaf_picture(_curve(*sliders.law), chosen, sliders.others, alone=True)
     return Download("interval.svg", "image/svg+xml", svg)
 
 
-class Picked:
+class Sliders:
     """What the sliders of the explorer say."""
 
     def __init__(self, query: Mapping[str, str]) -> None:

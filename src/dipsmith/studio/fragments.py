@@ -10,34 +10,32 @@ import base64
 import re
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 
 from dipsmith.report.content import Page
 from dipsmith.report.sections import contents, section
+from dipsmith.studio.workspace import write_whole
 
 _STYLE = re.compile(r' style="([^"]*)"')
 _IMAGE = re.compile(r'href="data:image/png;base64,\s*([^"]+)"')
 _LINK = re.compile(r'<a href="(?!#)([^"]+)"')
 _SHORTHAND = re.compile(r"^(?:(bold|[1-9]00) )?([\d.]+px)")
-_ATTRIBUTES = (
-    *(
-        "fill",
-        "fill-opacity",
-        "stroke",
-        "stroke-width",
-        "stroke-linejoin",
-        "stroke-linecap",
-        "stroke-dasharray",
-    ),
-    *(
-        "stroke-dashoffset",
-        "stroke-opacity",
-        "opacity",
-        "font-size",
-        "font-weight",
-        "font-style",
-        "text-anchor",
-    ),
-)
+_ATTRIBUTES = [
+    "fill",
+    "fill-opacity",
+    "stroke",
+    "stroke-width",
+    "stroke-linejoin",
+    "stroke-linecap",
+    "stroke-dasharray",
+    "stroke-dashoffset",
+    "stroke-opacity",
+    "opacity",
+    "font-size",
+    "font-weight",
+    "font-style",
+    "text-anchor",
+]
 
 
 @dataclass(frozen=True)
@@ -47,6 +45,12 @@ class Fragment:
     html: str
     images: tuple[bytes, ...]
 
+    def write(self, folder: Path) -> None:
+        """Keep it: fragment.html, and the images as image-N.png."""
+        for i, image in enumerate(self.images, start=1):
+            write_whole(folder / f"image-{i}.png", image)
+        write_whole(folder / "fragment.html", self.html.encode())
+
 
 def fragment(page: Page, address: str) -> Fragment:
     """A report's content; images are looked for under `address`/image-N.png, linked files under `address`/."""
@@ -55,12 +59,12 @@ def fragment(page: Page, address: str) -> Fragment:
     html = lead + (contents(page) if page.contents else "") + inner
     images: list[bytes] = []
 
-    def kept(found: re.Match[str]) -> str:
+    def take_out(found: re.Match[str]) -> str:
         images.append(base64.b64decode(found[1]))
         return f'data-src="{address}/image-{len(images)}.png"'
 
     html = re.sub(r"<style[^>]*>.*?</style>", "", html, flags=re.DOTALL)
-    html = _IMAGE.sub(kept, html)
+    html = _IMAGE.sub(take_out, html)
     html = _STYLE.sub(lambda found: attributes(found[1]), html)
     html = _LINK.sub(rf'<a download href="{address}/\1"', html)
     return Fragment(html, tuple(images))

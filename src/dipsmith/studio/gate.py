@@ -158,12 +158,14 @@ def _with_headers(send: Send) -> Send:
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
             # When a file was written tells how long the run took that wrote it.
-            held = [h for h in message.get("headers", []) if h[0].lower() not in (b"last-modified", b"etag")]
-            named = {name.lower() for name, _ in held}
+            headers = [
+                h for h in message.get("headers", []) if h[0].lower() not in (b"last-modified", b"etag")
+            ]
+            named = {name.lower() for name, _ in headers}
             for name, value in HEADERS.items():
                 if name.lower().encode() not in named:
-                    held.append((name.lower().encode(), value.encode()))
-            message = {**message, "headers": held}
+                    headers.append((name.lower().encode(), value.encode()))
+            message = {**message, "headers": headers}
         await send(message)
 
     return sent

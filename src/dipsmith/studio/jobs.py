@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from dipsmith.errors import BudgetError, DipsmithError, InputError, UsageError
 from dipsmith.processes import safe_environment
-from dipsmith.studio.workspace import HIDDEN, Workspace, opened_lock, write_json, write_whole
+from dipsmith.studio.workspace import HIDDEN, Workspace, open_lock, write_json, write_whole
 
 Status = Literal["waiting", "running", "finished", "failed", "cancelled", "stopped"]
 ENDED = ("finished", "failed", "cancelled")
@@ -33,20 +33,10 @@ PATIENCE = 20.0
 
 @dataclass(frozen=True)
 class Job:
-    """One job and how far it is.
+    """One job and how far it is: its id, which is a run's request id in the ledger, and what was asked, as plain data.
 
-    Attributes
-    ----------
-    id
-        The request id in the ledger, for a run.
-    asked
-        What was asked, as plain data.
-    status
-        `waiting` until data is read, `stopped` if its process is gone.
-    stage, share
-        What it does, and how much of that is done. Never how long it takes: that depends on the rows.
-    message
-        Why it failed.
+    `status` is `waiting` until data is read, `stopped` if its process is gone; `stage` and `share` are what it does and how
+    much of that is done (never how long it takes: that depends on the rows); `message` says why it failed.
     """
 
     id: str
@@ -62,8 +52,8 @@ class Job:
 
     def to_dict(self) -> dict[str, Any]:
         """The job for a page."""
-        held = {name: getattr(self, name) for name in ("id", "kind", "status", "stage", "share", "message")}
-        return {**held, "out": self.asked.get("out", ""), "says": self.asked.get("says", "")}
+        facts = {name: getattr(self, name) for name in ("id", "kind", "status", "stage", "share", "message")}
+        return {**facts, "out": self.asked.get("out", ""), "says": self.asked.get("says", "")}
 
 
 def folder_of(workspace: Workspace, job: str) -> Path:
@@ -81,10 +71,9 @@ def submit(workspace: Workspace, job: str, kind: str, project: str, asked: Mappi
         folder.mkdir(mode=0o700)
     except FileExistsError:
         return False
-    held = {"id": job, "kind": kind, "project": project, "created": time.time(), "asked": dict(asked)}
-    write_json(
-        folder / "job.json", {**held, "folder": str(workspace.folder), "ledger": str(workspace.ledger_file)}
-    )
+    facts = {"id": job, "kind": kind, "project": project, "created": time.time(), "asked": dict(asked)}
+    places = {"folder": str(workspace.folder), "ledger": str(workspace.ledger_file)}
+    write_json(folder / "job.json", {**facts, **places})
     return True
 
 
@@ -118,28 +107,21 @@ def find(workspace: Workspace, job: str) -> Job:
     """A job as it is now."""
     folder = folder_of(workspace, job)
     try:
-        held = json.loads((folder / "job.json").read_text("utf-8"))
+        facts = json.loads((folder / "job.json").read_text("utf-8"))
     except (OSError, ValueError):
         raise InputError("there is no such job; reload the page") from None
     state = _state(folder)
-    status: Status = state.get("status", "waiting")
     if (folder / "cancelled").exists():
-        status, state = "cancelled", {**state, "stage": "cancelled before any data was read"}
-    elif status not in ENDED and lock_is_free(folder / "alive"):
+        state |= {"status": "cancelled", "stage": "cancelled before any data was read"}
+    elif state.get("status") not in ENDED and lock_is_free(folder / "alive"):
         # The lock may have been let go between the two looks: the state written last decides.
         state = _state(folder)
-        starting = state.get("stage") == STARTING and time.time() - state["time"] < PATIENCE
         if state.get("status") not in ENDED:
-            status = "waiting" if starting else "stopped"
-        else:
-            status = state["status"]
+            starting = state.get("stage") == STARTING and time.time() - state["time"] < PATIENCE
+            state["status"] = "waiting" if starting else "stopped"
     return Job(
-        id=held["id"],
-        kind=held["kind"],
-        project=held["project"],
-        asked=held["asked"],
-        created=held["created"],
-        status=status,
+        **{name: facts[name] for name in ("id", "kind", "project", "asked", "created")},
+        status=state.get("status", "waiting"),
         stage=state.get("stage", "starting"),
         share=state.get("share", 0.0),
         message=state.get("message", ""),
@@ -147,7 +129,7 @@ def find(workspace: Workspace, job: str) -> Job:
     )
 
 
-def listed(workspace: Workspace, project: str, kind: str) -> list[Job]:
+def list_jobs(workspace: Workspace, project: str, kind: str) -> list[Job]:
     """The jobs of a project, the newest first."""
     folder = workspace.folder / HIDDEN / "jobs"
     found = [find(workspace, f.parent.name) for f in folder.glob("*/job.json")] if folder.is_dir() else []
@@ -159,7 +141,7 @@ def cancel(workspace: Workspace, job: str) -> None:
     found = find(workspace, job)
     if found.status in ENDED:
         raise UsageError(f"the job has ended already ({found.status})")
-    with opened_lock(found.folder / "door") as door:
+    with open_lock(found.folder / "door") as door:
         try:
             fcntl.flock(door, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -192,13 +174,7 @@ def resume(workspace: Workspace, job: str) -> None:
 
 def write_state(folder: Path, status: Status, stage: str, share: float, message: str = "") -> None:
     """Note how far a job is; the time is for the server alone, which tells it nobody."""
-    facts = {
-        "status": status,
-        "stage": stage,
-        "share": share,
-        "message": message,
-        "time": time.time(),
-    }
+    facts = {"status": status, "stage": stage, "share": share, "message": message, "time": time.time()}
     write_json(folder / "state.json", facts)
 
 
@@ -218,7 +194,7 @@ def lock_is_free(path: Path) -> bool:
         os.close(handle)
 
 
-def why(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """An error in one line that quotes no private value."""
     if isinstance(error, DipsmithError):
         return str(error)
@@ -227,7 +203,6 @@ def why(error: BaseException) -> str:
 
 def _state(folder: Path) -> dict[str, Any]:
     try:
-        found = json.loads((folder / "state.json").read_text("utf-8"))
+        return dict(json.loads((folder / "state.json").read_text("utf-8")))
     except (OSError, ValueError):
         return {}
-    return dict(found)

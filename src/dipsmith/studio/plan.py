@@ -8,8 +8,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from starlette.routing import BaseRoute, Route
-
 from dipsmith.errors import BudgetError, SchemaError, UsageError
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.methods.method import PublicFacts
@@ -22,59 +20,48 @@ from dipsmith.privacy.protection import protection_of, require_agreement
 from dipsmith.privacy.statement import Statement
 from dipsmith.report.commands import command
 from dipsmith.schema import Schema
-from dipsmith.studio.asked import Asked, Download, Shown, data, page
-from dipsmith.studio.asked import download as saved
 from dipsmith.studio.budget_bar import budget_bar, symbol
 from dipsmith.studio.choices import Choices, supported
-from dipsmith.studio.jobs import listed
-from dipsmith.studio.projects import statement_of
+from dipsmith.studio.jobs import list_jobs
+from dipsmith.studio.projects import account_of
 from dipsmith.studio.schema import schema_file, schema_of
+from dipsmith.studio.views import Download, Screen, Visit
 from dipsmith.studio.workspace import Project, Workspace
 from dipsmith.synthesis.public import public_facts
 
 SHOWN = 8
 
 
-def routes() -> list[BaseRoute]:
-    """The addresses of this page."""
-    return [
-        Route("/p/{project}/plan", page(show), methods=["GET"]),
-        Route("/p/{project}/choices.yaml", saved(export), methods=["GET"]),
-        Route("/p/{project}/script.py", saved(script), methods=["GET"]),
-        Route("/api/p/{project}/plan", data(planned), methods=["POST"]),
-    ]
-
-
-def show(asked: Asked) -> Shown:
+def show(visit: Visit) -> Screen:
     """The page; without a complete schema it says what is missing."""
-    project = asked.workspace.project(asked.path["project"])
-    held: dict[str, Any] = {"project": project, "step": "plan", "command": "", "problem": ""}
+    workspace, project = visit.workspace, visit.project
+    values: dict[str, Any] = {"project": project, "step": "plan", "command": "", "problem": ""}
     try:
-        schema = schema_of(asked.workspace, project)
+        schema = schema_of(workspace, project)
     except SchemaError as error:
-        return Shown("plan.html", {**held, "problem": str(error)})
-    statement = statement_of(asked.workspace, project.name)
-    choices = chosen(asked.workspace, project, schema)
-    held |= {
+        return Screen("plan.html", {**values, "problem": str(error)})
+    account = account_of(workspace, project.name)
+    choices = choices_of(workspace, project, schema)
+    values |= {
         "schema": schema,
         "choices": choices,
         "methods": [(name, METHODS[name].summary) for name in supported(schema.neighbours)],
-        "statement": statement,
-        "symbol": symbol(statement.currency),
-        "bar": budget_bar(statement, planned=True),
-        "command": commands(asked.workspace, project, schema, choices)["plan"],
+        "statement": account,
+        "symbol": symbol(account.currency),
+        "bar": budget_bar(account, planned=True),
+        "command": commands(workspace, project, schema, choices)["plan"],
         "state": {
             "project": project.id,
             "choices": asdict(choices),
             "settings": {name: {f.name: list(f.metadata["knob"]) for f in _knobs(name)} for name in METHODS},
             "defaults": {name: _defaults(name) for name in METHODS},
-            "granted_units": statement.granted_units,
-            "remaining_units": statement.remaining_units,
-            "currency": statement.currency,
+            "granted_units": account.granted_units,
+            "remaining_units": account.remaining_units,
+            "currency": account.currency,
             "neighbours": schema.neighbours,
         },
     }
-    return Shown("plan.html", held)
+    return Screen("plan.html", values)
 
 
 def _knobs(method: str) -> list[Field[Any]]:
@@ -86,13 +73,13 @@ def _defaults(method: str) -> dict[str, Any]:
     return {f.name: f.default if isinstance(f.default, int) else None for f in _knobs(method)}
 
 
-def chosen(workspace: Workspace, project: Project, schema: Schema) -> Choices:
+def choices_of(workspace: Workspace, project: Project, schema: Schema) -> Choices:
     """What was chosen so far; the suggested method before anything was."""
     choices = Choices.of(project.choices)
     if choices.method in supported(schema.neighbours):
         return choices
     if not project.choices:
-        left = statement_of(workspace, project.name)
+        left = account_of(workspace, project.name)
         if left.currency is not None and left.remaining_units:
             amount = decimal_text(min(left.remaining_units, max(left.granted_units // 2, 1)))
             choices = replace(choices, amount=amount, currency=left.currency)
@@ -101,7 +88,7 @@ def chosen(workspace: Workspace, project: Project, schema: Schema) -> Choices:
 
 def commands(workspace: Workspace, project: Project, schema: Schema, choices: Choices) -> dict[str, str]:
     """What to type instead of clicking."""
-    file, ledger = schema_file(project), workspace.shown(workspace.ledger_file)
+    file, ledger = schema_file(project), workspace.ledger_name
     return {
         "plan": choices.plan_command(file, project.data, schema.neighbours),
         "run": choices.run_command(file, project.data, schema.neighbours, ledger, f"{project.id}-release"),
@@ -109,27 +96,24 @@ def commands(workspace: Workspace, project: Project, schema: Schema, choices: Ch
     }
 
 
-def planned(asked: Asked) -> Mapping[str, Any]:
+def answer(visit: Visit) -> Mapping[str, Any]:
     """The plan of the choices on the page, which are kept."""
-    project = asked.workspace.project(asked.path["project"])
-    given = asked.body.get("choices")
+    workspace, project = visit.workspace, visit.project
+    given = visit.body.get("choices")
     if not isinstance(given, dict):
         raise UsageError("the choices are missing; reload the page")
     choices = Choices.of(given)
-    schema = schema_of(asked.workspace, project)
+    schema = schema_of(workspace, project)
     if dict(project.choices) != asdict(choices):
-        asked.workspace.choose(project.id, asdict(choices))
-    facts = facts_of(asked.workspace, project, schema, choices)
-    statement = statement_of(asked.workspace, project.name)
-    suggestion = suggest(schema, choices.budget, facts.rows)
-    found = make(
-        schema, choices.made(schema), choices.budget, public=facts, sets=choices.sets, each=choices.each
-    )
+        workspace.choose(project.id, asdict(choices))
+    facts = facts_of(workspace, project, schema, choices)
+    method, budget = choices.method_for(schema), choices.budget
+    planned = make(schema, method, budget, public=facts, sets=choices.sets, each=choices.each)
     return {
-        **_told(found),
-        "spending": spending(statement, choices.budget, schema),
-        "suggestion": {"method": suggestion.method, "reason": suggestion.reason},
-        "commands": commands(asked.workspace, project, schema, choices),
+        **_plan_facts(planned),
+        "spending": spending(account_of(workspace, project.name), budget, schema),
+        "suggestion": asdict(suggest(schema, budget, facts.rows)),
+        "commands": commands(workspace, project, schema, choices),
     }
 
 
@@ -151,36 +135,33 @@ def _public(schema: Schema, file: Path, size: int, changed: int) -> PublicFacts:
 def spending(statement: Statement, budget: Budget, schema: Schema) -> dict[str, Any]:
     """What will be spent, under which unit and neighbours, and what remains: in one sentence."""
     under = f"for the unit '{schema.unit}' and neighbours '{schema.neighbours}'"
-    sign = symbol(statement.currency)
-    if statement.currency is None:
-        return {
-            "sentence": f"This run would spend {budget} {under}. Nothing is granted to '{schema.name}' yet: grant a budget on the first page.",
-            "allowed": False,
-            "units": 0,
-        }
+    sign, units, allowed = symbol(statement.currency), 0, False
+    granted, remaining = map(decimal_text, (statement.granted_units, statement.remaining_units))
     try:
-        require_agreement(schema.name, statement.protects, protection_of(schema))
-        units = converted(budget, statement.currency)
+        if statement.currency is not None:
+            require_agreement(schema.name, statement.protects, protection_of(schema))
+            units = converted(budget, statement.currency)
     except BudgetError as error:
         return {"sentence": f"{error}.", "allowed": False, "units": 0}
-    left = statement.remaining_units - units
     price = "" if budget.currency == statement.currency else f", which costs {sign} = {decimal_text(units)},"
-    if left < 0:
-        return {
-            "sentence": f"This run asks for {budget}{price} {under}, but only {sign} = {decimal_text(statement.remaining_units)} of "
-            f"{decimal_text(statement.granted_units)} is left: the ledger will refuse it.",
-            "allowed": False,
-            "units": units,
-        }
-    return {
-        "sentence": f"This run spends {budget}{price} of the {sign} = {decimal_text(statement.granted_units)} granted to '{schema.name}', {under}; "
-        f"{sign} = {decimal_text(left)} remains.",
-        "allowed": True,
-        "units": units,
-    }
+    left = statement.remaining_units - units
+    if statement.currency is None:
+        sentence = f"This run would spend {budget} {under}. Nothing is granted to '{schema.name}' yet: grant a budget on the first page."
+    elif left < 0:
+        sentence = (
+            f"This run asks for {budget}{price} {under}, but only {sign} = {remaining} of {granted} is left: "
+            "the ledger will refuse it."
+        )
+    else:
+        allowed = True
+        sentence = (
+            f"This run spends {budget}{price} of the {sign} = {granted} granted to '{schema.name}', {under}; "
+            f"{sign} = {decimal_text(left)} remains."
+        )
+    return {"sentence": sentence, "allowed": allowed, "units": units}
 
 
-def _told(found: Plan) -> dict[str, Any]:
+def _plan_facts(found: Plan) -> dict[str, Any]:
     errors = {}
     for ways in (1, 2):
         group = [e for e in found.errors if len(e.attributes) == ways and e.how != "public"]
@@ -203,14 +184,8 @@ def _told(found: Plan) -> dict[str, Any]:
         "rows": found.rows,
         "errors": errors,
         "widths": [
-            {
-                "what": w.what,
-                "leaves": w.leaves,
-                "lam": w.lam,
-                "rows": w.typical[0],
-                "width": w.typical[1],
-                "shrunk": w.shrunk,
-            }
+            {"what": w.what, "leaves": w.leaves, "lam": w.lam, "shrunk": w.shrunk}
+            | dict(zip(("rows", "width"), w.typical, strict=True))
             for w in found.widths
             if w.typical is not None and w.labels > 1
         ][:SHOWN],
@@ -222,26 +197,24 @@ def _told(found: Plan) -> dict[str, Any]:
     }
 
 
-def export(asked: Asked) -> Download:
+def export(visit: Visit) -> Download:
     """The choices as YAML."""
-    project = asked.workspace.project(asked.path["project"])
-    choices = chosen(asked.workspace, project, schema_of(asked.workspace, project))
-    text = choices.to_yaml(project.data, schema_file(project), _compared(asked.workspace, project))
+    workspace, project = visit.workspace, visit.project
+    choices = choices_of(workspace, project, schema_of(workspace, project))
+    text = choices.to_yaml(project.data, schema_file(project), _last_comparison(workspace, project))
     return Download(f"{project.id}-choices.yaml", "application/yaml", text)
 
 
-def script(asked: Asked) -> Download:
+def script(visit: Visit) -> Download:
     """Everything as a script."""
-    workspace = asked.workspace
-    project = workspace.project(asked.path["project"])
+    workspace, project = visit.workspace, visit.project
     schema = schema_of(workspace, project)
-    ledger = workspace.shown(workspace.ledger_file)
-    text = chosen(workspace, project, schema).script(
-        schema, project.data, ledger, f"{project.id}-release", _compared(workspace, project)
-    )
+    files, compared = (project.data, workspace.ledger_name), _last_comparison(workspace, project)
+    choices = choices_of(workspace, project, schema)
+    text = choices.script(schema, *files, f"{project.id}-release", compared)
     return Download(f"{project.id}.py", "text/x-python; charset=utf-8", text)
 
 
-def _compared(workspace: Workspace, project: Project) -> Mapping[str, Any] | None:
+def _last_comparison(workspace: Workspace, project: Project) -> Mapping[str, Any] | None:
     """What the last comparison was asked to do."""
-    return next((job.asked for job in listed(workspace, project.id, "compare")), None)
+    return next((job.asked for job in list_jobs(workspace, project.id, "compare")), None)

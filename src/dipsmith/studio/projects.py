@@ -11,7 +11,6 @@ from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
 
 from dipsmith.errors import InputError, OutputError, UsageError
 from dipsmith.privacy.budget import decimal_text
@@ -21,9 +20,9 @@ from dipsmith.schema.drafts import draft
 from dipsmith.schema.markup import parse
 from dipsmith.schema.naming import check_name, plain_name
 from dipsmith.sources import source
-from dipsmith.studio.asked import Asked, Shown, data, page
 from dipsmith.studio.budget_bar import budget_bar, symbol
 from dipsmith.studio.choices import Choices
+from dipsmith.studio.views import Screen, Visit
 from dipsmith.studio.workspace import DATA_ENDINGS, Project, Workspace
 
 _NAME = re.compile(r"[\w][\w. ()-]{0,120}")
@@ -31,51 +30,36 @@ LEAST_FREE = 256 << 20
 """An upload stops when the disk has less than this left."""
 
 
-def routes() -> list[BaseRoute]:
-    """The addresses of this page."""
-    return [
-        Route("/", page(show), methods=["GET"]),
-        Route("/api/upload/{name}", upload, methods=["PUT"]),
-        Route("/api/projects", data(create), methods=["POST"]),
-        Route("/api/projects/{project}", data(remove), methods=["DELETE"]),
-        Route("/api/grant", data(grant), methods=["POST"]),
-    ]
-
-
-def statements(workspace: Workspace) -> list[Statement]:
+def accounts(workspace: Workspace) -> list[Statement]:
     """Every account of the ledger; none when there is no ledger yet."""
     return list(workspace.ledger.show()) if workspace.ledger_file.exists() else []
 
 
-def statement_of(workspace: Workspace, name: str) -> Statement:
+def account_of(workspace: Workspace, name: str) -> Statement:
     """The account of a dataset, empty if it has none."""
-    found = next((s for s in statements(workspace) if s.name == name), None)
+    found = next((s for s in accounts(workspace) if s.name == name), None)
     return found or Statement(name, None, 0, 0, None, None, 0, (), ())
 
 
-def show(asked: Asked) -> Shown:
+def show(visit: Visit) -> Screen:
     """The page."""
-    workspace = asked.workspace
-    held = {s.name: s for s in statements(workspace)}
+    workspace = visit.workspace
+    found = {s.name: s for s in accounts(workspace)}
     projects = workspace.projects()
     for project in projects:
-        held.setdefault(project.name, statement_of(workspace, project.name))
-    ledger = workspace.shown(workspace.ledger_file)
-    return Shown(
-        "projects.html",
-        {
-            "project": None,
-            "step": "projects",
-            "accounts": [
-                _account(s, projects, workspace) for s in sorted(held.values(), key=lambda s: s.name)
-            ],
-            "files": workspace.data_files(),
-            "folder": str(workspace.folder),
-            "ledger": ledger,
-            "ledger_exists": workspace.ledger_file.exists(),
-            "command": command("ledger", "show", "--ledger", Path(ledger)),
-        },
-    )
+        found.setdefault(project.name, account_of(workspace, project.name))
+    ordered = sorted(found.values(), key=lambda s: s.name)
+    values = {
+        "project": None,
+        "step": "projects",
+        "accounts": [_account(s, projects, workspace) for s in ordered],
+        "files": workspace.data_files(),
+        "folder": str(workspace.folder),
+        "ledger": workspace.ledger_name,
+        "ledger_exists": workspace.ledger_file.exists(),
+        "command": command("ledger", "show", "--ledger", Path(workspace.ledger_name)),
+    }
+    return Screen("projects.html", values)
 
 
 def _account(statement: Statement, projects: list[Project], workspace: Workspace) -> dict[str, Any]:
@@ -91,7 +75,7 @@ def _account(statement: Statement, projects: list[Project], workspace: Workspace
             {
                 "run": run,
                 "charge": decimal_text(run.charge),
-                "where": workspace.shown(Path(run.path)) if run.path else "",
+                "where": workspace.relative(Path(run.path)) if run.path else "",
                 "time": run.time[:16].replace("T", " "),
             }
             for run in reversed(statement.runs)
@@ -114,7 +98,7 @@ async def upload(request: Request) -> Response:
             raise OutputError(f"'{name}' was uploaded before; choose it below, or rename the new file")
         part = folder / f".{secrets.token_hex(8)}.partial"
         try:
-            await _streamed(request, part, workspace.most_upload)
+            await _stream(request, part, workspace.most_upload)
             part.rename(target)
         finally:
             part.unlink(missing_ok=True)
@@ -122,10 +106,10 @@ async def upload(request: Request) -> Response:
         return JSONResponse({"error": str(error)}, 413 if "larger" in str(error) else 400)
     except ClientDisconnect:
         return JSONResponse({"error": "the upload was interrupted; nothing was kept"}, 400)
-    return JSONResponse({"data": workspace.shown(target)})
+    return JSONResponse({"data": workspace.relative(target)})
 
 
-async def _streamed(request: Request, part: Path, most: int) -> None:
+async def _stream(request: Request, part: Path, most: int) -> None:
     seen, handle = 0, os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "wb") as file:
         async for chunk in request.stream():
@@ -139,38 +123,33 @@ async def _streamed(request: Request, part: Path, most: int) -> None:
             file.write(chunk)
 
 
-def create(asked: Asked) -> Mapping[str, Any]:
+def create(visit: Visit) -> Mapping[str, Any]:
     """A project from a file's header; no row is read."""
-    file = asked.workspace.inside(asked.text("data", 4096))
+    file = visit.workspace.inside(visit.text("data", 4096))
     if not file.is_file():
         raise InputError("there is no such file in the workspace; choose one of the list")
-    name = asked.text("name") or plain_name(file.name.split(".")[0])
+    name = visit.text("name") or plain_name(file.name.split(".")[0])
     check_name(name)
     columns = source(file).columns
     document = parse(draft(columns, name))
     assert isinstance(document, dict)
-    made = asked.workspace.create(name, asked.workspace.shown(file), columns, document)
+    made = visit.workspace.create(name, visit.workspace.relative(file), columns, document)
     return {"project": made.id}
 
 
-def remove(asked: Asked) -> Mapping[str, Any]:
+def remove(visit: Visit) -> Mapping[str, Any]:
     """Forget a draft."""
-    asked.workspace.remove(asked.path["project"])
+    visit.workspace.remove(visit.path["project"])
     return {"removed": True}
 
 
-def grant(asked: Asked) -> Mapping[str, Any]:
+def grant(visit: Visit) -> Mapping[str, Any]:
     """Grant budget to a dataset."""
-    name = asked.text("name")
+    name = visit.text("name")
     if not name:
         raise UsageError("say which dataset the grant is for")
     check_name(name)
-    chosen = Choices.of(
-        {
-            "currency": asked.body.get("currency"),
-            "amount": asked.text("amount"),
-            "delta": asked.text("delta") or None,
-        }
-    )
-    asked.workspace.ledger.grant(name, chosen.budget, by=asked.text("by") or None, why=asked.text("why"))
-    return {"statement": asked.workspace.ledger.show(name).as_dict()}
+    amounts = {"amount": visit.text("amount"), "delta": visit.text("delta") or None}
+    budget = Choices.of({"currency": visit.body.get("currency"), **amounts}).budget
+    visit.workspace.ledger.grant(name, budget, by=visit.text("by") or None, why=visit.text("why"))
+    return {"statement": visit.workspace.ledger.show(name).as_dict()}

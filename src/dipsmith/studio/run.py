@@ -8,8 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from starlette.routing import BaseRoute, Route
-
 from dipsmith.errors import DipsmithError, SchemaError, UsageError
 from dipsmith.planning.plan import plan as make
 from dipsmith.privacy.budget import decimal_text
@@ -19,88 +17,59 @@ from dipsmith.sources import source
 from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.sources.header import check_header
 from dipsmith.studio import jobs
-from dipsmith.studio.asked import Asked, Shown, data, page
 from dipsmith.studio.budget_bar import budget_bar, symbol
-from dipsmith.studio.plan import chosen, commands, facts_of, spending
-from dipsmith.studio.projects import statement_of
+from dipsmith.studio.plan import choices_of, commands, facts_of, spending
+from dipsmith.studio.projects import account_of
 from dipsmith.studio.schema import schema_of
+from dipsmith.studio.views import Screen, Visit
 from dipsmith.studio.workspace import Workspace
 from dipsmith.synthesis.writing import require_absent
 
 
-def routes() -> list[BaseRoute]:
-    """The addresses of this page."""
-    return [
-        Route("/p/{project}/run", page(show), methods=["GET"]),
-        Route("/api/p/{project}/run", data(start), methods=["POST"]),
-        Route("/api/p/{project}/jobs", data(watch), methods=["GET"]),
-        Route("/api/jobs/{job}/cancel", data(cancel), methods=["POST"]),
-        Route("/api/jobs/{job}/resume", data(resume), methods=["POST"]),
-    ]
-
-
-def show(asked: Asked) -> Shown:
+def show(visit: Visit) -> Screen:
     """The page."""
-    workspace = asked.workspace
-    project = workspace.project(asked.path["project"])
-    held: dict[str, Any] = {
-        "project": project,
-        "step": "run",
-        "command": "",
-        "problem": "",
-        "grace": workspace.grace,
-    }
+    workspace, project = visit.workspace, visit.project
+    values: dict[str, Any] = {"project": project, "step": "run", "grace": workspace.grace}
     try:
         schema = schema_of(workspace, project)
-        choices = chosen(workspace, project, schema)
-        spent = spending(statement_of(workspace, project.name), choices.budget, schema)
+        choices = choices_of(workspace, project, schema)
+        account = account_of(workspace, project.name)
+        spends = spending(account, choices.budget, schema)
     except (SchemaError, UsageError) as error:
-        return Shown("run.html", {**held, "problem": str(error)})
-    held |= {
+        return Screen("run.html", {**values, "command": "", "problem": str(error)})
+    values |= {
+        "problem": "",
         "schema": schema,
         "choices": choices,
-        "spending": spent,
+        "spending": spends,
         "settings": ", ".join(f"{k} = {v}" for k, v in choices.settings.items()) or "as by default",
         "command": commands(workspace, project, schema, choices)["run"],
-        "bar": budget_bar(statement_of(workspace, project.name)),
-        "state": {"project": project.id, "request": uuid.uuid4().hex, **_watched(workspace, project.id)},
+        "bar": budget_bar(account),
+        "state": {"project": project.id, "request": uuid.uuid4().hex, **_progress(workspace, project.id)},
     }
-    return Shown("run.html", held)
+    return Screen("run.html", values)
 
 
-def start(asked: Asked) -> Mapping[str, Any]:
+def start(visit: Visit) -> Mapping[str, Any]:
     """Charge the ledger and start the worker; the same request twice is one run."""
-    workspace = asked.workspace
-    project = workspace.project(asked.path["project"])
-    request = asked.text("request", 64)
+    workspace, project, request = visit.workspace, visit.project, visit.text("request", 64)
     if jobs.folder_of(workspace, request).exists():
         return {"job": request}
     schema = schema_of(workspace, project)
-    choices = chosen(workspace, project, schema)
+    choices = choices_of(workspace, project, schema)
     file = workspace.inside(project.data)
     check_header(project.data, source(file).columns, schema.columns)
-    method = choices.made(schema)
+    method = choices.method_for(schema)
     out = f"releases/{project.id}-{request[:8]}"
     target = workspace.inside(out)
     target.parent.mkdir(exist_ok=True)
     require_absent(target)
     # Raises what no budget can pay for, before anything is charged.
-    make(
-        schema,
-        method,
-        choices.budget,
-        public=facts_of(workspace, project, schema, choices),
-        sets=choices.sets,
-        each=choices.each,
-    )
-    held = {
-        "data": project.data,
-        "schema": schema.to_dict(),
-        "choices": asdict(choices),
-        "out": out,
-        "says": f"{choices.method}, {choices.budget}",
-    }
-    if not jobs.submit(workspace, request, "run", project.id, held):
+    facts = facts_of(workspace, project, schema, choices)
+    make(schema, method, choices.budget, public=facts, sets=choices.sets, each=choices.each)
+    job = {"data": project.data, "schema": schema.to_dict(), "choices": asdict(choices), "out": out}
+    job["says"] = f"{choices.method}, {choices.budget}"
+    if not jobs.submit(workspace, request, "run", project.id, job):
         return {"job": request}
     try:
         # The charge comes first, alone and durably: of two tabs that ask at once, the ledger refuses one.
@@ -111,7 +80,7 @@ def start(asked: Asked) -> Mapping[str, Any]:
             source=fingerprint(source(file)),
             request_id=request,
             method=method.name,
-            another_grant=asked.body.get("another_grant") is True,
+            another_grant=visit.body.get("another_grant") is True,
         )
     except DipsmithError:
         jobs.withdraw(workspace, request)
@@ -120,46 +89,36 @@ def start(asked: Asked) -> Mapping[str, Any]:
     return {"job": request}
 
 
-def watch(asked: Asked) -> Mapping[str, Any]:
+def watch(visit: Visit) -> Mapping[str, Any]:
     """How far the project's runs are."""
-    return _watched(asked.workspace, asked.workspace.project(asked.path["project"]).id)
+    return _progress(visit.workspace, visit.project.id)
 
 
-def _watched(workspace: Workspace, project: str) -> dict[str, Any]:
-    statement = statement_of(workspace, workspace.project(project).name)
-    states = {run.id: run.state for run in statement.runs}
+def _progress(workspace: Workspace, project: str) -> dict[str, Any]:
+    account = account_of(workspace, workspace.project(project).name)
+    states = {run.id: run.state for run in account.runs}
     found = []
-    for job in jobs.listed(workspace, project, "run"):
-        ledger = states.get(job.id, "")
-        told = job.to_dict() | {
-            "ledger": ledger,
-            "can_cancel": ledger == "reserved" and job.status in ("waiting", "stopped"),
+    for job in jobs.list_jobs(workspace, project, "run"):
+        reserved = states.get(job.id, "") == "reserved"
+        verify = command("verify", Path(job.asked["out"]), "--ledger", Path(workspace.ledger_name))
+        more = {
+            "ledger": states.get(job.id, ""),
+            "can_cancel": reserved and job.status in ("waiting", "stopped"),
         }
         found.append(
-            told
-            | {
-                "can_resume": ledger == "reserved" and job.status == "stopped",
-                "verify": _verify(workspace, job),
-            }
+            job.to_dict() | more | {"can_resume": reserved and job.status == "stopped", "verify": verify}
         )
-    return {
-        "jobs": found,
-        "left": f"{symbol(statement.currency)} = {decimal_text(statement.remaining_units)}",
-        "bar": budget_bar(statement),
-    }
+    left = f"{symbol(account.currency)} = {decimal_text(account.remaining_units)}"
+    return {"jobs": found, "left": left, "bar": budget_bar(account)}
 
 
-def _verify(workspace: Workspace, job: jobs.Job) -> str:
-    return command("verify", Path(job.asked["out"]), "--ledger", Path(workspace.shown(workspace.ledger_file)))
-
-
-def cancel(asked: Asked) -> Mapping[str, Any]:
+def cancel(visit: Visit) -> Mapping[str, Any]:
     """Stop a job before it reads."""
-    jobs.cancel(asked.workspace, asked.path["job"])
+    jobs.cancel(visit.workspace, visit.path["job"])
     return {"cancelled": True}
 
 
-def resume(asked: Asked) -> Mapping[str, Any]:
+def resume(visit: Visit) -> Mapping[str, Any]:
     """Go on with a job that was killed before it read."""
-    jobs.resume(asked.workspace, asked.path["job"])
+    jobs.resume(visit.workspace, visit.path["job"])
     return {"resumed": True}

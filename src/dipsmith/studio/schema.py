@@ -12,50 +12,32 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from starlette.routing import BaseRoute, Route
-
 from dipsmith.errors import InputError, SchemaError, UsageError
 from dipsmith.report.commands import command
 from dipsmith.schema import Schema
 from dipsmith.schema.files import from_dict
 from dipsmith.schema.markup import Line, parse, render
 from dipsmith.schema.show import describe
-from dipsmith.studio.asked import Asked, Download, Shown, data, page
-from dipsmith.studio.asked import download as saved
+from dipsmith.studio.views import Download, Screen, Visit
 from dipsmith.studio.workspace import Project, Workspace
 
 MOST_COLUMNS = 5000
+_ALONE = {"name": "draft", "unit": "row", "neighbours": "add-remove"}
+"""What a schema of one column or one rule needs besides, to be checked by itself."""
 
 
-def routes() -> list[BaseRoute]:
-    """The addresses of this page."""
-    return [
-        Route("/p/{project}/schema", page(show), methods=["GET"]),
-        Route("/p/{project}/schema.yaml", saved(export), methods=["GET"]),
-        Route("/api/p/{project}/schema", data(save), methods=["POST"]),
-        Route("/api/p/{project}/schema/import", data(read_yaml), methods=["POST"]),
-        Route("/api/codes", data(codes), methods=["POST"]),
-    ]
-
-
-def show(asked: Asked) -> Shown:
+def show(visit: Visit) -> Screen:
     """The page."""
-    project = asked.workspace.project(asked.path["project"])
-    return Shown(
-        "schema.html",
-        {
-            "project": project,
-            "step": "schema",
-            "state": {
-                "project": project.id,
-                "revision": project.revision,
-                "document": dict(project.document),
-                "columns": list(project.columns),
-                "report": report(asked.workspace, project.document),
-            },
-            "command": command("schema", "check", Path(schema_file(project))),
-        },
-    )
+    project = visit.project
+    state = {
+        "project": project.id,
+        "revision": project.revision,
+        "document": dict(project.document),
+        "columns": list(project.columns),
+        "report": report(visit.workspace, project.document),
+    }
+    check = command("schema", "check", Path(schema_file(project)))
+    return Screen("schema.html", {"project": project, "step": "schema", "state": state, "command": check})
 
 
 def schema_file(project: Project) -> str:
@@ -63,45 +45,45 @@ def schema_file(project: Project) -> str:
     return f"{project.id}.yaml"
 
 
-def export(asked: Asked) -> Download:
+def export(visit: Visit) -> Download:
     """The draft as YAML: canonical once it is complete."""
-    project = asked.workspace.project(asked.path["project"])
+    project = visit.project
     try:
-        document: Mapping[str, Any] = schema_of(asked.workspace, project).to_dict()
+        document: Mapping[str, Any] = schema_of(visit.workspace, project).to_dict()
     except SchemaError:
         fields = [Line(f) for f in project.document.get("fields", []) if isinstance(f, dict)]
         document = {**project.document, "fields": fields}
     return Download(schema_file(project), "application/yaml", render(document))
 
 
-def save(asked: Asked) -> Mapping[str, Any]:
+def save(visit: Visit) -> Mapping[str, Any]:
     """Keep the draft and say what is missing."""
-    document = asked.body.get("document")
+    document = visit.body.get("document")
     if not isinstance(document, dict) or not isinstance(document.get("fields"), list):
         raise UsageError("the draft is not a schema; reload the page")
     if len(document["fields"]) > MOST_COLUMNS:
         raise UsageError(f"more than {MOST_COLUMNS:,} columns; use the command line")
-    revision = asked.body.get("revision")
+    revision = visit.body.get("revision")
     if not isinstance(revision, int):
         raise UsageError("the draft has no revision; reload the page")
-    kept = asked.workspace.save(asked.path["project"], revision, document)
-    return {"revision": kept.revision, "report": report(asked.workspace, document)}
+    draft = visit.workspace.save(visit.path["project"], revision, document)
+    return {"revision": draft.revision, "report": report(visit.workspace, document)}
 
 
-def read_yaml(asked: Asked) -> Mapping[str, Any]:
+def read_yaml(visit: Visit) -> Mapping[str, Any]:
     """A schema file's text as a draft."""
-    text = asked.body.get("text")
+    text = visit.body.get("text")
     if not isinstance(text, str):
         raise UsageError("give the text of a schema file")
     document = parse(text)
     if not isinstance(document, dict) or not isinstance(document.get("fields"), list):
         raise SchemaError("this is not a schema file: it has no list 'fields'")
-    return {"document": document, "report": report(asked.workspace, document)}
+    return {"document": document, "report": report(visit.workspace, document)}
 
 
-def codes(asked: Asked) -> Mapping[str, Any]:
+def codes(visit: Visit) -> Mapping[str, Any]:
     """A pasted code list: one code per line, or a table with code and label."""
-    text = asked.body.get("text")
+    text = visit.body.get("text")
     if not isinstance(text, str):
         raise UsageError("paste one code per line, or two columns: code and label")
     lines = [line for line in text.splitlines() if line.strip()]
@@ -124,9 +106,6 @@ def codes(asked: Asked) -> Mapping[str, Any]:
     return {"enum": found, "labels": labels}
 
 
-# What is missing ----------------------------------------------------------------------------------------------
-
-
 def schema_of(workspace: Workspace, project: Project) -> Schema:
     """The project's schema, if it is complete."""
     confine(workspace, project.document.get("fields", []))
@@ -147,17 +126,9 @@ def report(workspace: Workspace, document: Mapping[str, Any]) -> dict[str, Any]:
         cells = f"{schema.size():,}" if schema.size() < 10**12 else f"{schema.size():.2e}"
     except InputError as error:
         problem = str(error)
-    steps = len(fields) + 2
-    done = complete + bool(document.get("unit")) + bool(relation)
-    return {
-        "columns": columns,
-        "rules": rules,
-        "complete": complete,
-        "share": done / steps,
-        "problem": problem,
-        "cells": cells,
-        "ready": not problem,
-    }
+    share = (complete + bool(document.get("unit")) + bool(relation)) / (len(fields) + 2)
+    found = {"columns": columns, "rules": rules, "complete": complete, "share": share}
+    return {**found, "problem": problem, "cells": cells, "ready": not problem}
 
 
 def confine(workspace: Workspace, fields: Sequence[Any]) -> None:
@@ -165,8 +136,7 @@ def confine(workspace: Workspace, fields: Sequence[Any]) -> None:
     for field in fields:
         if isinstance(field, dict):
             collapse = field.get("collapse")
-            named = [field.get("enum"), collapse.get("file") if isinstance(collapse, dict) else None]
-            for path in named:
+            for path in (field.get("enum"), collapse.get("file") if isinstance(collapse, dict) else None):
                 if isinstance(path, str) and path:
                     workspace.inside(path)
 
@@ -175,18 +145,12 @@ def _column(workspace: Workspace, field: Mapping[str, Any], relation: object) ->
     name = str(field.get("name") or "")
     try:
         confine(workspace, [field])
-        alone = {"name": "draft", "unit": "row", "neighbours": "add-remove", "fields": [field]}
-        attribute = from_dict(alone, base=workspace.folder).attributes[0]
+        attribute = from_dict({**_ALONE, "fields": [field]}, base=workspace.folder).attributes[0]
         if not attribute.domain.total and relation != "add-remove":
             raise SchemaError("say where a value outside the list goes: other, or missing")
         labels = list(attribute.labels[:200])
-        return {
-            "name": name,
-            "error": "",
-            "levels": attribute.size,
-            "says": describe(attribute),
-            "labels": labels,
-        }
+        good = {"error": "", "levels": attribute.size, "says": describe(attribute), "labels": labels}
+        return {"name": name, **good}
     except InputError as error:
         text = str(error).removeprefix(f"column '{name}': ")
         return {"name": name, "error": text, "levels": None, "says": "", "labels": []}
@@ -199,14 +163,7 @@ def _rule(workspace: Workspace, rule: object, fields: Sequence[Mapping[str, Any]
         if not concerned:
             raise SchemaError("the rule names no column of this schema")
         confine(workspace, concerned)
-        alone = {
-            "name": "draft",
-            "unit": "row",
-            "neighbours": "add-remove",
-            "fields": concerned,
-            "rules": [rule],
-        }
-        made = from_dict(alone, base=workspace.folder)
+        made = from_dict({**_ALONE, "fields": concerned, "rules": [rule]}, base=workspace.folder)
         return {"text": made.rules[0].text if made.rules else "; ".join(made.notes), "error": ""}
     except InputError as error:
         return {"text": "", "error": str(error)}

@@ -24,14 +24,8 @@ WIDTH = 100
 class Synthesis:
     """One call of `dipsmith.synthesize` in plain values.
 
-    Attributes
-    ----------
-    method
-        The name of a method's class, and its settings by name.
-    budget
-        The name of a budget's constructor, and its amounts as they were typed.
-    more
-        Further arguments by name.
+    `method` is the name of a method's class and its settings by name, `budget` the name of a budget's constructor and its
+    amounts as they were typed, `more` further arguments by name.
     """
 
     data: str
@@ -47,14 +41,9 @@ def script(
     saved: Mapping[str, Any],
     comparison: Mapping[str, Any] | None = None,
 ) -> str:
-    """A script that declares, synthesizes and saves; with the last comparison's analyses.
+    """A script that declares, synthesizes and saves (`saved`: arguments of `Release.save`).
 
-    Parameters
-    ----------
-    saved
-        Arguments of `Release.save` by name.
-    comparison
-        What the last comparison was asked: `analyses` and `classifiers`.
+    `comparison` is what the last comparison was asked: its `analyses` and `classifiers` are repeated.
     """
     method, settings = synthesis.method
     budget, amounts = synthesis.budget

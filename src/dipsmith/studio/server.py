@@ -56,10 +56,7 @@ class Studio:
     def on(cls, workspace: Workspace, port: int, *, plain: bool = False) -> Studio:
         """Take a port of the loopback addresses; 0 takes any free one.
 
-        Parameters
-        ----------
-        plain
-            Answer as 127.0.0.1 instead of under a random name: for browsers that do not know such names.
+        With `plain` it answers as 127.0.0.1 instead of under a random name: for browsers that do not know such names.
         """
         if not 0 <= port <= 65535:
             raise UsageError(f"--port is {port}, expected 0 to 65535")

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 """Crockford's: no letter that looks like another or like a digit."""
+_AS_TYPED = str.maketrans({"-": "", " ": "", "O": "0", "I": "1", "L": "1"})
 CODE_LENGTH = 10
 MOST_TRIES = 5
 PLAIN_HOST = "127.0.0.1"
@@ -24,29 +25,22 @@ def _secret() -> str:
     return secrets.token_urlsafe(32)
 
 
-def _code() -> str:
-    return "".join(secrets.choice(ALPHABET) for _ in range(CODE_LENGTH))
+def _code(length: int = CODE_LENGTH) -> str:
+    return "".join(secrets.choice(ALPHABET) for _ in range(length))
 
 
 def random_host() -> str:
     """A name that browsers take for this machine and that no other server has."""
-    return "".join(secrets.choice(ALPHABET.lower()) for _ in range(16)) + ".localhost"
+    return f"{_code(16).lower()}.localhost"
 
 
 @dataclass
 class Session:
-    """The secrets of one server.
+    """The secrets of one server, and `host`, the only host name that is answered, without the port.
 
-    Attributes
-    ----------
-    host
-        The only host name that is answered, without the port.
-    token, code
-        Let one browser in, once: whichever is used first, both are used up.
-    cookie, page_token
-        What it shows from then on, together.
-    tries
-        Wrong tokens and codes that are still borne; at none left nobody enters any more.
+    `token` and `code` let one browser in, once: whichever is used first, both are used up. `cookie` and `page_token` are what
+    it shows from then on, together. `tries` are the wrong tokens and codes that are still borne; at none left nobody
+    enters any more.
     """
 
     host: str = field(default_factory=random_host)
@@ -66,14 +60,7 @@ class Session:
         """Use token or code up; False if it is wrong, was used before, or too many were wrong."""
         if self.entered or self.tries < 1:
             return False
-        typed = (
-            offered.upper()
-            .replace("-", "")
-            .replace(" ", "")
-            .replace("O", "0")
-            .replace("I", "1")
-            .replace("L", "1")
-        )
+        typed = offered.upper().translate(_AS_TYPED)
         if not (_same(offered, self.token) or _same(typed, self.code)):
             self.tries -= 1
             return False

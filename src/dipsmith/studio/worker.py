@@ -25,15 +25,15 @@ from dipsmith.sources import Progress, Source, source
 from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.sources.header import check_header
 from dipsmith.studio.choices import Choices
-from dipsmith.studio.jobs import why, write_state
-from dipsmith.studio.workspace import Workspace, opened_lock, write_whole
+from dipsmith.studio.jobs import reason_of, write_state
+from dipsmith.studio.workspace import Workspace, open_lock
 
 EVERY = 0.15
 """Seconds between notes."""
 
 
 @dataclass(frozen=True, eq=False)
-class Checked:
+class CheckedSource:
     """A source whose syntax was checked a moment ago, so that it is not read once more for that."""
 
     inner: Source
@@ -78,18 +78,18 @@ class Notes:
 
 def main(folder: Path, wait: float) -> None:
     """Do the job."""
-    with opened_lock(folder / "alive") as alive:
+    with open_lock(folder / "alive") as alive:
         try:
             fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return
-        held = json.loads((folder / "job.json").read_text("utf-8"))
+        job = json.loads((folder / "job.json").read_text("utf-8"))
         notes = Notes(folder)
         try:
             if _waited(folder, wait):
-                (_run if held["kind"] == "run" else _compare)(folder, held, notes)
+                (_run if job["kind"] == "run" else _compare)(folder, job, notes)
         except BaseException as error:  # noqa: BLE001 — whatever ends the job is noted, by its kind alone
-            _failed(folder, held, error)
+            _failed(folder, job, error)
 
 
 def _waited(folder: Path, wait: float) -> bool:
@@ -106,7 +106,7 @@ def _waited(folder: Path, wait: float) -> bool:
 @contextmanager
 def _door(folder: Path) -> Iterator[int | None]:
     """The lock that whoever cancels needs; None if the job was cancelled before."""
-    with opened_lock(folder / "door") as door:
+    with open_lock(folder / "door") as door:
         fcntl.flock(door, fcntl.LOCK_EX)
         yield None if (folder / "cancelled").exists() else door
 
@@ -121,11 +121,11 @@ def _through(door: int, notes: Notes) -> Callable[[str, float], None]:
     return show
 
 
-def _run(folder: Path, held: Mapping[str, Any], notes: Notes) -> None:
+def _run(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
     from dipsmith.synthesis.synthesize import synthesize
 
-    asked = held["asked"]
-    root, ledger = Path(held["folder"]), Ledger(held["ledger"])
+    asked = job["asked"]
+    root, ledger = Path(job["folder"]), Ledger(job["ledger"])
     schema = Schema.from_dict(asked["schema"])
     choices = Choices.of(asked["choices"])
     private = source(root / asked["data"])
@@ -135,15 +135,15 @@ def _run(folder: Path, held: Mapping[str, Any], notes: Notes) -> None:
         if door is None:
             return
         release = synthesize(
-            Checked(private),
+            CheckedSource(private),
             schema,
-            choices.made(schema),
+            choices.method_for(schema),
             budget=choices.budget,
             ledger=ledger,
             sets=choices.sets,
             each=choices.each,
             rows=choices.rows_for(schema),
-            request=held["id"],
+            request=job["id"],
             progress=_through(door, notes),
         )
     notes("writing", 0.0)
@@ -154,13 +154,13 @@ def _run(folder: Path, held: Mapping[str, Any], notes: Notes) -> None:
     write_state(folder, "finished", "released", 1.0)
 
 
-def _compare(folder: Path, held: Mapping[str, Any], notes: Notes) -> None:
+def _compare(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
     from dipsmith.studio.fragments import fragment
     from dipsmith.utility.compare import compare
     from dipsmith.utility.regression import Regression
 
-    asked = held["asked"]
-    root = Path(held["folder"])
+    asked = job["asked"]
+    root = Path(job["folder"])
     with _door(folder) as door:
         if door is None:
             return
@@ -169,7 +169,7 @@ def _compare(folder: Path, held: Mapping[str, Any], notes: Notes) -> None:
     found = compare(
         root / asked["data"],
         *(root / r for r in asked["releases"]),
-        ledger=held["ledger"],
+        ledger=job["ledger"],
         analyses=[Regression.of(a) for a in asked["analyses"]],
         classifiers=asked["classifiers"] or None,
         progress=notes,
@@ -178,19 +178,16 @@ def _compare(folder: Path, held: Mapping[str, Any], notes: Notes) -> None:
     out = Workspace.of(root).inside(asked["out"])
     out.parent.mkdir(mode=0o700, exist_ok=True)
     found.save(out)
-    made = fragment(found.page, f"/p/{held['project']}/compare/{held['id']}/files")
-    for i, image in enumerate(made.images, start=1):
-        write_whole(folder / f"image-{i}.png", image)
-    write_whole(folder / "fragment.html", made.html.encode())
+    fragment(found.page, f"/p/{job['project']}/compare/{job['id']}/files").write(folder)
     write_state(folder, "finished", "compared", 1.0)
 
 
-def _failed(folder: Path, held: Mapping[str, Any], error: BaseException) -> None:
+def _failed(folder: Path, job: Mapping[str, Any], error: BaseException) -> None:
     # Files are named as the pages name them, within the workspace.
-    message = why(error).replace(f"{held['folder']}/", "")
-    if held["kind"] == "run":
+    message = reason_of(error).replace(f"{job['folder']}/", "")
+    if job["kind"] == "run":
         try:
-            Ledger(held["ledger"]).cancel(held["id"])
+            Ledger(job["ledger"]).cancel(job["id"])
             message += "; no data was read, so nothing was spent"
         except BudgetError:
             message += "; data had been read, so that what was spent stays spent"

@@ -33,20 +33,8 @@ _ID = re.compile(r"[a-z0-9][a-z0-9-]{0,60}")
 class Project:
     """A dataset that is worked on: its file, the draft of its schema, and what was chosen so far.
 
-    Attributes
-    ----------
-    id
-        Its name in addresses.
-    revision
-        Grows with every change of the draft.
-    data
-        The file with the rows, relative to the workspace.
-    columns
-        The header of that file.
-    document
-        The schema as plain data, possibly unfinished.
-    choices
-        What the Plan page chose.
+    `id` is its name in addresses; `revision` grows with every change of the draft; `data` is the file with the rows,
+    relative to the workspace, and `columns` its header; `document` is the schema as plain data, possibly unfinished.
     """
 
     id: str
@@ -64,18 +52,10 @@ class Project:
 
 @dataclass(frozen=True)
 class Workspace:
-    """The folder of one studio.
+    """The folder of one studio: absolute, without links; the ledger inside it need not exist yet.
 
-    Attributes
-    ----------
-    folder
-        Absolute, without links.
-    ledger_file
-        The ledger, inside the folder; it need not exist yet.
-    grace
-        Seconds between confirming a run and reading the data, during which it can be cancelled.
-    most_upload
-        Bytes of the largest upload.
+    `grace` is the seconds between confirming a run and reading the data, during which it can be cancelled; `most_upload` the
+    bytes of the largest upload.
     """
 
     folder: Path
@@ -100,11 +80,16 @@ class Workspace:
         """The ledger."""
         return Ledger(self.ledger_file)
 
+    @property
+    def ledger_name(self) -> str:
+        """The ledger's file as people and the command line write it."""
+        return self.relative(self.ledger_file)
+
     def inside(self, path: str) -> Path:
         """A path that a page named; refused if it leads out of the workspace."""
         return _inside(self.folder, path)
 
-    def shown(self, path: Path) -> str:
+    def relative(self, path: Path) -> str:
         """A path as people and the command line write it, relative to the workspace."""
         return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else str(path)
 
@@ -134,13 +119,10 @@ class Workspace:
         found = []
         for folder in (self.folder / HIDDEN / "uploads", self.folder):
             if folder.is_dir():
-                names = sorted(p for p in folder.iterdir() if p.name.lower().endswith(DATA_ENDINGS))
-                found += [
-                    self.shown(p) for p in names if p.is_file() and p.resolve().is_relative_to(self.folder)
-                ]
+                files = sorted(p for p in folder.iterdir() if p.name.lower().endswith(DATA_ENDINGS))
+                inside = [p for p in files if p.is_file() and p.resolve().is_relative_to(self.folder)]
+                found += [self.relative(p) for p in inside]
         return found[:MOST_LISTED]
-
-    # --- projects ---------------------------------------------------------------------------------
 
     def projects(self) -> list[Project]:
         """Every project, by name."""
@@ -150,10 +132,8 @@ class Workspace:
 
     def project(self, called: str) -> Project:
         """One project."""
-        if not _ID.fullmatch(called):
-            raise InputError("there is no such project; go back to the first page")
         file = self.folder / HIDDEN / "projects" / f"{called}.json"
-        if not file.is_file():
+        if not _ID.fullmatch(called) or not file.is_file():
             raise InputError("there is no such project; go back to the first page")
         facts = json.loads(file.read_text("utf-8"))
         return Project(**{**facts, "columns": tuple(facts["columns"])})
@@ -171,10 +151,10 @@ class Workspace:
     def save(self, called: str, revision: int, document: Mapping[str, Any]) -> Project:
         """Keep a changed draft; refused if another tab changed it meanwhile."""
         with self._locked():
-            held = self.project(called)
-            if held.revision != revision:
+            before = self.project(called)
+            if before.revision != revision:
                 raise UsageError("this draft was changed in another tab; reload the page to go on from there")
-            made = replace(held, document=document, revision=revision + 1)
+            made = replace(before, document=document, revision=revision + 1)
             self._write(made)
         return made
 
@@ -193,13 +173,13 @@ class Workspace:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        with opened_lock(self.private() / "lock") as handle:
+        with open_lock(self.private() / "lock") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
 
 
 @contextmanager
-def opened_lock(path: Path) -> Iterator[int]:
+def open_lock(path: Path) -> Iterator[int]:
     """A file to lock, made when first needed; never through a link, and nothing that it holds is lost."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:

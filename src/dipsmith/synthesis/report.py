@@ -11,7 +11,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from keyword import iskeyword
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +22,7 @@ from dipsmith.counting.tally import count
 from dipsmith.report import figures
 from dipsmith.report.content import Block, Code, Facts, Figure, Page, Section, Table
 from dipsmith.schema import Bins, Codes, Marginal, Schema
+from dipsmith.schema.formula.tree import quoted
 from dipsmith.synthesis.spent import Z95, Measured, column_noise, drowned_below, measured
 
 if TYPE_CHECKING:
@@ -39,18 +39,9 @@ NUMBERS = ("number", "integer")
 
 @dataclass(frozen=True, eq=False)
 class Glance:
-    """What the report tells about the rows of the first set.
+    """What the report tells about the rows of the first set: how many, and how often each level of each column occurs.
 
-    Attributes
-    ----------
-    rows
-        How many there are.
-    counts
-        How often each level of each column occurs.
-    some
-        The first rows, which associations are computed from.
-    several_files
-        Whether a set is a folder of files.
+    `some` are the first rows, which associations are computed from; `several_files` whether a set is a folder of files.
     """
 
     rows: int
@@ -124,12 +115,8 @@ def settings(parameters: Mapping[str, object]) -> str:
     >>> settings({"trees": 3, "targets": ["sex", "race"], "shrink": True, "weights": None})
     'shrink yes, targets sex + race, trees 3'
     """
-    said = []
-    for name, value in sorted(parameters.items()):
-        if value is None or value == [] or value == ():
-            continue
-        said.append(f"{name} {_in_words(value)}")
-    return ", ".join(said)
+    chosen = {name: value for name, value in sorted(parameters.items()) if value not in (None, [], ())}
+    return ", ".join(f"{name} {_in_words(value)}" for name, value in chosen.items())
 
 
 def _in_words(value: object) -> str:
@@ -143,47 +130,48 @@ def _in_words(value: object) -> str:
 
 def _noise(release: Release, tables: list[Measured]) -> tuple[Block, ...]:
     n = max(1, release.card.rows)
-    shown = tables[:MOST_LINES]
-    rest = len(tables) - len(shown)
+    rest = len(tables) - MOST_LINES
+    nbsp = "\N{NO-BREAK SPACE}"
+    names = (
+        "table",
+        "cells",
+        "times",
+        "noise s.d.",
+        f"95 % within{nbsp}±",
+        f"of a share{nbsp}±",
+        "expected TVD",
+    )
     asked = Table.of(
         "Every table that was measured, and the noise on one of its counts",
-        (
-            "table",
-            "cells",
-            "times",
-            "noise s.d.",
-            "95 % within\N{NO-BREAK SPACE}±",
-            "of a share\N{NO-BREAK SPACE}±",
-            "expected TVD",
-        ),
-        [(t.what, t.cells, t.times, t.sd, Z95 * t.sd, Z95 * t.sd / n, _expected_tvd(t, n)) for t in shown],
+        names,
+        [
+            (t.what, t.cells, t.times, t.sd, Z95 * t.sd, Z95 * t.sd / n, _expected_tvd(t, n))
+            for t in tables[:MOST_LINES]
+        ],
         (f"And {rest} more tables with more noise. " if rest > 0 else "")
         + f"Noise: {_listed(sorted({t.mechanism for t in tables}), 2)}. Before counts are made consistent, which lowers it. TVD: total variation distance "
         "between the table and the authentic one, half the expected sum of absolute errors of its shares.",
     )
+    blocks: list[Block] = [asked] if tables else ["Nothing was measured: no noise line is on the card."]
     public = release.schema.public if release.card.neighbours == "label" else ()
-    drawn = [0.01, 0.1, 0.5]
     rows: list[tuple[str | int | float | None, ...]] = []
     for column in column_noise(tables, release.schema):
-        if column.name in public:
-            continue
-        noise = None if column.sd is None else Z95 * column.sd / n
-        tvd = (
-            None if column.sd is None else min(1.0, 0.5 * column.levels * np.sqrt(2 / np.pi) * column.sd / n)
-        )
-        rows.append((column.name, column.levels, noise, tvd))
-    expected = Table.of(
-        "Expected error of every column's distribution, from the noise alone",
-        ("column", "levels", "one level's share, 95 % within ±", "total variation distance"),
-        rows,
-        "A dash: the column was not measured in a table of its own; its distribution follows from the model."
-        if any(row[2] is None for row in rows)
-        else "",
-    )
-    drawing = ", ".join(f"±{Z95 * np.sqrt(p * (1 - p) / n):.2g} for a share of {p:g}" for p in drawn)
-    blocks: list[Block] = [asked] if tables else ["Nothing was measured: no noise line is on the card."]
+        if column.name not in public and column.sd is None:
+            rows.append((column.name, column.levels, None, None))
+        elif column.name not in public and column.sd is not None:
+            tvd = min(1.0, 0.5 * column.levels * np.sqrt(2 / np.pi) * column.sd / n)
+            rows.append((column.name, column.levels, Z95 * column.sd / n, tvd))
     if rows:
+        dash = "A dash: the column was not measured in a table of its own; its distribution follows from the model."
+        expected = Table.of(
+            "Expected error of every column's distribution, from the noise alone",
+            ("column", "levels", "one level's share, 95 % within ±", "total variation distance"),
+            rows,
+            dash if any(row[2] is None for row in rows) else "",
+        )
         blocks.append(expected)
+    shares = (0.01, 0.1, 0.5)
+    drawing = ", ".join(f"±{Z95 * np.sqrt(p * (1 - p) / n):.2g} for a share of {p:g}" for p in shares)
     blocks.append(
         f"Drawing {n:,} rows from the noisy model adds its own error: {drawing} (95 %). "
         "The larger of the two errors decides what the rows can tell."
@@ -207,17 +195,18 @@ def _columns(release: Release, glance: Glance, tables: list[Measured]) -> tuple[
         [(a.name, a.type, a.role, a.size, _most_frequent(a.labels, counts[a.name], n)) for a in schema],
     )
     drawn = [a for a in schema if a.size > 1][:MOST_DRAWN]
-    shares = Table.of(
-        "Shares of the synthetic rows",
-        ("column", "level", "rows", "share"),
-        [
+    levels = [
+        (a.name, a.labels[i], int(counts[a.name][i]), counts[a.name][i] / n)
+        for a in schema
+        for i in range(a.size)
+    ]
+    shares = Table.of("Shares of the synthetic rows", ("column", "level", "rows", "share"), levels)
+    if not figures.available():
+        some = [
             (a.name, a.labels[i], int(counts[a.name][i]), counts[a.name][i] / n)
             for a in schema
-            for i in range(a.size)
-        ],
-    )
-    if not figures.available():
-        some = [r for a in schema for r in _top_rows(a.name, a.labels, counts[a.name], n)]
+            for i in np.argsort(-counts[a.name], kind="stable")[:8]
+        ]
         return (
             listing,
             Table.of("Most frequent levels", ("column", "level", "rows", "share"), some),
@@ -234,7 +223,7 @@ def _columns(release: Release, glance: Glance, tables: list[Measured]) -> tuple[
         )
         for a in drawn
     ]
-    said = "; ".join(f"{a.name}: {_most_frequent(a.labels, counts[a.name], n)}" for a in drawn)
+    frequent = "; ".join(f"{a.name}: {_most_frequent(a.labels, counts[a.name], n)}" for a in drawn)
     left = len(schema.names) - len(drawn)
     figure = Figure(
         title="How the synthetic rows are distributed",
@@ -243,7 +232,7 @@ def _columns(release: Release, glance: Glance, tables: list[Measured]) -> tuple[
         "whiskers that hold 95 % of the noise."
         + (" Grey: public, as they are." if public else "")
         + (f" {left} more columns are not drawn." if left > 0 else ""),
-        alternative=f"Bar charts of the shares of every level. Most frequent: {said}.",
+        alternative=f"Bar charts of the shares of every level. Most frequent: {frequent}.",
         numbers=shares,
     )
     return listing, figure
@@ -252,10 +241,9 @@ def _columns(release: Release, glance: Glance, tables: list[Measured]) -> tuple[
 def _associations(some: Codes) -> tuple[Block, ...]:
     names = [n for n in some.names if 1 < some.schema[n].size <= 1000][:MOST_ASSOCIATED]
     cells = [Marginal.of(some.schema, pair) for pair in combinations(names, 2)]
-    found = []
-    for marginal, table in zip(cells, count([some], cells), strict=True):
-        found.append((" and ".join(marginal.attributes), _cramer(table.reshape(marginal.shape))))
-    found.sort(key=lambda pair: -pair[1])
+    tables = zip(cells, count([some], cells), strict=True)
+    pairs = [(" and ".join(m.attributes), _cramer(table.reshape(m.shape))) for m, table in tables]
+    found = sorted(pairs, key=lambda pair: -pair[1])
     if not found:
         return ("There are no two columns to associate.",)
     note = f"Cramér's V: 0 is none, 1 is complete. From {len(some):,} synthetic rows"
@@ -300,33 +288,20 @@ def _analysis(release: Release, glance: Glance) -> tuple[Block, ...]:
 def _formula(schema: Schema) -> str:
     """A regression to start from: the finest number on a few columns, the private ones first."""
     private_first = sorted(schema, key=lambda a: a.role == "public")
-    private_first = [a for a in private_first if _can_be_spelled(a.name)]
+    # Between backticks there is no way to write one.
+    private_first = [a for a in private_first if "`" not in a.name and a.name.isprintable()]
     numbers = [a for a in schema if a in private_first and a.type in NUMBERS and isinstance(a.domain, Bins)]
     two = [a for a in private_first if len(a.labels) == 2]
     one = [a for a in private_first if _can_be_quoted(a.labels[0])]
     if not (numbers or two or one):
         return "RESPONSE ~ TERMS"
     chosen = max(numbers, key=lambda a: a.size) if numbers else (two or one)[0]
-    response = _spelled(chosen.name)
+    response, label = quoted(chosen.name), chosen.labels[0]
     if not numbers and not two:
-        response += f" == {_quoted(chosen.labels[0])}"
+        response += f' == "{label}"' if "'" in label else f" == '{label}'"
     others = [a for a in private_first if a is not chosen and a.size > 1]
-    terms = [_spelled(a.name) for a in others][: 3 if numbers else 0]
+    terms = [quoted(a.name) for a in others][: 3 if numbers else 0]
     return f"{response} ~ {' + '.join(terms) or '1'}"
-
-
-def _spelled(name: str) -> str:
-    """A column in a formula, in backticks where its name is no word of its own."""
-    return name if name.isidentifier() and not iskeyword(name) else f"`{name}`"
-
-
-def _can_be_spelled(name: str) -> bool:
-    """Whether a formula can name the column: between backticks there is no way to write one."""
-    return "`" not in name and name.isprintable()
-
-
-def _quoted(label: str) -> str:
-    return f'"{label}"' if "'" in label else f"'{label}'"
 
 
 def _can_be_quoted(label: str) -> bool:
@@ -335,12 +310,12 @@ def _can_be_quoted(label: str) -> bool:
 
 
 def _cramer(table: NDArray[np.int64]) -> float:
-    kept = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0].astype(np.float64)
-    if min(kept.shape, default=0) < 2:
+    used = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0].astype(np.float64)
+    if min(used.shape, default=0) < 2:
         return 0.0
-    n = kept.sum()
-    expected = np.outer(kept.sum(axis=1), kept.sum(axis=0)) / n
-    return float(np.sqrt(((kept - expected) ** 2 / expected).sum() / n / (min(kept.shape) - 1)))
+    n = used.sum()
+    expected = np.outer(used.sum(axis=1), used.sum(axis=0)) / n
+    return float(np.sqrt(((used - expected) ** 2 / expected).sum() / n / (min(used.shape) - 1)))
 
 
 def _most_frequent(labels: tuple[str, ...], counts: NDArray[np.int64], n: int) -> str:
@@ -348,13 +323,6 @@ def _most_frequent(labels: tuple[str, ...], counts: NDArray[np.int64], n: int) -
     return ", ".join(f"{labels[i]} ({counts[i] / n:.0%})" for i in order if counts[i])
 
 
-def _top_rows(
-    name: str, labels: tuple[str, ...], counts: NDArray[np.int64], n: int
-) -> list[tuple[str, str, int, float]]:
-    order = np.argsort(-counts, kind="stable")[:8]
-    return [(name, labels[i], int(counts[i]), counts[i] / n) for i in order]
-
-
 def _listed(items: list[str], most: int) -> str:
-    shown = "; ".join(items[:most])
-    return shown + (f"; and {len(items) - most} more" if len(items) > most else "")
+    text = "; ".join(items[:most])
+    return text + (f"; and {len(items) - most} more" if len(items) > most else "")

@@ -1,5 +1,7 @@
 // The leaf-interval explorer: sliders and two lines to drag; every number comes from the server's exact law.
-import { ask, complain, el } from './page.js';
+import { ask, complain, el, state } from './page.js';
+
+const knobs = state().settings;
 
 const size = () => Math.max(10, Math.round(25 * (5000 / 25) ** (Number(el('x-n').value) / 100)));
 const round = (n) => (n < 100 ? n : n < 1000 ? 10 * Math.round(n / 10) : 50 * Math.round(n / 50));
@@ -37,12 +39,14 @@ function show(found) {
   document.documentElement.dataset.explored = String(Number(document.documentElement.dataset.explored || 0) + 1);
 }
 
+// Only a method that splits by n_B can use the number.
+function offer(method) { el('x-use').hidden = !('n_b' in (knobs[method] || {})) || !el('x-least').dataset.least; }
+
 function least(found) {
   const width = el('x-width').value;
   el('x-least').textContent = found.least === null ? `No leaf of up to a million records is that precise; allow more width or more ε.` : `A width of ${width} needs n ≥ ${found.least.toLocaleString('en-US')} records in every leaf.`;
   el('x-least').dataset.least = found.least ?? '';
-  const forest = document.querySelector('input[name=method]:checked')?.value === 'forest';
-  el('x-use').hidden = !forest || found.least === null;
+  offer(document.querySelector('input[name=method]:checked')?.value);
 }
 
 let busy = false, again = false;
@@ -85,6 +89,6 @@ figure.addEventListener('pointermove', (event) => {
   redraw();
 });
 for (const end of ['pointerup', 'pointercancel']) figure.addEventListener(end, () => { dragging = false; });
-document.addEventListener('change', (event) => { if (event.target.name === 'method') el('x-use').hidden = event.target.value !== 'forest' || !el('x-least').dataset.least; });
+document.addEventListener('change', (event) => { if (event.target.name === 'method') offer(event.target.value); });
 el('x-n').value = Math.round(100 * Math.log(n / 25) / Math.log(200));
 redraw();

@@ -1,0 +1,55 @@
+"""Options that several commands share: one name, one meaning, one help text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
+
+from dipsmith.errors import UsageError
+
+if TYPE_CHECKING:
+    from dipsmith.privacy.budget import Budget
+
+Json = Annotated[bool, Option("--json", help="Print the result as JSON on standard output.")]
+SchemaFile = Annotated[Path, Option("--schema", help="The schema file (YAML).")]
+LedgerFile = Annotated[Path, Option("--ledger", help="The budget ledger (an SQLite file).")]
+NewFolder = Annotated[Path, Option("--out", help="The folder to write; must not exist.")]
+Table = Annotated[str | None, Option("--table", help="The table, when FILE is a database address.")]
+Epsilon = Annotated[str | None, Option("--epsilon", help="Pure ε; with --delta the ε of (ε, δ).")]
+Rho = Annotated[str | None, Option("--rho", help="ρ of zero-concentrated differential privacy.")]
+Delta = Annotated[str | None, Option("--delta", help="With --epsilon: run in ρ, converted from (ε, δ).")]
+Sets = Annotated[int, Option("--sets", help="How many synthetic sets.")]
+Each = Annotated[str | None, Option("--each", help="split: m sanitisations; draw: m draws from one.")]
+Settings = Annotated[
+    list[str] | None, Option("--set", help="A parameter of the method, NAME=VALUE; may be repeated.")
+]
+
+LEAST_WIDTH = 1e-9
+"""The narrowest interval of a share that may be asked for: no table has rows enough for less."""
+
+
+def examples(*commands: str) -> str:
+    """What stands under a command's help."""
+    return "Examples:\n\n" + "\n\n".join(f"  {command}" for command in commands) + "\n"
+
+
+def budget_of(epsilon: str | None, rho: str | None, delta: str | None) -> Budget:
+    """The budget that the options name."""
+    from dipsmith.privacy.budget import ZCDP, PureDP
+
+    if (epsilon is None) == (rho is None):
+        raise UsageError("give either --epsilon (with --delta for (ε, δ)) or --rho")
+    if rho is not None:
+        if delta is not None:
+            raise UsageError("--delta goes with --epsilon; --rho needs none")
+        return ZCDP(rho)
+    assert epsilon is not None
+    return PureDP(epsilon) if delta is None else ZCDP.from_approx(epsilon, delta)
+
+
+def require_width(option: str, width: float | None) -> None:
+    """Refuse a width that no table can reach."""
+    if width is not None and 0 < width < LEAST_WIDTH:
+        raise UsageError(f"{option} is {width:g}, expected at least {LEAST_WIDTH:g}")
