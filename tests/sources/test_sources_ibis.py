@@ -279,7 +279,7 @@ def test_a_warehouse_that_reads_one_value_otherwise_is_found_out(
     opened: Callable[[str], IbisTable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of these is what some engine does: NaN above all numbers, case folded, dates by the local calendar."""
-    from dipsmith.codec import expressions
+    from dipsmith.codec import ibis as expressions
 
     plain = expressions.steps
 
