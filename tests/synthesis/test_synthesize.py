@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -114,13 +115,7 @@ def test_a_request_buys_one_run(tmp_path, ledger):
 
 
 def test_a_failure_after_reading_keeps_the_charge(ledger):
-    class Failing:
-        name = "failing"
-        relations = ("replace",)
-
-        def plan(self, schema, budget, public):
-            return []
-
+    class Failing(ds.Flat):
         def fit(self, curator):
             raise RuntimeError("in the middle")
 
@@ -129,6 +124,29 @@ def test_a_failure_after_reading_keeps_the_charge(ledger):
     assert ledger.show("people").remaining == pytest.approx(2)
     with pytest.raises(BudgetError):
         ds.synthesize(people(), schema(), ds.Flat(), budget=ds.PureDP(1), ledger=ledger, request="f")
+
+
+class NoMethod:
+    name, relations = "no method", ("replace",)
+
+
+@dataclass(frozen=True)
+class Untold(ds.Flat):
+    secret: tuple = (object(),)
+
+
+@pytest.mark.parametrize(
+    ("method", "told"),
+    [
+        (NoMethod(), "it has no summary"),
+        (ds.Flat, "an instance"),
+        (Untold(), "a card cannot tell its parameters"),
+    ],
+)
+def test_what_is_no_method_is_refused_before_anything_is_charged(ledger, method, told):
+    with pytest.raises(UsageError, match=told):
+        ds.synthesize(people(), schema(), method, budget=ds.PureDP(1), ledger=ledger)
+    assert ledger.show("people").remaining == pytest.approx(3)
 
 
 def test_what_the_syntax_pass_sees_costs_nothing(tmp_path, ledger):

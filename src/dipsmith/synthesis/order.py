@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, is_dataclass
@@ -51,6 +52,7 @@ class Order:
 
     def __post_init__(self) -> None:
         neighbours = self.schema.neighbours
+        _require_method(self.method)
         require_relation(self.method, neighbours)
         require_loadable(self.method)
         if self.sets < 1:
@@ -84,9 +86,7 @@ class Order:
         method = self.method
         if isinstance(method, Selection):
             return {**method.parameters, "chosen": [repr(maker) for maker in makers]}
-        assert is_dataclass(method)
-        assert not isinstance(method, type)
-        return {k: v for k, v in asdict(method).items() if v is None or isinstance(v, PLAIN)}
+        return _plain_parameters(method)
 
     def dry_run(self) -> None:
         """Dry-run the plan: raise if impossible, warn if noise swamps the data. Reads the schema only."""
@@ -102,3 +102,26 @@ class Order:
         for step in steps:
             if step.hopeless and schema.neighbours != "label":
                 warnings.warn(f"{self.method.name}, {step.stage}: {step.note}", HopelessNoise, stacklevel=3)
+
+
+def _require_method(method: Method) -> None:
+    """Refuse what is no method, or what no card could describe, while nothing is spent."""
+    missing = [n for n in ("name", "summary", "relations", "models", "fit", "plan") if not hasattr(method, n)]
+    if missing or isinstance(method, type) or not is_dataclass(method):
+        lacks = f"it has no {missing[0]}" if missing else "it must be an instance of a frozen dataclass"
+        raise UsageError(
+            f"{method!r} is no method: {lacks}; docs/tutorials/method-author.md shows a whole one"
+        )
+    if not isinstance(method, Selection):
+        try:
+            json.dumps(_plain_parameters(method))
+        except (TypeError, ValueError):
+            raise UsageError(
+                f"{method.name}: a card cannot tell its parameters; use text, numbers, lists and mappings of these"
+            ) from None
+
+
+def _plain_parameters(method: Method) -> dict[str, Any]:
+    assert is_dataclass(method)
+    assert not isinstance(method, type)
+    return {k: v for k, v in asdict(method).items() if v is None or isinstance(v, PLAIN)}
