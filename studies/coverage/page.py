@@ -13,6 +13,8 @@ from studies.coverage.rules import AWARE, REFUSED, SEEN, SETS, SPLIT
 from studies.coverage.several_sets import KINDS as SEVERAL
 from studies.coverage.whole_path import CONTROL, ONE, RUNS
 
+from dipsmith.report.markdown import wrap
+
 OPENING = """# How often intervals cover
 
 A 95 % interval should hold the truth 95 times in 100. Here it is counted: rows are drawn from a known population, sanitised, released and
@@ -114,7 +116,7 @@ def page(lines: Sequence[Line]) -> str:
             table = _side_by_side(mine, kinds, widths=name == "regressions")
             level = [line for line in mine if line.kind == judged and "associated" not in line.case]
             parts.append(text.format(table=table, verdict=_held(level, nominal)))
-    return "\n".join(parts)
+    return wrap("\n".join(parts))
 
 
 def _part(lines: Sequence[Line], part: str) -> list[Line]:

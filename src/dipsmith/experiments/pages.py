@@ -8,6 +8,7 @@ from pathlib import Path
 from dipsmith.errors import InputError
 from dipsmith.report.canvas import standalone
 from dipsmith.report.content import Block, Code, Facts, Figure, Heading, Page, Table
+from dipsmith.report.markdown import wrap
 from dipsmith.report.sections import number
 
 
@@ -29,7 +30,7 @@ def write(page: Page, path: Path, *, title: str, command: str, text: str | None)
     parts += [text.strip()] if text else []
     for section in page.sections:
         parts += [f"## {plain(section.heading)}", *(_block(b, folder.name) for b in section.blocks)]
-    path.write_text("\n\n".join(parts) + "\n", "utf-8")
+    path.write_text(wrap("\n\n".join(parts)) + "\n", "utf-8")
 
 
 def _block(block: Block, folder: str) -> str:

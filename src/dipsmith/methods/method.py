@@ -178,10 +178,12 @@ def require_relation(method: Method, relation: str) -> None:
     """Refuse a neighbouring relation for which the method has no proof, and say what to use instead."""
     if relation in method.relations:
         return
-    instead = "private columns from public ones" if relation == "label" else "whole rows"
+    from dipsmith.methods.catalogue import METHODS  # which knows every method, and so imports this module
+
+    able = [name for name in METHODS if relation in getattr(METHODS[name], "relations", ())]
     raise UnsupportedError(
         f"{method.name} runs under neighbours {' or '.join(method.relations)}, and the schema says {relation}; "
-        f"use a method that synthesises {instead}: dipsmith plan suggests one"
+        f"use {', '.join(able[:-1])} or {able[-1]}"
     )
 
 
