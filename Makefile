@@ -38,7 +38,7 @@ bench: $(VENV)/.dev
 
 # Neighbouring tables replayed and attacked, every method under every relation; stop it and run it again to go on.
 audit: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m dipsmith.audit.matrix docs/assurance/audit.json
+	OMP_NUM_THREADS=1 $(BIN)/python -m assurance.matrix docs/assurance/audit.json
 
 mutants: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python tests/audit/mutants/run.py --results docs/assurance/mutants.json
@@ -50,7 +50,7 @@ fuzz: $(VENV)/.dev
 	$(BIN)/python tests/audit/fuzz_targets.py --results docs/assurance/fuzz.json
 
 assurance: $(VENV)/.dev
-	$(BIN)/python -m dipsmith.audit.page docs/assurance docs/assurance.md
+	$(BIN)/python -m assurance.page docs/assurance docs/assurance.md
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m dipsmith.cli.reference docs/reference/cli.md

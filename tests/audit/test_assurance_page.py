@@ -2,7 +2,7 @@
 
 import json
 
-from dipsmith.audit.page import page
+from assurance.page import page
 
 
 def test_without_results_every_part_says_so(tmp_path):

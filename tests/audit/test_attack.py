@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from assurance.cases import catalogue_cases
+from assurance.matrix import half_noise, main
 from dipsmith.audit import trial
 from dipsmith.audit.attackers import expected_ratios, linear_scores, log_ratio, optimal_ratios
 from dipsmith.audit.bound import (
@@ -23,8 +25,6 @@ from dipsmith.audit.bound import (
     lower,
     upper,
 )
-from dipsmith.audit.cases import catalogue_cases
-from dipsmith.audit.matrix import half_noise, main
 from dipsmith.audit.trial import audit, trials_needed
 from dipsmith.audit.worlds import TARGETS, TwinRows, worst_worlds
 from dipsmith.errors import UsageError

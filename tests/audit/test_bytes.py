@@ -25,16 +25,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dipsmith as ds
-from dipsmith.audit.bytes import CANARY, EXCEPTED, differences, released
-from dipsmith.audit.cases import catalogue_cases
-from dipsmith.audit.forms import FORMS, form_schema, form_table, make_forms
-from dipsmith.audit.pairs import PRIVATE, neighbours
-from dipsmith.audit.rerun import check_pair
-from dipsmith.audit.reshaped import Run, check_forms
+from assurance.bytes import CANARY, EXCEPTED, differences, released
+from assurance.cases import catalogue_cases
+from assurance.forms import FORMS, form_schema, form_table, make_forms
+from assurance.pairs import PRIVATE, neighbours
+from assurance.rerun import check_pair
+from assurance.reshaped import Run, check_forms
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.randomness import generator
 
+ROOT = str(Path(__file__).parents[2])
 CASES = catalogue_cases(PRIVATE)
 LABELLING = [case for case in CASES if case.relation == "label"]
 
@@ -283,9 +284,9 @@ if changed == "yes":
     os.uname = lambda: os.uname_result(("secret-canary",) * 5)
 os.chdir(here)
 from pathlib import Path
-from dipsmith.audit.cases import method_for
-from dipsmith.audit.forms import form_schema
-from dipsmith.audit.reshaped import Run
+from dipsmith.audit.subjects import make_method
+from assurance.forms import form_schema
+from assurance.reshaped import Run
 if changed == "yes":
     from dipsmith.synthesis import synthesize
     told = [m for n, m in list(sys.modules.items()) if n.startswith("dipsmith.") and vars(m).get("datetime") is real]
@@ -293,7 +294,7 @@ if changed == "yes":
     for module in told:
         module.datetime = Later
 for relation, method in (("label", "forest"), ("replace", "mst")):
-    made = method_for(method, relation, ("sex", "race"))
+    made = make_method(method, relation, ("sex", "race"))
     Run(form_schema(relation, 2), made, sets=2, figures=relation == "label").release(source, Path(here), f"{name}-{method}")
 """
 
@@ -319,7 +320,11 @@ def test_clock_user_host_locale_names_and_hash_seed_are_not_told(tmp_path):
         arguments = [sys.executable, "-c", RUN, place, source, name, "yes" if name == "other" else "no"]
         ran = subprocess.run(
             list(map(str, arguments)),
-            env={**base, **environment},
+            env={
+                **base,
+                **environment,
+                "PYTHONPATH": os.pathsep.join(filter(None, (ROOT, base.get("PYTHONPATH")))),
+            },
             capture_output=True,
             text=True,
             check=False,

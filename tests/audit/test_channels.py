@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import dipsmith as ds
-from dipsmith.audit.forms import form_schema, form_table
+from assurance.forms import form_schema, form_table
 from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import DipsmithError
 from dipsmith.privacy.curator import Curator, Rehearsal

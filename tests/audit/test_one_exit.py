@@ -33,9 +33,6 @@ EXIT = {"synthesis/exit.py", "synthesis/workers.py"}
 """Workers open their own part of a set, and fill it by the exit's `write_rows`."""
 
 ELSEWHERE = {
-    "audit/forms.py": "simulated tables",
-    "audit/matrix.py": "results of the audit",
-    "audit/page.py": "the assurance page",
     "cli/demo.py": "the demo's schema and script",
     "cli/main.py": "the confidential log of --debug",
     "cli/reference.py": "the reference of the command line",
@@ -142,8 +139,8 @@ import json, os, sys
 from pathlib import Path
 here = Path({here!r})
 import dipsmith as ds
-from dipsmith.audit.forms import form_schema, form_table
-from dipsmith.audit.cases import method_for
+from assurance.forms import form_schema, form_table
+from dipsmith.audit.subjects import make_method
 from dipsmith.privacy.randomness import generator
 package = Path(ds.__file__).parent
 written, strange, watching = set(), [], False
@@ -185,7 +182,7 @@ for relation, method, kind in (("label", "forest", "parquet"), ("replace", "mst"
     ledger.grant("formed", ds.PureDP(9), by="auditor")
     watching = True
     release = ds.synthesize(
-        form_table(generator(1), 30), form_schema(relation), method_for(method, relation, ("sex", "race")),
+        form_table(generator(1), 30), form_schema(relation), make_method(method, relation, ("sex", "race")),
         budget=ds.PureDP(1), ledger=ledger, sets=2, each="split",
     )
     release.save(here / "out" / relation, format=kind)

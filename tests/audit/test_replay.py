@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dipsmith.audit.cases import catalogue_cases, variants
-from dipsmith.audit.matrix import flagged_piece
-from dipsmith.audit.pairs import KINDS, PRIVATE, neighbours
-from dipsmith.audit.recording import Replay, Tape, recording, replaying
-from dipsmith.audit.rerun import check_pair
+from assurance.cases import catalogue_cases, variants
+from assurance.matrix import flagged_piece
+from assurance.pairs import KINDS, PRIVATE, neighbours
+from assurance.recording import Replay, Tape, recording, replaying
+from assurance.rerun import check_pair
 from dipsmith.counting import BatchRows
 from dipsmith.counting.memory_rows import HeldRows
 from dipsmith.methods.forest.training import Dependence

@@ -14,11 +14,12 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from dipsmith.audit.bytes import CANARY, differences
-from dipsmith.audit.cases import Case, catalogue_cases, method_for
-from dipsmith.audit.forms import form_schema, form_table
-from dipsmith.audit.pairs import PRIVATE
-from dipsmith.audit.reshaped import Run
+from assurance.bytes import CANARY, differences
+from assurance.cases import Case, catalogue_cases
+from assurance.forms import form_schema, form_table
+from assurance.pairs import PRIVATE
+from assurance.reshaped import Run
+from dipsmith.audit.subjects import make_method
 from dipsmith.privacy.randomness import generator
 from dipsmith.sources import source
 
@@ -120,7 +121,7 @@ def test_a_cluster_leaves_the_same_bytes_for_the_same_rows(
         "from CSV": read.csv(str(tmp_path / "text"), header=True, schema=typed.schema, escape='"'),
         "in another order of columns": typed.select(*reversed(typed.columns)),
     }
-    run = Run(form_schema(relation), method_for(method, relation, PRIVATE))
+    run = Run(form_schema(relation), make_method(method, relation, PRIVATE))
     first = run.release(read.parquet(str(tmp_path / "one")), tmp_path, "first")
     findings = []
     for i, (name, data) in enumerate(forms.items()):

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.audit.definitions import choice_probabilities
+from dipsmith.audit.choice_law import choice_probabilities
 from dipsmith.audit.observed import Counted, NoiseLaw, Picked, Shown
 from dipsmith.audit.worlds import TwinRows
 from dipsmith.errors import UnsupportedError

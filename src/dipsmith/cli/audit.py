@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dipsmith.cli.terminal import Json, emit, progress, say, table
-from dipsmith.errors import DamageError, UsageError
+from dipsmith.errors import DamageError
 
 if TYPE_CHECKING:
     from dipsmith.audit.trial import Finding
@@ -43,24 +43,17 @@ def audit(
     Makes runs of the method on two tables that differ in one row, lets attackers guess which table each run saw, and
     turns their success into a lower bound. Fails (exit 5) if a bound exceeds the claim at 1 − 10⁻⁶. Reads no file.
     """
-    from dipsmith.audit.cases import method_for
+    from dipsmith.audit.subjects import make_method, supported_relations
     from dipsmith.audit.trial import audit as attack
     from dipsmith.audit.worlds import TARGETS
-    from dipsmith.methods.catalogue import METHODS
 
-    if method not in METHODS:
-        raise UsageError(f"method '{method}' is unknown; choose one of: {', '.join(METHODS)}")
-    supported: tuple[str, ...] = getattr(METHODS[method], "relations", ())
-    if relation is not None and relation not in supported:
-        raise UsageError(
-            f"{method} does not support neighbours '{relation}'; choose one of: {', '.join(supported)}"
-        )
+    relations = supported_relations(method) if relation is None else (relation,)
+    subjects = [(each, make_method(method, each, TARGETS)) for each in relations]
     found = []
     with progress(json) as show:
-        for each in supported if relation is None else (relation,):
-            told = None if show is None else partial(show, f"attacking under {each}")
-            made = method_for(method, each, TARGETS)
-            found.append(attack(made, each, epsilon=epsilon, trials=trials, seed=seed, progress=told))
+        for each, subject in subjects:
+            shown = None if show is None else partial(show, f"attacking under {each}")
+            found.append(attack(subject, each, epsilon=epsilon, trials=trials, seed=seed, progress=shown))
     worst = max(found, key=lambda f: f.lower_bound)
     if json:
         emit(

@@ -16,11 +16,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from dipsmith.audit.bytes import EXCEPTED, released
-from dipsmith.audit.cases import Case
-from dipsmith.audit.pairs import Pair
-from dipsmith.audit.recording import Replay, Tape, noise_score, recording, replaying, same
-from dipsmith.audit.reshaped import without_figures
+from assurance.bytes import EXCEPTED, released
+from assurance.cases import Case
+from assurance.pairs import Pair
+from assurance.recording import Replay, Tape, noise_score, recording, replaying, same
+from assurance.reshaped import without_figures
 from dipsmith.audit.watch import Watch
 from dipsmith.errors import DipsmithError
 from dipsmith.privacy.budget import Budget

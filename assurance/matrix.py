@@ -1,4 +1,4 @@
-"""The whole audit, piece by piece: `python -m dipsmith.audit.matrix` fills a file of results and can be resumed.
+"""The whole audit, piece by piece: `python -m assurance.matrix` fills a file of results and can be resumed.
 
 Each piece is one method under one relation: 100 neighbouring tables replayed in either currency (25 with other settings than
 the default), tables released in every order and form and the bytes compared, three times 1000 runs in each world attacked at
@@ -26,10 +26,10 @@ from statistics import mean
 from time import monotonic
 from typing import Any, Final
 
-from dipsmith.audit.cases import Case, attack_cases, catalogue_cases, variants
-from dipsmith.audit.pairs import PRIVATE, neighbours
-from dipsmith.audit.rerun import check_pair
-from dipsmith.audit.reshaped import check_forms
+from assurance.cases import Case, attack_cases, catalogue_cases, variants
+from assurance.pairs import PRIVATE, neighbours
+from assurance.rerun import check_pair
+from assurance.reshaped import check_forms
 from dipsmith.audit.trial import audit, trials_needed
 from dipsmith.audit.worlds import SECOND, TARGETS
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
@@ -220,7 +220,7 @@ def run_piece(name: str, piece: partial[dict[str, Any]]) -> tuple[str, dict[str,
 
 def main(arguments: list[str] | None = None) -> int:
     """Fill the file; returns 1 if something was found."""
-    parser = argparse.ArgumentParser(prog="python -m dipsmith.audit.matrix", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m assurance.matrix", description=__doc__)
     parser.add_argument("results", type=Path, help="the file of results (JSON)")
     parser.add_argument("--pairs", type=int, default=PAIRS)
     parser.add_argument("--trials", type=int, default=TRIALS)
@@ -323,7 +323,7 @@ def _write(path: Path, results: dict[str, Any]) -> None:
     part.replace(path)
     page = path.parent.with_suffix(".md")
     if page.exists():
-        from dipsmith.audit.page import page as written  # the page knows the matrix, not the other way round
+        from assurance.page import page as written  # the page knows the matrix, not the other way round
 
         page.write_text(written(path.parent), "utf-8")
 

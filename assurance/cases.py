@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
-from dipsmith.errors import UsageError
+from dipsmith.audit.subjects import make_method, supported_relations
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.methods.forest.forest import Forest
 from dipsmith.methods.graph.aim import AIM
@@ -17,7 +17,6 @@ from dipsmith.methods.hierarchy.flat import Flat
 from dipsmith.methods.hierarchy.steps import Steps
 from dipsmith.methods.hierarchy.universal import Universal
 from dipsmith.methods.loglinear.loglinear import LogLinear
-from dipsmith.methods.method import Method
 from dipsmith.tuning.private_selection import Selected
 from dipsmith.tuning.scores import LogLoss, MarginalFit
 
@@ -46,23 +45,12 @@ class Case:
         return f"{self.name} · {self.relation}"
 
 
-def method_for(name: str, relation: str, targets: Sequence[str]) -> Method:
-    """A method of the catalogue with its default settings; `targets` where it needs them."""
-    if name not in METHODS:
-        raise UsageError(f"method '{name}' is unknown; choose one of: {', '.join(METHODS)}")
-    made: Any = METHODS[name]
-    found = next((f for f in fields(made) if f.name == "targets"), None)
-    needed = found is not None and (relation == "label" or found.default is MISSING)
-    method: Method = made(targets=tuple(targets)) if needed else made()
-    return method
-
-
 def catalogue_cases(targets: Sequence[str]) -> list[Case]:
     """Every method of the catalogue under every relation it supports, with its default settings."""
     return [
-        Case(name, relation, method_for(name, relation, targets))
-        for name, made in METHODS.items()
-        for relation in getattr(made, "relations", ())
+        Case(name, relation, make_method(name, relation, targets))
+        for name in METHODS
+        for relation in supported_relations(name)
     ]
 
 

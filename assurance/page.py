@@ -1,6 +1,6 @@
 """The assurance page: what was tried against dipsmith and what came of it, from the files of results.
 
-`python -m dipsmith.audit.page docs/assurance docs/assurance.md` (`make assurance`). Every number on the page is read from
+`python -m assurance.page docs/assurance docs/assurance.md` (`make assurance`). Every number on the page is read from
 a file beside it; a part that has not been run says so.
 """
 
@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dipsmith.audit.bytes import EXCEPTED
-from dipsmith.audit.cases import attack_cases, catalogue_cases, variants
-from dipsmith.audit.forms import FORMS
-from dipsmith.audit.matrix import FEW_MEASUREMENTS
-from dipsmith.audit.pairs import PRIVATE
+from assurance.bytes import EXCEPTED
+from assurance.cases import attack_cases, catalogue_cases, variants
+from assurance.forms import FORMS
+from assurance.matrix import FEW_MEASUREMENTS
+from assurance.pairs import PRIVATE
 from dipsmith.audit.worlds import SECOND, TARGETS
 
 HEAD = """# Assurance

@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from dipsmith.audit.bytes import CANARY
-from dipsmith.audit.pairs import FIELDS, PRIVATE
+from assurance.bytes import CANARY
+from assurance.pairs import FIELDS, PRIVATE
 from dipsmith.privacy.randomness import Generator, generator
 from dipsmith.schema import Schema
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from dipsmith.audit.bytes import CANARY, differences, frozen_secrets, released
-from dipsmith.audit.cases import Case
-from dipsmith.audit.forms import FORMS, form_schema, form_table, make_forms, orders
+from assurance.bytes import CANARY, differences, frozen_secrets, released
+from assurance.cases import Case
+from assurance.forms import FORMS, form_schema, form_table, make_forms, orders
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.privacy.randomness import generator

@@ -11,7 +11,7 @@ choice; the sum over all answers bounds the privacy loss of the whole transcript
 eighth of the squared range of a choice's log-ratios (Cesar and Rogers 2021). The sum must not exceed the budget.
 
 How far a unit reaches, how much noise that needs and how likely a choice is are computed from the definitions
-(`dipsmith.audit.definitions`), never by the formulas that the curator draws and charges by.
+(`assurance.definitions`, `dipsmith.audit.choice_law`), never by the formulas that the curator draws and charges by.
 
 In a block that a unit may leave and enter, and so change within, an answer is charged as one move and may cost two; the
 block holds half of what the blocks cost together (`dipsmith.privacy.neighbours.blocks_rule`).
@@ -28,7 +28,8 @@ from typing import Any
 
 import numpy as np
 
-from dipsmith.audit.definitions import choice_probabilities, log_ratio, moments, reach
+from assurance.definitions import log_ratio, moments, reach
+from dipsmith.audit.choice_law import choice_probabilities
 from dipsmith.audit.observed import Counted, NoiseLaw, Picked, Shown
 from dipsmith.audit.watch import Watch, watching
 from dipsmith.privacy.budget import Budget, PureDP
