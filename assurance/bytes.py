@@ -1,10 +1,10 @@
 """The bytes of a release: what a stranger who holds the folder can compare, to the last bit.
 
 A release is a function of the schema, the budget and the noisy answers. With the answers frozen, the bytes of every
-file must therefore stay the same when the private table is put in another order, written in another form, or replaced
-by a neighbour. `released` reads a folder for such a comparison. The only values that may differ between two runs
-are `EXCEPTED`, each by its name on the card; wherever else one of them is repeated, it is masked as that very value, and
-so are the digests of the files that repeat it.
+file must therefore stay the same when the private table is put in another order, written in another form
+(`check_forms`), or replaced by a neighbour (`assurance.rerun`). `read_release` reads a folder for such a comparison.
+The only values that may differ between two runs are `EXCEPTED`, each by its name on the card; wherever else one of them
+is repeated, it is masked as that very value, and so are the digests of the files that repeat it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,24 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
+from unittest.mock import patch
+
+from assurance.cases import Case
+from assurance.forms import CANARY, FORMS, form_schema, form_table, make_forms, orders
+from dipsmith.privacy.budget import PureDP
+from dipsmith.privacy.ledger import Ledger
+from dipsmith.privacy.randomness import generator
+from dipsmith.report import figures as drawing
+from dipsmith.schema import Schema
+from dipsmith.synthesis.synthesize import Each, synthesize
+
+Format = Literal["parquet", "csv"]
 
 EXCEPTED: Final = {
     "created": "when the budget was reserved",
@@ -29,11 +42,8 @@ EXCEPTED: Final = {
 REPEATED: Final = ("report.html", "card.html")
 """Files that repeat excepted values, in the order in which their digests enter one another."""
 
-CANARY: Final = "secret-canary"
-"""Put where a private file may hold something besides its rows; never in a release."""
 
-
-def released(folder: Path) -> dict[str, bytes]:
+def read_release(folder: Path) -> dict[str, bytes]:
     """Every file of a release by its name from there, the excepted values masked.
 
     Raises
@@ -75,19 +85,108 @@ def differences(one: Mapping[str, bytes], other: Mapping[str, bytes]) -> list[st
     return found
 
 
+@dataclass(frozen=True)
+class Run:
+    """A method with everything about a run that the steward chooses.
+
+    Attributes
+    ----------
+    formats
+        In which the release is saved, one after the other.
+    each
+        How several sets are made.
+    seed
+        Of the noise, and of drawing rows, which is free and must not tell more.
+    """
+
+    schema: Schema
+    method: Any
+    formats: tuple[Format, ...] = ("parquet",)
+    sets: int = 1
+    each: Each = "draw"
+    seed: int = 1
+    figures: bool = False
+
+    def release(self, data: Any, folder: Path, name: str) -> dict[str, bytes]:
+        """The bytes of a release made from some data, with a ledger and a request id of its own.
+
+        The first format is saved in the folder `name`, others beside it.
+        """
+        ledger = Ledger(folder / f"{name}.db")
+        ledger.grant(self.schema.name, PureDP(2), by="auditor")
+        with frozen_secrets(), without_figures(not self.figures):
+            made = synthesize(
+                data,
+                self.schema,
+                self.method,
+                budget=PureDP(2),
+                ledger=ledger,
+                request=f"request {name}",
+                sets=self.sets,
+                each=self.each if self.sets > 1 else None,
+                seed=self.seed,
+                testing=True,
+                noise_seed=self.seed,
+            )
+            first, *others = self.formats
+            found = read_release(made.save(folder / name, format=first))
+            for kind in others:
+                more = read_release(made.save(folder / f"{name}-{kind}", format=kind))
+                found |= {f"{kind}: {file}": data for file, data in more.items()}
+            return found
+
+
+def check_forms(
+    case: Case, seed: int, folder: Path, rows: int | None = None, forms: tuple[str, ...] = tuple(FORMS)
+) -> tuple[list[str], int]:
+    """Release one table in its orders and forms, in both formats; say in what the releases differ, and how many were compared.
+
+    Parameters
+    ----------
+    seed
+        Of the table, its orders and where its forms are cut.
+    folder
+        An empty folder.
+    """
+    random = generator(seed)
+    table = form_table(random, int(random.integers(3, 40)) if rows is None else rows)
+    limit = None if case.plain else (None, 1, 2)[seed % 3]
+    run = Run(
+        form_schema(case.relation, limit),
+        case.method,
+        ("parquet", "csv"),
+        sets=1 + seed % 2,
+        each="split" if seed // 2 % 2 else "draw",
+        seed=seed,
+    )
+    first = run.release(table, folder, "first")
+    tried: dict[str, Any] = dict(orders(table, random))
+    for name, form in make_forms(tried["drawn"], folder / "forms", seed, forms).items():
+        tried[f"{name}, drawn"] = form
+    findings = [f"{name} tells of the form" for name, data in first.items() if CANARY.encode() in data]
+    for i, (name, data) in enumerate(tried.items()):
+        try:
+            other = run.release(data, folder, f"other-{i}")
+        except Exception as error:  # noqa: BLE001 - whatever it is, the first form did not end with it
+            findings.append(f"{name}: ends with {type(error).__name__}")
+            continue
+        findings += [f"{name}: {file}" for file in differences(first, other)]
+        findings += [f"{name}: {file}: holds the canary" for file, b in other.items() if CANARY.encode() in b]
+    return findings, len(tried)
+
+
+@contextmanager
+def without_figures(wanted: bool = True) -> Iterator[None]:
+    """Reports as they are where matplotlib is not installed: figures take most of the time of a run."""
+    with patch.object(drawing, "available", lambda: False) if wanted else nullcontext():
+        yield
+
+
 @contextmanager
 def frozen_secrets() -> Iterator[None]:
-    """Fixed bytes in place of the secrets that a noise seed does not reach: which rows beyond `max_rows` count, workers' keys."""
-    drawn = secrets.token_bytes
-    secrets.token_bytes = _fixed_bytes
-    try:
+    """Fixed bytes for the secrets that no noise seed reaches: which rows beyond `max_rows` count, workers' keys."""
+    with patch.object(secrets, "token_bytes", lambda nbytes=None: bytes(range(nbytes or 32))):
         yield
-    finally:
-        secrets.token_bytes = drawn
-
-
-def _fixed_bytes(nbytes: int | None = None) -> bytes:
-    return bytes(range(nbytes or 32))
 
 
 def _canonical(card: Mapping[str, Any]) -> bytes:

@@ -45,7 +45,7 @@ class Case:
         return f"{self.name} · {self.relation}"
 
 
-def catalogue_cases(targets: Sequence[str]) -> list[Case]:
+def registered_cases(targets: Sequence[str]) -> list[Case]:
     """Every method of the catalogue under every relation it supports, with its default settings."""
     return [
         Case(name, relation, make_method(name, relation, targets))
@@ -58,7 +58,7 @@ def attack_cases(targets: Sequence[str], second: str) -> list[Case]:
     """What is attacked: the catalogue, and forests that label one target after another, asking the one before."""
     both = (*targets, second)
     return [
-        *catalogue_cases(targets),
+        *registered_cases(targets),
         Case("forest, sequential", "label", Forest(targets=both, leaves="sequential")),
     ]
 

@@ -20,12 +20,14 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from assurance.bytes import CANARY
 from assurance.pairs import FIELDS, PRIVATE
 from dipsmith.privacy.randomness import Generator, generator
 from dipsmith.schema import Schema
 
 Form = Callable[[pa.Table, Path, Generator], Any]
+
+CANARY: Final = "secret-canary"
+"""Put where a private file may hold something besides its rows; never in a release."""
 
 TOWNS: Final = ("Ост", "north", "Süd, west", 'the "old" one', "=1+1", "zz", "A", "aa")
 MOMENTS: Final = ["2001-01-01T00:00:00", "2002-01-01T00:00:00", "2003-01-01T00:00:00"]

@@ -1,9 +1,9 @@
 """The whole audit, piece by piece: `python -m assurance.matrix` fills a file of results and can be resumed.
 
-Each piece is one method under one relation: 100 neighbouring tables replayed in either currency (25 with other settings than
-the default), tables released in every order and form and the bytes compared, three times 1000 runs in each world attacked at
-ε = 4, or half of the noise taken away to see that the attack notices. Pieces that are in the file already are left as they are, so
-that an audit can be stopped at any moment; another version, or `--fresh`, starts anew.
+Each piece is one method under one relation: 100 neighbouring tables replayed in either currency (25 with other settings
+than the default), tables released in every order and form and the bytes compared, three times 1000 runs in each world
+attacked at ε = 4, or half of the noise taken away to see that the attack notices. Pieces that are in the file already
+are left as they are, so that an audit can be stopped at any moment; another version, or `--fresh`, starts anew.
 """
 
 from __future__ import annotations
@@ -26,16 +26,15 @@ from statistics import mean
 from time import monotonic
 from typing import Any, Final
 
-from assurance.cases import Case, attack_cases, catalogue_cases, variants
+from assurance.bytes import check_forms
+from assurance.cases import Case, attack_cases, registered_cases, variants
 from assurance.pairs import PRIVATE, neighbours
 from assurance.rerun import check_pair
-from assurance.reshaped import check_forms
 from dipsmith.audit.trial import audit, trials_needed
 from dipsmith.audit.worlds import SECOND, TARGETS
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
-from dipsmith.processes import safe_children
 from dipsmith.version import VERSION
 
 PAIRS: Final = 100
@@ -68,15 +67,19 @@ MUTANT_TRIALS: Final = 40_000
 FEW_MEASUREMENTS: Final = 5
 """Up to so many measurements a run's answers tell enough for half of the noise to be seen from outside."""
 
+Facts = dict[str, Any]
+Piece = partial[Facts]
+Pieces = dict[str, Piece]
+
 REPLAYED: Final[dict[str, Budget]] = {"pure": PureDP(2), "zcdp": ZCDP("0.3")}
 
 
-def replay_piece(case: Case, currency: str, pairs: int, first: int = SEED) -> dict[str, Any]:
+def replay_piece(case: Case, currency: str, pairs: int, first: int = SEED) -> Facts:
     """Replay a case on neighbouring tables of every kind."""
     kinds: Counter[str] = Counter()
     findings: Counter[str] = Counter()
     loss = total = spread = 0.0
-    questions = answered = 0
+    questions = 0
     for seed in range(first, first + pairs):
         pair = neighbours(case.relation, seed, plain=case.plain)
         with tempfile.TemporaryDirectory(dir=_memory()) as folder:
@@ -86,24 +89,20 @@ def replay_piece(case: Case, currency: str, pairs: int, first: int = SEED) -> di
         findings.update(f"{checked.kind}, seed {seed}: {text}" for text in checked.findings)
         loss = max(loss, checked.loss)
         questions += checked.questions
-        answered += checked.questions > 0
         total += checked.noise[0]
         spread += checked.noise[1] ** 2
     return {
         "pairs": pairs,
-        "answered": answered,
         "kinds": dict(kinds),
         "questions": questions,
         "findings": dict(findings),
         "largest_loss": loss,
         "budget": float(REPLAYED[currency].exact),
         "noise_z": total / spread**0.5 if spread else 0.0,
-        "filed": sum(seed % FILED == 0 for seed in range(first, first + pairs)),
-        "drawn": sum(seed % DRAWN == 0 for seed in range(first, first + pairs)),
     }
 
 
-def bytes_piece(case: Case, tables: int) -> dict[str, Any]:
+def bytes_piece(case: Case, tables: int) -> Facts:
     """Release tables in every order and form: whether the bytes are the same."""
     findings: Counter[str] = Counter()
     compared = 0
@@ -115,7 +114,7 @@ def bytes_piece(case: Case, tables: int) -> dict[str, Any]:
     return {"tables": tables, "compared": compared, "findings": dict(findings)}
 
 
-def attack_piece(case: Case, trials: int) -> dict[str, Any]:
+def attack_piece(case: Case, trials: int) -> Facts:
     """Attack a case in two worlds, several times; the first audit is the one that is printed, all must pass."""
     attacked = partial(audit, case.method, case.relation, epsilon=EPSILON, trials=trials)
     found = attacked(seed=SEED)
@@ -131,7 +130,7 @@ def attack_piece(case: Case, trials: int) -> dict[str, Any]:
     }
 
 
-def halved_piece(case: Case, trials: int) -> dict[str, Any]:
+def halved_piece(case: Case, trials: int) -> Facts:
     """Attack a case whose curator draws half of the noise that it charges for."""
     with half_noise():
         needed = trials_needed(case.method, case.relation, epsilon=EPSILON, most=trials, seed=SEED)
@@ -139,7 +138,7 @@ def halved_piece(case: Case, trials: int) -> dict[str, Any]:
     return found.to_dict()
 
 
-def flagged_piece(case: Case, pairs: int) -> dict[str, Any]:
+def flagged_piece(case: Case, pairs: int) -> Facts:
     """Replay a case whose curator draws half of the noise that it charges for: in how many pairs that is found."""
     flagged = 0
     with half_noise():
@@ -176,18 +175,19 @@ def half_noise() -> Iterator[None]:
         Curator._noised = noised  # type: ignore[method-assign]
 
 
-def pieces(pairs: int, trials: int, mutant_trials: int) -> dict[str, partial[dict[str, Any]]]:
-    """Every piece of the audit by its name."""
-    made: dict[str, partial[dict[str, Any]]] = {}
-    for case in catalogue_cases(PRIVATE):
+def pieces(pairs: int, trials: int, mutant_trials: int) -> Pieces:
+    """Every piece of the audit by its name, what matters most first."""
+    made: Pieces = {}
+    registered, attacked = registered_cases(PRIVATE), attack_cases(TARGETS, SECOND)
+    for case in registered:
         made |= _replays(case, pairs)
-    for case in catalogue_cases(PRIVATE):
+    for case in registered:
         made[f"half noise replayed | {case.key}"] = partial(flagged_piece, case, -(-pairs // FLAGGED))
-    for case in catalogue_cases(PRIVATE):
+    for case in registered:
         made[f"bytes | {case.key}"] = partial(bytes_piece, case, -(-FORMED * pairs // PAIRS))
-    for case in attack_cases(TARGETS, SECOND):
+    for case in attacked:
         made[f"attack | {case.key}"] = partial(attack_piece, case, trials)
-    for case in attack_cases(TARGETS, SECOND):
+    for case in attacked:
         made[f"half noise attacked | {case.key}"] = partial(halved_piece, case, mutant_trials)
     for case in variants(PRIVATE):
         made |= _replays(case, -(-pairs // VARIED))
@@ -195,17 +195,20 @@ def pieces(pairs: int, trials: int, mutant_trials: int) -> dict[str, partial[dic
     return made
 
 
-def _replays(case: Case, pairs: int) -> dict[str, partial[dict[str, Any]]]:
+def _replays(case: Case, pairs: int) -> Pieces:
     # The second currency is tried on other tables than the first.
-    first = {"pure": SEED, "zcdp": SEED + pairs}
     return {
-        f"replay | {case.key} | {currency}": partial(replay_piece, case, currency, pairs, first[currency])
-        for currency in REPLAYED
-        if case.price is None or currency == "pure"
+        f"replay | {case.key} | {currency}": partial(replay_piece, case, currency, pairs, SEED + i * pairs)
+        for i, currency in enumerate(currencies(case))
     }
 
 
-def run_piece(name: str, piece: partial[dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+def currencies(case: Case) -> tuple[str, ...]:
+    """The currencies in which a case is replayed: private selection has a price in pure ε only."""
+    return tuple(REPLAYED) if case.price is None else ("pure",)
+
+
+def run_piece(name: str, piece: Piece) -> tuple[str, Facts]:
     """Do one piece in a process of its own and say what it took."""
     before = resource.getrusage(resource.RUSAGE_SELF)
     found = piece()
@@ -233,12 +236,8 @@ def main(arguments: list[str] | None = None) -> int:
     if asked.fresh:
         asked.results.unlink(missing_ok=True)
     results = _read(asked.results)
-    wanted = {
-        name: piece
-        for name, piece in pieces(asked.pairs, asked.trials, asked.mutant_trials).items()
-        if name not in results and asked.only in name
-    }
-    queue = list(wanted.items())
+    every = pieces(asked.pairs, asked.trials, asked.mutant_trials)
+    queue = [(n, piece) for n, piece in every.items() if n not in results and asked.only in n]
     for name, found in _done(queue, asked.jobs, monotonic() + 60 * asked.minutes, asked.results):
         _write(asked.results, _read(asked.results) | {name: found})
         sys.stderr.write(f"{name}: {found['cpu_seconds']} s{_worry(name, found)}\n")
@@ -248,11 +247,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _done(
-    queue: list[tuple[str, partial[dict[str, Any]]]], jobs: int, deadline: float, path: Path
-) -> Iterator[tuple[str, dict[str, Any]]]:
+    queue: list[tuple[str, Piece]], jobs: int, deadline: float, path: Path
+) -> Iterator[tuple[str, Facts]]:
     """Take pieces from the queue until the deadline, and give what came of each; one job needs no other process."""
 
-    def next_piece() -> tuple[str, partial[dict[str, Any]]] | None:
+    def next_piece() -> tuple[str, Piece] | None:
         while queue and monotonic() < deadline:
             name, piece = queue.pop(0)
             results = _read(path)  # another process may have done it meanwhile
@@ -264,11 +263,8 @@ def _done(
         while (found := next_piece()) is not None:
             yield run_piece(*found)
         return
-    with (
-        safe_children({}),
-        ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), max_tasks_per_child=40) as pool,
-    ):
-        running: set[Future[tuple[str, dict[str, Any]]]] = set()
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), max_tasks_per_child=40) as pool:
+        running: set[Future[tuple[str, Facts]]] = set()
         while True:
             while len(running) < jobs and (found := next_piece()) is not None:
                 running.add(pool.submit(run_piece, *found))
@@ -279,7 +275,7 @@ def _done(
             yield done.result()
 
 
-def _worry(name: str, found: dict[str, Any]) -> str:
+def _worry(name: str, found: Facts) -> str:
     if name.startswith("replay"):
         return f"; FOUND {len(found['findings'])}" if found["findings"] or abs(found["noise_z"]) > 6 else ""
     if name.startswith("bytes"):
@@ -291,7 +287,7 @@ def _worry(name: str, found: dict[str, Any]) -> str:
     return "; half of the noise went unnoticed" if found["passed"] else ""
 
 
-def _hopeless(name: str, results: dict[str, Any]) -> bool:
+def _hopeless(name: str, results: Facts) -> bool:
     """Whether a run takes so many measurements that half of the noise cannot be seen from outside."""
     known = results.get(name.replace("half noise attacked", "attack"))
     return (
@@ -301,15 +297,15 @@ def _hopeless(name: str, results: dict[str, Any]) -> bool:
     )
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> Facts:
     """What is there already of this version; another process may have added to it."""
     if not path.exists():
         return {}
-    facts: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    facts: Facts = json.loads(path.read_text("utf-8"))
     return facts["pieces"] if facts["version"] == VERSION else {}
 
 
-def _write(path: Path, results: dict[str, Any]) -> None:
+def _write(path: Path, results: Facts) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     facts = {
         "version": VERSION,
@@ -321,11 +317,6 @@ def _write(path: Path, results: dict[str, Any]) -> None:
     part = path.with_suffix(".part")
     part.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", "utf-8")
     part.replace(path)
-    page = path.parent.with_suffix(".md")
-    if page.exists():
-        from assurance.page import page as written  # the page knows the matrix, not the other way round
-
-        page.write_text(written(path.parent), "utf-8")
 
 
 def _memory() -> str | None:

@@ -1,6 +1,6 @@
 """Record and replay: whether anything but the paid answers depends on one unit.
 
-A run on one table is recorded (`Tape`). The same run on a neighbouring table is then given the recorded
+A run on one table is recorded (`Recording`). The same run on a neighbouring table is then given the recorded
 answers instead of its own (`Replay`): what a method asks, and everything after, must be the same to the last
 bit, and the true numbers behind each answer may differ by the declared sensitivity at most.
 
@@ -19,8 +19,6 @@ block holds half of what the blocks cost together (`dipsmith.privacy.neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import inf, log, sqrt
@@ -31,7 +29,6 @@ import numpy as np
 from assurance.definitions import log_ratio, moments, reach
 from dipsmith.audit.choice_law import choice_probabilities
 from dipsmith.audit.observed import Counted, NoiseLaw, Picked, Shown
-from dipsmith.audit.watch import Watch, watching
 from dipsmith.privacy.budget import Budget, PureDP
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.noise import DiscreteLaplace
@@ -43,7 +40,7 @@ SLACK = 1e-9
 """For scores and losses that are computed in floating point."""
 
 
-class Tape:
+class Recording:
     """Every answer of a run, in order."""
 
     def __init__(self) -> None:
@@ -75,15 +72,15 @@ class Replay:
 
     Attributes
     ----------
-    tape
-        The recorded run on the neighbouring table.
+    recording
+        The run on the neighbouring table.
     findings
         What depends on the unit without having been paid for; empty when all is well.
     loss
         The most that the transcript tells about which of the two tables it came from, in the run's currency.
     """
 
-    tape: Tape
+    recording: Recording
     findings: list[str] = field(default_factory=list)
     loss: float = 0.0
     at: int = 0
@@ -91,11 +88,11 @@ class Replay:
     nesting: bool = False
 
     def _next(self, what: str) -> Entry | None:
-        if self.at >= len(self.tape.entries):
+        if self.at >= len(self.recording.entries):
             self.findings.append(f"{what}: asked on one table only")
             return None
         self.at += 1
-        return self.tape.entries[self.at - 1]
+        return self.recording.entries[self.at - 1]
 
     def _spend(self, loss: float) -> None:
         if self.nesting:
@@ -237,12 +234,14 @@ class Replay:
             self.findings.append(f"{what}: another {part} on the other table")
 
     def close(self, budget: Budget, price: float | None = None) -> None:
-        """Check that nothing is left of the tape and that the whole did not cost more than the budget.
+        """Check that nothing is left of the recording and that the whole did not cost more than the budget.
 
         `price` is what the dearest of several runs is multiplied by: 2 + η (private selection).
         """
-        if self.at < len(self.tape.entries):
-            self.findings.append(f"{len(self.tape.entries) - self.at} answers were asked on one table only")
+        if self.at < len(self.recording.entries):
+            self.findings.append(
+                f"{len(self.recording.entries) - self.at} answers were asked on one table only"
+            )
         if self.runs:
             self.loss += (1.0 if price is None else price) * max(self.runs)
         if self.loss > float(budget.exact) + SLACK:
@@ -251,27 +250,13 @@ class Replay:
             )
 
 
-@contextmanager
-def recording(tape: Tape) -> Iterator[Watch]:
-    """Record every answer."""
-    with watching(tape) as watch:
-        yield watch
-
-
-@contextmanager
-def replaying(replay: Replay) -> Iterator[Watch]:
-    """Give recorded answers."""
-    with watching(replay) as watch:
-        yield watch
-
-
-def noise_score(tape: Tape) -> tuple[float, float]:
+def noise_score(recording: Recording) -> tuple[float, float]:
     """Sums over all draws of (x²/variance − 1), and of its variance: how far the noise is from its law.
 
     Tables drawn with a variance below one are left out: their sums are far from normal.
     """
     total = spread = 0.0
-    for entry in tape.entries:
+    for entry in recording.entries:
         if not isinstance(entry, Counted) or len({*entry.laws}) != 1:
             continue
         scale, gaussian = _scale(entry.laws[0]), not isinstance(entry.laws[0], DiscreteLaplace)

@@ -16,12 +16,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from assurance.bytes import EXCEPTED, released
+from assurance.bytes import EXCEPTED, read_release, without_figures
 from assurance.cases import Case
 from assurance.pairs import Pair
-from assurance.recording import Replay, Tape, noise_score, recording, replaying, same
-from assurance.reshaped import without_figures
-from dipsmith.audit.watch import Watch
+from assurance.recording import Recording, Replay, noise_score, same
+from dipsmith.audit.watch import Watch, watching
 from dipsmith.errors import DipsmithError
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.ledger import Ledger
@@ -33,7 +32,7 @@ _APART = (*EXCEPTED, "files")
 
 
 @dataclass(frozen=True)
-class Checked:
+class PairFindings:
     """What a pair of runs showed.
 
     Attributes
@@ -67,7 +66,7 @@ def check_pair(
     *,
     figures: bool = True,
     reshape: Callable[[pa.Table], Any] | None = None,
-) -> Checked:
+) -> PairFindings:
     """Record a run on one table of a pair, rerun it on the other with the same answers, and compare.
 
     Parameters
@@ -82,19 +81,21 @@ def check_pair(
     reshape
         Puts the second table into another order or form, of which nothing may be told either.
     """
-    tape = Tape()
+    recording = Recording()
     after = pair.after if reshape is None else reshape(pair.after)
     with without_figures(not figures):
         first, strays = _run(
-            recording(tape), pair.before, pair.schema, case, budget, seed, folder, "one", sets
+            watching(recording), pair.before, pair.schema, case, budget, seed, folder, "one", sets
         )
-        replay = Replay(tape)
-        second, more = _run(replaying(replay), after, pair.schema, case, budget, seed, folder, "two", sets)
+        replay = Replay(recording)
+        second, more = _run(watching(replay), after, pair.schema, case, budget, seed, folder, "two", sets)
     replay.close(budget, case.price)
     findings = [*strays, *more, *replay.findings]
     findings += [f"{what}: differs" for what in first if not same(first[what], second.get(what))]
-    questions = sum(not isinstance(e, tuple) and hasattr(e, "budget") for e in tape.entries)
-    return Checked(pair.kind, tuple(dict.fromkeys(findings)), replay.loss, questions, noise_score(tape))
+    questions = sum(not isinstance(e, tuple) and hasattr(e, "budget") for e in recording.entries)
+    return PairFindings(
+        pair.kind, tuple(dict.fromkeys(findings)), replay.loss, questions, noise_score(recording)
+    )
 
 
 def _run(
@@ -142,8 +143,8 @@ def _run(
     seen["arrays"] = [dict(arrays) for _, arrays in states]
     seen["card"] = {k: v for k, v in json.loads(release.card.to_json()).items() if k not in _APART}
     if folder is not None and ledger is not None:
-        seen["files"] = released(release.save(folder / name))
-        seen["files as CSV"] = released(release.save(folder / f"{name}-csv", format="csv"))
+        seen["files"] = read_release(release.save(folder / name))
+        seen["files as CSV"] = read_release(release.save(folder / f"{name}-csv", format="csv"))
         shown = json.dumps(ledger.show(schema.name).as_dict(), default=str, sort_keys=True)
         seen["ledger"] = re.sub(r"20\d\d-\d\d-\d\dT[^\"]*", "TIME", shown.replace(str(folder / name), "DIR"))
     return seen, watch.strays

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from assurance.cases import catalogue_cases
+from assurance.cases import registered_cases
 from assurance.matrix import half_noise, main
 from dipsmith.audit import trial
 from dipsmith.audit.attackers import expected_ratios, linear_scores, log_ratio, optimal_ratios
@@ -34,7 +34,7 @@ from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Marginal
 
-CASES = catalogue_cases(TARGETS)
+CASES = registered_cases(TARGETS)
 
 
 @pytest.mark.parametrize("p", [0.003, 0.4, 0.97])

@@ -25,18 +25,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dipsmith as ds
-from assurance.bytes import CANARY, EXCEPTED, differences, released
-from assurance.cases import catalogue_cases
-from assurance.forms import FORMS, form_schema, form_table, make_forms
+from assurance.bytes import EXCEPTED, Run, check_forms, differences, read_release
+from assurance.cases import registered_cases
+from assurance.forms import CANARY, FORMS, form_schema, form_table, make_forms
 from assurance.pairs import PRIVATE, neighbours
 from assurance.rerun import check_pair
-from assurance.reshaped import Run, check_forms
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.randomness import generator
 
 ROOT = str(Path(__file__).parents[2])
-CASES = catalogue_cases(PRIVATE)
+CASES = registered_cases(PRIVATE)
 LABELLING = [case for case in CASES if case.relation == "label"]
 
 
@@ -286,7 +285,7 @@ os.chdir(here)
 from pathlib import Path
 from dipsmith.audit.subjects import make_method
 from assurance.forms import form_schema
-from assurance.reshaped import Run
+from assurance.bytes import Run
 if changed == "yes":
     from dipsmith.synthesis import synthesize
     told = [m for n, m in list(sys.modules.items()) if n.startswith("dipsmith.") and vars(m).get("datetime") is real]
@@ -331,7 +330,7 @@ def test_clock_user_host_locale_names_and_hash_seed_are_not_told(tmp_path):
         )
         assert ran.returncode == 0, ran.stderr
     for method in ("forest", "mst"):
-        one, other = released(here / f"one-{method}"), released(there / f"other-{method}")
+        one, other = read_release(here / f"one-{method}"), read_release(there / f"other-{method}")
         assert differences(one, other) == []
         assert not [name for name, held in other.items() if CANARY.encode() in held]
 
@@ -354,7 +353,7 @@ def test_only_values_named_on_the_list_are_masked(tmp_path):
         path.write_bytes(was + b" ")
         if name == "card.json":
             with pytest.raises(ValueError, match="canonical"):
-                released(tmp_path / "again")
+                read_release(tmp_path / "again")
         else:
-            assert any(name in found for found in differences(one, released(tmp_path / "again")))
+            assert any(name in found for found in differences(one, read_release(tmp_path / "again")))
         path.write_bytes(was)

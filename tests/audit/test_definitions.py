@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assurance import definitions, recording
-from assurance.cases import catalogue_cases
+from assurance.cases import registered_cases
 from assurance.definitions import log_ratio, moments, reach
 from assurance.pairs import PRIVATE, neighbours, pair_schema
 from assurance.rerun import check_pair
@@ -142,13 +142,13 @@ def findings(case, budget):
 @pytest.mark.parametrize("budget", [PureDP(2), ZCDP("0.3")], ids=str)
 def test_a_sensitivity_that_is_believed_too_small_is_found(budget, monkeypatch):
     """Noise, charge and event agree with one another, and all of them with the wrong number."""
-    case = next(c for c in catalogue_cases(PRIVATE) if c.name == "flat" and c.relation == "replace")
+    case = next(c for c in registered_cases(PRIVATE) if c.name == "flat" and c.relation == "replace")
     for name, real in (("l1", relations.l1), ("l2_squared", relations.l2_squared)):
         monkeypatch.setattr(relations, name, lambda *a, real=real: max(real(*a) // 2, 1))
     assert any("noise was drawn at scale" in f for f in findings(case, budget))
 
 
 def test_a_choice_at_more_than_its_price_is_found(monkeypatch):
-    case = next(c for c in catalogue_cases(PRIVATE) if c.name == "mst" and c.relation == "replace")
+    case = next(c for c in registered_cases(PRIVATE) if c.name == "mst" and c.relation == "replace")
     monkeypatch.setattr(curating, "choice_epsilon", lambda budget: Fraction(7, 2))
     assert any("is more than was charged" in f for f in findings(case, ZCDP("0.3")))

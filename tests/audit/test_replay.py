@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assurance.cases import catalogue_cases, variants
+from assurance.cases import registered_cases, variants
 from assurance.matrix import flagged_piece
 from assurance.pairs import KINDS, PRIVATE, neighbours
-from assurance.recording import Replay, Tape, recording, replaying
+from assurance.recording import Recording, Replay
 from assurance.rerun import check_pair
+from dipsmith.audit.watch import watching
 from dipsmith.counting import BatchRows
 from dipsmith.counting.memory_rows import HeldRows
 from dipsmith.methods.forest.training import Dependence
@@ -35,7 +36,7 @@ def named(case):
     return f"{case.name}/{case.relation}"
 
 
-CATALOGUE = catalogue_cases(PRIVATE)
+CATALOGUE = registered_cases(PRIVATE)
 VARIANTS = variants(PRIVATE)
 
 
@@ -190,11 +191,11 @@ def findings_of(act, relation="add-remove", budget=None):
     """What record and replay say of something done with a curator."""
     budget = budget or PureDP(1)
     one, other = pair_of_codes(relation)
-    tape = Tape()
-    with recording(tape) as first:
+    recording = Recording()
+    with watching(recording) as first:
         act(Curator.rehearse(one, budget, seed=1))
-    replay = Replay(tape)
-    with replaying(replay) as second:
+    replay = Replay(recording)
+    with watching(replay) as second:
         act(Curator.rehearse(other, budget, seed=1))
     replay.close(budget)
     return [*first.strays, *second.strays, *replay.findings]
@@ -218,7 +219,7 @@ def test_counts_recalled_beside_the_curator_are_strays():
     """Without a pass over rows: another question has counted them before."""
     one, _ = pair_of_codes()
     rows = BatchRows(source(pa.table({"a": ["x", "x", "y"], "b": ["u", "v", "w"]})), one.schema)
-    with recording(Tape()) as watch:
+    with watching(Recording()) as watch:
         curator = Curator(rows, PureDP(1), stream=Stream.for_testing(1), journal=Rehearsal())
         curator.measure([table(curator)], [PureDP(1)])
         assert watch.strays == []
@@ -322,11 +323,11 @@ def test_empty_cells_without_noise_are_found(monkeypatch):
 def test_a_stream_that_moves_on_is_replayed():
     """Replayed answers are the recorded ones although the stream is another."""
     one, other = pair_of_codes()
-    tape = Tape()
-    with recording(tape):
+    recording = Recording()
+    with watching(recording):
         first = Curator.rehearse(one, PureDP(1), seed=1).measure([table_of(one)], [PureDP(1)])[0]
-    replay = Replay(tape)
-    with replaying(replay):
+    replay = Replay(recording)
+    with watching(replay):
         again = Curator(HeldRows(other), PureDP(1), stream=Stream(), journal=Rehearsal())
         second = again.measure([table_of(other)], [PureDP(1)])[0]
     assert second.values.tolist() == first.values.tolist()
@@ -399,11 +400,11 @@ def test_people_who_recur_in_blocks_pay_the_sum():
         for child in curator.partition("year", PureDP(1)):
             child.measure([Marginal.of(schema, ["s"])], [child.budget])
 
-    tape = Tape()
-    with recording(tape):
+    recording = Recording()
+    with watching(recording):
         act(Curator.rehearse(one, PureDP(1), seed=1))
-    replay = Replay(tape)
-    with replaying(replay):
+    replay = Replay(recording)
+    with watching(replay):
         act(Curator.rehearse(other, PureDP(1), seed=1))
     replay.close(PureDP(1))
     assert replay.findings == []

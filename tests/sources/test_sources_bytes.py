@@ -14,11 +14,10 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from assurance.bytes import CANARY, differences
-from assurance.cases import Case, catalogue_cases
-from assurance.forms import form_schema, form_table
+from assurance.bytes import Run, differences
+from assurance.cases import Case, registered_cases
+from assurance.forms import CANARY, form_schema, form_table
 from assurance.pairs import PRIVATE
-from assurance.reshaped import Run
 from dipsmith.audit.subjects import make_method
 from dipsmith.privacy.randomness import generator
 from dipsmith.sources import source
@@ -28,7 +27,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark.*"),
 ]
 
-CASES = catalogue_cases(PRIVATE)
+CASES = registered_cases(PRIVATE)
 COLUMNS = """id varchar, town varchar, age bigint, grade varchar, pay double precision, born date, veteran boolean,
     seen timestamp, sex varchar, race varchar"""
 
