@@ -38,15 +38,15 @@ from dipsmith.schema import Codes
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-Told = tuple[str, NoiseLaw | float, int]
-"""An answer's kind, its law (or ε of a choice), and how many counts a unit moves by how much: cells, each by k."""
+Price = tuple[str, NoiseLaw | float, int]
+"""What an answer cost: "counts", its noise and how many counts a unit moves by one; or "choice", its ε and 1."""
 
-Known = tuple[NoiseLaw, Ints] | tuple[list[Decimal], list[Decimal]]
-"""What the attacker knows of an answer before it comes: the noise and by how much each count differs between the worlds, or
-the probabilities of all candidates in both."""
+AnswerLaw = tuple[NoiseLaw, Ints] | tuple[list[Decimal], list[Decimal]]
+"""What the attacker knows of an answer before it comes: the noise and by how much each count differs between the
+worlds, or the probabilities of all candidates in both."""
 
 
-class Heard(BaseException):
+class BudgetSpent(BaseException):
     """Every unit of a run's budget has been answered for: whatever the run still does tells nothing more."""
 
 
@@ -58,18 +58,18 @@ class Transcript:
     ----------
     ratio
         The log-likelihood ratio so far.
-    told
+    prices
         What each answer cost, for the optimal attacker.
-    known
-        What the attacker knows of each answer's law.
+    laws
+        What the attacker knows of each answer before it comes.
     until
-        The units of budget after which the run is stopped by `Heard`, since the curator would refuse another answer; only
+        The units of budget after which the run is stopped by `BudgetSpent`, since the curator would refuse another answer; only
         for runs without blocks and repetitions, which share one budget. None to let it go on.
     """
 
     ratio: float = 0.0
-    told: list[Told] = field(default_factory=list)
-    known: list[Known] = field(default_factory=list)
+    prices: list[Price] = field(default_factory=list)
+    laws: list[AnswerLaw] = field(default_factory=list)
     until: int | None = None
     spent: int = 0
 
@@ -81,11 +81,12 @@ class Transcript:
             raise UnsupportedError("tables held block by block are not attacked here; use smaller worlds")
         first, second = (counts[seen.at] for counts in rows.both(seen.cells))
         if seen.laws:
-            self.ratio += log_ratio(seen.laws[0], seen.answer.values[seen.at], first, second)
+            values = seen.answer.values[seen.at]
+            self.ratio += float(log_ratio(seen.laws[0], values - first, values - second))
             moved = 1 if seen.curator.relation == "add-remove" or seen.answer.single else 2
-            self.told.append(("counts", seen.laws[0], moved))
+            self.prices.append(("counts", seen.laws[0], moved))
             differs = second - first
-            self.known.append((seen.laws[0], differs[differs != 0]))
+            self.laws.append((seen.laws[0], differs[differs != 0]))
         self._pay(seen.budget)
         return seen.answer
 
@@ -112,8 +113,8 @@ class Transcript:
             )
         self.ratio += float(chances[1][seen.winner].ln() - chances[0][seen.winner].ln())
         if len(seen.candidates) > 1:
-            self.told.append(("choice", float(seen.epsilon), 1))
-            self.known.append((chances[0], chances[1]))
+            self.prices.append(("choice", float(seen.epsilon), 1))
+            self.laws.append((chances[0], chances[1]))
         self._pay(seen.budget)
         return seen.winner
 
@@ -127,72 +128,57 @@ class Transcript:
     def _pay(self, budget: Budget) -> None:
         self.spent += budget.units
         if self.until is not None and self.spent >= self.until:
-            raise Heard
+            raise BudgetSpent
 
 
-def log_ratio(law: NoiseLaw, values: Any, first: Any, second: Any) -> float:
-    """How much likelier the values are with the second counts than with the first.
+def log_ratio(law: NoiseLaw, one: Ints, other: Ints) -> Any:
+    """How much likelier the second noise is than the first, in logarithms, added up over the last axis.
 
     >>> from fractions import Fraction
-    >>> log_ratio(DiscreteLaplace(Fraction(1, 2)), np.array([5]), np.array([0]), np.array([1]))
+    >>> float(log_ratio(DiscreteLaplace(Fraction(1, 2)), np.array([5]), np.array([4])))
     2.0
     """
-    one, other = values - first, values - second
     if isinstance(law, DiscreteLaplace):
-        return float((np.abs(one) - np.abs(other)).sum() / law.scale)
-    return float((one.astype(float) ** 2 - other.astype(float) ** 2).sum() / (2 * law.sigma2))
+        return (np.abs(one) - np.abs(other)).sum(axis=-1) / float(law.scale)
+    return (one.astype(np.float64) ** 2 - other.astype(np.float64) ** 2).sum(axis=-1) / float(2 * law.sigma2)
 
 
-def optimal_ratios(lists: Sequence[Sequence[Told]], world: int, stream: Stream) -> Floats:
-    """The log-likelihood ratios of an optimal attacker, one for each list of answers, in one of the worlds.
-
-    Parameters
-    ----------
-    lists
-        What each run was told, as transcripts record it.
-    world
-        0 or 1.
-    stream
-        Where the noise comes from.
-    """
-    ratios = np.zeros(len(lists))
+def optimal_ratios(runs: Sequence[Sequence[Price]], world: int, stream: Stream) -> Floats:
+    """The log-likelihood ratios of an optimal attacker in one of the worlds (0 or 1), one for each run's prices."""
+    ratios = np.zeros(len(runs))
     # Grouped by identity: hashing exact fractions takes longer than everything else here.
     places: dict[int, list[int]] = {}
-    for i, told in enumerate(lists):
-        places.setdefault(id(told), []).append(i)
+    for i, prices in enumerate(runs):
+        places.setdefault(id(prices), []).append(i)
     for where in places.values():
-        told = lists[where[0]]
-        for (kind, law, moved), often in Counter(told).items():
-            n = len(where)
-            if kind == "choice":
-                assert isinstance(law, float)
+        n = len(where)
+        for (_, law, moved), often in Counter(runs[where[0]]).items():
+            if isinstance(law, float):
                 right = stream.integers(1 << 53, n * often).reshape(n, often) < (1 << 53) / (1 + exp(-law))
                 signs = np.where(right, 1.0, -1.0) * (1 if world else -1)
                 ratios[where] += (signs * law).sum(axis=1)
-                continue
-            assert not isinstance(law, float)
-            noise = law.sample(stream, (n, often * moved)).astype(np.float64)
-            # Every count is moved by one: it is 0 in the first world and 1 in the second.
-            one, other = noise + world, noise + world - 1
-            if isinstance(law, DiscreteLaplace):
-                ratios[where] += (np.abs(one) - np.abs(other)).sum(axis=1) / float(law.scale)
             else:
-                ratios[where] += (one**2 - other**2).sum(axis=1) / float(2 * law.sigma2)
+                # Every count is moved by one: it is 0 in the first world and 1 in the second.
+                noise = law.sample(stream, (n, often * moved)) + world
+                ratios[where] += log_ratio(law, noise, noise - 1)
     return ratios
 
 
-def expected_ratios(lists: Sequence[Sequence[Known]], each: int, world: int, stream: Stream) -> Floats:
-    """The log-likelihood ratios that the attacker itself expects in one of the worlds, `each` for every run it knows of.
+def expected_ratios(runs: Sequence[Sequence[AnswerLaw]], each: int, world: int, stream: Stream) -> Floats:
+    """The log-likelihood ratios that the attacker itself expects in one of the worlds, `each` for every run.
 
-    By these it chooses its threshold: a choice that hardly tells the worlds apart moves ratios less than its price would allow.
+    By these it chooses its threshold: a choice that hardly tells the worlds apart moves ratios less than its price
+    would allow.
     """
-    ratios = np.zeros((len(lists), each))
-    for i, known in enumerate(lists):
-        for answer in known:
-            if isinstance(answer[0], list):
-                ratios[i] += _chosen_ratios(*answer, each, world, stream)
+    ratios = np.zeros((len(runs), each))
+    for i, laws in enumerate(runs):
+        for law in laws:
+            if isinstance(law[0], list):
+                ratios[i] += _chosen_ratios(*law, each, world, stream)
             else:
-                ratios[i] += _counted_ratios(*answer, each, world, stream)
+                noise, differs = law
+                drawn = noise.sample(stream, (each, len(differs))) + world * differs
+                ratios[i] += log_ratio(noise, drawn, drawn - differs)
     return ratios.ravel()
 
 
@@ -202,15 +188,6 @@ def _chosen_ratios(first: list[Decimal], second: list[Decimal], n: int, world: i
     drawn = np.minimum(np.searchsorted(bounds, uniform, side="right"), len(bounds) - 1)
     ratios = {int(c): float(second[c].ln() - first[c].ln()) for c in np.unique(drawn)}
     return np.array([ratios[int(c)] for c in drawn])
-
-
-def _counted_ratios(law: NoiseLaw, differs: Ints, n: int, world: int, stream: Stream) -> Floats:
-    one = law.sample(stream, (n, len(differs))) + world * differs
-    other = one - differs
-    if isinstance(law, DiscreteLaplace):
-        return np.asarray((np.abs(one) - np.abs(other)).sum(axis=1) / float(law.scale))
-    squares = one.astype(np.float64) ** 2 - other.astype(np.float64) ** 2
-    return np.asarray(squares.sum(axis=1) / float(2 * law.sigma2))
 
 
 def cell_counts(rows: Codes) -> Floats:

@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from dipsmith.audit.attackers import (
-    Heard,
-    Known,
-    Told,
+    AnswerLaw,
+    BudgetSpent,
+    Price,
     Transcript,
     cell_counts,
     expected_ratios,
@@ -40,7 +40,7 @@ from dipsmith.privacy.journal import Rehearsal
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Codes
 
-Answers = tuple[Told, ...]
+Prices = tuple[Price, ...]
 
 LEAST_TRIALS: Final = 50
 
@@ -162,21 +162,21 @@ def audit(
     public = worlds[0].project(worlds[0].schema.public)
     ratios: list[list[float]] = [[], []]
     counts: list[list[Any]] = [[], []]
-    told: list[Answers] = []
-    lists: dict[Answers, Answers] = {}
-    known: list[list[Known]] = []
-    paid: list[int] = []
+    laws: list[list[AnswerLaw]] = []
+    prices: list[Prices] = []
+    same_prices: dict[Prices, Prices] = {}
+    spent: list[int] = []
     rehearsed = min(round(REHEARSED * trials), MOST_REHEARSED)
     for i in range(trials):
         for world in (0, 1):
             stream = Stream.for_testing(f"{seed}/{i}/{world}")
             transcript, model = _run(method, twins.seen_as(world), budget, stream, whole=black_box)
             ratios[world].append(transcript.ratio)
-            paid.append(transcript.spent)
-            answers = tuple(transcript.told)
-            told.append(lists.setdefault(answers, answers))
+            spent.append(transcript.spent)
+            paid = tuple(transcript.prices)
+            prices.append(same_prices.setdefault(paid, paid))
             if i < rehearsed:
-                known.append(transcript.known)
+                laws.append(transcript.laws)
             if black_box:
                 assert model is not None
                 made = _rows(model, relation, len(worlds[world]), public, (seed, i, world))
@@ -185,14 +185,16 @@ def audit(
             progress((i + 1) / trials)
     first, second = (np.array(values) for values in ratios)
     stream = Stream.for_testing(f"{seed}/expected")
-    each = -(-SIMULATED // len(known))
-    expected = [expected_ratios(known, each, world, stream) for world in (0, 1)]
+    each = -(-SIMULATED // len(laws))
+    expected = [expected_ratios(laws, each, world, stream) for world in (0, 1)]
     usual, strict = (
         choose_threshold(expected[0], expected[1], trials - rehearsed, confidence)
         for confidence in (CONFIDENCE, CERTAINTY)
     )
     white = guesses(usual, first[rehearsed:], second[rehearsed:])
-    optimal = _optimal(told[: 2 * rehearsed], told[2 * rehearsed :], Stream.for_testing(f"{seed}/optimal"))
+    optimal = _optimal(
+        prices[: 2 * rehearsed], prices[2 * rehearsed :], Stream.for_testing(f"{seed}/optimal")
+    )
     black = strict_black = None
     if black_box:
         training = round(TRAINING * trials)
@@ -210,9 +212,9 @@ def audit(
         black_box_certain=0.0 if strict_black is None else strict_black.epsilon(CERTAINTY),
         optimal=optimal,
         ceiling=_ceiling(float(budget.exact), trials - rehearsed, Stream.for_testing(f"{seed}/ceiling")),
-        spent=min(paid) / budget.units,
-        measurements=max(sum(kind == "counts" for kind, _, _ in answers) for answers in told),
-        choices=max(sum(kind == "choice" for kind, _, _ in answers) for answers in told),
+        spent=min(spent) / budget.units,
+        measurements=max(sum(kind == "counts" for kind, _, _ in run) for run in prices),
+        choices=max(sum(kind == "choice" for kind, _, _ in run) for run in prices),
         white=white,
         black=black,
     )
@@ -231,13 +233,13 @@ def trials_needed(method: Method, relation: str, *, epsilon: float | str, most: 
     """
     twins = TwinRows.of(worst_worlds(relation, attacked_labels(method, relation)))
     budget = PureDP(epsilon)
-    known = []
+    laws = []
     for i in range(LEAST_TRIALS * 2):
         for world in (0, 1):
             stream = Stream.for_testing(f"{seed}/needed/{i}/{world}")
-            known.append(_run(method, twins.seen_as(world), budget, stream, whole=False)[0].known)
+            laws.append(_run(method, twins.seen_as(world), budget, stream, whole=False)[0].laws)
     stream = Stream.for_testing(f"{seed}/needed")
-    first, second = (expected_ratios(known, 1000, world, stream) for world in (0, 1))
+    first, second = (expected_ratios(laws, 1000, world, stream) for world in (0, 1))
     trials = 1000
     while trials < most:
         counted = trials - min(round(REHEARSED * trials), MOST_REHEARSED)
@@ -262,14 +264,14 @@ def _run(
     with watching(transcript):
         try:
             model = method.fit(Curator(rows, budget, stream=stream, journal=journal))
-        except Heard:
+        except BudgetSpent:
             if any(isinstance(event, Partitioned | Repeated) for event in journal.events):
                 raise UnsupportedError("runs with blocks or repetitions must be heard to their end") from None
     return transcript, model
 
 
-def _optimal(rehearsed: Sequence[Answers], counted: Sequence[Answers], stream: Stream) -> float:
-    """What an optimal attacker, with the threshold that suits it best, reaches on average on the counted runs' answers."""
+def _optimal(rehearsed: Sequence[Prices], counted: Sequence[Prices], stream: Stream) -> float:
+    """What an optimal attacker, with the threshold that suits it best, reaches on average on the counted runs."""
     expected = [rehearsed[i % len(rehearsed)] for i in range(SIMULATED)]
     simulated = [optimal_ratios(expected, world, stream) for world in (0, 1)]
     threshold = choose_threshold(simulated[0], simulated[1], len(counted) // 2)
@@ -280,14 +282,9 @@ def _optimal(rehearsed: Sequence[Answers], counted: Sequence[Answers], stream: S
 
 
 def _ceiling(epsilon: float, counted: int, stream: Stream) -> float:
-    """What the likelihood ratio reaches on average against randomised response at ε, the most telling mechanism there is."""
-    answer: list[Answers] = [(("choice", epsilon, 1),)] * counted
-    first, second = (optimal_ratios([answer[0]] * SIMULATED, world, stream) for world in (0, 1))
-    threshold = choose_threshold(first, second, counted)
-    return mean(
-        guesses(threshold, *(optimal_ratios(answer, world, stream) for world in (0, 1))).epsilon()
-        for _ in range(REPLICATES)
-    )
+    """What the likelihood ratio reaches on average against randomised response at ε, the most telling mechanism."""
+    answer: Prices = (("choice", epsilon, 1),)
+    return _optimal([answer], [answer] * (2 * counted), stream)
 
 
 def _rows(model: Model, relation: str, rows: int, public: Codes, seed: tuple[int, int, int]) -> Codes:
