@@ -15,9 +15,9 @@ import resource
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from multiprocessing import get_context
@@ -25,16 +25,18 @@ from pathlib import Path
 from statistics import mean
 from time import monotonic
 from typing import Any, Final
+from unittest.mock import patch
 
 from assurance.bytes import check_forms
 from assurance.cases import Case, attack_cases, registered_cases, variants
 from assurance.pairs import PRIVATE, neighbours
 from assurance.rerun import check_pair
+from dipsmith.audit.observation import NoiseLaw
 from dipsmith.audit.trial import audit, trials_needed
 from dipsmith.audit.worlds import SECOND, TARGETS
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
-from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dipsmith.privacy.randomness import Stream
 from dipsmith.version import VERSION
 
 PAIRS: Final = 100
@@ -152,27 +154,22 @@ def flagged_piece(case: Case, pairs: int) -> Facts:
 
 @contextmanager
 def half_noise() -> Iterator[None]:
-    """A curator that draws noise of half the scale it charges for: what an audit must notice."""
-    law, noised = Curator._noise, Curator._noised
+    """Runs that are audited draw noise of half the scale they are charged for: what an audit must notice."""
 
-    def quiet(curator: Curator, budget: Budget, single: bool) -> DiscreteLaplace | DiscreteGaussian:
-        noise = law(curator, budget, single)
-        if isinstance(noise, DiscreteLaplace):
-            return DiscreteLaplace(noise.scale / 2)
-        return DiscreteGaussian(noise.sigma2 / 4)
+    def halving(sample: Callable[..., Any]) -> Callable[..., Any]:
+        def draw(law: NoiseLaw, stream: Stream, n: int | tuple[int, ...]) -> Any:
+            if stream.observer is None:
+                return sample(law, stream, n)
+            if isinstance(law, DiscreteLaplace):
+                return sample(DiscreteLaplace(law.scale / 2), stream, n)
+            return sample(DiscreteGaussian(law.sigma2 / 4), stream, n)
 
-    def broken(curator: Curator, *asked: Any) -> Any:
-        vars(curator)["_noise"] = partial(quiet, curator)
-        try:
-            return noised(curator, *asked)
-        finally:
-            del vars(curator)["_noise"]
+        return draw
 
-    Curator._noised = broken  # type: ignore[method-assign,assignment]
-    try:
+    with ExitStack() as patches:
+        for law in (DiscreteLaplace, DiscreteGaussian):
+            patches.enter_context(patch.object(law, "sample", halving(law.sample)))
         yield
-    finally:
-        Curator._noised = noised  # type: ignore[method-assign]
 
 
 def pieces(pairs: int, trials: int, mutant_trials: int) -> Pieces:

@@ -1,7 +1,7 @@
 """One run and its rerun on a neighbouring table with the first run's answers: what an outsider could tell apart.
 
 The whole path is run, from raw rows to a release: reading, encoding, truncation, the method, drawing, the card, and
-on request the ledger and the files. `Outcome` holds everything that anyone sees of a run except the time of day.
+on request the ledger and the files: everything that anyone sees of a run except the time of day.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,15 +19,13 @@ from assurance.bytes import EXCEPTED, read_release, without_figures
 from assurance.cases import Case
 from assurance.pairs import Pair
 from assurance.recording import Recording, Replay, noise_score, same
-from dipsmith.audit.watch import Watch, watching
+from dipsmith.audit.observation import Auditor, Choice, NoisyTable, Observation
 from dipsmith.errors import DipsmithError
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.ledger import Ledger
+from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Schema
 from dipsmith.synthesis.synthesize import synthesize
-
-_APART = (*EXCEPTED, "files")
-"""What differs between any two runs, whatever the rows; files are compared themselves."""
 
 
 @dataclass(frozen=True)
@@ -76,75 +73,77 @@ def check_pair(
     sets
         How many sets are released, each from a run of its own.
     figures
-        Whether the report has figures, or tables alone as it has where none can be drawn: they take most of the time, and
-        are drawn from the rows and the card, which are compared themselves.
+        Whether the report has figures, or tables alone as it has where none can be drawn: they take most of the time,
+        and are drawn from the rows and the card, which are compared themselves.
     reshape
         Puts the second table into another order or form, of which nothing may be told either.
     """
+    run = _Run(pair.schema, case, budget, seed, folder, sets)
     recording = Recording()
+    replay = Replay(recording)
     after = pair.after if reshape is None else reshape(pair.after)
     with without_figures(not figures):
-        first, strays = _run(
-            watching(recording), pair.before, pair.schema, case, budget, seed, folder, "one", sets
-        )
-        replay = Replay(recording)
-        second, more = _run(watching(replay), after, pair.schema, case, budget, seed, folder, "two", sets)
+        first, strays = run.observe(recording, pair.before, "one")
+        second, more = run.observe(replay, after, "two")
     replay.close(budget, case.price)
     findings = [*strays, *more, *replay.findings]
     findings += [f"{what}: differs" for what in first if not same(first[what], second.get(what))]
-    questions = sum(not isinstance(e, tuple) and hasattr(e, "budget") for e in recording.entries)
+    questions = sum(isinstance(entry, NoisyTable | Choice) for entry in recording.entries)
     return PairFindings(
         pair.kind, tuple(dict.fromkeys(findings)), replay.loss, questions, noise_score(recording)
     )
 
 
-def _run(
-    watched: AbstractContextManager[Watch],
-    table: Any,
-    schema: Schema,
-    case: Case,
-    budget: Budget,
-    seed: int,
-    folder: Path | None,
-    name: str,
-    sets: int,
-) -> tuple[dict[str, Any], list[str]]:
-    """Everything that can be seen of a run, and what happened outside every mechanism."""
-    said: list[tuple[str, float]] = []
-    seen: dict[str, Any] = {"messages": said}
-    ledger = None
-    if folder is not None:
-        ledger = Ledger(folder / f"{name}.db")
-        ledger.grant(schema.name, budget, by="auditor")
-    with watched as watch:
+@dataclass(frozen=True)
+class _Run:
+    """A run but for its table."""
+
+    schema: Schema
+    case: Case
+    budget: Budget
+    seed: int
+    folder: Path | None
+    sets: int
+
+    def observe(self, auditor: Auditor, table: Any, name: str) -> tuple[dict[str, Any], list[str]]:
+        """Everything that can be seen of a run, and what happened outside every mechanism."""
+        messages: list[tuple[str, float]] = []
+        seen: dict[str, Any] = {"messages": messages}
+        ledger = None
+        if self.folder is not None:
+            ledger = Ledger(self.folder / f"{name}.db")
+            ledger.grant(self.schema.name, self.budget, by="auditor")
+        observation = Observation(auditor)
         try:
             release = synthesize(
                 table,
-                schema,
-                case.method,
-                budget=budget,
+                self.schema,
+                self.case.method,
+                budget=self.budget,
                 ledger=ledger,
-                sets=sets,
-                each="split" if sets > 1 else None,
+                sets=self.sets,
+                each="split" if self.sets > 1 else None,
                 request="audit",
-                seed=seed,
+                seed=self.seed,
                 testing=True,
-                noise_seed=seed,
+                noise_seed=Stream.for_testing(self.seed, observation),
                 # How far reading has come tells how large the file is, as its duration does (threat model).
-                progress=lambda stage, share: said.append((stage, share)) if stage != "reading" else None,
+                progress=lambda stage, share: messages.append((stage, share)) if stage != "reading" else None,
             )
         except DipsmithError as error:
-            return seen | {"error": f"{type(error).__name__}: {error}"}, watch.strays
-    seen["rows"] = [part.num_rows for part in release.tables]
-    seen["types"] = [str(part.schema) for part in release.tables]
-    seen["tables"] = [part.to_pydict() for part in release.tables]
-    states = [model.inner.state() for model in release.models]
-    seen["facts"] = [json.dumps(facts, sort_keys=True, default=str) for facts, _ in states]
-    seen["arrays"] = [dict(arrays) for _, arrays in states]
-    seen["card"] = {k: v for k, v in json.loads(release.card.to_json()).items() if k not in _APART}
-    if folder is not None and ledger is not None:
-        seen["files"] = read_release(release.save(folder / name))
-        seen["files as CSV"] = read_release(release.save(folder / f"{name}-csv", format="csv"))
-        shown = json.dumps(ledger.show(schema.name).as_dict(), default=str, sort_keys=True)
-        seen["ledger"] = re.sub(r"20\d\d-\d\d-\d\dT[^\"]*", "TIME", shown.replace(str(folder / name), "DIR"))
-    return seen, watch.strays
+            return seen | {"error": f"{type(error).__name__}: {error}"}, observation.strays
+        seen["rows"] = [part.num_rows for part in release.tables]
+        seen["types"] = [str(part.schema) for part in release.tables]
+        seen["tables"] = [part.to_pydict() for part in release.tables]
+        states = [model.inner.state() for model in release.models]
+        seen["facts"] = [json.dumps(facts, sort_keys=True, default=str) for facts, _ in states]
+        seen["arrays"] = [dict(arrays) for _, arrays in states]
+        card = json.loads(release.card.to_json())
+        seen["card"] = {k: v for k, v in card.items() if k not in (*EXCEPTED, "files")}
+        if self.folder is not None and ledger is not None:
+            place = self.folder / name
+            seen["files"] = read_release(release.save(place))
+            seen["files as CSV"] = read_release(release.save(self.folder / f"{name}-csv", format="csv"))
+            shown = json.dumps(ledger.show(self.schema.name).as_dict(), default=str, sort_keys=True)
+            seen["ledger"] = re.sub(r"20\d\d-\d\d-\d\dT[^\"]*", "TIME", shown.replace(str(place), "DIR"))
+        return seen, observation.strays

@@ -155,9 +155,7 @@ def test_attackers_expect_what_they_then_see():
     twins, budget = TwinRows.of(worst_worlds(case.relation)), PureDP(4)
     for world in (0, 1):
         seen = [
-            trial._run(
-                case.method, twins.seen_as(world), budget, Stream.for_testing(f"{i}/{world}"), whole=False
-            )[0]
+            trial._run(case.method, twins.seen_as(world), budget, f"{i}/{world}", whole=False)[0]
             for i in range(160)
         ]
         expected = expected_ratios([t.laws for t in seen[:40]], 200, world, Stream.for_testing(world))

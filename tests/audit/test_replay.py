@@ -3,6 +3,7 @@
 The full matrix (200 pairs for each method and relation) is `make audit`; this is its short version.
 """
 
+from contextlib import nullcontext
 from fractions import Fraction
 from itertools import product
 
@@ -13,17 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assurance.cases import registered_cases, variants
-from assurance.matrix import flagged_piece
+from assurance.matrix import flagged_piece, half_noise
 from assurance.pairs import KINDS, PRIVATE, neighbours
 from assurance.recording import Recording, Replay
 from assurance.rerun import check_pair
-from dipsmith.audit.watch import watching
+from dipsmith.audit.observation import Observation
 from dipsmith.counting import BatchRows
 from dipsmith.counting.memory_rows import HeldRows
 from dipsmith.methods.forest.training import Dependence
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator, Rehearsal
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dipsmith.privacy.observer import observed_rows
 from dipsmith.privacy.purse import Purse
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit
@@ -98,48 +100,28 @@ def test_every_kind_of_neighbour_is_drawn():
 # --- the instrument itself: each of its findings must be able to appear ----------------------------
 
 
-def halved(monkeypatch, where):
-    """Noise of half the scale that was charged for, in three places where a slip could make it."""
-    if where == "between the charge and the draw":
-        original = Curator._noise
-        drawing = Curator._noised
-
-        def quiet(self, budget, single):
-            law = original(self, budget, single)
-            if isinstance(law, DiscreteLaplace):
-                return DiscreteLaplace(law.scale / 2)
-            return DiscreteGaussian(law.sigma2 / 4)
-
-        def noised(self, cells, counts, budget, totals):
-            self._noise = lambda b, single: quiet(self, b, single)
-            try:
-                return drawing(self, cells, counts, budget, totals)
-            finally:
-                del self._noise
-
-        monkeypatch.setattr(Curator, "_noised", noised)
-    elif where == "after the draw":
-        drawing = Curator._noised
-
-        def noised(self, cells, counts, budget, totals):
-            answer = drawing(self, cells, counts, budget, totals)
-            answer.values[:] = counts + (answer.values - counts) // 2
-            return answer
-
-        monkeypatch.setattr(Curator, "_noised", noised)
-    else:
-        for law in (DiscreteLaplace, DiscreteGaussian):
-            sample = law.sample
-            monkeypatch.setattr(law, "sample", lambda self, s, n, sample=sample: sample(self, s, n) // 2)
+def halve(monkeypatch, where):
+    """Half of the noise that was charged for, in two places where a slip could make it."""
+    if where == "in the sampler":
+        sampled = Observation.sampled
+        monkeypatch.setattr(Observation, "sampled", lambda self, law, noise: sampled(self, law, noise // 2))
+        return
+    for law in (DiscreteLaplace, DiscreteGaussian):
+        sample = law.sample
+        monkeypatch.setattr(law, "sample", lambda self, s, n, sample=sample: sample(self, s, n) // 2)
 
 
 @pytest.mark.parametrize("case", CATALOGUE, ids=named)
 def test_half_noise_is_flagged_for_every_method(case, monkeypatch):
-    places = ("between the charge and the draw", "after the draw")
-    halved(monkeypatch, places[CATALOGUE.index(case) % 2])
-    assert any(
-        check_pair(neighbours(case.relation, seed), case, PureDP(1), seed).findings for seed in range(3)
-    ), "half of the noise went unnoticed"
+    """Taken away between the charge and the draw, or after the draw."""
+    between = CATALOGUE.index(case) % 2 == 0
+    if not between:
+        halve(monkeypatch, "after the draw")
+    with half_noise() if between else nullcontext():
+        found = [
+            check_pair(neighbours(case.relation, seed), case, PureDP(1), seed).findings for seed in range(3)
+        ]
+    assert any(found), "half of the noise went unnoticed"
 
 
 def test_half_noise_is_flagged_in_every_pair_by_the_declared_scale():
@@ -156,7 +138,7 @@ def test_half_noise_of_a_broken_sampler_shows_in_the_draws(budget, monkeypatch):
     """
     flat = next(c for c in CATALOGUE if c.name == "flat")
     assert abs(pooled(flat, budget, 600)) < 6
-    halved(monkeypatch, "in the sampler")
+    halve(monkeypatch, "in the sampler")
     assert pooled(flat, budget, 600) < -6
 
 
@@ -192,11 +174,10 @@ def findings_of(act, relation="add-remove", budget=None):
     budget = budget or PureDP(1)
     one, other = pair_of_codes(relation)
     recording = Recording()
-    with watching(recording) as first:
-        act(Curator.rehearse(one, budget, seed=1))
     replay = Replay(recording)
-    with watching(replay) as second:
-        act(Curator.rehearse(other, budget, seed=1))
+    first, second = Observation(recording), Observation(replay)
+    act(Curator.rehearse(one, budget, seed=1, observer=first))
+    act(Curator.rehearse(other, budget, seed=1, observer=second))
     replay.close(budget)
     return [*first.strays, *second.strays, *replay.findings]
 
@@ -219,13 +200,13 @@ def test_counts_recalled_beside_the_curator_are_strays():
     """Without a pass over rows: another question has counted them before."""
     one, _ = pair_of_codes()
     rows = BatchRows(source(pa.table({"a": ["x", "x", "y"], "b": ["u", "v", "w"]})), one.schema)
-    with watching(Recording()) as watch:
-        curator = Curator(rows, PureDP(1), stream=Stream.for_testing(1), journal=Rehearsal())
-        curator.measure([table(curator)], [PureDP(1)])
-        assert watch.strays == []
-        rows.count([table(curator, "a")])
-    (stray,) = watch.strays
-    assert "counts of a were recalled outside every mechanism" in stray
+    observation = Observation(Recording())
+    rows = observed_rows(rows, observation)
+    curator = Curator(rows, PureDP(1), stream=Stream.for_testing(1, observation), journal=Rehearsal())
+    curator.measure([table(curator)], [PureDP(1)])
+    assert observation.strays == []
+    rows.count([table(curator, "a")])
+    assert observation.strays == ["rows were read outside every mechanism (count)"]
 
 
 def test_noise_drawn_beside_the_curator_is_a_stray():
@@ -258,7 +239,7 @@ def test_one_answer_more_is_found():
 
 
 def test_a_free_answer_that_differs_is_found(monkeypatch):
-    monkeypatch.setattr(Curator, "rows", property(lambda self: self._rows.total()))
+    monkeypatch.setattr(Curator, "_public_total", lambda self: self._rows.total())
     assert any("free" in f for f in findings_of(lambda c: c.rows))
 
 
@@ -324,12 +305,11 @@ def test_a_stream_that_moves_on_is_replayed():
     """Replayed answers are the recorded ones although the stream is another."""
     one, other = pair_of_codes()
     recording = Recording()
-    with watching(recording):
-        first = Curator.rehearse(one, PureDP(1), seed=1).measure([table_of(one)], [PureDP(1)])[0]
     replay = Replay(recording)
-    with watching(replay):
-        again = Curator(HeldRows(other), PureDP(1), stream=Stream(), journal=Rehearsal())
-        second = again.measure([table_of(other)], [PureDP(1)])[0]
+    curator = Curator.rehearse(one, PureDP(1), seed=1, observer=Observation(recording))
+    first = curator.measure([table_of(one)], [PureDP(1)])[0]
+    again = Curator.rehearse(other, PureDP(1), seed=2, observer=Observation(replay))
+    second = again.measure([table_of(other)], [PureDP(1)])[0]
     assert second.values.tolist() == first.values.tolist()
     assert replay.loss == pytest.approx(1)
 
@@ -401,11 +381,9 @@ def test_people_who_recur_in_blocks_pay_the_sum():
             child.measure([Marginal.of(schema, ["s"])], [child.budget])
 
     recording = Recording()
-    with watching(recording):
-        act(Curator.rehearse(one, PureDP(1), seed=1))
     replay = Replay(recording)
-    with watching(replay):
-        act(Curator.rehearse(other, PureDP(1), seed=1))
+    act(Curator.rehearse(one, PureDP(1), seed=1, observer=Observation(recording)))
+    act(Curator.rehearse(other, PureDP(1), seed=1, observer=Observation(replay)))
     replay.close(PureDP(1))
     assert replay.findings == []
     # Both rows could lie in one block, which answers at Δ₁ = 4 with ε = 1/2: one row in each costs 1/4 and 1/4.

@@ -26,12 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.audit.choice_law import choice_probabilities
-from dipsmith.audit.observed import Counted, NoiseLaw, Picked, Shown
+from dipsmith.audit.observation import Choice, NoiseLaw, NoisyTable
 from dipsmith.audit.worlds import TwinRows
 from dipsmith.errors import UnsupportedError
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.noise import DiscreteLaplace
+from dipsmith.privacy.observer import Shown
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Codes
 
@@ -52,7 +53,7 @@ class BudgetSpent(BaseException):
 
 @dataclass
 class Transcript:
-    """Watches one run and adds up the log-likelihood ratio of its answers, the second world over the first.
+    """Listens to one run and adds up the log-likelihood ratio of its answers, the second world over the first.
 
     Attributes
     ----------
@@ -63,8 +64,8 @@ class Transcript:
     laws
         What the attacker knows of each answer before it comes.
     until
-        The units of budget after which the run is stopped by `BudgetSpent`, since the curator would refuse another answer; only
-        for runs without blocks and repetitions, which share one budget. None to let it go on.
+        The units of budget after which the run is stopped by `BudgetSpent`, since the curator would refuse another
+        answer; only for runs without blocks and repetitions, which share one budget. None to let it go on.
     """
 
     ratio: float = 0.0
@@ -73,50 +74,49 @@ class Transcript:
     until: int | None = None
     spent: int = 0
 
-    def counted(self, seen: Counted) -> Measurement:
+    def counted(self, seen: NoisyTable) -> Measurement:
         """A table: the ratio of the noise's probabilities at the two differences."""
-        rows = seen.curator._rows
-        assert isinstance(rows, TwinRows)
-        if seen.answer.kept is not None:
+        fact, answer = seen.fact, seen.fact.answer
+        assert isinstance(fact.rows, TwinRows)
+        if answer.kept is not None:
             raise UnsupportedError("tables held block by block are not attacked here; use smaller worlds")
-        first, second = (counts[seen.at] for counts in rows.both(seen.cells))
+        first, second = (counts[seen.at] for counts in fact.rows.both(fact.cells))
         if seen.laws:
-            values = seen.answer.values[seen.at]
-            self.ratio += float(log_ratio(seen.laws[0], values - first, values - second))
-            moved = 1 if seen.curator.relation == "add-remove" or seen.answer.single else 2
-            self.prices.append(("counts", seen.laws[0], moved))
-            differs = second - first
-            self.laws.append((seen.laws[0], differs[differs != 0]))
-        self._pay(seen.budget)
-        return seen.answer
+            law, values, differs = seen.laws[0], answer.values[seen.at], second - first
+            self.ratio += float(log_ratio(law, values - first, values - second))
+            moved = 1 if fact.curator.relation == "add-remove" or answer.single else 2
+            self.prices.append(("counts", law, moved))
+            self.laws.append((law, differs[differs != 0]))
+        self._pay(fact.budget)
+        return answer
 
-    def picked(self, seen: Picked) -> int:
+    def picked(self, seen: Choice) -> int:
         """A choice: the ratio of the winner's probabilities."""
-        rows = seen.curator._rows
-        assert isinstance(rows, TwinRows)
-        both = [[rows.both(table) for table in seen.score.tables(c)] for c in seen.candidates]
-        chances: list[list[Decimal]] = []
-        for world in (0, 1):
-            scores = [
-                seen.score.value(c, [pair[world] for pair in tables])
-                for c, tables in zip(seen.candidates, both, strict=True)
-            ]
-            chances.append(
-                choice_probabilities(
-                    scores,
-                    seen.sensitivity,
-                    seen.epsilon,
-                    monotone=seen.monotone,
-                    law=seen.law,
-                    digits=20,
-                )
+        asked, fact = seen.question, seen.fact
+        assert isinstance(asked.rows, TwinRows)
+        assert asked.score is not None
+        assert asked.budget is not None
+        both = [[asked.rows.both(table) for table in asked.score.tables(c)] for c in asked.candidates]
+        first, second = (
+            choice_probabilities(
+                [
+                    asked.score.value(c, [pair[world] for pair in tables])
+                    for c, tables in zip(asked.candidates, both, strict=True)
+                ],
+                fact.sensitivity,
+                fact.epsilon,
+                monotone=fact.monotone,
+                law=fact.law,
+                digits=20,
             )
-        self.ratio += float(chances[1][seen.winner].ln() - chances[0][seen.winner].ln())
-        if len(seen.candidates) > 1:
-            self.prices.append(("choice", float(seen.epsilon), 1))
-            self.laws.append((chances[0], chances[1]))
-        self._pay(seen.budget)
-        return seen.winner
+            for world in (0, 1)
+        )
+        self.ratio += float(second[fact.winner].ln() - first[fact.winner].ln())
+        if len(asked.candidates) > 1:
+            self.prices.append(("choice", float(fact.epsilon), 1))
+            self.laws.append((first, second))
+        self._pay(asked.budget)
+        return fact.winner
 
     def shown(self, seen: Shown) -> None:
         """Free answers are the same in both worlds (record and replay sees to that)."""

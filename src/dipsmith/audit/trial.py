@@ -29,7 +29,7 @@ from dipsmith.audit.bound import (
     held_out,
     unlucky,
 )
-from dipsmith.audit.watch import watching
+from dipsmith.audit.observation import Observation
 from dipsmith.audit.worlds import TARGETS, TwinRows, worst_worlds
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.methods.method import Labeller, Method, Model, require_relation
@@ -169,8 +169,9 @@ def audit(
     rehearsed = min(round(REHEARSED * trials), MOST_REHEARSED)
     for i in range(trials):
         for world in (0, 1):
-            stream = Stream.for_testing(f"{seed}/{i}/{world}")
-            transcript, model = _run(method, twins.seen_as(world), budget, stream, whole=black_box)
+            transcript, model = _run(
+                method, twins.seen_as(world), budget, f"{seed}/{i}/{world}", whole=black_box
+            )
             ratios[world].append(transcript.ratio)
             spent.append(transcript.spent)
             paid = tuple(transcript.prices)
@@ -236,8 +237,8 @@ def trials_needed(method: Method, relation: str, *, epsilon: float | str, most: 
     laws = []
     for i in range(LEAST_TRIALS * 2):
         for world in (0, 1):
-            stream = Stream.for_testing(f"{seed}/needed/{i}/{world}")
-            laws.append(_run(method, twins.seen_as(world), budget, stream, whole=False)[0].laws)
+            name = f"{seed}/needed/{i}/{world}"
+            laws.append(_run(method, twins.seen_as(world), budget, name, whole=False)[0].laws)
     stream = Stream.for_testing(f"{seed}/needed")
     first, second = (expected_ratios(laws, 1000, world, stream) for world in (0, 1))
     trials = 1000
@@ -255,19 +256,18 @@ def trials_needed(method: Method, relation: str, *, epsilon: float | str, most: 
 
 
 def _run(
-    method: Method, rows: TwinRows, budget: PureDP, stream: Stream, *, whole: bool
+    method: Method, rows: TwinRows, budget: PureDP, seed: str, *, whole: bool
 ) -> tuple[Transcript, Model | None]:
     """One run; without its model it ends with its last answer, after which nothing is told."""
     transcript = Transcript(until=None if whole else budget.units)
     journal = Rehearsal()
-    model = None
-    with watching(transcript):
-        try:
-            model = method.fit(Curator(rows, budget, stream=stream, journal=journal))
-        except BudgetSpent:
-            if any(isinstance(event, Partitioned | Repeated) for event in journal.events):
-                raise UnsupportedError("runs with blocks or repetitions must be heard to their end") from None
-    return transcript, model
+    stream = Stream.for_testing(seed, Observation(transcript))
+    try:
+        return transcript, method.fit(Curator(rows, budget, stream=stream, journal=journal))
+    except BudgetSpent:
+        if any(isinstance(event, Partitioned | Repeated) for event in journal.events):
+            raise UnsupportedError("runs with blocks or repetitions must be heard to their end") from None
+        return transcript, None
 
 
 def _optimal(rehearsed: Sequence[Prices], counted: Sequence[Prices], stream: Stream) -> float:

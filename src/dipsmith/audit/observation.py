@@ -1,0 +1,128 @@
+"""What an audit sees of a run: each table with the noise drawn for it, each choice with its question, and strays.
+
+An `Observation` rides on a testing stream (`dipsmith.privacy.observer`). It puts together what the curator, the samplers and
+the stream tell one by one, and hands whole facts to an `Auditor`, whose answers the run goes on with.
+
+Random bytes that are drawn, or rows that are read, while nothing is being answered are `strays`: noise that the audit does
+not see, or a read that nobody paid for. An audit with strays proves nothing, so callers check that there are none.
+
+Privacy
+-------
+An auditor sees exact counts of rows. It is for simulated tables and tests; nothing in a release uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.privacy.measurement import Measurement
+from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dipsmith.privacy.observer import Counted, Picked, Question, Shown
+
+Ints = NDArray[np.int64]
+NoiseLaw = DiscreteLaplace | DiscreteGaussian
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyTable:
+    """A table and the noise that was drawn for it.
+
+    Attributes
+    ----------
+    fact
+        What the curator told.
+    at, true
+        The cells that noise was added to (for tables too large to hold the occupied ones), and their counts.
+    laws, draws
+        The laws that noise was drawn from, one for each call, and all draws.
+    """
+
+    fact: Counted
+    at: Ints
+    true: Ints
+    laws: tuple[NoiseLaw, ...]
+    draws: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A choice: what was asked, and the scores and law it was made by."""
+
+    question: Question
+    fact: Picked
+
+
+class Auditor(Protocol):
+    """Whoever is told whole facts; what a method returns is what the run goes on with."""
+
+    def counted(self, seen: NoisyTable) -> Measurement:
+        """A table was measured."""
+
+    def picked(self, seen: Choice) -> int:
+        """A candidate was chosen."""
+
+    def shown(self, seen: Shown) -> None:
+        """A free answer was given."""
+
+    def random(self, what: str, drawn: Any) -> Any:
+        """Randomness that reads no rows: "coins", "order", "key", "runs", and "run" at the start of each run."""
+
+
+class Observation:
+    """The observer that an auditor listens through."""
+
+    def __init__(self, auditor: Auditor) -> None:
+        self.strays: list[str] = []
+        self._auditor = auditor
+        self._questions: list[Question] = []
+        self._noise: list[tuple[NoiseLaw, Ints]] = []
+
+    @contextmanager
+    def answering(self, question: Question) -> Iterator[None]:
+        """Remember what is being answered."""
+        self._questions.append(question)
+        try:
+            yield
+        finally:
+            self._questions.pop()
+
+    def sampled(self, law: NoiseLaw, noise: Ints) -> Ints:
+        """Keep the noise for the table that it belongs to."""
+        self._noise.append((law, noise.ravel().copy()))
+        return noise
+
+    def counted(self, fact: Counted) -> Measurement:
+        """Hand on a table with its noise."""
+        at = fact.noisy_cells()
+        true = fact.true if fact.occupied is not None else fact.true[at]
+        noise, self._noise = self._noise, []
+        draws = np.concatenate([np.empty(0, np.int64), *(drawn for _, drawn in noise)])
+        return self._auditor.counted(NoisyTable(fact, at, true, tuple(law for law, _ in noise), draws))
+
+    def picked(self, fact: Picked) -> int:
+        """Hand on a choice with its question."""
+        return self._auditor.picked(Choice(self._questions[-1], fact))
+
+    def shown(self, fact: Shown) -> None:
+        """Hand on a free answer."""
+        self._auditor.shown(fact)
+
+    def random(self, what: str, drawn: Any) -> Any:
+        """Hand on randomness that reads no rows."""
+        return self._auditor.random(what, drawn)
+
+    def drew(self, count: int) -> None:
+        """Note random bytes that no answer was drawn by."""
+        if not self._questions:
+            self.strays.append(f"{count} random bytes were drawn outside every mechanism")
+
+    def read(self, what: str) -> None:
+        """Note a read that no answer was given for; a block of rows (`within`) is not read before it is counted."""
+        if not self._questions and what != "within":
+            self.strays.append(f"rows were read outside every mechanism ({what})")
