@@ -10,7 +10,6 @@ is repeated, it is masked as that very value, and so are the digests of the file
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -114,7 +113,7 @@ class Run:
         """
         ledger = Ledger(folder / f"{name}.db")
         ledger.grant(self.schema.name, PureDP(2), by="auditor")
-        with frozen_secrets(), without_figures(not self.figures):
+        with without_figures(not self.figures):
             made = synthesize(
                 data,
                 self.schema,
@@ -179,13 +178,6 @@ def check_forms(
 def without_figures(wanted: bool = True) -> Iterator[None]:
     """Reports as they are where matplotlib is not installed: figures take most of the time of a run."""
     with patch.object(drawing, "available", lambda: False) if wanted else nullcontext():
-        yield
-
-
-@contextmanager
-def frozen_secrets() -> Iterator[None]:
-    """Fixed bytes for the secrets that no noise seed reaches: which rows beyond `max_rows` count, workers' keys."""
-    with patch.object(secrets, "token_bytes", lambda nbytes=None: bytes(range(nbytes or 32))):
         yield
 
 

@@ -1,4 +1,4 @@
-"""Snapshots of rendered sections, and a Python with somebody else's package."""
+"""Which tier a test is of, snapshots of rendered sections, and a Python with somebody else's package."""
 
 import os
 import re
@@ -12,6 +12,24 @@ from pathlib import Path
 import pytest
 
 PLUGIN = Path(__file__).parent / "plugin" / "package"
+SERVERS = {"postgresql", "spark", "opened", "studio", "shared"}
+BROWSERS = {"browser", "visit"}
+SLOW = {"plugged"}
+AUDIT = Path(__file__).parent / "audit"
+
+
+def pytest_collection_modifyitems(items):
+    """Mark tests by the fixtures that they ask for, and by their folder."""
+    for item in items:
+        asked = {*getattr(item, "fixturenames", ())}
+        if asked & SERVERS:
+            item.add_marker("server")
+        if asked & SLOW:
+            item.add_marker("slow")
+        if asked & BROWSERS:
+            item.add_marker("browser")
+        if item.path.is_relative_to(AUDIT):
+            item.add_marker("audit")
 
 
 @pytest.fixture

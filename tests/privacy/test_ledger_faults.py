@@ -135,7 +135,7 @@ def test_a_small_crowd_never_overspends(tmp_path):
     crowd(tmp_path, processes=6, spends=10, rounds=2)
 
 
-@pytest.mark.slow
+@pytest.mark.crowd
 def test_16_processes_20_spends_20_rounds_never_overspend(quick):
     crowd(quick, processes=16, spends=20, rounds=20)
 
@@ -253,7 +253,7 @@ def test_nothing_is_released_uncharged_when_the_process_is_killed(tmp_path):
     kill_and_check(tmp_path, kills=12)
 
 
-@pytest.mark.slow
+@pytest.mark.crowd
 def test_nothing_is_released_uncharged_after_200_kills(quick):
     states = kill_and_check(quick, kills=200)
     assert states == {"finished", "reserved", "read"}, "the kills must hit every stage"

@@ -28,6 +28,16 @@ pytestmark = [
 ]
 
 CASES = registered_cases(PRIVATE)
+FIRST = {case.relation: case for case in reversed(CASES)}
+EVERY_CASE = [
+    pytest.param(
+        case,
+        id=f"{case.name}/{case.relation}",
+        marks=[] if case is FIRST[case.relation] else [pytest.mark.crowd],
+    )
+    for case in CASES
+]
+"""Every method under every relation by `make audit`; here one for each relation."""
 COLUMNS = """id varchar, town varchar, age bigint, grade varchar, pay double precision, born date, veteran boolean,
     seen timestamp, sex varchar, race varchar"""
 
@@ -71,22 +81,19 @@ def postgresql_table(table: pa.Table, url: str, name: str) -> Any:
     return source(url, table=name)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.name}/{c.relation}")
-def test_engines_leave_the_bytes_that_arrow_leaves(
-    case: Case, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+@pytest.mark.parametrize("case", EVERY_CASE)
+def test_engines_leave_the_bytes_that_arrow_leaves(case: Case, tmp_path: Path, postgresql: str) -> None:
     """Every method under every relation, in both formats."""
     random = generator(17)
     table = form_table(random, 25)
     turned = table.take(random.permutation(table.num_rows))
     run = Run(form_schema(case.relation), case.method, ("parquet", "csv"))
     first = run.release(table, tmp_path, "first")
-    url = request.getfixturevalue("postgresql")
     forms = {
         **{f"polars, {kind}": polars_frame(turned, kind) for kind in ("text", "categories", "chunks")},
         **{f"duckdb, {k}": duckdb_table(turned, tmp_path / f"{k}.db", k) for k in ("table", "view", "enum")},
-        "postgresql": postgresql_table(turned, url, f"kept {case.name}"),
-        "postgresql, sorted": postgresql_table(table.sort_by("sex"), url, f"sorted {case.name}"),
+        "postgresql": postgresql_table(turned, postgresql, f"kept {case.name}"),
+        "postgresql, sorted": postgresql_table(table.sort_by("sex"), postgresql, f"sorted {case.name}"),
     }
     findings = []
     for i, (name, data) in enumerate(forms.items()):
@@ -100,9 +107,8 @@ def test_engines_leave_the_bytes_that_arrow_leaves(
 
 @pytest.mark.parametrize(("method", "relation"), [("forest", "label"), ("marginals", "replace")])
 def test_a_cluster_leaves_the_same_bytes_for_the_same_rows(
-    method: str, relation: str, tmp_path: Path, request: pytest.FixtureRequest
+    method: str, relation: str, tmp_path: Path, spark: Any
 ) -> None:
-    cluster = request.getfixturevalue("spark")
     random = generator(23)
     table = form_table(random, 60)
     turned = table.take(random.permutation(table.num_rows))
@@ -111,7 +117,7 @@ def test_a_cluster_leaves_the_same_bytes_for_the_same_rows(
         pq.write_table(rows, tmp_path / name / "rows.parquet", row_group_size=7, coerce_timestamps="us")
     (tmp_path / "text").mkdir()
     pa_csv.write_csv(turned, tmp_path / "text" / "rows.csv")
-    read = cluster.session.read
+    read = spark.session.read
     typed = read.parquet(str(tmp_path / "two"))
     forms = {
         "in another order": typed,
@@ -129,16 +135,13 @@ def test_a_cluster_leaves_the_same_bytes_for_the_same_rows(
     assert findings == []
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.name}/{c.relation}")
-def test_a_cluster_tells_no_order_by_any_method(
-    case: Case, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+@pytest.mark.parametrize("case", EVERY_CASE)
+def test_a_cluster_tells_no_order_by_any_method(case: Case, tmp_path: Path, spark: Any) -> None:
     """Every method under every relation; workers write Parquet alone."""
-    session = request.getfixturevalue("spark").session
     table = form_table(generator(29), 25)
     (tmp_path / "rows").mkdir()
     pq.write_table(table, tmp_path / "rows" / "rows.parquet", coerce_timestamps="us")
-    rows = session.read.parquet(str(tmp_path / "rows"))
+    rows = spark.session.read.parquet(str(tmp_path / "rows"))
     run = Run(form_schema(case.relation), case.method)
     first = run.release(rows, tmp_path, "first")
     assert differences(first, run.release(rows.orderBy("sex").repartition(3), tmp_path, "other")) == []
