@@ -12,10 +12,15 @@ export UV_CACHE_DIR ?= $(abspath $(VENV))/cache
 # Processes that run side by side must not fight for the cores with the threads of their linear algebra.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo test browser lint types bench audit mutants faults fuzz assurance docs lock sbom dist lowest clean
+.PHONY: demo quick test browser lint types bench audit mutants faults fuzz assurance docs lock sbom dist lowest clean
 
 demo: $(VENV)/.core
 	$(BIN)/dipsmith demo
+
+# While you work: no servers, no browser, no audit, nothing that takes longer than a second.
+quick: $(VENV)/.dev
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not (server or browser or audit or slow or crowd)" \
+	  $(addprefix --ignore tests/,audit docs packaging studies studio)
 
 test: $(VENV)/.dev browser lint types
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
@@ -36,9 +41,12 @@ types: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
 
-# Neighbouring tables replayed and attacked, every method under every relation; stop it and run it again to go on.
+# Tests that repeat on a larger scale what `make test` shows; then neighbouring tables replayed and attacked, every
+# method under every relation. Stop it and run it again to go on.
 audit: $(VENV)/.dev
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m crowd
 	OMP_NUM_THREADS=1 $(BIN)/python -m assurance.matrix docs/assurance/audit.json
+	$(BIN)/python -m assurance.page docs/assurance docs/assurance.md
 
 mutants: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python tests/audit/mutants/run.py --results docs/assurance/mutants.json

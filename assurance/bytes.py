@@ -26,7 +26,8 @@ from dipsmith.privacy.ledger import Ledger
 from dipsmith.privacy.randomness import generator
 from dipsmith.report import figures as drawing
 from dipsmith.schema import Schema
-from dipsmith.synthesis.synthesize import Each, synthesize
+from dipsmith.synthesis.order import Each
+from dipsmith.synthesis.synthesize import synthesize
 
 Format = Literal["parquet", "csv"]
 

@@ -49,7 +49,7 @@ def registered_cases(targets: Sequence[str]) -> list[Case]:
     """Every method of the catalogue under every relation it supports, with its default settings."""
     return [
         Case(name, relation, make_method(name, relation, targets))
-        for name in METHODS
+        for name in sorted(METHODS)
         for relation in supported_relations(name)
     ]
 

@@ -81,7 +81,7 @@ FAULTS = """## Faults
 `make faults`. After each fault the ledger is verified, every release on disk has its charge, and the message is one line
 that says what to do. `tests/audit/test_faults.py` plays every scene in CI: kill -9, full disk, read-only folder, clock
 going back, two processes on one ledger, corrupted ledger, truncated release, interrupted experiment;
-`tests/synthesis/test_kill.py` and `tests/privacy/test_ledger_faults.py` kill 200 times each."""
+`tests/synthesis/test_kill.py` and `tests/privacy/test_ledger_faults.py` kill 200 times each under `make audit`."""
 
 FUZZ = """## Fuzzed files
 

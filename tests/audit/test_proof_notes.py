@@ -70,3 +70,16 @@ def test_the_threat_model_links_every_proof_note():
     text = (ROOT / "docs" / "threat-model.md").read_text("utf-8")
     for note in NOTES:
         assert f"proofs/{note.name}" in text, note.name
+
+
+def test_every_crowd_has_its_small_twin_in_the_contributing_guide():
+    """What `make test` leaves to `make audit` is listed, beside the test that shows the same on a smaller scale."""
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    files, functions = named(text)
+    assert files | functions <= ALL
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef) and any(
+                "crowd" in ast.unparse(decorator) for decorator in node.decorator_list
+            ):
+                assert node.name in functions, node.name

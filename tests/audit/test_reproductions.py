@@ -438,14 +438,12 @@ def test_9_no_value_decides_whether_a_run_succeeds(tmp_path, name):
 CLOCK = re.compile(r"\d+:\d\d|\d+(?:\.\d+)?\s*(?:s\b|sec|min)|remaining")
 
 
-@pytest.mark.crowd  # tests/studio/test_studio_durations.py shows the same
 def test_10_the_studio_does_not_tell_how_long_a_run_takes(studio):
     running = studio()
     for told in running.run(running.project(PLAIN)):
         assert {k for k, v in told.items() if type(v) in (int, float)} <= {"share"}
 
 
-@pytest.mark.crowd  # tests/studio/test_studio_durations.py shows the same
 def test_10_the_terminal_does_not_tell_how_long_a_run_takes(tmp_path):
     write(tmp_path, "people", people(20_000), PLAIN)
     granted(tmp_path, "people")

@@ -47,8 +47,20 @@ def caught(mutant: Mutant, seconds: float = 300.0) -> tuple[bool, str]:
         for file, text in planted(mutant, PACKAGE).items():
             (copy / file).write_text(text, "utf-8")
         ran = subprocess.run(
-            # Whatever tier the test is of.
-            [sys.executable, *"-m pytest -q -x -p no:cacheprovider --no-header -m".split(), "", mutant.test],
+            # An empty -m: whatever tier the test is of.
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "-x",
+                "-p",
+                "no:cacheprovider",
+                "--no-header",
+                "-m",
+                "",
+                mutant.test,
+            ],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"},
             capture_output=True,
