@@ -30,6 +30,7 @@ def test_show_runs_nothing_and_says_what_it_will_do(dipsmith, study, tmp_path):
     assert not (tmp_path / "small-results").exists()
 
 
+@pytest.mark.slow
 def test_run_writes_everything_and_resumes(dipsmith, study, tmp_path):
     ran = dipsmith("experiment", "run", study, "--jobs", 1, "--page", tmp_path / "page.md")
     assert ran.code == 0, ran.err

@@ -84,6 +84,7 @@ def test_the_plant_works(folder):
     assert "yaml" in marker.read_text()
 
 
+@pytest.mark.slow
 def test_commands_import_nothing_from_the_current_folder(folder, typed):
     marker = plant(folder)
     spend = ["--method", "flat", "--epsilon", "1", "--rows", "200", "--ledger", "b.db", "--out", "release"]

@@ -54,6 +54,7 @@ def test_simulation_stands_beside(dipsmith):
     assert found["simulated"]["hi"] == pytest.approx(found["hi"], abs=0.002)
 
 
+@pytest.mark.slow
 def test_figures_come_with_their_numbers(dipsmith, tmp_path):
     pytest.importorskip("matplotlib")
     ran = dipsmith("interval", "--plot", "intervals.svg", "--json")

@@ -76,6 +76,7 @@ def observed(dipsmith, folder, rows, neighbours):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_awkward_rows_cannot_be_told_from_outside(dipsmith, tmp_path, neighbours):
     worlds = {

@@ -157,6 +157,7 @@ def test_contradictions_are_one_line_and_exit_code_2(dipsmith, people, arguments
     assert len(ran.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_forest_tells_what_trees_cost_and_how_deep_they_go(dipsmith, people):
     arguments = ("people.csv", "--schema", "label.yaml", "--method", "forest", "--epsilon", 1)
     asked = ("--set", "trees=3", "--set", "n_b=200", "--set", "strata=grade")

@@ -31,6 +31,7 @@ class Corner(np.random.Generator):
         return np.full(size, self.value)
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(schema=schemas(max_fields=3), seed=st.integers(0, 2**32 - 1))
 def test_every_code_survives_decoding_and_encoding(schema: Schema, seed: int) -> None:

@@ -96,6 +96,7 @@ def asked(rows: Rows, question: Question) -> list[np.ndarray]:
     return rows.count_public(cells) if verb == "count_public" else rows.count(cells)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("feature", SCHEMAS)
 @settings(max_examples=25, deadline=None)
 @given(

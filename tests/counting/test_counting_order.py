@@ -16,6 +16,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 
 from dipsmith.codec.encode import Encoder
@@ -163,6 +164,7 @@ HOW = st.sampled_from(["arrow", "arrow", "stream", "pandas", "polars", "csv", "p
 RELATIONS = st.sampled_from(["add-remove", "replace", "label"])
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(ROWS, UNITS, RELATIONS, HOW, st.integers(0, 2**32))
 def test_no_answer_depends_on_order_chunks_or_layout(
@@ -179,6 +181,7 @@ def test_no_answer_depends_on_order_chunks_or_layout(
     assert answers == counted(BatchRows(source(first), schema, key=KEY), schema)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(ROWS, UNITS.filter(lambda unit: unit.column is not None), RELATIONS, st.integers(0, 2**32))
 def test_the_same_rows_of_the_same_units_are_kept(

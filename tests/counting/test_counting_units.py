@@ -286,6 +286,7 @@ def everything(table: pa.Table, schema: Schema) -> list[object]:
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     ROWS,
@@ -365,6 +366,7 @@ def test_a_missing_period_is_a_period_of_its_own() -> None:
     assert rows.total() == 2
 
 
+@pytest.mark.slow
 def test_many_rows_without_a_unit_in_many_batches() -> None:
     rng = np.random.default_rng(5)
     n = 20_003
@@ -384,6 +386,7 @@ def test_many_rows_without_a_unit_in_many_batches() -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 100])
 def test_rows_without_a_unit_are_labelled_but_not_counted(most: int) -> None:
     """Every row of the file is released with a label; whatever such a row says, the model is the same."""

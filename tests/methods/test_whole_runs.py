@@ -66,6 +66,7 @@ def test_a_plan_that_needs_the_row_count_is_not_refused_where_reading_tells_it(l
     assert made.tables[0].num_rows == 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [ds.Flat(), ds.MST()])
 def test_separately_sanitised_sets_have_one_size_and_verify(tmp_path, ledger, method):
     """Under add-remove each of them counts the rows anew, with its own noise."""

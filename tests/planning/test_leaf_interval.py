@@ -56,6 +56,7 @@ def test_all_reference_intervals():
         assert held == pytest.approx(row["sym_mass"], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_all_reference_sizes():
     assert len(SIZES) == 90
     for row in SIZES:

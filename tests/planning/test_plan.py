@@ -115,6 +115,7 @@ def test_more_labels_projected_on_a_size_leave_less_noise():
         ("forest", "label", {"n_b": 1500, "n_leaf": 700, "weights": None}),
     ],
 )
+@pytest.mark.slow
 def test_the_budget_for_a_width_reaches_it_and_is_the_least(name, relation, settings, currency):
     codes = rows(relation, n=20_000)
     chosen, public = method(name, relation, **settings), facts(codes)

@@ -366,6 +366,7 @@ junk = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_no_wrong_value_anywhere_escapes_as_another_error(data: st.DataObject) -> None:

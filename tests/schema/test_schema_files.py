@@ -55,6 +55,7 @@ def test_the_documented_example(example: Schema) -> None:
     assert "no label of age" in example.notes[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(schema=schemas())
 def test_what_is_written_reads_back_equal(schema: Schema) -> None:

@@ -82,6 +82,7 @@ def forms(table, folder):
     yield typed.to_pandas().astype({"town": "category", "person": "category"})
 
 
+@pytest.mark.slow
 def test_the_order_and_form_of_the_private_file_are_in_no_byte(tmp_path):
     """Leak 1 (dictionaries in file order), leak 2 (labels drawn in file order), leak 7 (metadata)."""
     rng = np.random.default_rng(3)
@@ -147,6 +148,7 @@ def test_the_private_file_is_not_labelled_in_its_own_order(tmp_path):
     assert frozen(rows, onto=rows.take(np.arange(10)))
 
 
+@pytest.mark.slow
 def test_the_private_rows_in_another_form_leave_their_order_too(tmp_path):
     rows = clinic(200)
     pa_csv.write_csv(rows, tmp_path / "clinic.csv")
@@ -201,6 +203,7 @@ def release_of_before(folder, table):
     return folder
 
 
+@pytest.mark.slow
 def test_releases_of_before_that_tell_too_much_do_not_verify(tmp_path):
     whole = frozen(clinic()).tables[0]
     rng = np.random.default_rng(1)
@@ -282,6 +285,7 @@ DOMAINS = {
 }
 
 
+@pytest.mark.slow
 @given(
     kind=st.sampled_from(sorted(KINDS)),
     numbers=st.lists(st.one_of(st.none(), st.integers(-100, 100)), max_size=30),
@@ -331,6 +335,7 @@ def _stored(plain, stored, kind):
     return plain.cast(pa.date32()).cast(stored) if pa.types.is_date(stored) else plain.cast(stored)
 
 
+@pytest.mark.slow
 @given(
     rows=st.lists(
         st.tuples(st.sampled_from(["a", "b", None, ""]), st.integers(0, 3), st.floats(allow_nan=True)),

@@ -212,6 +212,7 @@ class Requests(html.parser.HTMLParser):
                 self.found.append((tag, value))
 
 
+@pytest.mark.slow
 def test_the_saved_page_is_whole_and_confidential(label_release, ledger, tmp_path):
     found = ds.compare(
         staff(),
@@ -260,6 +261,7 @@ def test_the_saved_page_is_whole_and_confidential(label_release, ledger, tmp_pat
         found.save(folder)
 
 
+@pytest.mark.slow
 def test_the_same_comparison_gives_the_same_bytes(label_release, ledger):
     pages = [quick(staff(), label_release, ledger=ledger).page for _ in range(2)]
     texts = ["".join(section(s) for s in p.sections[:-1]) for p in pages]  # the last section counts the looks
@@ -275,6 +277,7 @@ def test_it_prints_and_shows_itself(label_release, row_release, ledger):
     assert found.page.title == "Comparison with authentic rows: staff"
 
 
+@pytest.mark.slow
 def test_several_releases_stand_side_by_side(label_release, ledger):
     other = released(epsilon=0.05)
     found = quick(
@@ -458,6 +461,7 @@ def planted():
     return table.set_column(4, "sex", pa.array(sex)).set_column(5, "race", pa.array(race))
 
 
+@pytest.mark.slow
 def test_canaries_appear_in_no_releasable_file_and_no_message(tmp_path, ledger, capsys, caplog):
     ledger.grant("staff", ds.PureDP(20))
     release = ds.synthesize(

@@ -103,6 +103,7 @@ def simulated(n, sizes, labels, seed, scale=0.6):
     return columns, eta.argmax(axis=1), rng
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", [2, 4])
 def test_without_noise_and_penalty_it_is_statsmodels_logistic_regression(labels):
     statsmodels = pytest.importorskip("statsmodels.api")
