@@ -46,10 +46,7 @@ REPEATED: Final = ("report.html", "card.html")
 def read_release(folder: Path) -> dict[str, bytes]:
     """Every file of a release by its name from there, the excepted values masked.
 
-    Raises
-    ------
-    ValueError
-        If card.json is not written in its one canonical form: what a parser skips could tell something too.
+    A card that is not in its one canonical form is refused: what a parser skips could tell something too.
     """
     found = {
         p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()
@@ -87,17 +84,7 @@ def differences(one: Mapping[str, bytes], other: Mapping[str, bytes]) -> list[st
 
 @dataclass(frozen=True)
 class Run:
-    """A method with everything about a run that the steward chooses.
-
-    Attributes
-    ----------
-    formats
-        In which the release is saved, one after the other.
-    each
-        How several sets are made.
-    seed
-        Of the noise, and of drawing rows, which is free and must not tell more.
-    """
+    """A method with everything about a run that the steward chooses; `seed` is that of the noise and of drawing rows."""
 
     schema: Schema
     method: Any
@@ -139,14 +126,9 @@ class Run:
 def check_forms(
     case: Case, seed: int, folder: Path, rows: int | None = None, forms: tuple[str, ...] = tuple(FORMS)
 ) -> tuple[list[str], int]:
-    """Release one table in its orders and forms, in both formats; say in what the releases differ, and how many were compared.
+    """Release one table in its orders and forms: in what the releases differ, and how many were compared.
 
-    Parameters
-    ----------
-    seed
-        Of the table, its orders and where its forms are cut.
-    folder
-        An empty folder.
+    The seed decides on the table, its orders and where its forms are cut; the folder must be empty.
     """
     random = generator(seed)
     table = form_table(random, int(random.integers(3, 40)) if rows is None else rows)

@@ -24,23 +24,13 @@ from dipsmith.schema import Cells, Codes, Schema
 
 Ints = NDArray[np.int64]
 
-MOST_ROWS = 1 << 16
-"""Different rows that are tried, at most: audits use small domains."""
-
 
 def reach(cells: Cells, relation: str, *, rows_vary: bool, noisy: Ints | None = None) -> int:
     """By how much one row can move the noisy counts of a partition: 0, 1 or 2, added up over cells.
 
-    The squares add up to the same number. With k rows per unit Δ₁ is k times and Δ₂² is k² times as much.
-
-    Parameters
-    ----------
-    relation
-        Which rows may take the place of which.
-    rows_vary
-        Whether a unit may come back with more or fewer rows under `replace`.
-    noisy
-        The cells that are noised and released; all of them when omitted.
+    The squares add up to the same number. With k rows per unit Δ₁ is k times and Δ₂² is k² times as much. `rows_vary`
+    says whether a unit may come back with more or fewer rows under `replace`; `noisy` are the cells that are noised
+    and released, all of them when omitted.
     """
     rows = _every_row(cells.schema)
     place = np.where(rows.lawful(), cells.index(rows), -1)
@@ -60,15 +50,8 @@ def reach(cells: Cells, relation: str, *, rows_vary: bool, noisy: Ints | None = 
 
 
 def moments(scale: Fraction, *, squared: bool) -> tuple[float, float]:
-    """Variance and fourth moment of integer noise, summed term by term: P(x) ∝ exp(−abs(x)/b) or exp(−x²/(2σ²)).
+    """Variance and fourth moment of integer noise, summed term by term; `scale` is b, or σ² where `squared`.
 
-    Parameters
-    ----------
-    scale
-        b, or σ² where `squared`.
-
-    Examples
-    --------
     >>> [round(m, 4) for m in moments(Fraction(1), squared=False)]
     [1.8413, 22.1847]
     """
@@ -100,8 +83,7 @@ def log_ratio(
 def _every_row(schema: Schema) -> Codes:
     """Each row that the schema knows, once."""
     sizes = [a.size for a in schema]
-    if (total := int(np.prod(sizes, dtype=np.float64))) > MOST_ROWS:
-        raise ValueError(f"{total:,} different rows are too many to try them all")
+    total = int(np.prod(sizes))
     places = np.unravel_index(np.arange(total), sizes)
     return Codes.of(schema, dict(zip(schema.names, places, strict=True)), total)
 

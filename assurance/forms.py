@@ -93,32 +93,25 @@ def orders(table: pa.Table, random: Generator) -> dict[str, pa.Table]:
     return made
 
 
-# --- CSV -------------------------------------------------------------------------------------------
+def _csv(name: str = "rows.csv", finish: Callable[[bytes], bytes] = bytes, **options: str) -> Form:
+    """A CSV file; `finish` changes its bytes, options are Arrow's."""
 
+    def form(table: pa.Table, folder: Path, random: Generator) -> Path:
+        written = io.BytesIO()
+        pa_csv.write_csv(table, written, pa_csv.WriteOptions(**options))
+        (folder / name).write_bytes(finish(written.getvalue()))
+        return folder / name
 
-def _csv(table: pa.Table, delimiter: str = ",", quoting: str = "needed") -> bytes:
-    held = io.BytesIO()
-    pa_csv.write_csv(table, held, pa_csv.WriteOptions(delimiter=delimiter, quoting_style=quoting))
-    return held.getvalue()
-
-
-def _written(path: Path, data: bytes) -> Path:
-    path.write_bytes(data)
-    return path
+    return form
 
 
 def _several(table: pa.Table, folder: Path, random: Generator, ending: str) -> list[Path]:
-    parts = _cut(table, random)
-    places = [folder / f"part-{i}.{ending}" for i in range(len(parts))]
-    for part, place in zip(parts, places, strict=True):
-        if ending == "csv":
-            place.write_bytes(_csv(part))
-        else:
-            pq.write_table(part, place)
+    write = pa_csv.write_csv if ending == "csv" else pq.write_table
+    places = []
+    for i, part in enumerate(_cut(table, random)):
+        places.append(folder / f"part-{i}.{ending}")
+        write(part, places[-1])
     return places
-
-
-# --- Parquet ---------------------------------------------------------------------------------------
 
 
 def _parquet(**options: Any) -> Form:
@@ -132,9 +125,6 @@ def _parquet(**options: Any) -> Form:
 def _marked(table: pa.Table) -> pa.Table:
     fields = [f.with_metadata({"comment": CANARY, CANARY: "1"}) for f in table.schema]
     return pa.Table.from_arrays(table.columns, schema=pa.schema(fields, {"author": CANARY, CANARY: "2"}))
-
-
-# --- Arrow and frames ------------------------------------------------------------------------------
 
 
 def _cut(table: pa.Table, random: Generator) -> list[pa.Table]:
@@ -185,15 +175,13 @@ def _pandas(kind: str) -> Form:
 
 
 FORMS: Final[dict[str, Form]] = {
-    "CSV": lambda t, f, r: _written(f / "rows.csv", _csv(t)),
-    "CSV, all quoted": lambda t, f, r: _written(f / "rows.csv", _csv(t, quoting="all_valid")),
-    "CSV with semicolons": lambda t, f, r: _written(f / "rows.csv", _csv(t, ";")),
-    "CSV with tabs and CRLF": lambda t, f, r: _written(f / "rows.tsv", _csv(t, "\t").replace(b"\n", b"\r\n")),
-    "CSV, gzipped": lambda t, f, r: _written(f / f"{CANARY}.csv.gz", gzip.compress(_csv(t))),
+    "CSV": _csv(),
+    "CSV, all quoted": _csv(quoting_style="all_valid"),
+    "CSV with semicolons": _csv(delimiter=";"),
+    "CSV with tabs and CRLF": _csv("rows.tsv", lambda b: b.replace(b"\n", b"\r\n"), delimiter="\t"),
+    "CSV, gzipped": _csv(f"{CANARY}.csv.gz", gzip.compress),
     "CSV in several files": lambda t, f, r: _several(t, f, r, "csv"),
-    "CSV, other order of columns": lambda t, f, r: _written(
-        f / "rows.csv", _csv(t.select(t.column_names[::-1]))
-    ),
+    "CSV, other order of columns": lambda t, f, r: _csv()(t.select(t.column_names[::-1]), f, r),
     "Parquet": _parquet(),
     "Parquet without dictionaries": _parquet(use_dictionary=False, compression="none"),
     "Parquet in small row groups": _parquet(row_group_size=3, data_page_size=1),

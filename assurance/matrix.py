@@ -3,7 +3,7 @@
 Each piece is one method under one relation: 100 neighbouring tables replayed in either currency (25 with other settings
 than the default), tables released in every order and form and the bytes compared, three times 1000 runs in each world
 attacked at ε = 4, or half of the noise taken away to see that the attack notices. Pieces that are in the file already
-are left as they are, so that an audit can be stopped at any moment; another version, or `--fresh`, starts anew.
+are left as they are, so that an audit can be stopped at any moment; another version starts anew.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from unittest.mock import patch
 from assurance.bytes import check_forms
 from assurance.cases import Case, attack_cases, registered_cases, variants
 from assurance.pairs import PRIVATE, neighbours
-from assurance.rerun import check_pair
+from assurance.rerun import PairFindings, check_pair
 from dipsmith.audit.observation import NoiseLaw
 from dipsmith.audit.trial import audit, trials_needed
 from dipsmith.audit.worlds import SECOND, TARGETS
@@ -78,42 +78,37 @@ REPLAYED: Final[dict[str, Budget]] = {"pure": PureDP(2), "zcdp": ZCDP("0.3")}
 
 def replay_piece(case: Case, currency: str, pairs: int, first: int = SEED) -> Facts:
     """Replay a case on neighbouring tables of every kind."""
-    kinds: Counter[str] = Counter()
-    findings: Counter[str] = Counter()
-    loss = total = spread = 0.0
-    questions = 0
+    done: list[PairFindings] = []
+    findings: dict[str, int] = {}
     for seed in range(first, first + pairs):
         pair = neighbours(case.relation, seed, plain=case.plain)
         with tempfile.TemporaryDirectory(dir=_memory()) as folder:
             filed = Path(folder) if seed % FILED == 0 else None
             checked = check_pair(pair, case, REPLAYED[currency], seed, filed, figures=seed % DRAWN == 0)
-        kinds[checked.kind] += 1
-        findings.update(f"{checked.kind}, seed {seed}: {text}" for text in checked.findings)
-        loss = max(loss, checked.loss)
-        questions += checked.questions
-        total += checked.noise[0]
-        spread += checked.noise[1] ** 2
+        done.append(checked)
+        findings |= {f"{checked.kind}, seed {seed}: {text}": 1 for text in checked.findings}
+    spread = sum(checked.noise[1] ** 2 for checked in done)
     return {
         "pairs": pairs,
-        "kinds": dict(kinds),
-        "questions": questions,
-        "findings": dict(findings),
-        "largest_loss": loss,
+        "kinds": dict(Counter(checked.kind for checked in done)),
+        "questions": sum(checked.questions for checked in done),
+        "findings": findings,
+        "largest_loss": max(checked.loss for checked in done),
         "budget": float(REPLAYED[currency].exact),
-        "noise_z": total / spread**0.5 if spread else 0.0,
+        "noise_z": sum(checked.noise[0] for checked in done) / spread**0.5 if spread else 0.0,
     }
 
 
 def bytes_piece(case: Case, tables: int) -> Facts:
     """Release tables in every order and form: whether the bytes are the same."""
-    findings: Counter[str] = Counter()
+    findings: dict[str, int] = {}
     compared = 0
     for seed in range(SEED, SEED + tables):
         with tempfile.TemporaryDirectory(dir=_memory()) as folder:
             found, tried = check_forms(case, seed, Path(folder))
-        findings.update(f"seed {seed}: {text}" for text in found)
+        findings |= {f"seed {seed}: {text}": 1 for text in found}
         compared += tried
-    return {"tables": tables, "compared": compared, "findings": dict(findings)}
+    return {"tables": tables, "compared": compared, "findings": findings}
 
 
 def attack_piece(case: Case, trials: int) -> Facts:
@@ -228,10 +223,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=30.0, help="start no piece after so many minutes")
     parser.add_argument("--only", default="", help="only pieces whose name contains this")
-    parser.add_argument("--fresh", action="store_true")
     asked = parser.parse_args(arguments)
-    if asked.fresh:
-        asked.results.unlink(missing_ok=True)
     results = _read(asked.results)
     every = pieces(asked.pairs, asked.trials, asked.mutant_trials)
     queue = [(n, piece) for n, piece in every.items() if n not in results and asked.only in n]
@@ -273,10 +265,9 @@ def _done(
 
 
 def _worry(name: str, found: Facts) -> str:
-    if name.startswith("replay"):
-        return f"; FOUND {len(found['findings'])}" if found["findings"] or abs(found["noise_z"]) > 6 else ""
-    if name.startswith("bytes"):
-        return f"; FOUND {len(found['findings'])}" if found["findings"] else ""
+    if name.startswith(("replay", "bytes")):
+        alarming = found["findings"] or abs(found.get("noise_z", 0)) > 6
+        return f"; FOUND {len(found['findings'])}" if alarming else ""
     if name.startswith("attack"):
         return "" if found["passed"] else "; FAILED"
     if name.startswith("half noise replayed"):
@@ -286,12 +277,8 @@ def _worry(name: str, found: Facts) -> str:
 
 def _hopeless(name: str, results: Facts) -> bool:
     """Whether a run takes so many measurements that half of the noise cannot be seen from outside."""
-    known = results.get(name.replace("half noise attacked", "attack"))
-    return (
-        name.startswith("half noise attacked")
-        and known is not None
-        and known["measurements"] > FEW_MEASUREMENTS
-    )
+    sound = results.get(name.replace("half noise attacked", "attack"), {})
+    return name.startswith("half noise attacked") and sound.get("measurements", 0) > FEW_MEASUREMENTS
 
 
 def _read(path: Path) -> Facts:
@@ -304,13 +291,7 @@ def _read(path: Path) -> Facts:
 
 def _write(path: Path, results: Facts) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    facts = {
-        "version": VERSION,
-        "seed": SEED,
-        "epsilon": EPSILON,
-        "processors": os.cpu_count(),
-        "pieces": dict(sorted(results.items())),
-    }
+    facts = {"version": VERSION, "seed": SEED, "epsilon": EPSILON, "pieces": dict(sorted(results.items()))}
     part = path.with_suffix(".part")
     part.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", "utf-8")
     part.replace(path)

@@ -43,7 +43,7 @@ class PairFindings:
     questions
         How many tables and choices were answered.
     noise
-        Sum over all draws of (x²/variance − 1), and the standard deviation of that sum.
+        As `noise_score` has it.
     """
 
     kind: str
@@ -132,7 +132,6 @@ class _Run:
             )
         except DipsmithError as error:
             return seen | {"error": f"{type(error).__name__}: {error}"}, observation.strays
-        seen["rows"] = [part.num_rows for part in release.tables]
         seen["types"] = [str(part.schema) for part in release.tables]
         seen["tables"] = [part.to_pydict() for part in release.tables]
         states = [model.inner.state() for model in release.models]

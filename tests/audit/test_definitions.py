@@ -1,7 +1,10 @@
 """The audit's own definitions: independent of the code they judge, and right."""
 
 import ast
+import doctest
+import importlib
 import itertools
+import pkgutil
 from decimal import Decimal
 from fractions import Fraction
 from math import exp, factorial
@@ -12,11 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import assurance
 from assurance import definitions, recording
 from assurance.cases import registered_cases
 from assurance.definitions import log_ratio, moments, reach
 from assurance.pairs import PRIVATE, neighbours, pair_schema
 from assurance.rerun import check_pair
+from dipsmith import audit
 from dipsmith.audit import choice_law
 from dipsmith.audit.choice_law import choice_probabilities
 from dipsmith.privacy import curator as curating
@@ -152,3 +157,13 @@ def test_a_choice_at_more_than_its_price_is_found(monkeypatch):
     case = next(c for c in registered_cases(PRIVATE) if c.name == "mst" and c.relation == "replace")
     monkeypatch.setattr(curating, "choice_epsilon", lambda budget: Fraction(7, 2))
     assert any("is more than was charged" in f for f in findings(case, ZCDP("0.3")))
+
+
+@pytest.mark.parametrize("room", [audit, assurance], ids=lambda room: room.__name__)
+def test_examples_hold(room):
+    tried = 0
+    for module in pkgutil.iter_modules(room.__path__, f"{room.__name__}."):
+        done = doctest.testmod(importlib.import_module(module.name))
+        assert done.failed == 0, module.name
+        tried += done.attempted
+    assert tried > 3
