@@ -61,6 +61,7 @@ ELSEWHERE = {
     "studio/worker.py": "the state of a job, and a tutorial's files",
     "studio/workspace.py": "settings",
     "utility/comparison.py": "a CONFIDENTIAL comparison",
+    "testing.py": "a model's arrays, into memory",
 }
 """Modules that write something else than a release, and what."""
 
