@@ -17,10 +17,10 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 demo: $(VENV)/.core
 	$(BIN)/dipsmith demo
 
-# While you work: no servers, no browser, no audit, nothing that takes longer than a second.
+# While you work: the rooms on the path of a release; no servers, no browser, no audit, nothing slow.
 quick: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not (server or browser or audit or slow or crowd)" \
-	  $(addprefix --ignore tests/,audit docs packaging studies studio)
+	  $(addprefix --ignore tests/,audit docs experiments inference packaging report studies studio)
 
 test: $(VENV)/.dev browser lint types
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal

@@ -20,6 +20,7 @@ def response(rows, seed=0, drop=0):
     return Response("m", "", {"a": a, "b": b, "c": c}, r.astype(int), y, np.zeros(len(y)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drop", [0, 7])
 def test_type_two_sums_of_squares_are_those_of_statsmodels(drop):
     import statsmodels.api as sm

@@ -39,6 +39,7 @@ def made(tmp_path_factory):
     return experiment, experiment.run(1)
 
 
+@pytest.mark.slow
 def test_the_report_says_what_was_done_and_what_was_found(made):
     experiment, _ = made
     text = (experiment.out / "report.html").read_text()

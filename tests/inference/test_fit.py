@@ -72,6 +72,7 @@ def test_separate_sets_are_combined(split):
     assert aware["sex[T.M]"].value == pytest.approx(each.mean())
 
 
+@pytest.mark.slow
 def test_a_folder_is_a_release(tmp_path, split):
     split.save(tmp_path / "release")
     assert ds.fit(tmp_path / "release", FORMULA)["age"] == ds.fit(split, FORMULA)["age"]
@@ -341,6 +342,7 @@ print(ds.combine([1, 2], [1, 1]).estimate)
 """
 
 
+@pytest.mark.slow
 def test_without_the_extra_it_says_what_to_install():
     ran = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
     said, combined = ran.stdout.splitlines()

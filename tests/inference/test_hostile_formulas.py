@@ -124,6 +124,7 @@ print(sorted({event for event, _ in events[len(heard):]}))
 """
 
 
+@pytest.mark.slow
 def test_no_name_of_a_column_compiles_runs_or_opens_anything():
     ran = subprocess.run(
         [sys.executable, "-c", WATCHED.replace("NAMES", repr(NAMES), 1)],

@@ -52,6 +52,7 @@ def made(table, layout, method, budget, seed=1, **more):
     return ds.synthesize(table, layout, method, budget=budget, testing=True, noise_seed=seed, **more)
 
 
+@pytest.mark.slow
 def test_the_variance_of_noise_is_the_known_one():
     # Two cells with Gaussian noise of variance v, moved to the public total: the share has variance v/2n². The
     # relative standard error of a variance from 1500 normal runs is √(2/1499) = .0365; ± .18 is five (6e-7). With

@@ -75,6 +75,7 @@ MADE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MADE)
 def test_the_same_numbers_give_the_same_bytes(name):
     assert MADE[name]() == MADE[name]()
@@ -118,6 +119,7 @@ def test_two_drawings_on_one_page_share_no_id():
     assert not (ids[0] & ids[1] | ids[0] & ids[2] | ids[1] & ids[2])
 
 
+@pytest.mark.slow
 def test_every_reference_has_its_target():
     for made in MADE.values():
         svg = made()

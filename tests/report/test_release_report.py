@@ -52,6 +52,7 @@ def release():
     return synthesize(staff())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "heading",
     [
@@ -78,6 +79,7 @@ def test_the_columns_section(release):
     assert by_level[("sex", "F")] == counts["F"]
 
 
+@pytest.mark.slow
 def test_associations_are_those_of_the_synthetic_rows(release):
     from scipy.stats.contingency import association
 

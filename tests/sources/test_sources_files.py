@@ -187,6 +187,7 @@ def test_folder_names_give_columns(tmp_path: Path) -> None:
     assert rows(tmp_path, ["year"]) == [("2010",), ("2011",), (None,)]
 
 
+@pytest.mark.slow
 def test_urls(tmp_path: Path, people: Path) -> None:
     assert rows(f"file://{people}", ["age"]) == [(30,), (41,), (None,)]
     password = "hunter2"

@@ -119,6 +119,7 @@ MADE_AT_LEAST = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAKERS)
 def test_what_is_refused_is_refused_without_rows_too(name: str, tmp_path: Path) -> None:
     made = 0
@@ -140,6 +141,7 @@ def test_what_is_refused_is_refused_without_rows_too(name: str, tmp_path: Path) 
     assert made >= MADE_AT_LEAST[name]
 
 
+@pytest.mark.slow
 def test_no_value_of_a_public_column_makes_a_release_fail() -> None:
     """Under `label` it is released after the charge."""
     read = 0
@@ -159,6 +161,7 @@ def test_no_value_of_a_public_column_makes_a_release_fail() -> None:
     assert read >= 300
 
 
+@pytest.mark.slow
 def test_the_same_types_are_read_in_every_layout() -> None:
     refused = {
         form.partition(",")[0] for form, column in FORMS.items() if outcome(pa.table({"x": column})) != "read"

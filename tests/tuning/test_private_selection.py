@@ -62,6 +62,7 @@ def test_is_a_method():
     assert LABELS.relations == ("label",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("selected", "relation", "better"),
     [(TABLES, "replace", 1), (TABLES, "add-remove", 1), (LABELS, "label", 0)],
@@ -74,6 +75,7 @@ def test_the_better_setting_usually_wins(selected, relation, better):
     assert won.count(better) > 12
 
 
+@pytest.mark.slow
 def test_charges_one_reservation_and_one_event(tmp_path):
     ledger = ds.Ledger(tmp_path / "budget.db")
     ledger.grant("people", PureDP(3))

@@ -89,6 +89,7 @@ def test_attenuation_shows_as_a_slope_below_one(pair):
     assert 0.4 < panel.points.slope < 0.8  # .15 / .25 of the effects are kept
 
 
+@pytest.mark.slow
 def test_logistic_coefficients_are_those_of_statsmodels(pair):
     sm = pytest.importorskip("statsmodels.api")
     panel = logistic_panel(pair)
