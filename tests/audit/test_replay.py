@@ -25,7 +25,7 @@ from dipsmith.methods.forest.training import Dependence
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator, Rehearsal
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
-from dipsmith.privacy.observer import observed_rows
+from dipsmith.privacy.observer import Shown, observed_rows
 from dipsmith.privacy.purse import Purse
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit
@@ -239,7 +239,12 @@ def test_one_answer_more_is_found():
 
 
 def test_a_free_answer_that_differs_is_found(monkeypatch):
-    monkeypatch.setattr(Curator, "_public_total", lambda self: self._rows.total())
+    def total(curator):
+        answer = curator._rows.total()
+        curator._stream.observer.shown(Shown(curator, "rows", answer))
+        return answer
+
+    monkeypatch.setattr(Curator, "rows", property(total))
     assert any("free" in f for f in findings_of(lambda c: c.rows))
 
 
