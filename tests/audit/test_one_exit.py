@@ -39,6 +39,7 @@ ELSEWHERE = {
     "cli/report.py": "a report beside a release, from the release alone",
     "cli/schema.py": "a draft of a schema",
     "counting/spill.py": "rows beyond memory, in a folder that is gone afterwards",
+    "examples/__init__.py": "simulated tables",
     "examples/personnel.py": "simulated tables",
     "examples/regression.py": "simulated tables",
     "examples/voters.py": "simulated tables",
@@ -50,7 +51,7 @@ ELSEWHERE = {
     "privacy/sealing.py": "the key beside a ledger",
     "privacy/signature.py": "a pair of keys, and signed grants",
     "report/canvas.py": "a figure, into memory",
-    "schema/files.py": "a schema",
+    "schema/writing.py": "a schema",
     "sources/ibis.py": "rows of a query, in a file without a name that is gone afterwards",
     "sources/spark.py": "rows between workers, into memory",
     "studio/explorer.py": "text for the page",
@@ -61,6 +62,7 @@ ELSEWHERE = {
     "studio/worker.py": "the state of a job, and a tutorial's files",
     "studio/workspace.py": "settings",
     "utility/comparison.py": "a CONFIDENTIAL comparison",
+    "synthesis/cluster.py": "rows that workers label or draw from a model, into a folder that is named",
     "testing.py": "a model's arrays, into memory",
 }
 """Modules that write something else than a release, and what."""
