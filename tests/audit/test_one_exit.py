@@ -41,8 +41,6 @@ ELSEWHERE = {
     "counting/spill.py": "rows beyond memory, in a folder that is gone afterwards",
     "examples/__init__.py": "simulated tables",
     "examples/personnel.py": "simulated tables",
-    "examples/regression.py": "simulated tables",
-    "examples/voters.py": "simulated tables",
     "experiments/experiment.py": "an experiment's results",
     "experiments/pages.py": "an experiment's results",
     "experiments/results.py": "an experiment's results",
