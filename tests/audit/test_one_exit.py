@@ -39,9 +39,8 @@ ELSEWHERE = {
     "cli/report.py": "a report beside a release, from the release alone",
     "cli/schema.py": "a draft of a schema",
     "counting/spill.py": "rows beyond memory, in a folder that is gone afterwards",
+    "examples/__init__.py": "simulated tables",
     "examples/personnel.py": "simulated tables",
-    "examples/regression.py": "simulated tables",
-    "examples/voters.py": "simulated tables",
     "experiments/experiment.py": "an experiment's results",
     "experiments/pages.py": "an experiment's results",
     "experiments/results.py": "an experiment's results",
@@ -51,7 +50,7 @@ ELSEWHERE = {
     "privacy/signature.py": "a pair of keys, and signed grants",
     "report/canvas.py": "a figure about noise from public numbers; others into memory",
     "report/leaves.py": "text for the page",
-    "schema/files.py": "a schema",
+    "schema/writing.py": "a schema",
     "sources/ibis.py": "rows of a query, in a file without a name that is gone afterwards",
     "sources/spark.py": "rows between workers, into memory",
     "studio/explorer.py": "text for the page",
@@ -61,6 +60,7 @@ ELSEWHERE = {
     "studio/projects.py": "an uploaded file",
     "studio/workspace.py": "settings",
     "utility/comparison.py": "a CONFIDENTIAL comparison",
+    "synthesis/cluster.py": "rows that workers label or draw from a model, into a folder that is named",
     "testing.py": "a model's arrays, into memory",
 }
 """Modules that write something else than a release, and what."""

@@ -26,7 +26,7 @@ from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.journal import Rehearsal
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
-from dipsmith.privacy.observer import observed_rows
+from dipsmith.privacy.observer import Shown, observed_rows
 from dipsmith.privacy.purse import Purse
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit
@@ -240,7 +240,12 @@ def test_one_answer_more_is_found():
 
 
 def test_a_free_answer_that_differs_is_found(monkeypatch):
-    monkeypatch.setattr(Curator, "_public_total", lambda self: self._rows.total())
+    def total(curator):
+        answer = curator._rows.total()
+        curator._stream.observer.shown(Shown(curator, "rows", answer))
+        return answer
+
+    monkeypatch.setattr(Curator, "rows", property(total))
     assert any("free" in f for f in findings_of(lambda c: c.rows))
 
 
