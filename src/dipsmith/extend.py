@@ -8,6 +8,11 @@ A package registers a method by an entry point, and `dipsmith.testing.check_meth
 ``docs/tutorials/method-author.md`` walks through a whole package.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from dipsmith.errors import DipsmithError, InputError, SourceError, UnsupportedError, UsageError
 from dipsmith.estimation.answers import Answer, NoisyTable
 from dipsmith.estimation.lawful import lawful_rows, require_possible
@@ -35,6 +40,28 @@ from dipsmith.privacy.score import Score
 from dipsmith.schema import Attribute, Bins, Categories, Cells, Codes, Marginal, Rule, Schema, Unit
 from dipsmith.sources.source import Input, Source
 
+if TYPE_CHECKING:
+    from dipsmith.utility.findings import Findings
+    from dipsmith.utility.metric import Chapter, Metric, MetricValue, mean_over_sets
+    from dipsmith.utility.side_by_side import SideBySide
+
+_METRICS = {
+    "Chapter": "dipsmith.utility.metric",
+    "Findings": "dipsmith.utility.findings",
+    "Metric": "dipsmith.utility.metric",
+    "MetricValue": "dipsmith.utility.metric",
+    "SideBySide": "dipsmith.utility.side_by_side",
+    "mean_over_sets": "dipsmith.utility.metric",
+}
+"""Imported when they are first used: they bring scipy along, which authors of methods need not wait for."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _METRICS:
+        raise AttributeError(f"module 'dipsmith.extend' has no attribute '{name}'")
+    return getattr(import_module(_METRICS[name]), name)
+
+
 __all__ = [
     "Answer",
     "Arrays",
@@ -43,11 +70,13 @@ __all__ = [
     "Budget",
     "Categories",
     "Cells",
+    "Chapter",
     "Codes",
     "CountNoise",
     "Curator",
     "DipsmithError",
     "Effort",
+    "Findings",
     "Input",
     "InputError",
     "LabelCells",
@@ -55,6 +84,8 @@ __all__ = [
     "Marginal",
     "Measurement",
     "Method",
+    "Metric",
+    "MetricValue",
     "Model",
     "NoisyTable",
     "Outlook",
@@ -65,6 +96,7 @@ __all__ = [
     "Rule",
     "Schema",
     "Score",
+    "SideBySide",
     "Source",
     "SourceError",
     "Suitability",
@@ -75,6 +107,7 @@ __all__ = [
     "generator",
     "knob",
     "lawful_rows",
+    "mean_over_sets",
     "project",
     "project_within",
     "require_possible",

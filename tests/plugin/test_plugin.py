@@ -116,6 +116,14 @@ def test_a_release_is_verified_reported_and_analysed(plugged, released, neighbou
     assert "sex" in run(plugged, "-c", code, cwd=released).stdout
 
 
+def test_a_comparison_shows_its_metric(plugged, released):
+    words = ("compare", "people.csv", "replace", "--ledger", "replace.db", "--out", "comparison", "--json")
+    dipsmith(plugged, *words, cwd=released)
+    compared = json.loads((released / "comparison" / "comparison.json").read_text())
+    assert "first-share" in json.dumps(compared)
+    assert "Share of the first label" in (released / "comparison" / "comparison.html").read_text()
+
+
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_without_the_package_the_tables_can_be_used_and_its_name_is_said(released, neighbours):
     verified = ds.verify(released / neighbours)

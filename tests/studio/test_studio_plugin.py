@@ -12,7 +12,7 @@ def test_the_studio_offers_and_runs_it(plugged, tmp_path):
         assert "Every column by itself" in running.client.get(f"/p/{project}/plan").text
         planned = running.choose(project, method="columns", settings={"sharpen": 2})
         assert planned["cells"] > 0
-        job = running.start(project, "by the studio")
+        job = running.start(project, "by-the-studio")
         running.wait(project, job, "done")
     finally:
         running.stop()

@@ -12,6 +12,7 @@ from dipsmith.extend import (
     Codes,
     Curator,
     Marginal,
+    Metric,
     Planned,
     PublicFacts,
     Schema,
@@ -20,6 +21,7 @@ from dipsmith.extend import (
     generator,
     knob,
     lawful_rows,
+    mean_over_sets,
     project,
     require_possible,
     require_relation,
@@ -93,3 +95,14 @@ class Columns:
                 Planned("column", attribute.name, share, attribute.size, sd, attributes=(attribute.name,))
             )
         return lines
+
+
+def _difference(authentic: Codes, synthetic: Codes) -> float:
+    """How far apart the shares of the first label of the first column are."""
+    shares = [float((rows[rows.names[0]] == 0).mean()) for rows in (authentic, synthetic)]
+    return abs(shares[0] - shares[1])
+
+
+first_share = Metric(
+    "first-share", "Share of the first label", "lower", mean_over_sets(_difference), reference="0 is perfect"
+)
