@@ -1,5 +1,7 @@
 """The studio with a method of somebody else's package."""
 
+from uuid import uuid4
+
 from conftest import serve, write_people
 
 
@@ -12,7 +14,7 @@ def test_the_studio_offers_and_runs_it(plugged, tmp_path):
         assert "Every column by itself" in running.client.get(f"/p/{project}/plan").text
         planned = running.choose(project, method="columns", settings={"sharpen": 2})
         assert planned["cells"] > 0
-        job = running.start(project, "by-the-studio")
+        job = running.start(project, str(uuid4()))
         running.wait(project, job, "done")
     finally:
         running.stop()
