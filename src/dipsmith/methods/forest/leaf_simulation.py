@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
-from dipsmith.methods.forest.leaves import LeafCounts, joined_marginal
+from dipsmith.methods.forest.leaves import LeafCounts, join_marginals
 from dipsmith.methods.forest.shrinkage import shrink
-from dipsmith.methods.forest.tree_shape import Branching
+from dipsmith.methods.forest.tree_shape import TreeShape
 from dipsmith.privacy.noise import DiscreteLaplace
 from dipsmith.privacy.randomness import generator
 from dipsmith.schema import Attribute, Categories, Schema, Unit
@@ -75,7 +75,7 @@ def simulate_pooled_leaf(
         whole = first.sum() + _noise(MARGINAL_LAM * lam, 1, rng)[0]
         marginal = np.array([whole, n * leaves - whole])
         variance = DiscreteLaplace(scale / Fraction(MARGINAL_LAM)).variance
-        found[i] = shrink(counts, joined_marginal([(marginal, variance), counts.totals]))[0, 0]
+        found[i] = shrink(counts, join_marginals([(marginal, variance), counts.totals]))[0, 0]
     return rng.binomial(n, np.clip(found, 0.0, 1.0)) / n
 
 
@@ -84,9 +84,9 @@ def _noise(lam: float, size: int, rng: np.random.Generator) -> Floats:
     return (rng.geometric(stop, size) - rng.geometric(stop, size)).astype(np.float64)
 
 
-def _bush(leaves: int) -> Branching:
+def _bush(leaves: int) -> TreeShape:
     """A root with so many leaves."""
     labels = [str(i) for i in range(leaves)]
     schema = Schema("leaf", (Attribute("branch", "string", Categories.of(labels)),), Unit(), "add-remove")
     asked: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
-    return Branching.root(schema, ["branch"]).split(asked)
+    return TreeShape.root(schema, ["branch"]).split(asked)
