@@ -22,7 +22,7 @@ leaves that are estimated together. Proof: ``docs/proofs/forest.md``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from math import prod
 from typing import ClassVar, Final, Literal, get_args
 
@@ -32,12 +32,11 @@ from dipsmith.estimation.lawful import require_possible
 from dipsmith.methods.forest.ensemble import Ensemble
 from dipsmith.methods.forest.forest_plan import ForestPlan, Strata
 from dipsmith.methods.forest.growth_rows import GrowthRows
-from dipsmith.methods.forest.leaf_simulation import pooled_width
 from dipsmith.methods.forest.model import ForestModel, StratumForest
 from dipsmith.methods.forest.settings import EnsembleSpec, TreeSettings
 from dipsmith.methods.forest.training import EnsembleTraining
 from dipsmith.methods.method import Planned, PublicFacts, knob, require_relation
-from dipsmith.methods.outlook import LabelCells, Outlook, PlannedTable, TreePreview, table_effort, tables_of
+from dipsmith.methods.outlook import Outlook, TreePreview
 from dipsmith.methods.public_table import PublicTable, supply_statement
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
@@ -318,23 +317,8 @@ class Forest:
         self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts
     ) -> Outlook:
         """The label marginals, and under `label` the leaves of the trees."""
-        preview = self.preview(schema, budget, public)
-        tables, cells = list(tables_of(schema, steps, self.strata)), list[LabelCells]()
-        for sizes in preview.shapes if schema.neighbours == "label" else ():
-            labels = schema.size(sizes.targets)
-            rows = tuple(max(1, round(s)) for s in sizes.typical_sizes)
-            width = pooled_width if self.shrink else None
-            cells.append(LabelCells(sizes.ensemble, labels, sizes.noise, rows, sizes.leaves, True, width))
-            if public.public_rows is not None:
-                names, leaves = (*schema.public, *sizes.targets), sizes.leaves / self.trees
-                tables.append(PlannedTable(names, leaves * labels, sizes.noise**2, labels, self.trees))
-        return Outlook(
-            tables=tuple(tables),
-            label_cells=tuple(cells),
-            effort=table_effort(steps),
-            trees=preview,
-            fix_sizes=_fixed_sizes if self.n_b is None else None,
-        )
+        found = self._plan(schema, budget, public).outlook(steps)
+        return replace(found, fix_sizes=_fixed_sizes if self.n_b is None else None)
 
     def _plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> ForestPlan:
         relation = schema.neighbours

@@ -7,16 +7,28 @@ they are those of a random order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dipsmith.methods.forest.leaf_simulation import pooled_width
 from dipsmith.methods.forest.settings import EnsembleCosts, EnsembleSpec, TreeSettings
 from dipsmith.methods.forest.splitting import AttributeDraw, RowCounter, grow
 from dipsmith.methods.forest.tree_shape import TreeShape, code_table
 from dipsmith.methods.method import Planned, PublicFacts, count_noise
-from dipsmith.methods.outlook import QUANTILES, TreeCost, TreePreview, TreeSizes, typical_sizes
+from dipsmith.methods.outlook import (
+    QUANTILES,
+    LabelCells,
+    Outlook,
+    PlannedTable,
+    TreeCost,
+    TreePreview,
+    TreeSizes,
+    table_effort,
+    tables_of,
+    typical_sizes,
+)
 from dipsmith.privacy import neighbours
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.randomness import coins
@@ -49,11 +61,9 @@ class Strata:
         recurs = neighbours.unit_recurs(unit.max_rows, unit.per, attribute)
         rule = neighbours.blocks_rule(relation, column.role == "public", recurs)
         within = neighbours.blocks_relation(relation, column.role == "public", recurs)
-        if rule == "maximum":
-            return cls(attribute, column.size, budget, within, 1, unit.per == attribute)
-        if rule == "two-dearest":
-            return cls(attribute, column.size, budget.split(2)[0], within, 2, unit.per == attribute)
-        return cls(attribute, column.size, budget.split(column.size)[0], within, column.size, False)
+        times = {"maximum": 1, "two-dearest": 2, "sum": column.size}[rule]
+        apart = rule != "sum" and unit.per == attribute
+        return cls(attribute, column.size, budget.split(times)[0], within, times, apart)
 
     @property
     def whole(self) -> Budget:
@@ -102,6 +112,20 @@ class ForestPlan:
         lines = [line for spec, costs in self._ensembles() for line in self._lines(spec, costs, prefix)]
         of = type(self.strata.each).of_units
         return [replace(line, budget=of(line.budget.units * self.strata.times)) for line in lines]
+
+    def outlook(self, steps: Sequence[Planned]) -> Outlook:
+        """The label marginals, and under `label` the leaves of the trees."""
+        schema, trees, preview = self.schema, self.settings.trees, self.preview()
+        tables, cells = list(tables_of(schema, steps, self.strata.attribute)), list[LabelCells]()
+        width = pooled_width if self.settings.shrink else None
+        for sizes in preview.shapes if schema.neighbours == "label" else ():
+            labels = schema.size(sizes.targets)
+            rows = tuple(max(1, round(s)) for s in sizes.typical_sizes)
+            cells.append(LabelCells(sizes.ensemble, labels, sizes.noise, rows, sizes.leaves, True, width))
+            if self.facts.public_rows is not None:
+                names, counts = (*schema.public, *sizes.targets), sizes.leaves / trees * labels
+                tables.append(PlannedTable(names, counts, sizes.noise**2, labels, trees))
+        return Outlook(tuple(tables), label_cells=tuple(cells), effort=table_effort(steps), trees=preview)
 
     def _ensembles(self) -> Iterator[tuple[EnsembleSpec, EnsembleCosts]]:
         """Every ensemble with its costs, in one stratum."""

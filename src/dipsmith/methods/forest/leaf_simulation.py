@@ -39,18 +39,9 @@ def simulate_pooled_leaf(
 ) -> Floats:
     """Synthetic shares of one of two labels in a leaf that is estimated together with its siblings.
 
-    Parameters
-    ----------
-    p0
-        The authentic share in the leaf in question.
-    lam
-        ε/Δ of the noise on every leaf's counts; the label marginal is measured with a fifth of it.
-    n
-        Authentic records in this leaf and in each sibling; sizes are public.
-    leaves
-        The leaf and its siblings.
-    spread
-        Standard deviation of the siblings' log-odds around that of `p0`: how different branches are.
+    The leaf in question has an authentic share `p0`; it and each of its siblings have `n` records, which is public.
+    `lam` is ε/Δ of the noise on every leaf's counts; the label marginal is measured with a fifth of it. `spread` is
+    the standard deviation of the siblings' log-odds around that of `p0`: how different branches are.
     """
     if not 0 < p0 < 1 or not 0 < lam < float("inf") or n < 1 or leaves < 2 or spread < 0 or draws < 1:
         raise UsageError(

@@ -68,26 +68,29 @@ class LeafCounts:
         # With two labels a single count was drawn: the other is the size minus it.
         return 1.0 - 1.0 / self.labels if self.public and self.labels > 2 else 1.0
 
-    def working(self, cells: NDArray[np.integer], labels: list[int]) -> WorkingCounts:
-        """Some leaves and labels, as the fit needs them."""
-        here: NDArray[np.integer] | slice = cells
-        if self.cells is not None:
-            here = slice(None) if len(cells) == len(self.cells) else np.searchsorted(self.cells, cells)
-        held = self.values[here] if labels == list(range(self.labels)) else self.values[here][:, labels]
-        kept = np.ascontiguousarray(held.T, dtype=np.float32)
-        kept -= self._excess[here].astype(np.float32)
-        sizes = self.sizes[here].astype(np.float32)
+    def working(
+        self, cells: NDArray[np.integer], labels: list[int], places: NDArray[np.int64], size: int
+    ) -> WorkingCounts:
+        """Some leaves and labels at their places among `size` nodes; other nodes get one row that says nothing."""
+        here = cells if self.cells is None else np.searchsorted(self.cells, cells)
+        values = np.zeros((len(labels), size), dtype=np.float32)
+        values[:, places] = self.values[here][:, labels].T
+        values[:, places] -= self._excess[here].astype(np.float32)
+        sizes = np.ones(size, dtype=np.float32)
+        sizes[places] = self.sizes[here]
         if self.public:
-            return WorkingCounts(kept, sizes, sizes, self.variance * self._left_of_noise, None)
-        return WorkingCounts(kept, sizes, self._sums[here].astype(np.float32), self.variance, self.labels)
+            return WorkingCounts(values, sizes, sizes, self.variance * self._left_of_noise, None)
+        sums = np.ones(size, dtype=np.float32)
+        sums[places] = self._sums[here]
+        return WorkingCounts(values, sizes, sums, self.variance, self.labels)
 
 
 @dataclass(frozen=True, eq=False)
 class WorkingCounts:
-    """Counts of some leaves, labels × leaves, with what they must be compared to.
+    """Counts of some nodes, labels × nodes, with what they must be compared to.
 
-    `values` are noisy counts with noise of the given variance, `sizes` the rows in each leaf, exact or estimated,
-    and `sums` what the counts of a leaf add up to: its size, or the sum of its noisy counts. `labels` is the number
+    `values` are noisy counts with noise of the given variance, `sizes` the rows in each node, exact or estimated,
+    and `sums` what the counts of a node add up to: its size, or the sum of its noisy counts. `labels` is the number
     of labels whose noise is in `sums`; None where these are exact.
     """
 
@@ -97,20 +100,8 @@ class WorkingCounts:
     variance: float
     labels: int | None
 
-    def at(self, places: NDArray[np.int64], size: int) -> WorkingCounts:
-        """The leaves at their places among `size` nodes; the others are given one row that says nothing."""
-        values = np.zeros((len(self.values), size), dtype=np.float32)
-        values[:, places] = self.values
-        sizes = np.ones(size, dtype=np.float32)
-        sizes[places] = self.sizes
-        sums = sizes
-        if self.sums is not self.sizes:
-            sums = np.ones(size, dtype=np.float32)
-            sums[places] = self.sums
-        return replace(self, values=values, sizes=sizes, sums=sums)
-
     def part(self, here: slice) -> WorkingCounts:
-        """Some of the leaves."""
+        """Some of the nodes."""
         return replace(self, values=self.values[:, here], sizes=self.sizes[here], sums=self.sums[here])
 
     def apart(self, p: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -122,16 +113,6 @@ class WorkingCounts:
         if self.labels is None:
             return np.float32(self.variance)  # type: ignore[return-value]
         return np.asarray(np.float32(self.variance) * ((1.0 - p) ** 2 + (self.labels - 1) * p**2))
-
-
-def as_floats(counts: NDArray[np.integer]) -> NDArray[np.floating]:
-    """Counts (leaves × labels) in four bytes where they and the sums over labels are exact in them, else in eight.
-
-    >>> as_floats(np.array([[3, -1]])).dtype, as_floats(np.array([[1 << 30, 0]])).dtype
-    (dtype('float32'), dtype('float64'))
-    """
-    largest = max(int(counts.max(initial=0)), -int(counts.min(initial=0)))
-    return counts.astype(np.float32 if largest * counts.shape[1] < 1 << 24 else np.float64)
 
 
 def estimate_sizes(sums: Floats, variance: float, guess: Floats) -> Floats:

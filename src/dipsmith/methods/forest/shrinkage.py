@@ -44,31 +44,22 @@ HOPELESS = 10.0
 
 TURNS, BRIEF_TURNS, LARGE = (3, 1, 1, 1), (2, 1), 1 << 16
 """Rounds of linearisation, and how often variances and steps are estimated in each; fewer for large trees."""
-
 PART = 1 << 14
 """Nodes handled at a time, so that they stay in the processor's cache."""
-
 STEP = 2.0
 """The most that log-odds may move in one round."""
-
 CAUTION = 2.0
 """By how much, in deviance, a variance must fit better than a smaller one: what Akaike charges a parameter."""
-
 SAMPLE = 3000
 """Nodes of a level from which its variances are estimated: those of the largest families."""
-
 VARIANCES = np.concatenate([[0.0], np.geomspace(1e-3, 8.0, 11)])
 """The variances of log-odds that are compared."""
-
 CALIBRATED = 3e-4
 """How far, relatively, the leaves' sum may be from the label marginal."""
-
 RAREST = 1e-6
 """No label is given a smaller probability before rules are applied."""
-
 SUREST = 14.0
 """Log-odds beyond which nothing is learned from a count."""
-
 FAINTEST = 1e-30
 """Precision that counts as none; 0 would divide by 0."""
 
@@ -246,7 +237,7 @@ class _Smoother:
         self.root = logit(np.clip(marginal[columns], RAREST, 1.0 - RAREST)).astype(np.float32)
         self.tree = counts.tree
         self.shape = _Shape.of(counts.tree, counts.spread(counts.sizes))
-        self.working = counts.working(self.shape.cells, columns).at(self.shape.leaves, len(self.shape.nodes))
+        self.working = counts.working(self.shape.cells, columns, self.shape.leaves, len(self.shape.nodes))
 
     def run(self) -> tuple[Narrow, list[_LevelEffects]]:
         """The log-odds of all nodes that have rows, and what each level says of a step down."""
@@ -285,7 +276,11 @@ class _Smoother:
             for nodes, parents, families in level.parts:
                 passed = effect.passed(w[:, nodes])
                 below = families.sums(passed)
-                own = z[:, nodes] - effect.steps(families) if effect.stepping else z[:, nodes]
+                own = (
+                    z[:, nodes] - effect.narrow.take(families.group, axis=1)
+                    if effect.stepping
+                    else z[:, nodes]
+                )
                 w[:, parents] = below
                 z[:, parents] = families.sums(passed * own) / below
 
@@ -300,7 +295,7 @@ class _Smoother:
             for nodes, parents, families in level.parts:
                 expected = families.spread(z.take(parents, axis=1))
                 if effect.stepping:
-                    expected += effect.steps(families)
+                    expected += effect.narrow.take(families.group, axis=1)
                 if effect.tau2 > 0:
                     gain = w[:, nodes] * np.float32(effect.tau2)
                     gain /= 1.0 + gain
@@ -314,29 +309,25 @@ class _Smoother:
     def without_rows(
         self, odds: Narrow, effects: list[_LevelEffects]
     ) -> Iterator[tuple[NDArray[np.int32], Narrow]]:
-        """Leaves without rows and their log-odds: what the nearest node above with rows lets expect.
-
-        Hardly ever is that not the parent.
-        """
+        """Leaves without rows and their log-odds: what the nearest node above with rows lets expect."""
         tree, place = self.tree, self.shape.place
         for depth, (start, stop) in enumerate([(0, 1), *tree.below_root]):
             bare = start + np.flatnonzero((place[start:stop] < 0) & (tree.asks[start:stop] < 0))
             for part in _slices(len(bare)):
-                nodes = bare[part]
-                expected = np.zeros((len(odds), len(nodes)), dtype=np.float32)
-                at, above = nodes, depth
-                while above > 0 and (climbing := np.flatnonzero(place[at] < 0)).size:
-                    above -= 1
-                    low = at[climbing]
-                    high = tree.parent[low]
-                    if above < len(effects) and effects[above].stepping:
+                at = bare[part].copy()
+                expected = np.zeros((len(odds), len(at)), dtype=np.float32)
+                # Hardly ever is the nearest one not the parent.
+                for above in range(depth - 1, -1, -1):
+                    if not len(climbing := np.flatnonzero(place[at] < 0)):
+                        break
+                    low, high = at[climbing], tree.parent[at[climbing]]
+                    if above < len(effects):
                         step = tree.step_offsets[tree.asks[high]] + (low - tree.first[high])
                         expected[:, climbing] += effects[above].narrow.take(step, axis=1)
-                    at = at.copy()
                     at[climbing] = high
                 there = place[at]
                 expected += odds.take(there, axis=1) if there.min() >= 0 else self.root[:, None]
-                yield tree.leaf_of[nodes], expected
+                yield tree.leaf_of[bare[part]], expected
 
 
 @dataclass(frozen=True, eq=False)
@@ -353,9 +344,6 @@ class _LevelEffects:
     @cached_property
     def narrow(self) -> Narrow:
         return self.gamma.astype(np.float32)
-
-    def steps(self, families: _Families) -> Narrow:
-        return self.narrow.take(families.group, axis=1)
 
     def passed(self, weight: Narrow) -> Narrow:
         return weight / (1.0 + weight * np.float32(self.tau2)) if self.tau2 > 0 else weight

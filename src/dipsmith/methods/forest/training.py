@@ -23,13 +23,7 @@ from numpy.typing import NDArray
 
 from dipsmith.methods.forest.ensemble import Ensemble, LeafTable
 from dipsmith.methods.forest.growth_rows import GrowthRows
-from dipsmith.methods.forest.leaves import (
-    LeafCounts,
-    as_floats,
-    estimate_separately,
-    estimate_sizes,
-    join_marginals,
-)
+from dipsmith.methods.forest.leaves import LeafCounts, estimate_separately, estimate_sizes, join_marginals
 from dipsmith.methods.forest.settings import EnsembleCosts, EnsembleSpec, TreeSettings
 from dipsmith.methods.forest.shrinkage import shrink
 from dipsmith.methods.forest.splitting import AttributeDraw, Counter, GrownTree, RowCounter, grow
@@ -238,7 +232,7 @@ class EnsembleTraining:
         return grown.tree.with_occupied(np.flatnonzero(grown.counts[grown.tree.leaves] > 0))
 
     def _leaf_counts(self, grown: GrownTree, measured: Measurement) -> LeafCounts:
-        tree, values = grown.tree, as_floats(measured.values.reshape(-1, self.labels.size))
+        tree, values = grown.tree, measured.values.reshape(-1, self.labels.size).astype(np.float64)
         # A tree that asks private attributes alone has only the public total of all rows.
         if measured.totals is not None and len(measured.totals) == len(values):
             sizes = measured.totals.astype(np.float64)

@@ -29,19 +29,10 @@ BLOCK = 1 << 15
 class TreeShape:
     """A tree over some attributes, nodes in breadth-first order. Its cells are its leaves.
 
-    Attributes
-    ----------
-    columns
-        The attributes that nodes may ask.
-    asks
-        For each node the position in `columns` of what it asks, −1 for a leaf.
-    first
-        For each node its first child; a leaf is its own.
-    levels
-        Level `l` is the nodes `levels[l]` up to, not including, `levels[l + 1]`.
-    occupied
-        Numbers of the leaves that are cells of their own, ascending; one more cell is all the others. None: every
-        leaf is a cell. Where sizes are public, most leaves of a deep tree are known to be empty.
+    `asks` gives for each node the position in `columns` of what it asks, −1 for a leaf; `first` its first child, a
+    leaf its own. Level `l` is the nodes `levels[l]` up to, not including, `levels[l + 1]`. With `occupied`, only the
+    leaves of these numbers, ascending, are cells of their own, and one more cell is all the others: where sizes are
+    public, most leaves of a deep tree are known to be empty.
 
     Examples
     --------
