@@ -22,7 +22,7 @@ leaves that are estimated together. Proof: ``docs/proofs/forest.md``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from math import prod
 from typing import ClassVar, Final, Literal, get_args
 
@@ -31,10 +31,9 @@ from dipsmith.estimation.answers import pooled
 from dipsmith.estimation.lawful import require_possible
 from dipsmith.methods.forest.ensemble import Ensemble
 from dipsmith.methods.forest.forest_plan import ForestPlan, Strata
-from dipsmith.methods.forest.growth_rows import GrowthRows
 from dipsmith.methods.forest.model import ForestModel, StratumForest
-from dipsmith.methods.forest.settings import EnsembleSpec, TreeSettings
-from dipsmith.methods.forest.training import EnsembleTraining
+from dipsmith.methods.forest.settings import EnsembleSpec, TreeSettings, split_among
+from dipsmith.methods.forest.training import EnsembleTraining, GrowthRows
 from dipsmith.methods.method import Planned, PublicFacts, knob, require_relation
 from dipsmith.methods.outlook import Outlook, TreePreview
 from dipsmith.methods.public_table import PublicTable, supply_statement
@@ -46,12 +45,8 @@ Growth = Literal["public-predictors", "public-data", "synthetic", "noisy"]
 
 JOINT_LABELS: Final = 50
 """Up to so many joint labels several targets share a leaf."""
-
 GROWTH_ROWS: Final = 200_000
 """The most rows that are synthesised for trees to grow on."""
-
-FIRST_WEIGHT: Final = 0.5
-"""Budget of the first attribute's histogram, against 1 for each ensemble of trees."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +196,7 @@ class Forest:
         """One stratum; `rows` is the public number of rows by which the budget is divided."""
         ensembles, totals = list[Ensemble](), list[tuple[float, float]]()
         drawn: Codes | None = None
-        for spec, share in zip(specs, self._split(budget, specs), strict=True):
+        for spec, share in zip(specs, split_among(budget, specs), strict=True):
             asked = curator if len(specs) == 1 else curator.nested(share, str(spec))
             costs = self._settings.costs(
                 curator.schema, spec, share, relation=curator.relation, rows=rows, noisy=growth == "noisy"
@@ -281,9 +276,6 @@ class Forest:
         forced = tuple(n for n in self.must_include if n in asked)
         return EnsembleSpec(targets, (*asked, *before), (*before, *forced))
 
-    def _split(self, budget: Budget, specs: Sequence[EnsembleSpec]) -> list[Budget]:
-        return list(budget.split([1.0 if s.predictors or len(specs) == 1 else FIRST_WEIGHT for s in specs]))
-
     def _check_names(self, schema: Schema, relation: str, targets: tuple[str, ...]) -> None:
         label = relation == "label"
         found = bool(targets) or not label
@@ -298,8 +290,8 @@ class Forest:
                 "row; name public columns",
             )
         for name in targets:
-            private = not label or schema[name].role == "private"
-            _require(private, f"target '{name}' is public, nothing to synthesise; make it private")
+            public = label and schema[name].role == "public"
+            _require(not public, f"target '{name}' is public, nothing to synthesise; make it private")
         twice = self.strata in {*(self.predictors or ()), *self.must_include}
         _require(not twice, f"'{self.strata}' divides the rows already; trees need not ask it")
 
@@ -317,8 +309,7 @@ class Forest:
         self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts
     ) -> Outlook:
         """The label marginals, and under `label` the leaves of the trees."""
-        found = self._plan(schema, budget, public).outlook(steps)
-        return replace(found, fix_sizes=_fixed_sizes if self.n_b is None else None)
+        return self._plan(schema, budget, public).outlook(steps)
 
     def _plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> ForestPlan:
         relation = schema.neighbours
@@ -330,12 +321,8 @@ class Forest:
             _require(covered, f"the public table cost {cost}, which {budget} cannot cover")
             budget = type(budget).of_units(budget.units - cost.units)
         strata = Strata.of(schema, self.strata, budget)
-        budgets = tuple(self._split(strata.each, specs))
+        budgets = split_among(strata.each, specs)
         return ForestPlan(schema, self._settings, tuple(specs), budgets, strata, growth == "noisy", public)
-
-
-def _fixed_sizes(least: int) -> str:
-    return f"--set n_b={2 * least} --set n_leaf={least}"
 
 
 def _require(fine: bool, message: str) -> None:

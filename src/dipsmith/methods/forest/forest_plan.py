@@ -125,7 +125,13 @@ class ForestPlan:
             if self.facts.public_rows is not None:
                 names, counts = (*schema.public, *sizes.targets), sizes.leaves / trees * labels
                 tables.append(PlannedTable(names, counts, sizes.noise**2, labels, trees))
-        return Outlook(tuple(tables), label_cells=tuple(cells), effort=table_effort(steps), trees=preview)
+        return Outlook(
+            tables=tuple(tables),
+            label_cells=tuple(cells),
+            effort=table_effort(steps),
+            trees=preview,
+            fix_sizes=_options_of_sizes if self.settings.n_b is None else None,
+        )
 
     def _ensembles(self) -> Iterator[tuple[EnsembleSpec, EnsembleCosts]]:
         """Every ensemble with its costs, in one stratum."""
@@ -208,3 +214,8 @@ class ForestPlan:
             leaf_sizes=tuple(float(q) for q in np.quantile(size, QUANTILES)),
             typical_sizes=typical_sizes(size),
         )
+
+
+def _options_of_sizes(least: int) -> str:
+    """The options by which no leaf has fewer rows."""
+    return f"--set n_b={2 * least} --set n_leaf={least}"

@@ -22,7 +22,6 @@ Floats = NDArray[np.float64]
 
 MARGINAL_LAM = 0.2
 """λ of the label marginal against that of the leaves, with the default shares (15 % : 75 %)."""
-
 SIBLINGS, REPETITIONS = 50, 200
 """Leaves and repetitions of a plan's simulation: enough for two digits."""
 

@@ -6,7 +6,7 @@ beforehand and the run agree to the last unit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, log
 from typing import Final, Literal
@@ -17,14 +17,13 @@ from dipsmith.schema import Schema
 
 SPLIT_WHILE: Final = 40.0
 """A branch is split while it has this many standard deviations of a leaf's noise (when n_b is not given)."""
-
 LEAST_SPLIT: Final = 25
 """No branch with fewer rows is split (when n_b is not given)."""
-
 MARGINAL_COST: Final = 1e-3
 """Nats per row that the noise on the label marginal may cost."""
-
 MOST_FOR_MARGINAL: Final = 0.6
+FIRST_WEIGHT: Final = 0.5
+"""Budget of the first attribute's histogram, against 1 for each ensemble of trees."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +49,11 @@ class EnsembleSpec:
         """Standard deviation of the noise on one count of a leaf."""
         single = relation == "label" and self.all_public(schema) and schema.size(self.targets) == 2
         return count_noise(relation, schema.unit.max_rows, budget, single=single).sd
+
+
+def split_among(budget: Budget, specs: Sequence[EnsembleSpec]) -> tuple[Budget, ...]:
+    """The budget of each ensemble."""
+    return tuple(budget.split([1.0 if s.predictors or len(specs) == 1 else FIRST_WEIGHT for s in specs]))
 
 
 @dataclass(frozen=True)

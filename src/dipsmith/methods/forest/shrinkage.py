@@ -41,7 +41,6 @@ Wide = NDArray[np.floating]
 
 HOPELESS = 10.0
 """Deviance above the least at which larger variances are no longer tried."""
-
 TURNS, BRIEF_TURNS, LARGE = (3, 1, 1, 1), (2, 1), 1 << 16
 """Rounds of linearisation, and how often variances and steps are estimated in each; fewer for large trees."""
 PART = 1 << 14
@@ -276,11 +275,7 @@ class _Smoother:
             for nodes, parents, families in level.parts:
                 passed = effect.passed(w[:, nodes])
                 below = families.sums(passed)
-                own = (
-                    z[:, nodes] - effect.narrow.take(families.group, axis=1)
-                    if effect.stepping
-                    else z[:, nodes]
-                )
+                own = z[:, nodes] - effect.narrow.take(families.group, axis=1)
                 w[:, parents] = below
                 z[:, parents] = families.sums(passed * own) / below
 
@@ -294,8 +289,7 @@ class _Smoother:
         for level, effect in zip(self.shape.levels, effects, strict=True):
             for nodes, parents, families in level.parts:
                 expected = families.spread(z.take(parents, axis=1))
-                if effect.stepping:
-                    expected += effect.narrow.take(families.group, axis=1)
+                expected += effect.narrow.take(families.group, axis=1)
                 if effect.tau2 > 0:
                     gain = w[:, nodes] * np.float32(effect.tau2)
                     gain /= 1.0 + gain
@@ -338,15 +332,11 @@ class _LevelEffects:
     gamma: Floats
 
     @cached_property
-    def stepping(self) -> bool:
-        return bool(self.gamma.any())
-
-    @cached_property
     def narrow(self) -> Narrow:
         return self.gamma.astype(np.float32)
 
     def passed(self, weight: Narrow) -> Narrow:
-        return weight / (1.0 + weight * np.float32(self.tau2)) if self.tau2 > 0 else weight
+        return weight / (1.0 + weight * np.float32(self.tau2))
 
 
 def _level_effects(level: _Level, z: Narrow, w: Narrow, before: _LevelEffects, turns: int) -> _LevelEffects:

@@ -22,22 +22,64 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.methods.forest.ensemble import Ensemble, LeafTable
-from dipsmith.methods.forest.growth_rows import GrowthRows
 from dipsmith.methods.forest.leaves import LeafCounts, estimate_separately, estimate_sizes, join_marginals
 from dipsmith.methods.forest.settings import EnsembleCosts, EnsembleSpec, TreeSettings
 from dipsmith.methods.forest.shrinkage import shrink
 from dipsmith.methods.forest.splitting import AttributeDraw, Counter, GrownTree, RowCounter, grow
 from dipsmith.methods.forest.tree_shape import LabelledLeaves, TreeShape, code_table
+from dipsmith.methods.public_table import PublicTable
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.measurement import Measurement
-from dipsmith.schema import Marginal, Schema
+from dipsmith.schema import Codes, Marginal, Schema
 
 RANK_RATIO: Final = 3.0
 """With several trees, how many times likelier each attribute is to be asked next than the one ranked after it."""
-
 MEASURED_AT_ONCE: Final = 1 << 22
 """Cells counted in one pass over the rows: 32 MB of counts."""
+
+
+@dataclass(frozen=True, eq=False)
+class GrowthRows:
+    """Rows that trees may grow on for free: public ones, or ones synthesised from what was already paid for.
+
+    They have the columns that trees ask; `weights` says for how many private rows each of them stands.
+    """
+
+    rows: Codes
+    weights: NDArray[np.float64]
+
+    @classmethod
+    def scaled(cls, rows: Codes, total: float) -> GrowthRows:
+        """Rows that stand for `total` rows together."""
+        return cls(rows, np.full(len(rows), total / max(len(rows), 1)))
+
+    @classmethod
+    def public(cls, curator: Curator, spec: EnsembleSpec, table: PublicTable | None) -> GrowthRows:
+        """Rows of a public table, else the public columns of the private table's own rows (neighbours `label`)."""
+        names = spec.growth_columns(curator.schema, curator.relation)
+        if table is not None:
+            codes = table.codes.project(names)
+            found = cls.scaled(codes, len(codes) if curator.rows is None else curator.rows)
+        elif names:
+            rows, often = curator.public_rows(names)
+            found = cls(rows, often.astype(np.float64))
+        else:
+            # A sequence of targets without public columns: to the public, all rows are alike.
+            (often,) = curator.public_counts([Marginal(curator.schema, ())])
+            found = cls(Codes(curator.schema, {}, len(often)), often.astype(np.float64))
+        return found.crossed([n for n in spec.predictors if n not in names])
+
+    def crossed(self, names: Sequence[str]) -> GrowthRows:
+        """Every row once for each combination of private attributes, which say nothing about growth."""
+        if not names:
+            return self
+        schema, size = self.rows.schema, self.rows.schema.size(names)
+        grid = np.unravel_index(np.arange(size), [schema[n].size for n in names])
+        columns = {n: np.repeat(c, size) for n, c in self.rows.columns.items()}
+        columns |= {n: np.tile(c, len(self.rows)) for n, c in zip(names, grid, strict=True)}
+        codes = Codes.of(schema, columns, len(self.rows) * size)
+        return GrowthRows(codes, np.repeat(self.weights, size) / size)
 
 
 @dataclass(frozen=True, eq=False)

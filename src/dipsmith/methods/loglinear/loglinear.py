@@ -167,14 +167,9 @@ class LogLinear:
     # --- what is asked ----------------------------------------------------------------------------
 
     def _spec(self, schema: Schema, relation: str) -> ModelSpec:
+        groups = () if isinstance(self.interactions, str | int) else self.interactions
         return ModelSpec.of(
-            schema,
-            relation,
-            targets=self.targets,
-            predictors=self.predictors,
-            interactions=() if isinstance(self.interactions, str | int) else self.interactions,
-            analyses=self.analyses,
-            strata=self.strata,
+            schema, relation, self.targets, self.predictors, groups, self.analyses, self.strata
         )
 
     def _table_plan(self, planner: TablePlanner, budget: Budget) -> TablePlan:

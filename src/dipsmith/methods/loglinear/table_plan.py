@@ -71,7 +71,6 @@ class ModelSpec:
         cls,
         schema: Schema,
         relation: str,
-        *,
         targets: Sequence[str],
         predictors: Sequence[str] | None,
         interactions: Sequence[Sequence[str]],

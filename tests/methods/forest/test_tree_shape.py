@@ -272,3 +272,16 @@ def test_a_tree_without_questions_is_one_cell_whatever_the_rows():
     assert root.index(rows_of(schema, 5)).tolist() == [0] * 5
     assert root.with_occupied(np.array([0])).index(rows_of(schema, 5)).tolist() == [0] * 5
     assert root.with_occupied(np.array([], dtype=np.int64)).index(rows_of(schema, 5)).tolist() == [0] * 5
+
+
+def test_columns_that_no_node_asks_need_not_be_there():
+    schema = Schema(
+        "t", tuple(Attribute(n, "string", Categories.of("xyz", other="x")) for n in "abc"), Unit(), "replace"
+    )
+    tree = TreeShape.root(schema, ["a", "b", "c"]).split(np.array([1]))
+    assert tree.attributes == ("b",)
+    rows = {n: np.array([0, 1, 2, 1]) for n in "abc"}
+    whole, asked = (Codes.of(schema, {n: rows[n] for n in names}) for names in ("abc", "b"))
+    np.testing.assert_array_equal(tree.index(asked), tree.index(whole))
+    with pytest.raises(KeyError):
+        tree.index(Codes.of(schema, {"a": rows["a"]}))
