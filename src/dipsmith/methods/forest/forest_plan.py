@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dipsmith.methods.forest.leaf_simulation import pooled_width
+from dipsmith.methods.forest.pooled_leaf import pooled_width
 from dipsmith.methods.forest.settings import EnsembleCosts, EnsembleSpec, TreeSettings
 from dipsmith.methods.forest.splitting import AttributeDraw, RowCounter, grow
 from dipsmith.methods.forest.tree_shape import TreeShape, code_table

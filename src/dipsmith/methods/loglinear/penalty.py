@@ -268,14 +268,8 @@ def _factor(G: Float, penalties: Sequence[Penalty], log_strengths: Sequence[Floa
 
 
 def symmetric(lower: Float) -> Float:
-    """The whole matrix, written over its lower triangle, a tile at a time."""
-    tile = 128
-    for start in range(0, len(lower), tile):
-        end = start + tile
-        corner = lower[start:end, start:end]
-        corner[:] = np.tril(corner) + np.tril(corner, -1).T
-        lower[start:end, end:] = lower[end:, start:end].T
-    return lower
+    """The whole matrix, from its lower triangle."""
+    return np.asfortranarray(np.tril(lower) + np.tril(lower, -1).T)
 
 
 def slices_of(penalties: Sequence[Penalty]) -> list[slice]:

@@ -28,7 +28,7 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy import linalg, sparse
 
 Float = NDArray[np.float64]
 
@@ -45,10 +45,7 @@ def contrasts(labels: int) -> Float:
     >>> bool(np.allclose(contrasts(3).T @ contrasts(3), np.eye(2)))
     True
     """
-    j = np.arange(1, labels)
-    basis = np.triu(np.full((labels, max(labels - 1, 0)), -1.0))
-    basis[j, j - 1] = j
-    return np.asarray(basis / np.sqrt(j * (j + 1)))
+    return np.ascontiguousarray(-linalg.helmert(labels).T)
 
 
 @dataclass(frozen=True, eq=False)
