@@ -211,6 +211,7 @@ class Forest:
             ensemble, total = training.train()
             ensembles.append(ensemble)
             totals.append(total)
+            # The trees of later ensembles grow on rows that the ones before synthesise.
             if growth == "synthetic" and spec is not specs[-1]:
                 if drawn is None:
                     drawn = Codes(curator.schema, {}, int(min(pooled(totals)[0], GROWTH_ROWS)))
@@ -225,9 +226,8 @@ class Forest:
 
     def _growth(self, relation: str) -> Growth:
         if self.growth is None:
-            if self.public is not None:
-                return "public-data"
-            return "public-predictors" if relation == "label" else "synthetic"
+            usual: Growth = "public-predictors" if relation == "label" else "synthetic"
+            return usual if self.public is None else "public-data"
         if self.growth == "public-predictors" and relation != "label":
             raise UnsupportedError(
                 f"forest: growth 'public-predictors' reads exact counts, which are public only under neighbours "
