@@ -31,8 +31,8 @@ from dipsmith.examples import personnel
 from dipsmith.methods.forest.forest import Forest
 from dipsmith.methods.loglinear.loglinear import LogLinear
 from dipsmith.methods.loglinear.penalty import Penalty
-from dipsmith.methods.loglinear.public_design import Design, Term
-from dipsmith.methods.loglinear.solver import FREE, Equations, fit
+from dipsmith.methods.loglinear.public_design import LabelTerm, PublicDesign
+from dipsmith.methods.loglinear.solver import FREE, EffectEquations, estimate_effects
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Attribute, Categories, Codes, Schema, Unit
@@ -374,14 +374,18 @@ def sex_by_place(raw: dict[str, Float], made: Codes) -> Float:
     sizes = [int(c.max()) + 1 for c in cells]
     keys, index = np.unique(cells[0] * sizes[1] + cells[1], return_inverse=True)
     both = np.arange(2)
-    terms = [Term(np.zeros(len(keys), dtype=np.int64), 1, both, 2)]
-    terms += [Term(c, s, both, 2) for c, s in zip((keys // sizes[1], keys % sizes[1]), sizes, strict=True)]
-    design = Design(tuple(terms), np.bincount(index), 2)
+    terms = [LabelTerm(np.zeros(len(keys), dtype=np.int64), 1, both, 2)]
+    terms += [
+        LabelTerm(c, s, both, 2) for c, s in zip((keys // sizes[1], keys % sizes[1]), sizes, strict=True)
+    ]
+    design = PublicDesign(tuple(terms), np.bincount(index), 2)
     tables = [
         np.bincount(t.cell[index] * 2 + made["sex"], minlength=t.cells * 2).reshape(-1, 2) for t in terms
     ]
     penalties = tuple(Penalty(t.cells, 1, fixed=FREE) for t in terms)
-    found = fit(Equations(design, design.statistics(tables), (0.0,) * 3, penalties, (True,) * 3)).effects
+    found = estimate_effects(
+        EffectEquations(design, design.statistics(tables), (0.0,) * 3, penalties, (True,) * 3)
+    ).effects
     return np.concatenate([found[s] - found[s].mean() for s in design.slices[1:]])
 
 

@@ -14,7 +14,7 @@ from dipsmith.methods.forest.ensemble import Ensemble, LeafTable
 from dipsmith.methods.forest.forest import Forest
 from dipsmith.methods.forest.model import ForestModel
 from dipsmith.methods.forest.training import Dependence
-from dipsmith.methods.forest.tree_shape import Branching, LabelledLeaves
+from dipsmith.methods.forest.tree_shape import LabelledLeaves, TreeShape
 from dipsmith.methods.method import PublicFacts
 from dipsmith.methods.public_table import PublicTable
 from dipsmith.privacy.accountant import total
@@ -110,7 +110,7 @@ def test_every_leaf_with_rows_has_a_noisy_count_for_every_label(monkeypatch):
     found = trees_of(answers)
     assert len(found) == 2
     for answer in found:
-        leaves = answer.cells.leaves
+        leaves = answer.cells.first
         sizes = np.bincount(leaves.index(codes), minlength=leaves.size)
         np.testing.assert_array_equal(answer.totals, sizes)
         noisy = np.ones(answer.cells.size, dtype=bool) if answer.noisy is None else answer.noisy
@@ -126,7 +126,7 @@ def test_of_two_labels_one_count_is_drawn(monkeypatch):
     _, answers, curator = recorded(monkeypatch, codes, Forest(["sex"], n_b=20), PureDP("0.5"))
     (answer,) = trees_of(answers)
     assert answer.single
-    sizes = np.bincount(answer.cells.leaves.index(codes), minlength=answer.cells.leaves.size)
+    sizes = np.bincount(answer.cells.first.index(codes), minlength=answer.cells.first.size)
     np.testing.assert_array_equal(answer.groups.sum(axis=1), sizes)
     event = next(e for e in curator._journal.events if getattr(e, "cells", "") == answer.cells.key)
     assert event.sensitivity == 1
@@ -139,7 +139,7 @@ def test_a_missing_level_makes_two_labels_three(monkeypatch):
     _, answers, _ = recorded(monkeypatch, people(schema), Forest(["sex"], n_b=50), PureDP(1))
     (answer,) = trees_of(answers)
     assert not answer.single
-    assert answer.cells.labels.size == 3
+    assert answer.cells.second.size == 3
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
@@ -162,8 +162,8 @@ def test_below_a_private_split_nothing_is_public(monkeypatch):
     assert second.totals is None
     assert second.noisy is None
     assert not second.single  # two labels, but the sizes of its leaves are private
-    assert "race" in second.cells.leaves.attributes
-    asked = second.cells.leaves
+    assert "race" in second.cells.first.attributes
+    asked = second.cells.first
     assert set(asked.asks[: asked.levels[1]]) == {asked.columns.index("race")}  # every path asks it first
     event = next(e for e in curator._journal.events if getattr(e, "cells", "") == second.cells.key)
     assert event.sensitivity == 2
@@ -184,7 +184,7 @@ def test_structural_zeros_carry_no_noise_and_no_label(monkeypatch):
     codes = codes.take(codes.lawful())
     model, answers, _ = recorded(monkeypatch, codes, Forest(["sex", "race"], n_b=30), PureDP(1))
     (answer,) = trees_of(answers)
-    paths, place = answer.cells.leaves.paths(), answer.cells.leaves.columns.index("place")
+    paths, place = answer.cells.first.paths(), answer.cells.first.columns.index("place")
     at = np.flatnonzero((paths[:, place] == 1) & (answer.totals > 0))
     assert len(at)
     noisy = answer.noisy.reshape(-1, 6)
@@ -535,7 +535,7 @@ def test_shrinkage_and_order_beat_the_memos_forest():
 
 def test_averaging_trees_is_drawing_one_of_them():
     schema = Schema("two", (column("x", 2), column("y", 3, "private")), Unit(), "label")
-    root = Branching.root(schema, ["x"])
+    root = TreeShape.root(schema, ["x"])
     p = [[0.7, 0.2, 0.1], [0.1, 0.1, 0.8], [0.3, 0.6, 0.1]]
     tables = (
         LeafTable(root.split(np.array([0])), np.array(p[:2], dtype=np.float32)),
@@ -558,7 +558,7 @@ def test_dead_leaves_are_as_frequent_as_the_law_says_and_no_row_goes_without_a_l
     size = 4000
     schema = Schema("dead", (column("x", size), column("y", 2, "private")), Unit(), "add-remove")
     q = np.exp(-0.25)
-    tree = Branching.root(schema, ["x"]).split(np.array([0]))
+    tree = TreeShape.root(schema, ["x"]).split(np.array([0]))
     for rows in (0, 1, 2, 5):
         codes = Codes.of(schema, {"x": np.repeat(np.arange(size), rows), "y": np.zeros(size * rows, int)})
         curator = Curator.rehearse(codes, PureDP("0.25"), seed=rows)

@@ -5,9 +5,9 @@ import pytest
 from scipy.special import expit, logit
 
 from dipsmith.methods.forest import shrinkage
-from dipsmith.methods.forest.leaves import LeafCounts, estimated_sizes, joined_marginal, plain
-from dipsmith.methods.forest.shrinkage import _Effects, _Smoother, shrink
-from dipsmith.methods.forest.tree_shape import Branching
+from dipsmith.methods.forest.leaves import LeafCounts, estimate_separately, estimate_sizes, join_marginals
+from dipsmith.methods.forest.shrinkage import _LevelEffects, _Smoother, shrink
+from dipsmith.methods.forest.tree_shape import TreeShape
 from dipsmith.schema import Attribute, Categories, Schema, Unit
 
 
@@ -21,7 +21,7 @@ def schema_of(sizes):
 
 def full_tree(sizes):
     """Every path asks x0, then x1, …"""
-    tree = Branching.root(schema_of(sizes), [f"x{i}" for i in range(len(sizes))])
+    tree = TreeShape.root(schema_of(sizes), [f"x{i}" for i in range(len(sizes))])
     for i in range(len(sizes)):
         tree = tree.split(np.full(tree.levels[-1] - tree.levels[-2], i))
     return tree
@@ -29,7 +29,7 @@ def full_tree(sizes):
 
 def ragged_tree():
     """Some branches end early."""
-    tree = Branching.root(schema_of([3, 4, 2]), ["x0", "x1", "x2"]).split(np.array([0]))
+    tree = TreeShape.root(schema_of([3, 4, 2]), ["x0", "x1", "x2"]).split(np.array([0]))
     return tree.split(np.array([1, -1, 2])).split(np.array([2, -1, 2, -1, -1, 1]))
 
 
@@ -59,7 +59,7 @@ def test_up_and_down_equals_the_dense_posterior_mean(monkeypatch):
     taus = [0.5, 0.2, 0.9]
     gammas = [rng.normal(0, 0.3, (1, 9)) for _ in taus]
     smoother = _Smoother(counts, np.array([0.7, 0.3]), [1])
-    effects = [_Effects(t, g) for t, g in zip(taus, gammas, strict=True)]
+    effects = [_LevelEffects(t, g) for t, g in zip(taus, gammas, strict=True)]
     monkeypatch.setattr(shrinkage, "_level_effects", lambda level, z, w, before, turns: before)
     odds = np.full((1, len(smoother.shape.nodes)), logit(0.3), dtype=np.float32)
     z, w = np.zeros_like(odds), np.zeros_like(odds)
@@ -117,7 +117,7 @@ def test_no_signal_gives_every_leaf_the_marginal():
         counts = noisy(tree, sizes, truth, 25.0, seed)
         p = shrink(counts, truth[0])
         assert loss(truth, p, sizes) < 0.002
-        raw = plain(counts, truth[0])
+        raw = estimate_separately(counts, truth[0])
         assert loss(truth, np.maximum(raw, 1e-3), sizes) > 0.5  # what the leaves alone would give
 
 
@@ -143,7 +143,9 @@ def test_steps_that_mean_the_same_everywhere_are_learned_from_tiny_leaves():
     nothing = loss(truth, np.tile(marginal, (tree.size, 1)), sizes)
     counts = noisy(tree, sizes, truth, 5.0, 6)
     assert loss(truth, shrink(counts, marginal), sizes) < 0.2 * nothing
-    assert loss(truth, np.clip(plain(counts), 0.01, 0.99), sizes) > 0.5 * nothing
+    assert (
+        loss(truth, np.clip(estimate_separately(counts, np.full(2, 0.5)), 0.01, 0.99), sizes) > 0.5 * nothing
+    )
 
 
 @pytest.mark.parametrize("scale", [0.5, 5.0, 40.0, 400.0])
@@ -206,7 +208,7 @@ def test_private_sizes_still_find_the_shares():
     sizes = rng.poisson(3000, tree.size)
     counts = noisy(tree, sizes, truth, 4.0, 2)
     guess = sizes * rng.uniform(0.6, 1.5, tree.size)
-    estimated = estimated_sizes(counts.values.sum(axis=1), 3 * counts.variance, guess)
+    estimated = estimate_sizes(counts.values.sum(axis=1), 3 * counts.variance, guess)
     assert np.abs(estimated - sizes).max() < 60
     private = LeafCounts(tree, counts.values, counts.variance, estimated, False)
     p = shrink(private, (sizes @ truth) / sizes.sum())
@@ -218,7 +220,7 @@ def test_private_sizes_drown_in_noise_without_harm():
     sizes = np.random.default_rng(12).poisson(4, tree.size)
     truth = np.tile([0.7, 0.2, 0.1], (tree.size, 1))
     counts = noisy(tree, sizes, truth, 30.0, 5)
-    estimated = estimated_sizes(counts.values.sum(axis=1), 3 * counts.variance, np.full(tree.size, 4.0))
+    estimated = estimate_sizes(counts.values.sum(axis=1), 3 * counts.variance, np.full(tree.size, 4.0))
     p = shrink(LeafCounts(tree, counts.values, counts.variance, estimated, False), truth[0])
     assert loss(truth, p, sizes) < 0.005
 
@@ -236,12 +238,12 @@ def test_extreme_noise_and_hardly_any_are_both_survived():
 
 def test_marginals_are_joined_by_least_squares():
     precise, vague = (np.array([700.0, 300.0]), 4.0), (np.array([400.0, 600.0]), 4e6)
-    np.testing.assert_allclose(joined_marginal([precise, vague]), [0.7, 0.3], atol=1e-3)
-    np.testing.assert_allclose(joined_marginal([precise, (vague[0], 4.0)]), [0.55, 0.45], atol=2e-3)
+    np.testing.assert_allclose(join_marginals([precise, vague]), [0.7, 0.3], atol=1e-3)
+    np.testing.assert_allclose(join_marginals([precise, (vague[0], 4.0)]), [0.55, 0.45], atol=2e-3)
 
 
 def test_a_label_that_noise_hid_is_not_put_at_zero():
-    joined = joined_marginal([(np.array([10_000.0, -150.0, 200.0]), 150.0**2)])
+    joined = join_marginals([(np.array([10_000.0, -150.0, 200.0]), 150.0**2)])
     assert joined.min() > 0.002
     assert joined[0] > 0.95
 
@@ -250,11 +252,12 @@ def test_plain_leaves_back_off_to_an_ancestor_when_noise_ate_them():
     tree = full_tree([2, 2])
     values = np.array([[-3.0, -1.0], [30.0, 10.0], [-2.0, -5.0], [-1.0, -4.0]])
     counts = LeafCounts(tree, values, 2.0, np.full(4, 5.0), True)
-    p = plain(counts, np.array([0.4, 0.6]))
+    p = estimate_separately(counts, np.array([0.4, 0.6]))
     np.testing.assert_allclose(p[0], np.array([27, 9]) / 36)  # its parent: the sum of both leaves
     np.testing.assert_allclose(p[1], [0.75, 0.25])
     np.testing.assert_allclose(p[2], p[3])
     np.testing.assert_allclose(p[2], [24 / 24, 0])  # up to the root, whose second label is negative
     everything = LeafCounts(tree, -np.ones((4, 2)), 2.0, np.full(4, 5.0), True)
-    np.testing.assert_allclose(plain(everything, np.array([0.4, 0.6])), np.tile([0.4, 0.6], (4, 1)))
-    np.testing.assert_allclose(plain(everything), 0.5)
+    np.testing.assert_allclose(
+        estimate_separately(everything, np.array([0.4, 0.6])), np.tile([0.4, 0.6], (4, 1))
+    )

@@ -5,19 +5,21 @@ import pytest
 
 from dipsmith.methods.loglinear import solver as logistic
 from dipsmith.methods.loglinear.penalty import Penalty
-from dipsmith.methods.loglinear.public_design import Barred, Design, Term, contrasts
-from dipsmith.methods.loglinear.solver import FREE, Equations, fit
+from dipsmith.methods.loglinear.public_design import BarredLabels, LabelTerm, PublicDesign, contrasts
+from dipsmith.methods.loglinear.solver import FREE, EffectEquations, estimate_effects
 
 
 def design_of(columns, sizes, labels, maps=None, multiplicities=None, barred=()):
     rows = len(columns[0]) if columns else 0
     every = np.arange(labels)
-    intercept = Term(np.zeros(rows, dtype=np.int32), 1, every, labels)
-    terms = [intercept] + [Term(np.asarray(c), s, every, labels) for c, s in zip(columns, sizes, strict=True)]
+    intercept = LabelTerm(np.zeros(rows, dtype=np.int32), 1, every, labels)
+    terms = [intercept] + [
+        LabelTerm(np.asarray(c), s, every, labels) for c, s in zip(columns, sizes, strict=True)
+    ]
     for of_label, size, column, cells in maps or ():
-        terms.append(Term(np.asarray(column), cells, np.asarray(of_label), size))
+        terms.append(LabelTerm(np.asarray(column), cells, np.asarray(of_label), size))
     weights = np.ones(rows, dtype=np.int64) if multiplicities is None else multiplicities
-    return Design(tuple(terms), weights, labels, tuple(barred))
+    return PublicDesign(tuple(terms), weights, labels, tuple(barred))
 
 
 def counted(design, labels):
@@ -30,6 +32,12 @@ def counted(design, labels):
     return tables
 
 
+def log_likelihood(design, phi, statistics):
+    """ℓ(θ) up to a constant in θ."""
+    log_z = sum(design.multiplicities[rows] @ z for rows, _, z in design._passes(phi, design.labels))
+    return phi @ statistics - log_z
+
+
 @pytest.fixture(scope="module")
 def mixed():
     """A design with joint labels, a term on part of them, and a rule."""
@@ -37,7 +45,7 @@ def mixed():
     n = 60
     x, z = rng.integers(0, 3, n), rng.integers(0, 4, n)
     maps = [(np.arange(6) // 3, 2, z, 4), (np.arange(6) % 3, 3, np.zeros(n, dtype=int), 1)]
-    barred = (Barred(x == 0, np.arange(6) == 5),)
+    barred = (BarredLabels(x == 0, np.arange(6) == 5),)
     return design_of([x], [3], 6, maps, rng.integers(1, 9, n), barred), rng
 
 
@@ -52,12 +60,12 @@ def test_contrasts_are_orthonormal_and_sum_to_zero():
 def test_gradient_matches_finite_differences(mixed):
     design, rng = mixed
     phi, statistics = rng.normal(0, 0.5, design.size), rng.normal(0, 3, design.size)
-    value, gradient = design.log_likelihood(phi, statistics)
+    value, gradient = log_likelihood(design, phi, statistics), statistics - design.moments(phi).expected
     step = 1e-5
     for i in range(design.size):
         ahead = phi + step * (np.arange(design.size) == i)
         behind = phi - step * (np.arange(design.size) == i)
-        slope = design.log_likelihood(ahead, statistics)[0] - design.log_likelihood(behind, statistics)[0]
+        slope = log_likelihood(design, ahead, statistics) - log_likelihood(design, behind, statistics)
         assert slope / (2 * step) == pytest.approx(gradient[i], abs=1e-5 * max(1, abs(value)))
 
 
@@ -92,7 +100,7 @@ def exact(design, tables, penalties=None, variance=0.0):
     penalties = penalties or [Penalty(t.cells, t.contrasts, fixed=FREE) for t in design.terms]
     free = tuple(True for _ in design.terms)
     variances = tuple(variance for _ in design.terms)
-    return Equations(design, design.statistics(tables), variances, tuple(penalties), free)
+    return EffectEquations(design, design.statistics(tables), variances, tuple(penalties), free)
 
 
 def simulated(n, sizes, labels, seed, scale=0.6):
@@ -109,7 +117,7 @@ def test_without_noise_and_penalty_it_is_statsmodels_logistic_regression(labels)
     statsmodels = pytest.importorskip("statsmodels.api")
     columns, y, _ = simulated(3000, [3, 4], labels, seed=1)
     design = design_of(columns, [3, 4], labels)
-    found = fit(exact(design, counted(design, y)))
+    found = estimate_effects(exact(design, counted(design, y)))
     dummies = [(c[:, None] == np.arange(1, s)) for c, s in zip(columns, [3, 4], strict=True)]
     theirs = statsmodels.MNLogit(y, statsmodels.add_constant(np.hstack(dummies).astype(float))).fit(
         disp=0, tol=1e-12
@@ -135,7 +143,7 @@ def test_without_noise_it_is_ridge_regression_of_scikit_learn():
     columns, y, _ = simulated(2000, [5, 3], 3, seed=2)
     design = design_of(columns, [5, 3], 3)
     penalties = [Penalty(1, 2, fixed=FREE), Penalty(5, 2, fixed=4.0), Penalty(3, 2, fixed=4.0)]
-    found = fit(exact(design, counted(design, y), penalties))
+    found = estimate_effects(exact(design, counted(design, y), penalties))
     hot = np.hstack([(c[:, None] == np.arange(s)) for c, s in zip(columns, [5, 3], strict=True)]).astype(
         float
     )
@@ -152,8 +160,8 @@ def test_solution_satisfies_its_equations():
     variances = (50.0, 400.0, 2000.0)
     tables = [t + rng.normal(0, v**0.5, t.shape) for t, v in zip(counted(design, y), variances, strict=True)]
     penalties = (Penalty(1, 2, fixed=0.25), Penalty(4, 2), Penalty(6, 2))
-    equations = Equations(design, design.statistics(tables), variances, penalties, (True,) * 3)
-    found = fit(equations)
+    equations = EffectEquations(design, design.statistics(tables), variances, penalties, (True,) * 3)
+    found = estimate_effects(equations)
     moments = design.moments(found.effects, dense=range(3))
     noise = np.concatenate([np.full(t.size, v) for t, v in zip(design.terms, variances, strict=True)])
     H = moments.information
@@ -175,7 +183,7 @@ def test_noise_of_any_size_gives_finite_effects():
     for sd in (1e2, 1e4, 1e7):
         tables = [t + rng.laplace(0, sd, t.shape) for t in counted(design, y)]
         penalties = [Penalty(1, 4, fixed=0.25), Penalty(4, 4), Penalty(6, 4)]
-        found = fit(exact(design, tables, penalties, variance=2 * sd**2))
+        found = estimate_effects(exact(design, tables, penalties, variance=2 * sd**2))
         assert np.isfinite(found.effects).all()
         assert np.abs(found.effects).max() < 8
         assert np.isfinite(found.unshrunk).all()
@@ -184,7 +192,7 @@ def test_noise_of_any_size_gives_finite_effects():
 def test_separated_data_end_at_large_finite_effects():
     x = np.repeat([0, 1], 50)
     design = design_of([x], [2], 2)
-    found = fit(exact(design, counted(design, x)))
+    found = estimate_effects(exact(design, counted(design, x)))
     odds = design.effects(found.effects)[1]
     assert np.isfinite(odds).all()
     assert odds[1, 1] - odds[1, 0] > 5
@@ -196,9 +204,9 @@ def test_thinned_steps_solve_the_equations_of_all_rows(monkeypatch):
     tables = [t + rng.normal(0, 20, t.shape) for t in counted(design, y)]
     penalties = [Penalty(1, 2, fixed=0.25), *(Penalty(s, 2) for s in (12, 15, 9))]
     equations = exact(design, tables, penalties, variance=400.0)
-    whole = fit(equations)
+    whole = estimate_effects(equations)
     monkeypatch.setattr(logistic, "THINNED", 1500)
-    thin = fit(equations)
+    thin = estimate_effects(equations)
     # Weights and penalties come from a quarter of the rows, expectations from all: a fraction of an error bar.
     errors = np.sqrt(np.concatenate([np.diag(c) for c in whole.covariances]))
     assert np.abs((thin.effects - whole.effects) / np.minimum(errors, 1)).max() < 0.35
@@ -212,9 +220,9 @@ def test_a_large_term_solved_by_itself_agrees_with_all_together(monkeypatch):
     tables = [t + rng.normal(0, 5, t.shape) for t in counted(design, y)]
     penalties = [Penalty(1, 2, fixed=0.25), Penalty(40, 2), Penalty(6, 2)]
     equations = exact(design, tables, penalties, variance=25.0)
-    together = fit(equations)
+    together = estimate_effects(equations)
     monkeypatch.setattr(logistic, "TOGETHER", 30)
-    apart = fit(equations)
+    apart = estimate_effects(equations)
     assert apart.covariances[1].shape == (40, 2, 2)
     for one, other in zip(design.effects(together.effects), design.effects(apart.effects), strict=True):
         one, other = one - one.mean(axis=0), other - other.mean(axis=0)
@@ -227,6 +235,6 @@ def test_starting_from_a_fit_ends_where_it_was():
     tables = [t + rng.normal(0, 10, t.shape) for t in counted(design, y)]
     penalties = [Penalty(1, 2, fixed=0.25), Penalty(4, 2), Penalty(6, 2)]
     equations = exact(design, tables, penalties, variance=100.0)
-    first = fit(equations)
-    again = fit(equations, first.effects, first.log_strengths)
+    first = estimate_effects(equations)
+    again = estimate_effects(equations, first.effects, first.log_strengths)
     np.testing.assert_allclose(first.effects, again.effects, atol=2e-3)

@@ -9,8 +9,9 @@ from dipsmith.counting.memory_rows import HeldRows
 from dipsmith.errors import SchemaError, UnsupportedError, UsageError
 from dipsmith.methods.loglinear.clique import Clique
 from dipsmith.methods.loglinear.effects import centred
-from dipsmith.methods.loglinear.loglinear import LogLinear, LogLinearModel
-from dipsmith.methods.loglinear.misfit import Misfit, allowance
+from dipsmith.methods.loglinear.loglinear import LogLinear
+from dipsmith.methods.loglinear.model import LogLinearModel
+from dipsmith.methods.loglinear.noisy_tables import LabelMisfit, allowance
 from dipsmith.methods.method import PublicFacts
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
@@ -318,7 +319,7 @@ def test_misfit_moves_by_at_most_its_sensitivity():
     clique = Clique(("a", "b"), ("y",))
     rng = np.random.default_rng(0)
     expected = rng.uniform(0, 20, (20, 3))
-    score = Misfit({clique: expected}, {clique: 3.0}, schema)
+    score = LabelMisfit({clique: expected}, {clique: 3.0}, schema)
     before = score.value(clique, HeldRows(codes).count(score.tables(clique)))
     moved = []
     for row in range(200):

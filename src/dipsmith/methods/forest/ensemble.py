@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
 from dipsmith.estimation.sampling import sample_cells
-from dipsmith.methods.forest.tree_shape import Branching
+from dipsmith.methods.forest.tree_shape import TreeShape, label_codes, meets
 from dipsmith.privacy.randomness import Generator
 from dipsmith.schema import Codes, Marginal, Schema
 from dipsmith.schema.rules import Rule
@@ -32,28 +32,20 @@ Narrow = NDArray[np.float32]
 BLOCK = 1 << 19
 """Probabilities held at once when labelling."""
 
-FEW = 32
-"""Labels up to which a pass over the rows for each label is faster than one along the labels."""
-
 
 @dataclass(frozen=True, eq=False)
 class LeafTable:
     """A tree with the label distribution of each leaf (leaves × labels)."""
 
-    tree: Branching
+    tree: TreeShape
     p: Narrow
 
 
 @dataclass(frozen=True, eq=False)
 class Ensemble:
-    """Trees that label some targets jointly.
+    """Trees that label some targets jointly; joint labels vary fastest in the last target.
 
-    Attributes
-    ----------
-    schema, targets
-        What is labelled; joint labels vary fastest in the last target.
-    trees
-        At least one; a tree without questions has one leaf, the label marginal.
+    There is at least one tree. A tree without questions has one leaf, the label marginal.
     """
 
     schema: Schema
@@ -86,10 +78,8 @@ class Ensemble:
         else:
             for here, part in self._blocks(rows):
                 drawn[here] = self._labels(part, generator)
-        codes = np.unravel_index(drawn, self.labels.shape)
-        return Codes.of(
-            self.schema, {**rows.columns, **dict(zip(self.targets, codes, strict=True))}, len(rows)
-        )
+        codes = dict(zip(self.targets, np.unravel_index(drawn, self.labels.shape), strict=True))
+        return Codes.of(self.schema, {**rows.columns, **codes}, len(rows))
 
     def _blocks(self, rows: Codes) -> Iterator[tuple[slice, Codes]]:
         if absent := [name for name in self.columns if name not in rows.columns]:
@@ -122,20 +112,13 @@ class Ensemble:
 
     def _barring(self, part: Codes) -> list[Rule]:
         """The rules that name a target, and nothing that these rows lack."""
-        known = {*part.columns, *self.targets}
-        return [
-            r for r in self.schema.rules if set(r.attributes) <= known and set(r.attributes) & {*self.targets}
-        ]
+        known, targets = {*part.columns, *self.targets}, {*self.targets}
+        return [r for r in self.schema.rules if set(r.attributes) <= known and set(r.attributes) & targets]
 
     def _barred(self, p: Floats, part: Codes, rule: Rule) -> Floats:
-        label = np.unravel_index(np.arange(self.labels.size), self.labels.shape)
-        barred = np.ones(self.labels.size, dtype=bool)
-        concerned = np.ones(len(part), dtype=bool)
-        for name, codes in rule.never:
-            if name in self.targets:
-                barred &= np.isin(label[self.targets.index(name)], codes)
-            else:
-                concerned &= np.isin(part[name], codes)
+        barred = meets(rule, label_codes(self.labels), self.labels.size)
+        others = {n: c for n, c in part.columns.items() if n not in self.targets}
+        concerned = meets(rule, others, len(part))
         allowed = p.copy()
         allowed[np.ix_(concerned, barred)] = 0.0
         hopeless = allowed.sum(axis=1) <= 0
@@ -160,7 +143,7 @@ class Ensemble:
         targets = tuple(facts["targets"])
         tables = []
         for i, fact in enumerate(facts["trees"]):
-            tree = Branching.root(schema, fact["columns"])
+            tree = TreeShape.root(schema, fact["columns"])
             asks, levels = np.asarray(arrays[f"{i}/asks"]), fact["levels"]
             for start, stop in pairwise(levels[:-1]):
                 tree = tree.split(asks[start:stop])
@@ -173,22 +156,15 @@ class Ensemble:
 
 def _pick(p: NDArray[np.floating], generator: Generator) -> NDArray[np.int64]:
     """One label for each row, with the given probabilities."""
-    labels = p.shape[1]
-    reached = _reached(p) if labels <= FEW else np.cumsum(p, axis=1).T
+    # Label by label, which is several times as fast as along so short an axis.
+    reached = p.T.copy()
+    for before, here in pairwise(reached):
+        here += before
     at = generator.random(len(p)) * reached[-1]
     label = np.zeros(len(p), dtype=np.int64)
     for limit in reached:
         label += limit <= at
     # A label of probability 0 at the end must not be reached by rounding.
-    if (beyond := np.flatnonzero(label == labels)).size:
-        label[beyond] = labels - 1 - (p[beyond, ::-1] > 0).argmax(axis=1)
+    if (beyond := np.flatnonzero(label == len(reached))).size:
+        label[beyond] = len(reached) - 1 - (p[beyond, ::-1] > 0).argmax(axis=1)
     return label
-
-
-def _reached(p: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Cumulative sums over the labels, labels × rows; label by label, which is faster than along so short an axis."""
-    reached = np.empty(p.shape[::-1], dtype=p.dtype)
-    reached[0] = p[:, 0]
-    for k in range(1, len(reached)):
-        np.add(reached[k - 1], p[:, k], out=reached[k])
-    return reached

@@ -1,55 +1,52 @@
 """Forest: random decision trees over categories, with differentially private label distributions in their leaves.
 
 A tree asks one attribute after another and has one branch for every label of each. Its shape depends on
-public facts, coins and answers that were paid for; only the label counts in its leaves are private, and
-they get exact noise in every leaf. Rows are labelled by their leaf's distribution.
+public facts, coins and answers that were paid for. Only the label counts in its leaves are private, and
+every leaf gets exact noise. Rows are labelled by their leaf's distribution.
 
 Under `label` the predictors are public: trees grow on their exact counts for free, leaves that are publicly
 empty need no noise, and of two labels one count is enough. Under `add-remove` and `replace` nothing is
 public: a sequence of ensembles makes whole rows, from the first attribute's histogram to the last
 attribute, each trained on the authentic attributes before it and applied to the synthetic ones.
 
+Read on in the order of a run: `settings` (what each question costs), `training` (the questions), `splitting`
+and `tree_shape` (how a tree grows), `shrinkage` (how noisy leaves are estimated together), `model` (the result).
+
 Sources: random decision trees, Fan, Wang, Yu and Ma 2003; with differential privacy, Jagannathan,
 Pillaipakkamnatt and Wright 2012; variable depth and synthesis of labels, the synthetic data project of Duke
 University (2018, 2019). Different here: an explicit neighbouring relation, noise on every label of the
 public domain, joint leaves or sequences trained on authentic labels, a private order of attributes, and
-leaves that are estimated together (`dipsmith.methods.forest.shrinkage`). Proof: ``docs/proofs/forest.md``.
+leaves that are estimated together. Proof: ``docs/proofs/forest.md``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import prod
-from typing import ClassVar, Final, Literal
-
-import numpy as np
+from typing import ClassVar, Final, Literal, get_args
 
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.estimation.answers import pooled
 from dipsmith.estimation.lawful import require_possible
 from dipsmith.methods.forest.ensemble import Ensemble
-from dipsmith.methods.forest.leaf_simulation import pooled_width
-from dipsmith.methods.forest.model import Block, ForestModel
-from dipsmith.methods.forest.preview import Questions, Strata
-from dipsmith.methods.forest.training import Ground, Purchase, Recipe, Step
+from dipsmith.methods.forest.forest_plan import ForestPlan, Strata
+from dipsmith.methods.forest.model import ForestModel, StratumForest
+from dipsmith.methods.forest.settings import EnsembleSpec, TreeSettings, split_among
+from dipsmith.methods.forest.training import EnsembleTraining, GrowthRows
 from dipsmith.methods.method import Planned, PublicFacts, knob, require_relation
-from dipsmith.methods.outlook import LabelCells, Outlook, PlannedTable, TreePreview, table_effort, tables_of
+from dipsmith.methods.outlook import Outlook, TreePreview
 from dipsmith.methods.public_table import PublicTable, supply_statement
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
-from dipsmith.schema import Codes, Marginal, Schema
+from dipsmith.schema import Codes, Schema
 
-Growth = Literal["public-predictors", "public-data", "noisy", "synthetic"]
+Growth = Literal["public-predictors", "public-data", "synthetic", "noisy"]
 
 JOINT_LABELS: Final = 50
 """Up to so many joint labels several targets share a leaf."""
-
 GROWTH_ROWS: Final = 200_000
 """The most rows that are synthesised for trees to grow on."""
-
-FIRST_WEIGHT: Final = 0.5
-"""Budget of the first attribute's histogram, against 1 for each ensemble of trees."""
 
 
 @dataclass(frozen=True)
@@ -130,36 +127,30 @@ class Forest:
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
-        for name, least in (("trees", 1), ("n_b", 1), ("n_leaf", 1), ("max_depth", 1)):
+        for name in ("trees", "n_b", "n_leaf", "max_depth"):
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise UsageError(f"forest: {name} is {value}, expected at least {least}")
-        for name in ("marginal_share", "order_share", "growth_share"):
-            if not 0 <= getattr(self, name) < 1:
-                raise UsageError(f"forest: {name} is {getattr(self, name)}, expected a share from 0 to 1")
-        if self.marginal_share + self.order_share + self.growth_share >= 1:
-            raise UsageError(
-                "forest: the shares leave nothing for the leaves; they must add up to less than 1"
-            )
-        if self.leaves not in (None, "joint", "sequential"):
-            raise UsageError(f"forest: leaves is '{self.leaves}', expected 'joint' or 'sequential'")
-        if isinstance(self.weights, str) and self.weights != "auto":
-            raise UsageError(f"forest: weights is '{self.weights}', expected 'auto', a mapping or nothing")
+            _require(value is None or value >= 1, f"{name} is {value}, expected at least 1")
+        shares = {n: getattr(self, n) for n in ("marginal_share", "order_share", "growth_share")}
+        for name, share in shares.items():
+            _require(0 <= share < 1, f"{name} is {share}, expected a share from 0 to 1")
+        spare = sum(shares.values()) < 1
+        _require(spare, "the shares leave nothing for the leaves; they must add up to less than 1")
+        known = self.leaves in (None, "joint", "sequential")
+        _require(known, f"leaves is '{self.leaves}', expected 'joint' or 'sequential'")
+        known = self.weights == "auto" or not isinstance(self.weights, str)
+        _require(known, f"weights is '{self.weights}', expected 'auto', a mapping or nothing")
         if isinstance(self.weights, Mapping):
             object.__setattr__(self, "weights", dict(self.weights))
-            if bad := [n for n, w in self.weights.items() if not 0 <= w < float("inf")]:
-                raise UsageError(f"forest: the weight of '{bad[0]}' must be a finite number from 0")
-        if self.growth not in (None, "public-predictors", "public-data", "noisy", "synthetic"):
-            raise UsageError(
-                f"forest: growth is '{self.growth}', expected 'public-predictors', 'public-data', 'synthetic' "
-                "or 'noisy'"
-            )
-        if (self.growth == "public-data") != (self.public is not None) and self.growth is not None:
-            raise UsageError(
-                "forest: growth 'public-data' and a public table go together; give both or neither"
-            )
-        if self.n_leaf is not None and self.growth == "noisy":
-            raise UsageError("forest: n_leaf needs sizes that are known; leave it out when growth is 'noisy'")
+            for name, weight in self.weights.items():
+                fine = 0 <= weight < float("inf")
+                _require(fine, f"the weight of '{name}' must be a finite number from 0")
+        *ways, last = (f"'{way}'" for way in get_args(Growth))
+        known = self.growth in (None, *get_args(Growth))
+        _require(known, f"growth is '{self.growth}', expected {', '.join(ways)} or {last}")
+        both = self.growth is None or (self.growth == "public-data") == (self.public is not None)
+        _require(both, "growth 'public-data' and a public table go together; give both or neither")
+        fine = self.n_leaf is None or self.growth != "noisy"
+        _require(fine, "n_leaf needs sizes that are known; leave it out when growth is 'noisy'")
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -171,7 +162,7 @@ class Forest:
     # --- fit --------------------------------------------------------------------------------------
 
     def fit(self, curator: Curator) -> ForestModel:
-        """Buy the ensembles, one after another, in every stratum.
+        """Train the ensembles, one after another, in every stratum.
 
         Privacy
         -------
@@ -180,98 +171,63 @@ class Forest:
         """
         require_relation(self, curator.relation)
         schema, growth = curator.schema, self._growth(curator.relation)
-        steps = self._steps(schema, curator.relation)
+        specs = self._specs(schema, curator.relation)
         if self.public is not None:
-            self._check_public(schema, curator.relation, steps)
+            asked = {n for spec in specs for n in spec.growth_columns(schema, curator.relation)}
+            for name in [n for n in schema.names if n in asked]:
+                found = name in self.public.codes.columns
+                _require(found, f"the public table has no column '{name}', which trees may ask")
             curator.public(self.public.what, self.public.cost)
         left = curator.remaining
         if left is None:
             raise UsageError("forest: the public table cost the whole budget, nothing is left for the trees")
         if self.strata is None:
-            blocks = [self._block(curator, left, curator.rows, steps, growth)]
+            blocks = [self._fit_stratum(curator, left, curator.rows, specs, growth)]
         else:
             children = curator.partition(self.strata, Strata.of(schema, self.strata, left).whole)
             typical = None if curator.rows is None else curator.rows // len(children)
-            blocks = [self._block(child, child.budget, typical, steps, growth) for child in children]
+            blocks = [self._fit_stratum(child, child.budget, typical, specs, growth) for child in children]
         targets = self._targets(schema, curator.relation)
         return ForestModel(schema, curator.relation, targets, self.strata, tuple(blocks))
 
-    def _block(
-        self, curator: Curator, budget: Budget, rows: int | None, steps: Sequence[Step], growth: Growth
-    ) -> Block:
-        """One stratum; `rows` is the public number of rows that the division of the budget reckons with."""
-        made, totals = list[Ensemble](), list[tuple[float, float]]()
+    def _fit_stratum(
+        self, curator: Curator, budget: Budget, rows: int | None, specs: list[EnsembleSpec], growth: Growth
+    ) -> StratumForest:
+        """One stratum; `rows` is the public number of rows by which the budget is divided."""
+        ensembles, totals = list[Ensemble](), list[tuple[float, float]]()
         drawn: Codes | None = None
-        for i, (step, share) in enumerate(zip(steps, self._split(budget, steps), strict=True)):
-            asked = curator if len(steps) == 1 else curator.nested(share, str(step))
-            recipe = self._recipe
-            shares = recipe.shares(
-                curator.schema, step, share, relation=curator.relation, rows=rows, noisy=growth == "noisy"
+        for spec, share in zip(specs, split_among(budget, specs), strict=True):
+            asked = curator if len(specs) == 1 else curator.nested(share, str(spec))
+            costs = self._settings.costs(
+                curator.schema, spec, share, relation=curator.relation, rows=rows, noisy=growth == "noisy"
             )
-            ground = self._ground(curator, step, growth, drawn, totals)
-            ensemble, counted = Purchase(asked, recipe, step, shares, ground, growth).buy()
-            made.append(ensemble)
-            totals.append(counted)
-            if growth == "synthetic" and i + 1 < len(steps):
+            growth_rows = None
+            if drawn is not None:
+                growth_rows = GrowthRows.scaled(drawn, pooled(totals)[0])
+            elif growth in ("public-predictors", "public-data") and spec.predictors:
+                growth_rows = GrowthRows.public(curator, spec, self.public)
+            exact = growth == "public-predictors" and spec.all_public(curator.schema)
+            training = EnsembleTraining(asked, self._settings, spec, costs, growth_rows, exact)
+            ensemble, total = training.train()
+            ensembles.append(ensemble)
+            totals.append(total)
+            # The trees of later ensembles grow on rows that the ones before synthesise.
+            if growth == "synthetic" and spec is not specs[-1]:
                 if drawn is None:
                     drawn = Codes(curator.schema, {}, int(min(pooled(totals)[0], GROWTH_ROWS)))
-                drawn = ensemble.draw(drawn, curator.coins(f"rows to grow on: {step}"))
-        return Block(tuple(made), pooled(totals)[0])
-
-    def _ground(
-        self,
-        curator: Curator,
-        step: Step,
-        growth: Growth,
-        drawn: Codes | None,
-        totals: Sequence[tuple[float, float]],
-    ) -> Ground | None:
-        if growth == "noisy" or not step.predictors:
-            return None
-        if growth == "synthetic":
-            assert drawn is not None
-            return Ground(drawn, np.full(len(drawn), pooled(totals)[0] / max(len(drawn), 1)))
-        private: list[str] = []
-        if curator.relation == "label":
-            private = [n for n in step.predictors if curator.schema[n].role == "private"]
-        names = [n for n in step.predictors if n not in private]
-        if growth == "public-predictors":
-            if names:
-                rows, often = curator.public_rows(names)
-            else:
-                # A sequence of targets without public columns: to the public, all rows are alike.
-                (often,) = curator.public_counts([Marginal(curator.schema, ())])
-                rows = Codes(curator.schema, {}, len(often))
-            ground = Ground(rows, often.astype(np.float64))
-        else:
-            assert self.public is not None
-            codes = self.public.codes.project(names)
-            n = float(len(codes) if curator.rows is None else curator.rows)
-            ground = Ground(codes, np.full(len(codes), n / max(len(codes), 1)))
-        return ground.crossed(private) if private else ground
+                drawn = ensemble.draw(drawn, curator.coins(f"rows to grow on: {spec}"))
+        return StratumForest(tuple(ensembles), pooled(totals)[0])
 
     # --- what is asked ----------------------------------------------------------------------------
 
     @property
-    def _recipe(self) -> Recipe:
-        return Recipe(
-            trees=self.trees,
-            n_b=self.n_b,
-            n_leaf=self.n_leaf,
-            weights=self.weights if isinstance(self.weights, Mapping) else None,
-            ordered=self.weights == "auto" and self.order_share > 0,
-            max_depth=self.max_depth,
-            shrink=self.shrink,
-            marginal_share=self.marginal_share,
-            order_share=self.order_share,
-            growth_share=self.growth_share,
-        )
+    def _settings(self) -> TreeSettings:
+        return TreeSettings(**{f.name: getattr(self, f.name) for f in fields(TreeSettings)})
 
     def _growth(self, relation: str) -> Growth:
         if self.growth is None:
-            if self.public is not None:
-                return "public-data"
-            return "public-predictors" if relation == "label" else "synthetic"
+            usual: Growth = "public-predictors" if relation == "label" else "synthetic"
+            return usual if self.public is None else "public-data"
         if self.growth == "public-predictors" and relation != "label":
             raise UnsupportedError(
                 f"forest: growth 'public-predictors' reads exact counts, which are public only under neighbours "
@@ -290,126 +246,85 @@ class Forest:
             schema[name]
         return tuple(name for name in schema.names if name in wanted)
 
-    def _steps(self, schema: Schema, relation: str) -> list[Step]:
-        """The ensembles, in order."""
+    def _specs(self, schema: Schema, relation: str) -> list[EnsembleSpec]:
+        """The ensembles, in order: every other attribute given those before it, then the targets."""
         require_possible(schema)
-        self._check_names(schema, relation)
         targets = self._targets(schema, relation)
-        if relation == "label":
-            given = schema.public if self.predictors is None else self.predictors
-            asked = tuple(n for n in given if n != self.strata and self._weight(n) > 0)
-            return self._labelling(schema, targets, asked)
-        names = [n for n in schema.names if n not in targets and n != self.strata]
-        steps = [Step((n,), tuple(m for m in names[:i] if self._weight(m) > 0)) for i, n in enumerate(names)]
-        steps = [Step(s.targets, s.predictors, self._forced(s.predictors)) for s in steps]
-        if targets:
-            given = tuple(names) if self.predictors is None else self.predictors
-            steps += self._labelling(schema, targets, tuple(n for n in given if self._weight(n) > 0))
-        return steps
-
-    def _labelling(self, schema: Schema, targets: tuple[str, ...], asked: tuple[str, ...]) -> list[Step]:
-        joint = self.leaves == "joint" or (self.leaves is None and schema.size(targets) <= JOINT_LABELS)
-        if joint:
-            return [Step(targets, asked, self._forced(asked))]
+        self._check_names(schema, relation, targets)
+        others = [] if relation == "label" else [n for n in schema.names if n not in (*targets, self.strata)]
+        specs = [self._spec((name,), others[:i]) for i, name in enumerate(others)]
+        if not targets:
+            return specs
+        usual = [n for n in schema.public if n != self.strata] if relation == "label" else others
+        given = usual if self.predictors is None else self.predictors
+        if self.leaves == "joint" or (self.leaves is None and schema.size(targets) <= JOINT_LABELS):
+            return [*specs, self._spec(targets, given)]
         order = targets if self.targets is None else tuple(self.targets)
-        steps = []
         for i, name in enumerate(order):
             before: list[str] = []
             for earlier in reversed(order[:i]):
                 if prod(schema[n].size for n in (*before, earlier)) <= JOINT_LABELS:
                     before.insert(0, earlier)
-            forced = (*before, *self._forced(asked))
-            steps.append(Step((name,), (*asked, *before), forced))
-        return steps
+            specs.append(self._spec((name,), given, tuple(before)))
+        return specs
 
-    def _forced(self, asked: Sequence[str]) -> tuple[str, ...]:
-        return tuple(n for n in self.must_include if n in asked)
+    def _spec(
+        self, targets: tuple[str, ...], given: Sequence[str], before: tuple[str, ...] = ()
+    ) -> EnsembleSpec:
+        """An ensemble whose trees may ask the attributes `given`, and must ask the targets `before` it."""
+        asked = tuple(n for n in given if self._settings.weight(n) > 0)
+        forced = tuple(n for n in self.must_include if n in asked)
+        return EnsembleSpec(targets, (*asked, *before), (*before, *forced))
 
-    def _weight(self, name: str) -> float:
-        return self.weights.get(name, 1.0) if isinstance(self.weights, Mapping) else 1.0
-
-    def _split(self, budget: Budget, steps: Sequence[Step]) -> list[Budget]:
-        return list(budget.split([1.0 if s.predictors or len(steps) == 1 else FIRST_WEIGHT for s in steps]))
-
-    def _check_names(self, schema: Schema, relation: str) -> None:
-        targets = self._targets(schema, relation)
-        if relation == "label" and not targets:
-            raise UsageError("forest: the schema has no private column to label; mark one, or name targets")
+    def _check_names(self, schema: Schema, relation: str, targets: tuple[str, ...]) -> None:
+        label = relation == "label"
+        found = bool(targets) or not label
+        _require(found, "the schema has no private column to label; mark one, or name targets")
         named = [*(self.predictors or ()), *self.must_include, *([self.strata] if self.strata else [])]
-        named += self.weights if isinstance(self.weights, Mapping) else []
-        for name in named:
-            role = schema[name].role
-            if name in targets:
-                raise UsageError(f"forest: '{name}' is a target and cannot be asked by the trees as well")
-            if relation == "label" and role == "private":
-                raise UsageError(
-                    f"forest: '{name}' is private, and under neighbours 'label' a private column may never "
-                    "route a released row; name public columns"
-                )
+        for name in [*named, *(self.weights if isinstance(self.weights, Mapping) else ())]:
+            private = schema[name].role == "private"
+            _require(name not in targets, f"'{name}' is a target and cannot be asked by the trees as well")
+            _require(
+                not (label and private),
+                f"'{name}' is private, and under neighbours 'label' a private column may never route a released "
+                "row; name public columns",
+            )
         for name in targets:
-            if relation == "label" and schema[name].role == "public":
-                raise UsageError(f"forest: target '{name}' is public, nothing to synthesise; make it private")
-        if self.strata is not None and self.strata in {*(self.predictors or ()), *self.must_include}:
-            raise UsageError(f"forest: '{self.strata}' divides the rows already; trees need not ask it")
-
-    def _check_public(self, schema: Schema, relation: str, steps: Sequence[Step]) -> None:
-        assert self.public is not None
-        asked = {n for s in steps for n in s.predictors if relation != "label" or schema[n].role == "public"}
-        if absent := [n for n in schema.names if n in asked and n not in self.public.codes.columns]:
-            raise UsageError(f"forest: the public table has no column '{absent[0]}', which trees may ask")
+            public = label and schema[name].role == "public"
+            _require(not public, f"target '{name}' is public, nothing to synthesise; make it private")
+        twice = self.strata in {*(self.predictors or ()), *self.must_include}
+        _require(not twice, f"'{self.strata}' divides the rows already; trees need not ask it")
 
     # --- before anything is spent -----------------------------------------------------------------
 
     def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
         """One line for each question; under strata, the questions that each stratum is asked."""
-        return self._questions(schema, budget, public).planned()
+        return self._plan(schema, budget, public).lines()
 
     def preview(self, schema: Schema, budget: Budget, public: PublicFacts) -> TreePreview:
         """The ε table, and under `label` with public rows the depths of branches and sizes of leaves."""
-        return self._questions(schema, budget, public).preview()
+        return self._plan(schema, budget, public).preview()
 
     def outlook(
         self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts
     ) -> Outlook:
         """The label marginals, and under `label` the leaves of the trees."""
-        preview = self.preview(schema, budget, public)
-        tables, cells = list(tables_of(schema, steps, self.strata)), list[LabelCells]()
-        if schema.neighbours == "label":
-            for sizes in preview.shapes:
-                labels = schema.size(sizes.targets)
-                rows = tuple(max(1, round(s)) for s in sizes.typical_sizes)
-                pooled = pooled_width if self.shrink else None
-                cells.append(
-                    LabelCells(sizes.ensemble, labels, sizes.noise, rows, sizes.leaves, True, pooled)
-                )
-                if public.public_rows is not None:
-                    names, leaves = (*schema.public, *sizes.targets), sizes.leaves / self.trees
-                    tables.append(PlannedTable(names, leaves * labels, sizes.noise**2, labels, self.trees))
-        return Outlook(
-            tables=tuple(tables),
-            label_cells=tuple(cells),
-            effort=table_effort(steps),
-            trees=preview,
-            fix_sizes=_fixed_sizes if self.n_b is None else None,
-        )
+        return self._plan(schema, budget, public).outlook(steps)
 
-    def _questions(self, schema: Schema, budget: Budget, public: PublicFacts) -> Questions:
+    def _plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> ForestPlan:
         relation = schema.neighbours
         require_relation(self, relation)
-        steps, growth = self._steps(schema, relation), self._growth(relation)
-        left = budget
-        if self.public is not None and self.public.cost is not None:
-            if type(budget) is not type(self.public.cost) or self.public.cost.units >= budget.units:
-                raise UsageError(
-                    f"forest: the public table cost {self.public.cost}, which {budget} cannot cover"
-                )
-            left = type(budget).of_units(budget.units - self.public.cost.units)
-        strata = Strata.of(schema, self.strata, left)
-        budgets = self._split(strata.each, steps)
-        return Questions(
-            schema, self._recipe, tuple(steps), tuple(budgets), strata, growth == "noisy", public
-        )
+        specs, growth = self._specs(schema, relation), self._growth(relation)
+        cost = None if self.public is None else self.public.cost
+        if cost is not None:
+            covered = type(budget) is type(cost) and cost.units < budget.units
+            _require(covered, f"the public table cost {cost}, which {budget} cannot cover")
+            budget = type(budget).of_units(budget.units - cost.units)
+        strata = Strata.of(schema, self.strata, budget)
+        budgets = split_among(strata.each, specs)
+        return ForestPlan(schema, self._settings, tuple(specs), budgets, strata, growth == "noisy", public)
 
 
-def _fixed_sizes(least: int) -> str:
-    return f"--set n_b={2 * least} --set n_leaf={least}"
+def _require(fine: bool, message: str) -> None:
+    if not fine:
+        raise UsageError(f"forest: {message}")

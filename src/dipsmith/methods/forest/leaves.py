@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from dipsmith.methods.forest.tree_shape import Branching
+from dipsmith.methods.forest.tree_shape import TreeShape
 
 Floats = NDArray[np.float64]
 
@@ -21,23 +21,12 @@ Floats = NDArray[np.float64]
 class LeafCounts:
     """What was measured at the leaves of a tree.
 
-    Attributes
-    ----------
-    tree
-        The tree.
-    values
-        Noisy counts, leaves × labels.
-    variance
-        Variance of the noise on one count.
-    sizes
-        Rows in each leaf: public, or an estimate.
-    public
-        Whether `sizes` are exact, so that the counts of a leaf are known to add up to its size.
-    cells
-        The numbers of the leaves that were measured, ascending; None when all were. The others are empty.
+    `values` are noisy counts, leaves × labels, each with noise of the given variance. `sizes` are rows in each
+    leaf: exact and `public`, so that the counts of a leaf are known to add up to its size, or an estimate. `cells`
+    are the numbers of the leaves that were measured, ascending; None when all were. The others are empty.
     """
 
-    tree: Branching
+    tree: TreeShape
     values: NDArray[np.floating]
     variance: float
     sizes: Floats
@@ -79,36 +68,30 @@ class LeafCounts:
         # With two labels a single count was drawn: the other is the size minus it.
         return 1.0 - 1.0 / self.labels if self.public and self.labels > 2 else 1.0
 
-    def working(self, cells: NDArray[np.integer], labels: list[int]) -> Working:
-        """Some leaves and labels, as the fit needs them."""
-        here: NDArray[np.integer] | slice = cells
-        if self.cells is not None:
-            here = slice(None) if len(cells) == len(self.cells) else np.searchsorted(self.cells, cells)
-        held = self.values[here] if labels == list(range(self.labels)) else self.values[here][:, labels]
-        kept = np.ascontiguousarray(held.T, dtype=np.float32)
-        kept -= self._excess[here].astype(np.float32)
-        sizes = self.sizes[here].astype(np.float32)
+    def working(
+        self, cells: NDArray[np.integer], labels: list[int], places: NDArray[np.int64], size: int
+    ) -> WorkingCounts:
+        """Some leaves and labels at their places among `size` nodes; other nodes get one row that says nothing."""
+        here = cells if self.cells is None else np.searchsorted(self.cells, cells)
+        values = np.zeros((len(labels), size), dtype=np.float32)
+        values[:, places] = self.values[here][:, labels].T
+        values[:, places] -= self._excess[here].astype(np.float32)
+        sizes = np.ones(size, dtype=np.float32)
+        sizes[places] = self.sizes[here]
         if self.public:
-            return Working(kept, sizes, sizes, self.variance * self._left_of_noise, None)
-        return Working(kept, sizes, self._sums[here].astype(np.float32), self.variance, self.labels)
+            return WorkingCounts(values, sizes, sizes, self.variance * self._left_of_noise, None)
+        sums = np.ones(size, dtype=np.float32)
+        sums[places] = self._sums[here]
+        return WorkingCounts(values, sizes, sums, self.variance, self.labels)
 
 
 @dataclass(frozen=True, eq=False)
-class Working:
-    """Counts of some leaves, labels × leaves, with what they must be compared to.
+class WorkingCounts:
+    """Counts of some nodes, labels × nodes, with what they must be compared to.
 
-    Attributes
-    ----------
-    values
-        Noisy counts.
-    sizes
-        Rows in each leaf, exact or estimated.
-    sums
-        What the counts of a leaf add up to: its size, or the sum of its noisy counts.
-    variance
-        Variance of the noise on one count.
-    labels
-        The number of labels whose noise is in `sums`; None where `sums` are exact.
+    `values` are noisy counts with noise of the given variance, `sizes` the rows in each node, exact or estimated,
+    and `sums` what the counts of a node add up to: its size, or the sum of its noisy counts. `labels` is the number
+    of labels whose noise is in `sums`; None where these are exact.
     """
 
     values: NDArray[np.float32]
@@ -117,20 +100,8 @@ class Working:
     variance: float
     labels: int | None
 
-    def at(self, places: NDArray[np.int64], size: int) -> Working:
-        """The leaves at their places among `size` nodes; the others are given one row that says nothing."""
-        values = np.zeros((len(self.values), size), dtype=np.float32)
-        values[:, places] = self.values
-        sizes = np.ones(size, dtype=np.float32)
-        sizes[places] = self.sizes
-        sums = sizes
-        if self.sums is not self.sizes:
-            sums = np.ones(size, dtype=np.float32)
-            sums[places] = self.sums
-        return replace(self, values=values, sizes=sizes, sums=sums)
-
-    def part(self, here: slice) -> Working:
-        """Some of the leaves."""
+    def part(self, here: slice) -> WorkingCounts:
+        """Some of the nodes."""
         return replace(self, values=self.values[:, here], sizes=self.sizes[here], sums=self.sums[here])
 
     def apart(self, p: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -144,17 +115,7 @@ class Working:
         return np.asarray(np.float32(self.variance) * ((1.0 - p) ** 2 + (self.labels - 1) * p**2))
 
 
-def as_floats(counts: NDArray[np.integer]) -> NDArray[np.floating]:
-    """Counts (leaves × labels) in four bytes where they and the sums over labels are exact in them, else in eight.
-
-    >>> as_floats(np.array([[3, -1]])).dtype, as_floats(np.array([[1 << 30, 0]])).dtype
-    (dtype('float32'), dtype('float64'))
-    """
-    largest = max(int(counts.max(initial=0)), -int(counts.min(initial=0)))
-    return counts.astype(np.float32 if largest * counts.shape[1] < 1 << 24 else np.float64)
-
-
-def estimated_sizes(sums: Floats, variance: float, guess: Floats) -> Floats:
+def estimate_sizes(sums: Floats, variance: float, guess: Floats) -> Floats:
     """Sizes of leaves whose counts are private: the noisy sums, drawn to a guess where noise is large.
 
     The guess (from a public table, from rows synthesised so far, or from noisy counts of the growing
@@ -165,7 +126,7 @@ def estimated_sizes(sums: Floats, variance: float, guess: Floats) -> Floats:
     return np.maximum(guess + prior / (prior + variance) * (sums - guess), 0.0)
 
 
-def joined_marginal(parts: list[tuple[Floats, float]]) -> Floats:
+def join_marginals(parts: list[tuple[Floats, float]]) -> Floats:
     """The label distribution from several noisy count vectors, each with its variance, by least squares.
 
     Noise can make the count of a rare label negative or far too small, and a label whose probability is
@@ -180,27 +141,27 @@ def joined_marginal(parts: list[tuple[Floats, float]]) -> Floats:
     return np.asarray(mean / mean.sum())
 
 
-def plain(counts: LeafCounts, marginal: Floats | None = None, least: float = 1.0) -> Floats:
+def estimate_separately(counts: LeafCounts, marginal: Floats) -> NDArray[np.float32]:
     """Leaves as they are: negative counts set to 0, then proportions; no leaf learns from another.
 
-    A leaf whose noisy total is not above `least` standard deviations of its noise takes the
-    distribution of the nearest ancestor whose summed leaves are, else the marginal, else equal chances.
+    A leaf whose noisy total is not above one standard deviation of its noise takes the distribution of the
+    nearest ancestor whose summed leaves are, else the marginal.
     """
     tree, labels = counts.tree, counts.labels
     own = np.zeros((len(tree.asks), labels))
     own[tree.leaves] = counts.spread(counts.values)
     noise = np.zeros(len(tree.asks))
     noise[tree.leaves] = np.where(counts.spread(counts.sizes) > 0, labels * counts.variance, 0.0)
-    for start, stop in reversed(list(zip(tree.levels[1:], tree.levels[2:], strict=False))):
+    for start, stop in reversed(tree.below_root):
         np.add.at(own, tree.parent[start:stop], own[start:stop])
         np.add.at(noise, tree.parent[start:stop], noise[start:stop])
     own = np.maximum(own, 0.0)
     total = own.sum(axis=1)
-    alive = total > least * np.sqrt(noise) if not counts.public else total > 0
+    alive = total > np.sqrt(noise) if not counts.public else total > 0
     p = own / np.where(total > 0, total, 1.0)[:, None]
     if not alive[0]:
-        p[0] = 1.0 / labels if marginal is None else marginal
-    for start, stop in zip(tree.levels[1:], tree.levels[2:], strict=False):
+        p[0] = marginal
+    for start, stop in tree.below_root:
         dead = start + np.flatnonzero(~alive[start:stop])
         p[dead] = p[tree.parent[dead]]
-    return p[tree.leaves]
+    return p[tree.leaves].astype(np.float32)

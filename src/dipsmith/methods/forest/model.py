@@ -26,7 +26,7 @@ MOST_LABELS: Final = 2000
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class StratumForest:
     """The ensembles of one stratum in the order in which they label, and its number of rows."""
 
     ensembles: tuple[Ensemble, ...]
@@ -35,27 +35,17 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class ForestModel:
-    """Trees with label distributions.
+    """Trees with label distributions, one forest for each label of the attribute `strata`, or one for all rows.
 
-    Attributes
-    ----------
-    schema
-        The schema of the rows.
-    relation
-        The neighbouring relation it was fitted under: under `label` it labels rows, otherwise it also makes them.
-    targets
-        What it labels, in the schema's order.
-    strata
-        The attribute whose labels have separate forests, or None.
-    blocks
-        One per stratum.
+    Under the relation `label` it labels rows, otherwise it also makes them. `targets` is what it labels, in the
+    schema's order.
     """
 
     schema: Schema
     relation: str
     targets: tuple[str, ...]
     strata: str | None
-    blocks: tuple[Block, ...]
+    blocks: tuple[StratumForest, ...]
 
     kind: ClassVar[str] = "forest"
 
@@ -102,8 +92,9 @@ class ForestModel:
             stratum = sample_cells(sizes, wanted, rng)
             parts = []
             for code, block in enumerate(self.blocks):
-                columns = {} if self.strata is None else {self.strata: np.full((stratum == code).sum(), code)}
-                part = Codes.of(self.schema, columns, int((stratum == code).sum()))
+                size = int((stratum == code).sum())
+                columns = {} if self.strata is None else {self.strata: np.full(size, code)}
+                part = Codes.of(self.schema, columns, size)
                 for ensemble in block.ensembles:
                     part = ensemble.draw(part, rng)
                 parts.append(part)
@@ -125,13 +116,8 @@ class ForestModel:
                 ensembles.append(facts)
                 arrays |= {f"{i}/{j}/{key}": value for key, value in held.items()}
             blocks.append({"rows": float(block.rows), "ensembles": ensembles})
-        described = {
-            "relation": self.relation,
-            "targets": list(self.targets),
-            "strata": self.strata,
-            "blocks": blocks,
-        }
-        return described, arrays
+        public = {"relation": self.relation, "targets": list(self.targets), "strata": self.strata}
+        return {**public, "blocks": blocks}, arrays
 
     @classmethod
     def from_state(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
@@ -143,7 +129,7 @@ class ForestModel:
                 start = f"{i}/{j}/"
                 held = {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}
                 ensembles.append(Ensemble.from_state(schema, fact, held))
-            blocks.append(Block(tuple(ensembles), float(block["rows"])))
+            blocks.append(StratumForest(tuple(ensembles), float(block["rows"])))
         return cls(schema, facts["relation"], tuple(facts["targets"]), facts["strata"], tuple(blocks))
 
     # --- inside -----------------------------------------------------------------------------------
@@ -152,11 +138,11 @@ class ForestModel:
         """One that differs between models of different targets: equal draws would make them associated."""
         return generator(None if seed is None else named_seed(seed, self.targets))
 
-    def _labelling(self, block: Block) -> tuple[Ensemble, ...]:
+    def _labelling(self, block: StratumForest) -> tuple[Ensemble, ...]:
         """The ensembles that label the targets; others make the columns that these ask."""
         return tuple(e for e in block.ensembles if set(e.targets) <= set(self.targets))
 
-    def _parts(self, rows: Codes) -> Iterator[tuple[Block, NDArray[np.int64] | slice, Codes]]:
+    def _parts(self, rows: Codes) -> Iterator[tuple[StratumForest, NDArray[np.int64] | slice, Codes]]:
         if not self.targets:
             raise UsageError(
                 "this forest was made without targets and draws whole rows; name targets to label"
@@ -174,7 +160,7 @@ class ForestModel:
             if len(here):
                 yield block, here, bare.take(here)
 
-    def _joint(self, block: Block, rows: Codes) -> NDArray[np.float64]:
+    def _joint(self, block: StratumForest, rows: Codes) -> NDArray[np.float64]:
         """The product of the ensembles' distributions, over all combinations of the labels before."""
         order: list[str] = []
         p = np.ones((len(rows), 1))

@@ -9,12 +9,12 @@ with one τ² and one ω² for each level. γ is what a step down the tree means
 take it (a main effect); δ is what is particular to one branch. Where the counts carry no information,
 τ² and ω² are estimated as 0 and every leaf has the distribution of the root.
 
-The variances are estimated by (restricted) maximum likelihood, taking the *lower* end of their
-likelihood interval: a variance that noise alone could well have produced is 0. The fit is penalised quasi-likelihood (Breslow and Clayton 1993): a few rounds in which counts
-are linearised around the current estimate, with variance n·p(1−p) for sampling plus the noise's; each
-round is one pass up and one down the tree, exact smoothing for that shape (Chou, Willsky and Benveniste
-1994). The label marginal, measured on its own, is joined with the leaves' sums by least squares, and the
-leaves are calibrated on it (iterative proportional fitting).
+The variances are estimated by (restricted) maximum likelihood, taking the *lower* end of their likelihood
+interval: a variance that noise alone could well have produced is 0. The fit is penalised quasi-likelihood
+(Breslow and Clayton 1993): a few rounds in which counts are linearised around the current estimate, with
+variance n·p(1−p) for sampling plus the noise's. Each round is one pass up and one down the tree, exact
+smoothing for that shape (Chou, Willsky and Benveniste 1994). At the end the leaves are calibrated on the label
+marginal (iterative proportional fitting).
 
 Labels are fitted one against the rest and normalised; with two labels this is logistic regression.
 
@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from scipy.special import logit
 
 from dipsmith.methods.forest.leaves import LeafCounts
-from dipsmith.methods.forest.tree_shape import Branching
+from dipsmith.methods.forest.tree_shape import TreeShape
 
 Floats = NDArray[np.float64]
 Narrow = NDArray[np.float32]
@@ -41,48 +41,30 @@ Wide = NDArray[np.floating]
 
 HOPELESS = 10.0
 """Deviance above the least at which larger variances are no longer tried."""
-
 TURNS, BRIEF_TURNS, LARGE = (3, 1, 1, 1), (2, 1), 1 << 16
 """Rounds of linearisation, and how often variances and steps are estimated in each; fewer for large trees."""
-
 PART = 1 << 14
 """Nodes handled at a time, so that they stay in the processor's cache."""
-
 STEP = 2.0
 """The most that log-odds may move in one round."""
-
 CAUTION = 2.0
 """By how much, in deviance, a variance must fit better than a smaller one: what Akaike charges a parameter."""
-
 SAMPLE = 3000
 """Nodes of a level from which its variances are estimated: those of the largest families."""
-
 VARIANCES = np.concatenate([[0.0], np.geomspace(1e-3, 8.0, 11)])
 """The variances of log-odds that are compared."""
-
 CALIBRATED = 3e-4
 """How far, relatively, the leaves' sum may be from the label marginal."""
-
 RAREST = 1e-6
 """No label is given a smaller probability before rules are applied."""
-
 SUREST = 14.0
 """Log-odds beyond which nothing is learned from a count."""
-
 FAINTEST = 1e-30
 """Precision that counts as none; 0 would divide by 0."""
 
 
 def shrink(counts: LeafCounts, marginal: Floats) -> Narrow:
-    """The label distribution of every leaf (leaves × labels), leaves without rows included.
-
-    Parameters
-    ----------
-    counts
-        The measured leaves.
-    marginal
-        The label distribution of all rows (`joined_marginal`).
-    """
+    """The label distribution of every leaf (leaves × labels), given that of all rows (`join_marginals`)."""
     if counts.labels == 1:
         return np.ones((counts.tree.size, 1), dtype=np.float32)
     marginal = np.clip(marginal, RAREST, 1.0)
@@ -94,8 +76,7 @@ def shrink(counts: LeafCounts, marginal: Floats) -> Narrow:
     filled = _chances(odds.take(shape.leaves, axis=1))
     factor = _calibration(filled, sizes.take(shape.leaves), marginal)
     found = np.empty((counts.tree.size, counts.labels), dtype=np.float32)
-    for start in range(0, len(shape.leaves), PART):
-        here = slice(start, start + PART)
+    for here in _slices(len(shape.leaves)):
         found[shape.cells[here]] = _shares(filled[:, here], factor)
     for cells, expected in smoother.without_rows(odds, effects):
         found[cells] = _shares(_chances(expected), factor)
@@ -108,6 +89,10 @@ def _chances(odds: Narrow) -> Narrow:
     if len(p) == 1:
         p = np.concatenate([1.0 - p, p])
     return np.maximum(p, np.float32(RAREST), out=p)
+
+
+def _slices(size: int) -> Iterator[slice]:
+    return (slice(start, start + PART) for start in range(0, size, PART))
 
 
 def _expit(odds: Narrow) -> Narrow:
@@ -130,9 +115,9 @@ def _calibration(chances: Narrow, sizes: Narrow, marginal: Floats) -> Floats:
     share = (sizes / (sizes.sum(dtype=np.float64) or 1.0)).astype(np.float32)
     for _ in range(30 if len(sizes) else 0):
         now = np.zeros(len(marginal))
-        for start in range(0, len(sizes), PART):
-            here = chances[:, start : start + PART] * factor.astype(np.float32)[:, None]
-            now += here @ (share[start : start + PART] / here.sum(axis=0))
+        for part in _slices(len(sizes)):
+            here = chances[:, part] * factor.astype(np.float32)[:, None]
+            now += here @ (share[part] / here.sum(axis=0))
         factor *= marginal / now
         factor /= factor.max()  # only ratios count
         if np.abs(marginal / now - 1).max() < CALIBRATED:
@@ -158,6 +143,16 @@ class _Families:
     def group_sums(self, x: Wide) -> Floats:
         return np.stack([np.bincount(self.group, row, self.groups) for row in x])
 
+    def largest(self, rows: Floats) -> NDArray[np.bool_]:
+        """The nodes of the families with the largest nodes, SAMPLE of them at most."""
+        if len(rows) <= SAMPLE:
+            return np.ones(len(rows), dtype=bool)
+        order = np.argsort(-self.sums(rows**2) / self.fans, kind="stable")
+        enough = int(np.searchsorted(np.cumsum(self.fans[order]), SAMPLE, side="right"))
+        chosen = np.zeros(len(self.fans), dtype=bool)
+        chosen[order[: max(enough, 1)]] = True
+        return np.repeat(chosen, self.fans)
+
     def keeping(self, nodes: NDArray[np.bool_]) -> _Families:
         """Only some of the nodes, and the families that are left."""
         fans = np.add.reduceat(nodes.astype(np.int64), self.starts)
@@ -166,36 +161,29 @@ class _Families:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
-    """Some families of a level, few enough for the processor's cache."""
-
-    nodes: slice
-    parents: NDArray[np.int64]
-    families: _Families
-
-
-@dataclass(frozen=True, eq=False)
 class _Level:
-    """One level below the root: its nodes that have rows, and those that tell most about the variances."""
+    """One level below the root.
 
-    parts: list[_Part]
+    `parts` are its nodes with rows, their parents and families, few enough at a time for the processor's cache.
+    `telling` are the nodes that tell most about the variances (all of them unless `partial`), `sample` their families.
+    """
+
+    parts: list[tuple[slice, NDArray[np.int64], _Families]]
     telling: NDArray[np.int64]
     sample: _Families
     partial: bool
 
     @classmethod
     def of(cls, first: int, parents: NDArray[np.int64], families: _Families, rows: Floats) -> _Level:
-        telling = _telling(families, rows)
+        telling = families.largest(rows)
         ends = np.append(families.starts, len(families.group))
         cuts = np.unique(np.searchsorted(ends, np.arange(0, ends[-1], PART)))
         parts = []
         for low, high in pairwise([*cuts[cuts < len(families.fans)].tolist(), len(families.fans)]):
             start, stop = int(ends[low]), int(ends[high])
-            group = families.group[start:stop]
-            family = _Families(
-                families.starts[low:high] - start, families.fans[low:high], group, families.groups
-            )
-            parts.append(_Part(slice(first + start, first + stop), parents[low:high], family))
+            starts, fans = families.starts[low:high] - start, families.fans[low:high]
+            family = _Families(starts, fans, families.group[start:stop], families.groups)
+            parts.append((slice(first + start, first + stop), parents[low:high], family))
         return cls(parts, first + np.flatnonzero(telling), families.keeping(telling), not bool(telling.all()))
 
 
@@ -214,19 +202,19 @@ class _Shape:
     levels: list[_Level]
 
     @classmethod
-    def of(cls, tree: Branching, sizes: Wide) -> _Shape:
+    def of(cls, tree: TreeShape, sizes: Wide) -> _Shape:
         rows = np.zeros(len(tree.asks))
         rows[tree.leaves] = sizes
-        for start, stop in reversed(_below_root(tree)):
+        for start, stop in reversed(tree.below_root):
             inner = np.flatnonzero(tree.asks[tree.parent[start] : tree.parent[stop - 1] + 1] >= 0)
             inner += tree.parent[start]
             rows[inner] = np.add.reduceat(rows[start:stop], tree.first[inner] - start)
         nodes = np.flatnonzero(rows > 0)
         place = np.full(len(rows), -1, dtype=np.int32)
         place[nodes] = np.arange(len(nodes), dtype=np.int32)
-        offsets = np.concatenate([[0], np.cumsum(tree.fans)])
+        offsets = tree.step_offsets
         levels = []
-        for start, stop in _below_root(tree):
+        for start, stop in tree.below_root:
             first, last = np.searchsorted(nodes, (start, stop))
             if first == last:
                 break
@@ -241,21 +229,6 @@ class _Shape:
         return cls(nodes, place, leaves, tree.leaf_of[nodes[leaves]], levels)
 
 
-def _below_root(tree: Branching) -> list[tuple[int, int]]:
-    return list(zip(tree.levels[1:-1], tree.levels[2:], strict=True))
-
-
-def _telling(families: _Families, rows: Floats) -> NDArray[np.bool_]:
-    """The nodes of the families with the largest nodes, SAMPLE of them at most."""
-    if len(rows) <= SAMPLE:
-        return np.ones(len(rows), dtype=bool)
-    order = np.argsort(-families.sums(rows**2) / families.fans, kind="stable")
-    enough = int(np.searchsorted(np.cumsum(families.fans[order]), SAMPLE, side="right"))
-    chosen = np.zeros(len(families.fans), dtype=bool)
-    chosen[order[: max(enough, 1)]] = True
-    return np.repeat(chosen, families.fans)
-
-
 class _Smoother:
     """The rounds of the fit, for some labels at once (labels × nodes)."""
 
@@ -263,14 +236,14 @@ class _Smoother:
         self.root = logit(np.clip(marginal[columns], RAREST, 1.0 - RAREST)).astype(np.float32)
         self.tree = counts.tree
         self.shape = _Shape.of(counts.tree, counts.spread(counts.sizes))
-        self.working = counts.working(self.shape.cells, columns).at(self.shape.leaves, len(self.shape.nodes))
+        self.working = counts.working(self.shape.cells, columns, self.shape.leaves, len(self.shape.nodes))
 
-    def run(self) -> tuple[Narrow, list[_Effects]]:
+    def run(self) -> tuple[Narrow, list[_LevelEffects]]:
         """The log-odds of all nodes that have rows, and what each level says of a step down."""
         odds = np.repeat(self.root[:, None], len(self.shape.nodes), axis=1)
         z, w = np.zeros_like(odds), np.zeros_like(odds)
         blank = np.zeros((len(odds), int(self.tree.fans.sum())))
-        effects = [_Effects(0.0, blank) for _ in self.shape.levels]
+        effects = [_LevelEffects(0.0, blank) for _ in self.shape.levels]
         rounds = BRIEF_TURNS if len(self.shape.nodes) > LARGE else TURNS
         for turns in rounds if len(self.shape.nodes) else ():
             self._linearise(odds, z, w)
@@ -280,8 +253,7 @@ class _Smoother:
 
     def _linearise(self, odds: Narrow, z: Narrow, w: Narrow) -> None:
         """Set working log-odds of the leaves and their precision; what inner nodes get is overwritten."""
-        for start in range(0, odds.shape[1], PART):
-            here = slice(start, start + PART)
+        for here in _slices(odds.shape[1]):
             working, at = self.working.part(here), odds[:, here]
             p = _expit(at)
             slope = p * (1.0 - p)
@@ -295,19 +267,19 @@ class _Smoother:
             slope /= noise
             np.maximum(slope, np.float32(FAINTEST), out=w[:, here])
 
-    def _upward(self, z: Narrow, w: Narrow, effects: list[_Effects], turns: int) -> None:
+    def _upward(self, z: Narrow, w: Narrow, effects: list[_LevelEffects], turns: int) -> None:
         """From the leaves to the root: each level's effects, and what each inner node hears from below."""
         for i in range(len(self.shape.levels) - 1, -1, -1):
             level = self.shape.levels[i]
             effect = effects[i] = _level_effects(level, z, w, effects[i], turns)
-            for part in level.parts:
-                passed = effect.passed(w[:, part.nodes])
-                below = part.families.sums(passed)
-                heard = part.families.sums(passed * effect.without_steps(z[:, part.nodes], part.families))
-                w[:, part.parents] = below
-                z[:, part.parents] = heard / below
+            for nodes, parents, families in level.parts:
+                passed = effect.passed(w[:, nodes])
+                below = families.sums(passed)
+                own = z[:, nodes] - effect.narrow.take(families.group, axis=1)
+                w[:, parents] = below
+                z[:, parents] = families.sums(passed * own) / below
 
-    def _downward(self, z: Narrow, w: Narrow, effects: list[_Effects], odds: Narrow) -> None:
+    def _downward(self, z: Narrow, w: Narrow, effects: list[_LevelEffects], odds: Narrow) -> None:
         """From the root to the leaves: what is expected from above, corrected by what was heard from below.
 
         Each node moves by STEP at most; its children expect what it would be without that limit.
@@ -315,96 +287,72 @@ class _Smoother:
         # What is smoothed is kept in z, which is set anew in the next round.
         z[:, 0] = self.root
         for level, effect in zip(self.shape.levels, effects, strict=True):
-            for part in level.parts:
-                expected = part.families.spread(z.take(part.parents, axis=1))
-                if effect.stepping:
-                    expected += effect.steps(part.families)
+            for nodes, parents, families in level.parts:
+                expected = families.spread(z.take(parents, axis=1))
+                expected += effect.narrow.take(families.group, axis=1)
                 if effect.tau2 > 0:
-                    gain = w[:, part.nodes] * np.float32(effect.tau2)
+                    gain = w[:, nodes] * np.float32(effect.tau2)
                     gain /= 1.0 + gain
-                    gain *= z[:, part.nodes] - expected
+                    gain *= z[:, nodes] - expected
                     expected += gain
-                z[:, part.nodes] = expected
-        for start in range(0, odds.shape[1], PART):
-            nodes = slice(start, start + PART)
+                z[:, nodes] = expected
+        for nodes in _slices(odds.shape[1]):
             moved = np.clip(z[:, nodes] - odds[:, nodes], -STEP, STEP)
             odds[:, nodes] = np.clip(odds[:, nodes] + moved, -SUREST, SUREST)
 
     def without_rows(
-        self, odds: Narrow, effects: list[_Effects]
+        self, odds: Narrow, effects: list[_LevelEffects]
     ) -> Iterator[tuple[NDArray[np.int32], Narrow]]:
-        """Leaves without rows and their log-odds: what the nearest node above with rows lets expect.
-
-        Hardly ever is that not the parent.
-        """
+        """Leaves without rows and their log-odds: what the nearest node above with rows lets expect."""
         tree, place = self.tree, self.shape.place
-        for depth, (start, stop) in enumerate([(0, 1), *_below_root(tree)]):
+        for depth, (start, stop) in enumerate([(0, 1), *tree.below_root]):
             bare = start + np.flatnonzero((place[start:stop] < 0) & (tree.asks[start:stop] < 0))
-            for first in range(0, len(bare), PART):
-                nodes = bare[first : first + PART]
-                expected = np.zeros((len(odds), len(nodes)), dtype=np.float32)
-                at, above = nodes, depth
-                while above > 0 and (climbing := np.flatnonzero(place[at] < 0)).size:
-                    above -= 1
-                    low = at[climbing]
-                    high = tree.parent[low]
-                    if above < len(effects) and effects[above].stepping:
-                        step = self.offsets[tree.asks[high]] + (low - tree.first[high])
+            for part in _slices(len(bare)):
+                at = bare[part].copy()
+                expected = np.zeros((len(odds), len(at)), dtype=np.float32)
+                # Hardly ever is the nearest one not the parent.
+                for above in range(depth - 1, -1, -1):
+                    if not len(climbing := np.flatnonzero(place[at] < 0)):
+                        break
+                    low, high = at[climbing], tree.parent[at[climbing]]
+                    if above < len(effects):
+                        step = tree.step_offsets[tree.asks[high]] + (low - tree.first[high])
                         expected[:, climbing] += effects[above].narrow.take(step, axis=1)
-                    at = at.copy()
                     at[climbing] = high
                 there = place[at]
                 expected += odds.take(there, axis=1) if there.min() >= 0 else self.root[:, None]
-                yield tree.leaf_of[nodes], expected
-
-    @cached_property
-    def offsets(self) -> NDArray[np.int64]:
-        """Where the steps of each attribute start among all steps."""
-        return np.concatenate([[0], np.cumsum(self.tree.fans)])
+                yield tree.leaf_of[bare[part]], expected
 
 
 @dataclass(frozen=True, eq=False)
-class _Effects:
+class _LevelEffects:
     """τ² of one level, and γ for each label and each step (labels × steps)."""
 
     tau2: float
     gamma: Floats
 
     @cached_property
-    def stepping(self) -> bool:
-        return bool(self.gamma.any())
-
-    @cached_property
     def narrow(self) -> Narrow:
         return self.gamma.astype(np.float32)
 
-    def steps(self, families: _Families) -> Narrow:
-        return self.narrow.take(families.group, axis=1)
-
-    def without_steps(self, z: Narrow, families: _Families) -> Narrow:
-        return z - self.steps(families) if self.stepping else z
-
     def passed(self, weight: Narrow) -> Narrow:
-        return weight / (1.0 + weight * np.float32(self.tau2)) if self.tau2 > 0 else weight
+        return weight / (1.0 + weight * np.float32(self.tau2))
 
 
-def _level_effects(level: _Level, z: Narrow, w: Narrow, before: _Effects, turns: int) -> _Effects:
+def _level_effects(level: _Level, z: Narrow, w: Narrow, before: _LevelEffects, turns: int) -> _LevelEffects:
     """Estimate τ² and γ in turns, each given the other; on the nodes that tell most, in later rounds γ on all."""
     effect = before
-    if not turns:
-        return effect
     told, weight = (x.take(level.telling, axis=1).astype(np.float64) for x in (z, w))
     several = len(level.sample.fans) > 1
     for _ in range(turns):
         tau2 = _between(level.sample, told - effect.gamma.take(level.sample.group, axis=1), weight)
-        effect = _Effects(tau2, effect.gamma)
+        effect = _LevelEffects(tau2, effect.gamma)
+        passed = weight / (1.0 + weight * tau2)
         for _ in range(2 if several else 0):
-            effect = _Effects(
-                tau2, _steps([(level.sample, told, weight / (1.0 + weight * tau2))], effect.gamma)
-            )
+            effect = _LevelEffects(tau2, _steps([(level.sample, told, passed)], effect.gamma))
     if several and level.partial and turns == 1:
-        parts = [(part.families, z[:, part.nodes], effect.passed(w[:, part.nodes])) for part in level.parts]
-        effect = _Effects(effect.tau2, _steps(parts, effect.gamma))
+        parts = [(families, z[:, nodes], effect.passed(w[:, nodes])) for nodes, _, families in level.parts]
+        effect = _LevelEffects(effect.tau2, _steps(parts, effect.gamma))
     return effect
 
 
@@ -413,18 +361,15 @@ def _steps(parts: list[tuple[_Families, Wide, Wide]], gamma: Floats) -> Floats:
     precision, told = np.zeros_like(gamma), np.zeros_like(gamma)
     for families, z, weight in parts:
         steps = gamma.astype(z.dtype).take(families.group, axis=1)
-        centre = _family_means(families, z - steps, weight)
+        centre = families.spread(families.sums(weight * (z - steps)) / families.sums(weight))
         precision += families.group_sums(weight)
         told += families.group_sums(weight * (z - centre))
     known = precision > 0
     raw = np.divide(told, precision, out=np.zeros_like(told), where=known)
-    omega2 = _among_groups(raw[known], 1.0 / precision[known])
+    steps, own = raw[known], 1.0 / precision[known]
+    # ω²: by how much the average steps differ from 0, beyond their own variances.
+    omega2 = _cautious(lambda v: float((np.log(own + v) + steps**2 / (own + v)).sum()))
     return np.asarray(raw * (precision * omega2) / (1.0 + precision * omega2))
-
-
-def _family_means(families: _Families, z: Wide, weight: Wide) -> Wide:
-    """The weighted mean of each node's family."""
-    return families.spread(families.sums(weight * z) / families.sums(weight))
 
 
 def _between(families: _Families, z: Floats, w: Floats) -> float:
@@ -438,11 +383,6 @@ def _between(families: _Families, z: Floats, w: Floats) -> float:
         return fit - float(np.log(weight).sum()) + float(np.log(total).sum())
 
     return _cautious(deviance)
-
-
-def _among_groups(raw: Floats, own: Floats) -> float:
-    """ω²: by how much the average steps differ from 0, beyond their own variances."""
-    return _cautious(lambda v: float((np.log(own + v) + raw**2 / (own + v)).sum()))
 
 
 def _cautious(deviance: Callable[[float], float]) -> float:

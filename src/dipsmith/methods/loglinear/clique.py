@@ -1,6 +1,6 @@
 """A clique of a conditional log-linear model: some public attributes with some private ones.
 
-It names the table to measure, and turns public rows into the `Term` of a `Design`. Joint labels are
+It names the table to measure, and turns public rows into the `LabelTerm` of a `PublicDesign`. Joint labels are
 numbered over all targets in the schema's order, the last one varying fastest.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.methods.loglinear.public_design import Barred, Term
+from dipsmith.methods.loglinear.public_design import BarredLabels, LabelTerm
 from dipsmith.schema import Codes, Marginal, Schema
 
 
@@ -36,28 +36,27 @@ class Clique:
         """The public cells."""
         return Marginal.of(schema, self.predictors)
 
-    def cells(self, schema: Schema) -> int:
-        """Number of public cells."""
-        return schema.size(self.predictors)
-
     def labels(self, schema: Schema) -> int:
         """Number of labels of its targets."""
         return schema.size(self.targets)
 
-    def term(self, rows: Codes, targets: Sequence[str]) -> Term:
+    def effects(self, schema: Schema) -> int:
+        """Number of free effects."""
+        return schema.size(self.predictors) * (self.labels(schema) - 1)
+
+    def term(self, rows: Codes, targets: Sequence[str]) -> LabelTerm:
         """The clique as seen by distinct public rows, in a model of `targets`."""
         schema = rows.schema
-        return Term(
+        return LabelTerm(
             cell=self.groups(schema).index(rows).astype(np.int32),
-            cells=self.cells(schema),
+            cells=schema.size(self.predictors),
             of_label=self.of_label(schema, targets),
             labels=self.labels(schema),
         )
 
     def of_label(self, schema: Schema, targets: Sequence[str]) -> NDArray[np.int64]:
         """The label within this clique of every joint label of `targets`."""
-        sizes = [schema[t].size for t in targets]
-        joint = dict(zip(targets, np.unravel_index(np.arange(schema.size(targets)), sizes), strict=True))
+        joint = _label_codes(schema, targets)
         label = np.zeros(schema.size(targets), dtype=np.int64)
         for name in self.targets:
             label = label * schema[name].size + joint[name]
@@ -67,21 +66,25 @@ class Clique:
         return " × ".join(self.attributes)
 
 
+def _label_codes(schema: Schema, targets: Sequence[str]) -> dict[str, NDArray[np.intp]]:
+    """For every joint label its code in each target."""
+    codes = np.unravel_index(np.arange(schema.size(targets)), [schema[t].size for t in targets])
+    return dict(zip(targets, codes, strict=True))
+
+
 def needed_columns(schema: Schema, targets: Sequence[str], predictors: Collection[str]) -> tuple[str, ...]:
     """The public columns that decide a label: predictors, and what rules about the targets name."""
     named = {n for r in schema.rules if set(r.attributes) & set(targets) for n in r.attributes}
     return tuple(n for n in schema.public if n in predictors or n in named)
 
 
-def bars(rows: Codes, targets: Sequence[str]) -> tuple[Barred, ...]:
+def barred_labels(rows: Codes, targets: Sequence[str]) -> tuple[BarredLabels, ...]:
     """The joint labels that rules forbid, and for which rows.
 
     A rule that names a private attribute besides the targets says nothing here: that attribute is not made.
     """
     schema = rows.schema
-    sizes = {a.name: a.size for a in schema}
-    shape = [sizes[t] for t in targets]
-    joint = dict(zip(targets, np.unravel_index(np.arange(schema.size(targets)), shape), strict=True))
+    joint = _label_codes(schema, targets)
     found = []
     for rule in schema.rules:
         private = [n for n in rule.attributes if schema[n].role == "private"]
@@ -90,11 +93,9 @@ def bars(rows: Codes, targets: Sequence[str]) -> tuple[Barred, ...]:
         labels = np.ones(schema.size(targets), dtype=bool)
         concerned = np.ones(len(rows), dtype=bool)
         for name, codes in rule.never:
-            hit = np.zeros(sizes[name], dtype=bool)
-            hit[list(codes)] = True
             if name in joint:
-                labels &= hit[joint[name]]
+                labels &= np.isin(joint[name], codes)
             else:
-                concerned &= hit[rows[name]]
-        found.append(Barred(concerned, labels))
+                concerned &= np.isin(rows[name], codes)
+        found.append(BarredLabels(concerned, labels))
     return tuple(found)

@@ -12,14 +12,14 @@ their posterior standard deviation.)
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.methods.loglinear.public_design import Term, contrasts
+from dipsmith.methods.loglinear.public_design import LabelTerm, contrasts
 
 Float = NDArray[np.float64]
 
@@ -28,22 +28,10 @@ SHOWN = 40
 
 @dataclass(frozen=True)
 class Effect:
-    """One effect.
+    """One effect: the log-odds of `label` against `reference` in one cell, relative to the average row.
 
-    Attributes
-    ----------
-    stratum
-        The stratum that the effect is about; empty for all rows.
-    attributes, level
-        The public attributes of the term and the names of their values, joined by ×.
-    targets, label, reference
-        The private attributes, the label concerned, and the label it is held against.
-    effect, std_error
-        The log-odds relative to the average row, and its standard error; infinite where no row tells.
-    shrunk
-        The effect as it is used for drawing labels.
-    rows
-        Public number of rows in the cell.
+    The cell is `level` of the public attributes (names joined by ×) in a stratum (empty for all rows), with so many
+    public rows; without any the standard error is infinite. `shrunk` is the effect as it is used for drawing labels.
     """
 
     stratum: str
@@ -95,21 +83,14 @@ class Effects:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head = "".join(
-            f"<th>{t}</th>"
-            for t in ("attribute", "level", "target", "label", "against", "effect", "s.e.", "shrunk", "rows")
-        )
-        rows = "".join(
-            "<tr>"
-            + "".join(
-                f"<td>{html.escape(str(v))}</td>"
-                for v in (e.attributes, e.level, e.targets, e.label, e.reference)
-            )
-            + f"<td>{e.effect:+.3f}</td><td>{e.std_error:.3f}</td><td>{e.shrunk:+.3f}</td><td>{e.rows:,}</td></tr>"
-            for e in self.effects[:SHOWN]
-        )
+        columns = ("attribute", "level", "target", "label", "against", "effect", "s.e.", "shrunk", "rows")
+        lines = ["".join(f"<th>{c}</th>" for c in columns)]
+        for e in self.effects[:SHOWN]:
+            names = (html.escape(v) for v in (e.attributes, e.level, e.targets, e.label, e.reference))
+            values = (*names, f"{e.effect:+.3f}", f"{e.std_error:.3f}", f"{e.shrunk:+.3f}", f"{e.rows:,}")
+            lines.append("<tr>" + "".join(f"<td>{v}</td>" for v in values) + "</tr>")
         more = f"<p>… {len(self) - SHOWN} more: to_arrow()</p>" if len(self) > SHOWN else ""
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
+        return f"<table><thead><tr>{lines[0]}</tr></thead><tbody>{''.join(lines[1:])}</tbody></table>{more}"
 
 
 def centred(table: Float, sizes: NDArray[np.integer]) -> Float:
@@ -118,7 +99,7 @@ def centred(table: Float, sizes: NDArray[np.integer]) -> Float:
     return np.asarray(odds - _shares(sizes) @ odds)
 
 
-def standard_errors(term: Term, covariance: Float, sizes: NDArray[np.integer]) -> Float:
+def standard_errors(term: LabelTerm, covariance: Float, sizes: NDArray[np.integer]) -> Float:
     """Standard errors of the `centred` effects of a term, from the covariance of its contrasts."""
     basis = contrasts(term.labels)
     w = _shares(sizes)
@@ -136,47 +117,6 @@ def standard_errors(term: Term, covariance: Float, sizes: NDArray[np.integer]) -
     return errors
 
 
-def listed(
-    stratum: str,
-    attributes: Sequence[str],
-    levels: Sequence[Sequence[str]],
-    targets: Sequence[str],
-    labels: Sequence[Sequence[str]],
-    table: Float,
-    unshrunk: Float,
-    errors: Float,
-    sizes: NDArray[np.integer],
-) -> Iterator[Effect]:
-    """One line per cell and label of a term."""
-    cells = _products(levels)
-    names = _products(labels)
-    shrunk = centred(table, sizes)
-    effects = np.where(sizes[:, None] > 0, centred(unshrunk, sizes), shrunk)
-    spread = np.where(sizes[:, None] > 0, errors, np.inf)
-    for cell in range(len(cells)):
-        for label in range(1, len(names)):
-            at = cell, label - 1
-            yield Effect(
-                stratum,
-                " × ".join(attributes),
-                cells[cell],
-                " × ".join(targets),
-                names[label],
-                names[0],
-                float(effects[at]),
-                float(spread[at]),
-                float(shrunk[at]),
-                int(sizes[cell]),
-            )
-
-
 def _shares(sizes: NDArray[np.integer]) -> Float:
     total = sizes.sum()
     return np.asarray(sizes / total if total else np.full(len(sizes), 1 / max(len(sizes), 1)))
-
-
-def _products(names: Sequence[Sequence[str]]) -> list[str]:
-    joined = [""]
-    for axis in names:
-        joined = [f"{left} × {right}" if left else right for left in joined for right in axis]
-    return joined

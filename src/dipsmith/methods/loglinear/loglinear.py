@@ -17,31 +17,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import prod
 from typing import ClassVar, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
-from dipsmith.methods.loglinear.clique import Clique, bars, needed_columns
-from dipsmith.methods.loglinear.effects import standard_errors
-from dipsmith.methods.loglinear.misfit import Misfit, allowance
-from dipsmith.methods.loglinear.model import Block, LogLinearModel
+from dipsmith.methods.loglinear.clique import Clique, needed_columns
+from dipsmith.methods.loglinear.model import LogLinearModel, StratumEffects
+from dipsmith.methods.loglinear.noisy_tables import NoisyTables
 from dipsmith.methods.loglinear.penalty import SCALE, Penalty, trend, walk
-from dipsmith.methods.loglinear.public_design import Design
-from dipsmith.methods.loglinear.questions import (
-    Outline,
-    Terms,
-    noise_sd,
-    occupied,
-    outline,
-    remaining,
-    shares,
-    target_groups,
-)
-from dipsmith.methods.loglinear.solver import FREE, Equations, Fit, fit
+from dipsmith.methods.loglinear.solver import FREE
+from dipsmith.methods.loglinear.table_plan import ModelSpec, TablePlan, TablePlanner, noise_sd, target_groups
 from dipsmith.methods.method import Planned, PublicFacts
 from dipsmith.methods.outlook import (
     QUANTILES,
@@ -56,19 +43,12 @@ from dipsmith.methods.outlook import (
 from dipsmith.privacy import neighbours
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
-from dipsmith.privacy.measurement import Measurement
 from dipsmith.schema import Codes, Marginal, Schema
-
-__all__ = ["LogLinear", "LogLinearModel"]
-
-Float = NDArray[np.float64]
 
 WIDE: Final = 0.25
 """Precision of the intercepts: labels may well be a thousand times as frequent as others."""
 WALKED: Final = 1500
 """Cells of a table along which smoothness is reckoned with at most."""
-
-
 LABEL_SECONDS, LABEL_BYTES = 4e-6, 110.0
 """Per distinct public row and label: its gradients and curvatures."""
 
@@ -152,56 +132,124 @@ class LogLinear:
         rows and their multiplicities are free. Spends the curator's whole budget; strata are disjoint
         blocks of public rows (`Curator.partition`).
         """
-        terms = self._terms(curator.schema, curator.relation)
+        spec = self._spec(curator.schema, curator.relation)
         children = [curator] if self.strata is None else curator.partition(self.strata, curator.budget)
-        blocks = [self._fit_block(child, terms) for child in children]
+        blocks = [self._fit_stratum(child, spec) for child in children]
         curator.report("fitting", 1.0)
-        return LogLinearModel(curator.schema, terms.targets, self.strata, tuple(blocks))
+        return LogLinearModel(curator.schema, spec.targets, self.strata, tuple(blocks))
 
-    def _fit_block(self, curator: Curator, terms: Terms) -> Block:
-        schema = curator.schema
-        rows, multiplicities = _public_rows(curator, needed_columns(schema, terms.targets, terms.predictors))
+    def _fit_stratum(self, curator: Curator, spec: ModelSpec) -> StratumEffects:
+        columns = needed_columns(curator.schema, spec.targets, spec.predictors)
+        if columns:
+            rows, multiplicities = curator.public_rows(columns)
+        else:
+            (multiplicities,) = curator.public_counts([Marginal(curator.schema, ())])
+            rows = Codes(curator.schema, {}, len(multiplicities))
         facts = PublicFacts(int(multiplicities.sum()), (rows, multiplicities))
-        asked = self._outline(terms, curator.budget, facts)
-        cliques = (*asked.marginals, *asked.effects)
-        fitting = _Fitting(self, terms, rows, multiplicities).with_tables(curator, cliques, asked.costs)
-        found = fitting.solve(curator, rough=bool(asked.rounds))
-        candidates = list(asked.candidates)
-        for i, (for_choice, cost) in enumerate(asked.rounds, start=1):
+        planner = TablePlanner(spec, facts, self.max_effects)
+        plan = self._table_plan(planner, curator.budget)
+        tables = NoisyTables(spec.targets, lambda c: self._penalty(spec, c), rows, multiplicities)
+        tables = tables.measure(curator, plan.tables, plan.costs)
+        found = tables.fit(curator, rough=bool(plan.rounds))
+        candidates = list(plan.candidates)
+        for i, (for_choice, cost) in enumerate(plan.rounds, start=1):
             if not candidates:
                 # Nothing more fits: what is left buys the main tables a second time.
-                left = shares(schema, facts, curator.remaining or cost, cliques)
-                fitting = fitting.with_tables(curator, cliques, left)
-                return fitting.block(fitting.solve(curator, found, rough=False))
-            chosen = curator.choose(candidates, fitting.misfit(candidates, found, cost), for_choice)
-            fitting = fitting.with_tables(curator, [chosen], [cost])
-            candidates = remaining(
-                schema, facts, candidates, fitting.cliques, terms.predictors, cost, self.max_effects
-            )
-            found = fitting.solve(curator, found, rough=i < len(asked.rounds))
-        return fitting.block(found)
+                left = planner.split(curator.remaining or cost, plan.tables)
+                tables = tables.measure(curator, plan.tables, left)
+                return tables.effects(tables.fit(curator, found, rough=False))
+            chosen = curator.choose(candidates, tables.misfit(candidates, found, cost), for_choice)
+            tables = tables.measure(curator, [chosen], [cost])
+            candidates = planner.next_candidates(candidates, tables.cliques, cost)
+            found = tables.fit(curator, found, rough=i < len(plan.rounds))
+        return tables.effects(found)
+
+    # --- what is asked ----------------------------------------------------------------------------
+
+    def _spec(self, schema: Schema, relation: str) -> ModelSpec:
+        groups = () if isinstance(self.interactions, str | int) else self.interactions
+        return ModelSpec.of(
+            schema, relation, self.targets, self.predictors, groups, self.analyses, self.strata
+        )
+
+    def _table_plan(self, planner: TablePlanner, budget: Budget) -> TablePlan:
+        return planner.plan(budget, adaptive=self.interactions == "auto" and not self.analyses)
+
+    def _penalty(self, spec: ModelSpec, clique: Clique) -> Penalty:
+        """The prior of a table's effects."""
+        shape = [spec.schema[p].size for p in clique.predictors]
+        cells, contrasts = prod(shape), clique.labels(spec.schema) - 1
+        if not self.shrink:
+            return Penalty(cells, contrasts, fixed=FREE)
+        if not clique.predictors and clique.targets in target_groups(spec.schema, spec.targets):
+            return Penalty(cells, contrasts, fixed=WIDE)
+        ordered = [self._ordered(spec.schema, p) for p in clique.predictors]
+        if cells > WALKED or max(ordered, default=0) < 3:
+            return Penalty(cells, contrasts)
+        if len(shape) == 1:
+            return Penalty(cells, contrasts, trend(cells, ordered[0]))
+        return Penalty(cells, contrasts, (None, walk(shape, ordered)))
+
+    def _ordered(self, schema: Schema, name: str) -> int:
+        """How many labels of an attribute are in order."""
+        domain = schema[name].domain
+        chosen = domain.ordered if self.smooth is None else name in self.smooth
+        return domain.size - int(domain.missing) if chosen else 0
+
+    # --- before anything is spent -----------------------------------------------------------------
 
     def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
         """One line per table and choice, with the standard error to expect of a typical effect."""
-        terms = self._terms(schema, schema.neighbours)
+        spec = self._spec(schema, schema.neighbours)
         if public.public_rows is not None:
             public = replace(public, rows=int(public.public_rows[1].sum()))
         if self.strata is None:
-            return self._planned(terms, budget, public, "")
+            return self._lines(spec, budget, public, "")
         unit, size = schema.unit, schema[self.strata].size
         facts = [self._stratum(public, code, size) for code in range(size)]
         if not neighbours.unit_recurs(unit.max_rows, unit.per, self.strata):
             # Strata cost no more together than one: shown is the smallest, where noise weighs most.
             least = min(facts, key=lambda f: f.rows or np.inf)
-            lines = self._planned(terms, budget, least, f"in each {self.strata}: ")
+            lines = self._lines(spec, budget, least, f"in each {self.strata}: ")
             if lines and unit.per == self.strata:
                 note = f"costs a person who is in all {size} strata {size} times as much: the unit is {unit}"
                 lines[0] = replace(lines[0], note=note)
             return lines
         lines = []
         parts: list[Budget] = [*budget.split(size)]
-        for label, part, held in zip(schema[self.strata].labels, parts, facts, strict=True):
-            lines += self._planned(terms, part, held, f"{self.strata} {label}: ")
+        for label, part, known in zip(schema[self.strata].labels, parts, facts, strict=True):
+            lines += self._lines(spec, part, known, f"{self.strata} {label}: ")
+        return lines
+
+    def _stratum(self, public: PublicFacts, code: int, size: int) -> PublicFacts:
+        """What is public about one stratum; an equal share of the rows where it is not known."""
+        assert self.strata is not None
+        if public.public_rows is None or self.strata not in public.public_rows[0].columns:
+            return PublicFacts(None if public.rows is None else public.rows // size)
+        rows, multiplicities = public.public_rows
+        here = np.flatnonzero(rows[self.strata] == code)
+        return PublicFacts(int(multiplicities[here].sum()), (rows.take(here), multiplicities[here]))
+
+    def _lines(self, spec: ModelSpec, budget: Budget, facts: PublicFacts, prefix: str) -> list[Planned]:
+        schema, plan = spec.schema, self._table_plan(TablePlanner(spec, facts, self.max_effects), budget)
+        stages = {0: "label marginal", 1: "effect"}
+        lines = []
+        for clique, cost in zip(plan.tables, plan.costs, strict=True):
+            labels, cells = clique.labels(schema), facts.occupied(schema, clique.predictors)
+            sd = noise_sd(schema, cost, labels)
+            error = _expected_error(facts.rows, cells, labels, sd) if clique.predictors else None
+            precision = "" if error is None else f": effects to ± {error:.2g}"
+            hidden = error is not None and error > SCALE
+            note = f"noise hides all but large effects of {' × '.join(clique.predictors)}" if hidden else ""
+            stage, what = prefix + stages.get(len(clique.predictors), "interaction"), str(clique) + precision
+            lines.append(Planned(stage, what, cost, cells * labels, sd, note, error, clique.attributes))
+        for i, (choice, cost) in enumerate(plan.rounds, start=1):
+            which = f"{i} of {len(plan.rounds)}"
+            among = f"one of {len(plan.candidates)} pairs of predictors, or one chosen before and a third"
+            lines.append(Planned(f"{prefix}choice {which}", among, choice, group=f"{prefix}choice"))
+            sd = noise_sd(schema, cost, plan.candidates[0].labels(schema))
+            group = f"{prefix}interaction"
+            lines.append(Planned(f"{group} {which}", "as chosen", cost, None, sd, group=group))
         return lines
 
     def outlook(
@@ -245,173 +293,6 @@ class LogLinear:
             "private columns beside public ones: a log-linear model holds all public columns at once with one small noisy "
             "table each, and keeps planned regressions at a fraction of the ε that trees need",
         )
-
-    def _stratum(self, public: PublicFacts, code: int, size: int) -> PublicFacts:
-        """What is public about one stratum; an equal share of the rows where it is not known."""
-        assert self.strata is not None
-        if public.public_rows is None or self.strata not in public.public_rows[0].columns:
-            return PublicFacts(None if public.rows is None else public.rows // size)
-        rows, multiplicities = public.public_rows
-        here = np.flatnonzero(rows[self.strata] == code)
-        held = multiplicities[here]
-        return PublicFacts(int(held.sum()), (rows.take(here), held))
-
-    def _planned(self, terms: Terms, budget: Budget, facts: PublicFacts, prefix: str) -> list[Planned]:
-        schema, asked = terms.schema, self._outline(terms, budget, facts)
-        stages = {0: "label marginal", 1: "effect"}
-        lines = []
-        for clique, cost in zip((*asked.marginals, *asked.effects), asked.costs, strict=True):
-            labels, cells = clique.labels(schema), occupied(schema, facts, clique)
-            sd = noise_sd(schema, cost, labels)
-            error = _expected_error(facts.rows, cells, labels, sd) if clique.predictors else None
-            known = "" if error is None else f": effects to ± {error:.2g}"
-            hidden = error is not None and error > SCALE
-            note = f"noise hides all but large effects of {' × '.join(clique.predictors)}" if hidden else ""
-            stage = prefix + stages.get(len(clique.predictors), "interaction")
-            line = Planned(stage, str(clique) + known, cost, cells * labels, sd, note, error)
-            lines.append(replace(line, attributes=(*clique.predictors, *clique.targets)))
-        for i, (choice, cost) in enumerate(asked.rounds, start=1):
-            which = f"{i} of {len(asked.rounds)}"
-            among = f"one of {len(asked.candidates)} pairs of predictors, or one chosen before and a third"
-            lines.append(Planned(f"{prefix}choice {which}", among, choice, group=f"{prefix}choice"))
-            sd = noise_sd(schema, cost, asked.candidates[0].labels(schema))
-            group = f"{prefix}interaction"
-            lines.append(Planned(f"{group} {which}", "as chosen", cost, None, sd, group=group))
-        return lines
-
-    def _terms(self, schema: Schema, relation: str) -> Terms:
-        return Terms.of(
-            schema,
-            relation,
-            targets=self.targets,
-            predictors=self.predictors,
-            interactions=() if isinstance(self.interactions, str | int) else self.interactions,
-            analyses=self.analyses,
-            strata=self.strata,
-        )
-
-    def _outline(self, terms: Terms, budget: Budget, facts: PublicFacts) -> Outline:
-        adaptive = self.interactions == "auto" and not self.analyses
-        return outline(terms, budget, facts, adaptive=adaptive, max_effects=self.max_effects)
-
-    def penalty(self, terms: Terms, clique: Clique) -> Penalty:
-        """The prior of a clique's effects."""
-        shape = [terms.schema[p].size for p in clique.predictors]
-        cells, contrasts = prod(shape), clique.labels(terms.schema) - 1
-        if not self.shrink:
-            return Penalty(cells, contrasts, fixed=FREE)
-        if not clique.predictors and clique.targets in target_groups(terms.schema, terms.targets):
-            return Penalty(cells, contrasts, fixed=WIDE)
-        ordered = [self._ordered(terms.schema, p) for p in clique.predictors]
-        if cells > WALKED or max(ordered, default=0) < 3:
-            return Penalty(cells, contrasts)
-        if len(shape) == 1:
-            return Penalty(cells, contrasts, trend(cells, ordered[0]))
-        return Penalty(cells, contrasts, (None, walk(shape, ordered)))
-
-    def _ordered(self, schema: Schema, name: str) -> int:
-        domain = schema[name].domain
-        chosen = domain.ordered if self.smooth is None else name in self.smooth
-        return domain.size - int(domain.missing) if chosen else 0
-
-
-@dataclass(frozen=True, eq=False)
-class _Fitting:
-    """Noisy tables over public rows: all that the fit is a function of."""
-
-    method: LogLinear
-    terms: Terms
-    rows: Codes
-    multiplicities: NDArray[np.int64]
-    cliques: tuple[Clique, ...] = ()
-    tables: tuple[Float, ...] = ()
-    variances: tuple[float, ...] = ()
-
-    def with_tables(self, curator: Curator, cliques: Sequence[Clique], costs: Sequence[Budget]) -> _Fitting:
-        """Buy tables; one that was bought before is averaged with the new one by precision."""
-        if not cliques:
-            return self
-        measured = curator.measure([c.marginal(curator.schema) for c in cliques], costs)
-        held = {c: (t, v) for c, t, v in zip(self.cliques, self.tables, self.variances, strict=True)}
-        for clique, measurement in zip(cliques, measured, strict=True):
-            table, variance = _on_totals(measurement)
-            if clique in held and held[clique][1] + variance > 0:
-                older, spread = held[clique]
-                share = variance / (variance + spread)
-                table, variance = share * older + (1 - share) * table, share * spread
-            held[clique] = table, variance
-        tables, variances = zip(*held.values(), strict=True)
-        return replace(self, cliques=tuple(held), tables=tables, variances=variances)
-
-    @cached_property
-    def design(self) -> Design:
-        """The public side of the model."""
-        return Design(
-            terms=tuple(c.term(self.rows, self.terms.targets) for c in self.cliques),
-            multiplicities=self.multiplicities,
-            labels=self.terms.schema.size(self.terms.targets),
-            barred=bars(self.rows, self.terms.targets),
-        )
-
-    def solve(self, curator: Curator, before: Fit | None = None, *, rough: bool) -> Fit:
-        """Fit, starting from a smaller model's effects where there is one."""
-        penalties = tuple(self.method.penalty(self.terms, c) for c in self.cliques)
-        equations = Equations(
-            design=self.design,
-            statistics=self.design.statistics(self.tables),
-            variances=self.variances,
-            penalties=penalties,
-            reported_free=tuple(len(c.predictors) <= 1 for c in self.cliques),
-        )
-        start, strengths = np.zeros(self.design.size), [p.start() for p in penalties]
-        if before is not None:
-            start[: len(before.effects)] = before.effects
-            strengths[: len(before.log_strengths)] = before.log_strengths
-        return fit(equations, start, strengths, lambda share: curator.report("fitting", share), rough=rough)
-
-    def misfit(self, candidates: Sequence[Clique], found: Fit, cost: Budget) -> Misfit:
-        """The score by which the next interaction is chosen."""
-        schema = self.terms.schema
-        terms = [c.term(self.rows, self.terms.targets) for c in candidates]
-        expected = dict(zip(candidates, self.design.expected_tables(found.effects, terms), strict=True))
-        allowed = {c: allowance(e, noise_sd(schema, cost, c.labels(schema))) for c, e in expected.items()}
-        return Misfit(expected, allowed, schema)
-
-    def block(self, found: Fit) -> Block:
-        """What the fit found."""
-        terms = self.design.terms
-        sizes = [
-            np.bincount(t.cell, weights=self.multiplicities, minlength=t.cells).astype(np.int64)
-            for t in terms
-        ]
-        errors = [standard_errors(*each) for each in zip(terms, found.covariances, sizes, strict=True)]
-        return Block(
-            cliques=self.cliques,
-            tables=tuple(self.design.effects(found.effects)),
-            unshrunk=tuple(self.design.effects(found.unshrunk)),
-            errors=tuple(errors),
-            sizes=tuple(sizes),
-            strengths=found.log_strengths,
-        )
-
-
-def _public_rows(curator: Curator, columns: Sequence[str]) -> tuple[Codes, NDArray[np.int64]]:
-    """The distinct public rows; without columns they are all alike."""
-    if columns:
-        return curator.public_rows(columns)
-    (total,) = curator.public_counts([Marginal(curator.schema, ())])
-    return Codes(curator.schema, {}, len(total)), total
-
-
-def _on_totals(measured: Measurement) -> tuple[Float, float]:
-    """Noisy label counts projected on the public group sizes, and the noise variance of a label contrast."""
-    assert measured.totals is not None
-    table = measured.groups.astype(np.float64)
-    noisy = (
-        np.ones(table.shape, dtype=bool) if measured.noisy is None else measured.noisy.reshape(table.shape)
-    )
-    excess = (table.sum(axis=1) - measured.totals) / np.maximum(noisy.sum(axis=1), 1)
-    return table - excess[:, None] * noisy, measured.variance * (2 if measured.single else 1)
 
 
 def _expected_error(rows: int | None, cells: int, labels: int, sd: float) -> float | None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
-from dipsmith.methods.loglinear.clique import Clique, bars, needed_columns
-from dipsmith.methods.loglinear.effects import Effect, Effects, listed
+from dipsmith.methods.loglinear.clique import Clique, barred_labels, needed_columns
+from dipsmith.methods.loglinear.effects import Effect, Effects, centred
 from dipsmith.methods.loglinear.public_design import barred_softmax
 from dipsmith.methods.method import Arrays
 from dipsmith.privacy.randomness import generator, named_seed
@@ -25,23 +26,12 @@ KINDS: Final = ("tables", "unshrunk", "errors", "sizes", "strengths")
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class StratumEffects:
     """The effects in one stratum, or in all rows.
 
-    Attributes
-    ----------
-    cliques
-        The terms: the label marginal first.
-    tables
-        The effects θ of every term, public cells × labels.
-    unshrunk
-        The same without the pull of the penalties, for reading rather than labelling.
-    errors
-        Standard errors of the unshrunk effects against the first label, relative to the average row.
-    sizes
-        Public number of rows in its cells.
-    strengths
-        log λ of its penalties.
+    For every clique (the label marginal first): `tables` are the effects θ, public cells × labels; `unshrunk` the
+    same without the pull of the penalties, for reading rather than labelling, with standard errors against the
+    first label, relative to the average row; `sizes` the public number of rows in each cell; `strengths` log λ.
     """
 
     cliques: tuple[Clique, ...]
@@ -50,6 +40,21 @@ class Block:
     errors: tuple[Float, ...]
     sizes: tuple[NDArray[np.int64], ...]
     strengths: tuple[Float, ...]
+
+    def effects(self, schema: Schema, stratum: str) -> Iterator[Effect]:
+        """One line per public cell and label."""
+        for i, clique in enumerate(self.cliques):
+            if not clique.predictors:
+                continue
+            cells, labels = _names(schema, clique.predictors), _names(schema, clique.targets)
+            sizes, about, targets = self.sizes[i], " × ".join(clique.predictors), " × ".join(clique.targets)
+            shrunk, occupied = centred(self.tables[i], sizes), sizes[:, None] > 0
+            errors = np.where(occupied, self.errors[i], np.inf)
+            effects = np.where(occupied, centred(self.unshrunk[i], sizes), shrunk)
+            for cell, k in np.ndindex(effects.shape):
+                names = stratum, about, cells[cell], targets, labels[k + 1], labels[0]
+                effect, error, used = (float(x[cell, k]) for x in (effects, errors, shrunk))
+                yield Effect(*names, effect, error, used, int(sizes[cell]))
 
     def state(self) -> tuple[list[dict[str, Any]], dict[str, NDArray[Any]]]:
         """Names of the terms, and their arrays."""
@@ -75,7 +80,7 @@ class LogLinearModel:
     schema: Schema
     targets: tuple[str, ...]
     strata: str | None
-    blocks: tuple[Block, ...]
+    blocks: tuple[StratumEffects, ...]
 
     kind: ClassVar[str] = "loglinear"
 
@@ -117,16 +122,9 @@ class LogLinearModel:
 
     def effects(self) -> Effects:
         """The estimated effects with noise-aware standard errors."""
-        found: list[Effect] = []
         strata = self.schema[self.strata].labels if self.strata else ("",)
-        for stratum, block in zip(strata, self.blocks, strict=True):
-            for i, clique in enumerate(block.cliques):
-                if clique.predictors:
-                    levels = [self.schema[p].labels for p in clique.predictors]
-                    labels = [self.schema[t].labels for t in clique.targets]
-                    arrays = block.tables[i], block.unshrunk[i], block.errors[i], block.sizes[i]
-                    found += listed(stratum, clique.predictors, levels, clique.targets, labels, *arrays)
-        return Effects(tuple(found))
+        blocks = zip(strata, self.blocks, strict=True)
+        return Effects(tuple(e for stratum, block in blocks for e in block.effects(self.schema, stratum)))
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """Effects, standard errors and public sizes."""
@@ -144,7 +142,7 @@ class LogLinearModel:
         blocks = []
         for i, cliques in enumerate(facts["cliques"]):
             held = {n.removeprefix(f"{i}/"): a for n, a in arrays.items() if n.startswith(f"{i}/")}
-            blocks.append(Block.from_state(cliques, held))
+            blocks.append(StratumEffects.from_state(cliques, held))
         return cls(schema, tuple(facts["targets"]), facts["strata"], tuple(blocks))
 
     def _parts(self, rows: Codes) -> Iterator[tuple[NDArray[np.int64] | slice, Float]]:
@@ -165,13 +163,18 @@ class LogLinearModel:
                 if len(here):
                     yield start + here, self._given(block, spread, part.take(here))
 
-    def _spread(self, block: Block) -> list[Float]:
+    def _spread(self, block: StratumEffects) -> list[Float]:
         """Every term's effects over the joint labels."""
         terms = zip(block.cliques, block.tables, strict=True)
         return [table[:, clique.of_label(self.schema, self.targets)] for clique, table in terms]
 
-    def _given(self, block: Block, spread: list[Float], part: Codes) -> Float:
+    def _given(self, block: StratumEffects, spread: list[Float], part: Codes) -> Float:
         eta = np.zeros((len(part), self.schema.size(self.targets)))
         for clique, table in zip(block.cliques, spread, strict=True):
             eta += table.take(clique.groups(self.schema).index(part), axis=0)
-        return barred_softmax(eta, bars(part, self.targets), slice(None))[0]
+        return barred_softmax(eta, barred_labels(part, self.targets), slice(None))[0]
+
+
+def _names(schema: Schema, attributes: Sequence[str]) -> list[str]:
+    """The names of all combinations of values."""
+    return [" × ".join(labels) for labels in product(*(schema[n].labels for n in attributes))]

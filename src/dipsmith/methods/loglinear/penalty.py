@@ -45,16 +45,10 @@ EXACT: Final = 700
 
 @dataclass(frozen=True, eq=False)
 class Penalty:
-    """The prior precision of one term's effects.
+    """The prior precision of one term's effects, cells × contrasts.
 
-    Attributes
-    ----------
-    cells, contrasts
-        Shape of the effects.
-    structures
-        The matrices R_k over the cells; None stands for the identity.
-    fixed
-        A λ that is given instead of chosen (for the identity alone).
+    `structures` are the matrices R_k over the cells; None stands for the identity. `fixed` is a λ that is given
+    instead of chosen (for the identity alone).
     """
 
     cells: int
@@ -92,30 +86,15 @@ class Penalty:
 
     def cost(self, log_strengths: Float, effects: Float) -> float:
         """The quadratic form of some effects."""
-        table = effects.reshape(self.cells, self.contrasts)
-        return sum(
-            float(np.exp(s) * quadratic(r, table))
-            for r, s in zip(self.structures, log_strengths, strict=True)
-        )
+        return float(effects @ self.pull(log_strengths, effects))
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
-    """Chosen penalties and what they make of the effects.
-
-    Attributes
-    ----------
-    log_strengths
-        log λ, one array per term.
-    effects
-        The posterior mean of the flat effects.
-    determined
-        How many effects the tables determine, rather than the prior, per term.
-    """
+class PenaltyChoice:
+    """Chosen penalties (log λ, one array per term) and the posterior mean of the flat effects."""
 
     log_strengths: tuple[Float, ...]
     effects: Float
-    determined: tuple[float, ...]
 
 
 def trend(cells: int, ordered: int) -> tuple[Float, Float, Float]:
@@ -136,15 +115,8 @@ def trend(cells: int, ordered: int) -> tuple[Float, Float, Float]:
 def walk(shape: Sequence[int], ordered: Sequence[int]) -> Float | None:
     """DᵀD: squared differences between neighbouring cells along the ordered axes of a table.
 
-    Parameters
-    ----------
-    shape
-        Sizes of the axes.
-    ordered
-        For every axis how many of its first codes are in order (0: none; a missing level stands apart).
+    `ordered` says for every axis how many of its first codes are in order (0: none; a missing level stands apart).
 
-    Examples
-    --------
     >>> walk([3], [3]).tolist()
     [[1.0, -1.0, 0.0], [-1.0, 2.0, -1.0], [0.0, -1.0, 1.0]]
     """
@@ -172,45 +144,36 @@ def quadratic(structure: Float | None, table: Float) -> float:
 
 def choose_dense(
     G: Float, g: Float, penalties: Sequence[Penalty], log_strengths: Sequence[Float], rounds: int = ROUNDS
-) -> Choice:
-    """Choose the λ of terms whose effects are estimated together.
+) -> PenaltyChoice:
+    """Choose the λ of terms whose effects are estimated together, in at most so many fixed-point steps.
 
-    Parameters
-    ----------
-    G, g
-        The quadratic φᵀGφ/2 − gᵀφ that the noisy tables say of the effects.
-    penalties
-        One per term, in the order of the effects.
-    log_strengths
-        Where to start.
-    rounds
-        At most so many fixed-point steps.
+    G and g are the quadratic φᵀGφ/2 − gᵀφ that the noisy tables say of the effects; penalties are one per term, in
+    the order of the effects; `log_strengths` is where to start.
     """
     current = [np.array(s) for s in log_strengths]
-    slices = _slices(penalties)
+    slices = slices_of(penalties)
     thinned = _Thinned.of(G, penalties) if len(g) > EXACT else None
     for step in range(rounds + 1):
         factor = _factor(G, penalties, current)
         effects, _ = linalg.lapack.dpotrs(factor, g, lower=1)
+        if step == rounds:
+            break
         spreads = _spreads(factor, penalties) if thinned is None else thinned.spreads(penalties, current)
-        moved, determined = 0.0, []
         following = [s.copy() for s in current]
         for t, (penalty, here) in enumerate(zip(penalties, slices, strict=True)):
             prior = _prior_covariance(penalty, current[t])
             table = effects[here].reshape(penalty.cells, penalty.contrasts)
-            gains = 0.0
-            for i, structure in enumerate(penalty.structures):
+            for i, structure in enumerate(penalty.structures if penalty.fixed is None else ()):
                 explained = penalty.contrasts * _inner(structure, prior) - _inner(structure, spreads[t])
                 gain = float(np.exp(current[t][i])) * explained
-                gains += gain
-                if penalty.fixed is None:
-                    following[t][i] = _balanced(current[t][i], gain, quadratic(structure, table))
-                    moved = max(moved, abs(following[t][i] - current[t][i]))
-            determined.append(gains)
-        if moved < SETTLED or step == rounds:
+                following[t][i] = _balanced(current[t][i], gain, quadratic(structure, table))
+        moved = max(
+            (float(np.abs(f - c).max()) for f, c in zip(following, current, strict=True)), default=0.0
+        )
+        if moved < SETTLED:
             break
         current = following
-    return Choice(tuple(current), effects, tuple(determined))
+    return PenaltyChoice(tuple(current), effects)
 
 
 def dense_covariance(G: Float, penalties: Sequence[Penalty], log_strengths: Sequence[Float]) -> Float:
@@ -224,14 +187,10 @@ def cellwise_covariance(G: Float, log_strength: float) -> Float:
     return np.asarray(np.linalg.inv(G + np.exp(log_strength) * np.eye(G.shape[1])))
 
 
-def choose_cellwise(G: Float, g: Float, penalty: Penalty, log_strengths: Float, rounds: int = 200) -> Choice:
-    """Choose λ for one large term whose cells are estimated apart (R = I).
-
-    Parameters
-    ----------
-    G, g
-        For every cell the quadratic of its contrasts: cells × k × k and cells × k.
-    """
+def choose_cellwise(
+    G: Float, g: Float, penalty: Penalty, log_strengths: Float, rounds: int = 200
+) -> PenaltyChoice:
+    """Choose λ for one large term whose cells are estimated apart (R = I); G is cells × k × k and g cells × k."""
     value, basis = np.linalg.eigh(G)
     value = np.maximum(value, 0.0)
     along = np.einsum("cji,cj->ci", basis, g)
@@ -242,27 +201,8 @@ def choose_cellwise(G: Float, g: Float, penalty: Penalty, log_strengths: Float, 
         before, x = x, _balanced(x, gain, float(np.sum((along / (value + strength)) ** 2)))
         if abs(x - before) < SETTLED / 10:
             break
-    strength = np.exp(x)
-    shrunk = 1.0 / (value + strength)
-    effects = np.einsum("cij,cj->ci", basis, along * shrunk)
-    return Choice((np.array([x]),), effects.ravel(), (float(np.sum(value * shrunk)),))
-
-
-def log_evidence(G: Float, g: Float, penalties: Sequence[Penalty], log_strengths: Sequence[Float]) -> float:
-    """What `choose_dense` maximises: the log probability of λ given the noisy tables, up to a constant."""
-    total = G.copy()
-    value, start = 0.0, 0
-    for penalty, strengths in zip(penalties, log_strengths, strict=True):
-        precision = penalty.precision(strengths)
-        here = slice(start, start + penalty.size)
-        total[here, here] += np.kron(precision, np.eye(penalty.contrasts))
-        value += 0.5 * penalty.contrasts * float(np.linalg.slogdet(precision)[1])
-        if penalty.fixed is None:
-            value -= float(np.sum(((-strengths / 2 - np.log(SCALE)) / SPREAD) ** 2)) / 2
-        start = here.stop
-    factor = linalg.cho_factor(total, lower=True)
-    value -= float(np.log(np.diag(factor[0])).sum())
-    return value + 0.5 * float(g @ linalg.cho_solve(factor, g))
+    effects = np.einsum("cij,cj->ci", basis, along * (1.0 / (value + np.exp(x))))
+    return PenaltyChoice((np.array([x]),), effects.ravel())
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,7 +219,7 @@ class _Thinned:
 
     @classmethod
     def of(cls, G: Float, penalties: Sequence[Penalty]) -> _Thinned:
-        slices = _slices(penalties)
+        slices = slices_of(penalties)
         members, blocks = [], []
         for k in sorted({p.contrasts for p in penalties}):
             mine = tuple(t for t, p in enumerate(penalties) if p.contrasts == k)
@@ -299,7 +239,7 @@ class _Thinned:
             chosen = [log_strengths[t] for t in members]
             for block in blocks:
                 covariance = dense_covariance(block, single, chosen)
-                for t, here in zip(members, _slices(single), strict=True):
+                for t, here in zip(members, slices_of(single), strict=True):
                     found[t] = found.get(t, 0.0) + covariance[here, here]
         return [found[t] for t in range(len(penalties))]
 
@@ -308,7 +248,7 @@ def _spreads(factor: Float, penalties: Sequence[Penalty]) -> list[Float]:
     inverse, _ = linalg.lapack.dpotri(factor, lower=1)
     whole = symmetric(inverse)
     found = []
-    for penalty, here in zip(penalties, _slices(penalties), strict=True):
+    for penalty, here in zip(penalties, slices_of(penalties), strict=True):
         k, cells = penalty.contrasts, penalty.cells
         found.append(whole[here, here].reshape(cells, k, cells, k).trace(axis1=1, axis2=3))
     return found
@@ -317,7 +257,7 @@ def _spreads(factor: Float, penalties: Sequence[Penalty]) -> list[Float]:
 def _factor(G: Float, penalties: Sequence[Penalty], log_strengths: Sequence[Float]) -> Float:
     """The lower Cholesky factor of G + P."""
     total = np.array(G, order="F")
-    for penalty, chosen, here in zip(penalties, log_strengths, _slices(penalties), strict=True):
+    for penalty, chosen, here in zip(penalties, log_strengths, slices_of(penalties), strict=True):
         precision = penalty.precision(chosen)
         for j in range(penalty.contrasts):
             total[here, here][j :: penalty.contrasts, j :: penalty.contrasts] += precision
@@ -328,17 +268,12 @@ def _factor(G: Float, penalties: Sequence[Penalty], log_strengths: Sequence[Floa
 
 
 def symmetric(lower: Float) -> Float:
-    """The whole matrix, written over its lower triangle, a tile at a time."""
-    tile = 128
-    for start in range(0, len(lower), tile):
-        end = start + tile
-        corner = lower[start:end, start:end]
-        corner[:] = np.tril(corner) + np.tril(corner, -1).T
-        lower[start:end, end:] = lower[end:, start:end].T
-    return lower
+    """The whole matrix, from its lower triangle."""
+    return np.asfortranarray(np.tril(lower) + np.tril(lower, -1).T)
 
 
-def _slices(penalties: Sequence[Penalty]) -> list[slice]:
+def slices_of(penalties: Sequence[Penalty]) -> list[slice]:
+    """Where each term's effects are in the flat vector."""
     return [slice(int(a), int(b)) for a, b in pairwise(np.cumsum([0, *(p.size for p in penalties)]))]
 
 

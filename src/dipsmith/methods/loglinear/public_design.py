@@ -9,7 +9,7 @@ sufficient statistics are the tables S_c[x_c, y_c] of label counts, and its log-
 
     ℓ(θ) = Σ_c ⟨θ_c, S_c⟩ − Σ_i m_i log Z(x_i)
 
-over the distinct public rows i with multiplicities m_i: private rows enter through S alone. A `Design`
+over the distinct public rows i with multiplicities m_i: private rows enter through S alone. A `PublicDesign`
 holds everything else. It computes E_θ S, log Z and the information matrix Cov_θ S in passes over the
 rows that never hold more than a chunk of probabilities.
 
@@ -28,7 +28,7 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy import linalg, sparse
 
 Float = NDArray[np.float64]
 
@@ -45,27 +45,12 @@ def contrasts(labels: int) -> Float:
     >>> bool(np.allclose(contrasts(3).T @ contrasts(3), np.eye(2)))
     True
     """
-    j = np.arange(1, labels)
-    basis = np.triu(np.full((labels, max(labels - 1, 0)), -1.0))
-    basis[j, j - 1] = j
-    return np.asarray(basis / np.sqrt(j * (j + 1)))
+    return np.ascontiguousarray(-linalg.helmert(labels).T)
 
 
 @dataclass(frozen=True, eq=False)
-class Term:
-    """One clique: the public cell of every distinct row, and the term's label of every joint label.
-
-    Attributes
-    ----------
-    cell
-        For every distinct row its public cell, 0 … cells − 1.
-    cells
-        Number of public cells.
-    of_label
-        For every joint label the label within this term, 0 … labels − 1.
-    labels
-        Number of labels of the term's own targets.
-    """
+class LabelTerm:
+    """One clique: the public `cell` of every distinct row, and the term's own label `of_label` every joint label."""
 
     cell: NDArray[np.integer]
     cells: int
@@ -84,7 +69,7 @@ class Term:
 
 
 @dataclass(frozen=True, eq=False)
-class Barred:
+class BarredLabels:
     """Joint labels that a rule forbids for some rows."""
 
     rows: NDArray[np.bool_]
@@ -95,14 +80,8 @@ class Barred:
 class Moments:
     """What one pass over the rows finds at given effects.
 
-    Attributes
-    ----------
-    expected
-        E_θ S in contrasts, one flat vector over all terms.
-    information
-        Cov_θ S among the terms asked for, dense; None when none were.
-    blocks
-        For single terms asked for: Cov_θ of each cell's contrasts, cells × contrasts × contrasts.
+    `expected` is E_θ S in contrasts, one flat vector over all terms. `information` is Cov_θ S among the terms asked
+    for, dense; `blocks`, of single terms, Cov_θ of each cell's contrasts: cells × contrasts × contrasts.
     """
 
     expected: Float
@@ -111,13 +90,13 @@ class Moments:
 
 
 @dataclass(frozen=True, eq=False)
-class Design:
+class PublicDesign:
     """Distinct public rows with multiplicities, seen through the terms of a model."""
 
-    terms: tuple[Term, ...]
+    terms: tuple[LabelTerm, ...]
     multiplicities: NDArray[np.integer] | Float
     labels: int
-    barred: tuple[Barred, ...] = ()
+    barred: tuple[BarredLabels, ...] = ()
 
     @cached_property
     def slices(self) -> tuple[slice, ...]:
@@ -145,15 +124,6 @@ class Design:
         ]
         return np.concatenate(flat) if flat else np.zeros(0)
 
-    def log_likelihood(self, phi: Float, statistics: Float) -> tuple[float, Float]:
-        """ℓ(θ) up to a constant in θ, and its gradient S − E_θ S."""
-        log_z = 0.0
-        expected = [np.zeros((t.cells, t.labels)) for t in self.terms]
-        for rows, p, z in self._passes(phi, self.labels):
-            log_z += float(self.multiplicities[rows] @ z)
-            self._expect(expected, rows, p)
-        return float(phi @ statistics) - log_z, statistics - self.statistics(expected)
-
     def moments(self, phi: Float, dense: Sequence[int] = (), blocks: Sequence[int] = ()) -> Moments:
         """E_θ S of all terms; Cov_θ S among the terms `dense` and within each cell of the terms `blocks`."""
         expected = [np.zeros((t.cells, t.labels)) for t in self.terms]
@@ -169,7 +139,7 @@ class Design:
             blocks={c: self._finished(c, c, sums[c, c]) for c in blocks},
         )
 
-    def thinned(self, rows: int) -> Design:
+    def thinned(self, rows: int) -> PublicDesign:
         """The same design seen through about `rows` of its distinct rows, drawn by multiplicity.
 
         Systematic sampling along the rows' order: deterministic, unbiased up to its starting point, and
@@ -181,14 +151,14 @@ class Design:
         spacing = reached[-1] / rows
         hit = np.searchsorted(reached, (np.arange(rows) + 0.5) * spacing, side="right")
         kept, times = np.unique(np.minimum(hit, len(reached) - 1), return_counts=True)
-        return Design(
-            terms=tuple(Term(t.cell[kept], t.cells, t.of_label, t.labels) for t in self.terms),
+        return PublicDesign(
+            terms=tuple(LabelTerm(t.cell[kept], t.cells, t.of_label, t.labels) for t in self.terms),
             multiplicities=times * spacing,
             labels=self.labels,
-            barred=tuple(Barred(b.rows[kept], b.labels) for b in self.barred),
+            barred=tuple(BarredLabels(b.rows[kept], b.labels) for b in self.barred),
         )
 
-    def expected_tables(self, phi: Float, others: Sequence[Term]) -> list[Float]:
+    def expected_tables(self, phi: Float, others: Sequence[LabelTerm]) -> list[Float]:
         """E_θ of the label counts of terms that are not (yet) in the model: cells × labels each."""
         tables = [np.zeros((t.cells, t.labels)) for t in others]
         for rows, p, _ in self._passes(phi, self.labels):
@@ -209,7 +179,7 @@ class Design:
             yield chunk, *barred_softmax(eta, self.barred, chunk)
 
     def _expect(
-        self, tables: list[Float], rows: slice, p: Float, terms: Sequence[Term] | None = None
+        self, tables: list[Float], rows: slice, p: Float, terms: Sequence[LabelTerm] | None = None
     ) -> None:
         weighted = p * self.multiplicities[rows, None]
         for term, table in zip(self.terms if terms is None else terms, tables, strict=True):
@@ -295,7 +265,7 @@ def _along_labels(ufunc: np.ufunc, x: Float) -> Float:
     return total
 
 
-def barred_softmax(eta: Float, barred: Sequence[Barred], chunk: slice) -> tuple[Float, Float]:
+def barred_softmax(eta: Float, barred: Sequence[BarredLabels], chunk: slice) -> tuple[Float, Float]:
     """`softmax` with probability 0 for labels that a rule forbids.
 
     A row whose labels are all forbidden breaks the rules whatever it is called; it gets the model's label.
@@ -319,14 +289,14 @@ def scattered(cell: NDArray[np.integer], cells: int, rows: Float) -> Float:
     return np.asarray(one_hot @ rows)
 
 
-def _marginal(p: Float, term: Term) -> Float:
+def _marginal(p: Float, term: LabelTerm) -> Float:
     """Joint probabilities summed over the targets that are not the term's."""
     if np.array_equal(term.of_label, np.arange(term.labels)):
         return p
     return np.asarray(scattered(term.of_label, term.labels, np.ascontiguousarray(p.T)).T)
 
 
-def _covariances(p: Float, one: Term, other: Term, same: bool) -> Float:
+def _covariances(p: Float, one: LabelTerm, other: LabelTerm, same: bool) -> Float:
     """Cov(1[y_one = u], 1[y_other = v]) of every row for all but the last u and v; upper triangle if same."""
     left = _marginal(p, one)
     if same:
@@ -337,7 +307,7 @@ def _covariances(p: Float, one: Term, other: Term, same: bool) -> Float:
         found[:, u == v] += left[:, :-1]
         return found
     right = _marginal(p, other)
-    pair = Term(one.cell, 0, one.of_label * other.labels + other.of_label, one.labels * other.labels)
+    pair = LabelTerm(one.cell, 0, one.of_label * other.labels + other.of_label, one.labels * other.labels)
     both = _marginal(p, pair).reshape(len(p), one.labels, other.labels)
     found = both[:, :-1, :-1] - left[:, :-1, None] * right[:, None, :-1]
     return found.reshape(len(p), -1)

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -32,15 +31,16 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from dipsmith.methods.loglinear.penalty import (
-    Choice,
     Penalty,
+    PenaltyChoice,
     cellwise_covariance,
     choose_cellwise,
     choose_dense,
     dense_covariance,
+    slices_of,
     symmetric,
 )
-from dipsmith.methods.loglinear.public_design import Design
+from dipsmith.methods.loglinear.public_design import PublicDesign
 
 Float = NDArray[np.float64]
 
@@ -67,20 +67,12 @@ SWEEPS: Final = 30
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
-    """Estimated effects with their uncertainty.
+class EffectEstimate:
+    """Flat effects in label contrasts, in the order of the design, with log λ of every term.
 
-    Attributes
-    ----------
-    effects
-        Flat effects in label contrasts, in the order of the design.
-    log_strengths
-        log λ of every term.
-    unshrunk
-        The effects without the pull of the penalties on terms that are reported so.
-    covariances
-        Covariance of every term's own unshrunk effects: (cells·k)² for a term that was solved together
-        with others, cells × k × k for one that was solved cell by cell.
+    `unshrunk` are the effects without the pull of the penalties on terms that are reported so, `covariances` those
+    of every term's own unshrunk effects: (cells·k)² for a term that was solved together with others, cells × k × k
+    for one that was solved cell by cell.
     """
 
     effects: Float
@@ -90,25 +82,14 @@ class Fit:
 
 
 @dataclass(frozen=True, eq=False)
-class Equations:
-    """Noisy statistics and what is known of their noise, for one design.
+class EffectEquations:
+    """Noisy statistics in label contrasts (`PublicDesign.statistics`), with noise variance and prior of every term.
 
-    Attributes
-    ----------
-    design
-        The public side of the model.
-    statistics
-        Noisy statistics in label contrasts (`Design.statistics`).
-    variances
-        Noise variance of a contrast, one per term.
-    penalties
-        The priors of the effects, one per term.
-    reported_free
-        Which terms are reported as they are without shrinkage (terms nested in others cannot be: they
-        are told from each other by their penalties alone).
+    `reported_free` says which terms are reported as they are without shrinkage. Terms nested in others cannot be:
+    they are told from each other by their penalties alone.
     """
 
-    design: Design
+    design: PublicDesign
     statistics: Float
     variances: tuple[float, ...]
     penalties: tuple[Penalty, ...]
@@ -119,27 +100,18 @@ class Equations:
         return max(self.variances[term], LEAST_VARIANCE)
 
 
-def fit(
-    equations: Equations,
+def estimate_effects(
+    equations: EffectEquations,
     start: Float | None = None,
     log_strengths: Sequence[Float] | None = None,
     report: Callable[[float], None] | None = None,
     *,
     rough: bool = False,
-) -> Fit:
+) -> EffectEstimate:
     """Estimate the effects from noisy statistics.
 
-    Parameters
-    ----------
-    equations
-        Noisy statistics over a design.
-    start, log_strengths
-        Where to start, for example an earlier fit.
-    report
-        Called with the share done.
-    rough
-        Whether an estimate that is off by a fraction of its standard error will do (one that only
-        serves to choose the next term).
+    `start` and `log_strengths` say where to start, for example at an earlier fit. `report` is called with the share
+    done. A `rough` estimate may be off by a fraction of its standard error: it only serves to choose the next term.
 
     Privacy
     -------
@@ -166,7 +138,7 @@ def fit(
         unshrunk[group.at], held_by = group.reported(phi, strengths)
         covariances |= held_by
     every = tuple(covariances[c] for c in range(len(design.terms)))
-    return Fit(phi, tuple(strengths), unshrunk, every)
+    return EffectEstimate(phi, tuple(strengths), unshrunk, every)
 
 
 def _settled(
@@ -187,7 +159,7 @@ def _settled(
     return phi, strengths, first
 
 
-def _groups(design: Design) -> list[tuple[list[int], bool]]:
+def _groups(design: PublicDesign) -> list[tuple[list[int], bool]]:
     """Which terms are solved together (smallest first, up to a limit) and which by themselves."""
     together: list[int] = []
     apart: list[int] = []
@@ -205,11 +177,13 @@ class _Group:
     The information matrix is kept for as long as steps are short.
     """
 
-    def __init__(self, equations: Equations, design: Design, terms: tuple[int, ...], apart: bool) -> None:
+    def __init__(
+        self, equations: EffectEquations, design: PublicDesign, terms: tuple[int, ...], apart: bool
+    ) -> None:
         self.design, self.terms, self.apart = design, terms, apart
         self.statistics = equations.statistics
         self.at = np.concatenate([np.arange(s.start, s.stop) for s in (design.slices[c] for c in terms)])
-        self.weighing: _Weighing | _CellWeighing | None = None
+        self.weighing: _Weighing | None = None
         self.penalties = [equations.penalties[c] for c in terms]
         if apart:
             self.penalties = [Penalty(p.cells, p.contrasts, fixed=p.fixed) for p in self.penalties]
@@ -259,21 +233,20 @@ class _Group:
         ]
         off = [p.start() if f else s for p, s, f in zip(unshrunk, shrunk, self.free, strict=True)]
         pull = np.zeros(len(self.at))
-        ends = pairwise(np.cumsum([0, *(p.size for p in self.penalties)]))
-        for p, s, (a, b) in zip(self.penalties, shrunk, ends, strict=True):
-            pull[a:b] = p.pull(s, phi[self.at][a:b])
+        for p, s, here in zip(self.penalties, shrunk, slices_of(self.penalties), strict=True):
+            pull[here] = p.pull(s, phi[self.at][here])
         return self.weighing.reported(phi[self.at], pull, self.terms, unshrunk, off)
 
-    def _weighed(self, phi: Float, held: Float, again: bool) -> tuple[_Weighing | _CellWeighing, Float]:
+    def _weighed(self, phi: Float, held: Float, again: bool) -> tuple[_Weighing, Float]:
         if again and self.weighing is not None:
             weighing, moments = self.weighing, self.design.moments(phi)
         elif self.apart:
             moments = self.design.moments(phi, blocks=self.terms)
-            weighing = _CellWeighing.of(moments.blocks[self.terms[0]], float(self.noise[0]))
+            weighing = _Weighing.cellwise(moments.blocks[self.terms[0]], float(self.noise[0]))
         else:
             moments = self.design.moments(phi, dense=self.terms)
             assert moments.information is not None
-            weighing = _Weighing.of(moments.information, self.noise)
+            weighing = _Weighing.dense(moments.information, self.noise)
         return weighing, (self.statistics - moments.expected - held)[self.at]
 
     def _merit(self, residual: Float, strengths: Sequence[Float], phi: Float) -> float:
@@ -285,7 +258,7 @@ class _Group:
 class _Weighing:
     """The information matrix weighed against noise: W = (H + V)⁻¹ and G = HWH.
 
-    G = H − V + VWV needs no product of large matrices, but loses the last digits of V.
+    For one large term each is one small block per cell: cells × k × k.
     """
 
     H: Float
@@ -293,7 +266,11 @@ class _Weighing:
     G: Float
 
     @classmethod
-    def of(cls, H: Float, noise: Float) -> _Weighing:
+    def dense(cls, H: Float, noise: Float) -> _Weighing:
+        """Of terms that are solved together.
+
+        G = H − V + VWV needs no product of large matrices, but loses the last digits of V.
+        """
         total = np.array(H, order="F")
         total[np.diag_indices(len(H))] += noise
         factor, failed = linalg.lapack.dpotrf(total, lower=1, clean=0, overwrite_a=1)
@@ -309,20 +286,29 @@ class _Weighing:
         G[np.diag_indices(len(H))] -= noise
         return cls(H, W, G)
 
+    @classmethod
+    def cellwise(cls, H: Float, noise: float) -> _Weighing:
+        """Of one large term."""
+        W = np.asarray(np.linalg.inv(H + noise * np.eye(H.shape[1])), dtype=np.float64)
+        G = H @ W @ H
+        return cls(H, W, (G + G.transpose(0, 2, 1)) / 2)
+
     def choose(
         self, residual: Float, phi: Float, penalties: Sequence[Penalty], strengths: Sequence[Float]
-    ) -> Choice:
+    ) -> PenaltyChoice:
         """Penalties and effects, from HW(residual + Hφ)."""
-        right = self.H @ (self.W @ (residual + self.H @ phi))
-        return choose_dense(self.G, right, penalties, strengths, ROUNDS)
+        right = _times(self.H, _times(self.W, residual + _times(self.H, phi)))
+        if self.G.ndim == 2:
+            return choose_dense(self.G, right, penalties, strengths, ROUNDS)
+        return choose_cellwise(self.G, right.reshape(self.G.shape[:2]), penalties[0], strengths[0])
 
     def square(self, residual: Float) -> float:
         """Squared length of a residual, scaled by sampling and noise."""
-        return float(residual @ (self.W @ residual))
+        return float(residual @ _times(self.W, residual))
 
     def length(self, delta: Float) -> float:
         """Squared length of a step, scaled by the information."""
-        return float(delta @ (self.G @ delta))
+        return float(delta @ _times(self.G, delta))
 
     def reported(
         self,
@@ -333,62 +319,22 @@ class _Weighing:
         strengths: Sequence[Float],
     ) -> tuple[Float, dict[int, Float]]:
         """(G + P₀)⁻¹(Gφ + pull), and every term's own block of (G + P₀)⁻¹."""
-        whole = dense_covariance(self.G, penalties, strengths)
-        ends = pairwise(np.cumsum([0, *(p.size for p in penalties)]))
-        blocks = {c: whole[a:b, a:b].copy() for c, (a, b) in zip(terms, ends, strict=True)}
-        return whole @ (self.G @ phi + pull), blocks
+        if self.G.ndim == 3:
+            whole = cellwise_covariance(self.G, float(strengths[0][0]))
+            blocks = {terms[0]: whole}
+        else:
+            whole = dense_covariance(self.G, penalties, strengths)
+            blocks = {c: whole[s, s].copy() for c, s in zip(terms, slices_of(penalties), strict=True)}
+        return _times(whole, _times(self.G, phi) + pull), blocks
 
 
-@dataclass(frozen=True, eq=False)
-class _CellWeighing:
-    """The same for one large term, whose information matrix is one small block per cell."""
-
-    H: Float
-    W: Float
-    G: Float
-
-    @classmethod
-    def of(cls, H: Float, noise: float) -> _CellWeighing:
-        W = np.asarray(np.linalg.inv(H + noise * np.eye(H.shape[1])), dtype=np.float64)
-        G = H @ W @ H
-        return cls(H, W, (G + G.transpose(0, 2, 1)) / 2)
-
-    def choose(
-        self, residual: Float, phi: Float, penalties: Sequence[Penalty], strengths: Sequence[Float]
-    ) -> Choice:
-        """Penalty and effects, from HW(residual + Hφ) cell by cell."""
-        whole = self._cells(residual) + self.H @ self._cells(phi)
-        return choose_cellwise(self.G, (self.H @ self.W @ whole)[:, :, 0], penalties[0], strengths[0])
-
-    def square(self, residual: Float) -> float:
-        """Squared length of a residual, scaled by sampling and noise."""
-        return self._form(self.W, residual)
-
-    def length(self, delta: Float) -> float:
-        """Squared length of a step, scaled by the information."""
-        return self._form(self.G, delta)
-
-    def reported(
-        self,
-        phi: Float,
-        pull: Float,
-        terms: Sequence[int],
-        penalties: Sequence[Penalty],
-        strengths: Sequence[Float],
-    ) -> tuple[Float, dict[int, Float]]:
-        """The same cell by cell: one small matrix each."""
-        each = cellwise_covariance(self.G, float(strengths[0][0]))
-        right = self.G @ self._cells(phi) + self._cells(pull)
-        return (each @ right).ravel(), {terms[0]: each}
-
-    def _cells(self, flat: Float) -> Float:
-        return flat.reshape(len(self.H), -1, 1)
-
-    def _form(self, matrices: Float, flat: Float) -> float:
-        cells = self._cells(flat)
-        return float(np.sum(cells * (matrices @ cells)))
+def _times(matrix: Float, flat: Float) -> Float:
+    """A matrix, or one block for each cell, times a flat vector."""
+    if matrix.ndim == 2:
+        return np.asarray(matrix @ flat)
+    return np.asarray(matrix @ flat.reshape(len(matrix), -1, 1)).ravel()
 
 
 def _cost(penalties: Sequence[Penalty], strengths: Sequence[Float], phi: Float) -> float:
-    ends = pairwise(np.cumsum([0, *(p.size for p in penalties)]))
-    return sum(p.cost(s, phi[a:b]) for p, s, (a, b) in zip(penalties, strengths, ends, strict=True))
+    each = zip(penalties, strengths, slices_of(penalties), strict=True)
+    return sum(p.cost(s, phi[here]) for p, s, here in each)

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dipsmith.errors import SchemaError
-from dipsmith.methods.forest.splitting import Draw, RowCounter, grow
-from dipsmith.methods.forest.tree_shape import Branching, LabelledLeaves, OccupiedLeaves, code_table
+from dipsmith.methods.forest.splitting import AttributeDraw, RowCounter, grow
+from dipsmith.methods.forest.tree_shape import LabelledLeaves, TreeShape, code_table
 from dipsmith.schema import Attribute, Categories, Codes, Crossed, Marginal, Rule, Schema, Unit
 
 
@@ -36,11 +36,11 @@ def rows_of(schema, n, seed=0):
 
 def fair(columns, seed=0, forced=()):
     mask = np.array([c in forced for c in columns], dtype=bool)
-    return Draw(np.ones(len(columns)), np.random.default_rng(seed), mask)
+    return AttributeDraw(np.ones(len(columns)), np.random.default_rng(seed), mask)
 
 
 def grown(codes, columns, draw, n_b, n_leaf=None, max_depth=None):
-    root = Branching.root(codes.schema, columns)
+    root = TreeShape.root(codes.schema, columns)
     return grow(root, RowCounter(code_table(codes, columns)), draw, n_b, n_leaf, max_depth)
 
 
@@ -123,12 +123,12 @@ def test_weights_decide_how_often_an_attribute_comes_first():
     columns = ["x0", "x1", "x2"]
     codes = rows_of(schema_of([2, 2, 2]), 100)
     coins = np.random.default_rng(1)
-    draw = Draw(np.array([1.0, 20.0, 4.0]), coins, np.zeros(3, dtype=bool))
+    draw = AttributeDraw(np.array([1.0, 20.0, 4.0]), coins, np.zeros(3, dtype=bool))
     first = [grown(codes, columns, draw, 90).tree.asks[0] for _ in range(3000)]
     share = np.bincount(first, minlength=3) / 3000
     # 5 standard errors of a binomial share: false alarm below 1e-6
     assert np.abs(share - np.array([0.04, 0.8, 0.16])).max() < 5 * np.sqrt(0.16 * 0.84 / 3000) + 0.01
-    ordered = Draw(np.array([1.0, 20.0, 4.0]), None, np.zeros(3, dtype=bool))
+    ordered = AttributeDraw(np.array([1.0, 20.0, 4.0]), None, np.zeros(3, dtype=bool))
     tree = grown(codes, columns, ordered, 5).tree
     for level, column in enumerate((1, 2, 0)):
         asked = tree.asks[tree.levels[level] : tree.levels[level + 1]]
@@ -154,7 +154,7 @@ def test_weighted_rows_count_as_often_as_they_say():
         Marginal.of(codes.schema, columns).index(codes), return_inverse=True, return_counts=True
     )
     distinct = codes.take(np.array([np.flatnonzero(inverse == i)[0] for i in range(len(keys))]))
-    root = Branching.root(codes.schema, columns)
+    root = TreeShape.root(codes.schema, columns)
     whole = grow(root, RowCounter(code_table(codes, columns)), fair(columns), 30)
     brief = grow(root, RowCounter(code_table(distinct, columns), often), fair(columns), 30)
     assert whole.tree.key == brief.tree.key
@@ -177,7 +177,7 @@ def test_large_domains_are_routed():
         schema,
         {"x0": rng.integers(0, 300, 500), "x1": rng.integers(0, 70_000, 500), "y": np.zeros(500, int)},
     )
-    tree = Branching.root(schema, ["x0", "x1"]).split(np.array([0]))
+    tree = TreeShape.root(schema, ["x0", "x1"]).split(np.array([0]))
     tree = tree.split(np.where(np.arange(300) == codes["x0"][0], 1, -1))
     path = tree.paths()[tree.index(codes)]
     np.testing.assert_array_equal(path[:, 0], codes["x0"])
@@ -204,7 +204,7 @@ def test_rules_forbid_cells_of_paths_and_labels():
         Rule((("x1", (0,)), ("x2", (0,)), ("y", (0,))), ""),
     ]
     schema = schema_of([2, 2, 2], rules=rules)
-    tree = Branching.root(schema, ["x0", "x1", "x2"]).split(np.array([0])).split(np.array([1, 1]))
+    tree = TreeShape.root(schema, ["x0", "x1", "x2"]).split(np.array([0])).split(np.array([1, 1]))
     # leaves: 00, 01, 10, 11 over x0, x1; x2 is never asked, so the third rule decides nothing here
     assert tree.possible().tolist() == [True, False, True, True]
     table = LabelledLeaves(tree, Marginal.of(schema, ["y"])).possible().reshape(4, 3)
@@ -217,8 +217,8 @@ def test_rules_forbid_cells_of_paths_and_labels():
 def test_a_private_split_leaves_nothing_public():
     schema = schema_of([2, 2], roles=["public", "private"])
     labels = Marginal.of(schema, ["y"])
-    public = Branching.root(schema, ["x0", "x1"]).split(np.array([0]))
-    private = Branching.root(schema, ["x0", "x1"]).split(np.array([1]))
+    public = TreeShape.root(schema, ["x0", "x1"]).split(np.array([0]))
+    private = TreeShape.root(schema, ["x0", "x1"]).split(np.array([1]))
     assert LabelledLeaves(public, labels).by_role() == (public, labels)
     mixed = LabelledLeaves(private, labels)
     assert mixed.by_role() == (None, mixed)
@@ -228,7 +228,7 @@ def test_a_private_split_leaves_nothing_public():
 
 def test_key_tells_trees_apart():
     schema = schema_of([2, 2])
-    root = Branching.root(schema, ["x0", "x1"])
+    root = TreeShape.root(schema, ["x0", "x1"])
     one, other = root.split(np.array([0])), root.split(np.array([1]))
     assert one.size == other.size
     assert one.key != other.key
@@ -237,13 +237,13 @@ def test_key_tells_trees_apart():
 
 def test_a_tree_needs_known_columns():
     with pytest.raises(SchemaError, match="nowhere"):
-        Branching.root(schema_of([2]), ["nowhere"])
+        TreeShape.root(schema_of([2]), ["nowhere"])
 
 
 def test_draw_never_takes_a_used_column_by_rounding():
     # A coin that falls on the very end of the cumulated weights must stay on the last free column.
     coins = SimpleNamespace(random=lambda n: np.full(n, 1.0))
-    draw = Draw(np.array([0.1, 0.2, 0.7]), coins, np.zeros(3, dtype=bool))
+    draw = AttributeDraw(np.array([0.1, 0.2, 0.7]), coins, np.zeros(3, dtype=bool))
     used = np.array([[False, False, True], [True, False, True], [False, True, True]])
     assert draw.pick(used).tolist() == [1, 1, 0]
 
@@ -254,7 +254,7 @@ def test_occupied_leaves_number_those_with_rows_and_put_all_others_together():
     seen, others = rows_of(schema, 400, seed=1), rows_of(schema, 5000, seed=2)
     made = grown(seen, columns, fair(columns), 8)
     occupied = np.flatnonzero(made.counts[made.tree.leaves] > 0)
-    leaves = OccupiedLeaves(made.tree, occupied)
+    leaves = made.tree.with_occupied(occupied)
     assert 0 < len(occupied) < made.tree.size
     assert leaves.size == len(occupied) + 1
     found, whole = leaves.index(others), made.tree.index(others)
@@ -268,7 +268,20 @@ def test_occupied_leaves_number_those_with_rows_and_put_all_others_together():
 
 def test_a_tree_without_questions_is_one_cell_whatever_the_rows():
     schema = schema_of([3])
-    root = Branching.root(schema, ["x0"])
+    root = TreeShape.root(schema, ["x0"])
     assert root.index(rows_of(schema, 5)).tolist() == [0] * 5
-    assert OccupiedLeaves(root, np.array([0])).index(rows_of(schema, 5)).tolist() == [0] * 5
-    assert OccupiedLeaves(root, np.array([], dtype=np.int64)).index(rows_of(schema, 5)).tolist() == [0] * 5
+    assert root.with_occupied(np.array([0])).index(rows_of(schema, 5)).tolist() == [0] * 5
+    assert root.with_occupied(np.array([], dtype=np.int64)).index(rows_of(schema, 5)).tolist() == [0] * 5
+
+
+def test_columns_that_no_node_asks_need_not_be_there():
+    schema = Schema(
+        "t", tuple(Attribute(n, "string", Categories.of("xyz", other="x")) for n in "abc"), Unit(), "replace"
+    )
+    tree = TreeShape.root(schema, ["a", "b", "c"]).split(np.array([1]))
+    assert tree.attributes == ("b",)
+    rows = {n: np.array([0, 1, 2, 1]) for n in "abc"}
+    whole, asked = (Codes.of(schema, {n: rows[n] for n in names}) for names in ("abc", "b"))
+    np.testing.assert_array_equal(tree.index(asked), tree.index(whole))
+    with pytest.raises(KeyError):
+        tree.index(Codes.of(schema, {"a": rows["a"]}))

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
-from dipsmith.methods.forest.leaves import LeafCounts, joined_marginal
+from dipsmith.methods.forest.leaves import LeafCounts, join_marginals
 from dipsmith.methods.forest.shrinkage import shrink
-from dipsmith.methods.forest.tree_shape import Branching
+from dipsmith.methods.forest.tree_shape import TreeShape
 from dipsmith.privacy.noise import DiscreteLaplace
 from dipsmith.privacy.randomness import generator
 from dipsmith.schema import Attribute, Categories, Schema, Unit
@@ -22,7 +22,6 @@ Floats = NDArray[np.float64]
 
 MARGINAL_LAM = 0.2
 """λ of the label marginal against that of the leaves, with the default shares (15 % : 75 %)."""
-
 SIBLINGS, REPETITIONS = 50, 200
 """Leaves and repetitions of a plan's simulation: enough for two digits."""
 
@@ -39,18 +38,9 @@ def simulate_pooled_leaf(
 ) -> Floats:
     """Synthetic shares of one of two labels in a leaf that is estimated together with its siblings.
 
-    Parameters
-    ----------
-    p0
-        The authentic share in the leaf in question.
-    lam
-        ε/Δ of the noise on every leaf's counts; the label marginal is measured with a fifth of it.
-    n
-        Authentic records in this leaf and in each sibling; sizes are public.
-    leaves
-        The leaf and its siblings.
-    spread
-        Standard deviation of the siblings' log-odds around that of `p0`: how different branches are.
+    The leaf in question has an authentic share `p0`; it and each of its siblings have `n` records, which is public.
+    `lam` is ε/Δ of the noise on every leaf's counts; the label marginal is measured with a fifth of it. `spread` is
+    the standard deviation of the siblings' log-odds around that of `p0`: how different branches are.
     """
     if not 0 < p0 < 1 or not 0 < lam < float("inf") or n < 1 or leaves < 2 or spread < 0 or draws < 1:
         raise UsageError(
@@ -75,7 +65,7 @@ def simulate_pooled_leaf(
         whole = first.sum() + _noise(MARGINAL_LAM * lam, 1, rng)[0]
         marginal = np.array([whole, n * leaves - whole])
         variance = DiscreteLaplace(scale / Fraction(MARGINAL_LAM)).variance
-        found[i] = shrink(counts, joined_marginal([(marginal, variance), counts.totals]))[0, 0]
+        found[i] = shrink(counts, join_marginals([(marginal, variance), counts.totals]))[0, 0]
     return rng.binomial(n, np.clip(found, 0.0, 1.0)) / n
 
 
@@ -84,9 +74,9 @@ def _noise(lam: float, size: int, rng: np.random.Generator) -> Floats:
     return (rng.geometric(stop, size) - rng.geometric(stop, size)).astype(np.float64)
 
 
-def _bush(leaves: int) -> Branching:
+def _bush(leaves: int) -> TreeShape:
     """A root with so many leaves."""
     labels = [str(i) for i in range(leaves)]
     schema = Schema("leaf", (Attribute("branch", "string", Categories.of(labels)),), Unit(), "add-remove")
     asked: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
-    return Branching.root(schema, ["branch"]).split(asked)
+    return TreeShape.root(schema, ["branch"]).split(asked)
