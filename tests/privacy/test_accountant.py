@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -311,6 +311,7 @@ EVENTS = [
     Supplied(what="stand-in", budget=PureDP("0.5")),
     Supplied(what="census margins"),
     Looked(what="comparison", by="ann"),
+    replace(counts(PureDP("0.5")), attributes=("age", "sex")),
 ]
 
 
@@ -332,6 +333,7 @@ def test_the_written_form_of_events_never_changes():
         "block": "year=1988/tree 1",
         "relation": "label",
     }
+    assert event_record(EVENTS[-1])["attributes"] == ["age", "sex"]
     assert event_record(EVENTS[2]) == {
         "event": "chosen",
         "candidates": 3,

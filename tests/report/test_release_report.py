@@ -1,6 +1,7 @@
 """The releasable report: a function of the release alone."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -132,6 +133,20 @@ def test_the_noise_is_that_of_the_mechanism(release):
     assert columns["sex"].sd == pytest.approx(tables["job × sex"].sd * np.sqrt(3))
     assert columns["age"].sd == pytest.approx(tables["age"].sd)
     assert drowned_below(list(tables.values())) == pytest.approx(2 * max(t.sd for t in tables.values()))
+
+
+def test_a_card_names_the_columns_of_a_measured_table(release):
+    lines = release.card.spending
+    assert {tuple(line["attributes"]) for line in lines} == {("age",), ("job", "sex")}
+    renamed = [{**line, "what": "counts of cells"} for line in lines]
+    told = measured(replace(release.card, spending=tuple(renamed)), release.schema)
+    assert {t.attributes for t in told} == {("age",), ("job", "sex")}
+
+
+def test_cards_of_versions_before_0_2_name_the_columns_by_text_alone(release):
+    older = [{k: v for k, v in line.items() if k != "attributes"} for line in release.card.spending]
+    card = replace(release.card, spending=tuple(older))
+    assert measured(card, release.schema) == measured(release.card, release.schema)
 
 
 def test_the_expected_distance_is_that_of_the_noise(release):

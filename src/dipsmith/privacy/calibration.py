@@ -9,6 +9,7 @@ from dipsmith.privacy import neighbours
 from dipsmith.privacy.budget import Budget, PureDP
 from dipsmith.privacy.events import Measured
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from dipsmith.schema import Cells, Marginal
 
 
 def sensitivity_for(relation: str, max_rows: int, budget: Budget, *, single: bool = False) -> Fraction:
@@ -25,19 +26,13 @@ def noise_for(relation: str, max_rows: int, budget: Budget, *, single: bool = Fa
     return DiscreteGaussian(sensitivity / (2 * budget.exact))
 
 
-def noise_event(
-    noise: NoiseLaw,
-    cells: str,
-    size: int,
-    sensitivity: Fraction,
-    budget: Budget,
-    block: str,
-) -> Measured:
+def noise_event(noise: NoiseLaw, cells: Cells, sensitivity: Fraction, budget: Budget, block: str) -> Measured:
     """The event of a table that is about to be counted; refuses noise that is too small for its price."""
     return Measured(
         block=block,
-        cells=cells,
-        size=size,
+        cells=cells.key,
+        size=cells.size,
+        attributes=cells.attributes if isinstance(cells, Marginal) else None,
         mechanism=noise.name,
         sensitivity=sensitivity,
         scale=noise.scale if isinstance(noise, DiscreteLaplace) else noise.sigma2,

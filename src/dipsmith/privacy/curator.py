@@ -377,7 +377,7 @@ class Curator:
             self._purse.take(budget)
             noise = self._noise(budget, single)
             sensitivity = sensitivity_for(self.relation, self.max_rows, budget, single=single)
-            events.append(noise_event(noise, c.key, c.size, sensitivity, budget, self.block))
+            events.append(noise_event(noise, c, sensitivity, budget, self.block))
         self._journal.record(*events)
 
     def _noise(self, budget: Budget, single: bool) -> NoiseLaw:

@@ -30,7 +30,8 @@ class Measured:
 
     Of the partition `cells` (its public name), which has `size` cells. `sensitivity` is Δ₁ and `scale` b for discrete Laplace
     noise (P(k) ∝ exp(−|k|/b)); Δ₂² and σ² for discrete Gaussian (P(k) ∝ exp(−k²/2σ²)). The noise must be large
-    enough for `budget`, what it is charged, or the event is refused. `relation` is None for that of its block.
+    enough for `budget`, what it is charged, or the event is refused. `relation` is None for that of its block. `attributes`
+    are the columns whose combinations the cells are; None for other partitions, and in records of versions before 0.2.
 
     >>> Measured(cells="age × sex", size=148, mechanism="discrete Laplace", sensitivity=Fraction(2),
     ...          scale=Fraction(2), budget=PureDP("0.5"))
@@ -46,6 +47,7 @@ class Measured:
     budget: Budget
     block: str = ""
     relation: str | None = None
+    attributes: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         _check_terms(self.budget, self.relation)
@@ -208,6 +210,8 @@ def event_record(event: Event) -> dict[str, Any]:
     """
     kind = next(name for name, cls in _KINDS.items() if isinstance(event, cls))
     fields = {name: _plain(getattr(event, name)) for name in event.__slots__}
+    if fields.get("attributes", ()) is None:  # not written, as in older ledgers: their bytes and hashes stay
+        del fields["attributes"]
     return {"event": kind, **fields}
 
 
@@ -225,6 +229,8 @@ def event_from(record: Mapping[str, Any]) -> Event:
         for name in ("sensitivity", "scale", "eta", "gamma"):
             if name in fields:
                 fields[name] = Fraction(fields[name])
+        if fields.get("attributes") is not None:
+            fields["attributes"] = tuple(fields["attributes"])
         return cls(**fields)
     except (TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
         raise DamageError(f"event '{record.get('event')}' has fields that do not fit: {error}") from None
@@ -239,7 +245,7 @@ def _plain(value: object) -> object:
         return str(value)
     if isinstance(value, Budget):
         return budget_record(value)
-    return value
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _check_terms(budget: object, relation: str | None) -> None:

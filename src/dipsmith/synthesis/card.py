@@ -95,7 +95,7 @@ class Card:
             created=begun.isoformat(timespec="seconds"),
             request=request,
             neighbours=schema.neighbours,
-            unit=unit_facts(schema),
+            unit={**asdict(schema.unit), "text": str(schema.unit)},
             currency=budget.currency,
             units=budget.units,
             stated=getattr(budget, "stated", None),
@@ -301,51 +301,32 @@ def disclosures(schema: Schema) -> tuple[str, ...]:
 
 def spending(events: Sequence[Event]) -> tuple[dict[str, Any], ...]:
     """The events of a run as lines of the card: public facts only."""
-    lines = []
-    for event in events:
-        where = f"{event.block}: " if event.block else ""
-        if isinstance(event, Measured):
-            lines.append(
-                {
-                    "what": f"{where}counts of {event.cells}",
-                    "mechanism": event.mechanism,
-                    "cells": event.size,
-                    "sensitivity": float(event.sensitivity),
-                    "cost": float(event.budget.exact),
-                }
-            )
-        elif isinstance(event, Chosen):
-            lines.append(
-                {
-                    "what": f"{where}choice by {event.score} among {event.candidates}",
-                    "mechanism": event.mechanism,
-                    "cells": None,
-                    "sensitivity": float(event.sensitivity),
-                    "cost": float(event.budget.exact),
-                }
-            )
-        elif isinstance(event, Repeated):
-            lines.append(
-                {
-                    "what": f"{where}the best by {event.score} of a secret number of runs among {event.candidates} settings",
-                    "mechanism": f"private selection, η = {event.eta}, γ = {event.gamma}",
-                    "cells": None,
-                    "sensitivity": None,
-                    "cost": float(event.budget.exact),
-                }
-            )
-        elif isinstance(event, Supplied):
-            cost = 0.0 if event.budget is None else float(event.budget.exact)
-            lines.append(
-                {
-                    "what": f"{where}{event.what}",
-                    "mechanism": "given",
-                    "cells": None,
-                    "sensitivity": None,
-                    "cost": cost,
-                }
-            )
-    return tuple(lines)
+    return tuple(line for event in events if (line := _spending_line(event)) is not None)
+
+
+def _spending_line(event: Event) -> dict[str, Any] | None:
+    match event:
+        case Measured():
+            what, mechanism = f"counts of {event.cells}", event.mechanism
+        case Chosen():
+            what, mechanism = f"choice by {event.score} among {event.candidates}", event.mechanism
+        case Repeated():
+            what = f"the best by {event.score} of a secret number of runs among {event.candidates} settings"
+            mechanism = f"private selection, η = {event.eta}, γ = {event.gamma}"
+        case Supplied():
+            what, mechanism = event.what, "given"
+        case _:
+            return None
+    attributes = getattr(event, "attributes", None)
+    sensitivity = getattr(event, "sensitivity", None)
+    return {
+        "what": f"{event.block}: {what}" if event.block else what,
+        "mechanism": mechanism,
+        "cells": getattr(event, "size", None),
+        "attributes": None if attributes is None else list(attributes),
+        "sensitivity": None if sensitivity is None else float(sensitivity),
+        "cost": 0.0 if event.budget is None else float(event.budget.exact),
+    }
 
 
 def _require_lawful(card: Card) -> None:
@@ -354,6 +335,7 @@ def _require_lawful(card: Card) -> None:
         *(card.dataset, card.created, card.request, card.accountant, card.schema_digest, card.provenance),
         *(card.method, card.rows_known, card.version, *card.disclosed, *card.notes, *card.steward_says),
         *(*card.files.keys(), *card.files.values()),
+        *(name for line in card.spending for name in line.get("attributes") or ()),
     )
     optional = (card.each, card.ledger_head, card.reservation)
     counts = (card.sets, card.rows, card.looks, card.units, card.format)
@@ -367,13 +349,3 @@ def _require_lawful(card: Card) -> None:
         and card.format <= FORMAT
     ):
         raise ValueError
-
-
-def unit_facts(schema: Schema) -> dict[str, Any]:
-    """The unit of protection for the card."""
-    return {
-        "column": schema.unit.column,
-        "max_rows": schema.unit.max_rows,
-        "per": schema.unit.per,
-        "text": str(schema.unit),
-    }

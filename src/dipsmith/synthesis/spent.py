@@ -12,9 +12,10 @@ Reads the card and the schema: public facts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from math import exp, inf, prod, sqrt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import exp, inf, sqrt
+from typing import Any
 
 from dipsmith.schema import Schema
 from dipsmith.synthesis.card import Card
@@ -34,7 +35,7 @@ class Measured:
     cells: int
     sd: float
     mechanism: str
-    times: int
+    times: int = 1
 
 
 @dataclass(frozen=True)
@@ -48,20 +49,9 @@ class ColumnNoise:
 
 def measured(card: Card, schema: Schema) -> list[Measured]:
     """The measured tables of a release, the loudest noise last; equal lines are counted once."""
-    seen: Counter[tuple[str, int, float, str]] = Counter()
-    for line in card.spending:
-        if line["cells"] is None or not line["cost"]:
-            continue
-        what = str(line["what"])
-        sd = sqrt(
-            _variance(str(line["mechanism"]), float(line["sensitivity"]), float(line["cost"]), card.currency)
-        )
-        seen[(what, int(line["cells"]), sd, str(line["mechanism"]))] += 1
-    found = [
-        Measured(what.replace("counts of ", "", 1), _attributes(what, schema), cells, sd, mechanism, times)
-        for (what, cells, sd, mechanism), times in seen.items()
-    ]
-    return sorted(found, key=lambda m: m.sd)
+    lines = [line for line in card.spending if line["cells"] is not None and line["cost"]]
+    tables = Counter(_measured(line, schema, card.currency) for line in lines)
+    return sorted((replace(table, times=n) for table, n in tables.items()), key=lambda table: table.sd)
 
 
 def column_noise(tables: Sequence[Measured], schema: Schema) -> list[ColumnNoise]:
@@ -86,13 +76,24 @@ def drowned_below(tables: Sequence[Measured]) -> float:
     return 2 * max((t.sd for t in tables), default=inf)
 
 
-def _attributes(what: str, schema: Schema) -> tuple[str, ...] | None:
-    """The columns of a table that crosses columns of the schema; None for others (the leaves of a tree)."""
-    _, said, cells = what.partition("counts of ")
-    names = tuple(cells.split(" × "))
-    if not said or not all(name in schema for name in names) or len(set(names)) < len(names):
-        return None
-    return names if prod(schema[n].size for n in names) else None
+def _measured(line: Mapping[str, Any], schema: Schema, currency: str) -> Measured:
+    what, mechanism = str(line["what"]), str(line["mechanism"])
+    names = line["attributes"] if "attributes" in line else _attributes_before_0_2(what)
+    return Measured(
+        what=what.replace("counts of ", "", 1),
+        # None for other partitions (the leaves of a tree), and where a column was not released.
+        attributes=tuple(names) if names and all(name in schema for name in names) else None,
+        cells=int(line["cells"]),
+        sd=sqrt(_variance(mechanism, float(line["sensitivity"]), float(line["cost"]), currency)),
+        mechanism=mechanism,
+    )
+
+
+def _attributes_before_0_2(what: str) -> list[str] | None:
+    """The columns of a table by the text of its line, on cards of versions before 0.2, which do not list them."""
+    _, counts, cells = what.partition("counts of ")
+    names = cells.split(" × ")
+    return names if counts and len(set(names)) == len(names) else None
 
 
 def _variance(mechanism: str, sensitivity: float, cost: float, currency: str) -> float:
