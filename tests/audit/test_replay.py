@@ -22,12 +22,12 @@ from dipsmith.audit.observation import Observation
 from dipsmith.counting import BatchRows
 from dipsmith.counting.memory_rows import HeldRows
 from dipsmith.methods.forest.training import Dependence
+from dipsmith.privacy.accountant import Purse
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.journal import Rehearsal
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from dipsmith.privacy.observer import Shown, observed_rows
-from dipsmith.privacy.purse import Purse
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit
 from dipsmith.sources import source

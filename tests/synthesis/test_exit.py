@@ -18,7 +18,7 @@ from dipsmith.codec.encode import Encoder
 from dipsmith.errors import DamageError, UsageError
 from dipsmith.synthesis.canonical import PublicColumn, PublicRows, as_type, canonical_type
 from dipsmith.synthesis.exit import GROUP_ROWS, Exit, pack, write_rows
-from dipsmith.synthesis.traces import find_trace
+from dipsmith.synthesis.verify import find_trace
 from dipsmith.synthesis.writing import digest
 
 SCHEMA = {

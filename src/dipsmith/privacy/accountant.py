@@ -35,7 +35,7 @@ def converted(budget: Budget, currency: Currency) -> int:
     if budget.currency == currency:
         return budget.units
     if currency == "rho":
-        return _half_square(budget.units)
+        return _ceil(budget.units**2, 2 * UNITS)
     raise BudgetError(f"{budget} has no price in pure ε: grant and run in ρ (ZCDP) instead")
 
 
@@ -119,6 +119,32 @@ class Accountant:
             scope.apply(event)
         self._scope = scope
         self._events.extend(events)
+
+
+class Purse:
+    """What a curator may still spend: a budget that is taken from until nothing is left."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self._spent = 0
+
+    @property
+    def remaining(self) -> Budget | None:
+        """What is left to spend, None when nothing is."""
+        left = self.budget.units - self._spent
+        return type(self.budget).of_units(left) if left > 0 else None
+
+    def take(self, budget: Budget) -> None:
+        """Take an amount out; refuses another currency, and more than is left."""
+        if type(budget) is not type(self.budget):
+            raise BudgetError(
+                f"asked for {budget} from a curator that holds {self.budget}: one currency per run"
+            )
+        if self._spent + budget.units > self.budget.units:
+            raise BudgetError(
+                f"asked for {budget}, but only {self.remaining or 'nothing'} of {self.budget} is left"
+            )
+        self._spent += budget.units
 
 
 @dataclass
@@ -224,10 +250,6 @@ class _Partition:
         else:
             scope.limit = self.units - sum(b.spent for k, b in self.blocks.items() if k != label)
         return scope
-
-
-def _half_square(units: int) -> int:
-    return _ceil(units * units, 2 * UNITS)
 
 
 def _ceil(top: int, bottom: int) -> int:

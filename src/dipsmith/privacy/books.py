@@ -9,14 +9,15 @@ written is found even where its hash is right.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dipsmith.errors import BudgetError, DamageError, UsageError
-from dipsmith.privacy.account import Account, PaidRun, RunState
+from dipsmith.privacy.account import Account, PaidRun, RunState, grant_from
+from dipsmith.privacy.accountant import Accountant
 from dipsmith.privacy.chain import Row
-from dipsmith.privacy.grant import grant_from
+from dipsmith.privacy.events import event_from
 from dipsmith.privacy.sealing import Key
 from dipsmith.privacy.signature import Kind, Signed, check_public, signed_from
 
@@ -151,3 +152,61 @@ def _proven(books: Books, kind: Kind, content: dict[str, Any]) -> Books:
     signed = signed_from(kind, books.id, content)
     books.require_signed(signed)
     return replace(books, nonces=books.nonces | {signed.nonce})
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """The last row of a ledger: what to write down elsewhere, so that going back behind it is noticed."""
+
+    seq: int
+    time: str
+    head: str
+
+    def __str__(self) -> str:
+        return f"{self.seq} {self.time} {self.head}"
+
+
+@dataclass(frozen=True, slots=True)
+class IntactLedger:
+    """A ledger that passed every check, and how many heads of cards, anchored heads and signatures were found in it."""
+
+    rows: int
+    head: str
+    cards: int
+    heads: int = 0
+    signed: int = 0
+
+    def __str__(self) -> str:
+        parts = [f"{self.rows} rows"]
+        for n, what in ((self.cards, "card"), (self.heads, "anchored head")):
+            parts += [f"{n} {what}{'s' if n > 1 else ''} found in it"] if n else []
+        parts += [f"{self.signed} signature{'s' if self.signed > 1 else ''} checked"] if self.signed else []
+        return f"ledger intact: {', '.join(parts)}, head {self.head}"
+
+
+def require_heads(ledger: str, rows: Sequence[Row], cards: Sequence[str], heads: Sequence[str]) -> None:
+    """Refuse a chain that lacks a head which a card, or somebody who wrote it down, has seen in it."""
+    if any(len(head) != 64 or not set(head) <= set("0123456789abcdef") for head in heads):
+        raise UsageError("a head is 64 hexadecimal digits, as `dipsmith ledger head` prints them")
+    known = {row.hash for row in rows}
+    for what, seen in (("head {}… of a card", cards), ("the anchored head {}…", heads)):
+        if missing := next((head for head in seen if head not in known), None):
+            raise DamageError(
+                f"ledger '{ledger}' does not contain {what.format(missing[:16])}: it was rolled back or rewritten, or "
+                "is another ledger than that one; restore the newest copy"
+            )
+
+
+def require_paid_events(rows: Sequence[Row], books: Books) -> None:
+    """Refuse recorded events that exceed the reservation they were recorded in."""
+    accountants: dict[str, Accountant] = {}
+    for row in rows:
+        if row.kind != "recorded":
+            continue
+        content = json.loads(row.payload)
+        run = books.runs[content["request"]]
+        accountant = accountants.setdefault(run.id, Accountant(run.budget, run.protects.relation))
+        try:
+            accountant.record(*(event_from(event) for event in content["events"]))
+        except BudgetError as error:
+            raise DamageError(f"ledger row {row.seq}: events exceed their reservation: {error}") from None

@@ -25,7 +25,7 @@ from dipsmith.counting.count import Rows
 from dipsmith.counting.memory_rows import HeldRows
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy import neighbours
-from dipsmith.privacy.accountant import Accountant, block_shares
+from dipsmith.privacy.accountant import Accountant, Purse, block_shares
 from dipsmith.privacy.budget import Budget, PureDP
 from dipsmith.privacy.calibration import choice_epsilon, noise_event, noise_for, sensitivity_for
 from dipsmith.privacy.events import Chosen, Partitioned, Repeated, Supplied, block_of, inside
@@ -35,7 +35,6 @@ from dipsmith.privacy.noise import NoiseLaw
 from dipsmith.privacy.noisy_table import group_sizes, is_single, noisy_large_table, noisy_table, public_groups
 from dipsmith.privacy.observer import Observer, Witness, observed_rows
 from dipsmith.privacy.passes import Passes
-from dipsmith.privacy.purse import Purse
 from dipsmith.privacy.randomness import Stream, coins
 from dipsmith.privacy.repetition import Repetitions
 from dipsmith.privacy.score import Score

@@ -24,12 +24,11 @@ from dataclasses import asdict
 from typing import Any, overload
 
 from dipsmith.errors import BudgetError, DamageError, SameSourceError
-from dipsmith.privacy.books import Books
+from dipsmith.privacy.account import grant_record, line, who
+from dipsmith.privacy.books import Anchor, Books, IntactLedger, require_heads, require_paid_events
 from dipsmith.privacy.budget import Budget, budget_record, check_budget, decimal_text, of_units
 from dipsmith.privacy.chain import Chain, Row
 from dipsmith.privacy.events import Looked, event_record
-from dipsmith.privacy.grant import grant_record, line, who
-from dipsmith.privacy.inspection import Anchor, IntactLedger, require_heads, require_paid_events
 from dipsmith.privacy.protection import Protection, protection_record, require_whole
 from dipsmith.privacy.reservation import (
     AlreadyReleased,

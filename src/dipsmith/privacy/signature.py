@@ -26,8 +26,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from dipsmith.errors import InputError, OutputError, UsageError
+from dipsmith.privacy.account import grant_record
 from dipsmith.privacy.budget import Budget
-from dipsmith.privacy.grant import grant_record
 
 Kind = Literal["granted", "signatory"]
 

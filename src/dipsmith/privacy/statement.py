@@ -8,10 +8,9 @@ from html import escape
 from typing import Any
 
 from dipsmith.errors import BudgetError
-from dipsmith.privacy.account import Account, PaidRun
+from dipsmith.privacy.account import Account, Grant, PaidRun
 from dipsmith.privacy.books import Books
 from dipsmith.privacy.budget import UNITS, Currency, decimal_text
-from dipsmith.privacy.grant import Grant
 from dipsmith.privacy.protection import Label, Protection, columns_in_words
 from dipsmith.schema.schema import Unit
 

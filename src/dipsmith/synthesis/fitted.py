@@ -27,7 +27,6 @@ from dipsmith.methods.method import Labeller, Model
 from dipsmith.privacy.randomness import generator, named_seed, place_key
 from dipsmith.schema import Codes, Schema
 from dipsmith.sources import source
-from dipsmith.synthesis.absent import AbsentModel
 from dipsmith.synthesis.canonical import blocks
 from dipsmith.synthesis.exit import RATIO, Exit, pack, plain_schema
 
@@ -202,6 +201,23 @@ class FittedModel:
                 f"a model of {self.method} does not answer {verb}; analyse its synthetic rows instead"
             )
         return asked
+
+
+@dataclass(frozen=True)
+class AbsentModel:
+    """Stands for a model of a kind that no installed package knows; `reason` says which package to install.
+
+    The tables of its release can be used all the same.
+    """
+
+    schema: Schema
+    kind: str
+    reason: str
+
+    def __getattr__(self, verb: str) -> Any:
+        if verb.startswith("__"):
+            raise AttributeError(verb)
+        raise RegistryError(self.reason)
 
 
 def _refuse_bombs(packed: bytes) -> None:

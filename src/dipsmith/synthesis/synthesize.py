@@ -28,8 +28,8 @@ from dipsmith.synthesis.card import Card
 from dipsmith.synthesis.fitted import FittedModel
 from dipsmith.synthesis.order import Each, Order
 from dipsmith.synthesis.release import Release
-from dipsmith.synthesis.replay import released_before
 from dipsmith.synthesis.sets import Recipe, place_of
+from dipsmith.synthesis.verify import released_before
 
 GIVEN = "given by the steward"
 """How a number of rows is known that was stated."""

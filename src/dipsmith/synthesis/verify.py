@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from dipsmith.errors import DamageError
-from dipsmith.privacy.ledger import Ledger
+from dipsmith.privacy.ledger import AlreadyReleased, Ledger
 from dipsmith.schema import Attribute, Bins, Categories, Schema
-from dipsmith.synthesis.release import files_of, read_card, read_models, read_schema, set_file, set_parts
-from dipsmith.synthesis.traces import find_trace
+from dipsmith.synthesis.release import (
+    Release,
+    files_of,
+    read_card,
+    read_models,
+    read_schema,
+    set_file,
+    set_parts,
+)
 from dipsmith.synthesis.writing import digest
+
+ADVICE = "it may tell private values: withdraw it, see SECURITY.md, and make it anew with this version"
+
+_ARROW = b"ARROW:schema"
+_SPARK = b"org.apache.spark."
+_SPARKS_WRITER = "parquet-mr"
+_ROW_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
 
 
 @dataclass(frozen=True)
@@ -85,17 +102,35 @@ def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Ver
     )
 
 
+def released_before(earlier: AlreadyReleased) -> Release:
+    """The release that a request bought, found where the ledger says; a request id draws once.
+
+    What lies in a folder may have been replaced since: DamageError unless it is that release byte by byte. Where nothing lies
+    there the exception itself is raised, whose message says where it was.
+    """
+    folder = Path(earlier.path)
+    if not folder.is_dir():
+        raise earlier
+    card = folder / "card.json"
+    if not card.is_file() or digest(card) != earlier.digest:
+        raise DamageError(
+            f"request '{earlier.request_id}' was released to '{folder}', but what lies there is not that release (its "
+            "card is not the ledger's); put it back, or use a new request id, which is a new charge"
+        )
+    verify(folder)
+    return Release.load(folder)
+
+
 def _check_traces(place: Path, schema: Schema) -> None:
     """Refuse a set that tells more than its rows do."""
     if place.suffix != ".parquet":
         return
     for file in sorted(place.glob("*.parquet")) if place.is_dir() else [place]:
         try:
-            found = find_trace(file, schema)
+            if trace := find_trace(file, schema):
+                raise DamageError(trace)
         except (OSError, pa.ArrowException):
             raise DamageError(f"'{file.name}' cannot be read; get the release again") from None
-        if found is not None:
-            raise DamageError(found)
 
 
 def _check_names(found: Sequence[str], expected: Sequence[str]) -> None:
@@ -145,3 +180,72 @@ def _bounds(column: pa.ChunkedArray, domain: Bins) -> tuple[float | None, float 
     ends = pc.min_max(column)
     low, high = ends["min"].as_py(), ends["max"].as_py()
     return (None, None) if low is None or high is None else (float(low), float(high))
+
+
+def find_trace(file: Path, schema: Schema) -> str | None:
+    """What a Parquet file of a release tells about the file that was read, as versions before 0.1.1 could; None if nothing.
+
+    Two kinds of traces: metadata that was copied from the table that was read, and dictionaries of text or bytes in the order in
+    which the private file first used their entries. A dictionary that a Parquet writer built from the released rows stands in the
+    order of their first appearance in those rows, and one that comes from the schema in the schema's; any other order comes
+    from somewhere else. What the exit writes has neither trace.
+    """
+    with pq.ParquetFile(file) as opened:
+        found = _foreign_metadata(opened)
+        texts = [f.name for f in opened.schema_arrow if _is_bytes(f.type)]
+    if found is not None:
+        return f"'{file.name}' carries metadata ({found}) of the table that it was made from; {ADVICE}"
+    for name in texts:
+        if not _has_lawful_dictionary(file, name, schema):
+            return (
+                f"column '{name}' of '{file.name}' has its distinct values in an order that is neither the schema's nor that of "
+                f"the released rows: the order of the confidential file; {ADVICE}"
+            )
+    return None
+
+
+def _foreign_metadata(file: pq.ParquetFile) -> str | None:
+    """The first key that its writer, Arrow or Spark, does not need to describe columns."""
+    stored = file.metadata.metadata or {}
+    own = _SPARK if file.metadata.created_by.startswith(_SPARKS_WRITER) else _ARROW
+    foreign = [key for key in stored if key != _ARROW and not key.startswith(own)]
+    foreign += [key for key in file.schema_arrow.metadata or {} if key not in stored]
+    foreign += [key for field in file.schema_arrow for key in field.metadata or {}]
+    if _ROW_METADATA in stored:
+        foreign += [_ROW_METADATA] if _has_comments(stored[_ROW_METADATA]) else []
+    return foreign[0].decode("utf-8", "replace")[:60] if foreign else None
+
+
+def _has_comments(described: bytes) -> bool:
+    """Whether Spark's description of the columns says more than names and types."""
+    try:
+        fields = json.loads(described)["fields"]
+        return any(field.get("metadata") for field in fields)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return True
+
+
+def _has_lawful_dictionary(path: Path, name: str, schema: Schema) -> bool:
+    domain = schema[name].domain if name in schema.names else None
+    labels = [] if domain is None or isinstance(domain, Bins) else list(domain.labels)
+    with pq.ParquetFile(path, read_dictionary=[name]) as file:
+        for group in range(file.num_row_groups):
+            for chunk in file.read_row_group(group, [name]).column(0).chunks:
+                if pa.types.is_dictionary(chunk.type) and not (
+                    _is_by_first_use(chunk) or chunk.dictionary.to_pylist() == labels
+                ):
+                    return False
+    return True
+
+
+def _is_by_first_use(chunk: pa.DictionaryArray) -> bool:
+    """Whether the entries stand in the order in which the rows use them, and all of them are used."""
+    used = chunk.indices.drop_null().to_numpy()
+    found, first = np.unique(used, return_index=True)
+    return len(found) == len(chunk.dictionary) and bool(np.all(np.diff(first) > 0))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    return any(is_kind(inner) for is_kind in kinds)

@@ -146,7 +146,7 @@ MUTANTS = (
     ),
     one(
         "double spending",
-        "privacy/purse.py",
+        "privacy/accountant.py",
         "        self._spent += budget.units\n",
         "        self._spent = max(self._spent, budget.units)\n",
         f"{CURATOR}::test_curator_refuses_to_overspend",
@@ -230,7 +230,7 @@ MUTANTS = (
     ),
     one(
         "any release for a replayed request",
-        "synthesis/replay.py",
+        "synthesis/verify.py",
         "    if not card.is_file() or digest(card) != earlier.digest:\n",
         "    if not card.is_file():\n",
         "tests/cli/test_cli_ledger.py::test_a_replayed_request_never_returns_another_release",
@@ -363,14 +363,14 @@ MUTANTS = (
     ),
     one(
         "dictionaries of releases of before are not looked at",
-        "synthesis/traces.py",
+        "synthesis/verify.py",
         "        if not _has_lawful_dictionary(file, name, schema):\n",
         "        if False:\n",
         "tests/synthesis/test_exit.py::test_releases_of_before_that_tell_too_much_do_not_verify",
     ),
     one(
         "metadata of releases of before is not looked at",
-        "synthesis/traces.py",
+        "synthesis/verify.py",
         "    if found is not None:\n",
         "    if False:\n",
         "tests/synthesis/test_exit.py::test_releases_of_before_that_tell_too_much_do_not_verify",
@@ -579,7 +579,7 @@ MUTANTS = (
     ),
     one(
         "a release of before verifies though it tells the order of its file",
-        "synthesis/traces.py",
+        "synthesis/verify.py",
         "        if not _has_lawful_dictionary(file, name, schema):\n",
         "        if False:\n",
         "tests/synthesis/test_exit.py::test_releases_of_before_that_tell_too_much_do_not_verify",
