@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dipsmith.errors import BudgetError, DamageError, InputError, OutputError, UsageError
+from dipsmith.privacy import account as account_module
 from dipsmith.privacy import chain
-from dipsmith.privacy import grant as grant_module
 from dipsmith.privacy.budget import UNITS, ZCDP, PureDP
 from dipsmith.privacy.chain import Row
 from dipsmith.privacy.events import Measured, Partitioned
@@ -105,7 +105,7 @@ def test_a_user_without_a_name_still_leaves_a_trace(ledger, monkeypatch):
     def unknown():
         raise KeyError("getpwuid(): uid not found")
 
-    monkeypatch.setattr(grant_module.getpass, "getuser", unknown)
+    monkeypatch.setattr(account_module.getpass, "getuser", unknown)
     ledger.grant("people", PureDP(1))
     assert ledger.show("people").grants[-1].by == f"uid {os.getuid()}"
 

@@ -138,8 +138,6 @@ def as_declared(table: pa.Table, schema: Schema) -> pa.Table:
 def canonical_values(values: pa.Array, kind: Type) -> pa.Array:
     """Values as the declared type if each of them fits, otherwise as text.
 
-    Examples
-    --------
     >>> canonical_values(pa.array(["34", None, "7"]), "integer").type
     DataType(int64)
     >>> canonical_values(pa.array(["034", "7"]), "integer").to_pylist()
@@ -147,15 +145,15 @@ def canonical_values(values: pa.Array, kind: Type) -> pa.Array:
     >>> canonical_values(pa.array([34.0, 7.0]), "integer").to_pylist()
     [34, 7]
     """
-    values = _texts(values) if _is_text(values.type) else _without_nan(values)
+    if _is_text(values.type):
+        values = _texts(values)
+    elif pa.types.is_floating(values.type):
+        values = values.cast(pa.float64())
+        values = pc.if_else(pc.is_nan(values), pa.scalar(None, pa.float64()), values)
     if values.null_count == len(values):  # then its type is an accident of how it is stored
         values = pa.nulls(len(values), pa.string())
     typed = None if kind == "string" else _TYPED[kind](values)
-    if typed is not None:
-        return typed
-    if _is_text(values.type):
-        return values
-    return parse.texts(values).cast(pa.string())
+    return _texts(values) if typed is None else typed
 
 
 def canonical_type(stored: pa.DataType, attribute: Attribute) -> pa.DataType:
@@ -178,10 +176,8 @@ def canonical_type(stored: pa.DataType, attribute: Attribute) -> pa.DataType:
 def as_type(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Values of any type as a `canonical_type`; no value makes it fail."""
     values = _decoded(values)
-    if _is_text(values.type):
+    if _is_text(values.type) or pa.types.is_string(wanted):
         return _texts(values)
-    if pa.types.is_string(wanted):
-        return parse.texts(values).cast(pa.string())
     if pa.types.is_boolean(wanted):
         return values
     if pa.types.is_integer(wanted) or pa.types.is_floating(wanted):
@@ -210,7 +206,7 @@ def _decoded(chunk: pa.Array) -> pa.Array:
 def _of_one_type(chunks: list[pa.Array]) -> pa.ChunkedArray:
     """Chunks of files that store one column in several types are joined as text."""
     if len({chunk.type for chunk in chunks}) > 1:
-        chunks = [_texts(c) if _is_text(c.type) else parse.texts(c).cast(pa.string()) for c in chunks]
+        chunks = [_texts(chunk) for chunk in chunks]
     return pa.chunked_array(chunks, chunks[0].type if chunks else pa.string())
 
 
@@ -221,14 +217,15 @@ def _indices(encoded: pa.DictionaryArray) -> NDArray[np.int64]:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    of_bytes = (
-        pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
-    )
+    of_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    of_bytes = of_bytes or pa.types.is_fixed_size_binary(kind)
     return bool(of_bytes or pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _texts(values: pa.Array) -> pa.Array:
-    """Text of any width, letter by letter; empty text is missing, bytes that are no text are replaced."""
+    """Values as text; of text itself, empty text is missing and bytes that are no text are replaced."""
+    if not _is_text(values.type):
+        return parse.texts(values).cast(pa.string())
     try:
         text = values.cast(pa.string())
     except pa.ArrowInvalid:
@@ -243,15 +240,9 @@ def _mask(values: pa.Array, known: parse.Known) -> NDArray[np.bool_]:
     return absent if known is None else absent | ~known
 
 
-def _all_read(values: pa.Array, known: parse.Known) -> bool:
-    return known is None or bool(np.all(known | values.is_null().to_numpy(zero_copy_only=False)))
-
-
-def _without_nan(values: pa.Array) -> pa.Array:
-    if not pa.types.is_floating(values.type):
-        return values
-    values = values.cast(pa.float64())
-    return pc.if_else(pc.is_nan(values), pa.scalar(None, pa.float64()), values)
+def _if_all_read(values: pa.Array, found: NDArray[np.generic], known: parse.Known) -> pa.Array | None:
+    absent = _mask(values, known)
+    return pa.array(found, mask=absent) if np.count_nonzero(absent) == values.null_count else None
 
 
 def _whole_numbers(values: pa.Array) -> pa.Array | None:
@@ -270,12 +261,10 @@ def _numbers(values: pa.Array) -> pa.Array | None:
     if not (_is_text(values.type) or _is_number(values.type)):
         return None
     found, known = parse.numbers(values)
-    if not _all_read(values, known):
-        return None
-    if found.dtype == np.int64 and np.any(np.abs(found) > _EXACT):
-        return values.cast(pa.int64())
     # −0 and 0 are one number, but not one pattern of bits.
-    return pa.array(found.astype(np.float64) + 0.0, mask=_mask(values, known))
+    numbers = _if_all_read(values, found.astype(np.float64) + 0.0, known)
+    large = numbers is not None and found.dtype == np.int64 and np.any(np.abs(found) > _EXACT)
+    return values.cast(pa.int64()) if large else numbers
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -285,8 +274,7 @@ def _is_number(kind: pa.DataType) -> bool:
 def _truths(values: pa.Array) -> pa.Array | None:
     if not (_is_text(values.type) or _is_number(values.type) or pa.types.is_boolean(values.type)):
         return None
-    found, known = parse.booleans(values)
-    return pa.array(found, mask=_mask(values, known)) if _all_read(values, known) else None
+    return _if_all_read(values, *parse.booleans(values))
 
 
 def _days(values: pa.Array) -> pa.Array | None:
@@ -295,10 +283,8 @@ def _days(values: pa.Array) -> pa.Array | None:
     if not (pa.types.is_date(values.type) or pa.types.is_timestamp(values.type)):
         return None
     moments, known = parse.microseconds(values, *_MOMENTS)
-    if pa.types.is_timestamp(values.type) and np.any(
-        moments % _DAY
-    ):  # a moment within a day is more than its date
-        return _moments(values)
+    if pa.types.is_timestamp(values.type) and np.any(moments % _DAY):
+        return _moments(values)  # a moment within a day is more than its date
     days, known = parse.days(values)
     return _dates(days, _mask(values, known))
 
@@ -316,10 +302,8 @@ _DAY = 86_400_000_000
 def _moments(values: pa.Array) -> pa.Array | None:
     if not (_is_text(values.type) or pa.types.is_date(values.type) or pa.types.is_timestamp(values.type)):
         return None
-    found, known = parse.microseconds(values, *_MOMENTS)
-    if not _all_read(values, known):
-        return None
-    return pa.array(found, mask=_mask(values, known)).cast(pa.timestamp("us"))
+    moments = _if_all_read(values, *parse.microseconds(values, *_MOMENTS))
+    return None if moments is None else moments.cast(pa.timestamp("us"))
 
 
 def _said_alike(text: pa.Array, wanted: pa.DataType) -> pa.Array | None:

@@ -117,18 +117,9 @@ class Cluster:
 class ClusterSets(Sets):
     """Sets that workers make in place of a table of theirs.
 
-    Attributes
-    ----------
-    made
-        For every set its model, and a seed if it is to be made again.
-    on
-        The table whose rows are labelled, or in whose place rows are drawn.
-    columns
-        What is released, in this order.
-    rows
-        How many rows each set has; a public or a noisy number.
-    order
-        The key of the order that labelled rows are put in; None keeps their order.
+    `made` has for every set its model, and a seed if it is to be made again; `on` is the table whose rows are labelled, or in
+    whose place rows are drawn. `columns` are released in this order; `rows` is a public or a noisy number. `order` is the key
+    of the order that labelled rows are put in; None keeps their order.
     """
 
     made: tuple[tuple[FittedModel, int | None], ...]
@@ -167,7 +158,7 @@ class ClusterSets(Sets):
                     written = self._labelled(model, place, seed, i)
                 else:
                     draw = DrawPartition(sent(model, self.on.frame), secret(seed), self.rows)
-                    write = WritePartition(draw, _at(place), self.columns, model.schema)
+                    write = WritePartition(draw, str(place.absolute()), self.columns, model.schema)
                     written = on_workers(_blocks(self.on, self.rows), write, "rows bigint")
                 written.collect()
             found = _tidied(place)
@@ -192,7 +183,8 @@ class ClusterSets(Sets):
             placed = placed.sortWithinPartitions(ORDER, *[placed[quoted(name)] for name in names])
             rows = placed.select(*[placed[quoted(name)] for name in names])
         label = LabelPartition(sent(model, self.on.frame), secret(seed))
-        return on_workers(rows, WritePartition(label, _at(place), self.columns, model.schema), "rows bigint")
+        write = WritePartition(label, str(place.absolute()), self.columns, model.schema)
+        return on_workers(rows, write, "rows bigint")
 
     def _no_rows(self, model: FittedModel) -> pa.Table:
         """A set without rows, which no partition wrote."""
@@ -234,17 +226,12 @@ def _rows_seen(on: SparkTable, target: Path) -> int:
         _open_to_group(place)
         some = on.frame.sparkSession.range(0, _TRIED, 1, _TRIED)
         with failures(on.describe()):
-            on_workers(some, WritePartition(iter, _at(place), ("id",)), "rows bigint").collect()
+            on_workers(some, WritePartition(iter, str(place), ("id",)), "rows bigint").collect()
         return _tidied(place)
     except (SourceError, OSError, pa.ArrowException):
         return 0
     finally:
         shutil.rmtree(tried, ignore_errors=True)
-
-
-def _at(place: Path) -> str:
-    """Where the workers find a folder: at the same place as this machine."""
-    return str(place.absolute())
 
 
 def _open_to_group(folder: Path) -> None:

@@ -59,13 +59,7 @@ class Exit:
         (self.folder / name).write_bytes(data)
 
     def table(self, name: str, table: pa.Table, *, escape: bool = False) -> None:
-        """Write a table as Parquet or CSV, by the ending of its name.
-
-        Parameters
-        ----------
-        escape
-            In CSV, put a quote before text that a spreadsheet would read as a formula.
-        """
+        """Write a table as Parquet or CSV, by the ending of its name; as for `write_rows`."""
         with (self.folder / name).open("xb") as file:
             write_rows(file, [table], table.schema, as_csv=name.endswith(".csv"), escape=escape)
 
@@ -77,27 +71,15 @@ class Exit:
 
 
 def write_rows(
-    file: Any,
-    pieces: Iterable[pa.Table],
-    schema: pa.Schema,
-    *,
-    as_csv: bool = False,
-    escape: bool = False,
+    file: Any, pieces: Iterable[pa.Table], schema: pa.Schema, *, as_csv: bool = False, escape: bool = False
 ) -> int:
-    """Write rows that come in pieces of any size; return how many there were.
+    """Write rows that come in pieces of any size, each with the columns of `schema`; return how many there were.
 
-    Parameters
-    ----------
-    file
-        Opened for writing bytes.
-    pieces
-        The rows in their order, each piece with the columns of `schema`.
-    schema
-        Names and types; its metadata is left behind.
+    The schema's metadata is left behind. `escape`, in CSV, puts a quote before text that a spreadsheet would read as a formula.
     """
     columns = plain_schema(schema)
     rows = 0
-    with _csv_writer(file, columns) if as_csv else _parquet_writer(file, columns) as writer:
+    with pa_csv.CSVWriter(file, columns) if as_csv else _parquet_writer(file, columns) as writer:
         for group in _groups(pieces, columns):
             writer.write_table(escaped(group) if escape else group)
             rows += group.num_rows
@@ -139,15 +121,13 @@ def unescaped(table: pa.Table) -> pa.Table:
 
 def _groups(pieces: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
     """The rows in groups of `GROUP_ROWS`, the last of which may have fewer; at least one group."""
-    held, rows, some = schema.empty_table(), 0, False
+    held, some = schema.empty_table(), False
     for piece in pieces:
         held = pa.concat_tables([held, _plain(piece, schema)])
-        rows = held.num_rows
-        while rows >= GROUP_ROWS:
+        while held.num_rows >= GROUP_ROWS:
             yield held.slice(0, GROUP_ROWS).combine_chunks()
             held, some = held.slice(GROUP_ROWS), True
-            rows = held.num_rows
-    if rows or not some:
+    if held.num_rows or not some:
         yield held.combine_chunks()
 
 
@@ -172,10 +152,6 @@ def _parquet_writer(file: Any, schema: pa.Schema) -> pq.ParquetWriter:
         store_schema=False,
         coerce_timestamps="us",
     )
-
-
-def _csv_writer(file: Any, schema: pa.Schema) -> pa_csv.CSVWriter:
-    return pa_csv.CSVWriter(file, schema)
 
 
 def _archive(held: io.BytesIO, arrays: Mapping[str, NDArray[Any]], compression: int) -> None:

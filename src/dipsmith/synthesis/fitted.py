@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
@@ -34,6 +34,9 @@ FORMAT = 1
 
 ROOM = 64 << 20
 """Arrays may unpack to so many bytes, and to `RATIO` times their packed size: noisy numbers hardly compress."""
+
+_UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, EOFError, RuntimeError)
+"""What readers of JSON, archives and arrays raise at damaged bytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,18 +69,10 @@ class FittedModel:
     def sample(
         self, n: int | None = None, seed: int | None = None, *, on: Any = None, out: str | None = None
     ) -> Any:
-        """Draw rows as codes; with `on` and `out`, on the workers of a Spark cluster as a Parquet folder.
+        """Draw n rows as codes, the model's own number when omitted; a seed draws them again.
 
-        Parameters
-        ----------
-        n
-            How many rows; the model's own number when omitted (on one machine).
-        seed
-            For rows that can be drawn again.
-        on
-            A Spark frame or source: its cluster draws and writes, its rows are not read.
-        out
-            The folder that the workers write; it is returned instead of codes.
+        With `on`, a Spark frame or source whose rows are not read, its cluster draws and writes the Parquet folder `out`,
+        whose name is returned; n must be said.
         """
         if n is not None and n < 0:
             raise UsageError(f"n is {n}, expected 0 or more")
@@ -108,7 +103,8 @@ class FittedModel:
         if isinstance(rows, Codes):
             return labeller.probabilities(rows)
         columns = predictors(labeller)
-        batches = _at_least_one(source(rows).batches(columns), columns)
+        empty = pa.record_batch({name: pa.array([], pa.string()) for name in columns})
+        batches = list(source(rows).batches(columns)) or [empty]
         return np.concatenate([labeller.probabilities(public_codes(labeller, batch)) for batch in batches])
 
     def range_query(self, attribute: str, low: float, high: float, rows: int | None = None) -> Answer:
@@ -228,8 +224,8 @@ def _refuse_bombs(packed: bytes) -> None:
             raise ValueError
         for member in members:
             with files.open(member) as held:
-                oldest = np.lib.format.read_magic(held) == (1, 0)
                 header = np.lib.format
+                oldest = header.read_magic(held) == (1, 0)
                 read = header.read_array_header_1_0 if oldest else header.read_array_header_2_0
                 shape, _, dtype = read(held)
                 if prod(shape) * dtype.itemsize > member.file_size:
@@ -240,21 +236,7 @@ def _refuse_bombs(packed: bytes) -> None:
 def _readable(name: str) -> Iterator[None]:
     try:
         yield
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        IndexError,
-        EOFError,
-        BadZipFile,
-        RecursionError,
-        RuntimeError,
-        NotImplementedError,
-        SchemaError,
-        zlib.error,
-    ):
+    except (*_UNREADABLE, BadZipFile, SchemaError, zlib.error):
         raise DamageError(
             f"'{name}' is not a model that this version can read; get the release again"
         ) from None
@@ -284,7 +266,10 @@ def labelled(labeller: Labeller, batch: pa.RecordBatch, seed: int | None) -> pa.
 def labelled_table(labeller: Labeller, table: pa.Table, seed: int | None) -> pa.Table:
     """The rows of a table with freshly drawn labels, which with a seed depend on the rows' order and nothing else."""
     return pa.concat_tables(
-        [labelled(labeller, batch, drawing_key(seed, i)) for i, batch in enumerate(blocks(table))]
+        [
+            labelled(labeller, batch, None if seed is None else place_key(secret_of(seed), i))
+            for i, batch in enumerate(blocks(table))
+        ]
     )
 
 
@@ -294,21 +279,6 @@ def drawn_table(codes: Codes, seed: int | None) -> pa.Table:
     return table.cast(plain_schema(table.schema))
 
 
-def drawing_key(seed: int | None, *place: int) -> int | None:
-    """The key of one place (a block of rows) under a seed; None draws freshly."""
-    return None if seed is None else place_key(secret_of(seed), *place)
-
-
 def secret_of(seed: int) -> bytes:
     """The secret that a seed stands for."""
     return hashlib.sha256(f"seed {seed}".encode()).digest()
-
-
-def _at_least_one(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The batches, or one that is empty: sources of no rows have none."""
-    some = False
-    for batch in batches:
-        some = True
-        yield batch
-    if not some:
-        yield pa.record_batch({name: pa.array([], pa.string()) for name in columns})

@@ -49,14 +49,10 @@ def public_table(
     scale: Mapping[str, float] | None = None,
     cost: Budget | None = None,
 ) -> PublicTable:
-    """A public table for a forest to grow on, given beside the private one.
+    """A public table (file, folder, glob or frame) for a forest to grow on, encoded by the private table's schema.
 
     Parameters
     ----------
-    data
-        A file, folder, glob or frame; it must have the columns that the trees may ask.
-    schema
-        The private table's schema, by which it is encoded.
     columns
         Where its columns are named differently: the schema's name → its name ({"pay": "basic_pay"}).
     scale
@@ -64,8 +60,6 @@ def public_table(
     cost
         What the table cost in privacy, if it was made from the private rows; charged to every run.
 
-    Examples
-    --------
     ``Forest(targets=["sex"], public=public_table("dibbs.csv", schema, columns={"pay": "basic_pay"}))``
     """
     found = source(data)
@@ -76,13 +70,10 @@ def public_table(
     if columns and (
         absent := [there for name, there in named.items() if name in columns and name not in wanted]
     ):
-        raise SourceError(
-            f"{found.describe()}: there is no column '{absent[0]}'; it has: {', '.join(found.columns[:12])}"
-        )
+        has = ", ".join(found.columns[:12])
+        raise SourceError(f"{found.describe()}: there is no column '{absent[0]}'; it has: {has}")
     if not wanted:
-        raise SourceError(
-            f"{found.describe()}: it has no column of schema '{schema.name}'; say which with columns="
-        )
+        raise SourceError(f"{found.describe()}: it has no column of schema '{schema.name}'; say columns=")
     found.check(tuple(wanted.values()))
     encoder = Encoder(schema, tuple(wanted))
     parts = [

@@ -32,18 +32,9 @@ PART_ROWS = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """What a steward publishes.
+    """What a steward publishes: one Arrow table per set, one fitted model per sanitisation, schema and card.
 
-    Attributes
-    ----------
-    tables
-        One Arrow table per set. Those of a cluster are made by its workers when the release is saved.
-    models
-        The fitted models, one per sanitisation.
-    schema
-        What was released, column by column.
-    card
-        What it is and what it cost.
+    The tables of a cluster are made by its workers when the release is saved.
     """
 
     tables: Sets
@@ -61,14 +52,7 @@ class Release:
     def save(self, folder: str | Path, *, format: Format = "parquet", escape: bool = False) -> Path:  # noqa: A002
         """Write the release as a folder, whole or not at all; refuses to overwrite.
 
-        Parameters
-        ----------
-        folder
-            Where to; must not exist.
-        format
-            "parquet" or "csv".
-        escape
-            In CSV, put a quote before text that a spreadsheet would read as a formula.
+        `escape`, in CSV, puts a quote before text that a spreadsheet would read as a formula.
         """
         if format not in ("parquet", "csv"):
             raise UsageError(f"format is '{format}', expected 'parquet' or 'csv'")

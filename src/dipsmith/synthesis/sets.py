@@ -41,16 +41,8 @@ LEAST_BYTES = 8
 class Recipe:
     """What the sets of a release are made from.
 
-    Attributes
-    ----------
-    models
-        One model for all sets, or one for each.
-    private
-        The confidential table.
-    stream
-        Draws the order of rows.
-    seed
-        Repeats the drawing from the models; None draws freshly.
+    One model for all sets, or one for each; `private` is the confidential table. The stream draws the order of rows; the seed
+    repeats the drawing from the models, None draws freshly.
     """
 
     schema: Schema
@@ -161,11 +153,7 @@ class TableSets(Sets):
 class Memory:
     """The memory of this machine.
 
-    Attributes
-    ----------
-    target
-        Under `label` the rows to label: the confidential table's, or those of another, public file, which keep their
-        order.
+    Under `label` the target's rows are labelled: the confidential table's, or those of another, public file, which keep their order.
     """
 
     target: Source
