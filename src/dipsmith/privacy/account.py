@@ -78,15 +78,10 @@ class PaidRun:
         """The run that a row reserves."""
         return cls(
             id=content["request"],
-            name=content["name"],
+            **{key: content[key] for key in ("name", "charge", "method", "by")},
             budget=budget_from(content["budget"]),
-            charge=content["charge"],
             protects=protection_from(content),
-            method=content["method"],
-            by=content["by"],
-            time=row.time,
-            seq=row.seq,
-            hash=row.hash,
+            **{key: getattr(row, key) for key in ("time", "seq", "hash")},
             source=Seal.from_record(content["source"]) if "source" in content else None,
             another_grant=content.get("another_grant", False),
         )
@@ -160,11 +155,8 @@ class Account:
         require_agreement(self.name, self.protects, protects)
         if self.private is None or (isinstance(protects, Label) and protects.private == self.private):
             return
-        got = (
-            columns_in_words(protects.private or ())
-            if isinstance(protects, Label)
-            else f"'{protects.relation}'"
-        )
+        asked = protects.private or () if isinstance(protects, Label) else None
+        got = f"'{protects.relation}'" if asked is None else columns_in_words(asked)
         raise BudgetError(
             f"'{self.name}' was granted for neighbours 'label' with private {columns_in_words(self.private)}, got {got}: "
             "set relation and roles as granted, or use another name with a grant of its own"

@@ -88,16 +88,12 @@ class Books:
 
     def others(self, name: str) -> Iterator[PaidRun]:
         """The standing runs of other datasets whose source was sealed."""
-        return (
-            run
-            for run in self.runs.values()
-            if run.name != name and run.state != "cancelled" and run.source is not None
-        )
+        standing = (run for run in self.runs.values() if run.name != name and run.state != "cancelled")
+        return (run for run in standing if run.source is not None)
 
     def known_as(self, name: str, key: Key, digest: str) -> tuple[str, ...]:
         """The other datasets that were charged for a source with this digest."""
-        found = {run.name for run in self.others(name) if run.source and key.opens(run.source, digest)}
-        return tuple(sorted(found))
+        return tuple(sorted({r.name for r in self.others(name) if r.source and key.opens(r.source, digest)}))
 
 
 def _entered(books: Books, row: Row, content: dict[str, Any]) -> Books:
@@ -125,22 +121,16 @@ def _entered(books: Books, row: Row, content: dict[str, Any]) -> Books:
         accounts[run.name] = accounts[run.name].charged(run)
         runs[run.id] = run
     else:
-        _enter_step(row, content, accounts, runs)
+        run = runs[content["request"]]
+        before, after = _STEPS[row.kind]
+        if run.state not in before:
+            raise ValueError(f"request '{run.id}' was {run.state}")
+        if row.kind == "cancelled":
+            accounts[run.name] = accounts[run.name].refunded(run)
+        if row.kind == "finished":
+            run = replace(run, digests=(*run.digests, content["digest"]), path=run.path or content["path"])
+        runs[run.id] = replace(run, state=after)
     return books
-
-
-def _enter_step(
-    row: Row, content: dict[str, Any], accounts: dict[str, Account], runs: dict[str, PaidRun]
-) -> None:
-    run = runs[content["request"]]
-    before, after = _STEPS[row.kind]
-    if run.state not in before:
-        raise ValueError(f"request '{run.id}' was {run.state}")
-    if row.kind == "cancelled":
-        accounts[run.name] = accounts[run.name].refunded(run)
-    if row.kind == "finished":
-        run = replace(run, digests=(*run.digests, content["digest"]), path=run.path or content["path"])
-    runs[run.id] = replace(run, state=after)
 
 
 def _proven(books: Books, kind: Kind, content: dict[str, Any]) -> Books:

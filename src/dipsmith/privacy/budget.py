@@ -314,25 +314,21 @@ def _number(amount: Amount, symbol: str) -> tuple[Fraction, bool]:
         return Fraction(int(amount)), False
     if isinstance(amount, Fraction):
         return amount, False
-    is_float = isinstance(amount, float)
-    text = float.__repr__(amount) if isinstance(amount, float) else str(amount).strip()
-    if isinstance(amount, str) and re.fullmatch(r"\d{1,30}/\d{1,30}", text):
-        top, bottom = text.split("/")
-        if int(bottom) == 0:
-            raise BudgetError(f"{symbol} must be a number, got {_shown(amount)}")
-        return Fraction(int(top), int(bottom)), False
     if not isinstance(amount, str | Decimal | float):
         raise BudgetError(f"{symbol} must be a number, got a value of type {type(amount).__name__}")
+    text = float.__repr__(amount) if isinstance(amount, float) else str(amount).strip()
     try:
+        if isinstance(amount, str) and re.fullmatch(r"\d{1,30}/\d{1,30}", text):
+            return Fraction(text), False
         decimal = amount if isinstance(amount, Decimal) else Decimal(text)
-    except InvalidOperation:
+    except (InvalidOperation, ZeroDivisionError):
         raise BudgetError(f"{symbol} must be a number, got {_shown(amount)}") from None
     if not decimal.is_finite():
         raise BudgetError(f"{symbol} must be a finite number above 0, got {_shown(amount)}")
     # An exponent such as 1e999999999 would be written out digit by digit.
     if decimal and not -400 < decimal.adjusted() < 400:
         raise BudgetError(f"{symbol} must lie between 1e-12 and {LARGEST:,}, got {_shown(amount)}")
-    return Fraction(decimal), is_float
+    return Fraction(decimal), isinstance(amount, float)
 
 
 def _shown(amount: object) -> str:

@@ -24,18 +24,19 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from dipsmith.errors import DamageError, DipsmithError, InputError, OutputError
+from dipsmith.errors import DamageError, InputError, OutputError
 
 APPLICATION = 0x64697073
 VERSION = 2
 """Format 1 did not note which columns a charge under `label` was about; the first row that is added makes it 2."""
 BEGINNING = "0" * 64
+RESTORE = "restore a backup, then verify it with cards"
 
 _SCHEMA = (
     """CREATE TABLE entry (
@@ -194,29 +195,26 @@ class Chain:
         except sqlite3.ProgrammingError:
             raise
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            # A damaged table definition is quoted in SQLite's message, which may not decode.
-            raise self._explained(error) from error
-
-    def _explained(self, error: Exception) -> DipsmithError:
-        code = getattr(error, "sqlite_errorname", "")
-        ledger = f"ledger '{self.name}'"
-        if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-            return InputError(f"{ledger} was held by another process for over {self.patience:g} s: try again")
-        if code.startswith(("SQLITE_READONLY", "SQLITE_PERM")):
-            return OutputError(f"{ledger} is read-only: make the file and its folder writable")
-        if code.startswith("SQLITE_FULL"):
-            return OutputError(f"{ledger} cannot grow, the disk is full: nothing was charged by this step")
-        if code.startswith("SQLITE_IOERR"):
-            return OutputError(
-                f"{ledger} cannot be read or written ({code}): check the disk; nothing was charged"
-            )
-        if code.startswith("SQLITE_CANTOPEN"):
-            return InputError(f"{ledger} cannot be opened: {self._obstacle()}")
-        # SQLite's own words can run over many lines.
-        reason = code or "unreadable"
-        return DamageError(
-            f"{ledger} is damaged or not a ledger ({reason}): restore a backup, then verify it with cards"
-        )
+            # A damaged table definition is quoted in SQLite's message, which may not decode, or run over many lines.
+            code = getattr(error, "sqlite_errorname", "") or "unreadable"
+            for beginnings, kind, what in (
+                (
+                    ("BUSY", "LOCKED"),
+                    InputError,
+                    f"was held by another process for over {self.patience:g} s: try again",
+                ),
+                (("READONLY", "PERM"), OutputError, "is read-only: make the file and its folder writable"),
+                (("FULL",), OutputError, "cannot grow, the disk is full: nothing was charged by this step"),
+                (
+                    ("IOERR",),
+                    OutputError,
+                    f"cannot be read or written ({code}): check the disk; nothing was charged",
+                ),
+                (("CANTOPEN",), InputError, f"cannot be opened: {self._obstacle()}"),
+                (("",), DamageError, f"is damaged or not a ledger ({code}): {RESTORE}"),
+            ):
+                if code.removeprefix("SQLITE_").startswith(beginnings):
+                    raise kind(f"ledger '{self.name}' {what}") from error
 
     def _obstacle(self) -> str:
         if self.path is None or self.path.is_file():
@@ -260,7 +258,7 @@ class Transaction:
                 where = row.seq if isinstance(row.seq, int) else "?"
                 raise DamageError(
                     f"ledger '{self._name}': row {where} does not follow from the row before it: "
-                    "rows were edited, deleted or reordered; restore a backup, then verify it with cards"
+                    f"rows were edited, deleted or reordered; {RESTORE}"
                 )
             last = row
         return rows
@@ -268,26 +266,16 @@ class Transaction:
     def check(self) -> list[Row]:
         """All rows, after checking the file's pages, its guards and every link of the chain."""
         if not self._initialised():
-            raise DamageError(
-                f"ledger '{self._name}' has no rows: restore a backup, then verify it with cards"
-            )
-        problems = [text for (text,) in self.connection.execute("PRAGMA integrity_check")]
-        if problems != ["ok"]:
-            raise DamageError(
-                f"ledger '{self._name}' has damaged pages: restore a backup, then verify it with cards"
-            )
-        guards = {
-            sql for (sql,) in self.connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
-        }
-        if guards != set(_SCHEMA):
+            raise DamageError(f"ledger '{self._name}' has no rows: {RESTORE}")
+        if self.connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
+            raise DamageError(f"ledger '{self._name}' has damaged pages: {RESTORE}")
+        guards = self.connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+        if {sql for (sql,) in guards} != set(_SCHEMA):
             raise DamageError(f"ledger '{self._name}': its table or append-only guards were altered")
         return self.rows()
 
     def append(
-        self,
-        last: Row | None,
-        entries: Sequence[tuple[str, Mapping[str, Any]]],
-        time: str | None = None,
+        self, last: Row | None, entries: Sequence[tuple[str, Mapping[str, Any]]], time: str | None = None
     ) -> list[Row]:
         """Append entries (kind, content) after the last row, stamped with `time`; only within `Chain.writing`."""
         rows: list[Row] = []
@@ -297,7 +285,7 @@ class Transaction:
             self.connection.execute(f"PRAGMA user_version={VERSION}")
         self.connection.executemany(
             "INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?)",
-            [(r.seq, r.time, r.kind, r.payload, r.previous, r.hash) for r in rows],
+            [astuple(row) for row in rows],
         )
         return rows
 

@@ -24,10 +24,10 @@ from dataclasses import asdict
 from typing import Any, overload
 
 from dipsmith.errors import BudgetError, DamageError, SameSourceError
-from dipsmith.privacy.account import grant_record, line, who
+from dipsmith.privacy.account import PaidRun, grant_record, line, who
 from dipsmith.privacy.books import Anchor, Books, IntactLedger, require_heads, require_paid_events
 from dipsmith.privacy.budget import Budget, budget_record, check_budget, decimal_text, of_units
-from dipsmith.privacy.chain import Chain, Row
+from dipsmith.privacy.chain import RESTORE, Chain, Row
 from dipsmith.privacy.events import Looked, event_record
 from dipsmith.privacy.protection import Protection, protection_record, require_whole
 from dipsmith.privacy.reservation import (
@@ -159,33 +159,14 @@ class Ledger:
         by: str | None = None,
         another_grant: bool = False,
     ) -> Reservation:
-        """Charge a run's whole budget, durably, before it reads anything.
+        """Charge a run's whole budget, durably, before it reads anything; pure ε costs ε²/2 where the grant is in ρ.
 
-        Parameters
-        ----------
-        name
-            The dataset: its schema's name, which is its grant's.
-        budget
-            All that the run may spend. Pure ε is converted where the grant is in ρ (ε²/2).
-        protects
-            What the budget means (`protection_of` a schema); fixed for a name by its first spend.
-        source
-            The digest of the rows (`dipsmith.sources.fingerprint`), kept sealed; None where they have none.
-        request_id
-            Buys one run. The same id again continues a reservation that never read data; it is
-            refused once data was read. Drawn at random when omitted.
-        method, by
-            What is going to be run, and who asks (the OS user when omitted), for the record.
-        another_grant
-            Confirms that the same source may be spent under this name too, beside another one's grant.
+        `protects` is what the budget means (`protection_of` a schema), fixed for a name by its first spend; `source` the digest
+        of the rows (`dipsmith.sources.fingerprint`), kept sealed, None where they have none. A request id, drawn at random when
+        omitted, buys one run: again, it continues a reservation that never read data, and is refused once data was read.
+        `another_grant` confirms that the same source may be spent under this name too, beside another one's grant.
 
-        Raises
-        ------
-        AlreadyReleased
-            If the request id was finished before; it says where the release is.
-        BudgetError
-            If there is no grant or not enough left, if currency, protection or request do not fit, or if
-            another dataset was charged for the same source and nobody confirmed it.
+        Raises `AlreadyReleased`, which says where the release is, if the request id was finished before.
         """
         check_budget(budget)
         require_whole(protects)
@@ -205,12 +186,7 @@ class Ledger:
             known = books.runs.get(request["request"])
             if known is not None and known.state != "cancelled":
                 require_same(known, name, budget, protects, method)
-                if source is not None and known.source is not None:
-                    key = self._key_file.key([known.source])
-                    if key and known.source.key == key.id and not key.opens(known.source, source):
-                        raise BudgetError(
-                            f"request '{known.id}' was reserved for other rows: use a new request id"
-                        )
+                self._require_same_source(known, source)
                 require_resumable(known)
                 return []
             charge = self._affordable(books, name, budget, protects)
@@ -245,9 +221,7 @@ class Ledger:
     def anchor(self) -> Anchor:
         """The last row's number, time and hash, to be written down outside the machine."""
         if (last := self._read().last) is None:
-            raise DamageError(
-                f"ledger '{self.path}' has no rows: restore a backup, then verify it with cards"
-            )
+            raise DamageError(f"ledger '{self.path}' has no rows: {RESTORE}")
         return Anchor(last.seq, last.time, last.hash)
 
     @property
@@ -257,9 +231,7 @@ class Ledger:
 
     def looks(self, name: str) -> int:
         """How many confidential looks were logged for a dataset."""
-        if not self._chain.exists():
-            return 0
-        account = self._read().accounts.get(name)
+        account = self._read().accounts.get(name) if self._chain.exists() else None
         return 0 if account is None else account.looks
 
     def released(self, request_id: str) -> str | None:
@@ -323,6 +295,13 @@ class Ledger:
         self._books = books
         return rows, books
 
+    def _require_same_source(self, run: PaidRun, source: str | None) -> None:
+        if source is None or run.source is None:
+            return
+        key = self._key_file.key([run.source])
+        if key and run.source.key == key.id and not key.opens(run.source, source):
+            raise BudgetError(f"request '{run.id}' was reserved for other rows: use a new request id")
+
     def _sealed(self, books: Books, name: str, source: str | None, confirmed: bool) -> dict[str, Any]:
         """What a reservation says of its source; refuses one that another dataset was charged for."""
         key = None if source is None else self._key_file.key(run.source for run in books.others(name))
@@ -344,9 +323,8 @@ class Ledger:
         if charge > account.remaining_units:
             missing = of_units(account.currency, charge - account.remaining_units)
             granted = of_units(account.currency, account.granted_units)
-            price = (
-                "" if budget.currency == account.currency else f", which costs ρ = {decimal_text(charge)},"
-            )
+            converted = f", which costs ρ = {decimal_text(charge)},"
+            price = "" if budget.currency == account.currency else converted
             raise BudgetError(
                 f"'{name}' was asked for {budget}{price} but {account.remaining or 'nothing'} of {granted} "
                 f"is left; to grant more: {self._command(name, missing)}"
@@ -360,9 +338,8 @@ class Ledger:
         )
 
     def _command(self, name: str, budget: Budget) -> str:
-        return (
-            f"dipsmith ledger grant {shlex.quote(name)} --ledger {shlex.quote(self.path)} {_option(budget)}"
-        )
+        ledger = shlex.quote(self.path)
+        return f"dipsmith ledger grant {shlex.quote(name)} --ledger {ledger} {_option(budget)}"
 
 
 def _option(budget: Budget) -> str:

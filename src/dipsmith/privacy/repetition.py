@@ -125,11 +125,12 @@ class Repetitions:
         would void the price.
         """
         if self.eta <= 0:
-            return self._up_to_logarithmic(stream)
+            return self._thinned(stream, self.eta, 1)
         while True:
             # The untruncated law: one geometric for each whole η, and the rest by rejection.
             runs = sum(self._failures(stream) for _ in range(floor(self.eta)))
-            runs += self._part(stream, self.eta - floor(self.eta))
+            if rest := self.eta - floor(self.eta):
+                runs += self._thinned(stream, rest, 0)
             if runs:
                 return runs
 
@@ -153,20 +154,14 @@ class Repetitions:
             sleep(max(0, padded - runs) * (monotonic() - start) / runs)
         return kept
 
-    def _up_to_logarithmic(self, stream: Stream) -> int:
-        """−1 < η ≤ 0: a geometric k ≥ 1, kept with probability Π_{l=1}^{k−1} (l + η)/(l + 1)."""
-        while True:
-            k = 1 + self._failures(stream)
-            if all(_coin(stream, (length + self.eta) / (length + 1)) for length in range(1, k)):
-                return k
+    def _thinned(self, stream: Stream, eta: Fraction, least: int) -> int:
+        """A geometric k ≥ least, kept with probability Π_{l=least}^{k−1} (l + η)/(l + 1).
 
-    def _part(self, stream: Stream, eta: Fraction) -> int:
-        """0 ≤ η < 1: a geometric k ≥ 0, kept with probability Π_{l=0}^{k−1} (l + η)/(l + 1)."""
-        if eta == 0:
-            return 0
+        For −1 < η ≤ 0 the least is 1, for 0 < η < 1 it is 0.
+        """
         while True:
-            k = self._failures(stream)
-            if all(_coin(stream, (length + eta) / (length + 1)) for length in range(k)):
+            k = least + self._failures(stream)
+            if all(_coin(stream, (length + eta) / (length + 1)) for length in range(least, k)):
                 return k
 
     def _failures(self, stream: Stream) -> int:

@@ -76,17 +76,12 @@ class Reservation:
     def record(self, *events: Event) -> None:
         """Note, durably, what is about to be measured; refuses to exceed the reservation."""
         self.accountant.record(*events)
-        self._append(
-            "read", [("recorded", {"request": self.id, "events": [event_record(e) for e in events]})]
-        )
+        content = {"request": self.id, "events": [event_record(event) for event in events]}
+        self._append("read", [("recorded", content)])
 
     def finish(self, digest: str, path: str | os.PathLike[str]) -> None:
         """Note that the release was written: its card's SHA-256 and its folder; again for a further copy."""
-        content = {
-            "request": self.id,
-            "digest": digest,
-            "path": os.fspath(Path(path).absolute()),
-        }
+        content = {"request": self.id, "digest": digest, "path": os.fspath(Path(path).absolute())}
         self._append("finished", [("finished", content)])
 
     def cancel(self) -> None:

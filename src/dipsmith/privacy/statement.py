@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from html import escape
 from typing import Any
 
@@ -155,14 +155,7 @@ class Statements:
 
 
 def _statement(account: Account, books: Books) -> Statement:
-    return Statement(
-        name=account.name,
-        currency=account.currency,
-        granted_units=account.granted_units,
-        spent_units=account.spent_units,
-        protects=account.protects,
-        private=account.protects.private if isinstance(account.protects, Label) else account.private,
-        looks=account.looks,
-        grants=account.grants,
-        runs=tuple(r for r in books.runs.values() if r.name == account.name),
-    )
+    named = {f.name: getattr(account, f.name) for f in fields(Statement) if f.name != "runs"}
+    if isinstance(account.protects, Label):
+        named["private"] = account.protects.private
+    return Statement(**named, runs=tuple(r for r in books.runs.values() if r.name == account.name))
