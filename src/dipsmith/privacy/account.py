@@ -145,10 +145,7 @@ class Account:
                 "is fixed for a name; use another name with a grant of its own"
             )
         # Spends of a ledger of format 1 did not say which columns they were about: the grant does.
-        return {
-            "private": private,
-            "protects": None if held is None else replace(held, private=private),
-        }
+        return {"private": private, "protects": None if held is None else replace(held, private=private)}
 
     def require_agreement(self, protects: Protection) -> None:
         """Refuse to protect something else than earlier spends, or than a grant stated."""

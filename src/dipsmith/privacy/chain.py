@@ -56,6 +56,16 @@ _SCHEMA = (
         BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
 )
 
+_FAULTS = (
+    (("BUSY", "LOCKED"), InputError, "was held by another process for over {patience:g} s: try again"),
+    (("READONLY", "PERM"), OutputError, "is read-only: make the file and its folder writable"),
+    (("FULL",), OutputError, "cannot grow, the disk is full: nothing was charged by this step"),
+    (("IOERR",), OutputError, "cannot be read or written ({code}): check the disk; nothing was charged"),
+    (("CANTOPEN",), InputError, "cannot be opened: {obstacle}"),
+    (("",), DamageError, "is damaged or not a ledger ({code}): " + RESTORE),
+)
+"""By how SQLite's code of an error begins: what is raised, and what it says."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -197,24 +207,10 @@ class Chain:
         except (sqlite3.Error, UnicodeDecodeError) as error:
             # A damaged table definition is quoted in SQLite's message, which may not decode, or run over many lines.
             code = getattr(error, "sqlite_errorname", "") or "unreadable"
-            for beginnings, kind, what in (
-                (
-                    ("BUSY", "LOCKED"),
-                    InputError,
-                    f"was held by another process for over {self.patience:g} s: try again",
-                ),
-                (("READONLY", "PERM"), OutputError, "is read-only: make the file and its folder writable"),
-                (("FULL",), OutputError, "cannot grow, the disk is full: nothing was charged by this step"),
-                (
-                    ("IOERR",),
-                    OutputError,
-                    f"cannot be read or written ({code}): check the disk; nothing was charged",
-                ),
-                (("CANTOPEN",), InputError, f"cannot be opened: {self._obstacle()}"),
-                (("",), DamageError, f"is damaged or not a ledger ({code}): {RESTORE}"),
-            ):
-                if code.removeprefix("SQLITE_").startswith(beginnings):
-                    raise kind(f"ledger '{self.name}' {what}") from error
+            short = code.removeprefix("SQLITE_")
+            kind, what = next((kind, what) for starts, kind, what in _FAULTS if short.startswith(starts))
+            what = what.format(patience=self.patience, code=code, obstacle=self._obstacle())
+            raise kind(f"ledger '{self.name}' {what}") from error
 
     def _obstacle(self) -> str:
         if self.path is None or self.path.is_file():
@@ -284,8 +280,7 @@ class Transaction:
         if rows:
             self.connection.execute(f"PRAGMA user_version={VERSION}")
         self.connection.executemany(
-            "INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?)",
-            [astuple(row) for row in rows],
+            "INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?)", [astuple(row) for row in rows]
         )
         return rows
 

@@ -51,21 +51,12 @@ Progress = Callable[[str, float], None]
 class Curator:
     """Answers noisy questions about private rows, within a budget.
 
-    Parameters
-    ----------
-    rows, budget
-        The counted rows (already encoded, truncated per unit, lawful), and all that may be spent on them.
-    stream
-        Where noise comes from; a testing stream may bring an observer (`dipsmith.privacy.observer`).
-    journal
-        Where events are recorded before an answer is given.
-    given_rows
-        A row count that the steward states as public (needed under `add-remove` to avoid paying).
-    coin_seed, progress
-        The public seed of the structure's randomness, drawn when omitted; who is told (stage, share done).
-    relation, block, moving
-        For the children that `nested` and `partition` make: the relation within the block, its path,
-        and whether a unit may leave or enter it.
+    `rows` are encoded, truncated per unit and lawful already. Noise comes from `stream` (a testing stream may bring an
+    observer, `dipsmith.privacy.observer`); events are recorded in `journal` before an answer is given. `given_rows` is a row
+    count that the steward states as public (needed under `add-remove` to avoid paying), `coin_seed` the public seed of the
+    structure's randomness, drawn when omitted; `progress` is told (stage, share done). `relation`, `block` and `moving` are
+    for the children that `nested` and `partition` make: the relation within the block, its path, and whether a unit may
+    leave or enter it.
     """
 
     def __init__(
@@ -274,17 +265,10 @@ class Curator:
         together are ε₀-DP; the best outcome is (2 + η)·ε₀-DP (``docs/proofs/private-selection.md``). One
         event is recorded, before the first run. The runs write to no ledger and report no progress.
 
-        Parameters
-        ----------
-        run
-            Asks the curator it is given, and returns an outcome with its score, a function of the answers alone.
-        law, budget
-            The law of the number of runs, and what the best outcome costs.
-        candidates, score
-            For the record: among how many settings a run draws, and by which score runs are compared.
-        conceal
-            The share of all numbers of runs that one duration stands for: the call returns no sooner than
-            that many runs would have taken, since its end is written down with the time.
+        `run` asks the curator it is given, and returns an outcome with its score, a function of the answers alone. For the
+        record: among how many `candidates` a run draws, and by which `score` runs are compared. `conceal` is the share of all
+        numbers of runs that one duration stands for: the call returns no sooner than that many runs would have taken,
+        since its end is written down with the time.
         """
         if not (self.pure and isinstance(budget, PureDP)):
             raise UnsupportedError(

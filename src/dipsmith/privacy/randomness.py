@@ -120,12 +120,8 @@ class Stream:
     """Secret random words and exact integers for noise.
 
     ``Stream()`` draws its key from the operating system. It may be shared by threads, and a forked
-    process that inherits one goes on with a key of its own.
-
-    Attributes
-    ----------
-    testing : bool
-        Whether the stream is replayable. Whatever is made with such a stream is **not private**.
+    process that inherits one goes on with a key of its own. A `testing` stream is replayable: whatever is made
+    with it is **not private**.
     """
 
     __slots__ = ("_key", "_keystream", "_observer", "testing")

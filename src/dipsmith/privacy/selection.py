@@ -51,17 +51,10 @@ def select(
 ) -> int:
     """Choose the index of a candidate with a high score.
 
-    Parameters
-    ----------
-    scores
-        One score for each candidate, high is good. Each must lie within grid/2 of the exact value
-        whose sensitivity is stated. An infinite score is clipped. A score that is not a number
-        counts as the lowest of all; it is not an error, because an error would tell about the data.
-    sensitivity, monotone
-        How far a neighbouring table can move an exact score, and whether it moves all the same way (none up, or none down).
-    grid
-        The step that scores are rounded to: a power of two, public. By default the largest one
-        below sensitivity/1024, which costs 0.1 or 0.2 % of ε.
+    Each score (high is good) must lie within grid/2 of the exact value whose sensitivity is stated. An infinite score is
+    clipped; one that is not a number counts as the lowest of all, because an error would tell about the data. `monotone` says
+    whether a neighbouring table moves all scores the same way (none up, or none down). `grid` is the step that scores are
+    rounded to: a power of two, public; by default the largest one below sensitivity/1024, which costs 0.1 or 0.2 % of ε.
 
     Privacy
     -------
