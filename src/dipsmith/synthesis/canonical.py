@@ -145,7 +145,7 @@ def canonical_values(values: pa.Array, kind: Type) -> pa.Array:
     >>> canonical_values(pa.array([34.0, 7.0]), "integer").to_pylist()
     [34, 7]
     """
-    if _is_text(values.type):
+    if is_text(values.type):
         values = _texts(values)
     elif pa.types.is_floating(values.type):
         values = values.cast(pa.float64())
@@ -161,7 +161,7 @@ def canonical_type(stored: pa.DataType, attribute: Attribute) -> pa.DataType:
     while pa.types.is_dictionary(stored):
         stored = stored.value_type
     kind = attribute.type
-    if kind == "string" or _is_text(stored):
+    if kind == "string" or is_text(stored):
         return pa.string()
     if pa.types.is_boolean(stored):
         return pa.bool_() if kind == "boolean" else pa.string()
@@ -176,7 +176,7 @@ def canonical_type(stored: pa.DataType, attribute: Attribute) -> pa.DataType:
 def as_type(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Values of any type as a `canonical_type`; no value makes it fail."""
     values = _decoded(values)
-    if _is_text(values.type) or pa.types.is_string(wanted):
+    if is_text(values.type) or pa.types.is_string(wanted):
         return _texts(values)
     if pa.types.is_boolean(wanted):
         return values
@@ -216,7 +216,8 @@ def _indices(encoded: pa.DictionaryArray) -> NDArray[np.int64]:
     return found
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values of a type are text, or bytes that may be."""
     of_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
     of_bytes = of_bytes or pa.types.is_fixed_size_binary(kind)
     return bool(of_bytes or pa.types.is_string(kind) or pa.types.is_large_string(kind))
@@ -224,7 +225,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _texts(values: pa.Array) -> pa.Array:
     """Values as text; of text itself, empty text is missing and bytes that are no text are replaced."""
-    if not _is_text(values.type):
+    if not is_text(values.type):
         return parse.texts(values).cast(pa.string())
     try:
         text = values.cast(pa.string())
@@ -246,7 +247,7 @@ def _if_all_read(values: pa.Array, found: NDArray[np.generic], known: parse.Know
 
 
 def _whole_numbers(values: pa.Array) -> pa.Array | None:
-    if _is_text(values.type):
+    if is_text(values.type):
         return _said_alike(values, pa.int64())
     if pa.types.is_integer(values.type):
         return _numbers(values) if pa.types.is_uint64(values.type) else values.cast(pa.int64())
@@ -258,7 +259,7 @@ def _whole_numbers(values: pa.Array) -> pa.Array | None:
 
 
 def _numbers(values: pa.Array) -> pa.Array | None:
-    if not (_is_text(values.type) or _is_number(values.type)):
+    if not (is_text(values.type) or _is_number(values.type)):
         return None
     found, known = parse.numbers(values)
     # −0 and 0 are one number, but not one pattern of bits.
@@ -272,13 +273,13 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _truths(values: pa.Array) -> pa.Array | None:
-    if not (_is_text(values.type) or _is_number(values.type) or pa.types.is_boolean(values.type)):
+    if not (is_text(values.type) or _is_number(values.type) or pa.types.is_boolean(values.type)):
         return None
     return _if_all_read(values, *parse.booleans(values))
 
 
 def _days(values: pa.Array) -> pa.Array | None:
-    if _is_text(values.type):
+    if is_text(values.type):
         return _said_alike(values, pa.date32())
     if not (pa.types.is_date(values.type) or pa.types.is_timestamp(values.type)):
         return None
@@ -300,7 +301,7 @@ _DAY = 86_400_000_000
 
 
 def _moments(values: pa.Array) -> pa.Array | None:
-    if not (_is_text(values.type) or pa.types.is_date(values.type) or pa.types.is_timestamp(values.type)):
+    if not (is_text(values.type) or pa.types.is_date(values.type) or pa.types.is_timestamp(values.type)):
         return None
     moments = _if_all_read(values, *parse.microseconds(values, *_MOMENTS))
     return None if moments is None else moments.cast(pa.timestamp("us"))

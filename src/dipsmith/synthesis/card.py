@@ -219,20 +219,18 @@ class Card:
             [(s["what"], s["mechanism"], s["cells"], s["sensitivity"], s["cost"]) for s in self.spending],
         )
         files = Table.of("SHA-256 of every file", ("file", "digest"), sorted(self.files.items()))
-        blocks = [
+        sections = (
             Section("Guarantee", (guarantee,)),
+            Section("Stated by the steward", (STATED, *self.steward_says) if self.steward_says else ()),
             Section("Spending", (spending,)),
             Section("How it was made", (made,)),
-        ]
-        if self.steward_says:
-            blocks.insert(1, Section("Stated by the steward", (STATED, *self.steward_says)))
-        if self.notes:
-            blocks.append(Section("Notes", self.notes))
-        blocks.append(Section("Files", (files,)))
+            Section("Notes", self.notes),
+            Section("Files", (files,)),
+        )
         return Page(
             title=f"Release card: {self.dataset}",
             lead=tuple(lead),
-            sections=tuple(blocks),
+            sections=tuple(section for section in sections if section.blocks),
             stamp="NOT PRIVATE: made with a fixed noise seed, for tests only" if self.testing else "",
             footer="Check this release with: dipsmith verify FOLDER",
         )
@@ -262,18 +260,16 @@ def sums(schema: Schema, events: Sequence[Event]) -> tuple[str, ...]:
     The budget on the card is that of the unit (a person in one year: the maximum over the years). Those who
     think of the person need the sum.
     """
-    said = []
+    notes = []
     for event in events:
-        if not (isinstance(event, Partitioned) and event.rule == "maximum"):
-            continue
-        if schema.unit.per == event.attribute:
+        if isinstance(event, Partitioned) and event.rule == "maximum" and schema.unit.per == event.attribute:
             blocks = schema[event.attribute].size
             whole = type(event.budget).of_units(event.budget.units * blocks)
-            said.append(
+            notes.append(
                 f"The unit is protected once in each {event.attribute} ({event.budget}); a {schema.unit.column or 'unit'} "
                 f"with rows in all {blocks} is charged the sum, {whole}."
             )
-    return tuple(said)
+    return tuple(notes)
 
 
 def steward_says(order: Order, events: Sequence[Event]) -> tuple[str, ...]:

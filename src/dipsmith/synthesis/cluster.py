@@ -35,20 +35,13 @@ from dipsmith.errors import OutputError, SourceError, UsageError
 from dipsmith.privacy.randomness import place_key
 from dipsmith.schema import Attribute, Marginal, Schema, Unit
 from dipsmith.sources.spark import BLOCK, SparkTable, failures, on_workers, quoted
+from dipsmith.synthesis import workers
 from dipsmith.synthesis.canonical import PublicRows
 from dipsmith.synthesis.exit import Exit
 from dipsmith.synthesis.fitted import FittedModel, drawn_table, labelled_table, predictors
 from dipsmith.synthesis.report import MOST_ROWS, Glance
 from dipsmith.synthesis.sets import Recipe, Sets
-from dipsmith.synthesis.workers import (
-    ORDER,
-    DrawPartition,
-    LabelPartition,
-    PlaceRows,
-    WritePartition,
-    secret,
-    sent,
-)
+from dipsmith.synthesis.workers import DrawPartition, LabelPartition, PlaceRows, WritePartition
 
 _FILE = 1 << 19
 """Rows of a file, about, where the number of files is free."""
@@ -94,7 +87,14 @@ class Cluster:
         with failures(self.on.describe()):
             given = self.on.selected([n for n in self.on.columns if n not in labeller.targets])
             made = _fields(given) + [(name, _spark_type(labeller.schema[name])) for name in labeller.targets]
-            _write(on_workers(given, LabelPartition(sent(model, given), secret(seed)), _ddl(made)), out)
+            _write(
+                on_workers(
+                    given,
+                    LabelPartition(workers.broadcast(model, given), workers.drawing_secret(seed)),
+                    _ddl(made),
+                ),
+                out,
+            )
         return out
 
     def draw_rows(self, model: FittedModel, rows: int | None, seed: int | None, out: str) -> str:
@@ -108,7 +108,7 @@ class Cluster:
             )
         with failures(self.on.describe()):
             made = _ddl([(a.name, _spark_type(a)) for a in model.schema])
-            work = DrawPartition(sent(model, self.on.frame), secret(seed), rows)
+            work = DrawPartition(workers.broadcast(model, self.on.frame), workers.drawing_secret(seed), rows)
             _write(on_workers(_blocks(self.on, rows), work, made), out)
         return out
 
@@ -157,8 +157,10 @@ class ClusterSets(Sets):
                 if model.schema.neighbours == "label":
                     written = self._labelled(model, place, seed, i)
                 else:
-                    draw = DrawPartition(sent(model, self.on.frame), secret(seed), self.rows)
-                    write = WritePartition(draw, str(place.absolute()), self.columns, model.schema)
+                    draw = DrawPartition(
+                        workers.broadcast(model, self.on.frame), workers.drawing_secret(seed), self.rows
+                    )
+                    write = WritePartition(draw, _at(place), self.columns, model.schema)
                     written = on_workers(_blocks(self.on, self.rows), write, "rows bigint")
                 written.collect()
             found = _tidied(place)
@@ -177,14 +179,15 @@ class ClusterSets(Sets):
         rows = self.on.selected(names)
         if self.order is not None:
             key = place_key(self.order, number).to_bytes(33, "big")[-32:]
-            placed = on_workers(rows, PlaceRows(model.schema, key), _ddl([*_fields(rows), (ORDER, "bigint")]))
-            placed = placed.repartition(-(-self.rows // _FILE) or 1, ORDER)
+            placed = on_workers(
+                rows, PlaceRows(model.schema, key), _ddl([*_fields(rows), (workers.ORDER, "bigint")])
+            )
+            placed = placed.repartition(-(-self.rows // _FILE) or 1, workers.ORDER)
             # Rows that tie in every column are the same row.
-            placed = placed.sortWithinPartitions(ORDER, *[placed[quoted(name)] for name in names])
+            placed = placed.sortWithinPartitions(workers.ORDER, *[placed[quoted(name)] for name in names])
             rows = placed.select(*[placed[quoted(name)] for name in names])
-        label = LabelPartition(sent(model, self.on.frame), secret(seed))
-        write = WritePartition(label, str(place.absolute()), self.columns, model.schema)
-        return on_workers(rows, write, "rows bigint")
+        label = LabelPartition(workers.broadcast(model, self.on.frame), workers.drawing_secret(seed))
+        return on_workers(rows, WritePartition(label, _at(place), self.columns, model.schema), "rows bigint")
 
     def _no_rows(self, model: FittedModel) -> pa.Table:
         """A set without rows, which no partition wrote."""
@@ -226,12 +229,17 @@ def _rows_seen(on: SparkTable, target: Path) -> int:
         _open_to_group(place)
         some = on.frame.sparkSession.range(0, _TRIED, 1, _TRIED)
         with failures(on.describe()):
-            on_workers(some, WritePartition(iter, str(place), ("id",)), "rows bigint").collect()
+            on_workers(some, WritePartition(iter, _at(place), ("id",)), "rows bigint").collect()
         return _tidied(place)
     except (SourceError, OSError, pa.ArrowException):
         return 0
     finally:
         shutil.rmtree(tried, ignore_errors=True)
+
+
+def _at(place: Path) -> str:
+    """Where the workers find a folder: at the same place as this machine."""
+    return str(place.absolute())
 
 
 def _open_to_group(folder: Path) -> None:
@@ -271,9 +279,8 @@ def _write(frame: Any, out: str) -> None:
 
 def _spark_type(attribute: Attribute) -> str:
     """The type of a decoded column."""
-    others = {"integer": "bigint", "number": "double", "datetime": "timestamp_ntz"}
     kind = released_type(attribute)
-    return others.get(kind, kind)
+    return {"integer": "bigint", "number": "double", "datetime": "timestamp_ntz"}.get(kind, kind)
 
 
 def _fields(frame: Any) -> list[tuple[str, str]]:

@@ -119,10 +119,8 @@ def read_models(folder: Path) -> tuple[FittedModel, ...]:
     found = [p.stem.removeprefix("model-") for p in folder.glob("model-*.json")]
     wrong = next((n for n in found if not (n.isascii() and n.isdigit())), None)
     if wrong is not None or not found:
-        what = (
-            "has no model-1.json" if wrong is None else f"has a model-{wrong}.json, which is no model of it"
-        )
-        raise DamageError(f"'{folder}' {what}; get the release again")
+        what = "no model-1.json" if wrong is None else f"a model-{wrong}.json, which is no model of it"
+        raise DamageError(f"'{folder}' has {what}; get the release again")
     return tuple(FittedModel.load(folder / f"model-{n}") for n in sorted(found, key=int))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import nan
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 from dipsmith.errors import DamageError
 from dipsmith.privacy.ledger import AlreadyReleased, Ledger
 from dipsmith.schema import Attribute, Bins, Categories, Schema
+from dipsmith.synthesis.canonical import is_text
 from dipsmith.synthesis.release import (
     Release,
     files_of,
@@ -153,8 +153,7 @@ def _check_column(column: pa.ChunkedArray, attribute: Attribute) -> None:
                 text = pc.utf8_lower(text)
             lawful, outside = pc.all(pc.is_in(text, pa.array(domain.labels, pa.string()))).as_py(), "list"
         else:
-            low, high = _bounds(column, domain)
-            lawful, outside = low is None or high is None or _within(low, high, domain), "bounds"
+            lawful, outside = _is_within(column, domain), "bounds"
     except (pa.ArrowException, TypeError, ValueError):
         raise DamageError(
             f"column '{attribute.name}' is of another type than its schema's; get the release again"
@@ -165,21 +164,15 @@ def _check_column(column: pa.ChunkedArray, attribute: Attribute) -> None:
         )
 
 
-def _within(low: float, high: float, domain: Bins) -> bool:
-    return bool(domain.minimum <= low and high <= domain.maximum)
-
-
-def _bounds(column: pa.ChunkedArray, domain: Bins) -> tuple[float | None, float | None]:
+def _is_within(column: pa.ChunkedArray, domain: Bins) -> bool:
     if domain.scale == "date":
         column = column.cast(pa.date32()).cast(pa.int32())
     elif domain.scale == "datetime":
         column = column.cast(pa.timestamp("us")).cast(pa.int64())
     elif pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
-        # The least and largest of the others would hide it.
-        return nan, nan
-    ends = pc.min_max(column)
-    low, high = ends["min"].as_py(), ends["max"].as_py()
-    return (None, None) if low is None or high is None else (float(low), float(high))
+        return False  # the least and largest of the others would hide it
+    low, high = pc.min_max(column).as_py().values()
+    return low is None or bool(domain.minimum <= float(low) and float(high) <= domain.maximum)
 
 
 def find_trace(file: Path, schema: Schema) -> str | None:
@@ -192,7 +185,8 @@ def find_trace(file: Path, schema: Schema) -> str | None:
     """
     with pq.ParquetFile(file) as opened:
         found = _foreign_metadata(opened)
-        texts = [f.name for f in opened.schema_arrow if _is_bytes(f.type)]
+        kinds = {f.name: f.type for f in opened.schema_arrow}
+    texts = [n for n, k in kinds.items() if is_text(k.value_type if pa.types.is_dictionary(k) else k)]
     if found is not None:
         return f"'{file.name}' carries metadata ({found}) of the table that it was made from; {ADVICE}"
     for name in texts:
@@ -243,9 +237,3 @@ def _is_by_first_use(chunk: pa.DictionaryArray) -> bool:
     used = chunk.indices.drop_null().to_numpy()
     found, first = np.unique(used, return_index=True)
     return len(found) == len(chunk.dictionary) and bool(np.all(np.diff(first) > 0))
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    return any(is_kind(inner) for is_kind in kinds)

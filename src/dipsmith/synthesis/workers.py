@@ -114,13 +114,10 @@ class WritePartition:
         yield pa.record_batch({"rows": pa.array([rows], pa.int64())})
 
     def _canonical(self, batch: pa.RecordBatch) -> pa.Table:
-        arrays = [batch.column(name) for name in self.columns]
+        arrays = {name: batch.column(name) for name in self.columns}
         if self.schema is not None:
-            kinds = [
-                canonical_type(a.type, self.schema[n]) for a, n in zip(arrays, self.columns, strict=True)
-            ]
-            arrays = [as_type(array, kind) for array, kind in zip(arrays, kinds, strict=True)]
-        return pa.table(arrays, names=list(self.columns))
+            arrays = {n: as_type(a, canonical_type(a.type, self.schema[n])) for n, a in arrays.items()}
+        return pa.table(arrays)
 
 
 @dataclass(frozen=True)
@@ -141,12 +138,12 @@ class DrawPartition:
                 yield from drawn_table(codes, key).to_batches()
 
 
-def secret(seed: int | None) -> bytes:
+def drawing_secret(seed: int | None) -> bytes:
     """The secret that rows are drawn by: fresh, or what a seed stands for."""
     return secrets.token_bytes(32) if seed is None else secret_of(seed)
 
 
-def sent(model: FittedModel, frame: Any) -> Any:
+def broadcast(model: FittedModel, frame: Any) -> Any:
     """The model as bytes, broadcast where the session can: a Connect session sends it with the function."""
     packed = model.packed()
     session = frame.sparkSession

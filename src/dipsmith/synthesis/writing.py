@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from hashlib import sha256
+from hashlib import file_digest
 from pathlib import Path
 
 from dipsmith.errors import OutputError
@@ -106,11 +106,8 @@ def _umask() -> int:
 
 def digest(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal."""
-    running = sha256()
     with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            running.update(chunk)
-    return running.hexdigest()
+        return file_digest(file, "sha256").hexdigest()
 
 
 def _sync(path: Path) -> None:
