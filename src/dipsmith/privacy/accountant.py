@@ -137,13 +137,10 @@ class Purse:
     def take(self, budget: Budget) -> None:
         """Take an amount out; refuses another currency, and more than is left."""
         if type(budget) is not type(self.budget):
-            raise BudgetError(
-                f"asked for {budget} from a curator that holds {self.budget}: one currency per run"
-            )
+            raise BudgetError(f"asked for {budget} of a curator with {self.budget}: one currency per run")
         if self._spent + budget.units > self.budget.units:
-            raise BudgetError(
-                f"asked for {budget}, but only {self.remaining or 'nothing'} of {self.budget} is left"
-            )
+            left = self.remaining or "nothing"
+            raise BudgetError(f"asked for {budget}, but only {left} of {self.budget} is left")
         self._spent += budget.units
 
 
@@ -223,19 +220,16 @@ class _Partition:
         self.units = 0
         self.moving = moving or opening.rule == "two-dearest"
         if opening.rule == "two-dearest":
-            self.relations: tuple[str, ...] = ("add-remove",)
+            relations = ("add-remove",)
         elif opening.rule == "sum" and relations == ("label",):
-            self.relations = ("label", "replace")
-        else:
-            self.relations = relations
+            relations = ("label", "replace")
+        self.relations = relations
         self.blocks: dict[str, _Scope] = {}
 
     def extend(self, opening: Partitioned) -> None:
         """Open the same blocks, possibly again: what they may cost together grows."""
         if opening.rule != self.rule or opening.budget.currency != self.currency:
-            raise BudgetError(
-                f"blocks of '{opening.attribute}' were opened before by another rule or currency"
-            )
+            raise BudgetError(f"blocks of '{opening.attribute}' were opened by another rule or currency")
         self.units += opening.budget.units
 
     def block(self, label: str) -> _Scope:

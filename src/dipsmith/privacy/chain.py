@@ -189,9 +189,7 @@ class Chain:
             return
         (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if application or version or objects:
-            raise InputError(
-                f"'{self.name}' is an SQLite database but not a dipsmith ledger: give another path"
-            )
+            raise InputError(f"'{self.name}' is an SQLite file but not a dipsmith ledger: give another path")
         if create:
             for statement in _SCHEMA:
                 connection.execute(statement)

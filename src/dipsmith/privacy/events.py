@@ -167,9 +167,7 @@ class Repeated:
         if not isinstance(self.budget, PureDP):
             raise BudgetError("the best of several runs has a price in pure ε only, not in ρ: use PureDP")
         if self.candidates < 1 or not (self.eta > -1 and 0 < self.gamma < 1):
-            raise BudgetError(
-                f"a selection by '{self.score}' needs a candidate, η above −1 and γ between 0 and 1"
-            )
+            raise BudgetError(f"a selection by '{self.score}' needs a candidate, η > −1 and 0 < γ < 1")
 
 
 Event = Measured | Chosen | Partitioned | Supplied | Repeated | Looked
@@ -220,9 +218,7 @@ def event_from(record: Mapping[str, Any]) -> Event:
     fields = dict(record)
     cls = _KINDS.get(fields.pop("event", ""))
     if cls is None:
-        raise DamageError(
-            f"event '{record.get('event')}' is unknown: a newer dipsmith wrote it, or it was edited"
-        )
+        raise DamageError(f"event '{record.get('event')}' is unknown: of a newer dipsmith, or edited")
     try:
         if fields.get("budget") is not None:
             fields["budget"] = budget_from(fields["budget"])

@@ -149,9 +149,7 @@ class Stream:
         if isinstance(seed, int):
             return cls.for_testing(seed, observer)
         if observer is not None:
-            raise UsageError(
-                "an observer sees exact counts, so it watches replayable noise only: give a seed"
-            )
+            raise UsageError("an observer sees exact counts: it watches replayable noise only; give a seed")
         return cls() if seed is None else seed
 
     @classmethod

@@ -35,9 +35,7 @@ class AlreadyReleased(BudgetError):  # noqa: N818 - it tells what happened, and 
     """The request id bought a run that was released: return that release, never draw again."""
 
     def __init__(self, request_id: str, path: str, digest: str) -> None:
-        super().__init__(
-            f"request '{request_id}' was released to '{path}': use that release, or a new request id"
-        )
+        super().__init__(f"request '{request_id}' was released to '{path}': use it, or a new request id")
         self.request_id = request_id
         self.path = path
         self.digest = digest
@@ -113,9 +111,7 @@ class Reservation:
     def _append(self, state: RunState, entries: list[Entry]) -> None:
         """Append entries that leave the run in a state, passing the gate first where it is closed yet."""
         if os.getpid() != self._process:
-            raise UsageError(
-                f"request '{self.id}' belongs to the process that reserved it, not to its children"
-            )
+            raise UsageError(f"request '{self.id}' belongs to the process that reserved it, not its children")
         if self._state in ("cancelled", "failed") or (self._state == "finished" and state != "finished"):
             raise BudgetError(f"request '{self.id}' has ended ({self._state}): use a new request id")
 

@@ -137,9 +137,8 @@ class Statements:
         for statement in self.of:
             if statement.name == name:
                 return statement
-        raise BudgetError(
-            f"'{name}' is not in the ledger; it has: {', '.join(s.name for s in self.of) or 'nothing'}"
-        )
+        has = ", ".join(s.name for s in self.of) or "nothing"
+        raise BudgetError(f"'{name}' is not in the ledger; it has: {has}")
 
     def __iter__(self) -> Iterator[Statement]:
         return iter(self.of)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from dipsmith.errors import DamageError, DipsmithError
+from dipsmith.errors import DipsmithError
 from dipsmith.methods.method import Method
 from dipsmith.methods.public_table import supply_statement
 from dipsmith.privacy.budget import Budget, PureDP, of_units, zcdp_to_approx
@@ -23,6 +23,7 @@ from dipsmith.report.content import Facts, Page, Section, Table
 from dipsmith.report.sections import framed, page
 from dipsmith.schema import Schema
 from dipsmith.synthesis.order import Order
+from dipsmith.synthesis.writing import damage
 from dipsmith.version import VERSION
 
 FORMAT = 1
@@ -178,9 +179,7 @@ class Card:
             card.page(), str(card), card.budget
             return card
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, DipsmithError):
-            raise DamageError(
-                "card.json is not a card that this version can read; get the release again"
-            ) from None
+            raise damage("card.json is not a card that this version can read") from None
 
     def page(self) -> Page:
         """The card as a page."""

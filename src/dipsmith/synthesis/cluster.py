@@ -79,9 +79,7 @@ class Cluster:
     def label_rows(self, model: FittedModel, seed: int | None, out: str | None) -> str:
         """Have the workers label the rows, in their order, and write a folder that does not exist yet."""
         if out is None:
-            raise UsageError(
-                "the workers of a cluster write what they label: say out=, a folder they all see"
-            )
+            raise UsageError("the workers of a cluster write what they label: say out=, a folder all see")
         labeller = model.labeller()
         self.on.check(predictors(labeller))
         with failures(self.on.describe()):

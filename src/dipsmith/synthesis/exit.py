@@ -160,9 +160,8 @@ def _archive(held: io.BytesIO, arrays: Mapping[str, NDArray[Any]], compression: 
             entry = ZipInfo(f"{name}.npy", _BEGINNING)
             entry.create_system, entry.external_attr, entry.compress_type = 3, 0o600 << 16, compression
             with archive.open(entry, "w", force_zip64=True) as file:
-                np.lib.format.write_array(
-                    file, np.asarray(arrays[name], order="C"), version=(1, 0), allow_pickle=False
-                )
+                array = np.asarray(arrays[name], order="C")
+                np.lib.format.write_array(file, array, version=(1, 0), allow_pickle=False)
 
 
 def _replaced(table: pa.Table, pattern: str, replacement: str) -> pa.Table:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dipsmith.codec.decode import decode
 from dipsmith.codec.encode import Encoder
-from dipsmith.errors import DamageError, RegistryError, SchemaError, UsageError
+from dipsmith.errors import RegistryError, SchemaError, UsageError
 from dipsmith.estimation.answers import Answer
 from dipsmith.methods.catalogue import model_of_kind, models_of_method, package_of_kind
 from dipsmith.methods.method import Labeller, Model
@@ -29,6 +29,7 @@ from dipsmith.schema import Codes, Schema
 from dipsmith.sources import source
 from dipsmith.synthesis.canonical import blocks
 from dipsmith.synthesis.exit import RATIO, Exit, pack, plain_schema
+from dipsmith.synthesis.writing import damage
 
 FORMAT = 1
 
@@ -36,7 +37,7 @@ ROOM = 64 << 20
 """Arrays may unpack to so many bytes, and to `RATIO` times their packed size: noisy numbers hardly compress."""
 
 _UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, EOFError, RuntimeError)
-"""What readers of JSON, archives and arrays raise at damaged bytes."""
+"""What readers of JSON, archives and arrays raise at damage bytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,9 +80,7 @@ class FittedModel:
         if on is None and out is None:
             return self.inner.sample(n, seed)
         if on is None or out is None:
-            raise UsageError(
-                "drawing on a cluster needs both: on= a Spark frame or source, and out= a folder"
-            )
+            raise UsageError("drawing on a cluster needs both on= a Spark frame or source and out= a folder")
         from dipsmith.synthesis.sets import place_of
 
         return place_of(source(on)).draw_rows(self, n, seed, out)
@@ -193,9 +192,7 @@ class FittedModel:
     def _asked(self, verb: str) -> Any:
         asked = getattr(self.inner, verb, None)
         if asked is None:
-            raise UsageError(
-                f"a model of {self.method} does not answer {verb}; analyse its synthetic rows instead"
-            )
+            raise UsageError(f"a model of {self.method} does not answer {verb}; analyse its rows instead")
         return asked
 
 
@@ -237,9 +234,7 @@ def _readable(name: str) -> Iterator[None]:
     try:
         yield
     except (*_UNREADABLE, BadZipFile, SchemaError, zlib.error):
-        raise DamageError(
-            f"'{name}' is not a model that this version can read; get the release again"
-        ) from None
+        raise damage(f"'{name}' is not a model that this version can read") from None
 
 
 def predictors(labeller: Labeller) -> tuple[str, ...]:

@@ -90,9 +90,8 @@ def _renamed(batch: pa.RecordBatch, wanted: Mapping[str, str], scale: Mapping[st
     for name, there in wanted.items():
         column = batch.column(there)
         if name in scale:
-            values, known = numbers(
-                column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-            )
+            plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+            values, known = numbers(plain)
             column = pa.array(values * scale[name], mask=None if known is None else ~known)
         made[name] = column
     return pa.table(made)

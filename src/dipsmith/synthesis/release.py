@@ -12,7 +12,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from dipsmith.codec.decode import codebook
-from dipsmith.errors import DamageError, DipsmithError, InputError, SchemaError, UsageError
+from dipsmith.errors import DipsmithError, InputError, SchemaError, UsageError
 from dipsmith.report.content import Page
 from dipsmith.report.sections import framed, page
 from dipsmith.schema import Schema
@@ -22,7 +22,7 @@ from dipsmith.synthesis.exit import Exit, unescaped
 from dipsmith.synthesis.fitted import FittedModel
 from dipsmith.synthesis.report import Glance, report_page
 from dipsmith.synthesis.sets import Sets, TableSets
-from dipsmith.synthesis.writing import digest, whole_folder
+from dipsmith.synthesis.writing import damage, digest, whole_folder
 
 Format = Literal["parquet", "csv"]
 
@@ -108,9 +108,7 @@ class Release:
 def read_card(folder: Path) -> Card:
     """The card of a release folder."""
     if not (folder / "card.json").is_file():
-        raise InputError(
-            f"'{folder}' is not a release: it has no card.json; give the folder that --out named"
-        )
+        raise InputError(f"'{folder}' is not a release: it has no card.json; give the folder of --out")
     return Card.from_json((folder / "card.json").read_text("utf-8", errors="replace"))
 
 
@@ -120,7 +118,7 @@ def read_models(folder: Path) -> tuple[FittedModel, ...]:
     wrong = next((n for n in found if not (n.isascii() and n.isdigit())), None)
     if wrong is not None or not found:
         what = "no model-1.json" if wrong is None else f"a model-{wrong}.json, which is no model of it"
-        raise DamageError(f"'{folder}' has {what}; get the release again")
+        raise damage(f"'{folder}' has {what}")
     return tuple(FittedModel.load(folder / f"model-{n}") for n in sorted(found, key=int))
 
 
@@ -129,7 +127,7 @@ def read_schema(folder: Path) -> Schema:
     try:
         return Schema.read(folder / "schema.yaml")
     except SchemaError as error:
-        raise DamageError(f"{error}; get the release again") from None
+        raise damage(f"{error}") from None
 
 
 def files_of(folder: Path) -> list[str]:
@@ -145,7 +143,7 @@ def set_file(folder: Path, i: int) -> Path:
         path = folder / f"synthetic-{i}.{ending}"
         if path.exists():
             return path
-    raise DamageError(f"'{folder}' has no synthetic-{i}.parquet or .csv; get the release again")
+    raise damage(f"'{folder}' has no synthetic-{i}.parquet or .csv")
 
 
 def read_table(path: Path, schema: Schema) -> pa.Table:
@@ -160,7 +158,7 @@ def read_table(path: Path, schema: Schema) -> pa.Table:
         )
         return unescaped(pa_csv.read_csv(path, convert_options=options))
     except (OSError, pa.ArrowException):
-        raise DamageError(f"'{path.name}' cannot be read; get the release again") from None
+        raise damage(f"'{path.name}' cannot be read") from None
 
 
 def set_parts(path: Path, schema: Schema) -> Iterator[pa.Table]:
@@ -175,4 +173,4 @@ def set_parts(path: Path, schema: Schema) -> Iterator[pa.Table]:
                 for batch in rows.iter_batches(PART_ROWS):
                     yield pa.Table.from_batches([batch])
     except (OSError, pa.ArrowException):
-        raise DamageError(f"'{path.name}' cannot be read; get the release again") from None
+        raise damage(f"'{path.name}' cannot be read") from None

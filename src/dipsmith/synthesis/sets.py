@@ -207,7 +207,7 @@ class Memory:
 
     def draw_rows(self, model: FittedModel, rows: int | None, seed: int | None, out: str) -> Any:
         """There is no folder to write here."""
-        raise UsageError("drawing on a cluster needs both: on= a Spark frame or source, and out= a folder")
+        raise UsageError("drawing on a cluster needs both on= a Spark frame or source and out= a folder")
 
     def _is_another_table(self, public: PublicRows, recipe: Recipe) -> bool:
         """Whether the rows to label are others than the private table's: then their order is theirs to keep."""

@@ -25,7 +25,7 @@ from dipsmith.synthesis.release import (
     set_file,
     set_parts,
 )
-from dipsmith.synthesis.writing import digest
+from dipsmith.synthesis.writing import damage, digest
 
 ADVICE = "it may tell private values: withdraw it, see SECURITY.md, and make it anew with this version"
 
@@ -68,14 +68,12 @@ def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Ver
     if present != listed:
         wrong = sorted(present ^ listed)[0]
         state = "is missing" if wrong in listed else "is not on the card"
-        raise DamageError(f"'{wrong}' {state}; get the release again")
+        raise damage(f"'{wrong}' {state}")
     for name, expected in sorted(card.files.items()):
         if not (path / name).is_file():  # a pipe, whose reader would wait forever
-            raise DamageError(f"'{name}' is not a file; get the release again")
+            raise damage(f"'{name}' is not a file")
         if digest(path / name) != expected:
-            raise DamageError(
-                f"'{name}' was changed after the release: its SHA-256 is not the card's; get the release again"
-            )
+            raise damage(f"'{name}' was changed after the release: its SHA-256 is not the card's")
     models = read_models(path)
     schema = read_schema(path)
     for i in range(1, card.sets + 1):
@@ -93,9 +91,7 @@ def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Ver
     if book is not None:
         book.verify(cards=[] if card.ledger_head is None else [card.ledger_head])
         if digest(path / "card.json") not in book.issued(card.request):
-            raise DamageError(
-                f"the ledger has no release '{card.request}' with this card; get the release again"
-            )
+            raise damage(f"the ledger has no release '{card.request}' with this card")
     missing = next((model.missing for model in models if model.missing), "")
     return Verified(
         path, len(card.files) + 1, card.sets, card.rows, book is not None, card.guarantee, missing
@@ -130,14 +126,14 @@ def _check_traces(place: Path, schema: Schema) -> None:
             if trace := find_trace(file, schema):
                 raise DamageError(trace)
         except (OSError, pa.ArrowException):
-            raise DamageError(f"'{file.name}' cannot be read; get the release again") from None
+            raise damage(f"'{file.name}' cannot be read") from None
 
 
 def _check_names(found: Sequence[str], expected: Sequence[str]) -> None:
     """Every column of the schema once, and no other: what is not described must not be released."""
     for name in (*expected, *found):
         if name not in found:
-            raise DamageError(f"column '{name}' is missing; get the release again")
+            raise damage(f"column '{name}' is missing")
         if name not in expected or list(found).count(name) > 1:
             raise DamageError(f"column '{name}' is not described by the schema, or there twice")
 
@@ -155,13 +151,9 @@ def _check_column(column: pa.ChunkedArray, attribute: Attribute) -> None:
         else:
             lawful, outside = _is_within(column, domain), "bounds"
     except (pa.ArrowException, TypeError, ValueError):
-        raise DamageError(
-            f"column '{attribute.name}' is of another type than its schema's; get the release again"
-        ) from None
+        raise damage(f"column '{attribute.name}' is of another type than its schema's") from None
     if lawful is False:
-        raise DamageError(
-            f"column '{attribute.name}' has a value outside its {outside}; get the release again"
-        )
+        raise damage(f"column '{attribute.name}' has a value outside its {outside}")
 
 
 def _is_within(column: pa.ChunkedArray, domain: Bins) -> bool:

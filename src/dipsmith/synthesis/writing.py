@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from hashlib import file_digest
 from pathlib import Path
 
-from dipsmith.errors import OutputError
+from dipsmith.errors import DamageError, OutputError
 
 LEAST_FREE = 64 << 20
 """A run is refused before it starts when less than this many bytes are free for its output."""
@@ -102,6 +102,11 @@ def _umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
+
+
+def damage(what: str) -> DamageError:
+    """The error of a release, or a part of it, that is not what was written."""
+    return DamageError(f"{what}; get the release again")
 
 
 def digest(path: Path) -> str:
