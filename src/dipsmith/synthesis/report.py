@@ -23,7 +23,7 @@ from dipsmith.report import figures
 from dipsmith.report.content import Block, Code, Facts, Figure, Page, Section, Table
 from dipsmith.schema import Bins, Codes, Marginal, Schema
 from dipsmith.schema.formula.tree import quoted
-from dipsmith.synthesis.spent import Z95, Measured, column_noise, drowned_below, measured
+from dipsmith.synthesis.spent import Z95, MeasuredTable, column_noise, drowned_below, measured
 
 if TYPE_CHECKING:
     from dipsmith.synthesis.release import Release
@@ -76,7 +76,7 @@ def report_page(release: Release, glance: Glance) -> Page:
     )
 
 
-def _lead(release: Release, tables: list[Measured]) -> tuple[str, ...]:
+def _lead(release: Release, tables: list[MeasuredTable]) -> tuple[str, ...]:
     card = release.card
     named = list(dict.fromkeys(t.what for t in tables if t.attributes is not None))
     kept = _listed(named, 5) if named else "what the method measured, listed below"
@@ -128,7 +128,7 @@ def _in_words(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _noise(release: Release, tables: list[Measured]) -> tuple[Block, ...]:
+def _noise(release: Release, tables: list[MeasuredTable]) -> tuple[Block, ...]:
     n = max(1, release.card.rows)
     rest = len(tables) - MOST_LINES
     nbsp = "\N{NO-BREAK SPACE}"
@@ -179,13 +179,13 @@ def _noise(release: Release, tables: list[Measured]) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def _expected_tvd(table: Measured, n: int) -> float:
+def _expected_tvd(table: MeasuredTable, n: int) -> float:
     """Half the sum over the cells of the expected absolute noise: s.d./√2 for Laplace noise, s.d.·√(2/π) for Gaussian."""
     mean = table.sd * (np.sqrt(2 / np.pi) if "Gauss" in table.mechanism else np.sqrt(0.5))
     return min(1.0, float(0.5 * table.cells * mean / n))
 
 
-def _columns(release: Release, glance: Glance, tables: list[Measured]) -> tuple[Block, ...]:
+def _columns(release: Release, glance: Glance, tables: list[MeasuredTable]) -> tuple[Block, ...]:
     schema, n, counts = release.schema, max(1, glance.rows), glance.counts
     public = set(schema.public) if release.card.neighbours == "label" else set()
     noise = {c.name: c.sd for c in column_noise(tables, schema)}

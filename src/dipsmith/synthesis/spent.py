@@ -27,7 +27,7 @@ Z95 = 1.959963984540054
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredTable:
     """A table that was measured `times` times with noise of standard deviation `sd` on each of its `cells` counts."""
 
     what: str
@@ -47,14 +47,14 @@ class ColumnNoise:
     sd: float | None
 
 
-def measured(card: Card, schema: Schema) -> list[Measured]:
+def measured(card: Card, schema: Schema) -> list[MeasuredTable]:
     """The measured tables of a release, the loudest noise last; equal lines are counted once."""
     lines = [line for line in card.spending if line["cells"] is not None and line["cost"]]
     tables = Counter(_measured(line, schema, card.currency) for line in lines)
     return sorted((replace(table, times=n) for table, n in tables.items()), key=lambda table: table.sd)
 
 
-def column_noise(tables: Sequence[Measured], schema: Schema) -> list[ColumnNoise]:
+def column_noise(tables: Sequence[MeasuredTable], schema: Schema) -> list[ColumnNoise]:
     """The noise on one level of every column, from all measured tables that hold it."""
     found = []
     for attribute in schema:
@@ -71,15 +71,15 @@ def column_noise(tables: Sequence[Measured], schema: Schema) -> list[ColumnNoise
     return found
 
 
-def drowned_below(tables: Sequence[Measured]) -> float:
+def drowned_below(tables: Sequence[MeasuredTable]) -> float:
     """The count that the noise of the finest measured tables drowns: twice its standard deviation."""
     return 2 * max((t.sd for t in tables), default=inf)
 
 
-def _measured(line: Mapping[str, Any], schema: Schema, currency: str) -> Measured:
+def _measured(line: Mapping[str, Any], schema: Schema, currency: str) -> MeasuredTable:
     what, mechanism = str(line["what"]), str(line["mechanism"])
     names = line["attributes"] if "attributes" in line else _attributes_before_0_2(what)
-    return Measured(
+    return MeasuredTable(
         what=what.replace("counts of ", "", 1),
         # None for other partitions (the leaves of a tree), and where a column was not released.
         attributes=tuple(names) if names and all(name in schema for name in names) else None,
