@@ -119,10 +119,8 @@ class Account:
     def granted(self, grant: Grant) -> Account:
         """The account after a grant; refuses another currency, and columns that contradict what is fixed."""
         if self.currency not in (None, grant.budget.currency):
-            held = "ρ" if self.currency == "rho" else "ε"
-            raise BudgetError(
-                f"'{self.name}' is granted in {held}, got {grant.budget}: one currency per dataset"
-            )
+            got = f"{'ρ' if self.currency == 'rho' else 'ε'}, got {grant.budget}"
+            raise BudgetError(f"'{self.name}' is granted in {got}: one currency per dataset")
         return replace(
             self,
             currency=grant.budget.currency,

@@ -202,9 +202,8 @@ class _Scope:
         rest = str(of_units(self.currency, left)) if left > 0 else "nothing"
         whole = of_units(self.currency, limit)
         where = f" in block '{event.block}'" if event.block else ""
-        return BudgetError(
-            f"'{name}' asks for {of_units(self.currency, charge)}{where}, but {rest} of {whole} is left"
-        )
+        asked = of_units(self.currency, charge)
+        return BudgetError(f"'{name}' asks for {asked}{where}, but {rest} of {whole} is left")
 
 
 class _Partition:

@@ -56,9 +56,8 @@ class Books:
             try:
                 books = _entered(books, row, json.loads(row.payload))
             except (BudgetError, UsageError, KeyError, TypeError, ValueError, AttributeError) as error:
-                raise DamageError(
-                    f"ledger row {row.seq} ({row.kind}) could not lawfully be written: {error}"
-                ) from None
+                which = f"ledger row {row.seq} ({row.kind})"
+                raise DamageError(f"{which} could not lawfully be written: {error}") from None
         return replace(books, last=rows[-1])
 
     def require_grantable(self, content: Mapping[str, Any]) -> None:

@@ -277,9 +277,7 @@ class Transaction:
             rows.append(Row.after(rows[-1] if rows else last, kind, content, time))
         if rows:
             self.connection.execute(f"PRAGMA user_version={VERSION}")
-        self.connection.executemany(
-            "INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?)", [astuple(row) for row in rows]
-        )
+        self.connection.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?)", map(astuple, rows))
         return rows
 
     def _initialised(self) -> bool:

@@ -79,12 +79,8 @@ class Statement:
                 for g in self.grants
             ],
             "runs": [
-                {
-                    "request": r.id,
-                    "budget": str(r.budget),
-                    "charge": r.charge / UNITS,
-                    "charge_units": r.charge,
-                }
+                {"request": r.id, "budget": str(r.budget)}
+                | {"charge": r.charge / UNITS, "charge_units": r.charge}
                 | {name: getattr(r, name) for name in run}
                 for r in self.runs
             ],
@@ -92,11 +88,8 @@ class Statement:
 
     def __str__(self) -> str:
         symbol = "ρ" if self.currency == "rho" else "ε"
-        balance = (
-            f"{symbol} = {decimal_text(self.remaining_units)} left of {decimal_text(self.granted_units)}"
-            if self.currency
-            else "no grant"
-        )
+        left, granted = decimal_text(self.remaining_units), decimal_text(self.granted_units)
+        balance = f"{symbol} = {left} left of {granted}" if self.currency else "no grant"
         under = f", neighbours {self.relation}, unit {self.unit}" if self.relation else ""
         under += "" if self.private is None else f", private {columns_in_words(self.private)}"
         lines = [f"{self.name}: {balance}{under}, {self.looks} confidential look{'s' * (self.looks != 1)}"]

@@ -247,10 +247,9 @@ class Card:
         return framed(self.to_html())
 
     def __str__(self) -> str:
+        made = f"{self.rows:,} rows by {self.method}; {self.guarantee}; {self.sets_text}"
         stamp = "NOT PRIVATE (testing seed)\n" if self.testing else ""
-        return (
-            f"{stamp}{self.dataset}: {self.rows:,} rows by {self.method}; {self.guarantee}; {self.sets_text}"
-        )
+        return f"{stamp}{self.dataset}: {made}"
 
 
 def sums(schema: Schema, events: Sequence[Event]) -> tuple[str, ...]:

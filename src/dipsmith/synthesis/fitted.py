@@ -136,9 +136,8 @@ class FittedModel:
     def load(cls, stem: Path) -> FittedModel:
         """Read STEM.json and STEM.npz; nothing in them is executed."""
         with _readable(stem.name):
-            return cls._read(
-                stem.with_suffix(".json").read_text("utf-8"), stem.with_suffix(".npz").read_bytes()
-            )
+            described = stem.with_suffix(".json").read_text("utf-8")
+            return cls._read(described, stem.with_suffix(".npz").read_bytes())
 
     def packed(self) -> bytes:
         """The model as bytes, to be sent to workers: what `written` gives, one after the other."""

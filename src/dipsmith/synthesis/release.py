@@ -132,9 +132,8 @@ def read_schema(folder: Path) -> Schema:
 
 def files_of(folder: Path) -> list[str]:
     """The files of a release folder, also those inside a set that workers wrote, by their names from there."""
-    return sorted(
-        p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_symlink() or not p.is_dir()
-    )
+    files = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return sorted(path.relative_to(folder).as_posix() for path in files)
 
 
 def set_file(folder: Path, i: int) -> Path:

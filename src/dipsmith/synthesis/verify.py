@@ -93,9 +93,8 @@ def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Ver
         if digest(path / "card.json") not in book.issued(card.request):
             raise damage(f"the ledger has no release '{card.request}' with this card")
     missing = next((model.missing for model in models if model.missing), "")
-    return Verified(
-        path, len(card.files) + 1, card.sets, card.rows, book is not None, card.guarantee, missing
-    )
+    files = len(card.files) + 1
+    return Verified(path, files, card.sets, card.rows, book is not None, card.guarantee, missing)
 
 
 def released_before(earlier: AlreadyReleased) -> Release:
