@@ -72,7 +72,7 @@ class Books:
                 "the ledger names no key whose signature counts: first `dipsmith ledger require-signature`"
             )
         if signed.ledger != self.id:
-            raise BudgetError("the signed statement is for another ledger: have it signed for this one")
+            raise BudgetError("the statement is for a ledger with another id: have it signed for this one")
         if signed.nonce in self.nonces:
             raise BudgetError("the signed statement was taken before: it counts once; have another signed")
         if not signed.valid(self.signatory):

@@ -112,7 +112,7 @@ class Ledger:
         def decide(books: Books) -> list[Entry]:
             books.require_signed(signed)
             if signed.kind != "granted":
-                raise BudgetError("this is no signed grant; it is for `dipsmith ledger require-signature`")
+                raise BudgetError("the statement is no grant; it is for `dipsmith ledger require-signature`")
             books.require_grantable(signed.content)
             return [("granted", signed.row)]
 
@@ -131,7 +131,7 @@ class Ledger:
             if isinstance(public, Signed):
                 books.require_signed(public)
                 if public.kind != "signatory":
-                    raise BudgetError("this is a signed grant; it is for `dipsmith ledger grant --signed`")
+                    raise BudgetError("the statement is a grant; it is for `dipsmith ledger grant --signed`")
                 check_public(public.content["public"])
                 return [("signatory", public.row)]
             if books.signatory is not None:
