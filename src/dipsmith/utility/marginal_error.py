@@ -4,7 +4,7 @@ The total variation distance (TVD) of two tables of shares is half the sum of th
 share of rows that would have to move. Its mean over all k-way tables is the k-marginal score of the NIST
 challenges, which counts 1000·(1 − TVD) points. Two perfect samples also differ, so each mean stands beside the
 TVD that chance alone gives (the *floor*): the expectation when it is drawn anew which rows are called synthetic
-(`dipsmith.utility.chance`).
+(`dipsmith.utility.crosstabs`).
 
 Range queries ask how many rows lie between a and b: all ranges of every ordered column (bins, and lists declared
 ordered), a thousand random rectangles of every pair of such columns. Answers are compared as shares of the rows. The
@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.report.content import Block, Cell
-from dipsmith.utility.chance import expected_gaps
-from dipsmith.utility.crosstabs import Crosstab, Crosstabs
+from dipsmith.utility.crosstabs import Crosstab, Crosstabs, expected_gaps
 from dipsmith.utility.findings import Findings, Rows, table
 from dipsmith.utility.metric import BY_CHANCE, ZERO_IS_PERFECT, Chapter, Metric
 from dipsmith.utility.side_by_side import SideBySide

@@ -2,7 +2,7 @@
 
 A subgroup is a level of a column, or a combination of levels of two. Within it the distribution of every other
 column is compared: the TVD of the subgroup's table, averaged over those columns, beside the TVD that chance alone
-gives a group of its size (`dipsmith.utility.chance`). Small groups differ more by chance alone; what exceeds
+gives a group of its size (`dipsmith.utility.crosstabs`). Small groups differ more by chance alone; what exceeds
 that floor is what the release did to them. A group that the synthetic table does not have at all is lost (TVD 1).
 """
 
@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from dipsmith.report import figures
 from dipsmith.report.content import Block, Figure
 from dipsmith.schema import Schema
-from dipsmith.utility.chance import exchanged_gaps, expected_gaps
-from dipsmith.utility.crosstabs import Crosstab, Crosstabs
+from dipsmith.utility.crosstabs import Crosstab, Crosstabs, exchanged_gaps, expected_gaps
 from dipsmith.utility.findings import Findings, Rows, parameters, series, sizes, table
 from dipsmith.utility.metric import BY_CHANCE, Chapter, Metric
 from dipsmith.utility.side_by_side import SideBySide
