@@ -40,18 +40,8 @@ Floats = NDArray[np.float64]
 class Response:
     """One number per run: what an analysis of variance explains.
 
-    Attributes
-    ----------
-    metric, term
-        What it is.
-    factors
-        For every factor the level of each run, as a label.
-    repeat
-        The repeat of each run.
-    values, references
-        The number, and what to hold it against.
-    numbers
-        Of factors that are ranges also the numbers themselves; their labels are parts of the range.
+    Factors are labels, one for each run; of those that are ranges `numbers` has the numbers themselves, and the labels are
+    parts of the range. `references` are what to hold the values against.
     """
 
     metric: str

@@ -78,16 +78,8 @@ class Outcome:
 class Laboratory:
     """Runs the trials of a study; what its file names is checked when it is made.
 
-    Parameters
-    ----------
-    study
-        The study.
-    base
-        Where the paths in the file start from.
-    out
-        The folder of the results; releases of private rows are kept there too.
-    extra
-        Metrics of the study's own, by name; their functions must be importable by other processes.
+    Paths in the file start from `base`. Results go to `out`, and releases of private rows too. The functions of `extra`
+    metrics (the study's own, by name) must be importable by other processes.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dipsmith.report.content import Block, Cell
 from dipsmith.utility.crosstabs import Crosstab, Crosstabs, expected_gaps
-from dipsmith.utility.findings import Findings, Rows, table
+from dipsmith.utility.findings import Findings, Rows, mean, table
 from dipsmith.utility.metric import BY_CHANCE, ZERO_IS_PERFECT, Chapter, Metric
 from dipsmith.utility.side_by_side import SideBySide
 
@@ -52,12 +52,12 @@ class TableErrors:
     @property
     def mean(self) -> float:
         """Mean TVD."""
-        return float(np.mean([t.tvd for t in self.tables])) if self.tables else float("nan")
+        return mean([t.tvd for t in self.tables])
 
     @property
     def floor(self) -> float:
         """Mean TVD by chance alone."""
-        return float(np.mean([t.floor for t in self.tables])) if self.tables else float("nan")
+        return mean([t.floor for t in self.tables])
 
     @property
     def worst(self) -> TableError | None:
@@ -67,16 +67,13 @@ class TableErrors:
 
 def marginal_error(crosstabs: Crosstabs, ways: int) -> TableErrors:
     """The TVD of every k-way table."""
-    tables = [table_error(table) for table in crosstabs.all(ways)]
-    return TableErrors(ways, tuple(tables), crosstabs.possible_ways(ways))
+    return TableErrors(ways, tuple(map(table_error, crosstabs.all(ways))), crosstabs.possible_ways(ways))
 
 
 def table_error(table: Crosstab) -> TableError:
     """The TVD of one table, and its floor."""
-    authentic, synthetic = table.proportions()
-    return TableError(
-        table.names, 0.5 * float(np.abs(authentic - synthetic).sum()), 0.5 * float(table.chance_gaps().sum())
-    )
+    gaps = np.abs(np.subtract(*table.proportions())), table.chance_gaps()
+    return TableError(table.names, *(0.5 * float(g.sum()) for g in gaps))
 
 
 RECTANGLES = 1000
@@ -170,11 +167,10 @@ def _lines(found: Findings) -> list[tuple[str, Cell, Cell]]:
 
 
 def _means(found: Findings) -> Rows:
-    rows: Rows = []
-    for e, tvd in zip(found["marginals"], found["set_tvd"], strict=True):
-        largest = e.worst.tvd if e.worst else None
-        rows.append((e.ways, len(e.tables), tvd, e.floor, largest, 1000 * (1 - tvd)))
-    return rows
+    return [
+        (e.ways, len(e.tables), tvd, e.floor, e.worst.tvd if e.worst else None, 1000 * (1 - tvd))
+        for e, tvd in zip(found["marginals"], found["set_tvd"], strict=True)
+    ]
 
 
 def _farthest(found: Findings) -> Rows:
@@ -191,14 +187,13 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
         if len(e.tables) < e.possible:
             note += f" Of {e.possible:,} tables of {e.ways} columns {len(e.tables):,} were chosen at random."
     columns = ("k", "tables", "mean TVD", "floor", "largest", "k-marginal score")
+    caption, heads = (
+        "The tables farthest off, beyond what chance explains",
+        ("table", "TVD", "floor", "excess"),
+    )
     blocks: list[Block] = [
         table("Total variation distance of all tables of k columns", columns, found, _means, note),
-        table(
-            "The tables farthest off, beyond what chance explains",
-            ("table", "TVD", "floor", "excess"),
-            found,
-            _farthest,
-        ),
+        table(caption, heads, found, _farthest),
     ]
     if any(f["ranges"] for f in found):
         blocks.append(
@@ -229,8 +224,7 @@ def _tvd(ways: int) -> Metric:
 
 
 def _ranges(both: SideBySide) -> tuple[float, float]:
-    errors = [e.mean for t in both.tables for e in range_error(t)]
-    return (float(np.mean(errors)) if errors else float("nan")), 0.0
+    return mean([e.mean for t in both.tables for e in range_error(t)]), 0.0
 
 
 TVD_1, TVD_2, TVD_3 = (_tvd(ways) for ways in WAYS)

@@ -31,14 +31,9 @@ Progress = Callable[[float], None]
 class Pair:
     """One authentic and one synthetic table over the same columns.
 
-    Attributes
-    ----------
-    authentic, synthetic
-        The rows as codes.
-    given
-        Columns that both tables share row for row (up to order), because the release holds the public
-        columns as they stand. Comparing them with themselves would flatter every score, so metrics leave
-        tables of `given` columns alone, and nulls keep them fixed.
+    `given` columns are shared row for row (up to order), because the release holds the public columns as they stand.
+    Comparing them with themselves would flatter every score, so metrics leave tables of them alone, and nulls keep them
+    fixed.
     """
 
     authentic: Codes

@@ -63,20 +63,9 @@ class Scored:
 class Propensity:
     """The scores of a pair, and the scores that chance gives.
 
-    Attributes
-    ----------
-    classifier
-        Its name.
-    scored
-        The scores.
-    crossfitted
-        Whether each row was scored by a classifier that had not seen it.
-    parameters
-        For logistic main effects: how many parameters the comparison has, intercept included.
-    null
-        Scores under the null hypothesis, one for each draw.
-    null_scale
-        What distances of the null draws are multiplied by, where they were made with fewer rows.
+    `crossfitted`: each row was scored by a classifier that had not seen it. `parameters`, for logistic main effects: how many
+    the comparison has, intercept included. `null` has the scores of each draw of the null hypothesis; where those were made
+    with fewer rows, their distances are multiplied by `null_scale`.
     """
 
     classifier: str
@@ -90,21 +79,10 @@ class Propensity:
 def propensity(
     pair: Pair, classifier: Any = "logistic", *, draws: int = 50, rows: int = ROWS, seed: int = 0
 ) -> Propensity:
-    """Score the rows of a pair.
+    """Score the rows of a pair, at most so many of each table (logistic main effects: all), with so many draws of the null.
 
-    Parameters
-    ----------
-    pair
-        The tables.
-    classifier
-        "logistic" (main effects), "interactions" (and all products of two columns), "cart", "forest",
-        "svm", "boosting", or any scikit-learn classifier (it is given level indicators).
-    draws
-        How many draws of the null; 0 for none.
-    rows
-        Rows of each table to use at most; logistic main effects use all.
-    seed
-        For sampling, folds and null draws.
+    Classifiers are "logistic" (main effects), "interactions" (and all products of two columns), "cart", "forest", "svm",
+    "boosting", or any scikit-learn classifier, which is given level indicators.
 
     Privacy
     -------

@@ -27,6 +27,7 @@ from dipsmith.inference.estimates import Estimates
 from dipsmith.inference.model_frame import distinct_values, text_of
 from dipsmith.inference.noise_aware import Replication, combine_by, sampling_only
 from dipsmith.schema.formula import Formula
+from dipsmith.utility.findings import mean
 
 if TYPE_CHECKING:
     from dipsmith.schema import Schema
@@ -145,23 +146,23 @@ class Agreement:
     @property
     def overlap(self) -> float:
         """Mean interval overlap."""
-        return _mean([c.overlap for c in self.coefficients])
+        return mean([c.overlap for c in self.coefficients])
 
     @property
     def covered(self) -> float:
         """Share of the authentic intervals that cover the synthetic estimate."""
-        return _mean([float(c.covered) for c in self.coefficients])
+        return mean([float(c.covered) for c in self.coefficients])
 
     @property
     def same_conclusion(self) -> float:
         """Share of the coefficients with the same sign and significance."""
-        return _mean([float(c.same_conclusion) for c in self.coefficients])
+        return mean([float(c.same_conclusion) for c in self.coefficients])
 
     @property
     def width_ratio(self) -> float:
         """Median ratio of the widths."""
         ratios = [c.width_ratio for c in self.coefficients if c.width_ratio == c.width_ratio]
-        return float(np.median(ratios)) if ratios else float("nan")
+        return float(np.median(ratios or [np.nan]))
 
 
 @dataclass(frozen=True)
@@ -278,7 +279,3 @@ def _at(table: pa.Table, by: str | None, level: str) -> pa.Table:
 
 def _conclusion(interval: Interval) -> int:
     return 1 if interval[0] > 0 else -1 if interval[1] < 0 else 0
-
-
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values)) if values else float("nan")

@@ -23,20 +23,9 @@ from dipsmith.utility.propensity import Propensity, propensity
 class SideBySide:
     """A release and the authentic rows, with what several metrics need of them, computed once.
 
-    Attributes
-    ----------
-    authentic, release, schema
-        The confidential rows as codes, the release, and what the codes mean.
-    fresh
-        Rows of the same population that the release was not made from, where there are any.
-    classifiers
-        Who tries to tell the tables apart: names, or scikit-learn classifiers.
-    sensitive
-        Columns to attack; None: the synthesised ones.
-    matched
-        A third file joined by an identifier, where one was given.
-    draws, seed
-        Draws of every null distribution; the seed of samples, folds and draws.
+    `fresh` rows are of the same population, and the release was not made from them. `classifiers` (names, or scikit-learn
+    classifiers) try to tell the tables apart; `sensitive` columns are attacked, None for the synthesised ones; `matched` is a
+    third file joined by an identifier. Every null distribution has so many `draws`.
     """
 
     authentic: Codes

@@ -28,12 +28,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from dipsmith.report.content import Block, Cell
-from dipsmith.utility.findings import Findings, table
+from dipsmith.utility.findings import Findings, each, mean, table
 from dipsmith.utility.metric import BY_CHANCE, Chapter, Metric
 from dipsmith.utility.propensity import Propensity, Scored, propensity
 from dipsmith.utility.side_by_side import SideBySide
@@ -58,13 +59,8 @@ class Specks:
 def specks(found: Propensity) -> Specks:
     """SPECKS of a pair from its propensity scores."""
     chance = np.array([distance(draw) for draw in found.null]) * found.null_scale
-    return Specks(
-        found.classifier,
-        distance(found.scored),
-        float(chance.mean()) if len(chance) else float("nan"),
-        float(np.quantile(chance, 0.95)) if len(chance) else float("nan"),
-        found.crossfitted,
-    )
+    most = float(np.quantile(chance, 0.95)) if len(chance) else float("nan")
+    return Specks(found.classifier, distance(found.scored), mean(chance), most, found.crossfitted)
 
 
 def mean_specks(sets: Sequence[Specks]) -> Specks:
@@ -175,8 +171,7 @@ def binned_scores(found: Propensity, groups: int = 10) -> BinnedScores:
 
     bins = _groups(found.scored, groups)
     value = statistic(found.scored, groups)
-    chance = [statistic(draw, groups) for draw in found.null]
-    null_mean = float(np.mean(chance)) if chance else float("nan")
+    null_mean = mean([statistic(draw, groups) for draw in found.null])
     freedom = max(0, len(bins) - 1)
     p = float(chdtrc(freedom, value)) if freedom else 1.0
     return BinnedScores(found.classifier, value, freedom, p, null_mean, tuple(bins))
@@ -232,13 +227,9 @@ def _lines(found: Findings) -> list[tuple[str, Cell, Cell]]:
     ]
 
 
-def _squared(found: Findings) -> list[tuple[Cell, ...]]:
-    p = found["pmse"]
-    return [(p.value, p.standardised, p.resampled_mean, p.ratio, p.independent_mean, p.independent_ratio)]
-
-
 def _blocks(found: Sequence[Findings]) -> list[Block]:
     how = {True: "by the other half", False: "in sample"}
+    squared = ["value", "standardised", "resampled_mean", "ratio", "independent_mean", "independent_ratio"]
     return [
         table(
             "SPECKS: the Kolmogorov–Smirnov distance of the propensity scores",
@@ -254,7 +245,7 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
             "pMSE of the logistic model with main effects, against both nulls",
             ("pMSE", "S-pMSE", "null: resampled", "ratio", "null: independent", "ratio to it"),
             found,
-            _squared,
+            lambda f: [attrgetter(*squared)(f["pmse"])],
             "Resampled: synthetic rows drawn from the authentic ones (Snoke et al. 2018). Independent: another sample of the "
             "same population, which no release can be asked to beat.",
         ),
@@ -262,7 +253,7 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
             "χ² of binned scores: are both tables equally frequent in every tenth of the scores?",
             ("classifier", "χ²", "degrees of freedom", "null mean", "p"),
             found,
-            lambda f: [(b.classifier, b.statistic, b.freedom, b.null_mean, b.p) for b in f["binned"]],
+            each("binned", "classifier", "statistic", "freedom", "null_mean", "p"),
             "Sakshaug and Raghunathan 2010. With many rows p is 0 for any difference; compare χ² with its null mean.",
         ),
     ]
@@ -270,47 +261,45 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
 
 TELLING_APART = Chapter("Can a classifier tell them apart?", _find, _blocks, _lines, place=1)
 
-Measure = Callable[[SideBySide], tuple[float, float]]
+
+def _of(name: str, title: str, measure: Callable[[Propensity], tuple[float, float]]) -> Metric:
+    """A metric of the scores that logistic main effects give the first set."""
+    return Metric(
+        name, title, "lower", lambda both: measure(both.scored("logistic")), BY_CHANCE, TELLING_APART
+    )
 
 
-def _specks_of(classifier: str) -> Measure:
+def _s_pmse(found: Propensity) -> tuple[float, float]:
+    squared = pmse(found)
+    return squared.standardised, replace(squared, value=squared.independent_mean).standardised
+
+
+def _specks(classifier: str, name: str, title: str) -> Metric:
     def measure(both: SideBySide) -> tuple[float, float]:
         sets = [specks(both.scored(classifier, i)) for i in range(len(both.pairs))]
-        return float(np.mean([s.value for s in sets])), sets[0].null_mean
+        return mean_specks(sets).value, sets[0].null_mean
 
-    return measure
-
-
-def _pmse(both: SideBySide) -> tuple[float, float]:
-    found = pmse(both.scored("logistic"))
-    return found.value, found.independent_mean
+    return Metric(name, f"SPECKS, {title}", "lower", measure, BY_CHANCE, TELLING_APART)
 
 
-def _s_pmse(both: SideBySide) -> tuple[float, float]:
-    found = pmse(both.scored("logistic"))
-    return found.standardised, replace(found, value=found.independent_mean).standardised
-
-
-def _binned(both: SideBySide) -> tuple[float, float]:
-    found = binned_scores(both.scored("logistic"))
-    return found.statistic, found.null_mean
-
-
-def _of(name: str, title: str, measure: Measure, reference: str = BY_CHANCE) -> Metric:
-    return Metric(name, title, "lower", measure, reference, TELLING_APART)
-
-
-SPECKS = _of("specks", "SPECKS, logistic main effects", _specks_of("logistic"))
-SPECKS_INTERACTIONS = _of("specks-interactions", "SPECKS, interactions", _specks_of("interactions"))
-SPECKS_CART = _of("specks-cart", "SPECKS, classification tree", _specks_of("cart"))
-SPECKS_FOREST = _of("specks-forest", "SPECKS, random forest", _specks_of("forest"))
-SPECKS_BOOSTING = _of("specks-boosting", "SPECKS, boosting", _specks_of("boosting"))
-PMSE = _of("pmse", "pMSE, logistic main effects", _pmse)
-PMSE_RATIO = _of(
-    "pmse-ratio",
-    "pMSE against two independent samples",
-    lambda both: (pmse(both.scored("logistic")).independent_ratio, 1.0),
-    "1 is chance",
+SPECKS = _specks("logistic", "specks", "logistic main effects")
+SPECKS_INTERACTIONS, SPECKS_CART, SPECKS_FOREST, SPECKS_BOOSTING = (
+    _specks(classifier, f"specks-{classifier}", title)
+    for classifier, title in (
+        ("interactions", "interactions"),
+        ("cart", "classification tree"),
+        ("forest", "random forest"),
+        ("boosting", "boosting"),
+    )
+)
+PMSE = _of("pmse", "pMSE, logistic main effects", lambda p: attrgetter("value", "independent_mean")(pmse(p)))
+PMSE_RATIO = replace(
+    _of("pmse-ratio", "pMSE against two independent samples", lambda p: (pmse(p).independent_ratio, 1.0)),
+    reference="1 is chance",
 )
 S_PMSE = _of("s-pmse", "standardised pMSE", _s_pmse)
-BINNED_SCORES = _of("binned-scores", "binned propensity scores", _binned)
+BINNED_SCORES = _of(
+    "binned-scores",
+    "binned propensity scores",
+    lambda p: attrgetter("statistic", "null_mean")(binned_scores(p)),
+)
