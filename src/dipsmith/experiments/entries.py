@@ -7,13 +7,15 @@ comparison is a logged look) or ``public:`` with the reason why it needs no prot
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import fields as parameters_of
 from difflib import get_close_matches
+from math import isfinite
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Tag, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, StrictFloat, Tag, model_validator
 
-from dipsmith.experiments.ranges import Range, RangeEntry
+from dipsmith.experiments.ranges import Range
 from dipsmith.methods.catalogue import METHODS
 
 RUN_PARAMETERS = ("epsilon", "rho", "delta", "epsilon_times", "sets", "each", "rows", "schema")
@@ -22,11 +24,42 @@ REAL, WHOLE = ("epsilon", "rho", "delta"), ("sets", "rows")
 """Those of them that are numbers."""
 EXAMPLES = ("personnel", "voters", "regression")
 
+
+class Entry(BaseModel):
+    """A mapping of the file; unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=lambda name: name.rstrip("_"))
+
+    def refuse_if(self, wrong: Mapping[str, bool]) -> Self:
+        """Raise the first message that is true of this entry."""
+        for message, is_true in wrong.items():
+            if is_true:
+                raise ValueError(message)
+        return self
+
+
+class RangeEntry(Entry):
+    """``{from: 0.1, to: 2, scale: log}`` in the study file."""
+
+    from_: StrictFloat
+    to: StrictFloat
+    scale: Literal["linear", "log"] = "linear"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        low, high = self.from_, self.to
+        return self.refuse_if(
+            {
+                "a range ends; give finite numbers for 'from' and 'to'": not (
+                    isfinite(low) and isfinite(high)
+                ),
+                f"from is {low:g} and to is {high:g}; 'from' must be the smaller one": not low < high,
+                f"from is {low:g}; a logarithmic range starts above 0": self.scale == "log" and low <= 0,
+            }
+        )
+
+
 Levels = list[Any] | dict[str, Any] | RangeEntry
-
-
-def _listed(value: Any) -> Any:
-    return value if isinstance(value, list | dict) else [value]
 
 
 def _kind(value: Any) -> str:
@@ -43,15 +76,9 @@ Varied = dict[
         | Annotated[dict[str, Any], Tag("<names>")]
         | Annotated[RangeEntry, Tag("<range>")],
         Discriminator(_kind),
-        BeforeValidator(_listed),
+        BeforeValidator(lambda value: value if isinstance(value, list | dict) else [value]),
     ],
 ]
-
-
-class Entry(BaseModel):
-    """A mapping of the file; unknown keys are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class DataEntry(Entry):
@@ -67,33 +94,29 @@ class DataEntry(Entry):
     ledger: str | None = None
     public: str | None = None
 
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=lambda name: name.rstrip("_"))
-
     @property
     def private(self) -> bool:
         """Whether the rows need protection."""
         return self.ledger is not None
 
     @model_validator(mode="after")
-    def _one_kind(self) -> Self:
-        if (self.example is None) == (self.file is None):
-            raise ValueError(
-                f"give either 'example' (one of {', '.join(EXAMPLES)}) or 'file' with its 'schema'"
-            )
-        if self.file is not None and self.schema_ is None:
-            raise ValueError("a file needs 'schema', the file that describes its columns")
-        if self.file is not None and (self.ledger is None) == (self.public is None):
-            raise ValueError(
+    def _check(self) -> Self:
+        file, example = self.file is not None, self.example is not None
+        return self.refuse_if(
+            {
+                f"give either 'example' (one of {', '.join(EXAMPLES)}) or 'file' with its 'schema'": example
+                == file,
+                "a file needs 'schema', the file that describes its columns": file and self.schema_ is None,
                 "a file needs either 'ledger' (its rows are private: every run is charged) or 'public' (why they "
-                "need no protection)"
-            )
-        if self.example is not None and (self.ledger or self.public or self.schema_):
-            raise ValueError(
-                "simulated rows are free; leave 'ledger', 'public' and 'schema' out (vary 'schema' to change columns)"
-            )
-        if self.file is not None and (self.years or self.model or self.neighbours or self.rows):
-            raise ValueError("'rows', 'years', 'model' and 'neighbours' are for simulated examples")
-        return self
+                "need no protection)": file and (self.ledger is None) == (self.public is None),
+                "simulated rows are free; leave 'ledger', 'public' and 'schema' out (vary 'schema' to change columns)": (
+                    example and bool(self.ledger or self.public or self.schema_)
+                ),
+                "'rows', 'years', 'model' and 'neighbours' are for simulated examples": (
+                    file and bool(self.years or self.model or self.neighbours or self.rows)
+                ),
+            }
+        )
 
 
 class MethodEntry(Entry):
@@ -117,18 +140,17 @@ class MethodEntry(Entry):
     def range_of(self, parameter: str, entry: RangeEntry) -> Range:
         """The numbers of a ranged parameter: whole ones where it takes no others."""
         kinds = self.parameters.get(parameter, "").split(" | ")
-        if parameter in REAL or "float" in kinds:
-            return Range.of(entry, whole=False)
-        if parameter not in WHOLE and "int" not in kinds:
+        whole = not (parameter in REAL or "float" in kinds)
+        if whole and parameter not in WHOLE and "int" not in kinds:
             raise ValueError(
                 f"'{parameter}' of {self.method} is no number; list its levels instead of a range"
             )
         for end, value in (("from", entry.from_), ("to", entry.to)):
-            if value != int(value) or value < 1:
+            if whole and (value != int(value) or value < 1):
                 raise ValueError(
                     f"{parameter}: {end} is {value:g}, but '{parameter}' of {self.method} takes whole numbers from 1 on"
                 )
-        return Range.of(entry, whole=True)
+        return Range(entry.from_, entry.to, entry.scale == "log", whole)
 
     @model_validator(mode="after")
     def _known(self) -> Self:
@@ -196,15 +218,12 @@ class ClaimEntry(Entry):
     where: dict[str, Any] = {}
 
     @model_validator(mode="after")
-    def _one_kind(self) -> Self:
+    def _check(self) -> Self:
         tests = [self.share_below, self.share_above, self.p_below, self.largest or None]
         about_term = bool(self.term) and sum(t is not None for t in tests) == 1
         about_means = bool(self.better) and bool(self.than) and not self.term
-        if about_term == about_means:
-            raise ValueError(
-                "a claim has 'term' with one of share_below, share_above, p_below, largest; or 'better' and 'than'"
-            )
-        return self
+        message = "a claim has 'term' with one of share_below, share_above, p_below, largest; or 'better' and 'than'"
+        return self.refuse_if({message: about_term == about_means})
 
 
 class DesignEntry(Entry):
@@ -214,14 +233,14 @@ class DesignEntry(Entry):
     random: int | None = None
 
     @model_validator(mode="after")
-    def _one_kind(self) -> Self:
-        if (self.fractional is None) == (self.random is None):
-            raise ValueError(
-                "design is 'full', {fractional: RUNS} or {random: RUNS}; RUNS is a number of settings"
-            )
-        if (self.fractional or self.random or 0) < 2:
-            raise ValueError("a design needs at least 2 settings")
-        return self
+    def _check(self) -> Self:
+        one = (self.fractional is None) != (self.random is None)
+        return self.refuse_if(
+            {
+                "design is 'full', {fractional: RUNS} or {random: RUNS}; RUNS is a number of settings": not one,
+                "a design needs at least 2 settings": (self.fractional or self.random or 0) < 2,
+            }
+        )
 
 
 class StudyEntry(Entry):
@@ -247,26 +266,28 @@ class StudyEntry(Entry):
     text: str | None = None
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
-        if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,60}", self.name):
-            raise ValueError(
-                f"name is '{self.name}'; use lower-case letters, digits, '-' and '_', as in a file name"
-            )
-        if not self.methods:
-            raise ValueError("methods is empty; give at least one: '- {method: forest}'")
-        if not self.metrics and not self.analyses:
-            raise ValueError("nothing is measured; give 'metrics' (names) or 'analyses' (formulas)")
-        if self.repeats < 1:
-            raise ValueError(f"repeats is {self.repeats}, expected 1 or more")
+    def _check(self) -> Self:
         labels = [m.label for m in self.methods]
-        if len(set(labels)) < len(labels):
-            raise ValueError("two methods have the same name; give each its own 'name'")
-        for name in (*self.set, *self.vary):
-            if name not in RUN_PARAMETERS and not all(name in m.parameters for m in self.methods):
-                raise ValueError(
-                    f"'{name}' is varied for all methods but is no parameter of all; put it under the method, or use one "
-                    f"of {', '.join(RUN_PARAMETERS)}"
-                )
+        self.refuse_if(
+            {
+                f"name is '{self.name}'; use lower-case letters, digits, '-' and '_', as in a file name": (
+                    not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,60}", self.name)
+                ),
+                "methods is empty; give at least one: '- {method: forest}'": not self.methods,
+                "nothing is measured; give 'metrics' (names) or 'analyses' (formulas)": (
+                    not self.metrics and not self.analyses
+                ),
+                f"repeats is {self.repeats}, expected 1 or more": self.repeats < 1,
+                "two methods have the same name; give each its own 'name'": len(set(labels)) < len(labels),
+            }
+            | {
+                f"'{name}' is varied for all methods but is no parameter of all; put it under the method, or use one "
+                f"of {', '.join(RUN_PARAMETERS)}": not all(name in m.parameters for m in self.methods)
+                for name in (*self.set, *self.vary)
+                if name not in RUN_PARAMETERS
+            }
+        )
+        gridded = self.design == "full" or self.design.random is None
         for method in self.methods:
             given = {*self.set, *self.vary, *method.set, *method.vary}
             if ("epsilon" in given) == ("rho" in given):
@@ -274,10 +295,7 @@ class StudyEntry(Entry):
                     f"method '{method.label}' needs a budget: epsilon or rho, under 'set' or 'vary'"
                 )
             for name, levels in (self.vary | method.vary).items():
-                if not isinstance(levels, RangeEntry):
-                    continue
-                method.range_of(name, levels)
-                if self.design == "full" or self.design.random is None:
+                if isinstance(levels, RangeEntry) and method.range_of(name, levels) and gridded:
                     raise ValueError(
                         f"'{name}' is a range, which has no grid; add 'design: {{random: 40}}' (settings for each method), or "
                         "list its levels"

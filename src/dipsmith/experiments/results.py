@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from dipsmith.errors import InputError
 from dipsmith.experiments.design import Factor, shown
-from dipsmith.experiments.entries import StudyEntry
+from dipsmith.experiments.entries import RangeEntry, StudyEntry
 from dipsmith.experiments.metrics import ANALYSED
-from dipsmith.experiments.ranges import Numbers, Range, RangeEntry
+from dipsmith.experiments.ranges import Numbers, Range
 from dipsmith.experiments.study import parse
 from dipsmith.experiments.trial import Outcome, StudyRun
 from dipsmith.synthesis.writing import replaced_file
