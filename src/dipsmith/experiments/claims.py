@@ -55,7 +55,8 @@ def _about_term(claim: ClaimEntry, response: Response) -> ClaimResult:
         raise InputError(
             f"claim '{claim.says}': {' × '.join(claim.term)} is no term; there are: {', '.join(t.name for t in table.terms)}"
         )
-    found = f"{term.share:.1%} of the variation, p {_p(term.p)}"
+    p = "not known" if term.p != term.p else "< 0.0001" if term.p < 1e-4 else f"= {term.p:.2g}"
+    found = f"{term.share:.1%} of the variation, p {p}"
     if claim.largest:
         first = table.terms[0]
         return ClaimResult(
@@ -115,7 +116,3 @@ def _doubt(better: Response, than: Response) -> str:
         return "one repeat"
     spread = float(np.std(differences, ddof=1) / np.sqrt(len(differences)))
     return f"standard error of the difference {number(spread)}, {len(differences)} repeats"
-
-
-def _p(p: float) -> str:
-    return "not known" if p != p else "< 0.0001" if p < 1e-4 else f"= {p:.2g}"

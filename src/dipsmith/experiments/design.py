@@ -23,7 +23,7 @@ from scipy.linalg import helmert
 
 from dipsmith.errors import InputError
 from dipsmith.experiments.entries import Levels, MethodEntry, RangeEntry, StudyEntry
-from dipsmith.experiments.ranges import Range, hypercube
+from dipsmith.experiments.ranges import hypercube
 
 MOST_SETTINGS = 100_000
 RESTARTS = 5
@@ -71,6 +71,10 @@ class Factor:
             raise InputError(f"'{name}' has no levels; list at least one")
         return cls(name, tuple(labels), tuple(v for _, v in pairs))
 
+    def at(self, i: int) -> tuple[str, str, Any]:
+        """Its name, and the label and value of a level."""
+        return self.name, self.labels[i], self.values[i]
+
 
 def shown(value: Any) -> str:
     """A level as a label.
@@ -110,7 +114,9 @@ def settings(study: StudyEntry) -> list[Setting]:
             )
         fixed = {k: v for k, v in (study.set | entry.set).items() if k not in varied}
         ranged = any(isinstance(levels, RangeEntry) for levels in varied.values())
-        for pairs in _scattered(varied, entry, study) if ranged else _on_grid(varied, study):
+        factors = [] if ranged else [Factor.of(n, levels) for n, levels in varied.items()]
+        grid = ([f.at(i) for f, i in zip(factors, index, strict=True)] for index in _chosen(factors, study))
+        for pairs in _scattered(varied, entry, study) if ranged else grid:
             levels = {name: label for name, label, _ in pairs}
             values = {name: value for name, _, value in pairs}
             found.append(Setting(entry.method, entry.label, levels, fixed | values))
@@ -119,14 +125,6 @@ def settings(study: StudyEntry) -> list[Setting]:
 
 Combination = list[tuple[str, str, Any]]
 """For every parameter its name, label and value."""
-
-
-def _on_grid(varied: Mapping[str, Levels], study: StudyEntry) -> list[Combination]:
-    factors = [Factor.of(n, levels) for n, levels in varied.items()]
-    return [
-        [(f.name, f.labels[i], f.values[i]) for f, i in zip(factors, index, strict=True)]
-        for index in _chosen(factors, study)
-    ]
 
 
 def _scattered(varied: Mapping[str, Levels], entry: MethodEntry, study: StudyEntry) -> list[Combination]:
@@ -142,20 +140,19 @@ def _scattered(varied: Mapping[str, Levels], entry: MethodEntry, study: StudyEnt
     again = np.random.default_rng(seeds).random((TRIES * wanted, len(spans)))
     # Whole numbers and lists can fall together: such a setting is drawn anew, as often as it makes sense.
     for share in [*hypercube(wanted, seeds), *again]:
-        drawn = [(name, *_at(span, float(u))) for (name, span), u in zip(spans.items(), share, strict=True)]
+        drawn: Combination = []
+        for (name, span), u in zip(spans.items(), share.tolist(), strict=True):
+            value = None if isinstance(span, Factor) else span.value(u)
+            place = (
+                span.at(int(u * len(span.labels)))
+                if isinstance(span, Factor)
+                else (name, shown(value), value)
+            )
+            drawn.append(place)
         found.setdefault(tuple(label for _, label, _ in drawn), drawn)
         if len(found) == wanted:
             break
     return list(found.values())
-
-
-def _at(span: Range | Factor, u: float) -> tuple[str, Any]:
-    """Label and value at a share of a range, or of a list of levels."""
-    if isinstance(span, Factor):
-        i = int(u * len(span.labels))
-        return span.labels[i], span.values[i]
-    value = span.value(u)
-    return shown(value), value
 
 
 def _chosen(factors: Sequence[Factor], study: StudyEntry) -> list[tuple[int, ...]]:
@@ -195,8 +192,9 @@ def fraction(sizes: Sequence[int], runs: int, seed: int = 0) -> list[int]:
         found = _log_determinant(model[chosen])
         if found > best[0] + 1e-9:
             best = (found, sorted(chosen))
-    # Every sign flip of a regular fraction is as good: take the one that contains the first settings.
-    return _canonical(best[1], indexes, sizes)
+    # Every sign flip of a regular fraction is as good: relabel levels cyclically so that it contains the first setting.
+    moved = (indexes[best[1]] - indexes[best[1][0]]) % np.array(sizes)
+    return sorted(np.ravel_multi_index(tuple(moved.T), tuple(sizes)).tolist())
 
 
 @dataclass(frozen=True)
@@ -295,9 +293,3 @@ def _exchanged(model: Floats, chosen: list[int]) -> list[int]:
 def _log_determinant(rows: Floats) -> float:
     sign, value = np.linalg.slogdet(rows.T @ rows)
     return float(value) if sign > 0 else -np.inf
-
-
-def _canonical(chosen: Sequence[int], indexes: NDArray[np.int64], sizes: Sequence[int]) -> list[int]:
-    """Relabel levels cyclically so that the first setting of the grid is in the fraction."""
-    moved = (indexes[list(chosen)] - indexes[chosen[0]]) % np.array(sizes)
-    return sorted(np.ravel_multi_index(tuple(moved.T), tuple(sizes)).tolist())

@@ -37,9 +37,10 @@ def report(results: Results, laboratory: Laboratory) -> Page:
     """The page of a study."""
     study, metrics = results.study, laboratory.metrics
     figures = list(study.figures) or default_figures(results)
+    claims = [(c.says, c.found, "holds" if c.holds else "does not hold") for c in check(results)]
     reasons = [(text,) for text in results.failed]
     sections: list[tuple[str, list[Block]]] = [
-        ("Claims", [_claims(results)] if study.claims else []),
+        ("Claims", [Table.of("Claims and what was found", ("claim", "found", ""), claims)] if claims else []),
         ("The design", [_design(results, laboratory)]),
         ("Figures", [figure(entry, results, metrics, f"figure-{i}") for i, entry in enumerate(figures, 1)]),
         ("The best settings", _best(results, laboratory)),
@@ -68,11 +69,6 @@ def protection(study: StudyEntry, laboratory: Laboratory) -> str:
         )
     why = "simulated" if study.data.example else f"public ({study.data.public})"
     return f"The rows are {why}: no privacy was spent, and everything below may be shown."
-
-
-def _claims(results: Results) -> Table:
-    rows = [(c.says, c.found, "holds" if c.holds else "does not hold") for c in check(results)]
-    return Table.of("Claims and what was found", ("claim", "found", ""), rows)
 
 
 def _design(results: Results, laboratory: Laboratory) -> Facts:

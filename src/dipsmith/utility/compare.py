@@ -23,7 +23,7 @@ from dipsmith.utility.findings import Findings
 from dipsmith.utility.matching import Matched, matched
 from dipsmith.utility.metric import Metric, MetricValue, all_metrics
 from dipsmith.utility.pair import authentic_codes
-from dipsmith.utility.regression import Regression, RegressionComparison, compare_regression
+from dipsmith.utility.regression import Regression, compare_regression
 from dipsmith.utility.side_by_side import SideBySide
 
 DEFAULT_CLASSIFIERS = ("logistic", "interactions", "cart", "boosting")
@@ -92,7 +92,9 @@ def compare(
     wanted = [Regression.of(a) for a in analyses]
     base = schema if schema is not None else _common_schema(loaded)
     columns = _columns(base, loaded, wanted)
-    on = _identifier(third, match_on)
+    if match_on is None and third is not None:
+        raise UsageError("a third file needs match_on=, the identifier by which it is joined")
+    on = (match_on,) if isinstance(match_on, str) else tuple(match_on or ())
     metrics = all_metrics()
     book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
     if not isinstance(book, Ledger):
@@ -125,7 +127,14 @@ def compare(
         pair = both.pairs[0]
         rows = len(pair.authentic), len(pair.synthetic)
         findings.append(Findings(name, release.card, rows, pair.given, pair.changed, results))
-    regressions = _regressions(private, base, loaded, wanted, say)
+    regressions = []
+    needed = {name for r in wanted for name in r.columns}
+    table = authentic_table(private, base, [n for n in base.names if n in needed]) if wanted else None
+    for i, regression in enumerate(wanted):
+        assert table is not None
+        part = table.select([n for n in table.column_names if n in regression.columns])
+        regressions.append(compare_regression(regression, part, loaded, base))
+        say("fitting", (i + 1) / len(wanted))
     return Comparison(
         base.name, base, tuple(findings), tuple(regressions), left_out, looks[0], seed, chapters, single
     )
@@ -185,12 +194,6 @@ def _columns(schema: Schema, loaded: Mapping[str, Release], wanted: Sequence[Reg
     return shared
 
 
-def _identifier(third: Any, match_on: str | Sequence[str] | None) -> tuple[str, ...]:
-    if match_on is None and third is not None:
-        raise UsageError("a third file needs match_on=, the identifier by which it is joined")
-    return (match_on,) if isinstance(match_on, str) else tuple(match_on or ())
-
-
 def _what(loaded: Mapping[str, Release], wanted: Sequence[Regression], on: tuple[str, ...]) -> str:
     """What the ledger notes about the look."""
     requests = ", ".join(r.card.request for r in loaded.values())
@@ -208,22 +211,3 @@ def _matched(
     labelled = release.tables[0] if third is None else release.model.label(file, seed=0)
     targets = [n for n in codes.names if n not in public and n in labelled.column_names]
     return matched(private, codes, file, labelled, schema, on, targets)
-
-
-def _regressions(
-    private: Source,
-    schema: Schema,
-    loaded: Mapping[str, Release],
-    wanted: Sequence[Regression],
-    say: Progress,
-) -> list[RegressionComparison]:
-    if not wanted:
-        return []
-    needed = {name for r in wanted for name in r.columns}
-    table = authentic_table(private, schema, [n for n in schema.names if n in needed])
-    found = []
-    for i, regression in enumerate(wanted):
-        part = table.select([n for n in table.column_names if n in regression.columns])
-        found.append(compare_regression(regression, part, loaded, schema))
-        say("fitting", (i + 1) / len(wanted))
-    return found

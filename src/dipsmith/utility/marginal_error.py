@@ -166,19 +166,6 @@ def _lines(found: Findings) -> list[tuple[str, Cell, Cell]]:
     return [(f"mean TVD, {error.ways}-way tables", tvd, error.floor) for error, tvd in means]
 
 
-def _means(found: Findings) -> Rows:
-    return [
-        (e.ways, len(e.tables), tvd, e.floor, e.worst.tvd if e.worst else None, 1000 * (1 - tvd))
-        for e, tvd in zip(found["marginals"], found["set_tvd"], strict=True)
-    ]
-
-
-def _farthest(found: Findings) -> Rows:
-    every = [t for e in found["marginals"] for t in e.tables]
-    worst = sorted(every, key=lambda t: t.floor - t.tvd)[:WORST]
-    return [(" × ".join(t.names), t.tvd, t.floor, t.tvd - t.floor) for t in worst]
-
-
 def _blocks(found: Sequence[Findings]) -> list[Block]:
     note = "Half the sum of absolute differences of shares: the share of rows that would have to move. Floor: chance alone."
     if found[0].given:
@@ -187,13 +174,23 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
         if len(e.tables) < e.possible:
             note += f" Of {e.possible:,} tables of {e.ways} columns {len(e.tables):,} were chosen at random."
     columns = ("k", "tables", "mean TVD", "floor", "largest", "k-marginal score")
-    caption, heads = (
-        "The tables farthest off, beyond what chance explains",
-        ("table", "TVD", "floor", "excess"),
-    )
+
+    def means(f: Findings) -> Rows:
+        return [
+            (e.ways, len(e.tables), tvd, e.floor, e.worst.tvd if e.worst else None, 1000 * (1 - tvd))
+            for e, tvd in zip(f["marginals"], f["set_tvd"], strict=True)
+        ]
+
+    def farthest(f: Findings) -> Sequence[tuple[Cell, ...]]:
+        every = [
+            (" × ".join(t.names), t.tvd, t.floor, t.tvd - t.floor) for e in f["marginals"] for t in e.tables
+        ]
+        return sorted(every, key=lambda row: -row[3])[:WORST]
+
+    title, heads = "The tables farthest off, beyond what chance explains", ("table", "TVD", "floor", "excess")
     blocks: list[Block] = [
-        table("Total variation distance of all tables of k columns", columns, found, _means, note),
-        table(caption, heads, found, _farthest),
+        table("Total variation distance of all tables of k columns", columns, found, means, note),
+        table(title, heads, found, farthest),
     ]
     if any(f["ranges"] for f in found):
         blocks.append(
@@ -223,11 +220,12 @@ def _tvd(ways: int) -> Metric:
     return Metric(f"tvd-{ways}", title, "lower", measure, BY_CHANCE, MARGINALS)
 
 
-def _ranges(both: SideBySide) -> tuple[float, float]:
-    return mean([e.mean for t in both.tables for e in range_error(t)]), 0.0
-
-
 TVD_1, TVD_2, TVD_3 = (_tvd(ways) for ways in WAYS)
 RANGE_ERROR = Metric(
-    "range-error", "mean error of range queries", "lower", _ranges, ZERO_IS_PERFECT, MARGINALS
+    "range-error",
+    "mean error of range queries",
+    "lower",
+    lambda both: (mean([e.mean for t in both.tables for e in range_error(t)]), 0.0),
+    ZERO_IS_PERFECT,
+    MARGINALS,
 )

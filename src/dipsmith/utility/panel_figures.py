@@ -205,11 +205,6 @@ def _rmse(name: str, what: str, points: Callable[[SideBySide], Points | None]) -
     return Metric(name, f"error of {what}, root mean square", "lower", measure, ZERO_IS_PERFECT, PANELS)
 
 
-def _coefficients(both: SideBySide) -> Points | None:
-    panel = logistic_panel(both.pairs[0])
-    return None if panel is None else panel.points
-
-
 JOINT_CORRELATION = Metric(
     "joint-correlation",
     "correlation of joint proportions",
@@ -220,4 +215,8 @@ JOINT_CORRELATION = Metric(
 )
 SLOPE_RMSE = _rmse("slope-rmse", "p-slopes", lambda both: p_slopes(both.tables[0]))
 CORRELATION_RMSE = _rmse("correlation-rmse", "level correlations", lambda both: correlations(both.tables[0]))
-LOGISTIC_RMSE = _rmse("logistic-rmse", "logistic coefficients", _coefficients)
+LOGISTIC_RMSE = _rmse(
+    "logistic-rmse",
+    "logistic coefficients",
+    lambda both: panel.points if (panel := logistic_panel(both.pairs[0])) else None,
+)

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from dipsmith.report import figures
 from dipsmith.report.content import Block
-from dipsmith.schema import Schema
 from dipsmith.utility.crosstabs import Crosstab, Crosstabs, exchanged_gaps, expected_gaps
 from dipsmith.utility.findings import Findings, Rows, figure, series, table
 from dipsmith.utility.metric import BY_CHANCE, Chapter, Metric
@@ -95,14 +94,12 @@ def subgroups(crosstabs: Crosstabs, worst: int = 12) -> Subgroups:
     named = np.flatnonzero(sizes >= SMALLEST)
     found = []
     for i in named[np.argsort(-(tvd - floor)[named], kind="stable")][:worst]:
-        levels = _levels(crosstabs.pair.schema, *groups[i])
+        by, cell = groups[i]
+        columns = [crosstabs.pair.schema[n] for n in by]
+        codes = np.unravel_index(cell, [c.size for c in columns])
+        levels = tuple((c.name, c.labels[int(code)]) for c, code in zip(columns, codes, strict=True))
         found.append(Subgroup(levels, int(sizes[i]), int(synthetic[i]), float(tvd[i]), float(floor[i])))
     return Subgroups(tuple(classes), tuple(found))
-
-
-def _levels(schema: Schema, by: Sequence[str], cell: int) -> tuple[tuple[str, str], ...]:
-    codes = np.unravel_index(cell, [schema[n].size for n in by])
-    return tuple((n, schema[n].labels[int(c)]) for n, c in zip(by, codes, strict=True))
 
 
 def _within(crosstab: Crosstab, changed: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Floats]]:
