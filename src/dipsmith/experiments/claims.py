@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from dipsmith.errors import InputError
 from dipsmith.experiments.anova import anova
-from dipsmith.experiments.design import shown
+from dipsmith.experiments.design import label_of
 from dipsmith.experiments.entries import ClaimEntry
-from dipsmith.experiments.metrics import cost, registered
+from dipsmith.experiments.metrics import cost, registered_metric
 from dipsmith.experiments.results import Response, Results
 from dipsmith.report.sections import number
 
@@ -31,15 +31,15 @@ def check(results: Results) -> list[ClaimResult]:
     """Hold every claim of the study against its results."""
     return [
         (_about_term if claim.term else _about_means)(
-            claim, selected(results.response(claim.metric, claim.coefficient), claim.where)
+            claim, select_runs(results.response(claim.metric, claim.coefficient), claim.where)
         )
         for claim in results.study.claims
     ]
 
 
 def _about_means(claim: ClaimEntry, response: Response) -> ClaimResult:
-    metrics = {claim.metric: metric} if (metric := registered(claim.metric)) else {}
-    sides = [selected(response, levels) for levels in (claim.better, claim.than)]
+    metrics = {claim.metric: metric} if (metric := registered_metric(claim.metric)) else {}
+    sides = [select_runs(response, levels) for levels in (claim.better, claim.than)]
     means = [float(np.nanmean(side.values)) for side in sides]
     references = [float(np.mean(side.references)) for side in sides]
     better, than = (cost(claim.metric, m, r, metrics) for m, r in zip(means, references, strict=True))
@@ -71,7 +71,7 @@ def _about_term(claim: ClaimEntry, response: Response) -> ClaimResult:
     return ClaimResult(claim.says, found, holds)
 
 
-def selected(response: Response, levels: Mapping[str, Any]) -> Response:
+def select_runs(response: Response, levels: Mapping[str, Any]) -> Response:
     """The runs with these levels."""
     kept = np.ones(len(response.values), dtype=bool)
     for name, level in levels.items():
@@ -79,7 +79,7 @@ def selected(response: Response, levels: Mapping[str, Any]) -> Response:
             raise InputError(
                 f"'{name}' is not varied in this study; there are: {', '.join(response.factors)}"
             )
-        wanted = [shown(v) for v in (level if isinstance(level, list) else [level])]
+        wanted = [label_of(v) for v in (level if isinstance(level, list) else [level])]
         parts = response.numbers[name].range.labels if name in response.numbers else ()
         if parts and not set(wanted) <= set(parts):
             kept &= _between(name, level, response)

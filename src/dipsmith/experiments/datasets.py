@@ -56,14 +56,14 @@ def dataset(
     if data.file is not None:
         assert data.schema_ is not None
         declared = Schema.read(place / data.schema_)
-        return Dataset(source(str(place / data.file)), _changed(declared, change, None, place), None)
+        return Dataset(source(str(place / data.file)), _change(declared, change, None, place), None)
     wanted = rows if rows is not None else data.rows
-    table, schema = _simulated(data, seed, wanted)
-    fresh, _ = _simulated(data, seed + APART, wanted)
-    return Dataset(table, _changed(schema, change, fresh, place), fresh)
+    table, schema = _simulate(data, seed, wanted)
+    fresh, _ = _simulate(data, seed + APART, wanted)
+    return Dataset(table, _change(schema, change, fresh, place), fresh)
 
 
-def _simulated(data: DataEntry, seed: int, rows: int | None) -> tuple[pa.Table, Schema]:
+def _simulate(data: DataEntry, seed: int, rows: int | None) -> tuple[pa.Table, Schema]:
     if data.example == "personnel":
         from dipsmith.examples import personnel
 
@@ -71,7 +71,7 @@ def _simulated(data: DataEntry, seed: int, rows: int | None) -> tuple[pa.Table, 
         table, _ = personnel.simulate(25_000 if rows is None else rows, years, seed)
         schema = personnel.schema(years)
         if data.neighbours is not None:
-            schema = _changed(schema, {"neighbours": data.neighbours, "unit": "row"}, None, Path())
+            schema = _change(schema, {"neighbours": data.neighbours, "unit": "row"}, None, Path())
         return table, schema
     if data.example == "voters":
         from dipsmith.examples import voters
@@ -85,7 +85,7 @@ def _simulated(data: DataEntry, seed: int, rows: int | None) -> tuple[pa.Table, 
     return table, regression.schema(data.neighbours or "replace")
 
 
-def _changed(
+def _change(
     schema: Schema, change: str | Mapping[str, Any] | None, public: pa.Table | None, base: Path
 ) -> Schema:
     if change is None:

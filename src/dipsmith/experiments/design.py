@@ -61,7 +61,7 @@ class Factor:
         """
         if isinstance(levels, RangeEntry):
             raise InputError(f"'{name}' is a range, which has no levels; use 'design: {{random: N}}'")
-        pairs = list(levels.items()) if isinstance(levels, dict) else [(shown(v), v) for v in levels]
+        pairs = list(levels.items()) if isinstance(levels, dict) else [(label_of(v), v) for v in levels]
         labels = [str(label) for label, _ in pairs]
         if len(set(labels)) < len(labels):
             raise InputError(
@@ -76,10 +76,10 @@ class Factor:
         return self.name, self.labels[i], self.values[i]
 
 
-def shown(value: Any) -> str:
+def label_of(value: Any) -> str:
     """A level as a label.
 
-    >>> shown(0.25), shown(None), shown(["sex", "race"])
+    >>> label_of(0.25), label_of(None), label_of(["sex", "race"])
     ('0.25', 'none', '["sex", "race"]')
     """
     if value is None or isinstance(value, str):
@@ -89,18 +89,21 @@ def shown(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def said(value: Any) -> str:
+def in_words(value: Any) -> str:
     """A value of the file in words.
 
-    >>> said({"race": {"role": "public"}}), said([["age", "sex"]]), said(None)
+    >>> in_words({"race": {"role": "public"}}), in_words([["age", "sex"]]), in_words(None)
     ('race: (role: public)', 'age × sex', 'none')
     """
     if isinstance(value, dict):
-        inner = (f"{k}: ({said(v)})" if isinstance(v, dict) else f"{k}: {said(v)}" for k, v in value.items())
+        inner = (
+            f"{k}: ({in_words(v)})" if isinstance(v, dict) else f"{k}: {in_words(v)}"
+            for k, v in value.items()
+        )
         return ", ".join(inner) or "none"
     if isinstance(value, list):
-        return ", ".join(" × ".join(map(said, v)) if isinstance(v, list) else said(v) for v in value)
-    return shown(value)
+        return ", ".join(" × ".join(map(in_words, v)) if isinstance(v, list) else in_words(v) for v in value)
+    return label_of(value)
 
 
 def settings(study: StudyEntry) -> list[Setting]:
@@ -115,8 +118,8 @@ def settings(study: StudyEntry) -> list[Setting]:
         fixed = {k: v for k, v in (study.set | entry.set).items() if k not in varied}
         ranged = any(isinstance(levels, RangeEntry) for levels in varied.values())
         factors = [] if ranged else [Factor.of(n, levels) for n, levels in varied.items()]
-        grid = ([f.at(i) for f, i in zip(factors, index, strict=True)] for index in _chosen(factors, study))
-        for pairs in _scattered(varied, entry, study) if ranged else grid:
+        grid = ([f.at(i) for f, i in zip(factors, index, strict=True)] for index in _choose(factors, study))
+        for pairs in _scatter(varied, entry, study) if ranged else grid:
             levels = {name: label for name, label, _ in pairs}
             values = {name: value for name, _, value in pairs}
             found.append(Setting(entry.method, entry.label, levels, fixed | values))
@@ -127,7 +130,7 @@ Combination = list[tuple[str, str, Any]]
 """For every parameter its name, label and value."""
 
 
-def _scattered(varied: Mapping[str, Levels], entry: MethodEntry, study: StudyEntry) -> list[Combination]:
+def _scatter(varied: Mapping[str, Levels], entry: MethodEntry, study: StudyEntry) -> list[Combination]:
     """A Latin hypercube over ranges and lists; a parameter's draws are the same for every method that shares it."""
     assert study.design != "full"
     wanted = study.design.random or 0
@@ -146,7 +149,7 @@ def _scattered(varied: Mapping[str, Levels], entry: MethodEntry, study: StudyEnt
             place = (
                 span.at(int(u * len(span.labels)))
                 if isinstance(span, Factor)
-                else (name, shown(value), value)
+                else (name, label_of(value), value)
             )
             drawn.append(place)
         found.setdefault(tuple(label for _, label, _ in drawn), drawn)
@@ -155,7 +158,7 @@ def _scattered(varied: Mapping[str, Levels], entry: MethodEntry, study: StudyEnt
     return list(found.values())
 
 
-def _chosen(factors: Sequence[Factor], study: StudyEntry) -> list[tuple[int, ...]]:
+def _choose(factors: Sequence[Factor], study: StudyEntry) -> list[tuple[int, ...]]:
     sizes = [len(f.labels) for f in factors]
     if prod(sizes) > MOST_SETTINGS:
         raise InputError(f"the grid has more than {MOST_SETTINGS:,} settings; vary fewer parameters")
@@ -188,7 +191,7 @@ def fraction(sizes: Sequence[int], runs: int, seed: int = 0) -> list[int]:
     rng = np.random.default_rng(seed)
     best: tuple[float, list[int]] = (-np.inf, [])
     for _ in range(RESTARTS):
-        chosen = _exchanged(model, list(rng.choice(len(model), runs, replace=False)))
+        chosen = _exchange(model, list(rng.choice(len(model), runs, replace=False)))
         found = _log_determinant(model[chosen])
         if found > best[0] + 1e-9:
             best = (found, sorted(chosen))
@@ -225,7 +228,7 @@ def fraction_of(study: StudyEntry, entry: MethodEntry) -> Fraction | None:
         return None
     factors = [Factor.of(n, levels) for n, levels in (study.vary | entry.vary).items()]
     sizes = [len(f.labels) for f in factors]
-    index = np.array(_chosen(factors, study))
+    index = np.array(_choose(factors, study))
     whole = prod(sizes)
     if len(index) == whole:
         return None
@@ -272,7 +275,7 @@ def _contrasts(size: int) -> Floats:
     return np.asarray(np.sqrt(size) * helmert(size).T)
 
 
-def _exchanged(model: Floats, chosen: list[int]) -> list[int]:
+def _exchange(model: Floats, chosen: list[int]) -> list[int]:
     """Swap a chosen setting for another as long as the determinant grows (one exchange at a time)."""
     p = model.shape[1]
     for _ in range(20 * len(chosen)):

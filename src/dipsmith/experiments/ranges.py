@@ -63,14 +63,14 @@ class Range:
             return f"{value:.0f}"
         return self.labels[min(PARTS - 1, int(np.searchsorted(self._edges[1:-1], value, side="right")))]
 
-    def centred(self, values: Floats) -> Floats:
+    def centre(self, values: Floats) -> Floats:
         """From −1 to 1 on the range's scale; 0 where there is no number."""
         a, b, on = self.low, self.high, values
         if self.logarithmic:
             a, b, on = log(a), log(b), np.log(values)
         return np.asarray(np.nan_to_num(2 * (on - a) / (b - a) - 1, nan=0.0))
 
-    def joined(self, other: Range) -> Range:
+    def union(self, other: Range) -> Range:
         """One range that holds both, for methods that were given different ones."""
         return Range(
             min(self.low, other.low),
@@ -113,7 +113,7 @@ class Numbers:
     @property
     def slope(self) -> Floats:
         """One column: where on the range."""
-        return self.range.centred(self.values)[:, None]
+        return self.range.centre(self.values)[:, None]
 
     @property
     def curve(self) -> Floats:

@@ -14,7 +14,7 @@ import numpy as np
 
 from dipsmith.experiments.anova import Anova, anova
 from dipsmith.experiments.claims import check
-from dipsmith.experiments.design import fraction_of, said
+from dipsmith.experiments.design import fraction_of, in_words
 from dipsmith.experiments.entries import StudyEntry
 from dipsmith.experiments.metrics import cost, title_of
 from dipsmith.experiments.plots import default_figures, figure
@@ -100,7 +100,7 @@ def _design(results: Results, laboratory: Laboratory) -> Facts:
 
 
 def _fixed(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{k} = {said(v)}" for k, v in values.items())
+    return ", ".join(f"{k} = {in_words(v)}" for k, v in values.items())
 
 
 def _best(results: Results, laboratory: Laboratory) -> list[Block]:

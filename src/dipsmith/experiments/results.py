@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dipsmith.errors import InputError
-from dipsmith.experiments.design import Factor, shown
+from dipsmith.experiments.design import Factor, label_of
 from dipsmith.experiments.entries import RangeEntry, StudyEntry
-from dipsmith.experiments.metrics import ANALYSED
+from dipsmith.experiments.metrics import ANALYSIS_MEASURES
 from dipsmith.experiments.ranges import Numbers, Range
 from dipsmith.experiments.study import parse
 from dipsmith.experiments.trial import Outcome, StudyRun
@@ -129,7 +129,10 @@ class Results:
     def metrics(self) -> list[str]:
         """The single numbers of a run, in the order of the file; coefficients are not among them."""
         present = set(self.table.column("metric").unique().to_pylist())
-        own = [*self.study.metrics, *(f"{a.label}: {kind}" for a in self.study.analyses for kind in ANALYSED)]
+        own = [
+            *self.study.metrics,
+            *(f"{a.label}: {kind}" for a in self.study.analyses for kind in ANALYSIS_MEASURES),
+        ]
         return [m for m in own if m in present]
 
     @cached_property
@@ -139,7 +142,7 @@ class Results:
         for name in self.table.column_names:
             column = self.table.column(name)
             if name in self.factors:
-                label = self.ranges[name].label if name in self.ranges else shown
+                label = self.ranges[name].label if name in self.ranges else label_of
                 found[name] = np.array(["" if v is None else label(v) for v in column.to_pylist()])
             else:
                 found[name] = column.to_numpy()
@@ -153,7 +156,7 @@ class Results:
             for name, levels in (self.study.vary | entry.vary).items():
                 if isinstance(levels, RangeEntry) and name in self.factors:
                     span = entry.range_of(name, levels)
-                    found[name] = found[name].joined(span) if name in found else span
+                    found[name] = found[name].union(span) if name in found else span
         return found
 
     def response(self, metric: str, term: str | None = None) -> Response:

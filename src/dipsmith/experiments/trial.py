@@ -23,7 +23,7 @@ from dipsmith.errors import DipsmithError, HopelessNoise, InputError, UsageError
 from dipsmith.experiments.datasets import Dataset, dataset
 from dipsmith.experiments.design import Setting, settings
 from dipsmith.experiments.entries import AnalysisEntry, StudyEntry
-from dipsmith.experiments.metrics import named
+from dipsmith.experiments.metrics import metrics_named
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.methods.method import Method
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
@@ -90,7 +90,7 @@ class Laboratory:
         extra: Mapping[str, Metric] | None = None,
     ) -> None:
         self.study, self.base, self.out, self.extra = study, base, out, extra
-        self.metrics = named(study.metrics, extra)
+        self.metrics = metrics_named(study.metrics, extra)
         self.settings = settings(study)
         for setting in self.settings:
             _method(setting, None)
@@ -149,7 +149,7 @@ class Laboratory:
         both = SideBySide(codes, release, schema, data.fresh)
         found = [v for name in self.study.metrics for v in self.metrics[name].values(both)]
         for analysis in self.study.analyses:
-            found += _analysed(analysis, data, release)
+            found += _analyse(analysis, data, release)
         return found
 
     def _release(self, run: StudyRun, data: Dataset) -> Release:
@@ -240,7 +240,7 @@ def _method(setting: Setting, schema: Schema | None) -> Method:
         raise InputError(f"method '{setting.name}': {error}") from None
 
 
-def _analysed(analysis: AnalysisEntry, data: Dataset, release: Release) -> list[MetricValue]:
+def _analyse(analysis: AnalysisEntry, data: Dataset, release: Release) -> list[MetricValue]:
     """The coefficients of a regression beside the authentic ones, and how well they agree."""
     regression = Regression(analysis.formula, analysis.by, analysis.reference, analysis.family)
     names = [n for n in data.schema.names if n in regression.columns]

@@ -23,7 +23,10 @@ def analyses(compared: Sequence[RegressionComparison], found: Sequence[Findings]
             blocks += [f"Could not be fitted. {note}" for note in comparison.notes]
             continue
         draw = _trends if comparison.levels else _intervals
-        blocks += [_agreement(comparison), draw(comparison, found, _drawn(comparison, found), i)]
+        blocks += [
+            _agreement(comparison),
+            draw(comparison, found, _choose_coefficients(comparison, found), i),
+        ]
         blocks += [f"Left out: {note}" for note in comparison.notes]
     return Section("Analyses", tuple(blocks))
 
@@ -55,7 +58,7 @@ def _agreement(comparison: RegressionComparison) -> Table:
     )
 
 
-def _drawn(comparison: RegressionComparison, found: Sequence[Findings]) -> list[str]:
+def _choose_coefficients(comparison: RegressionComparison, found: Sequence[Findings]) -> list[str]:
     """The coefficients to draw: as asked, else those of synthesised columns, else all."""
     names = list(dict.fromkeys(c.name for a in comparison.agreements for c in a.coefficients))
     starts = comparison.regression.shown or found[0].changed

@@ -87,7 +87,7 @@ def matrix(codes: Codes, features: Features) -> Any:
     )
 
 
-def fitted(classifier: Any, features: Any, outcome: NDArray[np.integer]) -> Any:
+def fit_copy(classifier: Any, features: Any, outcome: NDArray[np.integer]) -> Any:
     """A fitted copy.
 
     One thread: scikit-learn's boosting waits for all of its threads after every split, and on a machine with

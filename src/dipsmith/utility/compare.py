@@ -20,7 +20,7 @@ from dipsmith.utility.authentic import authentic_table
 from dipsmith.utility.classifiers import available, require_known
 from dipsmith.utility.comparison import Comparison
 from dipsmith.utility.findings import Findings
-from dipsmith.utility.matching import Matched, matched
+from dipsmith.utility.matching import Matched, join_by_identifier
 from dipsmith.utility.metric import Metric, MetricValue, all_metrics
 from dipsmith.utility.pair import authentic_codes
 from dipsmith.utility.regression import Regression, compare_regression
@@ -86,7 +86,7 @@ def compare(
     Reads private rows exactly. Nothing of the result may be released. Each call is logged in the ledger before the
     first row is read, and counted on the card of the next release.
     """
-    loaded = _loaded(releases, names)
+    loaded = _load(releases, names)
     chosen = [c for c in DEFAULT_CLASSIFIERS if c in available()] if classifiers is None else classifiers
     require_known(chosen)
     wanted = [Regression.of(a) for a in analyses]
@@ -105,7 +105,7 @@ def compare(
     private.check([*columns, *(c for c in on if c not in columns)])
     say = progress or (lambda stage, share: None)
     datasets = dict.fromkeys([base.name, *(r.card.dataset for r in loaded.values())])
-    looks = [book.look(name, _what(loaded, wanted, on)) for name in datasets]
+    looks = [book.look(name, _look_note(loaded, wanted, on)) for name in datasets]
 
     codes, left_out = authentic_codes(private, base, columns, lambda share: say("reading", share))
     if not len(codes):
@@ -115,7 +115,7 @@ def compare(
     single = tuple(m for m in metrics if m.chapter is None)
     findings = []
     for name, release in loaded.items():
-        joined = _matched(private, codes, third, release, base, on) if on else None
+        joined = _match(private, codes, third, release, base, on) if on else None
         attacked = None if sensitive is None else tuple(sensitive)
         both = SideBySide(codes, release, base, None, tuple(chosen), attacked, joined, draws, seed)
         results: dict[str, Any] = {}
@@ -148,7 +148,7 @@ def _values(metric: Metric, both: SideBySide) -> list[MetricValue]:
         return [MetricValue(metric.name, float("nan"))]
 
 
-def _loaded(releases: Sequence[Release | str | Path], names: Sequence[str] | None) -> dict[str, Release]:
+def _load(releases: Sequence[Release | str | Path], names: Sequence[str] | None) -> dict[str, Release]:
     if not 1 <= len(releases) <= MOST_RELEASES:
         raise UsageError(f"{len(releases)} releases were given, expected one to {MOST_RELEASES}")
     loaded = [r if isinstance(r, Release) else Release.load(r) for r in releases]
@@ -194,7 +194,7 @@ def _columns(schema: Schema, loaded: Mapping[str, Release], wanted: Sequence[Reg
     return shared
 
 
-def _what(loaded: Mapping[str, Release], wanted: Sequence[Regression], on: tuple[str, ...]) -> str:
+def _look_note(loaded: Mapping[str, Release], wanted: Sequence[Regression], on: tuple[str, ...]) -> str:
     """What the ledger notes about the look."""
     requests = ", ".join(r.card.request for r in loaded.values())
     more = f", {len(wanted)} analyses" if wanted else ""
@@ -203,11 +203,11 @@ def _what(loaded: Mapping[str, Release], wanted: Sequence[Regression], on: tuple
     return "".join(c if c.isprintable() else "?" for c in note)[:1000]
 
 
-def _matched(
+def _match(
     private: Source, codes: Codes, third: Any, release: Release, schema: Schema, on: tuple[str, ...]
 ) -> Matched:
     public = schema.public if schema.neighbours == "label" else ()
     file = source(release.tables[0] if third is None else third)
     labelled = release.tables[0] if third is None else release.model.label(file, seed=0)
     targets = [n for n in codes.names if n not in public and n in labelled.column_names]
-    return matched(private, codes, file, labelled, schema, on, targets)
+    return join_by_identifier(private, codes, file, labelled, schema, on, targets)

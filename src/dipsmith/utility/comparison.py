@@ -186,8 +186,8 @@ def lead(comparison: Comparison) -> tuple[str, ...]:
 
     return (
         f"{first.rows[0]:,} authentic rows of '{comparison.dataset}' are compared with {released}. {first.card.meaning}",
-        f"Kept: {each_release(_kept)}.",
-        f"Not kept: {each_release(_not_kept)}.",
+        f"Kept: {each_release(_strengths)}.",
+        f"Not kept: {each_release(_weaknesses)}.",
     )
 
 
@@ -239,7 +239,7 @@ def how(comparison: Comparison) -> Section:
     return Section("How this was compared", tuple(blocks))
 
 
-def _kept(found: Findings) -> str:
+def _strengths(found: Findings) -> str:
     parts = []
     best = next(iter(found["marginals"]), None)
     if best is not None and best.tables:
@@ -259,7 +259,7 @@ def _kept(found: Findings) -> str:
     return "; ".join(parts) or "little of what is measured here"
 
 
-def _not_kept(found: Findings) -> str:
+def _weaknesses(found: Findings) -> str:
     parts = []
     worst = max((m.worst for m in found["marginals"] if m.worst), key=lambda t: t.tvd - t.floor, default=None)
     if worst is not None and worst.tvd > NOTICEABLE * worst.floor:

@@ -97,7 +97,7 @@ class Crosstabs:
         if comb(len(names), k) <= 1 << 16:
             found = [c for c in combinations(names, k) if changed & set(c)]
         else:
-            found = [c for c in self._drawn(k) if changed & set(c)]
+            found = [c for c in self._draw(k) if changed & set(c)]
         if len(found) > MOST_TABLES:
             chosen = np.random.default_rng(self.seed).choice(len(found), MOST_TABLES, replace=False)
             found = [found[i] for i in np.sort(chosen)]
@@ -125,7 +125,7 @@ class Crosstabs:
             self._count([names])
         return self._counted[names]
 
-    def _drawn(self, k: int) -> list[tuple[str, ...]]:
+    def _draw(self, k: int) -> list[tuple[str, ...]]:
         rng = np.random.default_rng(self.seed)
         names = self.pair.names
         drawn = {

@@ -29,7 +29,7 @@ from dipsmith.report import figures
 from dipsmith.report.content import Block, Figure, Table
 from dipsmith.schema import Codes
 from dipsmith.sources import source
-from dipsmith.utility.classifiers import classifier_of, fitted, matrix
+from dipsmith.utility.classifiers import classifier_of, fit_copy, matrix
 from dipsmith.utility.findings import Findings, each, figure, mean, series, table
 from dipsmith.utility.matching import expected_correct
 from dipsmith.utility.metric import Chapter, Metric
@@ -80,13 +80,13 @@ def disclosure(pair: Pair, target: str, *, rows: int = ROWS, seed: int = 0) -> D
     Exact function of private rows: confidential.
     """
     rng = np.random.default_rng(seed)
-    small = pair.sampled(rows, rng)
+    small = pair.sample(rows, rng)
     known = tuple(n for n in (pair.given or pair.names) if n != target)
     labels = pair.schema[target].size
     truth = small.authentic[target].astype(np.int64)
     half = _halves(small, rng)
     attack = "boosting" if labels <= MOST_CLASSES and find_spec("sklearn") is not None else "naive Bayes"
-    learn = _boosted if attack == "boosting" else _naive
+    learn = _boost if attack == "boosting" else _naive
     guess = learn(small.synthetic, known, target, seed)(small.authentic)
     best = np.empty_like(guess)
     for part in (False, True):
@@ -96,7 +96,7 @@ def disclosure(pair: Pair, target: str, *, rows: int = ROWS, seed: int = 0) -> D
     common = int(counts.argmax())
     sure = guess.max(axis=1) >= SURE
     right = guess.argmax(axis=1) == truth
-    linked, label = _linked(small, known, target, labels)
+    linked, label = _link(small, known, target, labels)
     roc, auc = _roc(guess, truth, counts)
     ceiling_roc, ceiling_auc = _roc(best, truth, counts)
     return Disclosure(
@@ -129,12 +129,12 @@ Rule = Callable[[Codes], Floats]
 """Probabilities of all labels (columns) for rows."""
 
 
-def _boosted(rows: Codes, known: Sequence[str], target: str, seed: int) -> Rule:
+def _boost(rows: Codes, known: Sequence[str], target: str, seed: int) -> Rule:
     if not known or len(np.unique(rows[target])) < 2:
         # Nothing to learn, and scikit-learn refuses to: the frequencies are all there is.
         return _naive(rows, (), target, seed)
     predictors = rows.project(known)
-    model = fitted(
+    model = fit_copy(
         classifier_of("boosting", predictors, seed)[1].set_params(max_iter=30, max_leaf_nodes=16),
         matrix(predictors, "codes"),
         rows[target].astype(np.int64),
@@ -169,11 +169,11 @@ def _naive(rows: Codes, known: Sequence[str], target: str, seed: int) -> Rule:
     return rule
 
 
-def _linked(
+def _link(
     pair: Pair, known: Sequence[str], target: str, labels: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Whose other columns occur in the release, and the most frequent label of those rows."""
-    mine, other, groups = pair.grouped(known)
+    mine, other, groups = pair.number_groups(known)
     table = np.bincount(other * labels + pair.synthetic[target], minlength=groups * labels)
     table = table.reshape(groups, labels)
     return table.sum(axis=1)[mine] > 0, table.argmax(axis=1)[mine]

@@ -43,7 +43,7 @@ class CellSizes:
 
 def cell_sizes(pair: Pair) -> CellSizes:
     """Tabulate the full cross-table of all compared columns."""
-    *sides, groups = pair.grouped(pair.names)
+    *sides, groups = pair.number_groups(pair.names)
     a, s = (np.bincount(side, minlength=groups) for side in sides)
     return CellSizes(
         pair.schema.size(pair.names),

@@ -106,10 +106,10 @@ def range_error(crosstabs: Crosstabs, seed: int = 0) -> list[RangeError]:
     wanted += [p for p in combinations(ordered, 2) if set(p) & set(pair.changed)][:MOST_PAIRS]
     rng = np.random.default_rng(seed)
     tables = [crosstabs[names] for names in wanted]
-    return sorted((_asked(t, rng) for t in tables if t.shape is not None), key=lambda e: -e.mean)
+    return sorted((_ask_ranges(t, rng) for t in tables if t.shape is not None), key=lambda e: -e.mean)
 
 
-def _asked(table: Crosstab, rng: np.random.Generator) -> RangeError:
+def _ask_ranges(table: Crosstab, rng: np.random.Generator) -> RangeError:
     sizes = table.sides[0].shape
     bounds: list[tuple[Integers, Integers]]
     bounds = [np.triu_indices(sizes[0] + 1, 1)] if len(sizes) == 1 else [_interval(k, rng) for k in sizes]

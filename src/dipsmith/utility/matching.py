@@ -80,7 +80,7 @@ def expected_correct(model: object, authentic: Codes) -> tuple[Correct, ...]:
     )
 
 
-def matched(
+def join_by_identifier(
     authentic: Source,
     authentic_codes: Codes,
     third: Source,

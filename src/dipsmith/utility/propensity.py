@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from dipsmith.schema import Codes
-from dipsmith.utility.classifiers import classifier_of, fitted, matrix, scores_of
+from dipsmith.utility.classifiers import classifier_of, fit_copy, matrix, scores_of
 from dipsmith.utility.logistic import RIDGE, Indicators, fit_logistic
 from dipsmith.utility.pair import Pair, group_of
 
@@ -91,7 +91,7 @@ def propensity(
     rng = np.random.default_rng(seed)
     if isinstance(classifier, str) and classifier == "logistic":
         return _main_effects(pair, draws, rng)
-    pair = pair.sampled(rows, rng)
+    pair = pair.sample(rows, rng)
     name, data, fit, take = _learner(classifier, pair, seed)
     stacked = _Stacked.of(pair)
     fold = stacked.folds(rng)
@@ -101,11 +101,11 @@ def propensity(
         train, test = fold != half, fold == half
         if test.any() and len(np.unique(synthetic[train])) == 2:
             scores[test] = fit(take(data, train), synthetic[train])(take(data, test))
-    null = [_scored(scores[half], flags[half]) for half, flags in stacked.half_relabelled(rng, fold, draws)]
-    return Propensity(name, _scored(scores, synthetic), True, None, tuple(null), 1.0)
+    null = [_scores(scores[half], flags[half]) for half, flags in stacked.relabel_halves(rng, fold, draws)]
+    return Propensity(name, _scores(scores, synthetic), True, None, tuple(null), 1.0)
 
 
-def _scored(scores: Floats, synthetic: Flags) -> Scored:
+def _scores(scores: Floats, synthetic: Flags) -> Scored:
     return Scored(scores, (~synthetic).astype(np.float64), synthetic.astype(np.float64))
 
 
@@ -131,14 +131,14 @@ class _Stacked:
             fold[rng.permutation(at)] = np.arange(len(at)) % 2
         return fold
 
-    def half_relabelled(
+    def relabel_halves(
         self, rng: np.random.Generator, fold: Integers, draws: int
     ) -> Iterator[tuple[Flags, Flags]]:
         """Draw anew which rows are called synthetic within one half, the first and the second by turns."""
         for draw in range(draws):
-            yield fold == draw % 2, self.relabelled(rng, fold)
+            yield fold == draw % 2, self.relabel(rng, fold)
 
-    def relabelled(self, rng: np.random.Generator, fold: Integers | None = None) -> Flags:
+    def relabel(self, rng: np.random.Generator, fold: Integers | None = None) -> Flags:
         """Draw anew which rows are called synthetic, within strata (and folds)."""
         within = self.stratum if self.stratum is not None else fold
         if within is None:
@@ -169,7 +169,7 @@ def _learner(given: Any, pair: Pair, seed: int) -> tuple[str, Any, Callable[...,
     name, model, features = classifier_of(given, codes, seed)
 
     def fit(rows: Any, flags: Flags) -> Callable[[Any], Floats]:
-        learned = fitted(model, rows, flags.astype(np.int64))
+        learned = fit_copy(model, rows, flags.astype(np.int64))
         return lambda other: scores_of(learned, other)
 
     return name, matrix(codes, features), fit, lambda rows, index: rows[index]
@@ -177,7 +177,7 @@ def _learner(given: Any, pair: Pair, seed: int) -> tuple[str, Any, Callable[...,
 
 def _main_effects(pair: Pair, draws: int, rng: np.random.Generator) -> Propensity:
     """Logistic main effects on all rows, grouped by what they have in common."""
-    number, design = _grouped(pair)
+    number, design = _group(pair)
     total = np.bincount(number).astype(np.float64)
     synthetic = np.bincount(number[len(pair.authentic) :], minlength=len(total)).astype(np.float64)
     model = fit_logistic(design, synthetic, total)
@@ -185,7 +185,7 @@ def _main_effects(pair: Pair, draws: int, rng: np.random.Generator) -> Propensit
     # Parameters that can differ between the tables: with given columns, those beyond what these span.
     fixed = design.within(pair.given)
     parameters = design.rank(total) - (fixed.rank(total) - 1 if fixed.columns else 0)
-    small = pair.sampled(NULL_ROWS, rng)
+    small = pair.sample(NULL_ROWS, rng)
     spread = [1 / max(1, len(p.authentic)) + 1 / max(1, len(p.synthetic)) for p in (pair, small)]
     return Propensity(
         "logistic",
@@ -199,18 +199,18 @@ def _main_effects(pair: Pair, draws: int, rng: np.random.Generator) -> Propensit
 
 def _one_step(pair: Pair, draws: int, rng: np.random.Generator) -> Iterator[Scored]:
     """Null draws by one Newton step from equal scores, which under the null is as good as the whole way."""
-    number, design = _grouped(pair)
+    number, design = _group(pair)
     total = np.bincount(number).astype(np.float64)
     stacked, c = _Stacked.of(pair), pair.share
     normal = design.gram(total * (c * (1 - c)))
     factor = scipy.linalg.cho_factor(normal + RIDGE * np.eye(len(normal)))
     for _ in range(draws):
-        synthetic = np.bincount(number[stacked.relabelled(rng)], minlength=len(total)).astype(np.float64)
+        synthetic = np.bincount(number[stacked.relabel(rng)], minlength=len(total)).astype(np.float64)
         step = scipy.linalg.cho_solve(factor, design.score(synthetic - c * total))
         yield Scored(c + c * (1 - c) * design.times(step), total - synthetic, synthetic)
 
 
-def _grouped(pair: Pair) -> tuple[Integers, Indicators]:
+def _group(pair: Pair) -> tuple[Integers, Indicators]:
     """The number of every row's combination of values, and the main effects of each combination."""
     both = Codes.concatenate([pair.authentic, pair.synthetic])
     number, first = group_of(both, pair.names)

@@ -57,7 +57,7 @@ class SideBySide:
         """Propensity scores of a set; those of the first set come with a null distribution."""
         return propensity(self.pairs[i], classifier, draws=0 if i else self.draws, seed=self.seed)
 
-    def scored(self, classifier: str, i: int = 0) -> Propensity:
+    def cached_propensity(self, classifier: str, i: int = 0) -> Propensity:
         """The same, kept for the next metric that asks."""
         if (classifier, i) not in self._scored:
             self._scored[classifier, i] = self.propensity(classifier, i)

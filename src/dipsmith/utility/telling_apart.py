@@ -265,7 +265,12 @@ TELLING_APART = Chapter("Can a classifier tell them apart?", _find, _blocks, _li
 def _of(name: str, title: str, measure: Callable[[Propensity], tuple[float, float]]) -> Metric:
     """A metric of the scores that logistic main effects give the first set."""
     return Metric(
-        name, title, "lower", lambda both: measure(both.scored("logistic")), BY_CHANCE, TELLING_APART
+        name,
+        title,
+        "lower",
+        lambda both: measure(both.cached_propensity("logistic")),
+        BY_CHANCE,
+        TELLING_APART,
     )
 
 
@@ -276,7 +281,7 @@ def _s_pmse(found: Propensity) -> tuple[float, float]:
 
 def _specks(classifier: str, name: str, title: str) -> Metric:
     def measure(both: SideBySide) -> tuple[float, float]:
-        sets = [specks(both.scored(classifier, i)) for i in range(len(both.pairs))]
+        sets = [specks(both.cached_propensity(classifier, i)) for i in range(len(both.pairs))]
         return mean_specks(sets).value, sets[0].null_mean
 
     return Metric(name, f"SPECKS, {title}", "lower", measure, BY_CHANCE, TELLING_APART)
