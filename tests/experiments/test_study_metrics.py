@@ -8,7 +8,7 @@ import dipsmith as ds
 from dipsmith.errors import InputError
 from dipsmith.examples import personnel
 from dipsmith.experiments.datasets import dataset
-from dipsmith.experiments.entries import DataEntry
+from dipsmith.experiments.study import DataEntry
 from dipsmith.sources import source
 from dipsmith.utility.crosstabs import Crosstabs
 from dipsmith.utility.marginal_error import marginal_error

@@ -10,10 +10,10 @@ from experiment_studies import SMALL, altered
 
 from dipsmith.errors import InputError
 from dipsmith.experiments.claims import _doubt, check, select_runs
-from dipsmith.experiments.entries import FigureEntry
 from dipsmith.experiments.experiment import Experiment
 from dipsmith.experiments.plots import figure, mean_and_width
 from dipsmith.experiments.results import Response
+from dipsmith.experiments.study import FigureEntry
 from dipsmith.report.canvas import standalone
 
 ANALYSED = """

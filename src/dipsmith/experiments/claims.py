@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from dipsmith.errors import InputError
 from dipsmith.experiments.anova import anova
 from dipsmith.experiments.design import label_of
-from dipsmith.experiments.entries import ClaimEntry
 from dipsmith.experiments.metrics import cost, registered_metric
 from dipsmith.experiments.results import Response, Results
+from dipsmith.experiments.study import ClaimEntry
 from dipsmith.report.sections import number
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from dipsmith.errors import InputError
-from dipsmith.experiments.entries import DataEntry
+from dipsmith.experiments.study import DataEntry
 from dipsmith.schema import Schema
 from dipsmith.sources import source
 

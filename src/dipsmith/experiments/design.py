@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from scipy.linalg import helmert
 
 from dipsmith.errors import InputError
-from dipsmith.experiments.entries import Levels, MethodEntry, RangeEntry, StudyEntry
 from dipsmith.experiments.ranges import hypercube
+from dipsmith.experiments.study import Levels, MethodEntry, RangeEntry, StudyEntry
 
 MOST_SETTINGS = 100_000
 RESTARTS = 5

@@ -12,9 +12,9 @@ from dipsmith.errors import InputError
 from dipsmith.experiments.anova import anova
 from dipsmith.experiments.claims import select_runs
 from dipsmith.experiments.design import in_words, label_of
-from dipsmith.experiments.entries import FigureEntry, MethodEntry, StudyEntry
 from dipsmith.experiments.metrics import Metric, reference_of, title_of
 from dipsmith.experiments.results import Response, Results
+from dipsmith.experiments.study import FigureEntry, MethodEntry, StudyEntry
 from dipsmith.report import figures
 from dipsmith.report.content import Cell, Figure, Table
 from dipsmith.report.drawing import Line

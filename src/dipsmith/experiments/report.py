@@ -15,10 +15,10 @@ import numpy as np
 from dipsmith.experiments.anova import Anova, anova
 from dipsmith.experiments.claims import check
 from dipsmith.experiments.design import fraction_of, in_words
-from dipsmith.experiments.entries import StudyEntry
 from dipsmith.experiments.metrics import cost, title_of
 from dipsmith.experiments.plots import default_figures, figure
 from dipsmith.experiments.results import SECONDS, Response, Results
+from dipsmith.experiments.study import StudyEntry
 from dipsmith.experiments.trial import Laboratory
 from dipsmith.report.content import Block, Cell, Facts, Heading, Page, Section, Table
 from dipsmith.utility.association import spearman

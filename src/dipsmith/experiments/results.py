@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 
 from dipsmith.errors import InputError
 from dipsmith.experiments.design import Factor, label_of
-from dipsmith.experiments.entries import RangeEntry, StudyEntry
 from dipsmith.experiments.metrics import ANALYSIS_MEASURES
 from dipsmith.experiments.ranges import Numbers, Range
-from dipsmith.experiments.study import parse
+from dipsmith.experiments.study import RangeEntry, StudyEntry, parse
 from dipsmith.experiments.trial import Outcome, StudyRun
 from dipsmith.synthesis.writing import replaced_file
 from dipsmith.utility.metric import MetricValue

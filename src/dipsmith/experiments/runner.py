@@ -20,8 +20,7 @@ from pathlib import Path
 from statistics import fmean
 
 from dipsmith.errors import DamageError, OutputError
-from dipsmith.experiments.entries import StudyEntry
-from dipsmith.experiments.study import parse
+from dipsmith.experiments.study import StudyEntry, parse
 from dipsmith.experiments.trial import Laboratory, Outcome, StudyRun
 from dipsmith.processes import safe_children
 from dipsmith.synthesis.writing import replaced_file

@@ -22,8 +22,8 @@ import numpy as np
 from dipsmith.errors import DipsmithError, HopelessNoise, InputError, UsageError
 from dipsmith.experiments.datasets import Dataset, dataset
 from dipsmith.experiments.design import Setting, settings
-from dipsmith.experiments.entries import AnalysisEntry, StudyEntry
 from dipsmith.experiments.metrics import metrics_named
+from dipsmith.experiments.study import AnalysisEntry, StudyEntry
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.methods.method import Method
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP

@@ -10,7 +10,7 @@ answer can earn.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dipsmith.report.content import Block, Cell, Table
 from dipsmith.utility.crosstabs import Crosstab, Crosstabs
-from dipsmith.utility.findings import Findings, decimal, table
+from dipsmith.utility.findings import Findings, decimal, mean, table
 from dipsmith.utility.metric import ONE_IS_PERFECT, Chapter, Metric
 from dipsmith.utility.side_by_side import SideBySide
 
@@ -147,13 +147,7 @@ def _consistency(both: SideBySide) -> list[Consistency]:
     """Agreement at 1, 5 and 10 %, the mean over the sets."""
     sets = [associations(t).consistency() for t in both.tables]
     return [
-        Consistency(
-            level[0].level,
-            float(np.mean([c.agreement for c in level])),
-            level[0].nothing,
-            level[0].everything,
-            float(np.mean([c.kappa for c in level])),
-        )
+        replace(level[0], agreement=mean([c.agreement for c in level]), kappa=mean([c.kappa for c in level]))
         for level in zip(*sets, strict=True)
     ]
 

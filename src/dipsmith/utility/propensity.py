@@ -101,7 +101,9 @@ def propensity(
         train, test = fold != half, fold == half
         if test.any() and len(np.unique(synthetic[train])) == 2:
             scores[test] = fit(take(data, train), synthetic[train])(take(data, test))
-    null = [_scores(scores[half], flags[half]) for half, flags in stacked.relabel_halves(rng, fold, draws)]
+    # Rows are relabelled within one half, the first and the second by turns.
+    halves = (fold == draw % 2 for draw in range(draws))
+    null = [_scores(scores[half], stacked.relabel(rng, fold)[half]) for half in halves]
     return Propensity(name, _scores(scores, synthetic), True, None, tuple(null), 1.0)
 
 
@@ -130,13 +132,6 @@ class _Stacked:
             at = np.flatnonzero(self.synthetic == flag)
             fold[rng.permutation(at)] = np.arange(len(at)) % 2
         return fold
-
-    def relabel_halves(
-        self, rng: np.random.Generator, fold: Integers, draws: int
-    ) -> Iterator[tuple[Flags, Flags]]:
-        """Draw anew which rows are called synthetic within one half, the first and the second by turns."""
-        for draw in range(draws):
-            yield fold == draw % 2, self.relabel(rng, fold)
 
     def relabel(self, rng: np.random.Generator, fold: Integers | None = None) -> Flags:
         """Draw anew which rows are called synthetic, within strata (and folds)."""
