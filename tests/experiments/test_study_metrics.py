@@ -12,10 +12,9 @@ from dipsmith.experiments.study import DataEntry
 from dipsmith.sources import source
 from dipsmith.utility.crosstabs import Crosstabs
 from dipsmith.utility.marginal_error import marginal_error
-from dipsmith.utility.metric import all_metrics, metric
+from dipsmith.utility.metric import SideBySide, all_metrics, metric
 from dipsmith.utility.pair import authentic_codes
 from dipsmith.utility.propensity import propensity
-from dipsmith.utility.side_by_side import SideBySide
 from dipsmith.utility.telling_apart import specks
 
 PEOPLE = DataEntry(example="personnel", rows=600, years=[1988, 2011])

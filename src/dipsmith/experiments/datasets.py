@@ -64,25 +64,18 @@ def dataset(
 
 
 def _simulate(data: DataEntry, seed: int, rows: int | None) -> tuple[pa.Table, Schema]:
-    if data.example == "personnel":
-        from dipsmith.examples import personnel
+    from dipsmith.examples import personnel, regression, voters
 
+    if data.example == "personnel":
         years = tuple(data.years or personnel.YEARS)
         table, _ = personnel.simulate(25_000 if rows is None else rows, years, seed)
-        schema = personnel.schema(years)
-        if data.neighbours is not None:
-            schema = _change(schema, {"neighbours": data.neighbours, "unit": "row"}, None, Path())
-        return table, schema
+        own = data.neighbours and {"neighbours": data.neighbours, "unit": "row"}
+        return table, _change(personnel.schema(years), own, None, Path())
+    relation = data.neighbours or "replace"
     if data.example == "voters":
-        from dipsmith.examples import voters
-
-        return voters.simulate(voters.PEOPLE if rows is None else rows, seed), voters.schema(
-            data.neighbours or "replace"
-        )
-    from dipsmith.examples import regression
-
+        return voters.simulate(voters.PEOPLE if rows is None else rows, seed), voters.schema(relation)
     table, _ = regression.simulate(10_000 if rows is None else rows, data.model or 1, seed)
-    return table, regression.schema(data.neighbours or "replace")
+    return table, regression.schema(relation)
 
 
 def _change(

@@ -53,16 +53,10 @@ class Response:
 
     def where(self, kept: NDArray[np.bool_]) -> Response:
         """Some of the runs; factors that no longer vary are dropped."""
-        return replace(
-            self,
-            factors={n: v[kept] for n, v in self.factors.items() if len(set(v[kept])) > 1},
-            repeat=self.repeat[kept],
-            values=self.values[kept],
-            references=self.references[kept],
-            numbers={
-                n: v.where(kept) for n, v in self.numbers.items() if len(set(self.factors[n][kept])) > 1
-            },
-        )
+        arrays = {n: getattr(self, n)[kept] for n in ("repeat", "values", "references")}
+        factors = {n: v[kept] for n, v in self.factors.items() if len(set(v[kept])) > 1}
+        numbers = {n: v.where(kept) for n, v in self.numbers.items() if n in factors}
+        return replace(self, factors=factors, numbers=numbers, **arrays)
 
     def without(self, names: Sequence[str]) -> Response:
         """The same runs, some factors left out."""
@@ -137,14 +131,11 @@ class Results:
     @cached_property
     def columns(self) -> dict[str, Any]:
         """Columns as arrays; factors as labels."""
-        found: dict[str, Any] = {}
-        for name in self.table.column_names:
-            column = self.table.column(name)
-            if name in self.factors:
-                label = self.ranges[name].label if name in self.ranges else label_of
-                found[name] = np.array(["" if v is None else label(v) for v in column.to_pylist()])
-            else:
-                found[name] = column.to_numpy()
+        found: dict[str, Any] = {name: self.table.column(name).to_numpy() for name in (*BEFORE, *AFTER)}
+        for name in self.factors:
+            label = self.ranges[name].label if name in self.ranges else label_of
+            values = self.table.column(name).to_pylist()
+            found[name] = np.array(["" if v is None else label(v) for v in values])
         return found
 
     @cached_property
@@ -179,8 +170,7 @@ class Results:
 
     def rows(self, metric: str) -> dict[str, Any]:
         """All rows of a metric as arrays, for figures over levels."""
-        kept = self.columns["metric"] == metric
-        return {n: v[kept] for n, v in self.columns.items()}
+        return {n: v[self.columns["metric"] == metric] for n, v in self.columns.items()}
 
     def order(self, factor: str) -> list[str]:
         """The levels of a factor in the order of the file."""

@@ -33,10 +33,9 @@ from dipsmith.sources import source
 from dipsmith.synthesis.release import Release
 from dipsmith.synthesis.synthesize import synthesize
 from dipsmith.utility.authentic import authentic_table
-from dipsmith.utility.metric import Metric, MetricValue
+from dipsmith.utility.metric import Metric, MetricValue, SideBySide
 from dipsmith.utility.pair import authentic_codes
 from dipsmith.utility.regression import Regression, compare_regression
-from dipsmith.utility.side_by_side import SideBySide
 from dipsmith.version import VERSION
 
 MOST_DATASETS = 3
@@ -65,8 +64,8 @@ class Outcome:
     def to_dict(self) -> dict[str, Any]:
         """A line of the journal."""
         rows = [[v.metric, v.term, v.level, v.value, v.reference] for v in self.values]
-        told = {"id": self.id, "spent": self.spent, "seconds": self.seconds, "failed": self.failed}
-        return told | {"rows": rows}
+        own = ("id", "spent", "seconds", "failed")
+        return {name: getattr(self, name) for name in own} | {"rows": rows}
 
     @classmethod
     def from_dict(cls, line: Mapping[str, Any]) -> Outcome:

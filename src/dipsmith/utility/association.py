@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from dipsmith.report.content import Block, Cell, Table
 from dipsmith.utility.crosstabs import Crosstab, Crosstabs
 from dipsmith.utility.findings import Findings, decimal, mean, table
-from dipsmith.utility.metric import ONE_IS_PERFECT, Chapter, Metric
-from dipsmith.utility.side_by_side import SideBySide
+from dipsmith.utility.metric import ONE_IS_PERFECT, Chapter, Metric, SideBySide
 
 LEVELS = (0.01, 0.05, 0.10)
 CUTS = (0.01, 0.05, 0.10)

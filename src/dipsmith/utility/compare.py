@@ -21,10 +21,9 @@ from dipsmith.utility.classifiers import available, require_known
 from dipsmith.utility.comparison import Comparison
 from dipsmith.utility.findings import Findings
 from dipsmith.utility.matching import Matched, join_by_identifier
-from dipsmith.utility.metric import Metric, MetricValue, all_metrics
+from dipsmith.utility.metric import Metric, MetricValue, SideBySide, all_metrics
 from dipsmith.utility.pair import authentic_codes
 from dipsmith.utility.regression import Regression, compare_regression
-from dipsmith.utility.side_by_side import SideBySide
 
 DEFAULT_CLASSIFIERS = ("logistic", "interactions", "cart", "boosting")
 MOST_RELEASES = 4

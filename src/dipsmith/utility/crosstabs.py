@@ -17,7 +17,7 @@ many ±1 gives the expected difference.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -92,12 +92,13 @@ class Crosstabs:
 
     def ways(self, k: int) -> list[tuple[str, ...]]:
         """The k-way tables to compare: those with a synthesised column, at most `MOST_TABLES` of them."""
-        names = self.pair.names
-        changed = set(self.pair.changed)
-        if comb(len(names), k) <= 1 << 16:
-            found = [c for c in combinations(names, k) if changed & set(c)]
-        else:
-            found = [c for c in self._draw(k) if changed & set(c)]
+        names, rng = self.pair.names, np.random.default_rng(self.seed)
+        index: Iterable[Sequence[int]] = combinations(range(len(names)), k)
+        if comb(len(names), k) > 1 << 16:
+            draws = (rng.choice(len(names), k, replace=False).tolist() for _ in range(4 * MOST_TABLES))
+            index = sorted({tuple(sorted(draw)) for draw in draws})
+        tables = [tuple(names[i] for i in table) for table in index]
+        found = [table for table in tables if set(self.pair.changed) & set(table)]
         if len(found) > MOST_TABLES:
             chosen = np.random.default_rng(self.seed).choice(len(found), MOST_TABLES, replace=False)
             found = [found[i] for i in np.sort(chosen)]
@@ -125,35 +126,20 @@ class Crosstabs:
             self._count([names])
         return self._counted[names]
 
-    def _draw(self, k: int) -> list[tuple[str, ...]]:
-        rng = np.random.default_rng(self.seed)
-        names = self.pair.names
-        drawn = {
-            tuple(sorted(rng.choice(len(names), k, replace=False).tolist())) for _ in range(4 * MOST_TABLES)
-        }
-        return [tuple(names[i] for i in index) for index in sorted(drawn)]
-
     def _count(self, wanted: Sequence[tuple[str, ...]]) -> None:
-        batch: list[Marginal] = []
-        for marginal in (Marginal.of(self.pair.schema, names) for names in wanted):
-            if marginal.size <= DENSE_CELLS:
-                batch.append(marginal)
-            if sum(m.size for m in batch) > AT_ONCE:
-                self._count_now(batch)
-                batch = []
-        self._count_now(batch)
-
-    def _count_now(self, batch: Sequence[Marginal]) -> None:
-        if not batch:
-            return
-        tables = [count(_chunks(side), batch) for side in (self.pair.authentic, self.pair.synthetic)]
-        for marginal, authentic, synthetic in zip(batch, *tables, strict=True):
-            names = marginal.attributes
-            spread = None
-            if self.pair.given:
-                key = marginal.index(self._both)
-                spread = np.bincount(key, self._weights(names), minlength=marginal.size).astype(np.float64)
-            self._counted[names] = Crosstab(names, authentic, synthetic, marginal.shape, spread)
+        marginals = [Marginal.of(self.pair.schema, names) for names in wanted]
+        dense = [m for m in marginals if m.size <= DENSE_CELLS]
+        while dense:
+            at_once = 1 + int(np.searchsorted(np.cumsum([m.size for m in dense]), AT_ONCE))
+            batch, dense = dense[:at_once], dense[at_once:]
+            tables = [count(_chunks(side), batch) for side in (self.pair.authentic, self.pair.synthetic)]
+            for marginal, authentic, synthetic in zip(batch, *tables, strict=True):
+                names, spread = marginal.attributes, None
+                if self.pair.given:
+                    weights = self._weights(names)
+                    cells = np.bincount(marginal.index(self._both), weights, minlength=marginal.size)
+                    spread = cells.astype(np.float64)
+                self._counted[names] = Crosstab(names, authentic, synthetic, marginal.shape, spread)
 
     @cached_property
     def _both(self) -> Codes:

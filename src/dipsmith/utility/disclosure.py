@@ -32,9 +32,8 @@ from dipsmith.sources import source
 from dipsmith.utility.classifiers import classifier_of, fit_copy, matrix
 from dipsmith.utility.findings import Findings, each, figure, mean, series, table
 from dipsmith.utility.matching import expected_correct
-from dipsmith.utility.metric import Chapter, Metric
+from dipsmith.utility.metric import Chapter, Metric, SideBySide
 from dipsmith.utility.pair import Pair, authentic_codes
-from dipsmith.utility.side_by_side import SideBySide
 
 ROWS = 30_000
 """Rows of each table that are used at most."""

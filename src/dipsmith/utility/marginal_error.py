@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from dipsmith.report.content import Block, Cell
 from dipsmith.utility.crosstabs import Crosstab, Crosstabs, expected_gaps
 from dipsmith.utility.findings import Findings, Rows, mean, table
-from dipsmith.utility.metric import BY_CHANCE, ZERO_IS_PERFECT, Chapter, Metric
-from dipsmith.utility.side_by_side import SideBySide
+from dipsmith.utility.metric import BY_CHANCE, ZERO_IS_PERFECT, Chapter, Metric, SideBySide
 
 
 @dataclass(frozen=True)

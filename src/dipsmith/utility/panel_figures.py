@@ -11,7 +11,7 @@ import numpy as np
 from dipsmith.report import figures
 from dipsmith.report.content import Block, Figure, Table
 from dipsmith.utility.findings import Findings, Rows, decimal, figure, series
-from dipsmith.utility.metric import ONE_IS_PERFECT, ZERO_IS_PERFECT, Chapter, Metric
+from dipsmith.utility.metric import ONE_IS_PERFECT, ZERO_IS_PERFECT, Chapter, Metric, SideBySide
 from dipsmith.utility.panels import (
     FEWEST,
     LogisticPanel,
@@ -22,7 +22,6 @@ from dipsmith.utility.panels import (
     logistic_panel,
     p_slopes,
 )
-from dipsmith.utility.side_by_side import SideBySide
 
 MOST_BARS = 24
 ATTENUATED = 0.95

@@ -18,8 +18,7 @@ from dipsmith.report import figures
 from dipsmith.report.content import Block
 from dipsmith.utility.crosstabs import Crosstab, Crosstabs, exchanged_gaps, expected_gaps
 from dipsmith.utility.findings import Findings, Rows, figure, series, table
-from dipsmith.utility.metric import BY_CHANCE, Chapter, Metric
-from dipsmith.utility.side_by_side import SideBySide
+from dipsmith.utility.metric import BY_CHANCE, Chapter, Metric, SideBySide
 
 SMALLEST = 10
 """Groups with fewer authentic rows than this are counted but not named: they are anecdotes, and people."""

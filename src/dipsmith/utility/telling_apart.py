@@ -35,9 +35,8 @@ import numpy as np
 
 from dipsmith.report.content import Block, Cell
 from dipsmith.utility.findings import Findings, each, mean, table
-from dipsmith.utility.metric import BY_CHANCE, Chapter, Metric
+from dipsmith.utility.metric import BY_CHANCE, Chapter, Metric, SideBySide
 from dipsmith.utility.propensity import Propensity, Scored, propensity
-from dipsmith.utility.side_by_side import SideBySide
 
 
 @dataclass(frozen=True)
