@@ -134,14 +134,14 @@ def _over_levels(entry: FigureEntry, results: Results, metrics: Mapping[str, Met
     drawn: dict[str, list[Panel]] = {}
     numbers: list[tuple[Cell, ...]] = []
     for term in entry.terms or list(dict.fromkeys(rows["term"].tolist())):
-        for level in _present(results, rows, chosen, entry.panels) if entry.panels else [""]:
+        for level in results.present(entry.panels, rows[entry.panels][chosen]) if entry.panels else [""]:
             here = chosen & (rows["term"] == term)
             if entry.panels:
                 here &= rows[entry.panels].astype(str) == level
             at = [here & (rows["level"] == p) for p in positions]
             authentic = np.array([float(np.mean(rows["reference"][place])) for place in at])
             lines = []
-            for name in _present(results, rows, chosen, entry.lines):
+            for name in results.present(entry.lines, rows[entry.lines][chosen]):
                 of = rows[entry.lines].astype(str) == name
                 means = [mean_and_width(rows["value"][place & of]) for place in at]
                 lines.append(Line(name, *np.array(means).T))
@@ -204,11 +204,6 @@ def _in_order(level: str) -> tuple[float, str]:
         return float("inf"), level
 
 
-def _present(results: Results, rows: dict[str, Any], chosen: NDArray[np.bool_], factor: str) -> list[str]:
-    present = set(rows[factor][chosen].astype(str).tolist())
-    return [v for v in results.order(factor) if v in present]
-
-
 def _at(part: Response, levels: dict[str, str]) -> tuple[Any, Any]:
     chosen = np.ones(len(part.values), dtype=bool)
     for name, level in levels.items():
@@ -220,8 +215,7 @@ def _at(part: Response, levels: dict[str, str]) -> tuple[Any, Any]:
 def _levels(results: Results, response: Response, factor: str) -> list[str]:
     if factor not in response.factors:
         raise InputError(f"figure: '{factor}' has one level only among the runs that are drawn")
-    present = set(response.factors[factor].tolist())
-    return [v for v in results.order(factor) if v in present]
+    return results.present(factor, response.factors[factor])
 
 
 def _panels_and_where(entry: FigureEntry) -> str:

@@ -224,7 +224,7 @@ def _interaction(response: Response, table: Anova, results: Results) -> Table | 
     if pair is None:
         return None
     a, b = pair
-    levels = {n: [v for v in results.order(n) if v in set(response.factors[n].tolist())] for n in pair}
+    levels = {n: results.present(n, response.factors[n]) for n in pair}
     rows = []
     for level in levels[a]:
         at = response.factors[a] == level

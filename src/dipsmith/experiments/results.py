@@ -172,6 +172,10 @@ class Results:
         """All rows of a metric as arrays, for figures over levels."""
         return {n: v[self.columns["metric"] == metric] for n, v in self.columns.items()}
 
+    def present(self, factor: str, labels: NDArray[Any]) -> list[str]:
+        """The levels of a factor that some labels have, in the order of the file."""
+        return [level for level in self.order(factor) if level in set(labels.astype(str).tolist())]
+
     def order(self, factor: str) -> list[str]:
         """The levels of a factor in the order of the file."""
         if factor == "method":
