@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import sqrt
 from operator import attrgetter
 from typing import Any
@@ -35,7 +36,7 @@ import numpy as np
 
 from dipsmith.report.content import Block, Cell
 from dipsmith.utility.findings import Findings, each, mean, table
-from dipsmith.utility.metric import BY_CHANCE, Chapter, Metric, SideBySide
+from dipsmith.utility.metric import Chapter, Metric, SideBySide
 from dipsmith.utility.propensity import Propensity, Scored, propensity
 
 
@@ -260,17 +261,25 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
 
 TELLING_APART = Chapter("Can a classifier tell them apart?", _find, _blocks, _lines, place=1)
 
+Measure = Callable[[SideBySide], tuple[float, float]]
 
-def _of(name: str, title: str, measure: Callable[[Propensity], tuple[float, float]]) -> Metric:
-    """A metric of the scores that logistic main effects give the first set."""
-    return Metric(
-        name,
-        title,
-        "lower",
-        lambda both: measure(both.cached_propensity("logistic")),
-        BY_CHANCE,
-        TELLING_APART,
-    )
+
+def _specks(classifier: str) -> Measure:
+    def measure(both: SideBySide) -> tuple[float, float]:
+        sets = [specks(both.cached_propensity(classifier, i)) for i in range(len(both.pairs))]
+        return mean_specks(sets).value, sets[0].null_mean
+
+    return measure
+
+
+def _logistic(score: Callable[[Propensity], tuple[float, float]]) -> Measure:
+    """A score, and its reference, of the first set by logistic main effects."""
+    return lambda both: score(both.cached_propensity("logistic"))
+
+
+def _pmse(found: Propensity) -> tuple[float, float]:
+    squared = pmse(found)
+    return squared.value, squared.independent_mean
 
 
 def _s_pmse(found: Propensity) -> tuple[float, float]:
@@ -278,32 +287,23 @@ def _s_pmse(found: Propensity) -> tuple[float, float]:
     return squared.standardised, replace(squared, value=squared.independent_mean).standardised
 
 
-def _specks(classifier: str, name: str, title: str) -> Metric:
-    def measure(both: SideBySide) -> tuple[float, float]:
-        sets = [specks(both.cached_propensity(classifier, i)) for i in range(len(both.pairs))]
-        return mean_specks(sets).value, sets[0].null_mean
-
-    return Metric(name, f"SPECKS, {title}", "lower", measure, BY_CHANCE, TELLING_APART)
+def _binned(found: Propensity) -> tuple[float, float]:
+    bins = binned_scores(found)
+    return bins.statistic, bins.null_mean
 
 
-SPECKS = _specks("logistic", "specks", "logistic main effects")
-SPECKS_INTERACTIONS, SPECKS_CART, SPECKS_FOREST, SPECKS_BOOSTING = (
-    _specks(classifier, f"specks-{classifier}", title)
-    for classifier, title in (
-        ("interactions", "interactions"),
-        ("cart", "classification tree"),
-        ("forest", "random forest"),
-        ("boosting", "boosting"),
-    )
-)
-PMSE = _of("pmse", "pMSE, logistic main effects", lambda p: attrgetter("value", "independent_mean")(pmse(p)))
-PMSE_RATIO = replace(
-    _of("pmse-ratio", "pMSE against two independent samples", lambda p: (pmse(p).independent_ratio, 1.0)),
+_lower = partial(Metric, better="lower", chapter=TELLING_APART)
+SPECKS = _lower("specks", "SPECKS, logistic main effects", measure=_specks("logistic"))
+SPECKS_INTERACTIONS = _lower("specks-interactions", "SPECKS, interactions", measure=_specks("interactions"))
+SPECKS_CART = _lower("specks-cart", "SPECKS, classification tree", measure=_specks("cart"))
+SPECKS_FOREST = _lower("specks-forest", "SPECKS, random forest", measure=_specks("forest"))
+SPECKS_BOOSTING = _lower("specks-boosting", "SPECKS, boosting", measure=_specks("boosting"))
+PMSE = _lower("pmse", "pMSE, logistic main effects", measure=_logistic(_pmse))
+PMSE_RATIO = _lower(
+    "pmse-ratio",
+    "pMSE against two independent samples",
+    measure=_logistic(lambda p: (pmse(p).independent_ratio, 1.0)),
     reference="1 is chance",
 )
-S_PMSE = _of("s-pmse", "standardised pMSE", _s_pmse)
-BINNED_SCORES = _of(
-    "binned-scores",
-    "binned propensity scores",
-    lambda p: attrgetter("statistic", "null_mean")(binned_scores(p)),
-)
+S_PMSE = _lower("s-pmse", "standardised pMSE", measure=_logistic(_s_pmse))
+BINNED_SCORES = _lower("binned-scores", "binned propensity scores", measure=_logistic(_binned))
