@@ -108,7 +108,7 @@ OTHERS = (
 def prepared(case: Case, folder: Path) -> tuple[Path, Path]:
     """Write the rows and the schema of a case."""
     from dipsmith.experiments.datasets import dataset
-    from dipsmith.experiments.entries import DataEntry
+    from dipsmith.experiments.study import DataEntry
 
     years = [1988, 1996, 2003, 2011] if case.example == "personnel" else None
     per = case.rows // 4 if case.example == "personnel" else case.rows

@@ -42,15 +42,14 @@ from dipsmith.sources.source import Input, Source
 
 if TYPE_CHECKING:
     from dipsmith.utility.findings import Findings
-    from dipsmith.utility.metric import Chapter, Metric, MetricValue, mean_over_sets
-    from dipsmith.utility.side_by_side import SideBySide
+    from dipsmith.utility.metric import Chapter, Metric, MetricValue, SideBySide, mean_over_sets
 
 _METRICS = {
     "Chapter": "dipsmith.utility.metric",
     "Findings": "dipsmith.utility.findings",
     "Metric": "dipsmith.utility.metric",
     "MetricValue": "dipsmith.utility.metric",
-    "SideBySide": "dipsmith.utility.side_by_side",
+    "SideBySide": "dipsmith.utility.metric",
     "mean_over_sets": "dipsmith.utility.metric",
 }
 """Imported when they are first used: they bring scipy along, which authors of methods need not wait for."""

@@ -11,8 +11,7 @@ from math import exp
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.utility.metric import Metric, MetricValue
-from dipsmith.utility.side_by_side import SideBySide
+from dipsmith.utility.metric import Metric, MetricValue, SideBySide
 
 WIDTHS = (1, 2, 5, 10, 20, 40, 60)
 FIRST, LAST = 17, 91

@@ -26,7 +26,7 @@ from dipsmith.inference.combine import combine, quantile
 from dipsmith.inference.tests import d2
 from dipsmith.schema import Codes
 from dipsmith.utility.association import chi_squared, consistency, p_table, spearman
-from dipsmith.utility.overlap import overlap, width_ratio
+from dipsmith.utility.regression import overlap, width_ratio
 
 Float = NDArray[np.float64]
 

@@ -154,7 +154,7 @@ def test_what_is_drawn_lies_in_the_range_and_in_the_part_it_is_shown_in(low, wid
         value = span.value(u)
         assert low <= value <= low + width
         assert span.label(value) in span.labels
-        assert -1 - 1e-9 <= span.centred(np.array([float(value)]))[0] <= 1 + 1e-9
+        assert -1 - 1e-9 <= span.centre(np.array([float(value)]))[0] <= 1 + 1e-9
     assert span.value(0.0) == pytest.approx(low, rel=1e-3)
 
 

@@ -7,7 +7,7 @@ from experiment_studies import SMALL, altered
 
 from dipsmith.errors import InputError
 from dipsmith.experiments.design import settings
-from dipsmith.experiments.entries import (
+from dipsmith.experiments.study import (
     RUN_PARAMETERS,
     AnalysisEntry,
     ClaimEntry,
@@ -15,8 +15,9 @@ from dipsmith.experiments.entries import (
     FigureEntry,
     MethodEntry,
     StudyEntry,
+    parse,
+    read,
 )
-from dipsmith.experiments.study import parse, read
 from dipsmith.experiments.trial import Laboratory
 from dipsmith.registry import registered
 

@@ -8,14 +8,13 @@ import dipsmith as ds
 from dipsmith.errors import InputError
 from dipsmith.examples import personnel
 from dipsmith.experiments.datasets import dataset
-from dipsmith.experiments.entries import DataEntry
+from dipsmith.experiments.study import DataEntry
 from dipsmith.sources import source
 from dipsmith.utility.crosstabs import Crosstabs
 from dipsmith.utility.marginal_error import marginal_error
-from dipsmith.utility.metric import all_metrics, metric
+from dipsmith.utility.metric import SideBySide, all_metrics, metric
 from dipsmith.utility.pair import authentic_codes
 from dipsmith.utility.propensity import propensity
-from dipsmith.utility.side_by_side import SideBySide
 from dipsmith.utility.telling_apart import specks
 
 PEOPLE = DataEntry(example="personnel", rows=600, years=[1988, 2011])

@@ -9,11 +9,11 @@ import pytest
 from experiment_studies import SMALL, altered
 
 from dipsmith.errors import InputError
-from dipsmith.experiments.claims import _doubt, check, selected
-from dipsmith.experiments.entries import FigureEntry
+from dipsmith.experiments.claims import _doubt, check, select_runs
 from dipsmith.experiments.experiment import Experiment
 from dipsmith.experiments.plots import figure, mean_and_width
 from dipsmith.experiments.results import Response
+from dipsmith.experiments.study import FigureEntry
 from dipsmith.report.canvas import standalone
 
 ANALYSED = """
@@ -149,7 +149,7 @@ def test_the_doubt_of_a_claim_is_that_of_the_difference_within_repeats():
     method, epsilon, repeat = (np.array(v) for v in zip(*product("ab", "12", range(3)), strict=True))
     values = 10.0 * (epsilon == "1") + repeat + np.where(method == "b", repeat + 1.0, 0.0)
     response = Response("m", "", {"method": method, "epsilon": epsilon}, repeat, values, values)
-    sides = [selected(response, {"method": m}) for m in "ab"]
+    sides = [select_runs(response, {"method": m}) for m in "ab"]
     assert _doubt(*sides) == "standard error of the difference 0.577, 3 repeats"  # 1/√3
     assert _doubt(sides[0].where(sides[0].repeat == 0), sides[1]) == "one repeat"
 
@@ -189,4 +189,4 @@ def test_a_study_of_ranges_is_drawn_run_and_reported(tmp_path):
         r"0\.333 to", (tmp_path / "page" / "figure-1.svg").read_text()
     )  # labels keep their digits
     with pytest.raises(InputError, match=r"'epsilon' is a range; choose a part of it"):
-        selected(results.response("tvd-1"), {"epsilon": 1})
+        select_runs(results.response("tvd-1"), {"epsilon": 1})

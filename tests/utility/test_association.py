@@ -10,8 +10,8 @@ from sklearn.metrics import cohen_kappa_score
 from dipsmith.schema import Codes
 from dipsmith.utility.association import associations, chi_squared, consistency, p_table, spearman
 from dipsmith.utility.crosstabs import Crosstabs
-from dipsmith.utility.overlap import covers, overlap, width_ratio
 from dipsmith.utility.pair import Pair
+from dipsmith.utility.regression import Coefficient, overlap, width_ratio
 
 
 def test_statistics_are_scipys(small):
@@ -110,5 +110,5 @@ def test_overlap_is_symmetric_and_bounded(a, b, c, d):
 
 def test_width_and_cover():
     assert width_ratio((0, 2), (0, 1)) == 0.5
-    assert covers((0, 1), 0.5)
-    assert not covers((0, 1), 1.5)
+    assert Coefficient("x", 0.2, (0, 1), 0.5, (0, 1)).covered
+    assert not Coefficient("x", 0.2, (0, 1), 1.5, (1, 2)).covered

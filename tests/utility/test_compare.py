@@ -16,8 +16,8 @@ from dipsmith.report.content import Section
 from dipsmith.report.sections import framed, section
 from dipsmith.report.sections import page as whole_page
 from dipsmith.utility.analyses import analyses as analyses_chapter
+from dipsmith.utility.comparison import comparison_page, glance, how
 from dipsmith.utility.regression import Regression
-from dipsmith.utility.summary import comparison_page, glance, how
 
 FIELDS = [
     {"name": "year", "type": "integer", "enum": [1996, 2003], "other": 1996, "role": "public"},

@@ -9,7 +9,7 @@ from dipsmith.errors import SourceError
 from dipsmith.schema import Codes
 from dipsmith.sources import source
 from dipsmith.utility.disclosure import disclosure
-from dipsmith.utility.matching import expected_correct, matched
+from dipsmith.utility.matching import expected_correct, join_by_identifier
 from dipsmith.utility.pair import Pair, authentic_codes
 
 
@@ -144,7 +144,7 @@ def test_a_third_file_is_joined_by_its_identifier(release):
     codes, _ = authentic_codes(source(table), schema, schema.names)
     third = pa.table({"id": np.r_[np.arange(600), [5000, 5001, 5002, 7, 7]], "job": np.array(["a"] * 605)})
     labelled = third.append_column("sex", pa.array(["F"] * 605))
-    found = matched(source(table), codes, source(third), labelled, schema, ["id"], ["sex"])
+    found = join_by_identifier(source(table), codes, source(third), labelled, schema, ["id"], ["sex"])
     assert found.rows == 605
     assert found.matched == pytest.approx(599 / 605)  # number 7 occurs three times, three ids are unknown
     assert found.ambiguous == pytest.approx(3 / 605)
@@ -157,7 +157,7 @@ def test_a_missing_identifier_never_matches(release):
     table = pa.table({"id": pa.array([1, None, 3]), "job": ["a", "b", "c"], "sex": ["F", "F", "M"]})
     codes, _ = authentic_codes(source(table), schema, schema.names)
     third = pa.table({"id": pa.array([None, 3]), "job": ["a", "c"], "sex": ["F", "M"]})
-    found = matched(source(table), codes, source(third), third, schema, ["id"], ["sex"])
+    found = join_by_identifier(source(table), codes, source(third), third, schema, ["id"], ["sex"])
     assert found.matched == 0.5
     with pytest.raises(SourceError, match="no column 'badge' to match on"):
-        matched(source(table), codes, source(third), third, schema, ["badge"], ["sex"])
+        join_by_identifier(source(table), codes, source(third), third, schema, ["badge"], ["sex"])

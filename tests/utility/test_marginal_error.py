@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dipsmith.schema import Codes
-from dipsmith.utility.chance import exchanged_gaps, expected_gaps
-from dipsmith.utility.crosstabs import Crosstabs
+from dipsmith.utility.crosstabs import Crosstabs, exchanged_gaps, expected_gaps
 from dipsmith.utility.full_table import cell_sizes
 from dipsmith.utility.marginal_error import answers, marginal_error, range_error
 from dipsmith.utility.pair import Pair

@@ -103,7 +103,7 @@ def test_one_newton_step_is_as_good_as_refitting_under_the_null(small):
     refitted = []
     design = Indicators.of(Codes.concatenate([pair.authentic, pair.synthetic]), [(n,) for n in pair.names])
     for _ in range(100):
-        flags = stacked.relabelled(rng)
+        flags = stacked.relabel(rng)
         model = fit_logistic(design, flags.astype(float), np.ones(3000))
         refitted.append(distance(Scored(design.times(model.b), (~flags).astype(float), flags.astype(float))))
     # s.e. of the difference of means about .0011; tolerance six of them
@@ -178,7 +178,7 @@ def test_public_columns_are_recognised_and_held_fixed(small):
     assert pair.given == ("x0", "x1")
     assert pair.changed == ("x2",)
     assert propensity(pair, draws=0).parameters == 2  # the intercept and one label
-    flags = _Stacked.of(pair).relabelled(rng)
+    flags = _Stacked.of(pair).relabel(rng)
     stratum = np.concatenate(pair.strata)
     assert (np.bincount(stratum[flags]) == np.bincount(stratum[~flags])).all()
     other = Codes.of(pair.schema, {**pair.synthetic.columns, "x0": np.zeros(2000, int)}, 2000)
@@ -202,7 +202,7 @@ def test_a_twin_does_not_give_a_row_away(small):
 
 def test_sampling_takes_whole_strata(small):
     pair = labelled(small, 3000, np.random.default_rng(6), 0.0)
-    some = pair.sampled(500, np.random.default_rng(0))
+    some = pair.sample(500, np.random.default_rng(0))
     assert 300 < len(some.authentic) <= 500
     assert len(some.authentic) == len(some.synthetic)
     assert some.given == pair.given

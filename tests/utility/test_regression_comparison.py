@@ -8,8 +8,7 @@ import pytest
 
 import dipsmith as ds
 from dipsmith.errors import UsageError
-from dipsmith.utility.overlap import overlap
-from dipsmith.utility.regression import Regression, compare_regression
+from dipsmith.utility.regression import Regression, compare_regression, overlap
 
 FIELDS = [
     {"name": "year", "type": "integer", "enum": [2008, 2012], "other": 2008},

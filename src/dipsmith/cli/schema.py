@@ -91,7 +91,7 @@ def check(
             )
         from dipsmith.privacy.ledger import Ledger
         from dipsmith.sources import source as open_source
-        from dipsmith.utility.conformity import conformity
+        from dipsmith.utility.authentic import conformity
 
         found = open_source(source, table=of_table)
         found.check(declared.columns)

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from dipsmith.experiments.results import Response
 
-REPEAT = "repeat"
 TOLERANCE = 1e-9
 
 Floats = NDArray[np.float64]
@@ -60,6 +59,8 @@ class Anova:
 
 def anova(response: Response) -> Anova:
     """Divide the variation of a response among factors, pairs of factors, and the rest."""
+    from scipy.special import fdtrc
+
     response = response.where(np.isfinite(response.values))
     y = response.values - response.values.mean() if len(response.values) else response.values
     factors, numbers = response.factors, response.numbers
@@ -82,19 +83,13 @@ def anova(response: Response) -> Anova:
         with_it, after = _residual(y, [*base, *others, block])
         found.append((names, after - before, max(0.0, without - with_it)))
     error = whole / freedom if freedom > 0 else float("nan")
-    terms = [_effect(n, df, ss, total, error, freedom) for n, df, ss in found]
+    terms = []
+    for names, df, squares in found:
+        f = squares / df / error if df and error and error > 0 else float("nan")
+        p = float(fdtrc(df, freedom, f)) if f == f else float("nan")
+        terms.append(Effect(names, df, squares, squares / total if total else float("nan"), f, p))
     share = whole / total if total else float("nan")
     return Anova(tuple(sorted(terms, key=lambda t: -t.share)), freedom, whole, share, len(y))
-
-
-def _effect(
-    names: tuple[str, ...], df: int, squares: float, total: float, error: float, freedom: int
-) -> Effect:
-    from scipy.special import fdtrc
-
-    statistic = squares / df / error if df and error and error > 0 else float("nan")
-    p = float(fdtrc(df, freedom, statistic)) if statistic == statistic else float("nan")
-    return Effect(names, df, squares, squares / total if total else float("nan"), statistic, p)
 
 
 def _dummies(labels: Sequence[str] | NDArray[np.str_]) -> Floats:

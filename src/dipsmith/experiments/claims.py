@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from dipsmith.errors import InputError
 from dipsmith.experiments.anova import anova
-from dipsmith.experiments.design import shown
-from dipsmith.experiments.entries import ClaimEntry
-from dipsmith.experiments.metrics import cost, registered
+from dipsmith.experiments.design import label_of
+from dipsmith.experiments.metrics import cost, registered_metric
 from dipsmith.experiments.results import Response, Results
+from dipsmith.experiments.study import ClaimEntry
 from dipsmith.report.sections import number
 
 
@@ -31,15 +31,15 @@ def check(results: Results) -> list[ClaimResult]:
     """Hold every claim of the study against its results."""
     return [
         (_about_term if claim.term else _about_means)(
-            claim, selected(results.response(claim.metric, claim.coefficient), claim.where)
+            claim, select_runs(results.response(claim.metric, claim.coefficient), claim.where)
         )
         for claim in results.study.claims
     ]
 
 
 def _about_means(claim: ClaimEntry, response: Response) -> ClaimResult:
-    metrics = {claim.metric: metric} if (metric := registered(claim.metric)) else {}
-    sides = [selected(response, levels) for levels in (claim.better, claim.than)]
+    metrics = {claim.metric: metric} if (metric := registered_metric(claim.metric)) else {}
+    sides = [select_runs(response, levels) for levels in (claim.better, claim.than)]
     means = [float(np.nanmean(side.values)) for side in sides]
     references = [float(np.mean(side.references)) for side in sides]
     better, than = (cost(claim.metric, m, r, metrics) for m, r in zip(means, references, strict=True))
@@ -55,7 +55,8 @@ def _about_term(claim: ClaimEntry, response: Response) -> ClaimResult:
         raise InputError(
             f"claim '{claim.says}': {' × '.join(claim.term)} is no term; there are: {', '.join(t.name for t in table.terms)}"
         )
-    found = f"{term.share:.1%} of the variation, p {_p(term.p)}"
+    p = "not known" if term.p != term.p else "< 0.0001" if term.p < 1e-4 else f"= {term.p:.2g}"
+    found = f"{term.share:.1%} of the variation, p {p}"
     if claim.largest:
         first = table.terms[0]
         return ClaimResult(
@@ -70,7 +71,7 @@ def _about_term(claim: ClaimEntry, response: Response) -> ClaimResult:
     return ClaimResult(claim.says, found, holds)
 
 
-def selected(response: Response, levels: Mapping[str, Any]) -> Response:
+def select_runs(response: Response, levels: Mapping[str, Any]) -> Response:
     """The runs with these levels."""
     kept = np.ones(len(response.values), dtype=bool)
     for name, level in levels.items():
@@ -78,7 +79,7 @@ def selected(response: Response, levels: Mapping[str, Any]) -> Response:
             raise InputError(
                 f"'{name}' is not varied in this study; there are: {', '.join(response.factors)}"
             )
-        wanted = [shown(v) for v in (level if isinstance(level, list) else [level])]
+        wanted = [label_of(v) for v in (level if isinstance(level, list) else [level])]
         parts = response.numbers[name].range.labels if name in response.numbers else ()
         if parts and not set(wanted) <= set(parts):
             kept &= _between(name, level, response)
@@ -115,7 +116,3 @@ def _doubt(better: Response, than: Response) -> str:
         return "one repeat"
     spread = float(np.std(differences, ddof=1) / np.sqrt(len(differences)))
     return f"standard error of the difference {number(spread)}, {len(differences)} repeats"
-
-
-def _p(p: float) -> str:
-    return "not known" if p != p else "< 0.0001" if p < 1e-4 else f"= {p:.2g}"

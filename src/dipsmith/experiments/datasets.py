@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from dipsmith.errors import InputError
-from dipsmith.experiments.entries import DataEntry
+from dipsmith.experiments.study import DataEntry
 from dipsmith.schema import Schema
 from dipsmith.sources import source
 
@@ -56,36 +56,29 @@ def dataset(
     if data.file is not None:
         assert data.schema_ is not None
         declared = Schema.read(place / data.schema_)
-        return Dataset(source(str(place / data.file)), _changed(declared, change, None, place), None)
+        return Dataset(source(str(place / data.file)), _change(declared, change, None, place), None)
     wanted = rows if rows is not None else data.rows
-    table, schema = _simulated(data, seed, wanted)
-    fresh, _ = _simulated(data, seed + APART, wanted)
-    return Dataset(table, _changed(schema, change, fresh, place), fresh)
+    table, schema = _simulate(data, seed, wanted)
+    fresh, _ = _simulate(data, seed + APART, wanted)
+    return Dataset(table, _change(schema, change, fresh, place), fresh)
 
 
-def _simulated(data: DataEntry, seed: int, rows: int | None) -> tuple[pa.Table, Schema]:
+def _simulate(data: DataEntry, seed: int, rows: int | None) -> tuple[pa.Table, Schema]:
+    from dipsmith.examples import personnel, regression, voters
+
     if data.example == "personnel":
-        from dipsmith.examples import personnel
-
         years = tuple(data.years or personnel.YEARS)
         table, _ = personnel.simulate(25_000 if rows is None else rows, years, seed)
-        schema = personnel.schema(years)
-        if data.neighbours is not None:
-            schema = _changed(schema, {"neighbours": data.neighbours, "unit": "row"}, None, Path())
-        return table, schema
+        own = data.neighbours and {"neighbours": data.neighbours, "unit": "row"}
+        return table, _change(personnel.schema(years), own, None, Path())
+    relation = data.neighbours or "replace"
     if data.example == "voters":
-        from dipsmith.examples import voters
-
-        return voters.simulate(voters.PEOPLE if rows is None else rows, seed), voters.schema(
-            data.neighbours or "replace"
-        )
-    from dipsmith.examples import regression
-
+        return voters.simulate(voters.PEOPLE if rows is None else rows, seed), voters.schema(relation)
     table, _ = regression.simulate(10_000 if rows is None else rows, data.model or 1, seed)
-    return table, regression.schema(data.neighbours or "replace")
+    return table, regression.schema(relation)
 
 
-def _changed(
+def _change(
     schema: Schema, change: str | Mapping[str, Any] | None, public: pa.Table | None, base: Path
 ) -> Schema:
     if change is None:

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from scipy.linalg import helmert
 
 from dipsmith.errors import InputError
-from dipsmith.experiments.entries import Levels, MethodEntry, StudyEntry
-from dipsmith.experiments.ranges import Range, RangeEntry, hypercube
+from dipsmith.experiments.ranges import hypercube
+from dipsmith.experiments.study import Levels, MethodEntry, RangeEntry, StudyEntry
 
 MOST_SETTINGS = 100_000
 RESTARTS = 5
@@ -61,7 +61,7 @@ class Factor:
         """
         if isinstance(levels, RangeEntry):
             raise InputError(f"'{name}' is a range, which has no levels; use 'design: {{random: N}}'")
-        pairs = list(levels.items()) if isinstance(levels, dict) else [(shown(v), v) for v in levels]
+        pairs = list(levels.items()) if isinstance(levels, dict) else [(label_of(v), v) for v in levels]
         labels = [str(label) for label, _ in pairs]
         if len(set(labels)) < len(labels):
             raise InputError(
@@ -71,11 +71,15 @@ class Factor:
             raise InputError(f"'{name}' has no levels; list at least one")
         return cls(name, tuple(labels), tuple(v for _, v in pairs))
 
+    def at(self, i: int) -> tuple[str, str, Any]:
+        """Its name, and the label and value of a level."""
+        return self.name, self.labels[i], self.values[i]
 
-def shown(value: Any) -> str:
+
+def label_of(value: Any) -> str:
     """A level as a label.
 
-    >>> shown(0.25), shown(None), shown(["sex", "race"])
+    >>> label_of(0.25), label_of(None), label_of(["sex", "race"])
     ('0.25', 'none', '["sex", "race"]')
     """
     if value is None or isinstance(value, str):
@@ -85,18 +89,21 @@ def shown(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def said(value: Any) -> str:
+def in_words(value: Any) -> str:
     """A value of the file in words.
 
-    >>> said({"race": {"role": "public"}}), said([["age", "sex"]]), said(None)
+    >>> in_words({"race": {"role": "public"}}), in_words([["age", "sex"]]), in_words(None)
     ('race: (role: public)', 'age × sex', 'none')
     """
     if isinstance(value, dict):
-        inner = (f"{k}: ({said(v)})" if isinstance(v, dict) else f"{k}: {said(v)}" for k, v in value.items())
+        inner = (
+            f"{k}: ({in_words(v)})" if isinstance(v, dict) else f"{k}: {in_words(v)}"
+            for k, v in value.items()
+        )
         return ", ".join(inner) or "none"
     if isinstance(value, list):
-        return ", ".join(" × ".join(map(said, v)) if isinstance(v, list) else said(v) for v in value)
-    return shown(value)
+        return ", ".join(" × ".join(map(in_words, v)) if isinstance(v, list) else in_words(v) for v in value)
+    return label_of(value)
 
 
 def settings(study: StudyEntry) -> list[Setting]:
@@ -110,7 +117,9 @@ def settings(study: StudyEntry) -> list[Setting]:
             )
         fixed = {k: v for k, v in (study.set | entry.set).items() if k not in varied}
         ranged = any(isinstance(levels, RangeEntry) for levels in varied.values())
-        for pairs in _scattered(varied, entry, study) if ranged else _on_grid(varied, study):
+        factors = [] if ranged else [Factor.of(n, levels) for n, levels in varied.items()]
+        grid = ([f.at(i) for f, i in zip(factors, index, strict=True)] for index in _choose(factors, study))
+        for pairs in _scatter(varied, entry, study) if ranged else grid:
             levels = {name: label for name, label, _ in pairs}
             values = {name: value for name, _, value in pairs}
             found.append(Setting(entry.method, entry.label, levels, fixed | values))
@@ -121,15 +130,7 @@ Combination = list[tuple[str, str, Any]]
 """For every parameter its name, label and value."""
 
 
-def _on_grid(varied: Mapping[str, Levels], study: StudyEntry) -> list[Combination]:
-    factors = [Factor.of(n, levels) for n, levels in varied.items()]
-    return [
-        [(f.name, f.labels[i], f.values[i]) for f, i in zip(factors, index, strict=True)]
-        for index in _chosen(factors, study)
-    ]
-
-
-def _scattered(varied: Mapping[str, Levels], entry: MethodEntry, study: StudyEntry) -> list[Combination]:
+def _scatter(varied: Mapping[str, Levels], entry: MethodEntry, study: StudyEntry) -> list[Combination]:
     """A Latin hypercube over ranges and lists; a parameter's draws are the same for every method that shares it."""
     assert study.design != "full"
     wanted = study.design.random or 0
@@ -142,23 +143,22 @@ def _scattered(varied: Mapping[str, Levels], entry: MethodEntry, study: StudyEnt
     again = np.random.default_rng(seeds).random((TRIES * wanted, len(spans)))
     # Whole numbers and lists can fall together: such a setting is drawn anew, as often as it makes sense.
     for share in [*hypercube(wanted, seeds), *again]:
-        drawn = [(name, *_at(span, float(u))) for (name, span), u in zip(spans.items(), share, strict=True)]
+        drawn: Combination = []
+        for (name, span), u in zip(spans.items(), share.tolist(), strict=True):
+            value = None if isinstance(span, Factor) else span.value(u)
+            place = (
+                span.at(int(u * len(span.labels)))
+                if isinstance(span, Factor)
+                else (name, label_of(value), value)
+            )
+            drawn.append(place)
         found.setdefault(tuple(label for _, label, _ in drawn), drawn)
         if len(found) == wanted:
             break
     return list(found.values())
 
 
-def _at(span: Range | Factor, u: float) -> tuple[str, Any]:
-    """Label and value at a share of a range, or of a list of levels."""
-    if isinstance(span, Factor):
-        i = int(u * len(span.labels))
-        return span.labels[i], span.values[i]
-    value = span.value(u)
-    return shown(value), value
-
-
-def _chosen(factors: Sequence[Factor], study: StudyEntry) -> list[tuple[int, ...]]:
+def _choose(factors: Sequence[Factor], study: StudyEntry) -> list[tuple[int, ...]]:
     sizes = [len(f.labels) for f in factors]
     if prod(sizes) > MOST_SETTINGS:
         raise InputError(f"the grid has more than {MOST_SETTINGS:,} settings; vary fewer parameters")
@@ -191,12 +191,13 @@ def fraction(sizes: Sequence[int], runs: int, seed: int = 0) -> list[int]:
     rng = np.random.default_rng(seed)
     best: tuple[float, list[int]] = (-np.inf, [])
     for _ in range(RESTARTS):
-        chosen = _exchanged(model, list(rng.choice(len(model), runs, replace=False)))
+        chosen = _exchange(model, list(rng.choice(len(model), runs, replace=False)))
         found = _log_determinant(model[chosen])
         if found > best[0] + 1e-9:
             best = (found, sorted(chosen))
-    # Every sign flip of a regular fraction is as good: take the one that contains the first settings.
-    return _canonical(best[1], indexes, sizes)
+    # Every sign flip of a regular fraction is as good: relabel levels cyclically so that it contains the first setting.
+    moved = (indexes[best[1]] - indexes[best[1][0]]) % np.array(sizes)
+    return sorted(np.ravel_multi_index(tuple(moved.T), tuple(sizes)).tolist())
 
 
 @dataclass(frozen=True)
@@ -227,7 +228,7 @@ def fraction_of(study: StudyEntry, entry: MethodEntry) -> Fraction | None:
         return None
     factors = [Factor.of(n, levels) for n, levels in (study.vary | entry.vary).items()]
     sizes = [len(f.labels) for f in factors]
-    index = np.array(_chosen(factors, study))
+    index = np.array(_choose(factors, study))
     whole = prod(sizes)
     if len(index) == whole:
         return None
@@ -274,7 +275,7 @@ def _contrasts(size: int) -> Floats:
     return np.asarray(np.sqrt(size) * helmert(size).T)
 
 
-def _exchanged(model: Floats, chosen: list[int]) -> list[int]:
+def _exchange(model: Floats, chosen: list[int]) -> list[int]:
     """Swap a chosen setting for another as long as the determinant grows (one exchange at a time)."""
     p = model.shape[1]
     for _ in range(20 * len(chosen)):
@@ -295,9 +296,3 @@ def _exchanged(model: Floats, chosen: list[int]) -> list[int]:
 def _log_determinant(rows: Floats) -> float:
     sign, value = np.linalg.slogdet(rows.T @ rows)
     return float(value) if sign > 0 else -np.inf
-
-
-def _canonical(chosen: Sequence[int], indexes: NDArray[np.int64], sizes: Sequence[int]) -> list[int]:
-    """Relabel levels cyclically so that the first setting of the grid is in the fraction."""
-    moved = (indexes[list(chosen)] - indexes[chosen[0]]) % np.array(sizes)
-    return sorted(np.ravel_multi_index(tuple(moved.T), tuple(sizes)).tolist())

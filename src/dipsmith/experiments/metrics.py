@@ -8,7 +8,7 @@ from dipsmith import registry
 from dipsmith.utility.metric import ONE_IS_PERFECT, ZERO_IS_PERFECT, metric
 from dipsmith.utility.metric import Metric as Metric
 
-ANALYSED = {
+ANALYSIS_MEASURES = {
     "error": ("mean absolute error of the coefficients", "lower", ZERO_IS_PERFECT),
     "overlap": ("mean interval overlap", "higher", ONE_IS_PERFECT),
     "coverage": ("share of intervals that contain the authentic estimate", "higher", "95 %, as asked"),
@@ -17,13 +17,13 @@ ANALYSED = {
 """What is said of a regression besides its coefficients: title, which way is better, reference."""
 
 
-def named(names: Sequence[str], extra: Mapping[str, Metric] | None = None) -> dict[str, Metric]:
+def metrics_named(names: Sequence[str], extra: Mapping[str, Metric] | None = None) -> dict[str, Metric]:
     """The metrics that a study names: its own (`extra`) and registered ones."""
     own = extra or {}
     return {**own, **{name: metric(name) for name in names if name not in own}}
 
 
-def registered(name: str) -> Metric | None:
+def registered_metric(name: str) -> Metric | None:
     """A registered metric; None for an analysis, or a metric of a study's own."""
     return metric(name) if name in registry.registered("metrics") else None
 
@@ -33,7 +33,7 @@ def title_of(name: str, metrics: Mapping[str, Metric]) -> str:
     if name in metrics:
         return metrics[name].title
     analysis, colon, kind = name.rpartition(": ")
-    return f"{ANALYSED[kind][0]}, {analysis}" if colon and kind in ANALYSED else name
+    return f"{ANALYSIS_MEASURES[kind][0]}, {analysis}" if colon and kind in ANALYSIS_MEASURES else name
 
 
 def reference_of(name: str, metrics: Mapping[str, Metric]) -> str:
@@ -57,4 +57,4 @@ def cost(name: str, value: float, reference: float, metrics: Mapping[str, Metric
 
 def _of_analysis(name: str) -> tuple[str, str, str]:
     _, colon, kind = name.rpartition(": ")
-    return ANALYSED[kind if colon and kind in ANALYSED else "error"]
+    return ANALYSIS_MEASURES[kind if colon and kind in ANALYSIS_MEASURES else "error"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dipsmith.errors import InputError
 from dipsmith.report.canvas import standalone
-from dipsmith.report.content import Block, Code, Facts, Figure, Heading, Page, Table
+from dipsmith.report.content import Block, Code, Facts, Heading, Page, Table
 from dipsmith.report.markdown import wrap
 from dipsmith.report.sections import number
 
@@ -44,23 +44,15 @@ def _block(block: Block, folder: str) -> str:
     if isinstance(block, Facts):
         return "\n".join(["| | |", "|---|---|", *(f"| {plain(n)} | {plain(v)} |" for n, v in block.rows)])
     if isinstance(block, Table):
-        return _table(block)
-    return _figure(block, folder)
-
-
-def _figure(figure: Figure, folder: str) -> str:
-    drawn = f"![{plain(figure.alternative)}]({folder}/{figure.file}.svg)\n\n" if figure.svg else ""
-    numbers = f" [Numbers]({folder}/{figure.file}.csv)." if figure.numbers is not None else ""
-    return f"**{plain(figure.title)}**\n\n{drawn}{plain(figure.caption)}{numbers}"
-
-
-def _table(table: Table) -> str:
-    numeric = [all(not isinstance(r[i], str) for r in table.rows) for i in range(len(table.columns))]
-    head = "| " + " | ".join(plain(c) for c in table.columns) + " |"
-    rule = "|" + "|".join("---:" if n else "---" for n in numeric) + "|"
-    rows = ["| " + " | ".join(plain(number(c)) for c in row) + " |" for row in table.rows]
-    note = f"\n\n{plain(table.note)}" if table.note else ""
-    return f"{plain(table.caption)}\n\n" + "\n".join([head, rule, *rows]) + note
+        texts = [any(isinstance(r[i], str) for r in block.rows) for i in range(len(block.columns))]
+        lines = [block.columns, *([number(c) for c in row] for row in block.rows)]
+        head, *rows = ("| " + " | ".join(map(plain, line)) + " |" for line in lines)
+        rule = "|" + "|".join("---" if text else "---:" for text in texts) + "|"
+        note = f"\n\n{plain(block.note)}" if block.note else ""
+        return f"{plain(block.caption)}\n\n" + "\n".join([head, rule, *rows]) + note
+    drawing = f"![{plain(block.alternative)}]({folder}/{block.file}.svg)\n\n" if block.svg else ""
+    numbers = f" [Numbers]({folder}/{block.file}.csv)." if block.numbers is not None else ""
+    return f"**{plain(block.title)}**\n\n{drawing}{plain(block.caption)}{numbers}"
 
 
 def plain(text: str) -> str:

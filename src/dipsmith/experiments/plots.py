@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from dipsmith.errors import InputError
 from dipsmith.experiments.anova import anova
-from dipsmith.experiments.claims import selected
-from dipsmith.experiments.design import said, shown
-from dipsmith.experiments.entries import FigureEntry, MethodEntry, StudyEntry
+from dipsmith.experiments.claims import select_runs
+from dipsmith.experiments.design import in_words, label_of
 from dipsmith.experiments.metrics import Metric, reference_of, title_of
 from dipsmith.experiments.results import Response, Results
+from dipsmith.experiments.study import FigureEntry, MethodEntry, StudyEntry
 from dipsmith.report import figures
 from dipsmith.report.content import Cell, Figure, Table
 from dipsmith.report.drawing import Line
@@ -43,7 +43,7 @@ def default_figures(results: Results) -> list[FigureEntry]:
         has = [m.label for m in results.study.methods if _has(m, pair, results.study)]
         apart = "method" in order and len(has) < len(results.study.methods)
         part = {"method": has} if apart else {}
-        varied = selected(response, part).factors
+        varied = select_runs(response, part).factors
         if len(found) == DEFAULT_FIGURES or not set(pair) <= set(varied):
             continue
         rest = [n for n in varied if n not in pair and order[n] <= 3]
@@ -70,13 +70,13 @@ def figure(entry: FigureEntry, results: Results, metrics: Mapping[str, Metric], 
         return _over_levels(entry, results, metrics, file)
     if entry.x is None:
         raise _refusal(entry, "give x (a parameter), or 'over: level' for coefficients")
-    response = selected(results.response(entry.metric), entry.where)
+    response = select_runs(results.response(entry.metric), entry.where)
     positions = _levels(results, response, entry.x)
     names = _levels(results, response, entry.lines) if entry.lines else [""]
     panels: list[Panel] = []
     numbers: list[tuple[Cell, ...]] = []
     for level in _levels(results, response, entry.panels) if entry.panels else [""]:
-        part = selected(response, {entry.panels: level}) if entry.panels else response
+        part = select_runs(response, {entry.panels: level}) if entry.panels else response
         lines = []
         for name in names:
             by = {entry.lines: name} if entry.lines else {}
@@ -126,7 +126,7 @@ def _over_levels(entry: FigureEntry, results: Results, metrics: Mapping[str, Met
         raise InputError(f"figure: '{entry.metric}' is no analysis of this study")
     chosen = np.ones(len(rows["value"]), dtype=bool)
     for name, level in entry.where.items():
-        wanted = [shown(v) for v in (level if isinstance(level, list) else [level])]
+        wanted = [label_of(v) for v in (level if isinstance(level, list) else [level])]
         chosen &= np.isin(rows[name].astype(str), wanted)
     if not chosen.any():
         raise _refusal(entry, f"no run has{_where(entry)}")
@@ -134,14 +134,14 @@ def _over_levels(entry: FigureEntry, results: Results, metrics: Mapping[str, Met
     drawn: dict[str, list[Panel]] = {}
     numbers: list[tuple[Cell, ...]] = []
     for term in entry.terms or list(dict.fromkeys(rows["term"].tolist())):
-        for level in _present(results, rows, chosen, entry.panels) if entry.panels else [""]:
+        for level in results.present(entry.panels, rows[entry.panels][chosen]) if entry.panels else [""]:
             here = chosen & (rows["term"] == term)
             if entry.panels:
                 here &= rows[entry.panels].astype(str) == level
             at = [here & (rows["level"] == p) for p in positions]
             authentic = np.array([float(np.mean(rows["reference"][place])) for place in at])
             lines = []
-            for name in _present(results, rows, chosen, entry.lines):
+            for name in results.present(entry.lines, rows[entry.lines][chosen]):
                 of = rows[entry.lines].astype(str) == name
                 means = [mean_and_width(rows["value"][place & of]) for place in at]
                 lines.append(Line(name, *np.array(means).T))
@@ -204,11 +204,6 @@ def _in_order(level: str) -> tuple[float, str]:
         return float("inf"), level
 
 
-def _present(results: Results, rows: dict[str, Any], chosen: NDArray[np.bool_], factor: str) -> list[str]:
-    present = set(rows[factor][chosen].astype(str).tolist())
-    return [v for v in results.order(factor) if v in present]
-
-
 def _at(part: Response, levels: dict[str, str]) -> tuple[Any, Any]:
     chosen = np.ones(len(part.values), dtype=bool)
     for name, level in levels.items():
@@ -220,8 +215,7 @@ def _at(part: Response, levels: dict[str, str]) -> tuple[Any, Any]:
 def _levels(results: Results, response: Response, factor: str) -> list[str]:
     if factor not in response.factors:
         raise InputError(f"figure: '{factor}' has one level only among the runs that are drawn")
-    present = set(response.factors[factor].tolist())
-    return [v for v in results.order(factor) if v in present]
+    return results.present(factor, response.factors[factor])
 
 
 def _panels_and_where(entry: FigureEntry) -> str:
@@ -229,7 +223,7 @@ def _panels_and_where(entry: FigureEntry) -> str:
 
 
 def _where(entry: FigureEntry) -> str:
-    return "".join(f", {k} = {said(v)}" for k, v in entry.where.items())
+    return "".join(f", {k} = {in_words(v)}" for k, v in entry.where.items())
 
 
 def _parts(entry: FigureEntry, results: Results) -> str:

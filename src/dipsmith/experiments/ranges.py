@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from math import exp, floor, isfinite, log
-from typing import Literal, Self
+from math import exp, floor, log
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, StrictFloat, model_validator
 
 PARTS = 4
 FEW = 6
@@ -24,26 +22,6 @@ DIGITS = 4
 """Significant digits of what is drawn: a setting can be read, typed and run again."""
 
 Floats = NDArray[np.float64]
-
-
-class RangeEntry(BaseModel):
-    """``{from: 0.1, to: 2, scale: log}`` in the study file."""
-
-    from_: StrictFloat
-    to: StrictFloat
-    scale: Literal["linear", "log"] = "linear"
-
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=lambda name: name.rstrip("_"))
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if not (isfinite(self.from_) and isfinite(self.to)):
-            raise ValueError("a range ends; give finite numbers for 'from' and 'to'")
-        if not self.from_ < self.to:
-            raise ValueError(f"from is {self.from_:g} and to is {self.to:g}; 'from' must be the smaller one")
-        if self.scale == "log" and self.from_ <= 0:
-            raise ValueError(f"from is {self.from_:g}; a logarithmic range starts above 0")
-        return self
 
 
 @dataclass(frozen=True)
@@ -62,11 +40,6 @@ class Range:
     high: float
     logarithmic: bool = False
     whole: bool = False
-
-    @classmethod
-    def of(cls, entry: RangeEntry, *, whole: bool) -> Range:
-        """The range of a parameter that takes whole numbers, or real ones."""
-        return cls(entry.from_, entry.to, entry.scale == "log", whole)
 
     def value(self, u: float) -> float | int:
         """The number at a share u of the range, 0 ≤ u < 1."""
@@ -90,14 +63,14 @@ class Range:
             return f"{value:.0f}"
         return self.labels[min(PARTS - 1, int(np.searchsorted(self._edges[1:-1], value, side="right")))]
 
-    def centred(self, values: Floats) -> Floats:
+    def centre(self, values: Floats) -> Floats:
         """From −1 to 1 on the range's scale; 0 where there is no number."""
         a, b, on = self.low, self.high, values
         if self.logarithmic:
             a, b, on = log(a), log(b), np.log(values)
         return np.asarray(np.nan_to_num(2 * (on - a) / (b - a) - 1, nan=0.0))
 
-    def joined(self, other: Range) -> Range:
+    def union(self, other: Range) -> Range:
         """One range that holds both, for methods that were given different ones."""
         return Range(
             min(self.low, other.low),
@@ -140,7 +113,7 @@ class Numbers:
     @property
     def slope(self) -> Floats:
         """One column: where on the range."""
-        return self.range.centred(self.values)[:, None]
+        return self.range.centre(self.values)[:, None]
 
     @property
     def curve(self) -> Floats:

@@ -14,11 +14,11 @@ import numpy as np
 
 from dipsmith.experiments.anova import Anova, anova
 from dipsmith.experiments.claims import check
-from dipsmith.experiments.design import fraction_of, said
-from dipsmith.experiments.entries import StudyEntry
+from dipsmith.experiments.design import fraction_of, in_words
 from dipsmith.experiments.metrics import cost, title_of
 from dipsmith.experiments.plots import default_figures, figure
 from dipsmith.experiments.results import SECONDS, Response, Results
+from dipsmith.experiments.study import StudyEntry
 from dipsmith.experiments.trial import Laboratory
 from dipsmith.report.content import Block, Cell, Facts, Heading, Page, Section, Table
 from dipsmith.utility.association import spearman
@@ -37,9 +37,10 @@ def report(results: Results, laboratory: Laboratory) -> Page:
     """The page of a study."""
     study, metrics = results.study, laboratory.metrics
     figures = list(study.figures) or default_figures(results)
+    claims = [(c.says, c.found, "holds" if c.holds else "does not hold") for c in check(results)]
     reasons = [(text,) for text in results.failed]
     sections: list[tuple[str, list[Block]]] = [
-        ("Claims", [_claims(results)] if study.claims else []),
+        ("Claims", [Table.of("Claims and what was found", ("claim", "found", ""), claims)] if claims else []),
         ("The design", [_design(results, laboratory)]),
         ("Figures", [figure(entry, results, metrics, f"figure-{i}") for i, entry in enumerate(figures, 1)]),
         ("The best settings", _best(results, laboratory)),
@@ -70,19 +71,13 @@ def protection(study: StudyEntry, laboratory: Laboratory) -> str:
     return f"The rows are {why}: no privacy was spent, and everything below may be shown."
 
 
-def _claims(results: Results) -> Table:
-    rows = [(c.says, c.found, "holds" if c.holds else "does not hold") for c in check(results)]
-    return Table.of("Claims and what was found", ("claim", "found", ""), rows)
-
-
 def _design(results: Results, laboratory: Laboratory) -> Facts:
     study, data = results.study, results.study.data
     rows = f", {data.rows:,} rows" + (" a year" if data.example == "personnel" else "") if data.rows else ""
     facts = [("Rows", (f"example {data.example}" if data.example else Path(str(data.file)).name) + rows)]
     for entry in study.methods:
-        facts.append(
-            (f"Method '{entry.label}'", entry.method + (f" with {_fixed(entry.set)}" if entry.set else ""))
-        )
+        fixed = f" with {_fixed(entry.set)}" if entry.set else ""
+        facts.append((f"Method '{entry.label}'", entry.method + fixed))
     for name in results.factors:
         ranged = results.ranges.get(name)
         facts.append((f"Varied: {name}", str(ranged) if ranged else ", ".join(results.order(name))))
@@ -104,7 +99,7 @@ def _design(results: Results, laboratory: Laboratory) -> Facts:
 
 
 def _fixed(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{k} = {said(v)}" for k, v in values.items())
+    return ", ".join(f"{k} = {in_words(v)}" for k, v in values.items())
 
 
 def _best(results: Results, laboratory: Laboratory) -> list[Block]:
@@ -124,12 +119,11 @@ def _best(results: Results, laboratory: Laboratory) -> list[Block]:
         found.setdefault((setting.name, levels), []).append((pair[0], pair[1]))
     means = {key: np.mean(pairs, axis=0) for key, pairs in found.items()}
     order = sorted(means, key=lambda key: cost(metric, float(means[key][0]), float(means[key][1]), metrics))
-    table: list[tuple[Cell, ...]] = []
-    for key in order[:SHOWN_BEST]:
-        values = [value for value, _ in found[key]]
-        table.append(
-            (*key, float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
-        )
+    best = [(key, [value for value, _ in found[key]]) for key in order[:SHOWN_BEST]]
+    table: list[tuple[Cell, ...]] = [
+        (*key, float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
+        for key, values in best
+    ]
     note = "The best of many is flattered by chance: run the first few again, with another seed, before choosing."
     title = f"{title_of(metric, metrics)}: best of {len(order)} settings"
     return [Table.of(title, ("method", "setting", "mean", "standard deviation"), table, note)]
@@ -142,23 +136,18 @@ def _main_effects(results: Results, metrics: Metrics) -> list[Block]:
     rows: list[tuple[Cell, ...]] = []
     for name in dict.fromkeys(n for r in responses.values() for n in r.factors):
         for level in results.order(name):
-            at = [
-                r.values[r.factors[name] == level] if name in r.factors else None for r in responses.values()
-            ]
-            rows.append((name, level, *(_mean(v) for v in at)))
+            varied = [(r, r.factors.get(name)) for r in responses.values()]
+            at = [None if levels is None else r.values[levels == level] for r, levels in varied]
+            rows.append((name, level, *map(_mean, at)))
     rows.append(("", "reference", *(_mean(r.references) for r in responses.values())))
-    note = "; ".join(f"{m}: {title_of(m, metrics)}{_reference(m, metrics)}" for m in responses)
+    parts = []
+    for m in responses:
+        better, against = (metrics[m].better, metrics[m].reference) if m in metrics else ("", "")
+        goal = "the reference is the target" if better == "target" else f"{better} is better; reference"
+        parts.append(f"{m}: {title_of(m, metrics)}" + (f" ({goal}: {against})" if better else ""))
+    note = "; ".join(parts)
     columns = ("parameter", "level", *responses)
     return [Table.of("Means by level of each parameter, over all others", columns, rows, note)]
-
-
-def _reference(name: str, metrics: Metrics) -> str:
-    if name not in metrics:
-        return ""
-    better, reference = metrics[name].better, metrics[name].reference
-    if better == "target":
-        return f" (the reference is the target: {reference})"
-    return f" ({better} is better; reference: {reference})"
 
 
 def _mean(values: Any) -> float | None:
@@ -194,13 +183,12 @@ def _agreement(results: Results, metrics: Metrics) -> list[Block]:
         each = zip(rows["run"].tolist(), rows["value"].tolist(), rows["reference"].tolist(), strict=True)
         found = {run: cost(name, value, reference, metrics) for run, value, reference in each}
         costs[name] = np.array([found.get(r, np.nan) for r in runs])
-    table: list[tuple[Cell, ...]] = []
-    for a in names:
-        cells: list[Cell] = []
-        for b in names:
-            known = np.isfinite(costs[a]) & np.isfinite(costs[b])
-            cells.append(1.0 if a == b else spearman(costs[a][known].tolist(), costs[b][known].tolist()))
-        table.append((a, *cells))
+
+    def rank_correlation(a: str, b: str) -> float:
+        both = np.stack([costs[a], costs[b]])[:, np.isfinite(costs[a]) & np.isfinite(costs[b])]
+        return 1.0 if a == b else spearman(*both.tolist())
+
+    table: list[tuple[Cell, ...]] = [(a, *(rank_correlation(a, b) for b in names)) for a in names]
     return [Table.of("Rank correlation over all runs", ("", *names), table)]
 
 
@@ -236,7 +224,7 @@ def _interaction(response: Response, table: Anova, results: Results) -> Table | 
     if pair is None:
         return None
     a, b = pair
-    levels = {n: [v for v in results.order(n) if v in set(response.factors[n].tolist())] for n in pair}
+    levels = {n: results.present(n, response.factors[n]) for n in pair}
     rows = []
     for level in levels[a]:
         at = response.factors[a] == level

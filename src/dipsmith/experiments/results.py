@@ -18,11 +18,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dipsmith.errors import InputError
-from dipsmith.experiments.design import Factor, shown
-from dipsmith.experiments.entries import StudyEntry
-from dipsmith.experiments.metrics import ANALYSED
-from dipsmith.experiments.ranges import Numbers, Range, RangeEntry
-from dipsmith.experiments.study import parse
+from dipsmith.experiments.design import Factor, label_of
+from dipsmith.experiments.metrics import ANALYSIS_MEASURES
+from dipsmith.experiments.ranges import Numbers, Range
+from dipsmith.experiments.study import RangeEntry, StudyEntry, parse
 from dipsmith.experiments.trial import Outcome, StudyRun
 from dipsmith.synthesis.writing import replaced_file
 from dipsmith.utility.metric import MetricValue
@@ -40,18 +39,8 @@ Floats = NDArray[np.float64]
 class Response:
     """One number per run: what an analysis of variance explains.
 
-    Attributes
-    ----------
-    metric, term
-        What it is.
-    factors
-        For every factor the level of each run, as a label.
-    repeat
-        The repeat of each run.
-    values, references
-        The number, and what to hold it against.
-    numbers
-        Of factors that are ranges also the numbers themselves; their labels are parts of the range.
+    Factors are labels, one for each run; of those that are ranges `numbers` has the numbers themselves, and the labels are
+    parts of the range. `references` are what to hold the values against.
     """
 
     metric: str
@@ -64,16 +53,10 @@ class Response:
 
     def where(self, kept: NDArray[np.bool_]) -> Response:
         """Some of the runs; factors that no longer vary are dropped."""
-        return replace(
-            self,
-            factors={n: v[kept] for n, v in self.factors.items() if len(set(v[kept])) > 1},
-            repeat=self.repeat[kept],
-            values=self.values[kept],
-            references=self.references[kept],
-            numbers={
-                n: v.where(kept) for n, v in self.numbers.items() if len(set(self.factors[n][kept])) > 1
-            },
-        )
+        arrays = {n: getattr(self, n)[kept] for n in ("repeat", "values", "references")}
+        factors = {n: v[kept] for n, v in self.factors.items() if len(set(v[kept])) > 1}
+        numbers = {n: v.where(kept) for n, v in self.numbers.items() if n in factors}
+        return replace(self, factors=factors, numbers=numbers, **arrays)
 
     def without(self, names: Sequence[str]) -> Response:
         """The same runs, some factors left out."""
@@ -139,20 +122,20 @@ class Results:
     def metrics(self) -> list[str]:
         """The single numbers of a run, in the order of the file; coefficients are not among them."""
         present = set(self.table.column("metric").unique().to_pylist())
-        own = [*self.study.metrics, *(f"{a.label}: {kind}" for a in self.study.analyses for kind in ANALYSED)]
+        own = [
+            *self.study.metrics,
+            *(f"{a.label}: {kind}" for a in self.study.analyses for kind in ANALYSIS_MEASURES),
+        ]
         return [m for m in own if m in present]
 
     @cached_property
     def columns(self) -> dict[str, Any]:
         """Columns as arrays; factors as labels."""
-        found: dict[str, Any] = {}
-        for name in self.table.column_names:
-            column = self.table.column(name)
-            if name in self.factors:
-                label = self.ranges[name].label if name in self.ranges else shown
-                found[name] = np.array(["" if v is None else label(v) for v in column.to_pylist()])
-            else:
-                found[name] = column.to_numpy()
+        found: dict[str, Any] = {name: self.table.column(name).to_numpy() for name in (*BEFORE, *AFTER)}
+        for name in self.factors:
+            label = self.ranges[name].label if name in self.ranges else label_of
+            values = self.table.column(name).to_pylist()
+            found[name] = np.array(["" if v is None else label(v) for v in values])
         return found
 
     @cached_property
@@ -163,7 +146,7 @@ class Results:
             for name, levels in (self.study.vary | entry.vary).items():
                 if isinstance(levels, RangeEntry) and name in self.factors:
                     span = entry.range_of(name, levels)
-                    found[name] = found[name].joined(span) if name in found else span
+                    found[name] = found[name].union(span) if name in found else span
         return found
 
     def response(self, metric: str, term: str | None = None) -> Response:
@@ -187,8 +170,11 @@ class Results:
 
     def rows(self, metric: str) -> dict[str, Any]:
         """All rows of a metric as arrays, for figures over levels."""
-        kept = self.columns["metric"] == metric
-        return {n: v[kept] for n, v in self.columns.items()}
+        return {n: v[self.columns["metric"] == metric] for n, v in self.columns.items()}
+
+    def present(self, factor: str, labels: NDArray[Any]) -> list[str]:
+        """The levels of a factor that some labels have, in the order of the file."""
+        return [level for level in self.order(factor) if level in set(labels.astype(str).tolist())]
 
     def order(self, factor: str) -> list[str]:
         """The levels of a factor in the order of the file."""

@@ -20,8 +20,7 @@ from pathlib import Path
 from statistics import fmean
 
 from dipsmith.errors import DamageError, OutputError
-from dipsmith.experiments.entries import StudyEntry
-from dipsmith.experiments.study import parse
+from dipsmith.experiments.study import StudyEntry, parse
 from dipsmith.experiments.trial import Laboratory, Outcome, StudyRun
 from dipsmith.processes import safe_children
 from dipsmith.synthesis.writing import replaced_file
@@ -101,9 +100,6 @@ def _prepare(out: Path, study: StudyEntry, text: str) -> None:
         work.write_text(text, "utf-8")
 
 
-# The journal ------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class _Journal:
     handle: int
@@ -153,9 +149,6 @@ def _lock(handle: int, out: Path) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         raise OutputError(f"'{out}' is being written by another run; wait for it, or choose --out") from None
-
-
-# Workers ----------------------------------------------------------------------------------------------------------
 
 
 def _outcomes(laboratory: Laboratory, left: list[StudyRun], workers: int) -> Iterator[Outcome]:

@@ -22,8 +22,8 @@ import numpy as np
 from dipsmith.errors import DipsmithError, HopelessNoise, InputError, UsageError
 from dipsmith.experiments.datasets import Dataset, dataset
 from dipsmith.experiments.design import Setting, settings
-from dipsmith.experiments.entries import AnalysisEntry, StudyEntry
-from dipsmith.experiments.metrics import named
+from dipsmith.experiments.metrics import metrics_named
+from dipsmith.experiments.study import AnalysisEntry, StudyEntry
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.methods.method import Method
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
@@ -33,10 +33,9 @@ from dipsmith.sources import source
 from dipsmith.synthesis.release import Release
 from dipsmith.synthesis.synthesize import synthesize
 from dipsmith.utility.authentic import authentic_table
-from dipsmith.utility.metric import Metric, MetricValue
+from dipsmith.utility.metric import Metric, MetricValue, SideBySide
 from dipsmith.utility.pair import authentic_codes
 from dipsmith.utility.regression import Regression, compare_regression
-from dipsmith.utility.side_by_side import SideBySide
 from dipsmith.version import VERSION
 
 MOST_DATASETS = 3
@@ -65,8 +64,8 @@ class Outcome:
     def to_dict(self) -> dict[str, Any]:
         """A line of the journal."""
         rows = [[v.metric, v.term, v.level, v.value, v.reference] for v in self.values]
-        told = {"id": self.id, "spent": self.spent, "seconds": self.seconds, "failed": self.failed}
-        return told | {"rows": rows}
+        own = ("id", "spent", "seconds", "failed")
+        return {name: getattr(self, name) for name in own} | {"rows": rows}
 
     @classmethod
     def from_dict(cls, line: Mapping[str, Any]) -> Outcome:
@@ -78,16 +77,8 @@ class Outcome:
 class Laboratory:
     """Runs the trials of a study; what its file names is checked when it is made.
 
-    Parameters
-    ----------
-    study
-        The study.
-    base
-        Where the paths in the file start from.
-    out
-        The folder of the results; releases of private rows are kept there too.
-    extra
-        Metrics of the study's own, by name; their functions must be importable by other processes.
+    Paths in the file start from `base`. Results go to `out`, and releases of private rows too. The functions of `extra`
+    metrics (the study's own, by name) must be importable by other processes.
     """
 
     def __init__(
@@ -98,7 +89,7 @@ class Laboratory:
         extra: Mapping[str, Metric] | None = None,
     ) -> None:
         self.study, self.base, self.out, self.extra = study, base, out, extra
-        self.metrics = named(study.metrics, extra)
+        self.metrics = metrics_named(study.metrics, extra)
         self.settings = settings(study)
         for setting in self.settings:
             _method(setting, None)
@@ -157,7 +148,7 @@ class Laboratory:
         both = SideBySide(codes, release, schema, data.fresh)
         found = [v for name in self.study.metrics for v in self.metrics[name].values(both)]
         for analysis in self.study.analyses:
-            found += _analysed(analysis, data, release)
+            found += _analyse(analysis, data, release)
         return found
 
     def _release(self, run: StudyRun, data: Dataset) -> Release:
@@ -248,7 +239,7 @@ def _method(setting: Setting, schema: Schema | None) -> Method:
         raise InputError(f"method '{setting.name}': {error}") from None
 
 
-def _analysed(analysis: AnalysisEntry, data: Dataset, release: Release) -> list[MetricValue]:
+def _analyse(analysis: AnalysisEntry, data: Dataset, release: Release) -> list[MetricValue]:
     """The coefficients of a regression beside the authentic ones, and how well they agree."""
     regression = Regression(analysis.formula, analysis.by, analysis.reference, analysis.family)
     names = [n for n in data.schema.names if n in regression.columns]

@@ -8,7 +8,7 @@ import numpy as np
 
 from dipsmith.report import figures
 from dipsmith.report.content import Block, Cell, Figure, Heading, Section, Table
-from dipsmith.utility.findings import Findings, parameters, series, sizes
+from dipsmith.utility.findings import Findings, figure, mean, series
 from dipsmith.utility.regression import Agreement, RegressionComparison
 
 MOST_COEFFICIENTS, MOST_TRENDS, MOST_IN_WORDS = 30, 12, 6
@@ -23,7 +23,10 @@ def analyses(compared: Sequence[RegressionComparison], found: Sequence[Findings]
             blocks += [f"Could not be fitted. {note}" for note in comparison.notes]
             continue
         draw = _trends if comparison.levels else _intervals
-        blocks += [_agreement(comparison), draw(comparison, found, _drawn(comparison, found), i)]
+        blocks += [
+            _agreement(comparison),
+            draw(comparison, found, _choose_coefficients(comparison, found), i),
+        ]
         blocks += [f"Left out: {note}" for note in comparison.notes]
     return Section("Analyses", tuple(blocks))
 
@@ -33,17 +36,17 @@ def summary_line(compared: RegressionComparison, found: Findings) -> tuple[str, 
     overlaps = [a.overlap for a in compared.agreements if a.release == found.name]
     formula, by = compared.regression.formula, compared.regression.by
     short = formula if len(formula) <= 34 else formula[:33] + "…"
-    mean = float(np.mean(overlaps)) if overlaps else float("nan")
-    return f"interval overlap: {short}" + (f", by {by}" if by else ""), mean, None
+    return f"interval overlap: {short}" + (f", by {by}" if by else ""), mean(overlaps), None
 
 
 def _agreement(comparison: RegressionComparison) -> Table:
-    several = len({a.release for a in comparison.agreements}) > 1
-    by = comparison.regression.by if comparison.levels else None
-    place = [*(["release"] if several else []), *([by] if by else [])]
+    # The columns that say which agreement it is, where there are several releases or levels.
+    place = {"release": "release"} if len({a.release for a in comparison.agreements}) > 1 else {}
+    if comparison.levels:
+        place[comparison.regression.by or ""] = "level"
     rows: list[list[Cell]] = []
     for a in comparison.agreements:
-        at = [*([a.release] if several else []), *([a.level] if by else [])]
+        at = [getattr(a, name) for name in place.values()]
         rows.append([*at, len(a.coefficients), a.overlap, a.covered, a.same_conclusion, a.width_ratio])
     return Table.of(
         f"{comparison.name}: would an analyst of the release conclude the same?",
@@ -55,7 +58,7 @@ def _agreement(comparison: RegressionComparison) -> Table:
     )
 
 
-def _drawn(comparison: RegressionComparison, found: Sequence[Findings]) -> list[str]:
+def _choose_coefficients(comparison: RegressionComparison, found: Sequence[Findings]) -> list[str]:
     """The coefficients to draw: as asked, else those of synthesised columns, else all."""
     names = list(dict.fromkeys(c.name for a in comparison.agreements for c in a.coefficients))
     starts = comparison.regression.shown or found[0].changed
@@ -75,14 +78,14 @@ def _intervals(
         original = _line("authentic", [(first, t) for t in terms], authentic=True)
         svg = figures.intervals(terms, original, lines, "coefficient, 95 % interval")
     of = "" if len(found) == 1 else f" ({first.release})"
-    return Figure(
-        title=f"Coefficients: mean interval overlap {first.overlap:.2f}{of}",
-        svg=svg,
-        caption=f"{comparison.regression.formula}. {sizes(found)}",
-        alternative=_in_words(first, terms),
-        numbers=_numbers([a for _, a in agreements], comparison.regression.by),
-        parameters=parameters(found),
-        file=f"numbers/coefficients-{number}",
+    return figure(
+        found,
+        f"Coefficients: mean interval overlap {first.overlap:.2f}{of}",
+        svg,
+        f"{comparison.regression.formula}.",
+        _in_words(first, terms),
+        _numbers([a for _, a in agreements], comparison.regression.by),
+        f"coefficients-{number}",
     )
 
 
@@ -104,15 +107,14 @@ def _trends(
         ]
         svg = figures.trends(levels, panels, "coefficient")
     first = at[found[0].name][0] if levels else None
-    return Figure(
-        title=f"Coefficients by {by}: is the trend kept?",
-        svg=svg,
-        caption=f"{comparison.regression.formula}, one regression for each {by}; authentic solid with its 95 % band, synthetic dashed with 95 % whiskers. {sizes(found)}",
-        alternative=f"Coefficients by {by}. "
-        + (f"In {levels[0]}: {_in_words(first, terms)}" if first else ""),
-        numbers=_numbers(comparison.agreements, comparison.regression.by),
-        parameters=parameters(found),
-        file=f"numbers/coefficients-{number}",
+    return figure(
+        found,
+        f"Coefficients by {by}: is the trend kept?",
+        svg,
+        f"{comparison.regression.formula}, one regression for each {by}; authentic solid with its 95 % band, synthetic dashed with 95 % whiskers.",
+        f"Coefficients by {by}. " + (f"In {levels[0]}: {_in_words(first, terms)}" if first else ""),
+        _numbers(comparison.agreements, comparison.regression.by),
+        f"coefficients-{number}",
     )
 
 

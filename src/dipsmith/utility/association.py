@@ -10,18 +10,16 @@ answer can earn.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.report.content import Block, Cell, Table
 from dipsmith.utility.crosstabs import Crosstab, Crosstabs
-from dipsmith.utility.findings import Findings, Rows, decimal, table
-from dipsmith.utility.metric import ONE_IS_PERFECT, Chapter, Metric
-from dipsmith.utility.side_by_side import SideBySide
+from dipsmith.utility.findings import Findings, decimal, mean, table
+from dipsmith.utility.metric import ONE_IS_PERFECT, Chapter, Metric, SideBySide
 
 LEVELS = (0.01, 0.05, 0.10)
 CUTS = (0.01, 0.05, 0.10)
@@ -148,19 +146,9 @@ def _consistency(both: SideBySide) -> list[Consistency]:
     """Agreement at 1, 5 and 10 %, the mean over the sets."""
     sets = [associations(t).consistency() for t in both.tables]
     return [
-        Consistency(
-            level[0].level,
-            float(np.mean([c.agreement for c in level])),
-            level[0].nothing,
-            level[0].everything,
-            float(np.mean([c.kappa for c in level])),
-        )
+        replace(level[0], agreement=mean([c.agreement for c in level]), kappa=mean([c.kappa for c in level]))
         for level in zip(*sets, strict=True)
     ]
-
-
-def _find(both: SideBySide) -> dict[str, Any]:
-    return {"associations": associations(both.tables[0]), "agreement": tuple(_consistency(both))}
 
 
 def _lines(found: Findings) -> list[tuple[str, Cell, Cell]]:
@@ -168,11 +156,6 @@ def _lines(found: Findings) -> list[tuple[str, Cell, Cell]]:
         ("χ² conclusions at 5 %: κ", found["agreement"][1].kappa, 0.0),
         ("Cramér's V, rank correlation", found["associations"].rank_correlation, 0.0),
     ]
-
-
-def _strengths(found: Findings) -> Rows:
-    most = sorted(found["associations"].pairs, key=lambda a: -abs(a.v[0] - a.v[1]))[:CHANGED_MOST]
-    return [(" and ".join(a.names), a.v[0], a.v[1], a.v[1] - a.v[0]) for a in most]
 
 
 def _blocks(found: Sequence[Findings]) -> list[Block]:
@@ -198,21 +181,30 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
         (f"{f.name}: " if several else "") + decimal(f["associations"].rank_correlation, 3) for f in found
     ]
     blocks.append(f"Rank correlation of Cramér's V over {pairs:,} pairs: {'; '.join(ranks)}.")
-    columns = ("columns", "authentic V", "synthetic V", "difference")
-    blocks.append(table("Associations that changed most", columns, found, _strengths))
-    return blocks
+    changed = table(
+        "Associations that changed most",
+        ("columns", "authentic V", "synthetic V", "difference"),
+        found,
+        lambda f: sorted(
+            ((" and ".join(a.names), *a.v, a.v[1] - a.v[0]) for a in f["associations"].pairs),
+            key=lambda row: -abs(row[3]),
+        )[:CHANGED_MOST],
+    )
+    return [*blocks, changed]
 
 
-ASSOCIATIONS = Chapter("Associations", _find, _blocks, _lines, place=3)
+ASSOCIATIONS = Chapter(
+    "Associations",
+    lambda both: {"associations": associations(both.tables[0]), "agreement": tuple(_consistency(both))},
+    _blocks,
+    _lines,
+    place=3,
+)
 
 
 def _agreement(both: SideBySide) -> tuple[float, float]:
     found = _consistency(both)[1]
     return found.agreement, max(found.nothing, found.everything)
-
-
-def _rank(both: SideBySide) -> tuple[float, float]:
-    return float(np.mean([associations(t).rank_correlation for t in both.tables])), 1.0
 
 
 ASSOCIATION_AGREEMENT = Metric(
@@ -232,5 +224,10 @@ ASSOCIATION_KAPPA = Metric(
     ASSOCIATIONS,
 )
 ASSOCIATION_RANK = Metric(
-    "association-rank", "rank correlation of Cramér's V", "higher", _rank, ONE_IS_PERFECT, ASSOCIATIONS
+    "association-rank",
+    "rank correlation of Cramér's V",
+    "higher",
+    lambda both: (float(np.mean([associations(t).rank_correlation for t in both.tables])), 1.0),
+    ONE_IS_PERFECT,
+    ASSOCIATIONS,
 )

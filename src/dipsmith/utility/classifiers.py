@@ -34,9 +34,8 @@ def available() -> tuple[str, ...]:
 def classifier_of(given: Any, codes: Codes, seed: int) -> tuple[str, Any, Features]:
     """A scikit-learn classifier, its name, and whether it reads codes or one-hot columns."""
     if not isinstance(given, str):
-        if not hasattr(given, "fit") or not (
-            hasattr(given, "predict_proba") or hasattr(given, "decision_function")
-        ):
+        scores = hasattr(given, "predict_proba") or hasattr(given, "decision_function")
+        if not (hasattr(given, "fit") and scores):
             raise UsageError(
                 f"a classifier needs fit and predict_proba (or decision_function), as scikit-learn's have; got {type(given).__name__}"
             )
@@ -44,29 +43,20 @@ def classifier_of(given: Any, codes: Codes, seed: int) -> tuple[str, Any, Featur
     require_known([given])
     if find_spec("sklearn") is None:
         raise MissingExtraError.of(f"The classifier '{given}'", "analysis")
-    if given == "cart":
-        from sklearn.tree import DecisionTreeClassifier
+    from sklearn import ensemble, kernel_approximation, pipeline, svm, tree
 
-        tree = DecisionTreeClassifier(min_samples_leaf=20, max_leaf_nodes=1000, random_state=seed)
-        return given, tree, "codes"
-    if given == "forest":
-        from sklearn.ensemble import RandomForestClassifier
-
-        return given, RandomForestClassifier(100, min_samples_leaf=10, n_jobs=2, random_state=seed), "codes"
-    if given == "boosting":
-        from sklearn.ensemble import HistGradientBoostingClassifier
-
-        nominal = [not codes.schema[n].domain.ordered and codes.schema[n].size <= 255 for n in codes.names]
-        made = HistGradientBoostingClassifier(
-            max_iter=100, categorical_features=nominal, early_stopping=False, random_state=seed
-        )
-        return given, made, "codes"
-    from sklearn.kernel_approximation import Nystroem
-    from sklearn.pipeline import make_pipeline
-    from sklearn.svm import LinearSVC
-
-    kernel = Nystroem(gamma=1 / max(1, len(codes.names)), n_components=200, random_state=seed)
-    return given, make_pipeline(kernel, LinearSVC(C=1.0, random_state=seed)), "one-hot"
+    nominal = [not codes.schema[n].domain.ordered and codes.schema[n].size <= 255 for n in codes.names]
+    boosting = {"max_iter": 100, "categorical_features": nominal, "early_stopping": False}
+    kernel = {"gamma": 1 / max(1, len(codes.names)), "n_components": 200, "random_state": seed}
+    made = {
+        "cart": tree.DecisionTreeClassifier(min_samples_leaf=20, max_leaf_nodes=1000, random_state=seed),
+        "forest": ensemble.RandomForestClassifier(100, min_samples_leaf=10, n_jobs=2, random_state=seed),
+        "boosting": ensemble.HistGradientBoostingClassifier(**boosting, random_state=seed),
+        "svm": pipeline.make_pipeline(
+            kernel_approximation.Nystroem(**kernel), svm.LinearSVC(C=1.0, random_state=seed)
+        ),
+    }
+    return given, made[given], "one-hot" if given == "svm" else "codes"
 
 
 def matrix(codes: Codes, features: Features) -> Any:
@@ -87,7 +77,7 @@ def matrix(codes: Codes, features: Features) -> Any:
     )
 
 
-def fitted(classifier: Any, features: Any, outcome: NDArray[np.integer]) -> Any:
+def fit_copy(classifier: Any, features: Any, outcome: NDArray[np.integer]) -> Any:
     """A fitted copy.
 
     One thread: scikit-learn's boosting waits for all of its threads after every split, and on a machine with

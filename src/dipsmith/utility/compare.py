@@ -20,11 +20,10 @@ from dipsmith.utility.authentic import authentic_table
 from dipsmith.utility.classifiers import available, require_known
 from dipsmith.utility.comparison import Comparison
 from dipsmith.utility.findings import Findings
-from dipsmith.utility.matching import Matched, matched
-from dipsmith.utility.metric import Metric, MetricValue, all_metrics
+from dipsmith.utility.matching import Matched, join_by_identifier
+from dipsmith.utility.metric import Metric, MetricValue, SideBySide, all_metrics
 from dipsmith.utility.pair import authentic_codes
-from dipsmith.utility.regression import Regression, RegressionComparison, compare_regression
-from dipsmith.utility.side_by_side import SideBySide
+from dipsmith.utility.regression import Regression, compare_regression
 
 DEFAULT_CLASSIFIERS = ("logistic", "interactions", "cart", "boosting")
 MOST_RELEASES = 4
@@ -86,13 +85,15 @@ def compare(
     Reads private rows exactly. Nothing of the result may be released. Each call is logged in the ledger before the
     first row is read, and counted on the card of the next release.
     """
-    loaded = _loaded(releases, names)
+    loaded = _load(releases, names)
     chosen = [c for c in DEFAULT_CLASSIFIERS if c in available()] if classifiers is None else classifiers
     require_known(chosen)
     wanted = [Regression.of(a) for a in analyses]
     base = schema if schema is not None else _common_schema(loaded)
     columns = _columns(base, loaded, wanted)
-    on = _identifier(third, match_on)
+    if match_on is None and third is not None:
+        raise UsageError("a third file needs match_on=, the identifier by which it is joined")
+    on = (match_on,) if isinstance(match_on, str) else tuple(match_on or ())
     metrics = all_metrics()
     book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
     if not isinstance(book, Ledger):
@@ -103,7 +104,7 @@ def compare(
     private.check([*columns, *(c for c in on if c not in columns)])
     say = progress or (lambda stage, share: None)
     datasets = dict.fromkeys([base.name, *(r.card.dataset for r in loaded.values())])
-    looks = [book.look(name, _what(loaded, wanted, on)) for name in datasets]
+    looks = [book.look(name, _look_note(loaded, wanted, on)) for name in datasets]
 
     codes, left_out = authentic_codes(private, base, columns, lambda share: say("reading", share))
     if not len(codes):
@@ -113,7 +114,7 @@ def compare(
     single = tuple(m for m in metrics if m.chapter is None)
     findings = []
     for name, release in loaded.items():
-        joined = _matched(private, codes, third, release, base, on) if on else None
+        joined = _match(private, codes, third, release, base, on) if on else None
         attacked = None if sensitive is None else tuple(sensitive)
         both = SideBySide(codes, release, base, None, tuple(chosen), attacked, joined, draws, seed)
         results: dict[str, Any] = {}
@@ -125,7 +126,14 @@ def compare(
         pair = both.pairs[0]
         rows = len(pair.authentic), len(pair.synthetic)
         findings.append(Findings(name, release.card, rows, pair.given, pair.changed, results))
-    regressions = _regressions(private, base, loaded, wanted, say)
+    regressions = []
+    needed = {name for r in wanted for name in r.columns}
+    table = authentic_table(private, base, [n for n in base.names if n in needed]) if wanted else None
+    for i, regression in enumerate(wanted):
+        assert table is not None
+        part = table.select([n for n in table.column_names if n in regression.columns])
+        regressions.append(compare_regression(regression, part, loaded, base))
+        say("fitting", (i + 1) / len(wanted))
     return Comparison(
         base.name, base, tuple(findings), tuple(regressions), left_out, looks[0], seed, chapters, single
     )
@@ -139,7 +147,7 @@ def _values(metric: Metric, both: SideBySide) -> list[MetricValue]:
         return [MetricValue(metric.name, float("nan"))]
 
 
-def _loaded(releases: Sequence[Release | str | Path], names: Sequence[str] | None) -> dict[str, Release]:
+def _load(releases: Sequence[Release | str | Path], names: Sequence[str] | None) -> dict[str, Release]:
     if not 1 <= len(releases) <= MOST_RELEASES:
         raise UsageError(f"{len(releases)} releases were given, expected one to {MOST_RELEASES}")
     loaded = [r if isinstance(r, Release) else Release.load(r) for r in releases]
@@ -185,13 +193,7 @@ def _columns(schema: Schema, loaded: Mapping[str, Release], wanted: Sequence[Reg
     return shared
 
 
-def _identifier(third: Any, match_on: str | Sequence[str] | None) -> tuple[str, ...]:
-    if match_on is None and third is not None:
-        raise UsageError("a third file needs match_on=, the identifier by which it is joined")
-    return (match_on,) if isinstance(match_on, str) else tuple(match_on or ())
-
-
-def _what(loaded: Mapping[str, Release], wanted: Sequence[Regression], on: tuple[str, ...]) -> str:
+def _look_note(loaded: Mapping[str, Release], wanted: Sequence[Regression], on: tuple[str, ...]) -> str:
     """What the ledger notes about the look."""
     requests = ", ".join(r.card.request for r in loaded.values())
     more = f", {len(wanted)} analyses" if wanted else ""
@@ -200,30 +202,11 @@ def _what(loaded: Mapping[str, Release], wanted: Sequence[Regression], on: tuple
     return "".join(c if c.isprintable() else "?" for c in note)[:1000]
 
 
-def _matched(
+def _match(
     private: Source, codes: Codes, third: Any, release: Release, schema: Schema, on: tuple[str, ...]
 ) -> Matched:
     public = schema.public if schema.neighbours == "label" else ()
     file = source(release.tables[0] if third is None else third)
     labelled = release.tables[0] if third is None else release.model.label(file, seed=0)
     targets = [n for n in codes.names if n not in public and n in labelled.column_names]
-    return matched(private, codes, file, labelled, schema, on, targets)
-
-
-def _regressions(
-    private: Source,
-    schema: Schema,
-    loaded: Mapping[str, Release],
-    wanted: Sequence[Regression],
-    say: Progress,
-) -> list[RegressionComparison]:
-    if not wanted:
-        return []
-    needed = {name for r in wanted for name in r.columns}
-    table = authentic_table(private, schema, [n for n in schema.names if n in needed])
-    found = []
-    for i, regression in enumerate(wanted):
-        part = table.select([n for n in table.column_names if n in regression.columns])
-        found.append(compare_regression(regression, part, loaded, schema))
-        say("fitting", (i + 1) / len(wanted))
-    return found
+    return join_by_identifier(private, codes, file, labelled, schema, on, targets)

@@ -1,8 +1,12 @@
-"""A comparison as users hold it: prints, shows itself in a notebook, saves a page with its numbers. CONFIDENTIAL."""
+"""A comparison as users hold it: prints, shows itself in a notebook, saves a page with its numbers. CONFIDENTIAL.
+
+The page has three sentences, the scores at a glance, then a chapter for each question.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,39 +14,44 @@ from typing import Any
 
 import numpy as np
 
-from dipsmith.report.content import Page, Table
-from dipsmith.report.sections import framed, page
+from dipsmith.inference.combine import as_text
+from dipsmith.report import figures
+from dipsmith.report.content import Block, Facts, Page, Section, Table
+from dipsmith.report.sections import framed, number, page
 from dipsmith.schema import Schema
 from dipsmith.synthesis.writing import whole_folder
+from dipsmith.utility.analyses import analyses, summary_line
 from dipsmith.utility.findings import Findings
 from dipsmith.utility.metric import Chapter, Metric
 from dipsmith.utility.panels import Points
 from dipsmith.utility.regression import Agreement, RegressionComparison
+from dipsmith.version import VERSION
 
 NOTICE = (
     "CONFIDENTIAL\n\nEverything in this folder was computed from authentic rows without any protection.\n"
     "None of it may be released: publishing how well a release fits tells about single people.\n"
 )
+CLASSIFIERS = {
+    "logistic": "a model of main effects",
+    "interactions": "a model of two-way effects",
+    "cart": "a decision tree",
+    "forest": "a random forest",
+    "svm": "a support vector machine",
+    "boosting": "boosted trees",
+}
+"""Classifiers, in words."""
+
+NOTICEABLE = 1.5
+"""A distance this many times its floor is worth a sentence."""
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """What was found out about one or more releases.
 
-    Attributes
-    ----------
-    dataset, schema
-        What was compared.
-    findings
-        One for each release.
-    regressions
-        One for each analysis.
-    left_out
-        Authentic rows that could not be compared, because a value has no code.
-    looks
-        How many looks the ledger has logged for the dataset, this one included.
-    chapters, metrics
-        What the page is made of: chapters in their order, and the metrics that have none.
+    `findings` has one entry for each release, `regressions` one for each analysis. `left_out` counts the authentic rows with
+    a value that has no code; `looks` is how many the ledger has logged for the dataset, this one included. The page is made
+    of `chapters`, in their order, and of the `metrics` that have none.
     """
 
     dataset: str
@@ -58,8 +67,6 @@ class Comparison:
     @cached_property
     def page(self) -> Page:
         """The whole comparison as content."""
-        from dipsmith.utility.summary import comparison_page
-
         return comparison_page(self)
 
     def save(self, folder: str | Path) -> Path:
@@ -77,7 +84,9 @@ class Comparison:
                     stem = work / figure.file
                     stem.parent.mkdir(exist_ok=True)
                     stem.with_suffix(".csv").write_text(figure.numbers.to_csv(), "utf-8")
-                    stem.with_suffix(".json").write_text(_table_json(figure.title, figure.numbers), "utf-8")
+                    content = {"columns": figure.numbers.columns, "rows": figure.numbers.rows}
+                    text = _json({"confidential": True, "title": figure.title, **content})
+                    stem.with_suffix(".json").write_text(text, "utf-8")
         return target
 
     def to_dict(self) -> dict[str, Any]:
@@ -88,7 +97,7 @@ class Comparison:
             "looks": self.looks,
             "left_out": self.left_out,
             "seed": self.seed,
-            "releases": [_release(f) for f in self.findings],
+            "releases": _plain(self.findings),
             "analyses": [
                 {**_plain(r), "agreements": [_agreement(a) for a in r.agreements]} for r in self.regressions
             ],
@@ -96,13 +105,9 @@ class Comparison:
 
     def to_json(self) -> str:
         """comparison.json."""
-        return json.dumps(_finite(self.to_dict()), ensure_ascii=False, indent=1) + "\n"
+        return _json(self.to_dict(), indent=1)
 
     def __str__(self) -> str:
-        from dipsmith.inference.combine import as_text
-        from dipsmith.report.sections import number
-        from dipsmith.utility.summary import glance
-
         table = glance(self)
         rows = [tuple(number(c) for c in row) for row in table.rows]
         text = as_text(Table.of("", table.columns, rows))
@@ -112,20 +117,15 @@ class Comparison:
         return framed(page(self.page))
 
 
-def _release(found: Findings) -> dict[str, Any]:
-    plain = _plain(found)
-    results = plain.pop("results")
-    return {**plain, **results}
-
-
 def _agreement(found: Agreement) -> dict[str, Any]:
     scores = ("overlap", "covered", "same_conclusion", "width_ratio")
     return {**_plain(found), **{name: getattr(found, name) for name in scores}}
 
 
-def _table_json(title: str, table: Table) -> str:
-    content = {"confidential": True, "title": title, "columns": table.columns, "rows": table.rows}
-    return json.dumps(_finite(content), ensure_ascii=False) + "\n"
+def _json(content: dict[str, Any], indent: int | None = None) -> str:
+    """Text with null for numbers that JSON cannot hold."""
+    finite = json.loads(json.dumps(content), parse_constant=lambda constant: None)
+    return json.dumps(finite, ensure_ascii=False, indent=indent) + "\n"
 
 
 def _plain(value: Any) -> Any:
@@ -133,23 +133,150 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Points):
         fit = {"correlation": value.correlation, "slope": value.slope, "rmse": value.rmse}
         return {"points": len(value)} | fit
+    if isinstance(value, Findings):
+        own = {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.name != "results"}
+        return own | _plain(value.results)
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, np.ndarray):
-        return value.tolist()
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]
-    return value.item() if isinstance(value, np.generic) else value
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
-def _finite(value: Any) -> Any:
-    """The same with None for numbers that JSON cannot hold."""
-    if isinstance(value, float):
-        return value if np.isfinite(value) else None
-    if isinstance(value, dict):
-        return {k: _finite(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(v) for v in value]
-    return value
+def comparison_page(comparison: Comparison) -> Page:
+    """The whole page."""
+    found = comparison.findings
+    sections = [
+        Section("At a glance", (glance(comparison),)),
+        analyses(comparison.regressions, found),
+        *(Section(c.heading, tuple(c.blocks(found))) for c in comparison.chapters),
+        how(comparison),
+    ]
+    return Page(
+        title=f"Comparison with authentic rows: {comparison.dataset}",
+        lead=lead(comparison),
+        sections=tuple(s for s in sections if s.blocks),
+        confidential=True,
+        sortable=True,
+        contents=True,
+        footer=f"dipsmith {VERSION}. CONFIDENTIAL: every number on this page was computed from authentic rows without "
+        f"protection. Looks at '{comparison.dataset}' logged so far: {comparison.looks}.",
+    )
+
+
+def lead(comparison: Comparison) -> tuple[str, ...]:
+    """What was released under which guarantee; what is kept well; what is not, and who is served worst."""
+    found = comparison.findings
+    first = found[0]
+    guarantees = {f.card.guarantee for f in found}
+    if len(found) > 1 and len(guarantees) == 1:
+        each = ", ".join(f"{f.name} ({f.rows[1]:,} rows by {f.card.method})" for f in found)
+        released = f"{len(found)} releases, {each}, each under {first.card.guarantee}"
+    else:
+        released = "; ".join(
+            (f"{f.name}: " if len(found) > 1 else "")
+            + f"{f.rows[1]:,} synthetic rows by {f.card.method}, {f.card.guarantee}"
+            for f in found
+        )
+
+    def each_release(say: Callable[[Findings], str]) -> str:
+        return say(first) if len(found) == 1 else ". ".join(f"{f.name}: {say(f)}" for f in found)
+
+    return (
+        f"{first.rows[0]:,} authentic rows of '{comparison.dataset}' are compared with {released}. {first.card.meaning}",
+        f"Kept: {each_release(_strengths)}.",
+        f"Not kept: {each_release(_weaknesses)}.",
+    )
+
+
+def glance(comparison: Comparison) -> Table:
+    """One line per score, with what chance would give beside it."""
+    found = comparison.findings
+    lines = []
+    for f in found:
+        values = [line for chapter in comparison.chapters for line in chapter.lines(f)]
+        for metric in comparison.metrics:
+            values += [
+                (metric.title + (f", {v.level}" if v.level else ""), v.value, v.reference)
+                for v in f["metrics"].get(metric.name, ())
+            ]
+        lines.append([*values, *(summary_line(r, f) for r in comparison.regressions)])
+    columns = ["score"]
+    for f in found:
+        columns += [f.name if len(found) > 1 else "value", "chance"]
+    rows = [(line[0][0], *(cell for part in line for cell in part[1:])) for line in zip(*lines, strict=True)]
+    return Table.of(
+        "Scores, and what chance alone would give",
+        columns,
+        rows,
+        "Chance: for SPECKS the 95 % point under the null; for pMSE the ratio that an independent sample of the population "
+        "would get; for TVD the expectation when rows are exchanged at random; for κ and correlations an answer that ignores the data."
+        + "".join(f" {m.title}: {m.reference}; {m.better} is better." for m in comparison.metrics),
+    )
+
+
+def how(comparison: Comparison) -> Section:
+    """What was compared with what."""
+    first = comparison.findings[0]
+    facts = [
+        ("Columns compared", ", ".join((*first.given, *first.changed))),
+        ("Synthesised", ", ".join(first.changed)),
+        ("Authentic rows left out", f"{comparison.left_out:,} (a value without a code)"),
+        ("Seed", f"{comparison.seed} (samples, folds and null draws)"),
+        ("Looks logged", f"{comparison.looks} at '{comparison.dataset}', this one included"),
+    ]
+    blocks: list[Block] = [
+        Facts(tuple(facts)),
+        "Values are compared as the codes of the schema: bins and collapsed labels. Scores of several sets are means over the "
+        "sets; lists and figures are of the first set. Definitions: docs/reference/metrics.md.",
+    ]
+    if not figures.available():
+        blocks.append(
+            "Figures need more libraries (pip install 'dipsmith[analysis]'); this page has tables only."
+        )
+    return Section("How this was compared", tuple(blocks))
+
+
+def _strengths(found: Findings) -> str:
+    parts = []
+    best = next(iter(found["marginals"]), None)
+    if best is not None and best.tables:
+        which = "the synthesised columns" if found.given else "single columns"
+        close = best.mean / best.floor if best.floor else float("inf")
+        near = "" if close > 1.5 else f"{'nearly ' if close > 1.1 else ''}as close as two samples are, "
+        parts.append(
+            f"the distributions of {which} ({near}mean TVD {best.mean:.2g}, by chance {best.floor:.2g})"
+        )
+    if (rank := found["associations"].rank_correlation) >= 0.9:
+        parts.append(f"the order of the associations (rank correlation {rank:.2f})")
+    if (joint := found["joint"].correlation) >= 0.95:
+        parts.append(f"joint proportions (correlation {joint:.3f})")
+    blind = [CLASSIFIERS.get(s.classifier, s.classifier) for s in found["specks"] if not s.beyond_chance]
+    if blind:
+        parts.append(f"no difference beyond chance is seen by {' or '.join(blind)}")
+    return "; ".join(parts) or "little of what is measured here"
+
+
+def _weaknesses(found: Findings) -> str:
+    parts = []
+    worst = max((m.worst for m in found["marginals"] if m.worst), key=lambda t: t.tvd - t.floor, default=None)
+    if worst is not None and worst.tvd > NOTICEABLE * worst.floor:
+        parts.append(
+            f"the table of {' × '.join(worst.names)} is farthest off (TVD {worst.tvd:.2g}, floor {worst.floor:.2g})"
+        )
+    apart = [s for s in found["specks"] if s.beyond_chance]
+    if apart:
+        sharpest = max(apart, key=lambda s: s.value - s.null_95)
+        parts.append(
+            f"{CLASSIFIERS.get(sharpest.classifier, sharpest.classifier)} can tell the tables apart "
+            f"(KS {sharpest.value:.3g}, by chance up to {sharpest.null_95:.3g})"
+        )
+    if found["subgroups"].worst:
+        group = found["subgroups"].worst[0]
+        parts.append(
+            f"served worst: {group} (n = {group.authentic:,}), whose distributions are off by {group.tvd:.2g}, "
+            f"{group.excess:.2g} more than chance"
+        )
+    return "; ".join(parts) or "nothing measured here stands out"

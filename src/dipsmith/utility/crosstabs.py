@@ -2,11 +2,22 @@
 
 All k-way tables of a pair are counted in one pass over the codes and kept. Tables of given columns only
 are left out: they are the same in both.
+
+By how much two tables of one population differ by chance: the expected gap of every cell.
+
+Call rows authentic and synthetic at random, keep everything else: then a cell with k rows in both tables together gets a
+hypergeometric number of authentic ones, whose mean absolute deviation has a closed form: 2j(m − k + j)/N · P(X = j) with
+j = ⌊kn/N⌋ + 1 (Diaconis and Zabell, Statistical Science 6, 1991). Given k it is exact, so over all samples it is unbiased,
+also for cells with a handful of rows, where the normal approximation is not.
+
+Where columns are given (the same rows in both tables), rows may only be exchanged among those with the same given
+columns. Of such a stratum a cell gets a hypergeometric number again; the variances of the strata add up, and a sum of so
+many ±1 gives the expected difference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -15,10 +26,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from dipsmith.counting.tally import count, count_sparse
 from dipsmith.schema import Codes, Marginal
-from dipsmith.utility.chance import exchanged_gaps, expected_gaps
 from dipsmith.utility.pair import Pair, group_of
 
 MOST_TABLES = 600
@@ -81,12 +92,13 @@ class Crosstabs:
 
     def ways(self, k: int) -> list[tuple[str, ...]]:
         """The k-way tables to compare: those with a synthesised column, at most `MOST_TABLES` of them."""
-        names = self.pair.names
-        changed = set(self.pair.changed)
-        if comb(len(names), k) <= 1 << 16:
-            found = [c for c in combinations(names, k) if changed & set(c)]
-        else:
-            found = [c for c in self._drawn(k) if changed & set(c)]
+        names, rng = self.pair.names, np.random.default_rng(self.seed)
+        index: Iterable[Sequence[int]] = combinations(range(len(names)), k)
+        if comb(len(names), k) > 1 << 16:
+            draws = (rng.choice(len(names), k, replace=False).tolist() for _ in range(4 * MOST_TABLES))
+            index = sorted({tuple(sorted(draw)) for draw in draws})
+        tables = [tuple(names[i] for i in table) for table in index]
+        found = [table for table in tables if set(self.pair.changed) & set(table)]
         if len(found) > MOST_TABLES:
             chosen = np.random.default_rng(self.seed).choice(len(found), MOST_TABLES, replace=False)
             found = [found[i] for i in np.sort(chosen)]
@@ -114,35 +126,20 @@ class Crosstabs:
             self._count([names])
         return self._counted[names]
 
-    def _drawn(self, k: int) -> list[tuple[str, ...]]:
-        rng = np.random.default_rng(self.seed)
-        names = self.pair.names
-        drawn = {
-            tuple(sorted(rng.choice(len(names), k, replace=False).tolist())) for _ in range(4 * MOST_TABLES)
-        }
-        return [tuple(names[i] for i in index) for index in sorted(drawn)]
-
     def _count(self, wanted: Sequence[tuple[str, ...]]) -> None:
-        batch: list[Marginal] = []
-        for marginal in (Marginal.of(self.pair.schema, names) for names in wanted):
-            if marginal.size <= DENSE_CELLS:
-                batch.append(marginal)
-            if sum(m.size for m in batch) > AT_ONCE:
-                self._count_now(batch)
-                batch = []
-        self._count_now(batch)
-
-    def _count_now(self, batch: Sequence[Marginal]) -> None:
-        if not batch:
-            return
-        tables = [count(_chunks(side), batch) for side in (self.pair.authentic, self.pair.synthetic)]
-        for marginal, authentic, synthetic in zip(batch, *tables, strict=True):
-            names = marginal.attributes
-            spread = None
-            if self.pair.given:
-                key = marginal.index(self._both)
-                spread = np.bincount(key, self._weights(names), minlength=marginal.size).astype(np.float64)
-            self._counted[names] = Crosstab(names, authentic, synthetic, marginal.shape, spread)
+        marginals = [Marginal.of(self.pair.schema, names) for names in wanted]
+        dense = [m for m in marginals if m.size <= DENSE_CELLS]
+        while dense:
+            at_once = 1 + int(np.searchsorted(np.cumsum([m.size for m in dense]), AT_ONCE))
+            batch, dense = dense[:at_once], dense[at_once:]
+            tables = [count(_chunks(side), batch) for side in (self.pair.authentic, self.pair.synthetic)]
+            for marginal, authentic, synthetic in zip(batch, *tables, strict=True):
+                names, spread = marginal.attributes, None
+                if self.pair.given:
+                    weights = self._weights(names)
+                    cells = np.bincount(marginal.index(self._both), weights, minlength=marginal.size)
+                    spread = cells.astype(np.float64)
+                self._counted[names] = Crosstab(names, authentic, synthetic, marginal.shape, spread)
 
     @cached_property
     def _both(self) -> Codes:
@@ -177,3 +174,40 @@ def _chunks(codes: Codes, rows: int = 1 << 17) -> Iterator[Codes]:
     """Rows in pieces that fit the processor's cache."""
     for start in range(0, len(codes), rows):
         yield codes.take(slice(start, start + rows))
+
+
+def expected_gaps(
+    pooled: NDArray[np.integer], n: NDArray[np.integer] | int, m: NDArray[np.integer] | int
+) -> Floats:
+    """E|share of n − share of m| of cells with `pooled` rows in both tables together.
+
+    >>> expected_gaps(np.array([0, 1, 2]), 100, 100).round(5).tolist()
+    [0.0, 0.01, 0.00995]
+    >>> half_normal = np.sqrt(2 / np.pi * .01 * .99 * 2 / 10_000)  # two samples of 10,000, a share of .01
+    >>> round(float(expected_gaps(np.array([200]), 10_000, 10_000)[0] / half_normal), 2)
+    1.0
+    """
+    k = np.asarray(pooled, dtype=np.float64)
+    a, s = np.maximum(np.asarray(n, dtype=np.float64), 1.0), np.maximum(np.asarray(m, dtype=np.float64), 1.0)
+    whole = a + s
+    j = np.floor(k * a / whole) + 1
+    possible = (j <= np.minimum(k, a)) & (k - j <= s)
+    at = np.where(possible, j, np.minimum(k, a))
+    logs = _log_choose(a, at) + _log_choose(s, np.where(possible, k - j, 0.0)) - _log_choose(whole, k)
+    deviation = np.where(possible, 2 * j * (s - k + j) / whole * np.exp(np.minimum(logs, 0.0)), 0.0)
+    return np.asarray((1 / a + 1 / s) * deviation)
+
+
+def _log_choose(n: Floats, k: Floats) -> Floats:
+    return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+
+
+def exchanged_gaps(variance: Floats, n: NDArray[np.integer] | int) -> Floats:
+    """E|share − share| of cells whose difference of counts has this variance, being a sum of so many ±1.
+
+    >>> exchanged_gaps(np.array([0.0, 400.0]), 1000).round(4).tolist()  # normal: √(2/π · 400) / 1000
+    [0.0, 0.016]
+    """
+    half = (np.maximum(variance, 1.0) + 0.5) / 2
+    sums = 2 * np.exp(gammaln(half + 0.5) - gammaln(half)) / np.sqrt(np.pi)
+    return np.asarray(np.minimum(variance, 1.0) * sums / np.maximum(np.asarray(n, dtype=np.float64), 1.0))

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,11 @@ from dipsmith.report import figures
 from dipsmith.report.content import Block, Figure, Table
 from dipsmith.schema import Codes
 from dipsmith.sources import source
-from dipsmith.utility.classifiers import classifier_of, fitted, matrix
-from dipsmith.utility.findings import Findings, Rows, parameters, series, sizes, table
+from dipsmith.utility.classifiers import classifier_of, fit_copy, matrix
+from dipsmith.utility.findings import Findings, each, figure, mean, series, table
 from dipsmith.utility.matching import expected_correct
-from dipsmith.utility.metric import Chapter, Metric
+from dipsmith.utility.metric import Chapter, Metric, SideBySide
 from dipsmith.utility.pair import Pair, authentic_codes
-from dipsmith.utility.side_by_side import SideBySide
 
 ROWS = 30_000
 """Rows of each table that are used at most."""
@@ -49,21 +49,10 @@ Floats = NDArray[np.float64]
 class Disclosure:
     """How well one column's labels are guessed.
 
-    Attributes
-    ----------
-    target, attack
-        The column, and the kind of rule: "boosting" or "naive Bayes".
-    baseline, attacker, ceiling
-        Share of the people whose label is guessed right.
-    auc, ceiling_auc
-        Area under the ROC curve of each label against the rest, weighted by frequency.
-    sure, sure_right
-        Share of the people for whom the attacker gives a label at least 90 %, and how many of those rightly.
-    linked, linked_right, linked_baseline
-        Share of the people whose other columns occur in the release, how often the most frequent label there is
-        theirs, and how often the baseline is.
-    roc, ceiling_roc
-        True positive rate at the false positive rates of `GRID`.
+    `baseline`, `attacker` and `ceiling` are shares of the people whose label is guessed right, by a rule of the kind `attack`
+    ("boosting" or "naive Bayes"). Areas under the ROC curve are of each label against the rest, weighted by frequency.
+    `sure` is the share for whom the attacker gives a label at least 90 %, `linked` the share whose other columns occur in the
+    release. The curves are true positive rates at the false positive rates of `GRID`.
     """
 
     target: str
@@ -90,13 +79,13 @@ def disclosure(pair: Pair, target: str, *, rows: int = ROWS, seed: int = 0) -> D
     Exact function of private rows: confidential.
     """
     rng = np.random.default_rng(seed)
-    small = pair.sampled(rows, rng)
+    small = pair.sample(rows, rng)
     known = tuple(n for n in (pair.given or pair.names) if n != target)
     labels = pair.schema[target].size
     truth = small.authentic[target].astype(np.int64)
     half = _halves(small, rng)
     attack = "boosting" if labels <= MOST_CLASSES and find_spec("sklearn") is not None else "naive Bayes"
-    learn = _boosted if attack == "boosting" else _naive
+    learn = _boost if attack == "boosting" else _naive
     guess = learn(small.synthetic, known, target, seed)(small.authentic)
     best = np.empty_like(guess)
     for part in (False, True):
@@ -106,7 +95,7 @@ def disclosure(pair: Pair, target: str, *, rows: int = ROWS, seed: int = 0) -> D
     common = int(counts.argmax())
     sure = guess.max(axis=1) >= SURE
     right = guess.argmax(axis=1) == truth
-    linked, label = _linked(small, known, target, labels)
+    linked, label = _link(small, known, target, labels)
     roc, auc = _roc(guess, truth, counts)
     ceiling_roc, ceiling_auc = _roc(best, truth, counts)
     return Disclosure(
@@ -118,17 +107,13 @@ def disclosure(pair: Pair, target: str, *, rows: int = ROWS, seed: int = 0) -> D
         auc,
         ceiling_auc,
         float(sure.mean()),
-        _mean(right[sure]),
+        mean(right[sure]),
         float(linked.mean()),
-        _mean((label == truth)[linked]),
-        _mean((truth == common)[linked]),
+        mean((label == truth)[linked]),
+        mean((truth == common)[linked]),
         roc,
         ceiling_roc,
     )
-
-
-def _mean(values: NDArray[np.bool_]) -> float:
-    return float(values.mean()) if len(values) else float("nan")
 
 
 def _halves(pair: Pair, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -143,12 +128,12 @@ Rule = Callable[[Codes], Floats]
 """Probabilities of all labels (columns) for rows."""
 
 
-def _boosted(rows: Codes, known: Sequence[str], target: str, seed: int) -> Rule:
+def _boost(rows: Codes, known: Sequence[str], target: str, seed: int) -> Rule:
     if not known or len(np.unique(rows[target])) < 2:
         # Nothing to learn, and scikit-learn refuses to: the frequencies are all there is.
         return _naive(rows, (), target, seed)
     predictors = rows.project(known)
-    model = fitted(
+    model = fit_copy(
         classifier_of("boosting", predictors, seed)[1].set_params(max_iter=30, max_leaf_nodes=16),
         matrix(predictors, "codes"),
         rows[target].astype(np.int64),
@@ -183,11 +168,11 @@ def _naive(rows: Codes, known: Sequence[str], target: str, seed: int) -> Rule:
     return rule
 
 
-def _linked(
+def _link(
     pair: Pair, known: Sequence[str], target: str, labels: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Whose other columns occur in the release, and the most frequent label of those rows."""
-    mine, other, groups = pair.grouped(known)
+    mine, other, groups = pair.number_groups(known)
     table = np.bincount(other * labels + pair.synthetic[target], minlength=groups * labels)
     table = table.reshape(groups, labels)
     return table.sum(axis=1)[mine] > 0, table.argmax(axis=1)[mine]
@@ -234,18 +219,34 @@ def _find(both: SideBySide) -> dict[str, Any]:
 
 def _blocks(found: Sequence[Findings]) -> list[Block]:
     blocks: list[Block] = []
+    shares = ("target", "share", "by_chance")
     if attacked := [f for f in found if f["disclosures"]]:
-        blocks += [_guesses(attacked), _roc_figure(attacked), _certain(attacked)]
-    if labelled := [f for f in found if f["correct"]]:
-        blocks.append(
-            table(
-                "Correctly synthesised labels: expected share, row by row",
-                ("label", "right", "drawn from the marginal"),
-                labelled,
-                lambda f: [(c.target, c.share, c.by_chance) for c in f["correct"]],
-                "The mean probability that the model gives a person's true label.",
-            )
+        guesses = table(
+            "Guessing a person's label from their other columns: share guessed right",
+            ("label", "rule", "baseline", "attacker", "ceiling", "AUC", "ceiling AUC"),
+            attacked,
+            each("disclosures", "target", "attack", "baseline", "attacker", "ceiling", "auc", "ceiling_auc"),
+            "Baseline: the most frequent label for everybody. Attacker: a rule learned from the release. Ceiling: the same "
+            "kind of rule learned from other authentic rows. Up to the ceiling the attacker has learned about the "
+            "population, not about a person.",
         )
+        right = "right among them"
+        certain = table(
+            "When the attacker is sure, and when the other columns lead to released rows",
+            ("label", f"sure (≥ {SURE:.0%})", right, "linked", right, "baseline among them"),
+            attacked,
+            each("disclosures", "target", "sure", "sure_right", "linked", "linked_right", "linked_baseline"),
+            "Sure: people for whom the attacker's rule gives a label that much. Linked: people whose other columns occur in "
+            "the release; the guess is the most frequent label there.",
+        )
+        blocks += [guesses, _roc_figure(attacked), certain]
+    if labelled := [f for f in found if f["correct"]]:
+        title, note = (
+            "Correctly synthesised labels: expected share, row by row",
+            "The mean probability that the model gives a person's true label.",
+        )
+        columns = ("label", "right", "drawn from the marginal")
+        blocks.append(table(title, columns, labelled, each("correct", *shares), note))
     for f in found:
         if (m := f["matched"]) is not None:
             name = series(found, f, "") and f", {f.name}"
@@ -253,74 +254,41 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
                 Table.of(
                     f"A third file joined by {' + '.join(m.on)}{name}: {m.rows:,} rows, {m.matched:.1%} matched",
                     ("label", "right among matched", "by chance"),
-                    [(c.target, c.share, c.by_chance) for c in m.correct],
+                    [attrgetter(*shares)(c) for c in m.correct],
                     f"{m.ambiguous:.1%} of its rows have an identifier that occurs more than once and are not counted.",
                 )
             )
     return blocks
 
 
-def _guesses(found: Sequence[Findings]) -> Table:
-    return table(
-        "Guessing a person's label from their other columns: share guessed right",
-        ("label", "rule", "baseline", "attacker", "ceiling", "AUC", "ceiling AUC"),
-        found,
-        lambda f: [
-            (d.target, d.attack, d.baseline, d.attacker, d.ceiling, d.auc, d.ceiling_auc)
-            for d in f["disclosures"]
-        ],
-        "Baseline: the most frequent label for everybody. Attacker: a rule learned from the release. Ceiling: the same "
-        "kind of rule learned from other authentic rows. Up to the ceiling the attacker has learned about the "
-        "population, not about a person.",
-    )
-
-
-def _certain(found: Sequence[Findings]) -> Table:
-    right = "right among them"
-    return table(
-        "When the attacker is sure, and when the other columns lead to released rows",
-        ("label", f"sure (≥ {SURE:.0%})", right, "linked", right, "baseline among them"),
-        found,
-        lambda f: [
-            (d.target, d.sure, d.sure_right, d.linked, d.linked_right, d.linked_baseline)
-            for d in f["disclosures"]
-        ],
-        "Sure: people for whom the attacker's rule gives a label that much. Linked: people whose other columns occur in "
-        "the release; the guess is the most frequent label there.",
-    )
-
-
 def _roc_figure(found: Sequence[Findings]) -> Figure:
-    panels = []
-    numbers: Rows = []
-    areas: Rows = []
     first: tuple[Disclosure, ...] = found[0]["disclosures"]
+    attacks = [(f, f["disclosures"][i]) for i in range(len(first)) for f in found]
+    panels = []
     for i, best in enumerate(first):
-        lines = []
-        for f in found:
-            d: Disclosure = f["disclosures"][i]
-            lines.append(figures.Line(series(found, f, "attacker"), d.roc))
-            points = zip(GRID.tolist(), d.roc.tolist(), d.ceiling_roc.tolist(), strict=True)
-            numbers += [(f.name, d.target, *point) for point in points]
-            areas.append((f.name, d.target, d.auc, d.ceiling_auc))
+        lines = [figures.Line(series(found, f, "attacker"), f["disclosures"][i].roc) for f in found]
         title = f"{best.target} (AUC {best.auc:.2f}, ceiling {best.ceiling_auc:.2f})"
         panels.append((title, figures.Line("ceiling", best.ceiling_roc), lines))
-    svg = (
-        figures.curves(panels, GRID, "false positive rate", "true positive rate")
-        if figures.available()
-        else ""
-    )
+    if figures.available():
+        svg = figures.curves(panels, GRID, "false positive rate", "true positive rate")
+        columns: tuple[str, ...] = ("release", "label", "false positive rate", "attacker", "ceiling")
+        curves = [
+            (f.name, d.target, *p) for f, d in attacks for p in zip(GRID, d.roc, d.ceiling_roc, strict=True)
+        ]
+        numbers = Table.of("ROC", columns, [(*row[:2], *map(float, row[2:])) for row in curves])
+    else:
+        svg, columns = "", ("release", "label", "attacker", "ceiling")
+        areas = [(f.name, d.target, d.auc, d.ceiling_auc) for f, d in attacks]
+        numbers = Table.of("Area under the ROC curve", columns, areas)
     in_words = "; ".join(f"{d.target}: attacker {d.auc:.2f}, ceiling {d.ceiling_auc:.2f}" for d in first)
-    columns = ("release", "label", "false positive rate", "attacker", "ceiling")
-    summary = Table.of("Area under the ROC curve", ("release", "label", "attacker", "ceiling"), areas)
-    return Figure(
-        title="How much better than the baseline does the release let one guess?",
-        svg=svg,
-        caption=f"ROC curves of each label against the rest, averaged by frequency. {sizes(found)}",
-        alternative=f"ROC curves; area under the curve: {in_words}; the baseline has 0.5.",
-        numbers=Table.of("ROC", columns, numbers) if svg else summary,
-        parameters=parameters(found),
-        file="numbers/roc",
+    return figure(
+        found,
+        "How much better than the baseline does the release let one guess?",
+        svg,
+        "ROC curves of each label against the rest, averaged by frequency.",
+        f"ROC curves; area under the curve: {in_words}; the baseline has 0.5.",
+        numbers,
+        "roc",
     )
 
 
@@ -329,9 +297,7 @@ DISCLOSURE = Chapter("Attribute disclosure", _find, _blocks, place=7)
 
 def _auc(both: SideBySide) -> tuple[float, float]:
     attacks = _attacks(both)
-    if not attacks:
-        return float("nan"), float("nan")
-    return float(np.mean([a.auc for a in attacks])), float(np.mean([a.ceiling_auc for a in attacks]))
+    return mean([a.auc for a in attacks]), mean([a.ceiling_auc for a in attacks])
 
 
 def _log_loss(both: SideBySide) -> tuple[float, float]:

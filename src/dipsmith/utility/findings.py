@@ -5,9 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from dipsmith.report.content import Cell, Facts, Table
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.report.content import Cell, Facts, Figure, Table
 from dipsmith.synthesis.card import Card
 from dipsmith.synthesis.report import settings
 
@@ -20,16 +24,8 @@ class Findings:
 
     Scores of several sets are means over the sets; everything that is listed level by level is of the first set.
 
-    Attributes
-    ----------
-    name, card
-        What the release is called here, and its card.
-    rows
-        Authentic and synthetic rows.
-    given, changed
-        The public columns, the same in both tables, and the synthesised ones.
-    results
-        What was found, by the keys of comparison.json.
+    `rows` are the authentic and the synthetic ones; `given` columns are public and the same in both tables, `changed` ones
+    were synthesised. `results` has the keys of comparison.json.
     """
 
     name: str
@@ -65,9 +61,27 @@ def table(
     return Table.of(caption, ("release", *columns), [(f.name, *row) for f in found for row in rows(f)], note)
 
 
+def mean(values: Sequence[float] | NDArray[Any]) -> float:
+    """The mean; nan of nothing."""
+    return float(np.mean(values)) if len(values) else float("nan")
+
+
+def each(key: str, *names: str) -> Callable[[Findings], Rows]:
+    """A row for each entry of a result: some of its attributes."""
+    return lambda found: [attrgetter(*names)(entry) for entry in found[key]]
+
+
 def series(found: Sequence[Findings], f: Findings, alone: str = "synthetic") -> str:
     """What a release is called in a legend."""
     return alone if len(found) == 1 else f.name
+
+
+def figure(
+    found: Sequence[Findings], title: str, svg: str, caption: str, alternative: str, numbers: Table, file: str
+) -> Figure:
+    """A figure with what every figure of a comparison tells: n and ε, and how the data were made."""
+    caption, file = f"{caption} {sizes(found)}", f"numbers/{file}"
+    return Figure(title, svg, caption, alternative, numbers, parameters(found), file)
 
 
 def parameters(found: Sequence[Findings]) -> Facts:
@@ -85,14 +99,11 @@ def parameters(found: Sequence[Findings]) -> Facts:
 
 def sizes(found: Sequence[Findings]) -> str:
     """Numbers of rows and ε for a caption."""
-    n = found[0].rows[0]
+    authentic = f"n = {found[0].rows[0]:,} authentic"
     if len(found) == 1:
-        return f"n = {n:,} authentic and {found[0].rows[1]:,} synthetic rows, {found[0].card.price}."
-    return (
-        f"n = {n:,} authentic rows; "
-        + "; ".join(f"{f.name}: {f.rows[1]:,} rows, {f.card.price}" for f in found)
-        + "."
-    )
+        return f"{authentic} and {found[0].rows[1]:,} synthetic rows, {found[0].card.price}."
+    each = "; ".join(f"{f.name}: {f.rows[1]:,} rows, {f.card.price}" for f in found)
+    return f"{authentic} rows; {each}."
 
 
 def decimal(value: float, places: int) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,6 @@ from dipsmith.report.content import Block, Table
 from dipsmith.utility.findings import Findings, Rows, table
 from dipsmith.utility.metric import ZERO_IS_PERFECT, Chapter, Metric
 from dipsmith.utility.pair import Pair
-from dipsmith.utility.side_by_side import SideBySide
 
 SIZES = ("1", "2", "3", "4", "5", "more than 5")
 
@@ -43,7 +43,7 @@ class CellSizes:
 
 def cell_sizes(pair: Pair) -> CellSizes:
     """Tabulate the full cross-table of all compared columns."""
-    *sides, groups = pair.grouped(pair.names)
+    *sides, groups = pair.number_groups(pair.names)
     a, s = (np.bincount(side, minlength=groups) for side in sides)
     return CellSizes(
         pair.schema.size(pair.names),
@@ -74,13 +74,9 @@ def _share(part: np.integer, whole: np.integer) -> float:
     return float(part) / float(whole) if whole else 0.0
 
 
-def _only_one(found: Findings) -> Rows:
-    c = found["cells"]
-    return [(c.invented, c.invented_rows, c.lost, c.lost_rows, c.correlation)]
-
-
 def _blocks(found: Sequence[Findings]) -> list[Block]:
     first = found[0]["cells"]
+    only_one = ("invented", "invented_rows", "lost", "lost_rows", "correlation")
     columns = ["cell size", "authentic cells", "rows"]
     for f in found:
         columns += [f"{f.name}: cells" if len(found) > 1 else "synthetic cells", "rows"]
@@ -93,7 +89,7 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
             "Combinations that only one table has",
             ("invented", "rows in them", "lost", "rows in them", "correlation of cells"),
             found,
-            _only_one,
+            lambda f: [attrgetter(*only_one)(f["cells"])],
             "Invented: in the synthetic table and not in the authentic one, as a share of the synthetic combinations (rows). "
             "Lost: the other way round.",
         ),
@@ -108,16 +104,11 @@ FULL_TABLE = Chapter(
     place=6,
 )
 
-
-def _invented(both: SideBySide) -> tuple[float, float]:
-    return float(np.mean([cell_sizes(pair).invented_rows for pair in both.pairs])), 0.0
-
-
 INVENTED_ROWS = Metric(
     "invented-rows",
     "share of rows whose combination of values is invented",
     "lower",
-    _invented,
+    lambda both: (float(np.mean([cell_sizes(pair).invented_rows for pair in both.pairs])), 0.0),
     f"{ZERO_IS_PERFECT}, and out of reach under privacy",
     FULL_TABLE,
 )

@@ -136,15 +136,8 @@ def fit_logistic(
 ) -> Logistic:
     """Fit by penalised maximum likelihood.
 
-    Parameters
-    ----------
-    ones, total
-        How many rows of each kind have outcome 1, and how many there are.
-    ridge
-        Penalty ridge/2 · θ² on every effect (not on the intercept).
+    `ones` of the `total` rows of each kind have outcome 1; the penalty is ridge/2 · θ² on every effect but the intercept.
 
-    Examples
-    --------
     >>> x = Indicators((CodedColumn(("x",), np.array([0, 1]), 2),))
     >>> m = fit_logistic(x, np.array([20, 60]), np.array([100, 100]))
     >>> effect, se = m.contrast(x, 0, 0)

@@ -4,7 +4,7 @@ The total variation distance (TVD) of two tables of shares is half the sum of th
 share of rows that would have to move. Its mean over all k-way tables is the k-marginal score of the NIST
 challenges, which counts 1000·(1 − TVD) points. Two perfect samples also differ, so each mean stands beside the
 TVD that chance alone gives (the *floor*): the expectation when it is drawn anew which rows are called synthetic
-(`dipsmith.utility.chance`).
+(`dipsmith.utility.crosstabs`).
 
 Range queries ask how many rows lie between a and b: all ranges of every ordered column (bins, and lists declared
 ordered), a thousand random rectangles of every pair of such columns. Answers are compared as shares of the rows. The
@@ -22,11 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.report.content import Block, Cell
-from dipsmith.utility.chance import expected_gaps
-from dipsmith.utility.crosstabs import Crosstab, Crosstabs
-from dipsmith.utility.findings import Findings, Rows, table
-from dipsmith.utility.metric import BY_CHANCE, ZERO_IS_PERFECT, Chapter, Metric
-from dipsmith.utility.side_by_side import SideBySide
+from dipsmith.utility.crosstabs import Crosstab, Crosstabs, expected_gaps
+from dipsmith.utility.findings import Findings, Rows, mean, table
+from dipsmith.utility.metric import BY_CHANCE, ZERO_IS_PERFECT, Chapter, Metric, SideBySide
 
 
 @dataclass(frozen=True)
@@ -53,12 +51,12 @@ class TableErrors:
     @property
     def mean(self) -> float:
         """Mean TVD."""
-        return float(np.mean([t.tvd for t in self.tables])) if self.tables else float("nan")
+        return mean([t.tvd for t in self.tables])
 
     @property
     def floor(self) -> float:
         """Mean TVD by chance alone."""
-        return float(np.mean([t.floor for t in self.tables])) if self.tables else float("nan")
+        return mean([t.floor for t in self.tables])
 
     @property
     def worst(self) -> TableError | None:
@@ -68,16 +66,13 @@ class TableErrors:
 
 def marginal_error(crosstabs: Crosstabs, ways: int) -> TableErrors:
     """The TVD of every k-way table."""
-    tables = [table_error(table) for table in crosstabs.all(ways)]
-    return TableErrors(ways, tuple(tables), crosstabs.possible_ways(ways))
+    return TableErrors(ways, tuple(map(table_error, crosstabs.all(ways))), crosstabs.possible_ways(ways))
 
 
 def table_error(table: Crosstab) -> TableError:
     """The TVD of one table, and its floor."""
-    authentic, synthetic = table.proportions()
-    return TableError(
-        table.names, 0.5 * float(np.abs(authentic - synthetic).sum()), 0.5 * float(table.chance_gaps().sum())
-    )
+    gaps = np.abs(np.subtract(*table.proportions())), table.chance_gaps()
+    return TableError(table.names, *(0.5 * float(g.sum()) for g in gaps))
 
 
 RECTANGLES = 1000
@@ -110,10 +105,10 @@ def range_error(crosstabs: Crosstabs, seed: int = 0) -> list[RangeError]:
     wanted += [p for p in combinations(ordered, 2) if set(p) & set(pair.changed)][:MOST_PAIRS]
     rng = np.random.default_rng(seed)
     tables = [crosstabs[names] for names in wanted]
-    return sorted((_asked(t, rng) for t in tables if t.shape is not None), key=lambda e: -e.mean)
+    return sorted((_ask_ranges(t, rng) for t in tables if t.shape is not None), key=lambda e: -e.mean)
 
 
-def _asked(table: Crosstab, rng: np.random.Generator) -> RangeError:
+def _ask_ranges(table: Crosstab, rng: np.random.Generator) -> RangeError:
     sizes = table.sides[0].shape
     bounds: list[tuple[Integers, Integers]]
     bounds = [np.triu_indices(sizes[0] + 1, 1)] if len(sizes) == 1 else [_interval(k, rng) for k in sizes]
@@ -170,20 +165,6 @@ def _lines(found: Findings) -> list[tuple[str, Cell, Cell]]:
     return [(f"mean TVD, {error.ways}-way tables", tvd, error.floor) for error, tvd in means]
 
 
-def _means(found: Findings) -> Rows:
-    rows: Rows = []
-    for e, tvd in zip(found["marginals"], found["set_tvd"], strict=True):
-        largest = e.worst.tvd if e.worst else None
-        rows.append((e.ways, len(e.tables), tvd, e.floor, largest, 1000 * (1 - tvd)))
-    return rows
-
-
-def _farthest(found: Findings) -> Rows:
-    every = [t for e in found["marginals"] for t in e.tables]
-    worst = sorted(every, key=lambda t: t.floor - t.tvd)[:WORST]
-    return [(" × ".join(t.names), t.tvd, t.floor, t.tvd - t.floor) for t in worst]
-
-
 def _blocks(found: Sequence[Findings]) -> list[Block]:
     note = "Half the sum of absolute differences of shares: the share of rows that would have to move. Floor: chance alone."
     if found[0].given:
@@ -192,14 +173,23 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
         if len(e.tables) < e.possible:
             note += f" Of {e.possible:,} tables of {e.ways} columns {len(e.tables):,} were chosen at random."
     columns = ("k", "tables", "mean TVD", "floor", "largest", "k-marginal score")
+
+    def means(f: Findings) -> Rows:
+        return [
+            (e.ways, len(e.tables), tvd, e.floor, e.worst.tvd if e.worst else None, 1000 * (1 - tvd))
+            for e, tvd in zip(f["marginals"], f["set_tvd"], strict=True)
+        ]
+
+    def farthest(f: Findings) -> Sequence[tuple[Cell, ...]]:
+        every = [
+            (" × ".join(t.names), t.tvd, t.floor, t.tvd - t.floor) for e in f["marginals"] for t in e.tables
+        ]
+        return sorted(every, key=lambda row: -row[3])[:WORST]
+
+    title, heads = "The tables farthest off, beyond what chance explains", ("table", "TVD", "floor", "excess")
     blocks: list[Block] = [
-        table("Total variation distance of all tables of k columns", columns, found, _means, note),
-        table(
-            "The tables farthest off, beyond what chance explains",
-            ("table", "TVD", "floor", "excess"),
-            found,
-            _farthest,
-        ),
+        table("Total variation distance of all tables of k columns", columns, found, means, note),
+        table(title, heads, found, farthest),
     ]
     if any(f["ranges"] for f in found):
         blocks.append(
@@ -229,12 +219,12 @@ def _tvd(ways: int) -> Metric:
     return Metric(f"tvd-{ways}", title, "lower", measure, BY_CHANCE, MARGINALS)
 
 
-def _ranges(both: SideBySide) -> tuple[float, float]:
-    errors = [e.mean for t in both.tables for e in range_error(t)]
-    return (float(np.mean(errors)) if errors else float("nan")), 0.0
-
-
 TVD_1, TVD_2, TVD_3 = (_tvd(ways) for ways in WAYS)
 RANGE_ERROR = Metric(
-    "range-error", "mean error of range queries", "lower", _ranges, ZERO_IS_PERFECT, MARGINALS
+    "range-error",
+    "mean error of range queries",
+    "lower",
+    lambda both: (mean([e.mean for t in both.tables for e in range_error(t)]), 0.0),
+    ZERO_IS_PERFECT,
+    MARGINALS,
 )

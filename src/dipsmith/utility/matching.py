@@ -17,13 +17,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from dipsmith.codec.parse import texts
 from dipsmith.errors import SourceError, UsageError
 from dipsmith.methods.method import Labeller
 from dipsmith.schema import Codes, Schema
 from dipsmith.sources import Source
+from dipsmith.utility.findings import mean
 from dipsmith.utility.pair import comparable, released_codes
 
 ROWS_AT_ONCE = 1 << 16
@@ -43,18 +43,9 @@ class Correct:
 class Matched:
     """A third file joined with the authentic rows by an identifier.
 
-    Attributes
-    ----------
-    on
-        The identifier's columns.
-    rows
-        Rows of the third file.
-    matched
-        Share of them with exactly one authentic row of the same identifier.
-    ambiguous
-        Share whose identifier occurs more than once in either file; they are not counted.
-    correct
-        Per target, over the matched rows; the last entry is all targets together where there are several.
+    Of its `rows` the share `matched` has exactly one authentic row of the same identifier; where that occurs more than once in
+    either file the row is `ambiguous`, and not counted. `correct` has an entry per target, over the matched rows, and one for
+    all together where there are several.
     """
 
     on: tuple[str, ...]
@@ -89,7 +80,7 @@ def expected_correct(model: object, authentic: Codes) -> tuple[Correct, ...]:
     )
 
 
-def matched(
+def join_by_identifier(
     authentic: Source,
     authentic_codes: Codes,
     third: Source,
@@ -98,18 +89,9 @@ def matched(
     on: Sequence[str],
     targets: Sequence[str],
 ) -> Matched:
-    """Join a labelled third file with the authentic rows.
+    """Join a third file with the authentic rows by an identifier, and compare its labels.
 
-    Parameters
-    ----------
-    authentic, authentic_codes
-        The confidential rows, as a source (for the identifier) and as codes, in the same order, none left out.
-    third, labelled
-        The third file (for the identifier), and the same rows with synthetic labels, in the same order.
-    on
-        The identifier: one or more columns that both files have.
-    targets
-        The labels to compare.
+    Sources are read for the identifier; `authentic_codes` and `labelled` are the same rows in the same order, none left out.
 
     Privacy
     -------
@@ -133,8 +115,8 @@ def matched(
     correct = []
     for names in _subsets(targets):
         equal = np.all([truth[t] == synthetic[t] for t in names], axis=0)
-        correct.append(Correct(" and ".join(names), _mean(equal), _by_chance(truth, synthetic, names)))
-    return Matched(tuple(on), len(right), _mean(fine), _mean(ambiguous), tuple(correct))
+        correct.append(Correct(" and ".join(names), mean(equal), _by_chance(truth, synthetic, names)))
+    return Matched(tuple(on), len(right), mean(fine), mean(ambiguous), tuple(correct))
 
 
 def _subsets(targets: Sequence[str]) -> list[tuple[str, ...]]:
@@ -174,7 +156,3 @@ def _by_chance(truth: Codes, drawn: Codes, names: Sequence[str]) -> float:
             key = key * truth.schema[name].size + codes[name]
         shares.append(np.bincount(key, minlength=truth.schema.size(names)) / max(1, len(key)))
     return float(shares[0] @ shares[1])
-
-
-def _mean(values: NDArray[np.bool_]) -> float:
-    return float(values.mean()) if len(values) else float("nan")

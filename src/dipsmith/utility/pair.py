@@ -31,14 +31,9 @@ Progress = Callable[[float], None]
 class Pair:
     """One authentic and one synthetic table over the same columns.
 
-    Attributes
-    ----------
-    authentic, synthetic
-        The rows as codes.
-    given
-        Columns that both tables share row for row (up to order), because the release holds the public
-        columns as they stand. Comparing them with themselves would flatter every score, so metrics leave
-        tables of `given` columns alone, and nulls keep them fixed.
+    `given` columns are shared row for row (up to order), because the release holds the public columns as they stand.
+    Comparing them with themselves would flatter every score, so metrics leave tables of them alone, and nulls keep them
+    fixed.
     """
 
     authentic: Codes
@@ -53,7 +48,7 @@ class Pair:
         pair = cls(left, right)
         shared = tuple(n for n in names if n in set(public))
         if shared and len(shared) < len(names) and len(left) == len(right):
-            mine, other, groups = pair.grouped(shared)
+            mine, other, groups = pair.number_groups(shared)
             if np.array_equal(np.bincount(mine, minlength=groups), np.bincount(other, minlength=groups)):
                 return cls(left, right, shared)
         return pair
@@ -82,15 +77,15 @@ class Pair:
     @cached_property
     def strata(self) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """For every authentic and every synthetic row the number of its combination of given columns."""
-        return self.grouped(self.given)[:2] if self.given else None
+        return self.number_groups(self.given)[:2] if self.given else None
 
-    def grouped(self, names: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    def number_groups(self, names: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
         """Number the combinations of some columns: of every authentic and every synthetic row, and how many there are."""
         both = Codes.concatenate([self.authentic.project(names), self.synthetic.project(names)])
         number, first = group_of(both, names)
         return number[: len(self.authentic)], number[len(self.authentic) :], len(first)
 
-    def sampled(self, rows: int, rng: np.random.Generator) -> Pair:
+    def sample(self, rows: int, rng: np.random.Generator) -> Pair:
         """At most `rows` rows of each table; where columns are given, whole strata of both tables."""
         if max(len(self.authentic), len(self.synthetic)) <= rows:
             return self

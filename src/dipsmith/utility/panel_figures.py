@@ -10,8 +10,8 @@ import numpy as np
 
 from dipsmith.report import figures
 from dipsmith.report.content import Block, Figure, Table
-from dipsmith.utility.findings import Findings, Rows, decimal, parameters, series, sizes
-from dipsmith.utility.metric import ONE_IS_PERFECT, ZERO_IS_PERFECT, Chapter, Metric
+from dipsmith.utility.findings import Findings, Rows, decimal, figure, series
+from dipsmith.utility.metric import ONE_IS_PERFECT, ZERO_IS_PERFECT, Chapter, Metric, SideBySide
 from dipsmith.utility.panels import (
     FEWEST,
     LogisticPanel,
@@ -22,7 +22,6 @@ from dipsmith.utility.panels import (
     logistic_panel,
     p_slopes,
 )
-from dipsmith.utility.side_by_side import SideBySide
 
 MOST_BARS = 24
 ATTENUATED = 0.95
@@ -107,20 +106,18 @@ def _bars(found: Sequence[Findings]) -> Figure:
     lines = [figures.Line(series(found, f), v) for f, v in zip(found, columns[1:], strict=True)]
     rest = len(bars) - len(top)
     largest = zip(top.labels[:5], columns[0][:5], columns[1][:5], strict=True)
-    return Figure(
-        title="(a) Are the largest joint categories kept?",
-        svg=figures.bars(top.labels, top.authentic, lines, "share of rows") if figures.available() else "",
-        caption=f"Share of the rows in the joint categories, largest first{f'; {rest:,} smaller ones are not shown' if rest > 0 else ''}. {sizes(found)}",
-        alternative="Bars of joint proportions. Largest: "
-        + "; ".join(f"{label} {a:.3f} authentic, {s:.3f} synthetic" for label, a, s in largest)
-        + ".",
-        numbers=Table.of(
-            "Joint proportions",
-            ("category", "authentic", *(f.name for f in found)),
-            [(label, *(float(c[i]) for c in columns)) for i, label in enumerate(top.labels)],
-        ),
-        parameters=parameters(found),
-        file="numbers/joint-bars",
+    in_words = "; ".join(f"{label} {a:.3f} authentic, {s:.3f} synthetic" for label, a, s in largest)
+    left_out = f"; {rest:,} smaller ones are not shown" if rest > 0 else ""
+    heads = ("category", "authentic", *(f.name for f in found))
+    rows: Rows = [(label, *(float(c[i]) for c in columns)) for i, label in enumerate(top.labels)]
+    return figure(
+        found,
+        "(a) Are the largest joint categories kept?",
+        figures.bars(top.labels, top.authentic, lines, "share of rows") if figures.available() else "",
+        f"Share of the rows in the joint categories, largest first{left_out}.",
+        f"Bars of joint proportions. Largest: {in_words}.",
+        Table.of("Joint proportions", heads, rows),
+        "joint-bars",
     )
 
 
@@ -145,26 +142,23 @@ def _against(found: Sequence[Findings], points: Sequence[Points], panel: _Panel)
         svg = figures.against(panels, x, y, power=panel.power)
     first = points[0]
     order = np.argsort(-np.abs(first.synthetic - first.authentic), kind="stable")[:3]
-    farthest = "; ".join(
-        f"{first.labels[i]} ({first.authentic[i]:.3g} authentic, {first.synthetic[i]:.3g} synthetic)"
-        for i in order
-    )
-    fit = "; ".join(
-        f"{f.name}: correlation {decimal(p.correlation, 3)}, slope {decimal(p.slope, 2)}" for f, p in each
-    )
+    named = [(first.labels[i], first.authentic[i], first.synthetic[i]) for i in order]
+    farthest = "; ".join(f"{label} ({a:.3g} authentic, {s:.3g} synthetic)" for label, a, s in named)
+    fits = [(f.name, decimal(p.correlation, 3), decimal(p.slope, 2)) for f, p in each]
+    fit = "; ".join(f"{name}: correlation {r}, slope {slope}" for name, r, slope in fits)
     summary = Table.of(
         panel.title,
         ("release", "points", "correlation", "slope", "root mean squared difference"),
         [(f.name, len(p), p.correlation, p.slope, p.rmse) for f, p in each],
     )
-    return Figure(
-        title=f"{panel.title}: {_verdict(each)}",
-        svg=svg,
-        caption=f"{panel.caption} {len(first):,} points, the three farthest are named. {sizes(found)}",
-        alternative=f"{panel.title}, authentic against synthetic. {fit}. Farthest from equality: {farthest}.",
-        numbers=_point_numbers(each) if svg else summary,
-        parameters=parameters(found),
-        file=f"numbers/{panel.file}",
+    return figure(
+        found,
+        f"{panel.title}: {_verdict(each)}",
+        svg,
+        f"{panel.caption} {len(first):,} points, the three farthest are named.",
+        f"{panel.title}, authentic against synthetic. {fit}. Farthest from equality: {farthest}.",
+        _point_numbers(each) if svg else summary,
+        panel.file,
     )
 
 
@@ -210,11 +204,6 @@ def _rmse(name: str, what: str, points: Callable[[SideBySide], Points | None]) -
     return Metric(name, f"error of {what}, root mean square", "lower", measure, ZERO_IS_PERFECT, PANELS)
 
 
-def _coefficients(both: SideBySide) -> Points | None:
-    panel = logistic_panel(both.pairs[0])
-    return None if panel is None else panel.points
-
-
 JOINT_CORRELATION = Metric(
     "joint-correlation",
     "correlation of joint proportions",
@@ -225,4 +214,8 @@ JOINT_CORRELATION = Metric(
 )
 SLOPE_RMSE = _rmse("slope-rmse", "p-slopes", lambda both: p_slopes(both.tables[0]))
 CORRELATION_RMSE = _rmse("correlation-rmse", "level correlations", lambda both: correlations(both.tables[0]))
-LOGISTIC_RMSE = _rmse("logistic-rmse", "logistic coefficients", _coefficients)
+LOGISTIC_RMSE = _rmse(
+    "logistic-rmse",
+    "logistic coefficients",
+    lambda both: panel.points if (panel := logistic_panel(both.pairs[0])) else None,
+)

@@ -87,18 +87,18 @@ def joint_bars(crosstabs: Crosstabs) -> Points:
     """(a): joint proportions of the targets and a third column."""
     targets = targets_of(crosstabs.pair)
     if not targets:
-        return _joined([])
+        return _join([])
     third = _third(crosstabs.pair, targets)
-    return _points(crosstabs, crosstabs[_ordered(crosstabs.pair, (*targets, third) if third else targets)])
+    return _points(crosstabs, crosstabs[_in_order(crosstabs.pair, (*targets, third) if third else targets)])
 
 
 def joint_proportions(crosstabs: Crosstabs) -> Points:
     """(b): joint proportions of the targets with every other column."""
     targets = targets_of(crosstabs.pair)
     others = [n for n in crosstabs.pair.names if n not in targets]
-    wanted = [_ordered(crosstabs.pair, (*targets, n)) for n in others] if targets else []
+    wanted = [_in_order(crosstabs.pair, (*targets, n)) for n in others] if targets else []
     tables = [t for t in (crosstabs[names] for names in wanted) if t.shape is not None]
-    return _joined([_points(crosstabs, t) for t in tables])
+    return _join([_points(crosstabs, t) for t in tables])
 
 
 def p_slopes(crosstabs: Crosstabs) -> Points:
@@ -194,7 +194,7 @@ def _third(pair: Pair, targets: tuple[str, ...]) -> str | None:
     return max(lists, key=lambda n: pair.schema[n].size, default=None)
 
 
-def _ordered(pair: Pair, names: Sequence[str]) -> tuple[str, ...]:
+def _in_order(pair: Pair, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(n for n in pair.names if n in set(names))
 
 
@@ -227,7 +227,7 @@ def _level_pairs(
         if both_ways:
             found.append(_indicators(second, first, [of(side).T for side in table.sides], frequent.T))
         found.append(_indicators(first, second, [of(side.T).T for side in table.sides], frequent))
-    return _joined(found)
+    return _join(found)
 
 
 def _indicators(y: Attribute, x: Attribute, values: Sequence[Floats], frequent: NDArray[np.bool_]) -> Points:
@@ -241,7 +241,7 @@ def _indicators(y: Attribute, x: Attribute, values: Sequence[Floats], frequent: 
     return Points(labels, values[0][kept], values[1][kept])
 
 
-def _joined(parts: Sequence[Points]) -> Points:
+def _join(parts: Sequence[Points]) -> Points:
     labels = tuple(label for part in parts for label in part.labels)
     authentic, synthetic = ([getattr(p, side) for p in parts] for side in ("authentic", "synthetic"))
     return Points(

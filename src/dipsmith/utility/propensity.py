@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from dipsmith.schema import Codes
-from dipsmith.utility.classifiers import classifier_of, fitted, matrix, scores_of
+from dipsmith.utility.classifiers import classifier_of, fit_copy, matrix, scores_of
 from dipsmith.utility.logistic import RIDGE, Indicators, fit_logistic
 from dipsmith.utility.pair import Pair, group_of
 
@@ -63,20 +63,9 @@ class Scored:
 class Propensity:
     """The scores of a pair, and the scores that chance gives.
 
-    Attributes
-    ----------
-    classifier
-        Its name.
-    scored
-        The scores.
-    crossfitted
-        Whether each row was scored by a classifier that had not seen it.
-    parameters
-        For logistic main effects: how many parameters the comparison has, intercept included.
-    null
-        Scores under the null hypothesis, one for each draw.
-    null_scale
-        What distances of the null draws are multiplied by, where they were made with fewer rows.
+    `crossfitted`: each row was scored by a classifier that had not seen it. `parameters`, for logistic main effects: how many
+    the comparison has, intercept included. `null` has the scores of each draw of the null hypothesis; where those were made
+    with fewer rows, their distances are multiplied by `null_scale`.
     """
 
     classifier: str
@@ -90,21 +79,10 @@ class Propensity:
 def propensity(
     pair: Pair, classifier: Any = "logistic", *, draws: int = 50, rows: int = ROWS, seed: int = 0
 ) -> Propensity:
-    """Score the rows of a pair.
+    """Score the rows of a pair, at most so many of each table (logistic main effects: all), with so many draws of the null.
 
-    Parameters
-    ----------
-    pair
-        The tables.
-    classifier
-        "logistic" (main effects), "interactions" (and all products of two columns), "cart", "forest",
-        "svm", "boosting", or any scikit-learn classifier (it is given level indicators).
-    draws
-        How many draws of the null; 0 for none.
-    rows
-        Rows of each table to use at most; logistic main effects use all.
-    seed
-        For sampling, folds and null draws.
+    Classifiers are "logistic" (main effects), "interactions" (and all products of two columns), "cart", "forest", "svm",
+    "boosting", or any scikit-learn classifier, which is given level indicators.
 
     Privacy
     -------
@@ -113,7 +91,7 @@ def propensity(
     rng = np.random.default_rng(seed)
     if isinstance(classifier, str) and classifier == "logistic":
         return _main_effects(pair, draws, rng)
-    pair = pair.sampled(rows, rng)
+    pair = pair.sample(rows, rng)
     name, data, fit, take = _learner(classifier, pair, seed)
     stacked = _Stacked.of(pair)
     fold = stacked.folds(rng)
@@ -123,11 +101,13 @@ def propensity(
         train, test = fold != half, fold == half
         if test.any() and len(np.unique(synthetic[train])) == 2:
             scores[test] = fit(take(data, train), synthetic[train])(take(data, test))
-    null = [_scored(scores[half], flags[half]) for half, flags in stacked.half_relabelled(rng, fold, draws)]
-    return Propensity(name, _scored(scores, synthetic), True, None, tuple(null), 1.0)
+    # Rows are relabelled within one half, the first and the second by turns.
+    halves = (fold == draw % 2 for draw in range(draws))
+    null = [_scores(scores[half], stacked.relabel(rng, fold)[half]) for half in halves]
+    return Propensity(name, _scores(scores, synthetic), True, None, tuple(null), 1.0)
 
 
-def _scored(scores: Floats, synthetic: Flags) -> Scored:
+def _scores(scores: Floats, synthetic: Flags) -> Scored:
     return Scored(scores, (~synthetic).astype(np.float64), synthetic.astype(np.float64))
 
 
@@ -153,14 +133,7 @@ class _Stacked:
             fold[rng.permutation(at)] = np.arange(len(at)) % 2
         return fold
 
-    def half_relabelled(
-        self, rng: np.random.Generator, fold: Integers, draws: int
-    ) -> Iterator[tuple[Flags, Flags]]:
-        """Draw anew which rows are called synthetic within one half, the first and the second by turns."""
-        for draw in range(draws):
-            yield fold == draw % 2, self.relabelled(rng, fold)
-
-    def relabelled(self, rng: np.random.Generator, fold: Integers | None = None) -> Flags:
+    def relabel(self, rng: np.random.Generator, fold: Integers | None = None) -> Flags:
         """Draw anew which rows are called synthetic, within strata (and folds)."""
         within = self.stratum if self.stratum is not None else fold
         if within is None:
@@ -191,7 +164,7 @@ def _learner(given: Any, pair: Pair, seed: int) -> tuple[str, Any, Callable[...,
     name, model, features = classifier_of(given, codes, seed)
 
     def fit(rows: Any, flags: Flags) -> Callable[[Any], Floats]:
-        learned = fitted(model, rows, flags.astype(np.int64))
+        learned = fit_copy(model, rows, flags.astype(np.int64))
         return lambda other: scores_of(learned, other)
 
     return name, matrix(codes, features), fit, lambda rows, index: rows[index]
@@ -199,7 +172,7 @@ def _learner(given: Any, pair: Pair, seed: int) -> tuple[str, Any, Callable[...,
 
 def _main_effects(pair: Pair, draws: int, rng: np.random.Generator) -> Propensity:
     """Logistic main effects on all rows, grouped by what they have in common."""
-    number, design = _grouped(pair)
+    number, design = _group(pair)
     total = np.bincount(number).astype(np.float64)
     synthetic = np.bincount(number[len(pair.authentic) :], minlength=len(total)).astype(np.float64)
     model = fit_logistic(design, synthetic, total)
@@ -207,7 +180,7 @@ def _main_effects(pair: Pair, draws: int, rng: np.random.Generator) -> Propensit
     # Parameters that can differ between the tables: with given columns, those beyond what these span.
     fixed = design.within(pair.given)
     parameters = design.rank(total) - (fixed.rank(total) - 1 if fixed.columns else 0)
-    small = pair.sampled(NULL_ROWS, rng)
+    small = pair.sample(NULL_ROWS, rng)
     spread = [1 / max(1, len(p.authentic)) + 1 / max(1, len(p.synthetic)) for p in (pair, small)]
     return Propensity(
         "logistic",
@@ -221,18 +194,18 @@ def _main_effects(pair: Pair, draws: int, rng: np.random.Generator) -> Propensit
 
 def _one_step(pair: Pair, draws: int, rng: np.random.Generator) -> Iterator[Scored]:
     """Null draws by one Newton step from equal scores, which under the null is as good as the whole way."""
-    number, design = _grouped(pair)
+    number, design = _group(pair)
     total = np.bincount(number).astype(np.float64)
     stacked, c = _Stacked.of(pair), pair.share
     normal = design.gram(total * (c * (1 - c)))
     factor = scipy.linalg.cho_factor(normal + RIDGE * np.eye(len(normal)))
     for _ in range(draws):
-        synthetic = np.bincount(number[stacked.relabelled(rng)], minlength=len(total)).astype(np.float64)
+        synthetic = np.bincount(number[stacked.relabel(rng)], minlength=len(total)).astype(np.float64)
         step = scipy.linalg.cho_solve(factor, design.score(synthetic - c * total))
         yield Scored(c + c * (1 - c) * design.times(step), total - synthetic, synthetic)
 
 
-def _grouped(pair: Pair) -> tuple[Integers, Indicators]:
+def _group(pair: Pair) -> tuple[Integers, Indicators]:
     """The number of every row's combination of values, and the main effects of each combination."""
     both = Codes.concatenate([pair.authentic, pair.synthetic])
     number, first = group_of(both, pair.names)

@@ -2,7 +2,7 @@
 
 A subgroup is a level of a column, or a combination of levels of two. Within it the distribution of every other
 column is compared: the TVD of the subgroup's table, averaged over those columns, beside the TVD that chance alone
-gives a group of its size (`dipsmith.utility.chance`). Small groups differ more by chance alone; what exceeds
+gives a group of its size (`dipsmith.utility.crosstabs`). Small groups differ more by chance alone; what exceeds
 that floor is what the release did to them. A group that the synthetic table does not have at all is lost (TVD 1).
 """
 
@@ -15,13 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.report import figures
-from dipsmith.report.content import Block, Figure
-from dipsmith.schema import Schema
-from dipsmith.utility.chance import exchanged_gaps, expected_gaps
-from dipsmith.utility.crosstabs import Crosstab, Crosstabs
-from dipsmith.utility.findings import Findings, Rows, parameters, series, sizes, table
-from dipsmith.utility.metric import BY_CHANCE, Chapter, Metric
-from dipsmith.utility.side_by_side import SideBySide
+from dipsmith.report.content import Block
+from dipsmith.utility.crosstabs import Crosstab, Crosstabs, exchanged_gaps, expected_gaps
+from dipsmith.utility.findings import Findings, Rows, figure, series, table
+from dipsmith.utility.metric import BY_CHANCE, Chapter, Metric, SideBySide
 
 SMALLEST = 10
 """Groups with fewer authentic rows than this are counted but not named: they are anecdotes, and people."""
@@ -90,22 +87,18 @@ def subgroups(crosstabs: Crosstabs, worst: int = 12) -> Subgroups:
     for low, high in CLASSES:
         at = (sizes >= low) & (sizes <= (sizes.max() if high is None else high))
         if at.any():
-            lost = int((synthetic[at] == 0).sum())
-            classes.append(
-                SizeClass(low, high, int(at.sum()), lost, float(tvd[at].mean()), float(floor[at].mean()))
-            )
+            counts = int(at.sum()), int((synthetic[at] == 0).sum())
+            classes.append(SizeClass(low, high, *counts, float(tvd[at].mean()), float(floor[at].mean())))
     groups = [(by, cell) for by, at in zip(sums, cells, strict=True) for cell in at]
     named = np.flatnonzero(sizes >= SMALLEST)
     found = []
     for i in named[np.argsort(-(tvd - floor)[named], kind="stable")][:worst]:
-        levels = _levels(crosstabs.pair.schema, *groups[i])
+        by, cell = groups[i]
+        columns = [crosstabs.pair.schema[n] for n in by]
+        codes = np.unravel_index(cell, [c.size for c in columns])
+        levels = tuple((c.name, c.labels[int(code)]) for c, code in zip(columns, codes, strict=True))
         found.append(Subgroup(levels, int(sizes[i]), int(synthetic[i]), float(tvd[i]), float(floor[i])))
     return Subgroups(tuple(classes), tuple(found))
-
-
-def _levels(schema: Schema, by: Sequence[str], cell: int) -> tuple[tuple[str, str], ...]:
-    codes = np.unravel_index(cell, [schema[n].size for n in by])
-    return tuple((n, schema[n].labels[int(c)]) for n, c in zip(by, codes, strict=True))
 
 
 def _within(crosstab: Crosstab, changed: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Floats]]:
@@ -150,15 +143,16 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
         labels, floor = [str(c) for c in classes], np.array([c.floor for c in classes])
         x, y = "authentic rows in the subgroup", "mean TVD within it (log scale)"
         svg = figures.by_size(labels, floor, lines, x, y)
-    figure = Figure(
-        title="How far off is the distribution within a subgroup, by its size?",
-        svg=svg,
-        caption=f"Mean total variation distance of all other columns within subgroups by one and two columns. {sizes(found)}",
-        alternative=f"Mean distance by size of subgroup. In the smallest class, {classes[0]}, it is {classes[0].tvd:.2g} against "
-        f"{classes[0].floor:.2g} by chance; in the largest {classes[-1].tvd:.2g}.",
-        numbers=table("Error by size of subgroup", COLUMNS, found, _by_size),
-        parameters=parameters(found),
-        file="numbers/subgroups",
+    smallest, largest = classes[0], classes[-1]
+    drawn = figure(
+        found,
+        "How far off is the distribution within a subgroup, by its size?",
+        svg,
+        "Mean total variation distance of all other columns within subgroups by one and two columns.",
+        f"Mean distance by size of subgroup. In the smallest class, {smallest}, it is {smallest.tvd:.2g} against "
+        f"{smallest.floor:.2g} by chance; in the largest {largest.tvd:.2g}.",
+        table("Error by size of subgroup", COLUMNS, found, _by_size),
+        "subgroups",
     )
     worst = table(
         "The subgroups served worst, beyond what chance explains",
@@ -171,7 +165,7 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
     )
     lost = "Lost: the synthetic table has no such row."
     by_class = table("Error by size of subgroup", COLUMNS, found, _by_size, lost)
-    return [figure, by_class, worst] if svg else [figure, worst]
+    return [drawn, by_class, worst] if svg else [drawn, worst]
 
 
 SUBGROUPS = Chapter(

@@ -27,16 +27,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import sqrt
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from dipsmith.report.content import Block, Cell
-from dipsmith.utility.findings import Findings, table
-from dipsmith.utility.metric import BY_CHANCE, Chapter, Metric
+from dipsmith.utility.findings import Findings, each, mean, table
+from dipsmith.utility.metric import Chapter, Metric, SideBySide
 from dipsmith.utility.propensity import Propensity, Scored, propensity
-from dipsmith.utility.side_by_side import SideBySide
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,8 @@ class Specks:
 def specks(found: Propensity) -> Specks:
     """SPECKS of a pair from its propensity scores."""
     chance = np.array([distance(draw) for draw in found.null]) * found.null_scale
-    return Specks(
-        found.classifier,
-        distance(found.scored),
-        float(chance.mean()) if len(chance) else float("nan"),
-        float(np.quantile(chance, 0.95)) if len(chance) else float("nan"),
-        found.crossfitted,
-    )
+    most = float(np.quantile(chance, 0.95)) if len(chance) else float("nan")
+    return Specks(found.classifier, distance(found.scored), mean(chance), most, found.crossfitted)
 
 
 def mean_specks(sets: Sequence[Specks]) -> Specks:
@@ -175,8 +171,7 @@ def binned_scores(found: Propensity, groups: int = 10) -> BinnedScores:
 
     bins = _groups(found.scored, groups)
     value = statistic(found.scored, groups)
-    chance = [statistic(draw, groups) for draw in found.null]
-    null_mean = float(np.mean(chance)) if chance else float("nan")
+    null_mean = mean([statistic(draw, groups) for draw in found.null])
     freedom = max(0, len(bins) - 1)
     p = float(chdtrc(freedom, value)) if freedom else 1.0
     return BinnedScores(found.classifier, value, freedom, p, null_mean, tuple(bins))
@@ -232,13 +227,9 @@ def _lines(found: Findings) -> list[tuple[str, Cell, Cell]]:
     ]
 
 
-def _squared(found: Findings) -> list[tuple[Cell, ...]]:
-    p = found["pmse"]
-    return [(p.value, p.standardised, p.resampled_mean, p.ratio, p.independent_mean, p.independent_ratio)]
-
-
 def _blocks(found: Sequence[Findings]) -> list[Block]:
     how = {True: "by the other half", False: "in sample"}
+    squared = ["value", "standardised", "resampled_mean", "ratio", "independent_mean", "independent_ratio"]
     return [
         table(
             "SPECKS: the Kolmogorov–Smirnov distance of the propensity scores",
@@ -254,7 +245,7 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
             "pMSE of the logistic model with main effects, against both nulls",
             ("pMSE", "S-pMSE", "null: resampled", "ratio", "null: independent", "ratio to it"),
             found,
-            _squared,
+            lambda f: [attrgetter(*squared)(f["pmse"])],
             "Resampled: synthetic rows drawn from the authentic ones (Snoke et al. 2018). Independent: another sample of the "
             "same population, which no release can be asked to beat.",
         ),
@@ -262,7 +253,7 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
             "χ² of binned scores: are both tables equally frequent in every tenth of the scores?",
             ("classifier", "χ²", "degrees of freedom", "null mean", "p"),
             found,
-            lambda f: [(b.classifier, b.statistic, b.freedom, b.null_mean, b.p) for b in f["binned"]],
+            each("binned", "classifier", "statistic", "freedom", "null_mean", "p"),
             "Sakshaug and Raghunathan 2010. With many rows p is 0 for any difference; compare χ² with its null mean.",
         ),
     ]
@@ -273,44 +264,46 @@ TELLING_APART = Chapter("Can a classifier tell them apart?", _find, _blocks, _li
 Measure = Callable[[SideBySide], tuple[float, float]]
 
 
-def _specks_of(classifier: str) -> Measure:
+def _specks(classifier: str) -> Measure:
     def measure(both: SideBySide) -> tuple[float, float]:
-        sets = [specks(both.scored(classifier, i)) for i in range(len(both.pairs))]
-        return float(np.mean([s.value for s in sets])), sets[0].null_mean
+        sets = [specks(both.cached_propensity(classifier, i)) for i in range(len(both.pairs))]
+        return mean_specks(sets).value, sets[0].null_mean
 
     return measure
 
 
-def _pmse(both: SideBySide) -> tuple[float, float]:
-    found = pmse(both.scored("logistic"))
-    return found.value, found.independent_mean
+def _logistic(score: Callable[[Propensity], tuple[float, float]]) -> Measure:
+    """A score, and its reference, of the first set by logistic main effects."""
+    return lambda both: score(both.cached_propensity("logistic"))
 
 
-def _s_pmse(both: SideBySide) -> tuple[float, float]:
-    found = pmse(both.scored("logistic"))
-    return found.standardised, replace(found, value=found.independent_mean).standardised
+def _pmse(found: Propensity) -> tuple[float, float]:
+    squared = pmse(found)
+    return squared.value, squared.independent_mean
 
 
-def _binned(both: SideBySide) -> tuple[float, float]:
-    found = binned_scores(both.scored("logistic"))
-    return found.statistic, found.null_mean
+def _s_pmse(found: Propensity) -> tuple[float, float]:
+    squared = pmse(found)
+    return squared.standardised, replace(squared, value=squared.independent_mean).standardised
 
 
-def _of(name: str, title: str, measure: Measure, reference: str = BY_CHANCE) -> Metric:
-    return Metric(name, title, "lower", measure, reference, TELLING_APART)
+def _binned(found: Propensity) -> tuple[float, float]:
+    bins = binned_scores(found)
+    return bins.statistic, bins.null_mean
 
 
-SPECKS = _of("specks", "SPECKS, logistic main effects", _specks_of("logistic"))
-SPECKS_INTERACTIONS = _of("specks-interactions", "SPECKS, interactions", _specks_of("interactions"))
-SPECKS_CART = _of("specks-cart", "SPECKS, classification tree", _specks_of("cart"))
-SPECKS_FOREST = _of("specks-forest", "SPECKS, random forest", _specks_of("forest"))
-SPECKS_BOOSTING = _of("specks-boosting", "SPECKS, boosting", _specks_of("boosting"))
-PMSE = _of("pmse", "pMSE, logistic main effects", _pmse)
-PMSE_RATIO = _of(
+_lower = partial(Metric, better="lower", chapter=TELLING_APART)
+SPECKS = _lower("specks", "SPECKS, logistic main effects", measure=_specks("logistic"))
+SPECKS_INTERACTIONS = _lower("specks-interactions", "SPECKS, interactions", measure=_specks("interactions"))
+SPECKS_CART = _lower("specks-cart", "SPECKS, classification tree", measure=_specks("cart"))
+SPECKS_FOREST = _lower("specks-forest", "SPECKS, random forest", measure=_specks("forest"))
+SPECKS_BOOSTING = _lower("specks-boosting", "SPECKS, boosting", measure=_specks("boosting"))
+PMSE = _lower("pmse", "pMSE, logistic main effects", measure=_logistic(_pmse))
+PMSE_RATIO = _lower(
     "pmse-ratio",
     "pMSE against two independent samples",
-    lambda both: (pmse(both.scored("logistic")).independent_ratio, 1.0),
-    "1 is chance",
+    measure=_logistic(lambda p: (pmse(p).independent_ratio, 1.0)),
+    reference="1 is chance",
 )
-S_PMSE = _of("s-pmse", "standardised pMSE", _s_pmse)
-BINNED_SCORES = _of("binned-scores", "binned propensity scores", _binned)
+S_PMSE = _lower("s-pmse", "standardised pMSE", measure=_logistic(_s_pmse))
+BINNED_SCORES = _lower("binned-scores", "binned propensity scores", measure=_logistic(_binned))
