@@ -31,8 +31,7 @@ from math import inf, log, prod
 
 import numpy as np
 
-from dipsmith.methods.graph.junction import Array, Attributes, JunctionTree, sum_axes
-from dipsmith.methods.graph.matrix import product
+from dipsmith.methods.graph.junction import Array, Attributes, JunctionTree, product, sum_axes
 
 SMALL = 1 << 11
 """Cliques of at most so many cells are kept as one table: three would be more calls than they save."""
@@ -145,19 +144,10 @@ class _Clique:
 class Propagation:
     """The marginals of a product of factors over a junction tree.
 
-    Parameters
-    ----------
-    tree
-        The cliques.
-    scopes
-        The attributes of every factor that changes, in the order of its axes; each inside one clique.
-    fixed
-        Factors that never change, with their attributes.
-    small
-        Cliques of at most so many cells are kept as one table.
+    `scopes` has the attributes of every factor that changes, in the order of its axes, each inside one clique;
+    `fixed` the factors that never change, with their attributes. Cliques of at most `small` cells are kept as one
+    table.
 
-    Examples
-    --------
     >>> tree = JunctionTree.of({"a": 2, "b": 2}, [("a",), ("b",)])
     >>> product = Propagation(tree, [("a",), ("b",)])
     >>> round(float(np.exp(product.run([np.array([1.0, 3.0]), np.array([2.0, 2.0])]))), 9)

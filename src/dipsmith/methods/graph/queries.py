@@ -16,8 +16,7 @@ from math import prod
 
 import numpy as np
 
-from dipsmith.methods.graph.junction import Array, Attributes, JunctionTree, sum_axes, sum_to
-from dipsmith.methods.graph.matrix import product
+from dipsmith.methods.graph.junction import Array, Attributes, JunctionTree, product, sum_axes, sum_to
 
 
 def contract(left: Array, rows: Attributes, right: Array, columns: Attributes, kept: Attributes) -> Array:
@@ -25,8 +24,6 @@ def contract(left: Array, rows: Attributes, right: Array, columns: Attributes, k
 
     Attributes of only one of the two tables must be kept.
 
-    Examples
-    --------
     >>> p, q = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 0.0], [1.0, 1.0]])
     >>> contract(p, ("a", "s"), q, ("s", "b"), ("b", "a")).tolist()
     [[3.0, 7.0], [2.0, 4.0]]

@@ -16,7 +16,7 @@ import numpy as np
 
 from dipsmith.errors import UsageError
 from dipsmith.estimation.answers import Answer, NoisyTable, Post, pooled
-from dipsmith.estimation.hopeless import forewarning, spurious_rows
+from dipsmith.estimation.hopeless import hopeless_note, spurious_rows
 from dipsmith.estimation.lawful import lawful_rows, require_possible
 from dipsmith.estimation.sampling import sample_cells
 from dipsmith.methods.method import Arrays, Planned, PublicFacts, count_noise, require_relation
@@ -173,7 +173,7 @@ class Flat:
         noise = count_noise(schema.neighbours, schema.unit.max_rows, budget)
         possible = marginal.possible() if marginal.size <= DENSE_CELLS else None
         cells = marginal.size if possible is None else int(possible.sum())
-        note = forewarning(cells, noise.sd, public.rows)
+        note = hopeless_note(cells, noise.sd, public.rows)
         table = Planned("full table", marginal.key, budget, marginal.size, noise.sd, note)
         return [*steps, replace(table, attributes=marginal.attributes, hopeless=bool(note))]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dipsmith.errors import UsageError
-from dipsmith.estimation.hopeless import forewarning
+from dipsmith.estimation.hopeless import hopeless_note
 from dipsmith.estimation.lawful import require_possible
 from dipsmith.methods.hierarchy.noisy_tree import LARGEST_TABLE, Hierarchy
 from dipsmith.methods.hierarchy.readable import Readable
@@ -77,7 +77,7 @@ def planned_levels(
         stage = "row count" if i == 0 else "leaves" if i == last else f"layer {i}"
         note = remark if 0 < i < last else ""
         usable = "only sums over the layers are usable; " if i == last > 1 else ""
-        hopeless = forewarning(size, sd, facts.rows, usable)
+        hopeless = hopeless_note(size, sd, facts.rows, usable)
         if hopeless:
             note = hopeless
         elif i == last > 1 and facts.rows is not None and not facts.hopeless(size, facts.sd_alone):
