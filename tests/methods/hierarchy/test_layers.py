@@ -8,6 +8,7 @@ import pytest
 from dipsmith.errors import UsageError
 from dipsmith.estimation.hopeless import spurious_rows
 from dipsmith.methods.hierarchy.layers import Layer, LayerCells, Layers
+from dipsmith.methods.hierarchy.levels import Readable
 from dipsmith.methods.hierarchy.noisy_tree import NoisyTree, _rounded_at_random, level_weights, measure
 from dipsmith.methods.hierarchy.ranges import (
     Ranges,
@@ -16,7 +17,6 @@ from dipsmith.methods.hierarchy.ranges import (
     branching_for,
     range_weights,
 )
-from dipsmith.methods.hierarchy.readable import Readable
 from dipsmith.methods.hierarchy.tree import Tree
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator

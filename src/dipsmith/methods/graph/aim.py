@@ -37,13 +37,7 @@ from dipsmith.methods.graph.junction import Array, Attributes, cells_needed
 from dipsmith.methods.graph.misfit import Misfit, noise_left
 from dipsmith.methods.graph.model import COUNTED_CELLS, GraphModel, rule_links, within_cells
 from dipsmith.methods.graph.queries import marginal, pairs
-from dipsmith.methods.graph.stages import (
-    FIT_SECONDS,
-    graph_outlook,
-    measure_columns,
-    plan_columns,
-    signal,
-)
+from dipsmith.methods.graph.stages import FIT_SECONDS, graph_outlook, measure_columns, plan_columns, signal
 from dipsmith.methods.method import Planned, PublicFacts, count_noise, knob, require_relation
 from dipsmith.methods.outlook import Outlook, Suitability
 from dipsmith.privacy.budget import Budget
@@ -85,11 +79,6 @@ class AIM:
         Share of each round's budget for choosing.
     max_cells
         Cells of the model at most.
-
-    Examples
-    --------
-    >>> AIM().degree
-    2
     """
 
     degree: int = field(default=2, metadata=knob(1, 3, 1, "columns in a marginal"))

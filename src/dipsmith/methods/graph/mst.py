@@ -77,11 +77,6 @@ class MST:
     max_cells
         Cells of the model at most. Pairs with more cells than fit are no candidates; a column that
         fits with no other is drawn independently.
-
-    Examples
-    --------
-    >>> MST().choice
-    0.1
     """
 
     one_way: float = 0.35

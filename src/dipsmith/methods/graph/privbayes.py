@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain, combinations
 from math import comb, inf, pi, prod, sqrt
 from typing import ClassVar, Literal
@@ -83,11 +84,6 @@ class PrivBayes:
         "association" (n·R) or "mutual-information" (only under `replace`).
     max_cells
         Cells of the joint model at most.
-
-    Examples
-    --------
-    >>> PrivBayes(degree=2, share=0.5).theta
-    0.5
     """
 
     degree: int = field(default=2, metadata=knob(1, 4, 1, "parents of a column"))
@@ -257,12 +253,15 @@ class _Growth:
         return cells
 
 
+def _few_tables(schema: Schema, ways: int) -> bool:
+    return sum(comb(len(schema.names), k) for k in range(2, ways + 1)) <= ENUMERATED
+
+
 def _countable(schema: Schema, ways: int) -> float:
     """The largest table such that all tables of up to that size could be counted in bounded memory."""
+    if not _few_tables(schema, ways):
+        return COUNTED_CELLS / sum(comb(len(schema.names), k) for k in range(2, ways + 1))
     sizes = [a.size for a in schema.attributes]
-    tables = sum(comb(len(sizes), k) for k in range(2, ways + 1))
-    if tables > ENUMERATED:
-        return COUNTED_CELLS / tables
     cells = np.sort([float(prod(c)) for k in range(2, ways + 1) for c in combinations(sizes, k)])
     fitting = int(np.searchsorted(np.cumsum(cells), COUNTED_CELLS, side="right"))
     return float(cells[fitting - 1]) if fitting else 0.0
@@ -270,34 +269,24 @@ def _countable(schema: Schema, ways: int) -> float:
 
 def _tables_of_families(schema: Schema, ways: int, largest: float) -> list[Marginal]:
     """Every table that a family can have, if there are few: nearly all are looked at in one round or another."""
-    sizes = {a.name: a.size for a in schema.attributes}
-    if sum(comb(len(sizes), k) for k in range(2, ways + 1)) > ENUMERATED:
+    if not _few_tables(schema, ways):
         return []
-    found: list[Marginal] = []
-    cells = 0
-    for names in chain.from_iterable(combinations(sizes, k) for k in range(2, ways + 1)):
-        size = prod(sizes[name] for name in names)
-        if size <= largest:
-            found.append(Marginal.of(schema, names))
-            cells += size
-            if cells > PREFETCHED:
-                return []
-    return found
+    families = chain.from_iterable(combinations(schema.names, k) for k in range(2, ways + 1))
+    useful = [names for names in families if schema.size(names) <= largest]
+    if sum(map(schema.size, useful)) > PREFETCHED:
+        return []
+    return [Marginal.of(schema, names) for names in useful]
 
 
 def _costs(columns: Columns, schema: Schema, candidates: list[Family], sd: float) -> dict[Family, float]:
     """Half the L1 error that the noise would leave in each family's table, were it independent."""
     alone = columns.distributions()
-    costs: dict[Family, float] = {}
-    known: dict[Attributes, float] = {}
-    for family in candidates:
-        if not family[1]:
-            continue
-        names = table_of(schema, family).attributes
-        if names not in known:
-            expected = np.full(1, columns.total)
-            for name in names:
-                expected = np.multiply.outer(expected, alone[name]).ravel()
-            known[names] = CAUTION * noise_left(expected, sd) / 2
-        costs[family] = known[names]
-    return costs
+
+    @cache
+    def cost(names: Attributes) -> float:
+        expected = np.full(1, columns.total)
+        for name in names:
+            expected = np.multiply.outer(expected, alone[name]).ravel()
+        return CAUTION * noise_left(expected, sd) / 2
+
+    return {family: cost(table_of(schema, family).attributes) for family in candidates if family[1]}

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from numpy.typing import NDArray
 
-from dipsmith.estimation.answers import Answer, Post
+from dipsmith.estimation.answers import Answer, Post, ask_count, ask_mean, ask_range
 from dipsmith.methods.hierarchy.layers import Layers
 from dipsmith.methods.hierarchy.noisy_tree import NoisyTree
 from dipsmith.methods.hierarchy.ranges import Ranges
@@ -42,15 +42,16 @@ class TreeModel:
 
     def range_query(self, attribute: str, low: float, high: float, rows: int | None = None) -> Answer:
         """How many rows have low ≤ value < high, of all rows or rescaled to `rows`."""
-        return self.noisy.range_query(attribute, low, high).scaled(self.noisy.total, rows)
+        found = ask_range(self.noisy.table, self.noisy.answer, attribute, low, high)
+        return found.scaled(self.noisy.total, rows)
 
     def count(self, where: Mapping[str, str], rows: int | None = None) -> Answer:
         """How many rows have the given labels."""
-        return self.noisy.count(where).scaled(self.noisy.total, rows)
+        return ask_count(self.noisy.table, self.noisy.answer, where).scaled(self.noisy.total, rows)
 
     def mean(self, attribute: str) -> Answer:
         """The mean of a numeric attribute."""
-        return self.noisy.mean(attribute)
+        return ask_mean(self.noisy.table, self.noisy.answer, attribute)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The hierarchy, the noisy counts and what is known of the noise."""

@@ -3,9 +3,9 @@
 Each level is a partition of all rows, finer than the one above; the last is the full cross-table. All of
 them were measured with noise of known variance (or not at all, or are public). From that follow
 
-* unbiased estimates of every cell that use all measurements (`consistency.tree.gls`), and with them the
+* unbiased estimates of every cell that use all measurements (`tree.gls`), and with them the
   answer to any counting question with its standard error;
-* a table without negative counts, made from the root down (`consistency.simplex`);
+* a table without negative counts, made from the root down (`top_down`);
 * whole rows: counts are rounded within each node, so that upper levels are met exactly.
 
 A hierarchy buys precise sums of the nodes it measures. It never makes single cells more precise than
@@ -17,7 +17,7 @@ Privacy: `measure` asks the curator for one table per level and charges each; th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, sqrt
@@ -26,15 +26,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.errors import UsageError
-from dipsmith.estimation.answers import Answer, Post, midpoints, overlap
+from dipsmith.estimation.answers import Answer, Post
 from dipsmith.estimation.simplex import clip_within
 from dipsmith.methods.hierarchy.top_down import project_down, round_top_down
 from dipsmith.methods.hierarchy.tree import Tree, gls, sum_variance
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.randomness import Generator
-from dipsmith.schema import Bins, Cells, Codes, Marginal
+from dipsmith.schema import Cells, Codes, Marginal
 
 LARGEST_TABLE = 1 << 24
 """A tree is held whole, at about a hundred bytes for each cell."""
@@ -65,16 +64,9 @@ class Hierarchy(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class NoisyTree:
-    """Noisy counts of all levels of a hierarchy.
+    """Noisy counts of all levels of a hierarchy, root first, each in the order of its nodes.
 
-    Attributes
-    ----------
-    hierarchy
-        The levels and how they lie in each other.
-    values
-        The counts of every level as measured, root first, in the order of its nodes.
-    variances
-        The noise variance of each level: 0 for a public count, infinite for a level not measured.
+    `variances` has the noise variance of each level: 0 for a public count, infinite for a level not measured.
     """
 
     hierarchy: Hierarchy
@@ -178,35 +170,6 @@ class NoisyTree:
         value = float(np.dot(nodes, self.estimates))
         return Answer(value, sqrt(max(sum_variance(self.tree, self.noise, nodes), 0.0)))
 
-    def range_query(self, attribute: str, low: float, high: float) -> Answer:
-        """How many rows have low ≤ value < high; a bin cut by the range counts in proportion."""
-        return self.answer(self._spread(attribute, overlap(self._bins(attribute), low, high)))
-
-    def count(self, where: Mapping[str, str]) -> Answer:
-        """How many rows have the given labels."""
-        weights = np.ones(self.table.size)
-        for name, label in where.items():
-            labels = self.table.schema[name].labels
-            if label not in labels:
-                raise UsageError(f"column '{name}' has no label '{label}'; it has: {', '.join(labels[:10])}")
-            weights *= self._spread(name, np.arange(len(labels)) == labels.index(label))
-        return self.answer(weights)
-
-    def mean(self, attribute: str) -> Answer:
-        """The mean of a numeric attribute, each bin standing for its middle (missing values left out)."""
-        bins = self._bins(attribute)
-        known = np.ones(bins.size)
-        known[len(bins.labels) :] = 0.0
-        middles = np.zeros(bins.size)
-        middles[: len(bins.labels)] = midpoints(bins)
-        rows = self.answer(self._spread(attribute, known)).value
-        if rows <= 0:
-            return Answer(float("nan"), inf)
-        mean = self.answer(self._spread(attribute, middles * known)).value / rows
-        # Delta method: the error of a ratio is the error of Σ(mᵢ − mean)·xᵢ over the rows.
-        error = self.answer(self._spread(attribute, (middles - mean) * known)).standard_error / rows
-        return Answer(mean, error)
-
     def _by_leaf(self, cells: NDArray[Any]) -> NDArray[Any]:
         order = self.hierarchy.leaf_cells
         return cells if order is None else cells[order]
@@ -226,37 +189,14 @@ class NoisyTree:
             nodes[family.nodes] = family.sums(nodes[family.children])
         return nodes
 
-    def _spread(self, attribute: str, per_code: NDArray[Any]) -> NDArray[np.float64]:
-        shape = [1] * len(self.table.shape)
-        shape[self.table.attributes.index(attribute)] = -1
-        codes = np.asarray(per_code, dtype=np.float64).reshape(shape)
-        return np.broadcast_to(codes, self.table.shape).ravel()
-
-    def _bins(self, attribute: str) -> Bins:
-        domain = self.table.schema[attribute].domain
-        if not isinstance(domain, Bins):
-            raise UsageError(
-                f"column '{attribute}' is a list of categories; ranges and means need a number or a date"
-            )
-        return domain
-
 
 def measure(curator: Curator, hierarchy: Hierarchy, budgets: Sequence[Budget | None]) -> NoisyTree:
-    """Measure the levels that have a budget, all in one pass, and take the public row count where there is one.
+    """Measure the levels, root first, that have a budget, in one pass; take the public row count where there is one.
 
     Privacy
     -------
     Every level is a partition of all rows, so each costs its own budget at the sensitivity of one table;
     together they cost the sum (sequential composition). ``docs/proofs/steps.md``.
-
-    Parameters
-    ----------
-    curator
-        Who counts.
-    hierarchy
-        What is counted.
-    budgets
-        What each level may cost, root first; None for a level that is not measured.
     """
     levels = hierarchy.levels
     paid = [i for i, budget in enumerate(budgets) if budget is not None]

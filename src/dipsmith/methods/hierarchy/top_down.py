@@ -20,20 +20,9 @@ def project_down(tree: Tree, x: ArrayLike, variances: ArrayLike) -> NDArray[np.f
     """Make a consistent tree non-negative from the root down, and keep it consistent.
 
     The children of a node are projected onto the node's final value with the variances that `gls`
-    gave them. Exactly known nodes keep their value: every node stays at or above the sum of the exactly
-    known counts below it.
+    gave them; `x` and `variances` are its estimates and what it was given. Exactly known nodes keep their value:
+    every node stays at or above the sum of the exactly known counts below it.
 
-    Parameters
-    ----------
-    tree
-        The shape.
-    x
-        The estimates of `gls`.
-    variances
-        The noise variances given to `gls`: 0 for exactly known nodes, `inf` for unmeasured ones.
-
-    Examples
-    --------
     >>> from dipsmith.methods.hierarchy.tree import gls
     >>> tree, noise = Tree([-1, 0, 0, 0]), [0, 1, 1, 0]
     >>> x, _ = gls(tree, [10, -3, 13, 2], noise)
@@ -79,22 +68,11 @@ def _known_below(tree: Tree, estimate: NDArray[np.float64], exact: NDArray[np.bo
 def round_top_down(
     tree: Tree, x: ArrayLike, total: int | None = None, possible: NDArray[np.bool_] | None = None
 ) -> NDArray[np.int64]:
-    """Round a non-negative, consistent tree to whole numbers that are consistent too.
+    """Round a non-negative, consistent tree, such as that of `project_down`, to whole numbers that are consistent too.
 
-    Parameters
-    ----------
-    tree
-        The shape.
-    x
-        Estimates whose children sum to their parent, such as those of `project_down`.
-    total
-        What the roots sum to; default: the nearest whole number to their sum.
-    possible
-        False for leaves that must be 0 (inner nodes are ignored); needed only where `x` is 0 everywhere
-        although `total` is not.
+    The roots sum to `total`, by default the nearest whole number to their sum. `possible` is False for leaves that
+    must be 0 (inner nodes are ignored); it matters only where `x` is 0 everywhere although `total` is not.
 
-    Examples
-    --------
     >>> round_top_down(Tree([-1, 0, 0, 1, 1]), [3.6, 2.5, 1.1, 1.25, 1.25]).tolist()
     [4, 3, 1, 2, 1]
     """

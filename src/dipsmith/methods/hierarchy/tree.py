@@ -33,21 +33,10 @@ CONFLICT_TOLERANCE = 1e-9
 class Tree:
     """The shape of a tree (or of several: every root is independent), nodes in breadth-first order.
 
-    Attributes
-    ----------
-    parent
-        The parent of each node, −1 for a root. It never falls from one node to the next and is smaller
-        than the node itself: so the nodes of one layer, and the children of one node, are neighbours.
-        Branches may have different lengths.
-    layers
-        Layer `l` is the nodes `layers[l]` up to, not including, `layers[l + 1]`.
-    inner
-        The nodes that have children, ascending.
-    first
-        The first child of each inner node.
+    `parent` has the parent of each node, −1 for a root. It never falls from one node to the next and is smaller than
+    the node itself: so the nodes of one layer, and the children of one node, are neighbours. Layer `l` is the nodes
+    from `layers[l]` up to `layers[l + 1]`; `inner` has the nodes with children, `first` the first child of each.
 
-    Examples
-    --------
     >>> tree = Tree([-1, 0, 0, 1, 1, 1])
     >>> tree.layers, tree.inner.tolist(), tree.leaves.tolist()
     ((0, 1, 3, 6), [0, 1], [2, 3, 4, 5])
@@ -88,12 +77,10 @@ class Tree:
         parents = [np.array([-1], dtype=np.int64)]
         start = 0
         for counts in children:
-            fan = np.asarray(counts, dtype=np.int64)
-            if fan.shape != parents[-1].shape or (fan < 0).any():
-                raise UsageError(
-                    f"A layer of {parents[-1].size} nodes: expected {parents[-1].size} numbers of children, "
-                    f"none negative, got {fan.size}"
-                )
+            fan, nodes = np.asarray(counts, dtype=np.int64), parents[-1].size
+            if fan.shape != (nodes,) or (fan < 0).any():
+                wanted = f"expected {nodes} numbers of children, none negative"
+                raise UsageError(f"A layer of {nodes} nodes: {wanted}, got {fan.size}")
             below = np.repeat(np.arange(start, start + fan.size), fan)
             start += fan.size
             if below.size == 0:
@@ -123,11 +110,11 @@ class Tree:
         mask[self.inner] = False
         return np.flatnonzero(mask)
 
-    def families(self) -> list[Family]:
-        """Return the inner layers from the root down, each with its children: the loop of every pass."""
+    def families(self) -> list[Families]:
+        """The inner layers from the root down, each with its children: the loop of every pass."""
         ends = np.searchsorted(self.inner, self.layers)
         return [
-            Family(
+            Families(
                 inner=slice(int(ends[l]), int(ends[l + 1])),
                 nodes=self.inner[ends[l] : ends[l + 1]],
                 children=slice(self.layers[l + 1], self.layers[l + 2]),
@@ -138,19 +125,10 @@ class Tree:
 
 
 @dataclass(frozen=True, eq=False)
-class Family:
-    """The inner nodes of one layer and all their children.
+class Families:
+    """The inner nodes of one layer and all their children: exactly the next layer.
 
-    Attributes
-    ----------
-    inner
-        Where these nodes stand in `Tree.inner`.
-    nodes
-        The inner nodes themselves.
-    children
-        Their children: exactly the next layer.
-    starts
-        Where each node's children begin inside `children`.
+    `inner` says where the nodes stand in `Tree.inner`, `starts` where each node's children begin inside `children`.
     """
 
     inner: slice
@@ -181,16 +159,10 @@ class Family:
 class Upward:
     """What the variances alone decide: how much each node knows from its own subtree.
 
-    Attributes
-    ----------
-    own
-        Variance of each node's estimate from its own subtree (the finite part of it).
-    free
-        Number of unmeasured leaves that make this estimate undetermined; 0 where it is determined.
-    below, free_below
-        Sums of `own` and `free` over the children, per inner node.
-    weight
-        Weight of the inner node's own measurement against the sum of its children.
+    `own` is the variance of each node's estimate from its own subtree (the finite part of it); `free` the number of
+    unmeasured leaves that make this estimate undetermined, 0 where it is determined. Per inner node, `below` and
+    `free_below` are their sums over the children, and `weight` is the weight of its own measurement against the
+    sum of its children.
     """
 
     own: NDArray[np.float64]
@@ -199,7 +171,7 @@ class Upward:
     free_below: NDArray[np.float64]
     weight: NDArray[np.float64]
 
-    def share(self, family: Family) -> NDArray[np.float64]:
+    def share(self, family: Families) -> NDArray[np.float64]:
         """Return the part of a parent's correction that each child takes.
 
         In proportion to the variances; unmeasured children take all of it; where nothing can move, 0.
@@ -214,15 +186,7 @@ class Upward:
 
 
 def upward(tree: Tree, variances: ArrayLike) -> Upward:
-    """Carry the variances from the leaves to the root.
-
-    Parameters
-    ----------
-    tree
-        The shape.
-    variances
-        Noise variance of each node's measurement; `inf` for an unmeasured node, 0 for an exact one.
-    """
+    """Carry the noise variances (`inf`: unmeasured, 0: exact) from the leaves to the root."""
     variance = np.asarray(variances, dtype=np.float64)
     if variance.shape != (tree.size,) or not (variance >= 0).all():
         raise UsageError(f"Variances of a tree: expected {tree.size} numbers, none negative, none missing")
@@ -253,36 +217,16 @@ def upward(tree: Tree, variances: ArrayLike) -> Upward:
 def gls(
     tree: Tree, values: ArrayLike, variances: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Estimate every node from all measurements, so that children sum to their parent.
+    """Estimate every node, and the variance of the estimate, so that children sum to their parent.
 
-    Parameters
-    ----------
-    tree
-        The shape.
-    values
-        The measurement of each node; anything (NaN too) where its variance is infinite.
-    variances
-        Noise variance of each measurement; `inf` for an unmeasured node, 0 for an exact one.
+    `values` has the measurement of each node, anything (NaN too) where it is unmeasured; `variances` its noise
+    variance: `inf` for an unmeasured node, 0 for an exact one. What no measurement determines is shared equally among
+    the unmeasured leaves concerned and has variance `inf`. Exact values that contradict each other are refused.
 
-    Returns
-    -------
-    estimates, variances
-        For each node. What no measurement determines is shared equally among the unmeasured leaves
-        concerned and has variance `inf`.
-
-    Raises
-    ------
-    UsageError
-        Exact values that contradict each other: a node and all its children are known and do not add up.
-
-    Notes
-    -----
     Up: with S and V the sums of the children's estimates and variances, z = w·y + (1−w)·S with
     w = V/(V+σ²), and s = w·σ². Down: x_u = z_u + (s_u/V)(x_v − S) and
     Var(x_u) = s_u(1 − s_u/V) + (s_u/V)²·Var(x_v).
 
-    Examples
-    --------
     A total and its two parts, measured with equal noise: a third of the discrepancy goes to each.
 
     >>> x, variance = gls(Tree([-1, 0, 0]), [13, 4, 6], [1, 1, 1])
@@ -299,9 +243,8 @@ def gls(
     given = np.asarray(values, dtype=np.float64)
     measured = np.isfinite(np.asarray(variances, dtype=np.float64))
     if given.shape != (tree.size,) or not np.isfinite(given[measured]).all():
-        raise UsageError(
-            f"Values of a tree: expected {tree.size} numbers, finite wherever the variance is finite"
-        )
+        wanted = f"expected {tree.size} numbers, finite wherever the variance is finite"
+        raise UsageError(f"Values of a tree: {wanted}")
     x = np.where(measured, given, 0.0)
     families = tree.families()
     sums = np.empty(tree.inner.size)
@@ -340,7 +283,7 @@ def _refuse_conflicts(
 
 
 def _downward_variance(
-    up: Upward, family: Family, share: NDArray[np.float64], spread: NDArray[np.float64]
+    up: Upward, family: Families, share: NDArray[np.float64], spread: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     own, parent = up.own[family.children], family.spread(spread[family.nodes])
     determined = not up.free_below[family.inner].any()
@@ -366,17 +309,9 @@ def sum_variance(tree: Tree, variances: ArrayLike, weights: ArrayLike) -> float:
     """Compute the variance of a weighted sum of `gls` estimates, covariances included.
 
     One pass up, O(nodes), no covariance matrix: given its parent, the subtrees of two siblings are
-    tied only through their sum. This gives the standard error of a range query.
+    tied only through their sum. Weights of 1 for the leaves of a range and 0 elsewhere give the standard error of
+    a range query.
 
-    Parameters
-    ----------
-    tree, variances
-        As given to `gls`.
-    weights
-        Weight of each node in the sum; 1 for the leaves of a range and 0 elsewhere gives the range.
-
-    Examples
-    --------
     >>> tree = Tree([-1, 0, 0])
     >>> round(sum_variance(tree, [1, 1, 1], weights=[0, 1, 1]), 3)
     0.667
