@@ -9,7 +9,7 @@ from dipsmith.errors import UsageError
 from dipsmith.estimation.hopeless import spurious_rows
 from dipsmith.methods.hierarchy.layers import Layer, LayerCells, Layers
 from dipsmith.methods.hierarchy.levels import Readable
-from dipsmith.methods.hierarchy.noisy_tree import NoisyTree, _rounded_at_random, level_weights, measure
+from dipsmith.methods.hierarchy.noisy_tree import NoisyTree, _rounded_at_random, measure
 from dipsmith.methods.hierarchy.ranges import (
     Ranges,
     average_variance,
@@ -17,7 +17,7 @@ from dipsmith.methods.hierarchy.ranges import (
     branching_for,
     range_weights,
 )
-from dipsmith.methods.hierarchy.tree import Tree
+from dipsmith.methods.hierarchy.tree import Tree, level_weights
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.randomness import generator

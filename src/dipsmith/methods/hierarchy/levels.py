@@ -12,7 +12,8 @@ from math import sqrt
 from dipsmith.errors import UsageError
 from dipsmith.estimation.hopeless import hopeless_note, spurious_rows
 from dipsmith.estimation.lawful import require_possible
-from dipsmith.methods.hierarchy.noisy_tree import LARGEST_TABLE, Hierarchy, level_weights
+from dipsmith.methods.hierarchy.noisy_tree import LARGEST_TABLE, Hierarchy
+from dipsmith.methods.hierarchy.tree import level_weights
 from dipsmith.methods.method import Planned, count_noise
 from dipsmith.methods.outlook import Effort, Outlook, tables_of
 from dipsmith.privacy.budget import Budget

@@ -17,23 +17,25 @@ Privacy: `measure` asks the curator for one table per level and charges each; th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf, sqrt
-from typing import Any, Protocol
+from math import inf, isinf, sqrt
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.estimation.answers import Answer, Post
+from dipsmith.estimation.answers import Answer, Post, ask_count, ask_mean, ask_range
 from dipsmith.estimation.simplex import clip_within
+from dipsmith.methods.hierarchy.layers import Layers
+from dipsmith.methods.hierarchy.ranges import Ranges
 from dipsmith.methods.hierarchy.top_down import project_down, round_top_down
 from dipsmith.methods.hierarchy.tree import Tree, gls, sum_variance
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
-from dipsmith.privacy.randomness import Generator
-from dipsmith.schema import Cells, Codes, Marginal
+from dipsmith.privacy.randomness import Generator, generator
+from dipsmith.schema import Cells, Codes, Marginal, Schema
 
 LARGEST_TABLE = 1 << 24
 """A tree is held whole, at about a hundred bytes for each cell."""
@@ -190,6 +192,67 @@ class NoisyTree:
         return nodes
 
 
+@dataclass(frozen=True, eq=False)
+class TreeModel:
+    """Noisy counts of all levels, and how negative ones are removed when rows are drawn."""
+
+    noisy: NoisyTree
+    post: Post
+
+    kind: ClassVar[str] = "tree"
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the rows."""
+        return self.noisy.table.schema
+
+    @property
+    def rows(self) -> int:
+        """The model's own estimate of the number of rows."""
+        return max(0, round(self.noisy.total))
+
+    def sample(self, n: int | None = None, seed: int | None = None) -> Codes:
+        """Draw rows: upper levels are met as exactly as whole numbers allow, cells on average."""
+        return self.noisy.sample(self.post, self.rows if n is None else n, generator(seed))
+
+    def range_query(self, attribute: str, low: float, high: float, rows: int | None = None) -> Answer:
+        """How many rows have low ≤ value < high, of all rows or rescaled to `rows`."""
+        found = ask_range(self.noisy.table, self.noisy.answer, attribute, low, high)
+        return found.scaled(self.noisy.total, rows)
+
+    def count(self, where: Mapping[str, str], rows: int | None = None) -> Answer:
+        """How many rows have the given labels."""
+        return ask_count(self.noisy.table, self.noisy.answer, where).scaled(self.noisy.total, rows)
+
+    def mean(self, attribute: str) -> Answer:
+        """The mean of a numeric attribute."""
+        return ask_mean(self.noisy.table, self.noisy.answer, attribute)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The hierarchy, the noisy counts and what is known of the noise."""
+        hierarchy, arrays = self.noisy.hierarchy, dict[str, NDArray[Any]]()
+        facts: dict[str, Any] = {"post": self.post}
+        facts["variances"] = [None if isinf(v) else v for v in self.noisy.variances]
+        if isinstance(hierarchy, Ranges):
+            facts["branching"] = hierarchy.branching
+        else:
+            assert isinstance(hierarchy, Layers)
+            facts["layers"], arrays = hierarchy.state()
+        return facts, arrays | {f"level/{i}": values for i, values in enumerate(self.noisy.values)}
+
+    @classmethod
+    def from_state(cls, schema: Schema, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The model back from its state."""
+        hierarchy = (
+            Ranges(schema, facts["branching"])
+            if "branching" in facts
+            else Layers.from_state(schema, facts["layers"], arrays)
+        )
+        variances = tuple(inf if v is None else v for v in facts["variances"])
+        values = tuple(arrays[f"level/{i}"] for i in range(len(variances)))
+        return cls(NoisyTree(hierarchy, values, variances), facts["post"])
+
+
 def measure(curator: Curator, hierarchy: Hierarchy, budgets: Sequence[Budget | None]) -> NoisyTree:
     """Measure the levels, root first, that have a budget, in one pass; take the public row count where there is one.
 
@@ -210,19 +273,6 @@ def measure(curator: Curator, hierarchy: Hierarchy, budgets: Sequence[Budget | N
     if curator.rows is not None:
         values[0], variances[0] = np.array([curator.rows], dtype=np.int64), 0.0
     return NoisyTree(hierarchy, tuple(values), tuple(variances))
-
-
-def level_weights(nodes: Sequence[int], currency: str) -> list[float]:
-    """How to share a budget among levels so that the summed squared error of all nodes is least.
-
-    The noise variance on a level is proportional to 1/ε² (pure) or 1/ρ (zCDP); Σ nodes/ε² is least, for a
-    given Σ ε, at ε ∝ nodes^(1/3), and Σ nodes/ρ at ρ ∝ nodes^(1/2).
-
-    >>> level_weights([1, 8, 1000], "epsilon"), level_weights([4, 100], "rho")
-    ([1.0, 2.0, 10.0], [2.0, 10.0])
-    """
-    power = 1 / 3 if currency == "epsilon" else 1 / 2
-    return [round(n**power, 9) for n in nodes]
 
 
 def _rounded_at_random(

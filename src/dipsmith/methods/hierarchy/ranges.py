@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
-from dipsmith.methods.hierarchy.noisy_tree import level_weights
-from dipsmith.methods.hierarchy.tree import Tree, sum_variance
+from dipsmith.methods.hierarchy.tree import Tree, level_weights, sum_variance
 from dipsmith.schema import Cells, Codes, Marginal, Schema
 
 RANGES = 48

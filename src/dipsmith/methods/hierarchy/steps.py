@@ -51,8 +51,8 @@ from dipsmith.methods.hierarchy.levels import (
     plan_levels,
     possible_cells,
 )
-from dipsmith.methods.hierarchy.model import TreeModel
-from dipsmith.methods.hierarchy.noisy_tree import level_weights, measure
+from dipsmith.methods.hierarchy.noisy_tree import TreeModel, measure
+from dipsmith.methods.hierarchy.tree import level_weights
 from dipsmith.methods.method import Planned, PublicFacts, knob, require_relation
 from dipsmith.methods.outlook import Names, Outlook
 from dipsmith.privacy.budget import Budget

@@ -30,9 +30,7 @@ def project_down(tree: Tree, x: ArrayLike, variances: ArrayLike) -> NDArray[np.f
     ([10.0, -4.0, 12.0, 2.0], [10.0, 0.0, 8.0, 2.0])
     """
     up = upward(tree, variances)
-    estimate = as_finite(x)
-    if estimate.shape != (tree.size,):
-        raise UsageError(f"Estimates of a tree: expected {tree.size} numbers, got {estimate.size}")
+    estimate = _estimates(tree, x)
     floor = _known_below(tree, estimate, np.asarray(variances, dtype=np.float64) == 0)
     spread = np.where(up.free > 0, np.inf, up.own)
     movable = spread > 0
@@ -76,17 +74,22 @@ def round_top_down(
     >>> round_top_down(Tree([-1, 0, 0, 1, 1]), [3.6, 2.5, 1.1, 1.25, 1.25]).tolist()
     [4, 3, 1, 2, 1]
     """
-    estimate = as_finite(x)
-    if estimate.shape != (tree.size,):
-        raise UsageError(f"Estimates of a tree: expected {tree.size} numbers, got {estimate.size}")
+    estimate = _estimates(tree, x)
     allowed = as_mask(estimate, possible).copy()
     for family in reversed(tree.families()):
         allowed[family.nodes] = np.logical_or.reduceat(allowed[family.children], family.starts)
     out = np.zeros(tree.size, dtype=np.int64)
-    roots, families = slice(0, tree.layers[1]), tree.families()
+    roots = slice(0, tree.layers[1])
     top = np.maximum(estimate[roots], 0.0)
     out[roots] = round_to(top, round(float(top.sum())) if total is None else total, allowed[roots])
-    for family in families:
+    for family in tree.families():
         children = family.children
         out[children] = round_within(estimate[children], family.owner, out[family.nodes], allowed[children])
     return out
+
+
+def _estimates(tree: Tree, x: ArrayLike) -> NDArray[np.float64]:
+    estimate = as_finite(x)
+    if estimate.shape != (tree.size,):
+        raise UsageError(f"Estimates of a tree: expected {tree.size} numbers, got {estimate.size}")
+    return estimate

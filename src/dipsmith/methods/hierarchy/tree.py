@@ -335,3 +335,16 @@ def sum_variance(tree: Tree, variances: ArrayLike, weights: ArrayLike) -> float:
     if (np.abs(slope[roots])[up.free[roots] > 0] > scale).any():
         return float("inf")
     return variance + float(np.dot(up.own[roots], slope[roots] ** 2))
+
+
+def level_weights(nodes: Sequence[int], currency: str) -> list[float]:
+    """How to share a budget among levels so that the summed squared error of all nodes is least.
+
+    The noise variance on a level is proportional to 1/ε² (pure) or 1/ρ (zCDP); Σ nodes/ε² is least, for a
+    given Σ ε, at ε ∝ nodes^(1/3), and Σ nodes/ρ at ρ ∝ nodes^(1/2).
+
+    >>> level_weights([1, 8, 1000], "epsilon"), level_weights([4, 100], "rho")
+    ([1.0, 2.0, 10.0], [2.0, 10.0])
+    """
+    power = 1 / 3 if currency == "epsilon" else 1 / 2
+    return [round(n**power, 9) for n in nodes]
