@@ -253,14 +253,14 @@ class _Growth:
         return cells
 
 
-def _few_tables(schema: Schema, ways: int) -> bool:
-    return sum(comb(len(schema.names), k) for k in range(2, ways + 1)) <= ENUMERATED
+def _count_tables(schema: Schema, ways: int) -> int:
+    return sum(comb(len(schema.names), k) for k in range(2, ways + 1))
 
 
 def _countable(schema: Schema, ways: int) -> float:
     """The largest table such that all tables of up to that size could be counted in bounded memory."""
-    if not _few_tables(schema, ways):
-        return COUNTED_CELLS / sum(comb(len(schema.names), k) for k in range(2, ways + 1))
+    if _count_tables(schema, ways) > ENUMERATED:
+        return COUNTED_CELLS / _count_tables(schema, ways)
     sizes = [a.size for a in schema.attributes]
     cells = np.sort([float(prod(c)) for k in range(2, ways + 1) for c in combinations(sizes, k)])
     fitting = int(np.searchsorted(np.cumsum(cells), COUNTED_CELLS, side="right"))
@@ -269,7 +269,7 @@ def _countable(schema: Schema, ways: int) -> float:
 
 def _tables_of_families(schema: Schema, ways: int, largest: float) -> list[Marginal]:
     """Every table that a family can have, if there are few: nearly all are looked at in one round or another."""
-    if not _few_tables(schema, ways):
+    if _count_tables(schema, ways) > ENUMERATED:
         return []
     families = chain.from_iterable(combinations(schema.names, k) for k in range(2, ways + 1))
     useful = [names for names in families if schema.size(names) <= largest]

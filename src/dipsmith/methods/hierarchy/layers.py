@@ -153,10 +153,10 @@ class Layers:
         return Tree.grown([*fans, self.schema.size() // used])
 
     @cached_property
-    def leaf_cells(self) -> NDArray[np.int64] | None:
-        """The cell of `table` that each leaf is, in the order of the tree; None when they agree."""
+    def leaf_cells(self) -> NDArray[np.int64] | slice:
+        """The cell of `table` that each leaf is, in the order of the tree."""
         if self.order is not None:
-            return None
+            return slice(None)
         every = _every_cell(self.table, LayerCells(self, self.depth).attributes)
         node = LayerCells(self, self.depth).index(every)
         return np.argsort(node.astype(np.int32), kind="stable")

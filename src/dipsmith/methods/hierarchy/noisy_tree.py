@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, isinf, sqrt
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from dipsmith.methods.hierarchy.tree import Tree, gls, sum_variance
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.randomness import Generator, generator
-from dipsmith.schema import Cells, Codes, Marginal, Schema
+from dipsmith.schema import Codes, Marginal, Schema
 
 LARGEST_TABLE = 1 << 24
 """A tree is held whole, at about a hundred bytes for each cell."""
@@ -44,24 +44,8 @@ LEAST_VARIANCE = 1e-9
 """Of a measured count, where noise is 0 to double precision: only what is public is exact, and may not be contradicted."""
 
 
-class Hierarchy(Protocol):
-    """A cross-table and coarser and coarser partitions above it, up to all rows in one node."""
-
-    @property
-    def tree(self) -> Tree:
-        """The shape; every leaf lies in the last layer."""
-
-    @property
-    def levels(self) -> Sequence[Cells]:
-        """The partition of rows that each layer of the tree is, root first, the table last."""
-
-    @property
-    def table(self) -> Marginal:
-        """The cross-table whose cells the leaves are."""
-
-    @property
-    def leaf_cells(self) -> NDArray[np.int64] | None:
-        """The cell of the table that each leaf is; None when leaves and cells have the same order."""
+Hierarchy = Layers | Ranges
+"""A cross-table and coarser and coarser partitions above it, up to all rows in one node."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,13 +70,13 @@ class NoisyTree:
         return self.hierarchy.table
 
     @cached_property
-    def possible(self) -> NDArray[np.bool_] | None:
-        """The nodes that hold at least one cell that no rule forbids; None when all do."""
-        cells = self.table.possible()
-        if cells is None or bool(cells.all()):
-            return None
+    def possible(self) -> NDArray[np.bool_]:
+        """The nodes that hold at least one cell that no rule forbids."""
         nodes = np.ones(self.tree.size, dtype=bool)
-        nodes[self._leaves] = self._by_leaf(cells)
+        cells = self.table.possible()
+        if cells is None:
+            return nodes
+        nodes[self._leaves] = cells[self.hierarchy.leaf_cells]
         for family in reversed(self.tree.families()):
             nodes[family.nodes] = np.logical_or.reduceat(nodes[family.children], family.starts)
         return nodes
@@ -104,17 +88,12 @@ class NoisyTree:
     @cached_property
     def noise(self) -> NDArray[np.float64]:
         """The noise variance of every node; 0 where it is public or impossible."""
-        spread = np.repeat(np.array(self.variances), np.diff(self.tree.layers))
-        if self.possible is not None:
-            spread[~self.possible] = 0.0
-        return spread
+        return np.where(self.possible, np.repeat(self.variances, np.diff(self.tree.layers)), 0.0)
 
     @cached_property
     def estimates(self) -> NDArray[np.float64]:
         """The unbiased estimate of every node, before anything negative is removed."""
-        measured = np.concatenate(self.values).astype(np.float64)
-        if self.possible is not None:
-            measured[~self.possible] = 0.0
+        measured = np.where(self.possible, np.concatenate(self.values), 0.0)
         return gls(self.tree, measured, self.noise)[0]
 
     @property
@@ -126,8 +105,7 @@ class NoisyTree:
         """Non-negative numbers for all nodes, children summing to their parent."""
         if post == "project":
             return project_down(self.tree, self.estimates, self.noise)
-        able = np.ones(self.tree.size, dtype=bool) if self.possible is None else self.possible
-        made = np.maximum(self.estimates, 0.0)
+        made, able = np.maximum(self.estimates, 0.0), self.possible
         for family in self.tree.families():
             below = family.children
             made[below] = clip_within(self.estimates[below], family.owner, made[family.nodes], able[below])
@@ -147,8 +125,7 @@ class NoisyTree:
         if made[0] <= 0:
             made = self._evenly()
         above = Tree(self.tree.parent[: self._leaves.start])
-        able = None if self.possible is None else self.possible[: above.size]
-        whole = round_top_down(above, made[: above.size] * (n / made[0]), n, able)
+        whole = round_top_down(above, made[: above.size] * (n / made[0]), n, self.possible[: above.size])
         family = self.tree.families()[-1]
         wanted, weights = whole[family.nodes], made[self._leaves]
         # Rounding may give a row to a node without weight: spread it over what is possible.
@@ -166,27 +143,19 @@ class NoisyTree:
     def answer(self, weights: NDArray[np.float64]) -> Answer:
         """The sum of the table's cells with these weights, and its standard error."""
         nodes = np.zeros(self.tree.size)
-        nodes[self._leaves] = self._by_leaf(weights)
-        if self.possible is not None:
-            nodes[~self.possible] = 0.0
+        nodes[self._leaves] = weights[self.hierarchy.leaf_cells]
+        nodes[~self.possible] = 0.0
         value = float(np.dot(nodes, self.estimates))
         return Answer(value, sqrt(max(sum_variance(self.tree, self.noise, nodes), 0.0)))
 
-    def _by_leaf(self, cells: NDArray[Any]) -> NDArray[Any]:
-        order = self.hierarchy.leaf_cells
-        return cells if order is None else cells[order]
-
     def _by_cell(self, leaves: NDArray[Any]) -> NDArray[Any]:
-        order = self.hierarchy.leaf_cells
-        if order is None:
-            return leaves
         cells = np.empty_like(leaves)
-        cells[order] = leaves
+        cells[self.hierarchy.leaf_cells] = leaves
         return cells
 
     def _evenly(self) -> NDArray[np.float64]:
         """One for every possible cell, and the sums of them above."""
-        nodes = np.ones(self.tree.size) if self.possible is None else self.possible.astype(np.float64)
+        nodes = self.possible.astype(np.float64)
         for family in reversed(self.tree.families()):
             nodes[family.nodes] = family.sums(nodes[family.children])
         return nodes
@@ -236,18 +205,16 @@ class TreeModel:
         if isinstance(hierarchy, Ranges):
             facts["branching"] = hierarchy.branching
         else:
-            assert isinstance(hierarchy, Layers)
             facts["layers"], arrays = hierarchy.state()
         return facts, arrays | {f"level/{i}": values for i, values in enumerate(self.noisy.values)}
 
     @classmethod
     def from_state(cls, schema: Schema, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The model back from its state."""
-        hierarchy = (
-            Ranges(schema, facts["branching"])
-            if "branching" in facts
-            else Layers.from_state(schema, facts["layers"], arrays)
-        )
+        if "branching" in facts:
+            hierarchy: Hierarchy = Ranges(schema, facts["branching"])
+        else:
+            hierarchy = Layers.from_state(schema, facts["layers"], arrays)
         variances = tuple(inf if v is None else v for v in facts["variances"])
         values = tuple(arrays[f"level/{i}"] for i in range(len(variances)))
         return cls(NoisyTree(hierarchy, values, variances), facts["post"])
@@ -268,8 +235,7 @@ def measure(curator: Curator, hierarchy: Hierarchy, budgets: Sequence[Budget | N
     variances = [inf] * len(levels)
     for i, answer in zip(paid, answers, strict=True):
         values[i], variances[i] = answer.values, max(answer.variance, LEAST_VARIANCE)
-    if hierarchy.leaf_cells is not None:
-        values[-1] = values[-1][hierarchy.leaf_cells]
+    values[-1] = values[-1][hierarchy.leaf_cells]
     if curator.rows is not None:
         values[0], variances[0] = np.array([curator.rows], dtype=np.int64), 0.0
     return NoisyTree(hierarchy, tuple(values), tuple(variances))

@@ -74,9 +74,9 @@ class Ranges:
         return Marginal(self.schema, self.schema.names)
 
     @property
-    def leaf_cells(self) -> NDArray[np.int64] | None:
+    def leaf_cells(self) -> slice:
         """Leaves are values in their own order."""
-        return None
+        return slice(None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,7 @@ from dipsmith.methods.hierarchy.levels import (
     plan_levels,
     possible_cells,
 )
-from dipsmith.methods.hierarchy.noisy_tree import TreeModel, measure
+from dipsmith.methods.hierarchy.noisy_tree import Hierarchy, TreeModel, measure
 from dipsmith.methods.hierarchy.ranges import Ranges, best_depth, branching_for, range_weights
 from dipsmith.methods.hierarchy.tree import level_weights
 from dipsmith.methods.method import Planned, PublicFacts, knob, require_relation
@@ -108,9 +108,7 @@ class Universal:
         """What the levels say."""
         return level_outlook(schema, steps)
 
-    def _hierarchy(
-        self, schema: Schema, budget: Budget, rows: int | None, order: Sequence[str]
-    ) -> Layers | Ranges:
+    def _hierarchy(self, schema: Schema, budget: Budget, rows: int | None, order: Sequence[str]) -> Hierarchy:
         if len(schema.names) == 1:
             if self.branching is not None:
                 return Ranges(schema, self.branching)
@@ -121,7 +119,7 @@ class Universal:
         depth = min(self.depth or LAYERS, max(0, len(order) - 1))
         return Layers.uniform(schema, [(name,) for name in order[:depth]])
 
-    def _budgets(self, hierarchy: Layers | Ranges, budget: Budget, rows: int | None) -> list[Budget | None]:
+    def _budgets(self, hierarchy: Hierarchy, budget: Budget, rows: int | None) -> list[Budget | None]:
         nodes = [*hierarchy.nodes[:-1], possible_cells(hierarchy.table.schema)]
         rule = range_weights if isinstance(hierarchy, Ranges) else level_weights
         return level_budgets(budget, rows, rule(nodes, budget.currency), self.layer_weights)
