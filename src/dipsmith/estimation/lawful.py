@@ -61,7 +61,7 @@ def require_possible(schema: Schema) -> None:
             found |= {frozenset()} if len(naming) < attribute.size else set()
             kinds.append(sorted(found, key=lambda kind: (len(kind), sorted(kind))))
     needed = [len(rule.never) for rule in schema.rules]
-    tried, stack = 0, [()] if kinds else list[tuple[frozenset[int], ...]]()
+    tried, stack = 0, [tuple[frozenset[int], ...]()]
     while stack and tried < TRIED:
         taken = stack.pop()
         if len(taken) == len(kinds):
@@ -71,7 +71,7 @@ def require_possible(schema: Schema) -> None:
             hit = Counter(i for chosen in (*taken, kind) for i in chosen)
             if not any(hit[i] == needed[i] for i in kind):
                 stack.append((*taken, kind))
-    if kinds and not stack:
+    if not stack:
         raise UsageError("the rules leave no combination of values possible; check the schema's rules")
 
 

@@ -229,13 +229,13 @@ def round_within(
     given, family, _, allowed = _families(values, parent, totals, possible)
     goal = _whole(totals)
     _refuse_unplaced(family, goal, allowed)
-    y = _snapped(np.where(allowed & (goal[family] > 0), np.maximum(given, 0.0), 0.0))
+    y = _snap(np.where(allowed & (goal[family] > 0), np.maximum(given, 0.0), 0.0))
     sums, candidates = _sums(y, family, goal.size), _sums(y > np.floor(y), family, goal.size)
     missing = goal - _sums(np.floor(y), family, goal.size).astype(np.int64)
     off = (np.abs(sums - goal) >= 1) | (missing < 0) | (missing > candidates)
     if off.any():
         rescaled = off[family]
-        y[rescaled] = _snapped(clip_within(given, family, goal, allowed)[rescaled])
+        y[rescaled] = _snap(clip_within(given, family, goal, allowed)[rescaled])
         missing = goal - _sums(np.floor(y), family, goal.size).astype(np.int64)
     whole = np.floor(y)
     counts = whole.astype(np.int64)
@@ -312,6 +312,6 @@ def _unplaced(parents: int) -> UsageError:
     return UsageError(f"{found}; correct the totals or the impossible cells")
 
 
-def _snapped(y: NDArray[np.float64]) -> NDArray[np.float64]:
+def _snap(y: NDArray[np.float64]) -> NDArray[np.float64]:
     near = np.rint(y)
     return np.where(np.abs(y - near) <= SNAP * np.maximum(1.0, near * 1e-3), near, y)

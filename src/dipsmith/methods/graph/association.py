@@ -39,8 +39,7 @@ Family = tuple[str, Attributes]
 
 def table_of(schema: Schema, family: Family) -> Marginal:
     """The marginal of a family, its attributes in the order of the schema, so that families share tables."""
-    members = {family[0], *family[1]}
-    return Marginal.of(schema, tuple(n for n in schema.names if n in members))
+    return Marginal.of(schema, tuple(n for n in schema.names if n == family[0] or n in family[1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,8 +134,6 @@ def information_sensitivity(rows: int, *, binary: bool) -> float:
 
 def _column_first(schema: Schema, family: Family, counts: NDArray[np.int64]) -> Array:
     """The table as a matrix: the column's values × all combinations of its parents'."""
-    marginal = table_of(schema, family)
-    axis = marginal.attributes.index(family[0])
-    return (
-        np.moveaxis(counts.reshape(marginal.shape), axis, 0).reshape(marginal.shape[axis], -1).astype(float)
-    )
+    table = table_of(schema, family)
+    turned = np.moveaxis(counts.reshape(table.shape), table.attributes.index(family[0]), 0)
+    return turned.reshape(len(turned), -1).astype(float)

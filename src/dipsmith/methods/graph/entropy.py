@@ -39,6 +39,8 @@ from dipsmith.schema.rules import impossible
 SHRINK = 0.4
 """Penalty per unit of noise, chosen on census and survey tables at ε from 0.1 to 10: flat between 0.2 and 0.8."""
 
+Factors = list[tuple[Attributes, Array]]
+
 _HISTORY = 4
 _LONGEST_STEP = 3.0
 
@@ -70,28 +72,15 @@ def fit(
 ) -> Fitted:
     """Fit the distribution of maximum entropy to noisy tables of `total` rows.
 
-    Parameters
-    ----------
-    schema
-        Attributes and rules; rules whose attributes lie in one clique hold exactly in the result.
-    evidence
-        The noisy tables; tables of the same attributes are joined first.
-    linked
-        Further sets of attributes that must lie in one clique, such as those of a rule. The model is as large
-        as `junction.cells_needed` says for these and the evidence; callers decide before they measure.
-    start
-        An earlier fit to start from.
-    shrink
-        Penalty per unit of noise.
-    tolerance, iterations
-        Stop when a step would gain less than this, in nats per row, and after so many steps.
+    Rules whose attributes lie in one clique hold exactly in the result, so `linked` names further sets of attributes
+    that must lie in one. The model is as large as `junction.cells_needed` says for these and the evidence; callers
+    decide before they measure. `start` is an earlier fit to start from; the fit stops when a step would gain less
+    than `tolerance`, in nats per row.
     """
     tables, total = join_repeats(evidence), max(total, 1.0)
     sizes = {a.name: a.size for a in schema.attributes}
     tree = JunctionTree.of(sizes, [*(e.attributes for e in tables), *linked])
-    base: list[tuple[Attributes, Array]] = [
-        ((name,), column_distribution(name, size, tables, total)) for name, size in sizes.items()
-    ]
+    base: Factors = [((name,), column_distribution(name, n, tables, total)) for name, n in sizes.items()]
     for rule in schema.rules:
         if tree.holding(rule.attributes) is not None:
             possible = ~impossible([rule], rule.attributes, tree.shape(rule.attributes))
@@ -105,12 +94,7 @@ class _Dual:
     """The dual problem of a fit: value and gradient, and its minimum."""
 
     def __init__(
-        self,
-        tree: JunctionTree,
-        tables: Sequence[Evidence],
-        total: float,
-        base: Sequence[tuple[Attributes, Array]],
-        shrink: float,
+        self, tree: JunctionTree, tables: Sequence[Evidence], total: float, base: Factors, shrink: float
     ) -> None:
         self.tree, self.total = tree, total
         self.scopes = [t.attributes for t in tables]
@@ -120,10 +104,9 @@ class _Dual:
         self.parts = [slice(a, a + n) for a, n in zip(self.starts, sizes, strict=True)]
         self.owner = np.repeat(np.arange(len(tables)), sizes)
         self.counts = np.concatenate([t.summing_to(total).ravel() for t in tables])
-        penalties = [shrink * max(sqrt(t.variance), LEAST_SD) for t in tables]
-        self.penalty = np.repeat(penalties, sizes)
-        self.known: Array | None = None
-        self.held = self.used = np.zeros(len(tables))
+        self.penalty = np.repeat([shrink * max(sqrt(t.variance), LEAST_SD) for t in tables], sizes)
+        self.last_shares: Array | None = None
+        self.last_shifts = self.shifts = np.zeros(len(tables))
 
     def theta(self, known: Mapping[Attributes, Array]) -> Array:
         """Potentials to start from: those of an earlier fit, 0 for tables that are new."""
@@ -143,14 +126,14 @@ class _Dual:
         point; where factors are so large that they overflow on the way, what held there, or the largest.
         """
         offered = [np.maximum.reduceat(theta, self.starts)]
-        if self.known is not None:
-            offered = [np.add.reduceat(self.known * theta, self.starts), self.held, *offered]
+        if self.last_shares is not None:
+            offered = [np.add.reduceat(self.last_shares * theta, self.starts), self.last_shifts, *offered]
         for shifts in offered:
             with np.errstate(over="ignore"):
                 factors = np.exp(theta - shifts[self.owner])
             log_sum = self.product.run(self._tables(factors))
             if isfinite(log_sum):
-                self.used = shifts
+                self.shifts = shifts
                 return log_sum + float(shifts.sum())
         return -inf
 
@@ -176,7 +159,7 @@ class _Dual:
         if not isfinite(value):
             raise UsageError("the rules leave no combination of values possible; check the schema's rules")
         for _ in range(iterations):
-            self.known, self.held = expected / self.total, self.used
+            self.last_shares, self.last_shifts = expected / self.total, self.shifts
             metric = 1 / (expected + self.penalty)
             direction = _direction(gradient, metric, steps)
             slope = _dot(gradient, direction)
@@ -201,7 +184,7 @@ class _Dual:
                 steps.append((moved, bent, 1 / curvature))
                 del steps[:-_HISTORY]
             theta, value, gradient = ahead, new_value, new_gradient
-        self.known, self.held = expected / self.total, self.used
+        self.last_shares, self.last_shifts = expected / self.total, self.shifts
         return theta
 
     def fitted(self, theta: Array) -> Fitted:
@@ -211,10 +194,8 @@ class _Dual:
         return Fitted(self.tree, self.product.beliefs(), potentials, self.total)
 
     def _tables(self, flat: Array) -> list[Array]:
-        return [
-            flat[part].reshape(self.tree.shape(scope))
-            for scope, part in zip(self.scopes, self.parts, strict=True)
-        ]
+        parts = zip(self.scopes, self.parts, strict=True)
+        return [flat[part].reshape(self.tree.shape(scope)) for scope, part in parts]
 
 
 def _dot(left: Array, right: Array) -> float:

@@ -26,7 +26,7 @@ from dipsmith.errors import UsageError
 from dipsmith.estimation.answers import NoisyTable, Post
 from dipsmith.estimation.lawful import ROUNDS, lawful_rows
 from dipsmith.methods.graph.completion import complete
-from dipsmith.methods.graph.entropy import SHRINK, Fitted, fit
+from dipsmith.methods.graph.entropy import Fitted, fit
 from dipsmith.methods.graph.evidence import Evidence
 from dipsmith.methods.graph.junction import Array, JunctionTree, cells_needed
 from dipsmith.methods.graph.queries import marginal, pairs
@@ -94,16 +94,16 @@ class GraphModel:
             raise UsageError("Rows to complete: some break a rule of the schema; leave them out first")
         random = generator(seed)
         known: dict[str, NDArray[np.int64]] = {n: given[n].astype(np.int64) for n in given.names}
-        columns = complete(self.tree, self.beliefs, known, len(given), random)
-        for _ in range(ROUNDS):
-            broken = np.flatnonzero(~Codes.of(self.schema, columns, len(given)).lawful())
-            if not broken.size:
-                return Codes.of(self.schema, columns, len(given))
+        columns = {name: np.zeros(len(given), dtype=np.int64) for name in self.schema.names}
+        broken = np.arange(len(given))
+        for _ in range(ROUNDS + 1):
             again = {n: c[broken] for n, c in known.items()}
-            redrawn = complete(self.tree, self.beliefs, again, broken.size, random)
-            for name, column in redrawn.items():
-                columns[name] = columns[name].copy()
+            for name, column in complete(self.tree, self.beliefs, again, broken.size, random).items():
                 columns[name][broken] = column
+            completed = Codes.of(self.schema, columns, len(given))
+            broken = np.flatnonzero(~completed.lawful())
+            if not broken.size:
+                return completed
         raise UsageError(
             f"Rows to complete: {broken.size} still break a rule of the schema after {ROUNDS} draws; "
             "give fewer columns, or leave these rows out"
@@ -162,7 +162,7 @@ def rule_links(schema: Schema, linked: Sequence[Collection[str]], max_cells: int
 
 
 def fit_tables(
-    tables: Sequence[NoisyTable], post: Post = "project", max_cells: int = MAX_CELLS, shrink: float = SHRINK
+    tables: Sequence[NoisyTable], post: Post = "project", max_cells: int = MAX_CELLS
 ) -> GraphModel:
     """The joint model of noisy tables.
 
@@ -193,4 +193,4 @@ def fit_tables(
         possible = None if t.possible is None else t.possible.reshape(shape)
         evidence.append(Evidence(names, t.estimates.reshape(shape), t.variance, possible))
     links = rule_links(schema, [e.attributes for e in evidence], max_cells)
-    return GraphModel.of(schema, fit(schema, evidence, total, linked=links, shrink=shrink), round(total))
+    return GraphModel.of(schema, fit(schema, evidence, total, linked=links), round(total))

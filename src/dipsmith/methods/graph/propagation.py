@@ -102,9 +102,9 @@ class _Clique:
 
     def sum(self, place: _Place) -> Array:
         """Sum over everything but a factor's attributes, in their order."""
-        return sum_axes(self.summed(place.table), place.kept)
+        return sum_axes(self.sum_along(place.table), place.kept)
 
-    def summed(self, table: int) -> Array:
+    def sum_along(self, table: int) -> Array:
         """The clique summed to the axes of one of its tables."""
         if len(self.tables) == 1:
             return self.tables[0]
@@ -120,7 +120,7 @@ class _Clique:
             known = self.sums[table] = known.reshape(self.shapes[table])
         return known
 
-    def filled(self) -> Array:
+    def fill(self) -> Array:
         """The whole table, in the order of the clique's attributes."""
         table, axes = self.tables[0], self.axes[0]
         if len(self.tables) > 1:
@@ -211,7 +211,7 @@ class Propagation:
             log_sum += log(scale)
             messages[child] = message
             self._parent(child).times(self._above[child], message * (1 / scale))
-        whole = float(self._cliques[0].summed(LEFT).sum())
+        whole = float(self._cliques[0].sum_along(LEFT).sum())
         if not FAINTEST < whole < inf:
             return -inf
         self._cliques[0].times(self._whole, np.array(1 / whole))
@@ -230,7 +230,7 @@ class Propagation:
 
     def beliefs(self) -> tuple[Array, ...]:
         """The probabilities of every clique, in the order of its axes, after a run."""
-        return tuple(clique.filled() for clique in self._cliques)
+        return tuple(clique.fill() for clique in self._cliques)
 
     def _parent(self, child: int) -> _Clique:
         return self._cliques[self.tree.parents[child]]

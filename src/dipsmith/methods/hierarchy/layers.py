@@ -96,7 +96,7 @@ class Layers:
             nodes *= schema.size(group)
         return cls(schema, tuple(layers))
 
-    def deepened(self, depth: int) -> Layers:
+    def deepen(self, depth: int) -> Layers:
         """The same with layers at the end that divide nothing, up to `depth` layers."""
         whole = Layer(((),), np.zeros(self._nodes_above_leaves[-1], dtype=np.int64))
         return Layers(self.schema, self.layers + (whole,) * (depth - self.depth))

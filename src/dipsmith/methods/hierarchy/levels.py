@@ -70,7 +70,7 @@ def possible_cells(schema: Schema) -> int:
     return schema.size() if possible is None else max(1, int(possible.sum()))
 
 
-def checked_weights(method: str, weights: Sequence[float]) -> tuple[float, ...]:
+def check_weights(method: str, weights: Sequence[float]) -> tuple[float, ...]:
     """The weights of levels as a tuple; raises unless all are above 0."""
     if not all(w > 0 for w in weights):
         raise UsageError(f"{method}: layer_weights must be numbers above 0")

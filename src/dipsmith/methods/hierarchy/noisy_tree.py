@@ -132,7 +132,7 @@ class NoisyTree:
         bare = (family.sums(weights) <= 0) & (wanted > 0)
         if bare.any():
             weights = np.where(np.repeat(bare, family.sizes), self._evenly()[self._leaves], weights)
-        return self._by_cell(_rounded_at_random(weights, family.sizes, wanted, random))
+        return self._by_cell(_round_at_random(weights, family.sizes, wanted, random))
 
     def sample(self, post: Post, n: int, random: Generator) -> Codes:
         """Draw `n` rows, in random order."""
@@ -241,7 +241,7 @@ def measure(curator: Curator, hierarchy: Hierarchy, budgets: Sequence[Budget | N
     return NoisyTree(hierarchy, tuple(values), tuple(variances))
 
 
-def _rounded_at_random(
+def _round_at_random(
     weights: NDArray[np.float64], sizes: NDArray[np.int64], totals: NDArray[np.int64], random: Generator
 ) -> NDArray[np.int64]:
     """Whole numbers with each family's total, each within one of its share and equal to it on average.

@@ -45,7 +45,7 @@ from dipsmith.methods.hierarchy.importance import (
 from dipsmith.methods.hierarchy.layers import Layer, Layers
 from dipsmith.methods.hierarchy.levels import (
     Readable,
-    checked_weights,
+    check_weights,
     level_budgets,
     level_outlook,
     plan_levels,
@@ -137,11 +137,11 @@ class Steps:
         require_one_of(self, "post", get_args(Post))
         require_shares(self, "share")
         if not isinstance(self.layers, int | str):
-            object.__setattr__(self, "layers", _named(self.layers))
+            object.__setattr__(self, "layers", _as_groups(self.layers))
         if self.groups is not None and not isinstance(self.groups, int):
-            object.__setattr__(self, "groups", _named(self.groups))
+            object.__setattr__(self, "groups", _as_groups(self.groups))
         if self.layer_weights is not None:
-            object.__setattr__(self, "layer_weights", checked_weights(self.name, self.layer_weights))
+            object.__setattr__(self, "layer_weights", check_weights(self.name, self.layer_weights))
 
     def fit(self, curator: Curator) -> TreeModel:
         """Choose what divides the rows, measure every level, make the counts agree."""
@@ -157,7 +157,7 @@ class Steps:
         else:
             layers = self._own_orders(curator.nested(stages.for_choice, "order"), stages)
         if self.layer_weights is not None:
-            layers = layers.deepened(len(stages.layers))
+            layers = layers.deepen(len(stages.layers))
         if curator.remaining is not None:
             # Choices that turned out not to be needed are paid to the counts.
             stages = replace(stages, facts=replace(stages.facts, budget=curator.remaining))
@@ -309,7 +309,7 @@ class Steps:
                 dividing = self._dividing(schema, stages.facts, node.left, node.nodes)
                 group = self._choice(node, dividing, stages.facts, left) if len(node.left) > 1 else ()
                 chosen.append(group)
-                below += node.divided(group, blocks=left > 1)
+                below += node.divide(group, blocks=left > 1)
             if not any(chosen):
                 break
             layers.append(Layer.of(chosen))
@@ -350,7 +350,7 @@ class _Node:
     left: tuple[Names, ...]
     nodes: int
 
-    def divided(self, group: Names, *, blocks: bool) -> list[_Node]:
+    def divide(self, group: Names, *, blocks: bool) -> list[_Node]:
         """The children; with `blocks`, each with a curator for its own rows."""
         if not group:
             return [replace(self, left=())]
@@ -375,5 +375,5 @@ def _above_leaves(schema: Schema, groups: Sequence[Sequence[str]]) -> tuple[Name
     return tuple(tuple(group) for group in kept)
 
 
-def _named(groups: Sequence[Sequence[str]]) -> tuple[Names, ...]:
+def _as_groups(groups: Sequence[Sequence[str]]) -> tuple[Names, ...]:
     return tuple((group,) if isinstance(group, str) else tuple(group) for group in groups)

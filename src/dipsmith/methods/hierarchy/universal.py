@@ -27,7 +27,7 @@ from dipsmith.estimation.parameters import require_least, require_one_of
 from dipsmith.methods.hierarchy.layers import Layers
 from dipsmith.methods.hierarchy.levels import (
     Readable,
-    checked_weights,
+    check_weights,
     level_budgets,
     level_outlook,
     plan_levels,
@@ -80,7 +80,7 @@ class Universal:
         if self.depth is not None and self.branching is not None:
             raise UsageError("universal: depth and branching say the same thing; give one of them")
         if self.layer_weights is not None:
-            object.__setattr__(self, "layer_weights", checked_weights(self.name, self.layer_weights))
+            object.__setattr__(self, "layer_weights", check_weights(self.name, self.layer_weights))
         require_one_of(self, "post", get_args(Post))
 
     def fit(self, curator: Curator) -> TreeModel:
