@@ -332,7 +332,7 @@ def test_level_weights_minimise_total_squared_error():
 
 def test_tree_of_a_uniform_order_needs_no_reordering(schema):
     layers = Layers.uniform(schema, [("d",)])
-    assert layers.leaf_cells is None
+    assert layers.leaf_cells == slice(None)
     assert layers.table.attributes == ("d", "a", "b", "c")
     assert isinstance(layers.tree, Tree)
     assert [c.key for c in layers.levels] == ["(total)", "d", "d × a × b × c"]
