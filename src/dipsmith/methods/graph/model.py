@@ -189,8 +189,8 @@ def fit_tables(
     fitting = {frozenset(s) for s in admit(schema, [], sets, max_cells)}
     evidence = []
     for t in (t for t in tables if frozenset(t.marginal.attributes) in fitting):
-        names, shape = t.marginal.attributes, t.marginal.shape
+        shape = t.marginal.shape
         possible = None if t.possible is None else t.possible.reshape(shape)
-        evidence.append(Evidence(names, t.estimates.reshape(shape), t.variance, possible))
+        evidence.append(Evidence(t.marginal.attributes, t.estimates.reshape(shape), t.variance, possible))
     links = rule_links(schema, [e.attributes for e in evidence], max_cells)
     return GraphModel.of(schema, fit(schema, evidence, total, linked=links), round(total))

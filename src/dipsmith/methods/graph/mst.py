@@ -225,7 +225,9 @@ def _score(schema: Schema, columns: Columns, candidates: Sequence[Pair], sd: flo
     """Misfit of independence, less the noise to come, with a preference for rich columns."""
     alone = columns.distributions()
     rich = {name: _entropy(p) for name, p in alone.items()}
-    expected = {(a, b): columns.total * np.multiply.outer(alone[a], alone[b]) for a, b in candidates}
+    expected: dict[Pair, Array] = {
+        (a, b): columns.total * np.multiply.outer(alone[a], alone[b]) for a, b in candidates
+    }
     return Misfit(
         schema,
         expected,

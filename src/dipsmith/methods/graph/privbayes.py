@@ -185,7 +185,8 @@ class PrivBayes:
         )
         growth = _Growth(schema, self.degree, largest, self.max_cells)
         curator.prefetch(_tables_of_families(schema, self.degree + 1, largest))
-        for done, share in enumerate(for_choice.split(links)):
+        shares: list[Budget] = list(for_choice.split(links))
+        for done, share in enumerate(shares):
             curator.report("building the network", 0.2 + 0.5 * done / links)
             candidates = growth.candidates()
             if not any(parents for _, parents in candidates):

@@ -94,7 +94,7 @@ class NoisyTree:
     def estimates(self) -> NDArray[np.float64]:
         """The unbiased estimate of every node, before anything negative is removed."""
         measured = np.where(self.possible, np.concatenate(self.values), 0.0)
-        return gls(self.tree, measured, self.noise)[0]
+        return gls(self.tree, measured, self.noise)
 
     @property
     def total(self) -> float:

@@ -25,7 +25,7 @@ def project_down(tree: Tree, x: ArrayLike, variances: ArrayLike) -> NDArray[np.f
 
     >>> from dipsmith.methods.hierarchy.tree import gls
     >>> tree, noise = Tree([-1, 0, 0, 0]), [0, 1, 1, 0]
-    >>> x, _ = gls(tree, [10, -3, 13, 2], noise)
+    >>> x = gls(tree, [10, -3, 13, 2], noise)
     >>> x.tolist(), project_down(tree, x, noise).tolist()
     ([10.0, -4.0, 12.0, 2.0], [10.0, 0.0, 8.0, 2.0])
     """

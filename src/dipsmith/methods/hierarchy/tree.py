@@ -214,30 +214,25 @@ def upward(tree: Tree, variances: ArrayLike) -> Upward:
     return Upward(own, free, below, free_below, weight)
 
 
-def gls(
-    tree: Tree, values: ArrayLike, variances: ArrayLike
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Estimate every node, and the variance of the estimate, so that children sum to their parent.
+def gls(tree: Tree, values: ArrayLike, variances: ArrayLike) -> NDArray[np.float64]:
+    """Estimate every node from all measurements, so that children sum to their parent.
 
     `values` has the measurement of each node, anything (NaN too) where it is unmeasured; `variances` its noise
     variance: `inf` for an unmeasured node, 0 for an exact one. What no measurement determines is shared equally among
-    the unmeasured leaves concerned and has variance `inf`. Exact values that contradict each other are refused.
+    the unmeasured leaves concerned. Exact values that contradict each other are refused.
 
     Up: with S and V the sums of the children's estimates and variances, z = w·y + (1−w)·S with
-    w = V/(V+σ²), and s = w·σ². Down: x_u = z_u + (s_u/V)(x_v − S) and
-    Var(x_u) = s_u(1 − s_u/V) + (s_u/V)²·Var(x_v).
+    w = V/(V+σ²), and s = w·σ². Down: x_u = z_u + (s_u/V)(x_v − S).
 
     A total and its two parts, measured with equal noise: a third of the discrepancy goes to each.
 
-    >>> x, variance = gls(Tree([-1, 0, 0]), [13, 4, 6], [1, 1, 1])
-    >>> x.tolist(), variance.round(3).tolist()
-    ([12.0, 5.0, 7.0], [0.667, 0.667, 0.667])
+    >>> gls(Tree([-1, 0, 0]), [13, 4, 6], [1, 1, 1]).tolist()
+    [12.0, 5.0, 7.0]
 
     The total is public, one part is unmeasured:
 
-    >>> x, variance = gls(Tree([-1, 0, 0]), [13, 4, float("nan")], [0, 1, float("inf")])
-    >>> x.tolist(), variance.tolist()
-    ([13.0, 4.0, 9.0], [0.0, 1.0, 1.0])
+    >>> gls(Tree([-1, 0, 0]), [13, 4, float("nan")], [0, 1, float("inf")]).tolist()
+    [13.0, 4.0, 9.0]
     """
     up = upward(tree, variances)
     given = np.asarray(values, dtype=np.float64)
@@ -254,14 +249,11 @@ def gls(
         x[family.nodes] = np.where(w == 1.0, y, s + w * (y - s))
         sums[family.inner] = s
     _refuse_conflicts(tree, given, np.asarray(variances, dtype=np.float64), up, sums)
-    spread = np.where(up.free > 0, np.inf, up.own)
     for family in families:
-        share = up.share(family)
         correction = family.spread(x[family.nodes] - sums[family.inner])
-        correction *= share
+        correction *= up.share(family)
         x[family.children] += correction
-        spread[family.children] = _downward_variance(up, family, share, spread)
-    return x, spread
+    return x
 
 
 def _refuse_conflicts(
@@ -280,29 +272,6 @@ def _refuse_conflicts(
             f"Exactly known counts contradict each other: {conflicts} nodes differ from the sum of "
             "their exactly known children; correct the public totals or the impossible cells"
         )
-
-
-def _downward_variance(
-    up: Upward, family: Families, share: NDArray[np.float64], spread: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    own, parent = up.own[family.children], family.spread(spread[family.nodes])
-    determined = not up.free_below[family.inner].any()
-    # A share of 0 must not meet an infinite variance: 0 · inf is not a number.
-    inherited = parent if determined else np.where(share > 0, parent, 0.0)
-    inherited *= share
-    inherited *= share
-    settled = np.subtract(1.0, share)
-    settled *= own
-    settled += inherited
-    if determined:
-        return settled
-    free_below = family.spread(up.free_below[family.inner])
-    free = up.free[family.children]
-    alone, several = (free > 0) & (free == free_below), (free > 0) & (free < free_below)
-    others = np.maximum(family.spread(up.below[family.inner]) - own, 0.0)
-    settled[alone] = (others + parent)[alone]
-    settled[several] = np.inf
-    return settled
 
 
 def sum_variance(tree: Tree, variances: ArrayLike, weights: ArrayLike) -> float:
