@@ -15,7 +15,7 @@ from dipsmith.counting.memory_rows import HeldRows
 from dipsmith.methods.forest.training import Dependence
 from dipsmith.methods.graph.association import Association, MutualInformation
 from dipsmith.methods.graph.misfit import Misfit
-from dipsmith.methods.hierarchy.importance import Contrast, InformationCriterion, MarginalError
+from dipsmith.methods.hierarchy.importance import Contrast, InformationCriterion, MisplacedRows
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.calibration import noise_for
 from dipsmith.privacy.curator import Curator
@@ -77,7 +77,7 @@ def scores(relation):
         dependence = Dependence(s, ("c",), np.array([0.3, 0.7]), {"a": 0.1, "b": 0.2})
         return [(dependence, ["a", "b"])]
     families = [("b", ("a",)), ("c", ("a",)), ("c", ("b",)), ("c", ())]
-    each = MarginalError(s, dict.fromkeys(singles, 0.2))
+    each = MisplacedRows(s, dict.fromkeys(singles, 0.2))
     found = [
         (Misfit(s, expected, cost={PAIRS[0]: 0.4}, weights={PAIRS[1]: 0.5}), PAIRS),
         (Association(s, {f: 0.1 for f in families if f[1]}), families),

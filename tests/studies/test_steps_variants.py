@@ -78,8 +78,8 @@ def test_one_attribute_per_layer(levels, b, exact, phantom):
     """Mean squared error of each layer of the released table, n public, unit noise on every node."""
     sizes = np.cumprod(levels)
     tree = Tree.balanced(levels)
-    _, variances = gls(tree, np.zeros(tree.size), np.concatenate([[0.0], np.ones(tree.size - 1)]))
-    by_layer = [variances[tree.layers[i]] for i in range(1, len(levels) + 1)]
+    noise, nodes = np.concatenate([[0.0], np.ones(tree.size - 1)]), np.arange(tree.size)
+    by_layer = [sum_variance(tree, noise, nodes == first) for first in tree.layers[1:-1]]
     assert by_layer == pytest.approx(exact, abs=0.006)
     every = np.eye(sizes.sum())
     noisy = np.split(every, np.cumsum(sizes)[:-1])
@@ -95,7 +95,7 @@ def test_the_exact_tree_is_the_package_s():
     upper, leaves = rng.normal(size=3), rng.normal(size=(3, 7))
     node, made = exact_two_levels(upper, leaves, 2.0, 0.5)
     for i in range(3):
-        x, _ = gls(Tree.balanced([7]), np.concatenate([[upper[i]], leaves[i]]), [2.0, *[0.5] * 7])
+        x = gls(Tree.balanced([7]), np.concatenate([[upper[i]], leaves[i]]), [2.0, *[0.5] * 7])
         assert x[0] == pytest.approx(node[i])
         assert x[1:] == pytest.approx(made[i])
     assert sum_variance(Tree.balanced([60]), np.ones(61), [0] + [1] * 60) == pytest.approx(0.984, abs=1e-3)

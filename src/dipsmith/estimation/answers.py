@@ -12,7 +12,7 @@ v·Σwᵢ² − (v·Σwᵢ)² / (N·v + σ²).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, isinf, sqrt
@@ -60,21 +60,11 @@ class Answer:
 
 @dataclass(frozen=True, eq=False)
 class NoisyTable:
-    """The noisy counts of a marginal, what is known of the noise, and of the total.
+    """The noisy counts of a marginal as measured, the noise variance of a cell, and what is known of the total.
 
-    Attributes
-    ----------
-    marginal
-        Which attributes the table crosses.
-    values
-        The noisy counts as they were measured.
-    variance
-        Noise variance of a cell that carries noise.
-    total, total_variance
-        The best estimate of the number of rows and its variance (0: public).
-    kept
-        For a table too large to hold: the cells that `values` belong to. Such a table can be
-        sampled from; it does not answer questions, because what was left out would bias them.
+    `total` is the best estimate of the number of rows, `total_variance` its variance (0: public). `kept`, for a
+    table too large to hold, has the cells that `values` belong to: such a table can be sampled from; it does not
+    answer questions, because what was left out would bias them.
     """
 
     marginal: Marginal
@@ -126,44 +116,17 @@ class NoisyTable:
         variance = self.variance * float(np.dot(free, free)) - gained
         return Answer(float(np.dot(free, self.estimates)), sqrt(max(variance, 0.0)))
 
-    def spread(self, attribute: str, per_code: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Weights over all cells from weights over one attribute's codes."""
-        axis = self.marginal.attributes.index(attribute)
-        shape = [1] * len(self.marginal.shape)
-        shape[axis] = -1
-        return np.broadcast_to(per_code.reshape(shape), self.marginal.shape).ravel()
-
     def range_query(self, attribute: str, low: float, high: float) -> Answer:
         """How many rows have low ≤ value < high; a bin cut by the range counts in proportion."""
-        return self.answer(self.spread(attribute, overlap(self._bins(attribute), low, high)))
+        return ask_range(self.marginal, self.answer, attribute, low, high)
 
     def mean(self, attribute: str) -> Answer:
         """The mean of a numeric attribute, each bin standing for its middle (missing values left out)."""
-        bins = self._bins(attribute)
-        middles = np.zeros(bins.size)
-        middles[: len(bins.labels)] = midpoints(bins)
-        known = np.ones(bins.size)
-        if bins.missing_code is not None:
-            known[bins.missing_code] = 0.0
-        rows = self.answer(self.spread(attribute, known)).value
-        if rows <= 0:
-            return Answer(float("nan"), inf)
-        mean = self.answer(self.spread(attribute, middles * known)).value / rows
-        # Delta method: the error of a ratio is the error of Σ(mᵢ − mean)·xᵢ over the rows.
-        error = self.answer(self.spread(attribute, (middles - mean) * known)).standard_error / rows
-        return Answer(mean, error)
+        return ask_mean(self.marginal, self.answer, attribute)
 
-    def count(self, where: dict[str, str]) -> Answer:
+    def count(self, where: Mapping[str, str]) -> Answer:
         """How many rows have the given labels."""
-        weights = np.ones(self.marginal.size)
-        for name, label in where.items():
-            labels = self.marginal.schema[name].labels
-            if label not in labels:
-                raise UsageError(f"column '{name}' has no label '{label}'; it has: {', '.join(labels[:10])}")
-            chosen = np.zeros(len(labels))
-            chosen[labels.index(label)] = 1.0
-            weights = weights * self.spread(name, chosen)
-        return self.answer(weights)
+        return ask_count(self.marginal, self.answer, where)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[np.int64]]]:
         """The table as JSON-able facts and arrays."""
@@ -189,13 +152,56 @@ class NoisyTable:
             arrays.get("kept"),
         )
 
-    def _bins(self, attribute: str) -> Bins:
-        domain = self.marginal.schema[attribute].domain
-        if isinstance(domain, Categories):
-            raise UsageError(
-                f"column '{attribute}' is a list of categories; ranges and means need a number or a date"
-            )
-        return domain
+
+Weighted = Callable[[NDArray[np.float64]], Answer]
+"""The sum of a table's cells with given weights, and its standard error."""
+
+
+def ask_range(table: Marginal, answer: Weighted, attribute: str, low: float, high: float) -> Answer:
+    """How many rows have low ≤ value < high; a bin cut by the range counts in proportion."""
+    return answer(_spread(table, attribute, overlap(_bins(table, attribute), low, high)))
+
+
+def ask_count(table: Marginal, answer: Weighted, where: Mapping[str, str]) -> Answer:
+    """How many rows have the given labels."""
+    weights = np.ones(table.size)
+    for name, label in where.items():
+        labels = table.schema[name].labels
+        if label not in labels:
+            raise UsageError(f"column '{name}' has no label '{label}'; it has: {', '.join(labels[:10])}")
+        weights *= _spread(table, name, np.arange(len(labels)) == labels.index(label))
+    return answer(weights)
+
+
+def ask_mean(table: Marginal, answer: Weighted, attribute: str) -> Answer:
+    """The mean of a numeric attribute, each bin standing for its middle (missing values left out)."""
+    bins = _bins(table, attribute)
+    middles, known = np.zeros(bins.size), np.zeros(bins.size)
+    middles[: len(bins.labels)] = midpoints(bins)
+    known[: len(bins.labels)] = 1.0
+    rows = answer(_spread(table, attribute, known)).value
+    if rows <= 0:
+        return Answer(float("nan"), inf)
+    mean = answer(_spread(table, attribute, middles * known)).value / rows
+    # Delta method: the error of a ratio is the error of Σ(mᵢ − mean)·xᵢ over the rows.
+    error = answer(_spread(table, attribute, (middles - mean) * known)).standard_error / rows
+    return Answer(mean, error)
+
+
+def _spread(table: Marginal, attribute: str, per_code: NDArray[Any]) -> NDArray[np.float64]:
+    """Weights over all cells from weights over one attribute's codes."""
+    shape = [1] * len(table.shape)
+    shape[table.attributes.index(attribute)] = -1
+    codes = np.asarray(per_code, dtype=np.float64).reshape(shape)
+    return np.broadcast_to(codes, table.shape).ravel()
+
+
+def _bins(table: Marginal, attribute: str) -> Bins:
+    domain = table.schema[attribute].domain
+    if isinstance(domain, Categories):
+        message = f"column '{attribute}' is a list of categories; ranges and means need a number or a date"
+        raise UsageError(message)
+    return domain
 
 
 def pooled(estimates: Sequence[tuple[float, float]]) -> tuple[float, float]:

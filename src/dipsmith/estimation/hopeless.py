@@ -27,12 +27,12 @@ def spurious_rows(cells: int, sd: float) -> float:
 INSTEAD = "use mst or aim, or coarser bins"
 
 
-def forewarning(cells: int, sd: float, rows: int | None, usable: str = "", advice: str = INSTEAD) -> str:
+def hopeless_note(cells: int, sd: float, rows: int | None, usable: str = "", advice: str = INSTEAD) -> str:
     """What a steward should know before paying for so many cells; empty where noise does not outweigh the rows.
 
-    >>> print(forewarning(1_000_000, 2.0, 44_821).split(";")[0])
+    >>> print(hopeless_note(1_000_000, 2.0, 44_821).split(";")[0])
     hopeless: about 707,107 rows' worth of noise in empty cells against 44,821 rows
-    >>> forewarning(1_000, 2.0, 44_821)
+    >>> hopeless_note(1_000, 2.0, 44_821)
     ''
     """
     made = spurious_rows(cells, sd)

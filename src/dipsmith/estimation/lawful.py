@@ -61,25 +61,17 @@ def require_possible(schema: Schema) -> None:
             found |= {frozenset()} if len(naming) < attribute.size else set()
             kinds.append(sorted(found, key=lambda kind: (len(kind), sorted(kind))))
     needed = [len(rule.never) for rule in schema.rules]
-    steps = 0
-    path = [iter(kinds[0])] if kinds else []
-    taken: list[frozenset[int]] = []
-    while path and steps < TRIED:
-        steps += 1
-        kind = next(path[-1], None)
-        if kind is None:
-            path.pop()
-            if taken:
-                taken.pop()
-            continue
-        hit = Counter(i for chosen in (*taken, kind) for i in chosen)
-        if any(hit[i] == needed[i] for i in kind):
-            continue
-        if len(path) == len(kinds):
+    tried, stack = 0, [tuple[frozenset[int], ...]()]
+    while stack and tried < TRIED:
+        taken = stack.pop()
+        if len(taken) == len(kinds):
             return
-        taken.append(kind)
-        path.append(iter(kinds[len(path)]))
-    if kinds and not path:
+        for kind in reversed(kinds[len(taken)]):
+            tried += 1
+            hit = Counter(i for chosen in (*taken, kind) for i in chosen)
+            if not any(hit[i] == needed[i] for i in kind):
+                stack.append((*taken, kind))
+    if not stack:
         raise UsageError("the rules leave no combination of values possible; check the schema's rules")
 
 

@@ -26,8 +26,6 @@ def sample_cells(weights: NDArray[np.float64], n: int, generator: Generator) -> 
 
     Weights that are all zero count as equal.
 
-    Examples
-    --------
     >>> from dipsmith.privacy.randomness import generator
     >>> np.bincount(sample_cells(np.array([1.0, 0.0, 3.0]), 8, generator())).tolist()
     [2, 0, 6]
@@ -50,23 +48,10 @@ def sample_within(
 ) -> NDArray[np.int64]:
     """Draw a cell for every row, from the weights of the row's group.
 
-    Parameters
-    ----------
-    weights
-        One line of weights per group; a line of zeros counts as equal weights.
-    groups
-        The group of every row.
-    generator
-        Where randomness comes from.
+    `weights` has one line per group; a line of zeros counts as equal weights. Within a group the cells are in random
+    order and their counts within one of what is expected; groups with the same weights round differently, so that
+    the errors do not add up.
 
-    Returns
-    -------
-    cells
-        One per row. Within a group they are in random order and their counts within one of what is
-        expected; groups with the same weights round differently, so that the errors do not add up.
-
-    Examples
-    --------
     >>> from dipsmith.privacy.randomness import generator
     >>> groups = np.array([0, 1, 0, 1, 0, 0])
     >>> cells = sample_within(np.array([[1.0, 1.0], [0.0, 5.0]]), groups, generator())

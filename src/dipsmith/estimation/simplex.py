@@ -40,23 +40,12 @@ def project(
     possible: NDArray[np.bool_] | None = None,
     variances: ArrayLike | None = None,
 ) -> NDArray[np.float64]:
-    """Find the nearest table that is non-negative and has the given total.
+    """Find the nearest table, of any shape, that is non-negative and has the given total.
 
-    Parameters
-    ----------
-    values
-        Noisy counts, of any shape.
-    total
-        What the result sums to; at or below 0, the result is all zeros.
-    possible
-        False where a cell must be 0; default: all cells are possible.
-    variances
-        Noise variance of each cell, default equal: the larger, the more the cell moves. A cell of
-        variance 0 is known and stays; of variance `inf`, it takes what the others leave.
+    `possible` is False where a cell must be 0. `variances` has the noise variance of each cell, by default equal:
+    the larger, the more the cell moves. A cell of variance 0 is known and stays; one of variance `inf` takes what
+    the others leave.
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> project([5.0, 3.0, -2.0], 6).tolist()
     [4.0, 2.0, 0.0]
     >>> project([5.0, 3.0, -2.0], 6, possible=np.array([True, False, True])).tolist()
@@ -65,16 +54,15 @@ def project(
     table = as_finite(values)
     allowed = as_mask(table, possible)
     if variances is not None:
-        one_family = np.zeros(table.size, dtype=np.int64)
-        spread = np.asarray(variances, dtype=np.float64).ravel()
-        return project_within(table.ravel(), one_family, [total], spread, allowed.ravel()).reshape(
-            table.shape
-        )
+        one_family, spread = np.zeros(table.size, dtype=np.int64), np.ravel(variances)
+        found = project_within(table.ravel(), one_family, [total], spread, allowed.ravel())
+        return found.reshape(table.shape)
     goal = float(_totals([total])[0])
     if goal == 0:
         return np.zeros_like(table)
     y = table[allowed]
-    _refuse_unplaced(int(y.size == 0))
+    if y.size == 0:
+        raise _unplaced(1)
     while True:
         tau = (y.sum() - goal) / y.size
         above = y > tau
@@ -99,26 +87,16 @@ def project_within(
 ) -> NDArray[np.float64]:
     """Project the children of many parents at once, each family onto its own total.
 
-    Parameters
-    ----------
-    values
-        Noisy counts of the children.
-    parent
-        Each child's parent, an index into `totals`, in any order.
-    totals
-        What each family sums to.
-    variances, possible
-        Per child, as in `project`. Known children (variance 0) stay at their value; if they exceed the
-        family's total, or nobody else can take the rest, they are scaled to it.
+    `parent` has each child's parent, an index into `totals`, in any order; `variances` and `possible` are per child,
+    as in `project`. Known children (variance 0) stay at their value; if they exceed the family's total, or nobody
+    else can take the rest, they are scaled to it.
 
-    Examples
-    --------
     >>> project_within([5.0, 3.0, -2.0, 1.0, 1.0], [0, 0, 0, 1, 1], [6.0, 4.0]).tolist()
     [4.0, 2.0, 0.0, 2.0, 2.0]
     """
     y, family, goal, allowed = _families(values, parent, totals, possible)
     if variances is None:
-        _refuse_unplaced(_count_unplaced(family, goal, allowed))
+        _refuse_unplaced(family, goal, allowed)
         return _project_free(y, np.ones_like(y), family, goal, allowed)
     s = np.asarray(variances, dtype=np.float64)
     if s.shape != y.shape or not (s >= 0).all():
@@ -127,7 +105,7 @@ def project_within(
     out = np.where(known, np.maximum(y, 0.0), 0.0)
     taken = _sums(out, family, goal.size)
     free = allowed & ~known
-    _refuse_unplaced(_count_unplaced(family, goal, free | (out > 0)))
+    _refuse_unplaced(family, goal, free | (out > 0))
     rest = np.maximum(goal - taken, 0.0)
     unmeasured = free & np.isinf(s)
     if unmeasured.any():
@@ -202,16 +180,14 @@ def clip(values: ArrayLike, total: float, possible: NDArray[np.bool_] | None = N
     kept = np.where(allowed, np.maximum(table, 0.0), 0.0)
     mass = kept.sum()
     if goal > 0 and mass == 0:
-        _refuse_unplaced(int(not allowed.any()))
+        if not allowed.any():
+            raise _unplaced(1)
         kept, mass = allowed.astype(np.float64), np.count_nonzero(allowed)
     return kept / mass * goal if goal > 0 else np.zeros_like(table)
 
 
 def clip_within(
-    values: ArrayLike,
-    parent: ArrayLike,
-    totals: ArrayLike,
-    possible: NDArray[np.bool_] | None = None,
+    values: ArrayLike, parent: ArrayLike, totals: ArrayLike, possible: NDArray[np.bool_] | None = None
 ) -> NDArray[np.float64]:
     """Clip and rescale the children of many parents at once, each family to its own total.
 
@@ -219,7 +195,7 @@ def clip_within(
     [2.5, 1.5, 0.0, 2.0, 2.0]
     """
     y, family, goal, allowed = _families(values, parent, totals, possible)
-    _refuse_unplaced(_count_unplaced(family, goal, allowed))
+    _refuse_unplaced(family, goal, allowed)
     kept = np.where(allowed, np.maximum(y, 0.0), 0.0)
     bare = _sums(kept, family, goal.size) == 0
     kept = np.where(bare[family] & allowed, 1.0, kept)
@@ -238,32 +214,12 @@ def round_to(values: ArrayLike, total: int, possible: NDArray[np.bool_] | None =
     [2, 0, 1, 0, 1]
     """
     table = as_finite(values)
-    allowed = as_mask(table, possible)
-    goal = int(_whole([total])[0])
-    if goal == 0:
-        return np.zeros(table.shape, dtype=np.int64)
-    y = _snapped(np.where(allowed, np.maximum(table, 0.0), 0.0))
-    whole = np.floor(y)
-    missing = goal - int(whole.sum())
-    if abs(y.sum() - goal) >= 1 or not 0 <= missing <= np.count_nonzero(y > whole):
-        y = _snapped(clip(table, goal, allowed))
-        whole = np.floor(y)
-        missing = goal - int(whole.sum())
-    counts = whole.astype(np.int64).ravel()
-    if missing:
-        remainder = (y - whole).ravel()
-        last = np.partition(remainder, remainder.size - missing)[remainder.size - missing]
-        above = remainder > last
-        counts[above] += 1
-        counts[np.flatnonzero(remainder == last)[: missing - np.count_nonzero(above)]] += 1
-    return counts.reshape(table.shape)
+    allowed, one_family = as_mask(table, possible).ravel(), np.zeros(table.size, dtype=np.int64)
+    return round_within(table.ravel(), one_family, [total], allowed).reshape(table.shape)
 
 
 def round_within(
-    values: ArrayLike,
-    parent: ArrayLike,
-    totals: ArrayLike,
-    possible: NDArray[np.bool_] | None = None,
+    values: ArrayLike, parent: ArrayLike, totals: ArrayLike, possible: NDArray[np.bool_] | None = None
 ) -> NDArray[np.int64]:
     """Round the children of many parents at once, each family to its own whole total.
 
@@ -272,14 +228,14 @@ def round_within(
     """
     given, family, _, allowed = _families(values, parent, totals, possible)
     goal = _whole(totals)
-    _refuse_unplaced(_count_unplaced(family, goal, allowed))
-    y = _snapped(np.where(allowed & (goal[family] > 0), np.maximum(given, 0.0), 0.0))
+    _refuse_unplaced(family, goal, allowed)
+    y = _snap(np.where(allowed & (goal[family] > 0), np.maximum(given, 0.0), 0.0))
     sums, candidates = _sums(y, family, goal.size), _sums(y > np.floor(y), family, goal.size)
     missing = goal - _sums(np.floor(y), family, goal.size).astype(np.int64)
     off = (np.abs(sums - goal) >= 1) | (missing < 0) | (missing > candidates)
     if off.any():
         rescaled = off[family]
-        y[rescaled] = _snapped(clip_within(given, family, goal, allowed)[rescaled])
+        y[rescaled] = _snap(clip_within(given, family, goal, allowed)[rescaled])
         missing = goal - _sums(np.floor(y), family, goal.size).astype(np.int64)
     whole = np.floor(y)
     counts = whole.astype(np.int64)
@@ -343,22 +299,19 @@ def any_within(flags: NDArray[np.bool_], family: NDArray[np.int64], parents: int
     return found
 
 
-def _count_unplaced(
-    family: NDArray[np.int64],
-    goal: NDArray[np.float64] | NDArray[np.int64],
-    able: NDArray[np.bool_],
-) -> int:
-    return int(((goal > 0) & ~any_within(able, family, goal.size)).sum())
-
-
-def _refuse_unplaced(parents: int) -> None:
+def _refuse_unplaced(
+    family: NDArray[np.int64], goal: NDArray[np.float64] | NDArray[np.int64], able: NDArray[np.bool_]
+) -> None:
+    parents = int(((goal > 0) & ~any_within(able, family, goal.size)).sum())
     if parents:
-        raise UsageError(
-            f"A positive total and no possible cell to put it in, for {parents} parents; "
-            "correct the totals or the impossible cells"
-        )
+        raise _unplaced(parents)
 
 
-def _snapped(y: NDArray[np.float64]) -> NDArray[np.float64]:
+def _unplaced(parents: int) -> UsageError:
+    found = f"A positive total and no possible cell to put it in, for {parents} parents"
+    return UsageError(f"{found}; correct the totals or the impossible cells")
+
+
+def _snap(y: NDArray[np.float64]) -> NDArray[np.float64]:
     near = np.rint(y)
     return np.where(np.abs(y - near) <= SNAP * np.maximum(1.0, near * 1e-3), near, y)

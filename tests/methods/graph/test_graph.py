@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from dipsmith.errors import UsageError
 from dipsmith.estimation.answers import NoisyTable
-from dipsmith.methods.graph.entropy import SHRINK, Evidence, fit, gathered, independent, pooled_total
-from dipsmith.methods.graph.junction import JunctionTree, cells_needed, sum_to
-from dipsmith.methods.graph.matrix import UNTHREADED, product
-from dipsmith.methods.graph.model import GraphModel, admitted, fit_tables, rule_links, within_cells
+from dipsmith.methods.graph.entropy import SHRINK, fit
+from dipsmith.methods.graph.evidence import Evidence, column_distribution, join_repeats, pool_total
+from dipsmith.methods.graph.junction import UNTHREADED, JunctionTree, cells_needed, product, sum_to
+from dipsmith.methods.graph.model import GraphModel, admit, fit_tables, rule_links, within_cells
 from dipsmith.methods.graph.propagation import Propagation
 from dipsmith.methods.graph.queries import marginal, pairs
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Rule, Schema, Unit
@@ -237,7 +237,7 @@ def test_fit_solves_the_stated_problem():
     fitted = fit(schema, evidence, 4000, tolerance=1e-12, iterations=2000)
     q = np.ones(())
     for n in "abcd":
-        q = np.multiply.outer(q, independent(n, schema[n].size, evidence, 4000))
+        q = np.multiply.outer(q, column_distribution(n, schema[n].size, evidence, 4000))
     theta = np.zeros(full.shape)
     for names, table in fitted.potentials.items():
         ordered = table.transpose([names.index(n) for n in sorted(names)])
@@ -279,10 +279,10 @@ def test_noise_is_shrunk_towards_independence():
 def test_repeated_measurements_are_weighted_by_inverse_variance():
     one = Evidence(("a", "b"), np.array([[8.0, 0.0], [0.0, 0.0]]), 1.0)
     other = Evidence(("b", "a"), np.array([[0.0, 4.0], [0.0, 0.0]]), 3.0)
-    (joined,) = gathered([one, other])
+    (joined,) = join_repeats([one, other])
     assert joined.values.tolist() == [[6.0, 0.0], [1.0, 0.0]]
     assert joined.variance == 0.75
-    assert pooled_total([one, other]) == pytest.approx((8 * 3 + 4) / 4)
+    assert pool_total([one, other]) == pytest.approx((8 * 3 + 4) / 4)
 
 
 RULES = (
@@ -435,7 +435,7 @@ def test_drawing_is_repeatable_and_state_round_trips():
 
 def test_only_links_that_fit_are_admitted():
     schema = schema_of({"a": 10, "b": 10, "c": 10, "d": 2})
-    assert admitted(schema, [("a", "b")], [("b", "c"), ("a", "c"), ("c", "d")], 250) == [
+    assert admit(schema, [("a", "b")], [("b", "c"), ("a", "c"), ("c", "d")], 250) == [
         ("b", "c"),
         ("c", "d"),
     ]

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dipsmith.errors import UsageError
-from dipsmith.methods.graph.columns import OneWay
 from dipsmith.methods.graph.misfit import Misfit, budget_weights, noise_left
 from dipsmith.methods.graph.mst import MST
+from dipsmith.methods.graph.stages import measure_columns
 from dipsmith.methods.method import PublicFacts
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
@@ -221,9 +221,9 @@ def test_noise_left_is_capped_by_the_counts():
 
 def test_columns_alone_give_the_independent_model():
     codes = tree_rows(5000)
-    columns = OneWay.measure(Curator.rehearse(codes, PureDP(100), seed=1), PureDP(100))
+    columns = measure_columns(Curator.rehearse(codes, PureDP(100), seed=1), PureDP(100))
     assert columns.total == pytest.approx(5000, abs=5)
-    for name, p in columns.independent().items():
+    for name, p in columns.distributions().items():
         true = np.bincount(codes[name], minlength=SIZES[name]) / 5000
         np.testing.assert_allclose(p, true, atol=2e-3)
         assert (p > 0).all()

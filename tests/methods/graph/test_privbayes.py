@@ -212,8 +212,8 @@ def test_all_families_are_counted_in_one_pass_where_they_are_few(monkeypatch):
 
     monkeypatch.setattr(memory_rows, "Tally", Watched)
     made = []
-    for most in (privbayes.FORESEEN, 0):
-        monkeypatch.setattr(privbayes, "FORESEEN", most)
+    for most in (privbayes.PREFETCHED, 0):
+        monkeypatch.setattr(privbayes, "PREFETCHED", most)
         passes.append([])
         model = PrivBayes().fit(Curator.rehearse(network_rows(2000), PureDP(2), seed=3))
         made.append(model.sample(seed=0))
@@ -226,16 +226,16 @@ def test_all_families_are_counted_in_one_pass_where_they_are_few(monkeypatch):
         np.testing.assert_array_equal(made[0][name], made[1][name])
 
 
-def test_only_tables_that_a_family_can_have_are_foreseen(monkeypatch):
+def test_only_tables_that_a_family_can_have_are_tables_of_families(monkeypatch):
     schema = schema_of(SIZES)
-    few = privbayes._foreseen(schema, ways=3, largest=8)
+    few = privbayes._tables_of_families(schema, ways=3, largest=8)
     assert [t.key for t in few] == ["a × c", "a × e", "b × c", "b × e", "c × d", "c × e", "d × e"]
-    every = privbayes._foreseen(schema, ways=3, largest=24)
+    every = privbayes._tables_of_families(schema, ways=3, largest=24)
     assert all(t.size <= 24 for t in every)
-    monkeypatch.setattr(privbayes, "FORESEEN", sum(t.size for t in every))
-    assert len(privbayes._foreseen(schema, ways=3, largest=24)) == len(every)
-    monkeypatch.setattr(privbayes, "FORESEEN", sum(t.size for t in every) - 1)
-    assert privbayes._foreseen(schema, ways=3, largest=24) == []
+    monkeypatch.setattr(privbayes, "PREFETCHED", sum(t.size for t in every))
+    assert len(privbayes._tables_of_families(schema, ways=3, largest=24)) == len(every)
+    monkeypatch.setattr(privbayes, "PREFETCHED", sum(t.size for t in every) - 1)
+    assert privbayes._tables_of_families(schema, ways=3, largest=24) == []
 
 
 def test_mutual_information_finds_them_too():

@@ -143,7 +143,7 @@ def test_tables_too_large_to_hold_are_drawn_in_blocks(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        ({"cliques": 0}, "at least 1"),
+        ({"cliques": 0}, "1 or more"),
         ({"post": "x"}, "project"),
         ({"cliques": [["a"]], "weights": [1, 2, 3]}, "weights"),
     ],

@@ -11,7 +11,7 @@ from dipsmith.errors import UnsupportedError
 from dipsmith.methods.hierarchy.importance import (
     Contrast,
     InformationCriterion,
-    MarginalError,
+    MisplacedRows,
     information_criterion,
     log_factorial_excess,
 )
@@ -143,7 +143,7 @@ def test_privacy_loss_of_choices_by_enumeration(relation, law, kind):
     score = {
         "aic": criterion,
         "bic": InformationCriterion(schema, penalty=log(5), name="bic"),
-        "marginal-error": MarginalError(schema, {("a",): 0.4, ("b",): 0.6}),
+        "marginal-error": MisplacedRows(schema, {("a",): 0.4, ("b",): 0.6}),
         "contrast": Contrast(criterion, ("a", "b")),
     }[kind]
     epsilon = Fraction(1)
@@ -196,7 +196,7 @@ def test_the_rate_is_used_up_in_the_worst_case(relation):
 def test_sensitivities_over_all_small_tables(relation, within):
     """One row, with and without nodes that it may change: the stated bound holds and is nearly reached."""
     schema = schema_of(relation, c=2, a=3)
-    cells = {"aic": InformationCriterion(schema, within), "me": MarginalError(schema, {("a",): 0.0}, within)}
+    cells = {"aic": InformationCriterion(schema, within), "me": MisplacedRows(schema, {("a",): 0.0}, within)}
     for name, score in cells.items():
         stated = float(score.sensitivity(relation, 1))
         changes = [
@@ -218,9 +218,9 @@ def test_sensitivities_over_all_small_tables(relation, within):
 def test_units_with_several_rows_and_foreign_relations():
     schema = schema_of(a=2, b=3)
     assert InformationCriterion(schema).sensitivity("add-remove", 4) == 8
-    assert MarginalError(schema, {}).sensitivity("replace", 4) == 4
-    assert MarginalError(schema, {}, ("a",)).sensitivity("replace", 4) == 8
-    for score in (InformationCriterion(schema), MarginalError(schema, {})):
+    assert MisplacedRows(schema, {}).sensitivity("replace", 4) == 4
+    assert MisplacedRows(schema, {}, ("a",)).sensitivity("replace", 4) == 8
+    for score in (InformationCriterion(schema), MisplacedRows(schema, {})):
         with pytest.raises(UnsupportedError, match="label"):
             score.sensitivity("label", 1)
 

@@ -8,7 +8,8 @@ import pytest
 from dipsmith.errors import UsageError
 from dipsmith.estimation.hopeless import spurious_rows
 from dipsmith.methods.hierarchy.layers import Layer, LayerCells, Layers
-from dipsmith.methods.hierarchy.noisy_tree import NoisyTree, _rounded_at_random, level_weights, measure
+from dipsmith.methods.hierarchy.levels import Readable
+from dipsmith.methods.hierarchy.noisy_tree import NoisyTree, _round_at_random, measure
 from dipsmith.methods.hierarchy.ranges import (
     Ranges,
     average_variance,
@@ -16,8 +17,7 @@ from dipsmith.methods.hierarchy.ranges import (
     branching_for,
     range_weights,
 )
-from dipsmith.methods.hierarchy.readable import Readable
-from dipsmith.methods.hierarchy.tree import Tree
+from dipsmith.methods.hierarchy.tree import Tree, level_weights
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.randomness import generator
@@ -182,7 +182,7 @@ def test_rows_meet_the_upper_levels_and_every_cell_on_average(schema):
 def test_rounding_does_not_favour_every_second_cell():
     """Equal weights of one half in a table of two columns: in the order of cells, one column would be constant."""
     sizes, totals = np.array([1000]), np.array([500])
-    drawn = _rounded_at_random(np.full(1000, 0.5), sizes, totals, generator(1))
+    drawn = _round_at_random(np.full(1000, 0.5), sizes, totals, generator(1))
     assert drawn.sum() == 500
     even = drawn[::2].sum()
     assert 100 < even < 400  # hypergeometric: mean 250, sd 8
@@ -195,7 +195,7 @@ def test_rounding_is_exact_in_every_family():
         weights = np.where(rng.random(sizes.sum()) < 0.4, 0.0, rng.exponential(3, sizes.sum()))
         sums = np.add.reduceat(weights, np.cumsum(sizes) - sizes)
         totals = np.where(sums > 0, rng.poisson(np.maximum(sums, 0.1)), 0)
-        drawn = _rounded_at_random(weights, sizes, totals, generator(seed))
+        drawn = _round_at_random(weights, sizes, totals, generator(seed))
         assert np.array_equal(np.add.reduceat(drawn, np.cumsum(sizes) - sizes), totals)
         assert drawn.min() >= 0
         assert (drawn[weights == 0] == 0).all()
@@ -332,9 +332,9 @@ def test_level_weights_minimise_total_squared_error():
 
 def test_tree_of_a_uniform_order_needs_no_reordering(schema):
     layers = Layers.uniform(schema, [("d",)])
-    assert layers.leaf_cells is None
+    assert layers.leaf_cells == slice(None)
     assert layers.table.attributes == ("d", "a", "b", "c")
     assert isinstance(layers.tree, Tree)
     assert [c.key for c in layers.levels] == ["(total)", "d", "d × a × b × c"]
     assert isinstance(layers.levels[1], Marginal)
-    assert layers.deepened(3).nodes == (1, 2, 2, 2, 48)
+    assert layers.deepen(3).nodes == (1, 2, 2, 2, 48)

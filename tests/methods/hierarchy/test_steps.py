@@ -14,7 +14,7 @@ import pytest
 import dipsmith as ds
 from dipsmith.errors import HopelessNoise, SchemaError, UnsupportedError, UsageError
 from dipsmith.methods.hierarchy.layers import LayerCells
-from dipsmith.methods.hierarchy.model import TreeModel
+from dipsmith.methods.hierarchy.noisy_tree import TreeModel
 from dipsmith.methods.method import PublicFacts
 from dipsmith.privacy.accountant import total
 from dipsmith.privacy.curator import Curator

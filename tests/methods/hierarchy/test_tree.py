@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import null_space
 
 from dipsmith.errors import UsageError
@@ -77,10 +77,16 @@ def dense(case: Case) -> tuple[Floats, Floats, NDArray[np.bool_]]:
 SEEDS = range(260)
 
 
+def estimated(tree: Tree, values: ArrayLike, variances: ArrayLike) -> tuple[Floats, Floats]:
+    """The estimate of every node, and its variance: that of a sum of one node."""
+    nodes = np.arange(tree.size)
+    return gls(tree, values, variances), np.array([sum_variance(tree, variances, nodes == n) for n in nodes])
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_gls_equals_dense_constrained_least_squares(seed: int) -> None:
     case = random_case(seed)
-    x, variances = gls(case.tree, case.values, case.variances)
+    x, variances = estimated(case.tree, case.values, case.variances)
     expected, covariance, determined = dense(case)
     assert np.isfinite(x).all()
     np.testing.assert_allclose(x[determined], expected[determined], rtol=0, atol=1e-9)
@@ -112,11 +118,6 @@ def test_variance_of_a_weighted_sum_equals_dense(seed: int) -> None:
         known_only = np.where(determined, weights, 0.0)
         expected = known_only @ covariance @ known_only
         assert sum_variance(case.tree, case.variances, known_only) == pytest.approx(expected, abs=1e-8)
-    _, variances = gls(case.tree, case.values, case.variances)
-    for node in rng.choice(case.tree.size, size=min(3, case.tree.size), replace=False):
-        one = np.zeros(case.tree.size)
-        one[node] = 1.0
-        assert sum_variance(case.tree, case.variances, one) == pytest.approx(variances[node], abs=1e-9)
 
 
 def test_a_difference_of_two_unmeasured_leaves_is_undetermined_and_their_sum_is_not() -> None:
@@ -153,13 +154,13 @@ def test_estimates_are_those_of_hay_et_al(b: int) -> None:
     for v in tree.inner:
         below = children[int(v)]
         x[below] = z[below] + (x[v] - z[below].sum()) / b
-    np.testing.assert_allclose(gls(tree, y, np.ones(tree.size))[0], x, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(gls(tree, y, np.ones(tree.size)), x, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("c", "leaf"), [(2, 0.667), (5, 0.833), (60, 0.984), (322_560, 1.000)])
 def test_variance_of_a_node_and_its_leaves(c: int, leaf: float) -> None:
     tree = Tree.balanced([c])
-    _, variances = gls(tree, np.zeros(tree.size), np.ones(tree.size))
+    variances = [sum_variance(tree, np.ones(tree.size), np.arange(tree.size) == node) for node in (0, 1)]
     assert variances[1] == pytest.approx(c / (c + 1), abs=1e-12)
     assert variances[1] == pytest.approx(leaf, abs=5e-4)
     assert variances[0] == pytest.approx(leaf, abs=5e-4)
@@ -181,7 +182,7 @@ def test_mean_squared_error_by_layer_below_a_public_total(
     tree = Tree.balanced(fanouts)
     variances = np.ones(tree.size)
     variances[0] = 0.0
-    _, result = gls(tree, np.zeros(tree.size), variances)
+    _, result = estimated(tree, np.zeros(tree.size), variances)
     assert result[0] == 0.0
     for layer, expected in enumerate(by_layer, start=1):
         nodes = slice(tree.layers[layer], tree.layers[layer + 1])
@@ -194,8 +195,8 @@ def test_stated_variances_are_those_of_the_linear_map(seed: int) -> None:
     case = random_case(seed, exact=0.0)
     measured = np.isfinite(case.variances)
     units = np.eye(case.tree.size)
-    gain = np.array([gls(case.tree, unit, case.variances)[0] for unit in units]).T
-    _, stated = gls(case.tree, case.values, case.variances)
+    gain = np.array([gls(case.tree, unit, case.variances) for unit in units]).T
+    _, stated = estimated(case.tree, case.values, case.variances)
     implied = gain[:, measured] ** 2 @ case.variances[measured]
     determined = np.isfinite(stated)
     np.testing.assert_allclose(stated[determined], implied[determined], rtol=1e-9, atol=1e-12)
@@ -207,7 +208,7 @@ def test_exact_nodes_keep_their_value_to_the_last_bit() -> None:
     values, variances = rng.normal(size=tree.size) * 1e3, rng.uniform(0.1, 2, tree.size)
     exact = [0, 2, 7, 30]
     variances[exact] = 0.0
-    x, result = gls(tree, values, variances)
+    x, result = estimated(tree, values, variances)
     assert x[exact].tolist() == values[exact].tolist()
     assert result[exact].tolist() == [0.0] * 4
 
@@ -215,14 +216,14 @@ def test_exact_nodes_keep_their_value_to_the_last_bit() -> None:
 def test_structural_zeros_empty_the_nodes_above_them() -> None:
     tree = Tree.balanced([2, 2])
     variances = np.array([1.0, 1, 1, 0, 0, 1, 1])
-    x, result = gls(tree, [10.0, 5, 9, 0, 0, 4, 4], variances)
+    x, result = estimated(tree, [10.0, 5, 9, 0, 0, 4, 4], variances)
     assert x[[1, 3, 4]].tolist() == [0, 0, 0]
     assert result[1] == 0
     assert x[0] == x[2]
 
 
 def test_known_parts_of_a_known_total_that_agree_are_accepted() -> None:
-    x, result = gls(Tree([-1, 0, 0]), [0.3, 0.1, 0.2], [0.0, 0.0, 0.0])
+    x, result = estimated(Tree([-1, 0, 0]), [0.3, 0.1, 0.2], [0.0, 0.0, 0.0])
     np.testing.assert_allclose(x, [0.3, 0.1, 0.2], rtol=0, atol=1e-15)
     assert result.tolist() == [0, 0, 0]
 
@@ -234,7 +235,9 @@ def test_known_parts_that_contradict_a_known_total_are_refused() -> None:
 
 def test_what_nothing_determines_is_shared_equally_among_the_unmeasured_leaves() -> None:
     tree = Tree.grown([[3], [2, 0, 0]])
-    x, variances = gls(tree, [12, np.nan, np.nan, 3, np.nan, np.nan], [1, *[np.inf] * 2, 1, *[np.inf] * 2])
+    x, variances = estimated(
+        tree, [12, np.nan, np.nan, 3, np.nan, np.nan], [1, *[np.inf] * 2, 1, *[np.inf] * 2]
+    )
     np.testing.assert_allclose(x, [12, 6, 3, 3, 3, 3])
     assert variances.tolist() == [1, np.inf, np.inf, 1, np.inf, np.inf]
 
@@ -243,21 +246,21 @@ def test_several_roots_are_independent() -> None:
     both = Tree([-1, -1, 0, 0, 1, 1, 1])
     rng = np.random.default_rng(1)
     y, s = rng.normal(size=7), rng.uniform(1, 2, 7)
-    x, variances = gls(both, y, s)
+    x, variances = estimated(both, y, s)
     for nodes in ([0, 2, 3], [1, 4, 5, 6]):
-        alone = gls(Tree([-1, *[0] * (len(nodes) - 1)]), y[nodes], s[nodes])
+        alone = estimated(Tree([-1, *[0] * (len(nodes) - 1)]), y[nodes], s[nodes])
         np.testing.assert_allclose(x[nodes], alone[0])
         np.testing.assert_allclose(variances[nodes], alone[1])
 
 
 def test_a_chain_averages_its_measurements() -> None:
-    x, variances = gls(Tree([-1, 0, 1, 2]), [1.0, 2, 3, 6], [1.0, 1, 1, 1])
+    x, variances = estimated(Tree([-1, 0, 1, 2]), [1.0, 2, 3, 6], [1.0, 1, 1, 1])
     np.testing.assert_allclose(x, 3.0)
     np.testing.assert_allclose(variances, 0.25)
 
 
 def test_a_single_node_is_returned() -> None:
-    x, variances = gls(Tree([-1]), [4.5], [2.0])
+    x, variances = estimated(Tree([-1]), [4.5], [2.0])
     assert (x.tolist(), variances.tolist()) == ([4.5], [2.0])
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import dipsmith as ds
 from dipsmith.errors import UsageError
-from dipsmith.methods.hierarchy.model import TreeModel
+from dipsmith.methods.hierarchy.noisy_tree import TreeModel
 from dipsmith.methods.hierarchy.ranges import Ranges
 from dipsmith.methods.method import PublicFacts
 from dipsmith.privacy.budget import ZCDP

@@ -14,7 +14,7 @@ cells are shrunk as far as their noise demands, every fit starts where the last 
 
 Privacy
 -------
-`columns.OneWay.measure`, then in each round one call of `Curator.choose` with `Misfit` and one of
+`stages.measure_columns`, then in each round one call of `Curator.choose` with `Misfit` and one of
 `Curator.measure`. How much a round may spend depends only on earlier answers; that the sum never exceeds
 the budget is the curator's business (fully adaptive composition under a budget that is fixed beforehand:
 Whitehouse, Ramdas, Rogers and Wu, ICML 2023, section 3). ``docs/proofs/aim.md``.
@@ -30,32 +30,28 @@ from typing import ClassVar
 
 import numpy as np
 
-from dipsmith.errors import UsageError
-from dipsmith.methods.graph.columns import OneWay
-from dipsmith.methods.graph.entropy import Evidence, Fitted, fit, gathered
+from dipsmith.estimation.parameters import require_least, require_shares
+from dipsmith.methods.graph.entropy import Fitted, fit
+from dipsmith.methods.graph.evidence import Evidence, join_repeats
 from dipsmith.methods.graph.junction import Array, Attributes, cells_needed
 from dipsmith.methods.graph.misfit import Misfit, noise_left
 from dipsmith.methods.graph.model import COUNTED_CELLS, GraphModel, rule_links, within_cells
-from dipsmith.methods.graph.outlook import FIT_SECONDS, graph_outlook, signal
-from dipsmith.methods.graph.planned_columns import planned_columns
 from dipsmith.methods.graph.queries import marginal, pairs
+from dipsmith.methods.graph.stages import FIT_SECONDS, graph_outlook, measure_columns, plan_columns, signal
 from dipsmith.methods.method import Planned, PublicFacts, count_noise, knob, require_relation
 from dipsmith.methods.outlook import Outlook, Suitability
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Marginal, Schema
 
-ROUGH = 1e-3
-"""Tolerance of the fits between rounds, in nats per row."""
+ROUGH, STEPS = 1e-3, 40
+"""Tolerance of the fits between rounds, in nats per row, and their steps at most."""
 
-ROUGH_STEPS = 40
-
-FORESEEN = 1 << 22
+PREFETCHED = 1 << 22
 """Cells of all candidates up to which they are counted together with the columns, in one pass."""
 
 ANNEALING = 4
 """How many times more budget a round gets after one that told nothing new."""
-
 
 REPAID_SIGNAL = 4_000.0
 """Rows × ε above which adaptive marginals repay their rounds.
@@ -83,11 +79,6 @@ class AIM:
         Share of each round's budget for choosing.
     max_cells
         Cells of the model at most.
-
-    Examples
-    --------
-    >>> AIM().degree
-    2
     """
 
     degree: int = field(default=2, metadata=knob(1, 3, 1, "columns in a marginal"))
@@ -105,15 +96,9 @@ class AIM:
     models: ClassVar[tuple[type[GraphModel], ...]] = (GraphModel,)
 
     def __post_init__(self) -> None:
-        if self.degree < 1:
-            raise UsageError(f"aim: degree is {self.degree}, expected at least 1")
-        if self.rounds is not None and self.rounds < 1:
-            raise UsageError(f"aim: rounds is {self.rounds}, expected at least 1")
-        for what, share in (("one_way", self.one_way), ("choice", self.choice)):
-            if not 0 < share < 1:
-                raise UsageError(f"aim: {what} is {share}, expected a share between 0 and 1")
-        if self.max_cells < 1:
-            raise UsageError(f"aim: max_cells is {self.max_cells}, expected at least 1")
+        require_least(self, 1, "degree", "rounds", "max_cells")
+        require_shares(self, "one_way")
+        require_shares(self, "choice")
         if self.workload is not None:
             object.__setattr__(self, "workload", tuple(tuple(w) for w in self.workload))
 
@@ -123,70 +108,58 @@ class AIM:
         schema, budget = curator.schema, curator.budget
         weights = self.weights(schema)
         for_columns, for_rounds = self._stages(budget, weights)
-        if for_rounds is not None and sum(map(schema.size, weights)) <= FORESEEN:
+        if for_rounds is not None and sum(map(schema.size, weights)) <= PREFETCHED:
             curator.prefetch(Marginal.of(schema, c) for c in weights)
-        columns = OneWay.measure(curator, for_columns)
-        evidence = list(columns.evidence)
+        columns = measure_columns(curator, for_columns)
+        evidence, total = list(columns.evidence), columns.total
         links = rule_links(schema, [], self.max_cells // 2)
-        fitted = fit(schema, evidence, columns.total, linked=links)
+        fitted = fit(schema, evidence, total, linked=links)
         refused: set[Attributes] = set()
         share = 0 if for_rounds is None else max(1, for_rounds.units // self._rounds(schema))
         while for_rounds is not None and curator.remaining is not None:
             left = curator.remaining.units
             spend = left if left < 2 * share else share
             done = 1 - (left - spend) / budget.units
-            allowed = self._allowed(
-                schema, weights, fitted, [*(e.attributes for e in evidence), *links], done, refused
-            )
+            linked = [*(e.attributes for e in evidence), *links]
+            allowed = self._allowed(schema, weights, fitted, linked, done, refused)
             curator.report("choosing, measuring, fitting", done)
             for_choice, for_table = type(budget).of_units(spend).split([self.choice, 1 - self.choice])
             sd = count_noise(curator.relation, curator.max_rows, for_table).sd
             score = _score(schema, fitted, allowed, weights, sd)
             chosen = curator.choose(allowed, score, for_choice)
-            table = curator.measure([Marginal.of(schema, chosen)], [for_table])[0]
-            evidence = gathered([*evidence, Evidence.of(table)])
+            (table,) = curator.measure([Marginal.of(schema, chosen)], [for_table])
+            evidence = join_repeats([*evidence, Evidence.of(table)])
             fitted = fit(
-                schema,
-                evidence,
-                columns.total,
-                linked=links,
-                start=fitted,
-                tolerance=ROUGH,
-                iterations=ROUGH_STEPS,
+                schema, evidence, total, linked=links, start=fitted, tolerance=ROUGH, iterations=STEPS
             )
             if _change(fitted, score.expected[chosen], chosen) <= score.cost[chosen]:
                 share *= ANNEALING
-        fitted = fit(schema, evidence, columns.total, linked=links, start=fitted)
+        fitted = fit(schema, evidence, total, linked=links, start=fitted)
         return GraphModel.of(schema, fitted, columns.rows)
 
     def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
         """Every column, then rounds of one choice and one marginal."""
-        relation, k = schema.neighbours, schema.unit.max_rows
         weights = self.weights(schema)
         for_columns, for_rounds = self._stages(budget, weights)
-        steps = planned_columns(schema, for_columns, public.rows, weights)
+        steps = plan_columns(schema, for_columns, public.rows, weights)
         if for_rounds is None:
             return steps
         rounds = self._rounds(schema)
         for_choices, for_tables = for_rounds.split([self.choice, 1 - self.choice])
-        noise = count_noise(relation, k, for_tables.split(rounds)[0])
+        sd = count_noise(schema.neighbours, schema.unit.max_rows, for_tables.split(rounds)[0]).sd
         what = f"up to {rounds} of {len(weights)} marginals"
         note = f"rounds get {ANNEALING} times more budget when nothing new is learned"
         return [
             *steps,
             Planned("choices", what, for_choices),
-            Planned("chosen marginals", what, for_tables, sd=noise.sd, note=note),
+            Planned("chosen marginals", what, for_tables, sd=sd, note=note),
         ]
 
     def outlook(
         self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts
     ) -> Outlook:
         """The columns, and every pair as if it were chosen in an average round."""
-        noise = steps[-1].sd
-        chosen: dict[Attributes, float] = {}
-        if steps[-1].cells is None and noise is not None:
-            chosen = dict.fromkeys(combinations(schema.names, 2), noise**2)
-        return graph_outlook(schema, steps, chosen, FIT_SECONDS)
+        return graph_outlook(schema, steps, seconds=FIT_SECONDS)
 
     @classmethod
     def suits(cls, schema: Schema, budget: Budget, rows: int) -> Suitability | None:

@@ -39,21 +39,12 @@ Family = tuple[str, Attributes]
 
 def table_of(schema: Schema, family: Family) -> Marginal:
     """The marginal of a family, its attributes in the order of the schema, so that families share tables."""
-    members = {family[0], *family[1]}
-    return Marginal.of(schema, tuple(n for n in schema.names if n in members))
+    return Marginal.of(schema, tuple(n for n in schema.names if n == family[0] or n in family[1]))
 
 
 @dataclass(frozen=True, eq=False)
 class Association:
-    """n·R: half the L1 distance between a table's counts and those of independence.
-
-    Attributes
-    ----------
-    schema
-        Whose columns they are.
-    cost
-        What to subtract from each family's score, in rows; public.
-    """
+    """n·R: half the L1 distance between a table's counts and those of independence, less a public cost in rows."""
 
     schema: Schema
     cost: Mapping[Family, float] = field(default_factory=dict)
@@ -66,14 +57,12 @@ class Association:
 
     def value(self, candidate: Family, counts: Sequence[NDArray[np.int64]]) -> float:
         """How many rows independence puts in the wrong cell, less the cost."""
-        if not candidate[1]:
-            return -self.cost.get(candidate, 0.0)
-        table = _column_first(self.schema, candidate, counts[0])
-        rows = float(table.sum())
-        if rows == 0:
-            return -self.cost.get(candidate, 0.0)
-        table -= np.multiply.outer(table.sum(axis=1), table.sum(axis=0) / rows)
-        return float(np.abs(table, out=table).sum()) / 2 - self.cost.get(candidate, 0.0)
+        misplaced = 0.0
+        if candidate[1] and counts[0].any():
+            table = _column_first(self.schema, candidate, counts[0])
+            table -= np.multiply.outer(table.sum(axis=1), table.sum(axis=0) / float(table.sum()))
+            misplaced = float(np.abs(table, out=table).sum()) / 2
+        return misplaced - self.cost.get(candidate, 0.0)
 
     def sensitivity(self, relation: str, max_rows: int) -> Fraction:
         """2 per row added or removed, 3 per row replaced."""
@@ -86,15 +75,7 @@ class Association:
 
 @dataclass(frozen=True, eq=False)
 class MutualInformation:
-    """I(X; Π) in bits, for a public number of rows.
-
-    Attributes
-    ----------
-    schema
-        Whose columns they are.
-    rows
-        The public number of rows.
-    """
+    """I(X; Π) in bits, for a public number of rows."""
 
     schema: Schema
     rows: int
@@ -109,8 +90,7 @@ class MutualInformation:
         """I(X; Π) of the counts."""
         if not candidate[1]:
             return 0.0
-        table = _column_first(self.schema, candidate, counts[0])
-        return mutual_information(table)
+        return mutual_information(_column_first(self.schema, candidate, counts[0]))
 
     def sensitivity(self, relation: str, max_rows: int) -> Fraction:
         """By the paper's lemma 1, rounded up; only where n is public and one row is one unit."""
@@ -154,8 +134,6 @@ def information_sensitivity(rows: int, *, binary: bool) -> float:
 
 def _column_first(schema: Schema, family: Family, counts: NDArray[np.int64]) -> Array:
     """The table as a matrix: the column's values × all combinations of its parents'."""
-    marginal = table_of(schema, family)
-    axis = marginal.attributes.index(family[0])
-    return (
-        np.moveaxis(counts.reshape(marginal.shape), axis, 0).reshape(marginal.shape[axis], -1).astype(float)
-    )
+    table = table_of(schema, family)
+    turned = np.moveaxis(counts.reshape(table.shape), table.attributes.index(family[0]), 0)
+    return turned.reshape(len(turned), -1).astype(float)

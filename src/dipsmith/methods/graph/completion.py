@@ -31,14 +31,8 @@ _CHUNK_CELLS = 1 << 22
 class _Message:
     """What a subtree says to its parent.
 
-    Attributes
-    ----------
-    row
-        Which line of `likelihood` each row uses.
-    free
-        The separator's attributes that are not given.
-    likelihood
-        One table over `free` per distinct combination of given values, scaled to a maximum of 1.
+    `likelihood` has one table over `free`, the separator's attributes that are not given, per distinct combination
+    of given values, scaled to a maximum of 1; `row` says which of them each row uses.
     """
 
     row: NDArray[np.int64]

@@ -24,144 +24,33 @@ Privacy: reads noisy numbers and public facts only; post-processing, free.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf, isfinite, sqrt
-from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
-from dipsmith.estimation.simplex import project
-from dipsmith.methods.graph.junction import Array, Attributes, JunctionTree, sum_to
+from dipsmith.methods.graph.evidence import LEAST_SD, Evidence, column_distribution, join_repeats
+from dipsmith.methods.graph.junction import Array, Attributes, JunctionTree
 from dipsmith.methods.graph.propagation import Propagation
-from dipsmith.privacy.measurement import Measurement
 from dipsmith.schema import Schema
 from dipsmith.schema.rules import impossible
 
 SHRINK = 0.4
 """Penalty per unit of noise, chosen on census and survey tables at ε from 0.1 to 10: flat between 0.2 and 0.8."""
 
-LEAST_SD = 0.02
-"""Noise below this changes no count, and dividing by it would only slow the fit down."""
-
-FLOOR_SD = 0.1
-FLOOR_SHARE = 0.01
-"""A level with a noisy count at or below 0 may still exist: it keeps a tenth of the noise, all of them at most 1 %."""
+Factors = list[tuple[Attributes, Array]]
 
 _HISTORY = 4
 _LONGEST_STEP = 3.0
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
-    """A noisy table of some attributes: what a fit may know about it.
-
-    Attributes
-    ----------
-    attributes
-        The axes of the table.
-    values
-        The noisy counts, shaped as the table.
-    variance
-        Variance of the noise on a cell that carries it.
-    possible
-        Cells that no rule forbids, shaped as the table; None when all are possible.
-    """
-
-    attributes: Attributes
-    values: Array
-    variance: float
-    possible: NDArray[np.bool_] | None = None
-
-    @classmethod
-    def of(cls, measurement: Measurement) -> Self:
-        """The evidence in a measured marginal."""
-        cells = measurement.cells
-        shape = tuple(cells.schema[n].size for n in cells.attributes)
-        possible = cells.possible()
-        return cls(
-            cells.attributes,
-            measurement.values.astype(np.float64).reshape(shape),
-            measurement.variance,
-            None if possible is None else possible.reshape(shape),
-        )
-
-    @property
-    def free(self) -> int:
-        """Number of cells that carry noise."""
-        return self.values.size if self.possible is None else int(self.possible.sum())
-
-    @property
-    def total(self) -> tuple[float, float]:
-        """The sum of the table and its variance."""
-        return float(self.values.sum()), self.free * self.variance
-
-    def ordered(self, attributes: Sequence[str]) -> Self:
-        """The same table with its axes in the order given."""
-        axes = [self.attributes.index(n) for n in attributes]
-        possible = None if self.possible is None else self.possible.transpose(axes)
-        return replace(
-            self,
-            attributes=tuple(attributes),
-            values=np.ascontiguousarray(self.values.transpose(axes)),
-            possible=possible,
-        )
-
-    def summing_to(self, total: float) -> Array:
-        """The table moved evenly, where it is possible, to the total that it should have."""
-        shift = (total - self.values.sum()) / max(self.free, 1)
-        moved: Array = self.values + (shift if self.possible is None else shift * self.possible)
-        return moved
-
-
-def gathered(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """Join measurements of the same attributes into one, weighted by inverse variance.
-
-    Examples
-    --------
-    >>> twice = [Evidence(("a",), np.array([4.0, 0.0]), 1.0), Evidence(("a",), np.array([0.0, 4.0]), 3.0)]
-    >>> [(e.values.tolist(), e.variance) for e in gathered(twice)]
-    [([3.0, 1.0], 0.75)]
-    """
-    found: dict[frozenset[str], Evidence] = {}
-    for new in evidence:
-        key = frozenset(new.attributes)
-        if key not in found:
-            found[key] = new
-            continue
-        old = found[key]
-        new = new.ordered(old.attributes)
-        weight = old.variance / (old.variance + new.variance) if old.variance + new.variance > 0 else 0.5
-        found[key] = replace(
-            old,
-            values=old.values + weight * (new.values - old.values),
-            variance=weight * new.variance,
-        )
-    return list(found.values())
-
-
-def pooled_total(evidence: Sequence[Evidence]) -> float:
-    """The number of rows as the tables have it, weighted by inverse variance, at least 1."""
-    sums = [e.total for e in evidence]
-    weights = [1 / max(variance, LEAST_SD**2) for _, variance in sums]
-    return max(1.0, sum(w * s for w, (s, _) in zip(weights, sums, strict=True)) / sum(weights))
-
-
-@dataclass(frozen=True, eq=False)
 class Fitted:
-    """A fitted distribution: clique marginals over a junction tree, and the potentials that made them.
+    """A fitted distribution: the probabilities (`beliefs`) of every clique of a junction tree, in the order of its axes.
 
-    Attributes
-    ----------
-    tree
-        The cliques.
-    beliefs
-        Probabilities of every clique, in the order of its axes.
-    potentials
-        θ of every table of evidence, by its attributes: where the next fit may start.
-    total
-        The number of rows that the evidence has in all.
+    `potentials` has θ of every table of evidence, by its attributes: where the next fit may start. `total` is
+    the number of rows.
     """
 
     tree: JunctionTree
@@ -181,81 +70,31 @@ def fit(
     tolerance: float = 1e-5,
     iterations: int = 300,
 ) -> Fitted:
-    """Fit the distribution of maximum entropy to noisy tables.
+    """Fit the distribution of maximum entropy to noisy tables of `total` rows.
 
-    Parameters
-    ----------
-    schema
-        Attributes and rules; rules whose attributes lie in one clique hold exactly in the result.
-    evidence
-        The noisy tables; tables of the same attributes are joined first.
-    total
-        The number of rows.
-    linked
-        Further sets of attributes that must lie in one clique, such as those of a rule.
-    start
-        An earlier fit to start from.
-    shrink
-        Penalty per unit of noise.
-    tolerance
-        Stop when a step would gain less than this, in nats per row.
-    iterations
-        Steps at most.
-
-    Notes
-    -----
-    The junction tree is as large as `junction.cells_needed` says for the attributes of the evidence and
-    `linked`; callers decide before they measure.
+    Rules whose attributes lie in one clique hold exactly in the result, so `linked` names further sets of attributes
+    that must lie in one. The model is as large as `junction.cells_needed` says for these and the evidence; callers
+    decide before they measure. `start` is an earlier fit to start from; the fit stops when a step would gain less
+    than `tolerance`, in nats per row.
     """
-    tables = gathered(evidence)
+    tables, total = join_repeats(evidence), max(total, 1.0)
     sizes = {a.name: a.size for a in schema.attributes}
     tree = JunctionTree.of(sizes, [*(e.attributes for e in tables), *linked])
-    dual = _Dual(tree, tables, max(total, 1.0), _base(schema, tree, tables, max(total, 1.0)), shrink)
-    theta = dual.theta(start.potentials if start is not None else {})
-    return dual.fitted(dual.minimise(theta, tolerance, iterations))
-
-
-def _base(
-    schema: Schema, tree: JunctionTree, tables: Sequence[Evidence], total: float
-) -> list[tuple[Attributes, Array]]:
-    """Independent columns, and the indicator of what is possible for every rule that lies in one clique."""
-    base: list[tuple[Attributes, Array]] = [
-        ((name,), independent(name, size, tables, total)) for name, size in tree.sizes.items()
-    ]
+    base: Factors = [((name,), column_distribution(name, n, tables, total)) for name, n in sizes.items()]
     for rule in schema.rules:
         if tree.holding(rule.attributes) is not None:
-            names = tuple(rule.attributes)
-            possible = ~impossible([rule], names, tree.shape(names))
-            base.append((names, possible.astype(np.float64)))
-    return base
-
-
-def independent(name: str, size: int, tables: Sequence[Evidence], total: float) -> Array:
-    """The distribution of one attribute from every table that has it, everywhere above 0."""
-    weight, weighted = 0.0, np.zeros(size)
-    for table in tables:
-        if name in table.attributes:
-            cells = max(table.values.size // size, 1)
-            w = 1 / (max(table.variance, LEAST_SD**2) * cells)
-            weight += w
-            weighted += w * sum_to(table.summing_to(total), table.attributes, (name,))
-    if weight == 0:
-        return np.full(size, 1 / size)
-    counts = project(weighted / weight, total)
-    counts += min(FLOOR_SD / sqrt(weight), FLOOR_SHARE * total / size)
-    return np.asarray(counts / counts.sum(), dtype=np.float64)
+            possible = ~impossible([rule], rule.attributes, tree.shape(rule.attributes))
+            base.append((rule.attributes, possible.astype(np.float64)))
+    dual = _Dual(tree, tables, total, base, shrink)
+    theta = dual.theta(start.potentials if start is not None else {})
+    return dual.fitted(dual.minimise(theta, tolerance, iterations))
 
 
 class _Dual:
     """The dual problem of a fit: value and gradient, and its minimum."""
 
     def __init__(
-        self,
-        tree: JunctionTree,
-        tables: Sequence[Evidence],
-        total: float,
-        base: Sequence[tuple[Attributes, Array]],
-        shrink: float,
+        self, tree: JunctionTree, tables: Sequence[Evidence], total: float, base: Factors, shrink: float
     ) -> None:
         self.tree, self.total = tree, total
         self.scopes = [t.attributes for t in tables]
@@ -265,10 +104,9 @@ class _Dual:
         self.parts = [slice(a, a + n) for a, n in zip(self.starts, sizes, strict=True)]
         self.owner = np.repeat(np.arange(len(tables)), sizes)
         self.counts = np.concatenate([t.summing_to(total).ravel() for t in tables])
-        penalties = [shrink * max(sqrt(t.variance), LEAST_SD) for t in tables]
-        self.penalty = np.repeat(penalties, sizes)
-        self.known: Array | None = None
-        self.held = self.used = np.zeros(len(tables))
+        self.penalty = np.repeat([shrink * max(sqrt(t.variance), LEAST_SD) for t in tables], sizes)
+        self.last_shares: Array | None = None
+        self.last_shifts = self.shifts = np.zeros(len(tables))
 
     def theta(self, known: Mapping[Attributes, Array]) -> Array:
         """Potentials to start from: those of an earlier fit, 0 for tables that are new."""
@@ -288,14 +126,14 @@ class _Dual:
         point; where factors are so large that they overflow on the way, what held there, or the largest.
         """
         offered = [np.maximum.reduceat(theta, self.starts)]
-        if self.known is not None:
-            offered = [np.add.reduceat(self.known * theta, self.starts), self.held, *offered]
+        if self.last_shares is not None:
+            offered = [np.add.reduceat(self.last_shares * theta, self.starts), self.last_shifts, *offered]
         for shifts in offered:
             with np.errstate(over="ignore"):
                 factors = np.exp(theta - shifts[self.owner])
             log_sum = self.product.run(self._tables(factors))
             if isfinite(log_sum):
-                self.used = shifts
+                self.shifts = shifts
                 return log_sum + float(shifts.sum())
         return -inf
 
@@ -321,7 +159,7 @@ class _Dual:
         if not isfinite(value):
             raise UsageError("the rules leave no combination of values possible; check the schema's rules")
         for _ in range(iterations):
-            self.known, self.held = expected / self.total, self.used
+            self.last_shares, self.last_shifts = expected / self.total, self.shifts
             metric = 1 / (expected + self.penalty)
             direction = _direction(gradient, metric, steps)
             slope = _dot(gradient, direction)
@@ -346,7 +184,7 @@ class _Dual:
                 steps.append((moved, bent, 1 / curvature))
                 del steps[:-_HISTORY]
             theta, value, gradient = ahead, new_value, new_gradient
-        self.known, self.held = expected / self.total, self.used
+        self.last_shares, self.last_shifts = expected / self.total, self.shifts
         return theta
 
     def fitted(self, theta: Array) -> Fitted:
@@ -356,10 +194,8 @@ class _Dual:
         return Fitted(self.tree, self.product.beliefs(), potentials, self.total)
 
     def _tables(self, flat: Array) -> list[Array]:
-        return [
-            flat[part].reshape(self.tree.shape(scope))
-            for scope, part in zip(self.scopes, self.parts, strict=True)
-        ]
+        parts = zip(self.scopes, self.parts, strict=True)
+        return [flat[part].reshape(self.tree.shape(scope)) for scope, part in parts]
 
 
 def _dot(left: Array, right: Array) -> float:

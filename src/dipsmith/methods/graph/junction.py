@@ -25,24 +25,18 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Attributes = tuple[str, ...]
 
+UNTHREADED = 1 << 18
+"""The most multiplications that OpenBLAS does on the thread that asks (its GEMM_MULTITHREAD_THRESHOLD)."""
+
 
 @dataclass(frozen=True, eq=False)
 class JunctionTree:
     """Cliques of attributes, each linked to one before it, with the running-intersection property.
 
-    Attributes
-    ----------
-    sizes
-        Number of codes of every attribute.
-    cliques
-        The attributes of each clique, in the order of its axes; a parent stands before its children.
-    parents
-        Each clique's parent, −1 for the first.
-    separators
-        The attributes that each clique shares with its parent: the first ones of the clique.
+    `sizes` has the number of codes of every attribute. `cliques` has the attributes of each clique, in the order
+    of its axes, a parent before its children; `parents` each clique's parent, −1 for the first; `separators`
+    the attributes that each clique shares with its parent: the first ones of the clique.
 
-    Examples
-    --------
     >>> tree = JunctionTree.of({"a": 2, "b": 3, "c": 4}, [("a", "b"), ("b", "c")])
     >>> tree.cliques, tree.separators, tree.cells
     ((('b', 'c'), ('b', 'a')), ((), ('b',)), 18)
@@ -102,10 +96,6 @@ class JunctionTree:
         holders = [i for i, c in enumerate(self.cliques) if wanted <= set(c)]
         return min(holders, key=lambda i: prod(self.shape(self.cliques[i])), default=None)
 
-    def along(self, clique: int, attributes: Collection[str]) -> tuple[int, ...]:
-        """The shape that spreads a table of some attributes, in the clique's order, over the clique."""
-        return tuple(self.sizes[n] if n in attributes else 1 for n in self.cliques[clique])
-
 
 def cells_needed(sizes: Mapping[str, int], linked: Sequence[Collection[str]]) -> int:
     """How many cells the junction tree of these links would have; nothing is allocated.
@@ -136,6 +126,36 @@ def sum_axes(table: Array, kept: Sequence[int]) -> Array:
     """
     summed: Array = cast("Any", np.einsum)(table, range(table.ndim), kept)
     return summed
+
+
+def product(left: Array, right: Array) -> Array:
+    """The product of two matrices, or of two stacks of equally many, without threads.
+
+    The products of a graphical model are a little larger than those from which on BLAS starts threads, and waiting
+    for a thread costs far more than it saves on a busy machine (measured: 100 ms instead of 0.1 ms for
+    16 × 2,880 times 2,880 × 16). So larger ones are cut.
+
+    >>> float(product(np.ones((300, 90)), np.full((90, 20), 0.5))[299, 19])
+    45.0
+    >>> product(np.ones((2, 1, 3)), np.ones((2, 3, 1))).tolist()
+    [[[3.0]], [[3.0]]]
+    """
+    rows, inner, columns = *left.shape[-2:], right.shape[-1]
+    if rows * inner * columns <= UNTHREADED:
+        return np.asarray(left @ right)
+    if left.ndim > 2:
+        return np.stack([product(one, other) for one, other in zip(left, right, strict=True)])
+    longest = max(rows, inner, columns)
+    step = max(1, UNTHREADED * longest // (rows * inner * columns))
+    cuts = [slice(start, start + step) for start in range(0, longest, step)]
+    if inner == longest:
+        whole = product(left[:, cuts[0]], right[cuts[0]])
+        for cut in cuts[1:]:
+            whole += product(left[:, cut], right[cut])
+        return whole
+    if rows == longest:
+        return np.concatenate([product(left[cut], right) for cut in cuts])
+    return np.concatenate([product(left, right[:, cut]) for cut in cuts], axis=1)
 
 
 def _adjacency(names: Sequence[str], linked: Sequence[Collection[str]]) -> list[int]:

@@ -12,15 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import inf
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, get_args
 
 from dipsmith.errors import UsageError
 from dipsmith.estimation.answers import Answer, NoisyTable, Post, pooled
 from dipsmith.estimation.lawful import lawful_rows, require_possible
+from dipsmith.estimation.parameters import require_least, require_one_of
 from dipsmith.methods.graph.model import GraphModel, fit_tables
-from dipsmith.methods.graph.outlook import FIT_SECONDS
+from dipsmith.methods.graph.stages import FIT_SECONDS, graph_outlook
 from dipsmith.methods.method import Arrays, Planned, PublicFacts, count_noise, knob, require_relation
-from dipsmith.methods.outlook import Outlook, Suitability, table_effort, tables_of
+from dipsmith.methods.outlook import Outlook, Suitability
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Codes, Marginal, Schema
@@ -74,12 +75,8 @@ class MarginalsModel:
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """The noisy tables; the joint model is refitted when loaded."""
-        facts = []
-        arrays: dict[str, Any] = {}
-        for i, table in enumerate(self.tables):
-            fact, held = table.state()
-            facts.append(fact)
-            arrays |= {f"{i}/{key}": value for key, value in held.items()}
+        facts = [table.state()[0] for table in self.tables]
+        arrays = {f"{i}/values": table.values for i, table in enumerate(self.tables)}
         return {"post": self.post, "tables": facts}, arrays
 
     @classmethod
@@ -123,31 +120,23 @@ class Marginals:
 
     def __post_init__(self) -> None:
         if isinstance(self.cliques, int):
-            if self.cliques < 1:
-                raise UsageError(f"marginals: cliques is {self.cliques}, expected at least 1 way")
+            require_least(self, 1, "cliques")
         else:
             named = tuple((c,) if isinstance(c, str) else tuple(c) for c in self.cliques)
             object.__setattr__(self, "cliques", named)
-        if self.post not in ("project", "clip"):
-            raise UsageError(f"marginals: post is '{self.post}', expected 'project' or 'clip'")
+        require_one_of(self, "post", get_args(Post))
 
     def fit(self, curator: Curator) -> MarginalsModel:
         """Measure all tables in one pass."""
         require_relation(self, curator.relation)
         marginals = self._marginals(curator.schema)
         measured = curator.measure(marginals, self._budgets(marginals, curator.budget))
-        if curator.rows is not None:
-            total, variance = float(curator.rows), 0.0
-        else:
-            sums = [
-                NoisyTable(m, x.values, x.variance, 0.0, inf).own_total
-                for m, x in zip(marginals, measured, strict=True)
-            ]
-            total, variance = pooled(sums)
-        tables = tuple(
-            NoisyTable(m, x.values, x.variance, total, variance)
-            for m, x in zip(marginals, measured, strict=True)
-        )
+        found = [
+            NoisyTable(m, x.values, x.variance, 0.0, inf) for m, x in zip(marginals, measured, strict=True)
+        ]
+        public = None if curator.rows is None else (float(curator.rows), 0.0)
+        total, variance = public or pooled([table.own_total for table in found])
+        tables = tuple(replace(table, total=total, total_variance=variance) for table in found)
         curator.report("fitting", 0.5)
         return MarginalsModel(tables, fit_tables(tables, self.post), self.post)
 
@@ -164,12 +153,7 @@ class Marginals:
         self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts
     ) -> Outlook:
         """Tables that are all that is ever known."""
-        effort = table_effort(steps)
-        return Outlook(
-            tables_of(schema, steps),
-            complete=True,
-            effort=replace(effort, seconds=effort.seconds + FIT_SECONDS),
-        )
+        return replace(graph_outlook(schema, steps, {}, FIT_SECONDS), complete=True)
 
     @classmethod
     def suits(cls, schema: Schema, budget: Budget, rows: int) -> Suitability | None:
@@ -184,10 +168,8 @@ class Marginals:
     def _marginals(self, schema: Schema) -> list[Marginal]:
         require_possible(schema)
         if isinstance(self.cliques, int):
-            return [
-                Marginal.of(schema, c)
-                for c in combinations(schema.names, min(self.cliques, len(schema.names)))
-            ]
+            ways = min(self.cliques, len(schema.names))
+            return [Marginal.of(schema, c) for c in combinations(schema.names, ways)]
         covered = {n for c in self.cliques for n in c}
         rest = [(n,) for n in schema.names if n not in covered]
         return [Marginal.of(schema, c) for c in (*self.cliques, *rest)]

@@ -35,18 +35,8 @@ from dipsmith.schema import Marginal, Schema
 class Misfit:
     """L1 distance between a marginal's counts and fixed expected counts, less the noise it would carry.
 
-    Attributes
-    ----------
-    schema
-        Whose marginals they are.
-    expected
-        The model's expected counts of every candidate, shaped as its table.
-    cost
-        What to subtract from each candidate's distance: `noise_left`.
-    weights
-        At most 1 each; 1 for a candidate not named.
-    bonus
-        Public preference for each candidate, in rows.
+    `expected` has the model's expected counts of every candidate, shaped as its table; `cost` what to subtract
+    from each distance (`noise_left`); `weights` at most 1 each (default 1); `bonus` a public preference in rows.
     """
 
     schema: Schema

@@ -7,7 +7,7 @@ junction tree, fitted to noisy marginals by maximum entropy (`entropy`). It answ
 are left out when rows are drawn.
 
 Its size is decided before anything is measured: `junction.cells_needed` counts the cells of a model
-that does not exist yet, and `admitted` keeps only the links that fit.
+that does not exist yet, and `admit` keeps only the links that fit.
 
 Privacy: everything here is computed from noisy measurements and public facts; post-processing, free.
 """
@@ -26,7 +26,8 @@ from dipsmith.errors import UsageError
 from dipsmith.estimation.answers import NoisyTable, Post
 from dipsmith.estimation.lawful import ROUNDS, lawful_rows
 from dipsmith.methods.graph.completion import complete
-from dipsmith.methods.graph.entropy import SHRINK, Evidence, Fitted, fit
+from dipsmith.methods.graph.entropy import Fitted, fit
+from dipsmith.methods.graph.evidence import Evidence
 from dipsmith.methods.graph.junction import Array, JunctionTree, cells_needed
 from dipsmith.methods.graph.queries import marginal, pairs
 from dipsmith.privacy.randomness import generator
@@ -43,20 +44,9 @@ COUNTED_CELLS = 1 << 25
 
 @dataclass(frozen=True, eq=False)
 class GraphModel:
-    """A distribution over all columns of a schema, as clique tables of a junction tree.
+    """A distribution over all columns of a schema: the probabilities (`beliefs`) of every clique of a junction tree.
 
-    Attributes
-    ----------
-    schema
-        The schema of the rows.
-    tree
-        The cliques.
-    beliefs
-        Probabilities of every clique.
-    total
-        The number of rows in the measurements.
-    rows
-        How many rows `sample` draws when not told.
+    `total` is the number of rows in the measurements, `rows` how many `sample` draws when not told.
     """
 
     schema: Schema
@@ -98,27 +88,22 @@ class GraphModel:
     def sample_given(self, given: Codes, seed: int | None = None) -> Codes:
         """Complete rows: draw the columns that `given` does not have, given those that it has.
 
-        Parameters
-        ----------
-        given
-            Rows with some of the columns; they come back unchanged, in their order.
-        seed
-            For a completion that can be drawn again.
+        The given columns come back unchanged, in their order.
         """
         if not given.lawful().all():
             raise UsageError("Rows to complete: some break a rule of the schema; leave them out first")
         random = generator(seed)
         known: dict[str, NDArray[np.int64]] = {n: given[n].astype(np.int64) for n in given.names}
-        columns = complete(self.tree, self.beliefs, known, len(given), random)
-        for _ in range(ROUNDS):
-            broken = np.flatnonzero(~Codes.of(self.schema, columns, len(given)).lawful())
-            if not broken.size:
-                return Codes.of(self.schema, columns, len(given))
+        columns = {name: np.zeros(len(given), dtype=np.int64) for name in self.schema.names}
+        broken = np.arange(len(given))
+        for _ in range(ROUNDS + 1):
             again = {n: c[broken] for n, c in known.items()}
-            redrawn = complete(self.tree, self.beliefs, again, broken.size, random)
-            for name, column in redrawn.items():
-                columns[name] = columns[name].copy()
+            for name, column in complete(self.tree, self.beliefs, again, broken.size, random).items():
                 columns[name][broken] = column
+            completed = Codes.of(self.schema, columns, len(given))
+            broken = np.flatnonzero(~completed.lawful())
+            if not broken.size:
+                return completed
         raise UsageError(
             f"Rows to complete: {broken.size} still break a rule of the schema after {ROUNDS} draws; "
             "give fewer columns, or leave these rows out"
@@ -148,22 +133,17 @@ class GraphModel:
         return cls(schema, tree, beliefs, float(facts["total"]), int(facts["rows"]))
 
 
-def admitted(
-    schema: Schema,
-    linked: Sequence[Collection[str]],
-    wished: Sequence[Collection[str]],
-    max_cells: int,
+def admit(
+    schema: Schema, linked: Sequence[Collection[str]], wishes: Sequence[Collection[str]], max_cells: int
 ) -> list[Collection[str]]:
     """Those of the wished links, first come first served, with which the model stays within `max_cells`.
 
     Decided from public sizes alone.
     """
     sizes = {a.name: a.size for a in schema.attributes}
-    kept = list(linked)
-    added = []
-    for wish in wished:
-        if cells_needed(sizes, [*kept, wish]) <= max_cells:
-            kept.append(wish)
+    added: list[Collection[str]] = []
+    for wish in wishes:
+        if cells_needed(sizes, [*linked, *added, wish]) <= max_cells:
             added.append(wish)
     return added
 
@@ -178,11 +158,11 @@ def within_cells(schema: Schema, candidates: Sequence[C], cells: int) -> list[C]
 
 def rule_links(schema: Schema, linked: Sequence[Collection[str]], max_cells: int) -> list[Collection[str]]:
     """The rules' sets of attributes that can be cliques, so that the model itself knows the rule."""
-    return admitted(schema, linked, [r.attributes for r in schema.rules], max_cells)
+    return admit(schema, linked, [r.attributes for r in schema.rules], max_cells)
 
 
 def fit_tables(
-    tables: Sequence[NoisyTable], post: Post = "project", max_cells: int = MAX_CELLS, shrink: float = SHRINK
+    tables: Sequence[NoisyTable], post: Post = "project", max_cells: int = MAX_CELLS
 ) -> GraphModel:
     """The joint model of noisy tables.
 
@@ -195,28 +175,22 @@ def fit_tables(
     names = [n for s in sets for n in s]
     if len(set(names)) == len(names):
         tree = JunctionTree.of({a.name: a.size for a in schema.attributes}, sets)
-        cells = {frozenset(t.marginal.attributes): t for t in tables}
+        measured = {frozenset(t.marginal.attributes): t for t in tables}
         beliefs = []
         for clique in tree.cliques:
-            table = cells.get(frozenset(clique))
-            if table is None:
-                beliefs.append(np.full(tree.shape(clique), 1 / np.prod(tree.shape(clique))))
-                continue
-            counts = table.table(post).reshape(table.marginal.shape)
-            counts = counts.transpose([table.marginal.attributes.index(n) for n in clique])
+            counts = np.zeros(tree.shape(clique))
+            table = measured.get(frozenset(clique))
+            if table is not None:
+                counts = table.table(post).reshape(table.marginal.shape)
+                counts = counts.transpose([table.marginal.attributes.index(n) for n in clique])
             mass = counts.sum()
             beliefs.append(counts / mass if mass > 0 else np.full(counts.shape, 1 / counts.size))
         return GraphModel(schema, tree, tuple(beliefs), total, round(total))
-    fitting = {frozenset(s) for s in admitted(schema, [], sets, max_cells)}
-    evidence = [
-        Evidence(
-            t.marginal.attributes,
-            t.estimates.reshape(t.marginal.shape),
-            t.variance,
-            None if t.possible is None else t.possible.reshape(t.marginal.shape),
-        )
-        for t in tables
-        if frozenset(t.marginal.attributes) in fitting
-    ]
+    fitting = {frozenset(s) for s in admit(schema, [], sets, max_cells)}
+    evidence = []
+    for t in (t for t in tables if frozenset(t.marginal.attributes) in fitting):
+        shape = t.marginal.shape
+        possible = None if t.possible is None else t.possible.reshape(shape)
+        evidence.append(Evidence(t.marginal.attributes, t.estimates.reshape(shape), t.variance, possible))
     links = rule_links(schema, [e.attributes for e in evidence], max_cells)
-    return GraphModel.of(schema, fit(schema, evidence, total, linked=links, shrink=shrink), round(total))
+    return GraphModel.of(schema, fit(schema, evidence, total, linked=links), round(total))

@@ -15,7 +15,7 @@ cells hold enough rows against the noise (θ-usefulness). What is different here
 
 Privacy
 -------
-`columns.OneWay.measure`, at most d − 1 calls of `Curator.choose` with `Association` or
+`stages.measure_columns`, at most d − 1 calls of `Curator.choose` with `Association` or
 `MutualInformation`, one call of `Curator.measure`: sequential composition of what the curator charges.
 ``docs/proofs/privbayes.md``.
 """
@@ -24,21 +24,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain, combinations
 from math import comb, inf, pi, prod, sqrt
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from dipsmith.errors import UnsupportedError, UsageError
+from dipsmith.errors import UnsupportedError
+from dipsmith.estimation.parameters import require_least, require_one_of, require_shares
 from dipsmith.methods.graph.association import Association, Family, MutualInformation, table_of
-from dipsmith.methods.graph.columns import OneWay
-from dipsmith.methods.graph.entropy import Evidence, fit
 from dipsmith.methods.graph.junction import Attributes, cells_needed
-from dipsmith.methods.graph.misfit import budget_weights, noise_left
-from dipsmith.methods.graph.model import COUNTED_CELLS, GraphModel, rule_links
-from dipsmith.methods.graph.outlook import graph_outlook
-from dipsmith.methods.graph.planned_columns import planned_columns
+from dipsmith.methods.graph.misfit import noise_left
+from dipsmith.methods.graph.model import COUNTED_CELLS, GraphModel
+from dipsmith.methods.graph.stages import (
+    Columns,
+    fit_model,
+    graph_outlook,
+    measure_columns,
+    measure_tables,
+    plan_columns,
+    split_stages,
+)
 from dipsmith.methods.method import Planned, PublicFacts, count_noise, knob, require_relation
 from dipsmith.methods.outlook import Outlook
 from dipsmith.privacy.budget import Budget
@@ -48,7 +55,7 @@ from dipsmith.schema import Marginal, Schema
 ENUMERATED = 200_000
 """Up to so many possible tables are looked at one by one to see which can be counted."""
 
-FORESEEN = 1 << 22
+PREFETCHED = 1 << 22
 """Up to so many cells, all tables that a family can have are counted at once: 32 MB."""
 
 TOLERANCE = 1e-4
@@ -77,11 +84,6 @@ class PrivBayes:
         "association" (n·R) or "mutual-information" (only under `replace`).
     max_cells
         Cells of the joint model at most.
-
-    Examples
-    --------
-    >>> PrivBayes(degree=2, share=0.5).theta
-    0.5
     """
 
     degree: int = field(default=2, metadata=knob(1, 4, 1, "parents of a column"))
@@ -97,72 +99,51 @@ class PrivBayes:
     models: ClassVar[tuple[type[GraphModel], ...]] = (GraphModel,)
 
     def __post_init__(self) -> None:
-        if self.degree < 1:
-            raise UsageError(f"privbayes: degree is {self.degree}, expected at least 1")
-        if self.theta < 0:
-            raise UsageError(f"privbayes: theta is {self.theta}, expected 0 or more")
-        if not (self.share > 0 and self.one_way > 0 and self.share + self.one_way < 1):
-            raise UsageError(
-                f"privbayes: share is {self.share} and one_way {self.one_way}, "
-                "expected positive shares below 1 in sum"
-            )
-        if self.score not in ("association", "mutual-information"):
-            raise UsageError(
-                f"privbayes: score is '{self.score}', expected 'association' or 'mutual-information'"
-            )
-        if self.max_cells < 1:
-            raise UsageError(f"privbayes: max_cells is {self.max_cells}, expected at least 1")
+        require_least(self, 1, "degree", "max_cells")
+        require_least(self, 0, "theta")
+        require_shares(self, "share", "one_way")
+        require_one_of(self, "score", ("association", "mutual-information"))
 
     def fit(self, curator: Curator) -> GraphModel:
         """Measure columns, build the network, measure its families, fit them together."""
         require_relation(self, curator.relation)
         schema = curator.schema
         self._refuse_information(schema, curator.relation, curator.max_rows)
-        for_columns, for_network, for_tables = self._stages(schema, curator.budget)
-        columns = OneWay.measure(curator, for_columns)
+        for_columns, for_network = self._budgets(schema, curator.budget)
+        columns = measure_columns(curator, for_columns)
         evidence = list(columns.evidence)
-        if for_network is not None and for_tables is not None:
-            network = self._network(curator, columns, for_network, for_tables)
+        if for_network is not None:
+            network = self._build_network(curator, columns, *for_network)
+            families = [family for family in network if family[1]]
             # Where no family was worth its noise, the columns themselves are measured again.
-            tables = [table_of(schema, f) for f in network if f[1]] or [
-                table_of(schema, (name, ())) for name in schema.names
-            ]
-            left = curator.remaining
-            assert left is not None
-            shares = left.split(budget_weights([t.size for t in tables], left.currency))
-            evidence += [Evidence.of(m) for m in curator.measure(tables, list(shares))]
+            families = families or [(name, ()) for name in schema.names]
+            evidence += measure_tables(curator, [table_of(schema, family) for family in families])
         curator.report("fitting", 0.8)
-        links = rule_links(schema, [e.attributes for e in evidence], self.max_cells)
-        fitted = fit(schema, evidence, columns.total, linked=links, tolerance=TOLERANCE)
-        return GraphModel.of(schema, fitted, columns.rows)
+        return fit_model(schema, columns, evidence, self.max_cells, TOLERANCE)
 
     def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
         """Every column, one choice per column but the first, every family."""
         self._refuse_information(schema, schema.neighbours, schema.unit.max_rows)
-        relation, k = schema.neighbours, schema.unit.max_rows
-        for_columns, for_network, for_tables = self._stages(schema, budget)
-        steps = planned_columns(schema, for_columns, public.rows, self._pairs(schema))
-        if for_network is None or for_tables is None:
+        for_columns, for_network = self._budgets(schema, budget)
+        steps = plan_columns(schema, for_columns, public.rows, self._pairs(schema))
+        if for_network is None:
             return steps
+        for_choice, for_tables = for_network
         links = len(schema.names) - 1
-        noise = count_noise(relation, k, for_tables.split(links)[0])
-        largest = self._useful_cells(float(public.rows or inf), noise.sd, for_tables.currency)
+        sd = count_noise(schema.neighbours, schema.unit.max_rows, for_tables.split(links)[0]).sd
+        largest = self._useful_cells(float(public.rows or inf), sd, for_tables.currency)
         note = "" if largest == inf else f"families of at most {largest:,.0f} cells are useful"
         return [
             *steps,
-            Planned("network", f"{links} choices, up to {self.degree} parents", for_network),
-            Planned("families", f"up to {links} tables", for_tables, sd=noise.sd, note=note),
+            Planned("network", f"{links} choices, up to {self.degree} parents", for_choice),
+            Planned("families", f"up to {links} tables", for_tables, sd=sd, note=note),
         ]
 
     def outlook(
         self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts
     ) -> Outlook:
         """The columns, and every pair as if it were measured with an average share."""
-        noise = steps[-1].sd
-        chosen: dict[Attributes, float] = {}
-        if steps[-1].cells is None and noise is not None:
-            chosen = dict.fromkeys(combinations(schema.names, 2), noise**2)
-        return graph_outlook(schema, steps, chosen)
+        return graph_outlook(schema, steps)
 
     def _refuse_information(self, schema: Schema, relation: str, max_rows: int) -> None:
         if self.score == "association":
@@ -178,12 +159,9 @@ class PrivBayes:
         largest = min(self.max_cells, _countable(schema, self.degree + 1))
         return [p for p in combinations(schema.names, 2) if schema.size(p) <= largest]
 
-    def _stages(self, schema: Schema, budget: Budget) -> tuple[Budget, Budget | None, Budget | None]:
-        if len(schema.names) < 2:
-            return budget, None, None
-        rest = 1 - self.one_way - self.share
-        first, second, third = budget.split([self.one_way, self.share, rest])
-        return first, second, third
+    def _budgets(self, schema: Schema, budget: Budget) -> tuple[Budget, tuple[Budget, Budget] | None]:
+        """What the columns may cost, and what choosing and measuring families may; None with one column."""
+        return split_stages(budget, self.one_way, self.share) if len(schema.names) > 1 else (budget, None)
 
     def _useful_cells(self, rows: float, sd: float, currency: str) -> float:
         """The largest table whose cells hold θ times the mean absolute noise: θ-usefulness, section 4.3."""
@@ -193,8 +171,8 @@ class PrivBayes:
         # At a very large ε the noise is 0 to double precision, and every table is useful.
         return rows / (self.theta * mean_noise) if mean_noise > 0 else inf
 
-    def _network(
-        self, curator: Curator, columns: OneWay, for_network: Budget, for_tables: Budget
+    def _build_network(
+        self, curator: Curator, columns: Columns, for_choice: Budget, for_tables: Budget
     ) -> list[Family]:
         """Attach column after column to those already in the network."""
         schema = curator.schema
@@ -206,18 +184,16 @@ class PrivBayes:
             _countable(schema, self.degree + 1),
         )
         growth = _Growth(schema, self.degree, largest, self.max_cells)
-        curator.prefetch(_foreseen(schema, self.degree + 1, largest))
-        shares: list[Budget] = list(for_network.split(links))
+        curator.prefetch(_tables_of_families(schema, self.degree + 1, largest))
+        shares: list[Budget] = list(for_choice.split(links))
         for done, share in enumerate(shares):
             curator.report("building the network", 0.2 + 0.5 * done / links)
             candidates = growth.candidates()
             if not any(parents for _, parents in candidates):
                 break
-            score: Association | MutualInformation
+            score: Association | MutualInformation = MutualInformation(schema, curator.rows or 0)
             if self.score == "association":
                 score = Association(schema, _costs(columns, schema, candidates, sd))
-            else:
-                score = MutualInformation(schema, curator.rows or 0)
             growth.attach(curator.choose(candidates, score, share))
         return growth.network
 
@@ -278,47 +254,40 @@ class _Growth:
         return cells
 
 
+def _count_tables(schema: Schema, ways: int) -> int:
+    return sum(comb(len(schema.names), k) for k in range(2, ways + 1))
+
+
 def _countable(schema: Schema, ways: int) -> float:
     """The largest table such that all tables of up to that size could be counted in bounded memory."""
+    if _count_tables(schema, ways) > ENUMERATED:
+        return COUNTED_CELLS / _count_tables(schema, ways)
     sizes = [a.size for a in schema.attributes]
-    tables = sum(comb(len(sizes), k) for k in range(2, ways + 1))
-    if tables > ENUMERATED:
-        return COUNTED_CELLS / tables
     cells = np.sort([float(prod(c)) for k in range(2, ways + 1) for c in combinations(sizes, k)])
     fitting = int(np.searchsorted(np.cumsum(cells), COUNTED_CELLS, side="right"))
     return float(cells[fitting - 1]) if fitting else 0.0
 
 
-def _foreseen(schema: Schema, ways: int, largest: float) -> list[Marginal]:
+def _tables_of_families(schema: Schema, ways: int, largest: float) -> list[Marginal]:
     """Every table that a family can have, if there are few: nearly all are looked at in one round or another."""
-    sizes = {a.name: a.size for a in schema.attributes}
-    if sum(comb(len(sizes), k) for k in range(2, ways + 1)) > ENUMERATED:
+    if _count_tables(schema, ways) > ENUMERATED:
         return []
-    found: list[Marginal] = []
-    cells = 0
-    for names in chain.from_iterable(combinations(sizes, k) for k in range(2, ways + 1)):
-        size = prod(sizes[name] for name in names)
-        if size <= largest:
-            found.append(Marginal.of(schema, names))
-            cells += size
-            if cells > FORESEEN:
-                return []
-    return found
+    families = chain.from_iterable(combinations(schema.names, k) for k in range(2, ways + 1))
+    useful = [names for names in families if schema.size(names) <= largest]
+    if sum(map(schema.size, useful)) > PREFETCHED:
+        return []
+    return [Marginal.of(schema, names) for names in useful]
 
 
-def _costs(columns: OneWay, schema: Schema, candidates: list[Family], sd: float) -> dict[Family, float]:
+def _costs(columns: Columns, schema: Schema, candidates: list[Family], sd: float) -> dict[Family, float]:
     """Half the L1 error that the noise would leave in each family's table, were it independent."""
-    alone = columns.independent()
-    costs: dict[Family, float] = {}
-    known: dict[Attributes, float] = {}
-    for family in candidates:
-        if not family[1]:
-            continue
-        names = table_of(schema, family).attributes
-        if names not in known:
-            expected = np.full(1, columns.total)
-            for name in names:
-                expected = np.multiply.outer(expected, alone[name]).ravel()
-            known[names] = CAUTION * noise_left(expected, sd) / 2
-        costs[family] = known[names]
-    return costs
+    alone = columns.distributions()
+
+    @cache
+    def cost(names: Attributes) -> float:
+        expected = np.full(1, columns.total)
+        for name in names:
+            expected = np.multiply.outer(expected, alone[name]).ravel()
+        return CAUTION * noise_left(expected, sd) / 2
+
+    return {family: cost(table_of(schema, family).attributes) for family in candidates if family[1]}

@@ -31,8 +31,7 @@ from math import inf, log, prod
 
 import numpy as np
 
-from dipsmith.methods.graph.junction import Array, Attributes, JunctionTree, sum_axes
-from dipsmith.methods.graph.matrix import product
+from dipsmith.methods.graph.junction import Array, Attributes, JunctionTree, product, sum_axes
 
 SMALL = 1 << 11
 """Cliques of at most so many cells are kept as one table: three would be more calls than they save."""
@@ -103,9 +102,9 @@ class _Clique:
 
     def sum(self, place: _Place) -> Array:
         """Sum over everything but a factor's attributes, in their order."""
-        return sum_axes(self.summed(place.table), place.kept)
+        return sum_axes(self.sum_along(place.table), place.kept)
 
-    def summed(self, table: int) -> Array:
+    def sum_along(self, table: int) -> Array:
         """The clique summed to the axes of one of its tables."""
         if len(self.tables) == 1:
             return self.tables[0]
@@ -121,7 +120,7 @@ class _Clique:
             known = self.sums[table] = known.reshape(self.shapes[table])
         return known
 
-    def filled(self) -> Array:
+    def fill(self) -> Array:
         """The whole table, in the order of the clique's attributes."""
         table, axes = self.tables[0], self.axes[0]
         if len(self.tables) > 1:
@@ -145,19 +144,10 @@ class _Clique:
 class Propagation:
     """The marginals of a product of factors over a junction tree.
 
-    Parameters
-    ----------
-    tree
-        The cliques.
-    scopes
-        The attributes of every factor that changes, in the order of its axes; each inside one clique.
-    fixed
-        Factors that never change, with their attributes.
-    small
-        Cliques of at most so many cells are kept as one table.
+    `scopes` has the attributes of every factor that changes, in the order of its axes, each inside one clique;
+    `fixed` the factors that never change, with their attributes. Cliques of at most `small` cells are kept as one
+    table.
 
-    Examples
-    --------
     >>> tree = JunctionTree.of({"a": 2, "b": 2}, [("a",), ("b",)])
     >>> product = Propagation(tree, [("a",), ("b",)])
     >>> round(float(np.exp(product.run([np.array([1.0, 3.0]), np.array([2.0, 2.0])]))), 9)
@@ -221,7 +211,7 @@ class Propagation:
             log_sum += log(scale)
             messages[child] = message
             self._parent(child).times(self._above[child], message * (1 / scale))
-        whole = float(self._cliques[0].summed(LEFT).sum())
+        whole = float(self._cliques[0].sum_along(LEFT).sum())
         if not FAINTEST < whole < inf:
             return -inf
         self._cliques[0].times(self._whole, np.array(1 / whole))
@@ -240,7 +230,7 @@ class Propagation:
 
     def beliefs(self) -> tuple[Array, ...]:
         """The probabilities of every clique, in the order of its axes, after a run."""
-        return tuple(clique.filled() for clique in self._cliques)
+        return tuple(clique.fill() for clique in self._cliques)
 
     def _parent(self, child: int) -> _Clique:
         return self._cliques[self.tree.parents[child]]

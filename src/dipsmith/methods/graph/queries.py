@@ -11,13 +11,14 @@ Privacy: reads a fitted model; post-processing, free.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import cache
 from itertools import combinations
+from itertools import product as cartesian
 from math import prod
 
 import numpy as np
 
-from dipsmith.methods.graph.junction import Array, Attributes, JunctionTree, sum_axes, sum_to
-from dipsmith.methods.graph.matrix import product
+from dipsmith.methods.graph.junction import Array, Attributes, JunctionTree, product, sum_axes, sum_to
 
 
 def contract(left: Array, rows: Attributes, right: Array, columns: Attributes, kept: Attributes) -> Array:
@@ -25,8 +26,6 @@ def contract(left: Array, rows: Attributes, right: Array, columns: Attributes, k
 
     Attributes of only one of the two tables must be kept.
 
-    Examples
-    --------
     >>> p, q = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 0.0], [1.0, 1.0]])
     >>> contract(p, ("a", "s"), q, ("s", "b"), ("b", "a")).tolist()
     [[3.0, 7.0], [2.0, 4.0]]
@@ -81,88 +80,56 @@ def pairs(
 ) -> dict[tuple[str, str], Array]:
     """The probabilities of every pair of attributes, in the order of `tree.sizes`.
 
-    With `wanted`, only of the pairs among them and of pairs that share a clique.
+    With `wanted`, only of the pairs among them and of pairs that share a clique. Of two attributes the smaller one
+    walks along the tree, since what it carries through the separators is as wide as it is.
     """
-    return _Walk(tree, beliefs, wanted).every_pair()
+    rank = {name: i for i, name in enumerate(tree.sizes)}
+    sought: dict[str, set[str]] = {name: set() for name in tree.sizes}
+    for pair in combinations(tree.sizes, 2) if wanted is None else (p for p in wanted if len(p) == 2):
+        name, other = sorted(pair, key=lambda n: (tree.sizes[n], rank[n]))
+        sought[name].add(other)
+    doors: list[list[tuple[int, Attributes]]] = [[] for _ in tree.cliques]
+    for child, (parent, separator) in enumerate(zip(tree.parents, tree.separators, strict=True)):
+        if parent >= 0:
+            doors[child].append((parent, separator))
+            doors[parent].append((child, separator))
+    found: dict[tuple[str, str], Array] = {}
 
+    def keep(one: str, other: str, table: Array) -> None:
+        first, second = sorted((one, other), key=rank.__getitem__)
+        found.setdefault((first, second), table if first == one else table.T)
 
-class _Walk:
-    """All paths of a junction tree, with the matrices P(target | separator) that they share.
-
-    Of two attributes the smaller one walks, since what it carries through the separators is as wide as it is;
-    where nothing that it looks for lies behind a separator, nothing is carried.
-    """
-
-    def __init__(
-        self, tree: JunctionTree, beliefs: Sequence[Array], wanted: Collection[Attributes] | None
-    ) -> None:
-        self.tree, self.beliefs = tree, beliefs
-        self.rank = {name: i for i, name in enumerate(tree.sizes)}
-        width = {name: (size, self.rank[name]) for name, size in tree.sizes.items()}
-        asked = combinations(tree.sizes, 2) if wanted is None else (p for p in wanted if len(p) == 2)
-        self.sought: dict[str, set[str]] = {name: set() for name in tree.sizes}
-        for pair in asked:
-            name, other = sorted(pair, key=width.__getitem__)
-            self.sought[name].add(other)
-        self.found: dict[tuple[str, str], Array] = {}
-        self.known: dict[tuple[int, Attributes, Attributes], tuple[Array, Attributes]] = {}
-        self.near: list[list[tuple[int, Attributes]]] = [[] for _ in tree.cliques]
-        for child, parent in enumerate(tree.parents[1:], 1):
-            self.near[child].append((parent, tree.separators[child]))
-            self.near[parent].append((child, tree.separators[child]))
-        self.behind: dict[tuple[int, int], set[str]] = {}
-        for clique, doors in enumerate(self.near):
-            for beyond, _ in doors:
-                self._behind(clique, beyond)
-
-    def every_pair(self) -> dict[tuple[str, str], Array]:
-        for clique, names in enumerate(self.tree.cliques):
-            for one, other in combinations(names, 2):
-                if tuple(sorted((one, other), key=self.rank.__getitem__)) not in self.found:
-                    self._keep(one, other, _axes(self.beliefs[clique], names, (one, other)))
-        for name in self.tree.sizes:
-            for clique, names in enumerate(self.tree.cliques):
-                if name not in names:
-                    continue
-                for beyond, separator in self.near[clique]:
-                    if name not in separator and self.sought[name] & self.behind[clique, beyond]:
-                        table = _axes(self.beliefs[clique], names, (name, *separator))
-                        self._onward(name, clique, beyond, separator, table)
-        return self.found
-
-    def _behind(self, clique: int, beyond: int) -> set[str]:
+    @cache
+    def behind(clique: int, beyond: int) -> frozenset[str]:
         """The attributes that are met only behind the door from a clique to its neighbour."""
-        if (clique, beyond) not in self.behind:
-            new = set(self.tree.cliques[beyond]) - set(self.tree.cliques[clique])
-            further = [self._behind(beyond, next_) for next_, _ in self.near[beyond] if next_ != clique]
-            self.behind[clique, beyond] = new.union(*further)
-        return self.behind[clique, beyond]
+        new = frozenset(tree.cliques[beyond]) - set(tree.cliques[clique])
+        return new.union(*(behind(beyond, after) for after, _ in doors[beyond] if after != clique))
 
-    def _onward(self, name: str, came_from: int, clique: int, separator: Attributes, table: Array) -> None:
+    @cache
+    def conditional(clique: int, separator: Attributes, target: Attributes) -> tuple[Array, Attributes]:
+        axes = (*separator, *(n for n in target if n not in separator))
+        return _given(_axes(beliefs[clique], tree.cliques[clique], axes), axes, separator), axes
+
+    def walk(name: str, came_from: int, clique: int, separator: Attributes, table: Array) -> None:
         """Go on from P(name, separator) into a clique and to all that lie behind it."""
-        for other in self.tree.cliques[clique]:
-            if other not in separator and other in self.sought[name]:
-                given, axes = self._given(clique, separator, (other,))
-                self._keep(name, other, contract(table, (name, *separator), given, axes, (name, other)))
-        for beyond, door in self.near[clique]:
-            if beyond != came_from and self.sought[name] & self.behind[clique, beyond]:
-                given, axes = self._given(clique, separator, door)
+        for other in tree.cliques[clique]:
+            if other not in separator and other in sought[name]:
+                given, axes = conditional(clique, separator, (other,))
+                keep(name, other, contract(table, (name, *separator), given, axes, (name, other)))
+        for beyond, door in doors[clique]:
+            if beyond != came_from and sought[name] & behind(clique, beyond):
+                given, axes = conditional(clique, separator, door)
                 through = contract(table, (name, *separator), given, axes, (name, *door))
-                self._onward(name, clique, beyond, door, through)
+                walk(name, clique, beyond, door, through)
 
-    def _given(self, clique: int, separator: Attributes, target: Attributes) -> tuple[Array, Attributes]:
-        key = (clique, separator, target)
-        if key not in self.known:
-            axes = (*separator, *(n for n in target if n not in separator))
-            table = _axes(self.beliefs[clique], self.tree.cliques[clique], axes)
-            self.known[key] = (_given(table, axes, separator), axes)
-        return self.known[key]
-
-    def _keep(self, one: str, other: str, table: Array) -> None:
-        if self.rank[one] < self.rank[other]:
-            self.found[one, other] = table
-        else:
-            self.found[other, one] = table.T
+    for belief, names in zip(beliefs, tree.cliques, strict=True):
+        for one, other in combinations(names, 2):
+            keep(one, other, _axes(belief, names, (one, other)))
+    for name, (clique, names) in cartesian(tree.sizes, enumerate(tree.cliques)):
+        for beyond, separator in doors[clique] if name in names else ():
+            if name not in separator and sought[name] & behind(clique, beyond):
+                walk(name, clique, beyond, separator, _axes(beliefs[clique], names, (name, *separator)))
+    return found
 
 
 def _axes(table: Array, names: Sequence[str], wanted: Sequence[str]) -> Array:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, log, sqrt
-from typing import Any, ClassVar, Self
+from math import ceil, inf, log, sqrt
+from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 
 from dipsmith.errors import UsageError
 from dipsmith.estimation.answers import Answer, NoisyTable, Post, pooled
-from dipsmith.estimation.hopeless import forewarning, spurious_rows
+from dipsmith.estimation.hopeless import hopeless_note, spurious_rows
 from dipsmith.estimation.lawful import lawful_rows, require_possible
+from dipsmith.estimation.parameters import require_one_of, require_shares
 from dipsmith.estimation.sampling import sample_cells
 from dipsmith.methods.method import Arrays, Planned, PublicFacts, count_noise, require_relation
 from dipsmith.methods.outlook import Outlook, Suitability, table_effort, tables_of
@@ -70,10 +71,9 @@ class FlatModel:
             cell = sample_cells(weights, rows, random)
             if self.noisy.kept is not None:
                 cell = self.noisy.kept[cell]
-            columns = np.unravel_index(cell, self.noisy.marginal.shape)
-            return Codes.of(
-                self.schema, dict(zip(self.noisy.marginal.attributes, columns, strict=True)), rows
-            )
+            table = self.noisy.marginal
+            columns = np.unravel_index(cell, table.shape)
+            return Codes.of(self.schema, dict(zip(table.attributes, columns, strict=True)), rows)
 
         return lawful_rows(draw, self.rows if n is None else n, seed)
 
@@ -83,7 +83,7 @@ class FlatModel:
 
     def count(self, where: Mapping[str, str], rows: int | None = None) -> Answer:
         """How many rows have the given labels."""
-        return self.noisy.count(dict(where)).scaled(self.noisy.total, rows)
+        return self.noisy.count(where).scaled(self.noisy.total, rows)
 
     def mean(self, attribute: str) -> Answer:
         """The mean of a numeric attribute."""
@@ -112,12 +112,6 @@ class Flat:
     count_share
         Share of the budget for the row count where it is neither public nor given, and the table is
         so large that its sum would be a worse estimate.
-
-    Examples
-    --------
-    >>> from dipsmith.methods.hierarchy.flat import Flat
-    >>> Flat().post
-    'project'
     """
 
     post: Post = "project"
@@ -129,10 +123,8 @@ class Flat:
     models: ClassVar[tuple[type[FlatModel], ...]] = (FlatModel,)
 
     def __post_init__(self) -> None:
-        if self.post not in ("project", "clip"):
-            raise UsageError(f"flat: post is '{self.post}', expected 'project' or 'clip'")
-        if not 0 < self.count_share < 1:
-            raise UsageError(f"flat: count_share is {self.count_share}, expected a share between 0 and 1")
+        require_one_of(self, "post", get_args(Post))
+        require_shares(self, "count_share")
 
     def fit(self, curator: Curator) -> FlatModel:
         """Measure the full table, and the row count where it pays."""
@@ -141,9 +133,7 @@ class Flat:
         marginal = Marginal.of(schema, schema.names)
         _refuse_too_large(marginal)
         budget = curator.budget
-        total, total_variance = (
-            (float(curator.rows), 0.0) if curator.rows is not None else (0.0, float("inf"))
-        )
+        total, total_variance = (0.0, inf) if curator.rows is None else (float(curator.rows), 0.0)
         if curator.rows is None and marginal.size > COUNT_CELLS:
             for_count, budget = budget.split([self.count_share, 1 - self.count_share])
             counted = curator.total(for_count)
@@ -158,7 +148,7 @@ class Flat:
             measured = curator.measure([marginal], [budget])[0]
             noisy = NoisyTable(marginal, measured.values, measured.variance, total, total_variance)
             total, total_variance = pooled([(total, total_variance), noisy.own_total])
-            noisy = NoisyTable(marginal, measured.values, measured.variance, total, total_variance)
+            noisy = replace(noisy, total=total, total_variance=total_variance)
         return FlatModel(noisy, self.post)
 
     def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
@@ -173,7 +163,7 @@ class Flat:
         noise = count_noise(schema.neighbours, schema.unit.max_rows, budget)
         possible = marginal.possible() if marginal.size <= DENSE_CELLS else None
         cells = marginal.size if possible is None else int(possible.sum())
-        note = forewarning(cells, noise.sd, public.rows)
+        note = hopeless_note(cells, noise.sd, public.rows)
         table = Planned("full table", marginal.key, budget, marginal.size, noise.sd, note)
         return [*steps, replace(table, attributes=marginal.attributes, hopeless=bool(note))]
 
@@ -191,10 +181,8 @@ class Flat:
         cells, sd = schema.size(), count_noise(schema.neighbours, schema.unit.max_rows, budget).sd
         if spurious_rows(cells, sd) > SMALL_NOISE * rows:
             return None
-        return Suitability(
-            3,
-            f"the full table has only {cells:,} cells, and its noise is small against {rows:,} rows: nothing need be modelled",
-        )
+        found = f"the full table has only {cells:,} cells, and its noise is small against {rows:,} rows"
+        return Suitability(3, f"{found}: nothing need be modelled")
 
 
 def _refuse_too_large(marginal: Marginal) -> None:

@@ -35,21 +35,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.errors import UnsupportedError
+from dipsmith.methods.outlook import Names
 from dipsmith.privacy.score import Score
 from dipsmith.schema import Marginal, Schema
 
-Group = tuple[str, ...]
-
-_RELATIONS = ("add-remove", "replace")
-
-
-def _stirling_table() -> NDArray[np.float64]:
-    """H(0) … H(15), summed up from its differences 1 − g(x)."""
-    steps = [0.0, 1.0, *(1 - (x - 1) * log(x / (x - 1)) for x in range(2, 16))]
-    return np.cumsum(steps)
-
-
-_SMALL = _stirling_table()
+_SMALL = np.cumsum([0.0, 1.0, *(1 - (x - 1) * log(x / (x - 1)) for x in range(2, 16))])
+"""H(0) … H(15), summed up from its differences 1 − g(x)."""
 
 
 def log_factorial_excess(counts: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -68,28 +59,20 @@ def log_factorial_excess(counts: NDArray[np.int64]) -> NDArray[np.float64]:
 class InformationCriterion:
     """Minus the information criterion of an attribute, averaged over the attributes of a group.
 
-    Attributes
-    ----------
-    schema
-        Whose attributes they are.
-    within
-        Attributes that already divide the rows into nodes; the criterion is summed over the nodes.
-    penalty
-        What one level costs in one node: 2 for AIC, log n with a **public** n for BIC.
-    name
-        As the ledger shows it.
+    The criterion is summed over the nodes into which the attributes `within` already divide the rows. `penalty` is
+    what one level costs in one node: 2 for AIC, log n with a **public** n for BIC.
     """
 
     schema: Schema
-    within: Group = ()
+    within: Names = ()
     penalty: float = 2.0
     name: str = "aic"
 
-    def tables(self, candidate: Group) -> Sequence[Marginal]:
+    def tables(self, candidate: Names) -> Sequence[Marginal]:
         """The marginal of each attribute of the group, in every node."""
         return [Marginal(self.schema, (*self.within, name)) for name in candidate]
 
-    def value(self, candidate: Group, counts: Sequence[NDArray[np.int64]]) -> float:
+    def value(self, candidate: Names, counts: Sequence[NDArray[np.int64]]) -> float:
         """Larger is better: fewer levels, more skewed."""
         return -sum(
             information_criterion(table.reshape(-1, self.schema[name].size), self.penalty)
@@ -98,7 +81,7 @@ class InformationCriterion:
 
     def sensitivity(self, relation: str, max_rows: int) -> Fraction:
         """2 for each row: a row lies in one node, and the criterion's change there is within [0, 2)."""
-        _proved_for(self.name, relation)
+        _refuse_unproved(self.name, relation)
         return Fraction(2 * max_rows)
 
     def monotone(self, relation: str) -> bool:
@@ -118,29 +101,23 @@ def information_criterion(counts: NDArray[np.int64], penalty: float = 2.0) -> fl
 
 
 @dataclass(frozen=True, eq=False)
-class MarginalError:
+class MisplacedRows:
     """Rows that an even spread over the group's cells would misplace, less those that noise would.
 
-    Attributes
-    ----------
-    schema
-        Whose attributes they are.
-    cost
-        For each candidate the rows that noise on the split misplaces (`misplaced_by_noise`); public.
-    within
-        Attributes that already divide the rows into nodes; errors are summed over the nodes.
+    `cost` has for each candidate the rows that noise on the split misplaces (`misplaced_by_noise`); public. Errors
+    are summed over the nodes into which the attributes `within` already divide the rows.
     """
 
     schema: Schema
-    cost: Mapping[Group, float]
-    within: Group = ()
+    cost: Mapping[Names, float]
+    within: Names = ()
     name: str = "marginal error"
 
-    def tables(self, candidate: Group) -> Sequence[Marginal]:
+    def tables(self, candidate: Names) -> Sequence[Marginal]:
         """The cross-table of the group, in every node."""
         return [Marginal(self.schema, (*self.within, *candidate))]
 
-    def value(self, candidate: Group, counts: Sequence[NDArray[np.int64]]) -> float:
+    def value(self, candidate: Names, counts: Sequence[NDArray[np.int64]]) -> float:
         """Half the L1 distance from an even spread, less the cost of noise."""
         nodes = counts[0].reshape(-1, self.schema.size(candidate)).astype(np.float64)
         even = nodes.mean(axis=1, keepdims=True)
@@ -148,8 +125,8 @@ class MarginalError:
 
     def sensitivity(self, relation: str, max_rows: int) -> Fraction:
         """1 for each row; 2 where a row may leave one node and enter another."""
-        _proved_for(self.name, relation)
         moves = 2 if relation == "replace" and self.within else 1
+        _refuse_unproved(self.name, relation)
         return Fraction(moves * max_rows)
 
     def monotone(self, relation: str) -> bool:
@@ -171,19 +148,19 @@ class Contrast:
     signed difference choose both at once, for the same price.
     """
 
-    each: Score[Group]
-    names: Group
+    each: Score[Names]
+    names: Names
 
     @property
     def name(self) -> str:
         """The name that the ledger shows."""
         return f"contrast of {self.each.name}"
 
-    def tables(self, candidate: Group) -> Sequence[Marginal]:
+    def tables(self, candidate: Names) -> Sequence[Marginal]:
         """Every attribute by itself."""
         return [table for name in self.names for table in self.each.tables((name,))]
 
-    def value(self, candidate: Group, counts: Sequence[NDArray[np.int64]]) -> float:
+    def value(self, candidate: Names, counts: Sequence[NDArray[np.int64]]) -> float:
         """Mean score inside the group less mean score outside it."""
         scores = {n: self.each.value((n,), [c]) for n, c in zip(self.names, counts, strict=True)}
         inside = [s for n, s in scores.items() if n in candidate]
@@ -199,8 +176,7 @@ class Contrast:
         return False
 
 
-def _proved_for(name: str, relation: str) -> None:
-    if relation not in _RELATIONS:
-        raise UnsupportedError(
-            f"the score '{name}' is proved for neighbours add-remove or replace, not {relation}"
-        )
+def _refuse_unproved(name: str, relation: str) -> None:
+    if relation not in ("add-remove", "replace"):
+        wanted = "proved for neighbours add-remove or replace"
+        raise UnsupportedError(f"the score '{name}' is {wanted}, not {relation}")

@@ -7,7 +7,7 @@ branch has not used yet: the leaves are the cells of the full cross-table, each 
 
 Every level is a partition of all rows: one row lies in exactly one node of it. A branch that stops
 early is a node with one child, measured again at each level that follows; least squares pools what it
-says (`consistency.tree`). So no budget is lost on short branches.
+says (`tree.gls`). So no budget is lost on short branches.
 
 Source: Bowen, Liu and Su, "Differentially private data release via statistical election to partition
 sequentially" (arXiv 1803.06763), section 2.2, without its phantom categories.
@@ -27,29 +27,23 @@ from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
 from dipsmith.methods.hierarchy.tree import Tree
+from dipsmith.methods.outlook import Names
 from dipsmith.schema import Cells, Codes, Marginal, Schema
 from dipsmith.schema.codes import code_dtype
-
-Group = tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """How the nodes of one level are divided.
+    """How the nodes of one level are divided: groups of attributes, and for every node which of them divides it.
 
-    Attributes
-    ----------
-    groups
-        The groups of attributes in use; the empty group leaves a node whole.
-    chosen
-        For every node of the level, which of the groups divides it.
+    The empty group leaves a node whole.
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[Names, ...]
     chosen: NDArray[np.int64]
 
     @classmethod
-    def of(cls, nodes: Sequence[Group]) -> Self:
+    def of(cls, nodes: Sequence[Names]) -> Self:
         """The layer from the group of every node."""
         groups = tuple(dict.fromkeys(nodes))
         place = {group: i for i, group in enumerate(groups)}
@@ -60,8 +54,6 @@ class Layer:
 class Layers:
     """The splits of a cross-table, level by level.
 
-    Examples
-    --------
     >>> from dipsmith.schema import Attribute, Categories, Unit
     >>> listed = {"a": "xy", "b": "uvw", "c": "12345"}
     >>> s = Schema("t", tuple(Attribute(n, "string", Categories.of(v)) for n, v in listed.items()), Unit(), "replace")
@@ -75,17 +67,13 @@ class Layers:
     layers: tuple[Layer, ...]
 
     def __post_init__(self) -> None:
-        for level, layer in enumerate(self.layers):
-            if layer.chosen.size != self._nodes_above_leaves[level]:
-                raise UsageError(
-                    f"layer {level + 1} divides {layer.chosen.size} nodes, expected {self._nodes_above_leaves[level]}"
-                )
-        for level, layer in enumerate(self.layers):
-            twice = self._used_before(level, layer)
+        for i, (layer, nodes) in enumerate(zip(self.layers, self._nodes_above_leaves, strict=False), 1):
+            if layer.chosen.size != nodes:
+                raise UsageError(f"layer {i} divides {layer.chosen.size} nodes, expected {nodes}")
+        for i, layer in enumerate(self.layers, 1):
+            twice = self._used_before(i - 1, layer)
             if twice is not None:
-                raise UsageError(
-                    f"layer {level + 1}: column '{twice}' has already divided this branch; name it once"
-                )
+                raise UsageError(f"layer {i}: column '{twice}' has already divided this branch; name it once")
 
     def _used_before(self, level: int, layer: Layer) -> str | None:
         if self.order is not None:
@@ -108,7 +96,7 @@ class Layers:
             nodes *= schema.size(group)
         return cls(schema, tuple(layers))
 
-    def deepened(self, depth: int) -> Layers:
+    def deepen(self, depth: int) -> Layers:
         """The same with layers at the end that divide nothing, up to `depth` layers."""
         whole = Layer(((),), np.zeros(self._nodes_above_leaves[-1], dtype=np.int64))
         return Layers(self.schema, self.layers + (whole,) * (depth - self.depth))
@@ -120,10 +108,7 @@ class Layers:
 
     @cached_property
     def _nodes_above_leaves(self) -> tuple[int, ...]:
-        nodes = [1]
-        for layer in self.layers:
-            nodes.append(int(self._fanouts(layer).sum()))
-        return tuple(nodes)
+        return (1, *(int(self._fanouts(layer).sum()) for layer in self.layers))
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -135,7 +120,7 @@ class Layers:
         return np.asarray(sizes[layer.chosen], dtype=np.int64)
 
     @property
-    def order(self) -> tuple[Group, ...] | None:
+    def order(self) -> tuple[Names, ...] | None:
         """The group of every layer when all branches share one order, else None."""
         if any(len(layer.groups) > 1 for layer in self.layers):
             return None
@@ -168,10 +153,10 @@ class Layers:
         return Tree.grown([*fans, self.schema.size() // used])
 
     @cached_property
-    def leaf_cells(self) -> NDArray[np.int64] | None:
-        """The cell of `table` that each leaf is, in the order of the tree; None when they agree."""
+    def leaf_cells(self) -> NDArray[np.int64] | slice:
+        """The cell of `table` that each leaf is, in the order of the tree."""
         if self.order is not None:
-            return None
+            return slice(None)
         every = _every_cell(self.table, LayerCells(self, self.depth).attributes)
         node = LayerCells(self, self.depth).index(every)
         return np.argsort(node.astype(np.int32), kind="stable")
@@ -235,11 +220,8 @@ class Layers:
         cls, schema: Schema, facts: Sequence[Sequence[Sequence[str]]], arrays: Mapping[str, NDArray[Any]]
     ) -> Self:
         """The splits back from their state."""
-        layers = (
-            Layer(tuple(tuple(group) for group in groups), arrays[f"layer/{i}"])
-            for i, groups in enumerate(facts)
-        )
-        return cls(schema, tuple(layers))
+        groups = [tuple(tuple(group) for group in layer) for layer in facts]
+        return cls(schema, tuple(Layer(g, arrays[f"layer/{i}"]) for i, g in enumerate(groups)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +237,7 @@ class LayerCells:
         return self.layers.schema
 
     @property
-    def attributes(self) -> Group:
+    def attributes(self) -> Names:
         """The attributes that decide the node, in the order of the schema."""
         used = {n for layer in self.layers.layers[: self.level] for group in layer.groups for n in group}
         return tuple(n for n in self.schema.names if n in used)

@@ -3,9 +3,9 @@
 Each level is a partition of all rows, finer than the one above; the last is the full cross-table. All of
 them were measured with noise of known variance (or not at all, or are public). From that follow
 
-* unbiased estimates of every cell that use all measurements (`consistency.tree.gls`), and with them the
+* unbiased estimates of every cell that use all measurements (`tree.gls`), and with them the
   answer to any counting question with its standard error;
-* a table without negative counts, made from the root down (`consistency.simplex`);
+* a table without negative counts, made from the root down (`top_down`);
 * whole rows: counts are rounded within each node, so that upper levels are met exactly.
 
 A hierarchy buys precise sums of the nodes it measures. It never makes single cells more precise than
@@ -20,21 +20,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf, sqrt
-from typing import Any, Protocol
+from math import inf, isinf, sqrt
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.errors import UsageError
-from dipsmith.estimation.answers import Answer, Post, midpoints, overlap
+from dipsmith.estimation.answers import Answer, Post, ask_count, ask_mean, ask_range
 from dipsmith.estimation.simplex import clip_within
+from dipsmith.methods.hierarchy.layers import Layers
+from dipsmith.methods.hierarchy.ranges import Ranges
 from dipsmith.methods.hierarchy.top_down import project_down, round_top_down
 from dipsmith.methods.hierarchy.tree import Tree, gls, sum_variance
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
-from dipsmith.privacy.randomness import Generator
-from dipsmith.schema import Bins, Cells, Codes, Marginal
+from dipsmith.privacy.randomness import Generator, generator
+from dipsmith.schema import Codes, Marginal, Schema
 
 LARGEST_TABLE = 1 << 24
 """A tree is held whole, at about a hundred bytes for each cell."""
@@ -43,38 +44,15 @@ LEAST_VARIANCE = 1e-9
 """Of a measured count, where noise is 0 to double precision: only what is public is exact, and may not be contradicted."""
 
 
-class Hierarchy(Protocol):
-    """A cross-table and coarser and coarser partitions above it, up to all rows in one node."""
-
-    @property
-    def tree(self) -> Tree:
-        """The shape; every leaf lies in the last layer."""
-
-    @property
-    def levels(self) -> Sequence[Cells]:
-        """The partition of rows that each layer of the tree is, root first, the table last."""
-
-    @property
-    def table(self) -> Marginal:
-        """The cross-table whose cells the leaves are."""
-
-    @property
-    def leaf_cells(self) -> NDArray[np.int64] | None:
-        """The cell of the table that each leaf is; None when leaves and cells have the same order."""
+Hierarchy = Layers | Ranges
+"""A cross-table and coarser and coarser partitions above it, up to all rows in one node."""
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyTree:
-    """Noisy counts of all levels of a hierarchy.
+    """Noisy counts of all levels of a hierarchy, root first, each in the order of its nodes.
 
-    Attributes
-    ----------
-    hierarchy
-        The levels and how they lie in each other.
-    values
-        The counts of every level as measured, root first, in the order of its nodes.
-    variances
-        The noise variance of each level: 0 for a public count, infinite for a level not measured.
+    `variances` has the noise variance of each level: 0 for a public count, infinite for a level not measured.
     """
 
     hierarchy: Hierarchy
@@ -92,13 +70,13 @@ class NoisyTree:
         return self.hierarchy.table
 
     @cached_property
-    def possible(self) -> NDArray[np.bool_] | None:
-        """The nodes that hold at least one cell that no rule forbids; None when all do."""
-        cells = self.table.possible()
-        if cells is None or bool(cells.all()):
-            return None
+    def possible(self) -> NDArray[np.bool_]:
+        """The nodes that hold at least one cell that no rule forbids."""
         nodes = np.ones(self.tree.size, dtype=bool)
-        nodes[self._leaves] = self._by_leaf(cells)
+        cells = self.table.possible()
+        if cells is None:
+            return nodes
+        nodes[self._leaves] = cells[self.hierarchy.leaf_cells]
         for family in reversed(self.tree.families()):
             nodes[family.nodes] = np.logical_or.reduceat(nodes[family.children], family.starts)
         return nodes
@@ -110,18 +88,13 @@ class NoisyTree:
     @cached_property
     def noise(self) -> NDArray[np.float64]:
         """The noise variance of every node; 0 where it is public or impossible."""
-        spread = np.repeat(np.array(self.variances), np.diff(self.tree.layers))
-        if self.possible is not None:
-            spread[~self.possible] = 0.0
-        return spread
+        return np.where(self.possible, np.repeat(self.variances, np.diff(self.tree.layers)), 0.0)
 
     @cached_property
     def estimates(self) -> NDArray[np.float64]:
         """The unbiased estimate of every node, before anything negative is removed."""
-        measured = np.concatenate(self.values).astype(np.float64)
-        if self.possible is not None:
-            measured[~self.possible] = 0.0
-        return gls(self.tree, measured, self.noise)[0]
+        measured = np.where(self.possible, np.concatenate(self.values), 0.0)
+        return gls(self.tree, measured, self.noise)
 
     @property
     def total(self) -> float:
@@ -132,8 +105,7 @@ class NoisyTree:
         """Non-negative numbers for all nodes, children summing to their parent."""
         if post == "project":
             return project_down(self.tree, self.estimates, self.noise)
-        able = np.ones(self.tree.size, dtype=bool) if self.possible is None else self.possible
-        made = np.maximum(self.estimates, 0.0)
+        made, able = np.maximum(self.estimates, 0.0), self.possible
         for family in self.tree.families():
             below = family.children
             made[below] = clip_within(self.estimates[below], family.owner, made[family.nodes], able[below])
@@ -153,15 +125,14 @@ class NoisyTree:
         if made[0] <= 0:
             made = self._evenly()
         above = Tree(self.tree.parent[: self._leaves.start])
-        able = None if self.possible is None else self.possible[: above.size]
-        whole = round_top_down(above, made[: above.size] * (n / made[0]), n, able)
+        whole = round_top_down(above, made[: above.size] * (n / made[0]), n, self.possible[: above.size])
         family = self.tree.families()[-1]
         wanted, weights = whole[family.nodes], made[self._leaves]
         # Rounding may give a row to a node without weight: spread it over what is possible.
         bare = (family.sums(weights) <= 0) & (wanted > 0)
         if bare.any():
             weights = np.where(np.repeat(bare, family.sizes), self._evenly()[self._leaves], weights)
-        return self._by_cell(_rounded_at_random(weights, family.sizes, wanted, random))
+        return self._by_cell(_round_at_random(weights, family.sizes, wanted, random))
 
     def sample(self, post: Post, n: int, random: Generator) -> Codes:
         """Draw `n` rows, in random order."""
@@ -172,91 +143,90 @@ class NoisyTree:
     def answer(self, weights: NDArray[np.float64]) -> Answer:
         """The sum of the table's cells with these weights, and its standard error."""
         nodes = np.zeros(self.tree.size)
-        nodes[self._leaves] = self._by_leaf(weights)
-        if self.possible is not None:
-            nodes[~self.possible] = 0.0
+        nodes[self._leaves] = weights[self.hierarchy.leaf_cells]
+        nodes[~self.possible] = 0.0
         value = float(np.dot(nodes, self.estimates))
         return Answer(value, sqrt(max(sum_variance(self.tree, self.noise, nodes), 0.0)))
 
-    def range_query(self, attribute: str, low: float, high: float) -> Answer:
-        """How many rows have low ≤ value < high; a bin cut by the range counts in proportion."""
-        return self.answer(self._spread(attribute, overlap(self._bins(attribute), low, high)))
-
-    def count(self, where: Mapping[str, str]) -> Answer:
-        """How many rows have the given labels."""
-        weights = np.ones(self.table.size)
-        for name, label in where.items():
-            labels = self.table.schema[name].labels
-            if label not in labels:
-                raise UsageError(f"column '{name}' has no label '{label}'; it has: {', '.join(labels[:10])}")
-            weights *= self._spread(name, np.arange(len(labels)) == labels.index(label))
-        return self.answer(weights)
-
-    def mean(self, attribute: str) -> Answer:
-        """The mean of a numeric attribute, each bin standing for its middle (missing values left out)."""
-        bins = self._bins(attribute)
-        known = np.ones(bins.size)
-        known[len(bins.labels) :] = 0.0
-        middles = np.zeros(bins.size)
-        middles[: len(bins.labels)] = midpoints(bins)
-        rows = self.answer(self._spread(attribute, known)).value
-        if rows <= 0:
-            return Answer(float("nan"), inf)
-        mean = self.answer(self._spread(attribute, middles * known)).value / rows
-        # Delta method: the error of a ratio is the error of Σ(mᵢ − mean)·xᵢ over the rows.
-        error = self.answer(self._spread(attribute, (middles - mean) * known)).standard_error / rows
-        return Answer(mean, error)
-
-    def _by_leaf(self, cells: NDArray[Any]) -> NDArray[Any]:
-        order = self.hierarchy.leaf_cells
-        return cells if order is None else cells[order]
-
     def _by_cell(self, leaves: NDArray[Any]) -> NDArray[Any]:
-        order = self.hierarchy.leaf_cells
-        if order is None:
-            return leaves
         cells = np.empty_like(leaves)
-        cells[order] = leaves
+        cells[self.hierarchy.leaf_cells] = leaves
         return cells
 
     def _evenly(self) -> NDArray[np.float64]:
         """One for every possible cell, and the sums of them above."""
-        nodes = np.ones(self.tree.size) if self.possible is None else self.possible.astype(np.float64)
+        nodes = self.possible.astype(np.float64)
         for family in reversed(self.tree.families()):
             nodes[family.nodes] = family.sums(nodes[family.children])
         return nodes
 
-    def _spread(self, attribute: str, per_code: NDArray[Any]) -> NDArray[np.float64]:
-        shape = [1] * len(self.table.shape)
-        shape[self.table.attributes.index(attribute)] = -1
-        codes = np.asarray(per_code, dtype=np.float64).reshape(shape)
-        return np.broadcast_to(codes, self.table.shape).ravel()
 
-    def _bins(self, attribute: str) -> Bins:
-        domain = self.table.schema[attribute].domain
-        if not isinstance(domain, Bins):
-            raise UsageError(
-                f"column '{attribute}' is a list of categories; ranges and means need a number or a date"
-            )
-        return domain
+@dataclass(frozen=True, eq=False)
+class TreeModel:
+    """Noisy counts of all levels, and how negative ones are removed when rows are drawn."""
+
+    noisy: NoisyTree
+    post: Post
+
+    kind: ClassVar[str] = "tree"
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the rows."""
+        return self.noisy.table.schema
+
+    @property
+    def rows(self) -> int:
+        """The model's own estimate of the number of rows."""
+        return max(0, round(self.noisy.total))
+
+    def sample(self, n: int | None = None, seed: int | None = None) -> Codes:
+        """Draw rows: upper levels are met as exactly as whole numbers allow, cells on average."""
+        return self.noisy.sample(self.post, self.rows if n is None else n, generator(seed))
+
+    def range_query(self, attribute: str, low: float, high: float, rows: int | None = None) -> Answer:
+        """How many rows have low ≤ value < high, of all rows or rescaled to `rows`."""
+        found = ask_range(self.noisy.table, self.noisy.answer, attribute, low, high)
+        return found.scaled(self.noisy.total, rows)
+
+    def count(self, where: Mapping[str, str], rows: int | None = None) -> Answer:
+        """How many rows have the given labels."""
+        return ask_count(self.noisy.table, self.noisy.answer, where).scaled(self.noisy.total, rows)
+
+    def mean(self, attribute: str) -> Answer:
+        """The mean of a numeric attribute."""
+        return ask_mean(self.noisy.table, self.noisy.answer, attribute)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The hierarchy, the noisy counts and what is known of the noise."""
+        hierarchy, arrays = self.noisy.hierarchy, dict[str, NDArray[Any]]()
+        facts: dict[str, Any] = {"post": self.post}
+        facts["variances"] = [None if isinf(v) else v for v in self.noisy.variances]
+        if isinstance(hierarchy, Ranges):
+            facts["branching"] = hierarchy.branching
+        else:
+            facts["layers"], arrays = hierarchy.state()
+        return facts, arrays | {f"level/{i}": values for i, values in enumerate(self.noisy.values)}
+
+    @classmethod
+    def from_state(cls, schema: Schema, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The model back from its state."""
+        if "branching" in facts:
+            hierarchy: Hierarchy = Ranges(schema, facts["branching"])
+        else:
+            hierarchy = Layers.from_state(schema, facts["layers"], arrays)
+        variances = tuple(inf if v is None else v for v in facts["variances"])
+        values = tuple(arrays[f"level/{i}"] for i in range(len(variances)))
+        return cls(NoisyTree(hierarchy, values, variances), facts["post"])
 
 
 def measure(curator: Curator, hierarchy: Hierarchy, budgets: Sequence[Budget | None]) -> NoisyTree:
-    """Measure the levels that have a budget, all in one pass, and take the public row count where there is one.
+    """Measure the levels, root first, that have a budget, in one pass; take the public row count where there is one.
 
     Privacy
     -------
     Every level is a partition of all rows, so each costs its own budget at the sensitivity of one table;
     together they cost the sum (sequential composition). ``docs/proofs/steps.md``.
-
-    Parameters
-    ----------
-    curator
-        Who counts.
-    hierarchy
-        What is counted.
-    budgets
-        What each level may cost, root first; None for a level that is not measured.
     """
     levels = hierarchy.levels
     paid = [i for i, budget in enumerate(budgets) if budget is not None]
@@ -265,27 +235,13 @@ def measure(curator: Curator, hierarchy: Hierarchy, budgets: Sequence[Budget | N
     variances = [inf] * len(levels)
     for i, answer in zip(paid, answers, strict=True):
         values[i], variances[i] = answer.values, max(answer.variance, LEAST_VARIANCE)
-    if hierarchy.leaf_cells is not None:
-        values[-1] = values[-1][hierarchy.leaf_cells]
+    values[-1] = values[-1][hierarchy.leaf_cells]
     if curator.rows is not None:
         values[0], variances[0] = np.array([curator.rows], dtype=np.int64), 0.0
     return NoisyTree(hierarchy, tuple(values), tuple(variances))
 
 
-def level_weights(nodes: Sequence[int], currency: str) -> list[float]:
-    """How to share a budget among levels so that the summed squared error of all nodes is least.
-
-    The noise variance on a level is proportional to 1/ε² (pure) or 1/ρ (zCDP); Σ nodes/ε² is least, for a
-    given Σ ε, at ε ∝ nodes^(1/3), and Σ nodes/ρ at ρ ∝ nodes^(1/2).
-
-    >>> level_weights([1, 8, 1000], "epsilon"), level_weights([4, 100], "rho")
-    ([1.0, 2.0, 10.0], [2.0, 10.0])
-    """
-    power = 1 / 3 if currency == "epsilon" else 1 / 2
-    return [round(n**power, 9) for n in nodes]
-
-
-def _rounded_at_random(
+def _round_at_random(
     weights: NDArray[np.float64], sizes: NDArray[np.int64], totals: NDArray[np.int64], random: Generator
 ) -> NDArray[np.int64]:
     """Whole numbers with each family's total, each within one of its share and equal to it on average.

@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
-from dipsmith.methods.hierarchy.noisy_tree import level_weights
-from dipsmith.methods.hierarchy.tree import Tree, sum_variance
+from dipsmith.methods.hierarchy.tree import Tree, level_weights, sum_variance
 from dipsmith.schema import Cells, Codes, Marginal, Schema
 
 RANGES = 48
@@ -34,8 +33,6 @@ MOST_LEVELS = 6
 class Ranges:
     """The values of one attribute, and intervals of 1, b, b², … of them; intervals at the end may be shorter.
 
-    Examples
-    --------
     >>> from dipsmith.schema import Attribute, Categories, Unit
     >>> s = Schema("t", (Attribute("a", "string", Categories.of("abcdefghij")),), Unit(), "replace")
     >>> Ranges(s, 4).nodes
@@ -46,9 +43,10 @@ class Ranges:
     branching: int
 
     def __post_init__(self) -> None:
-        if len(self.schema.names) != 1:
+        columns = len(self.schema.names)
+        if columns != 1:
             raise UsageError(
-                f"a tree of ranges has one column, and the schema has {len(self.schema.names)}; keep one of them"
+                f"a tree of ranges has one column, and the schema has {columns}; keep one of them"
             )
         if self.branching < 2:
             raise UsageError(f"a tree of ranges: branching is {self.branching}, expected at least 2")
@@ -56,10 +54,7 @@ class Ranges:
     @cached_property
     def nodes(self) -> tuple[int, ...]:
         """Number of nodes of each level: root first, single values last."""
-        sizes = [self.schema.size()]
-        while sizes[-1] > 1:
-            sizes.append(-(-sizes[-1] // self.branching))
-        return tuple(reversed(sizes)) if len(sizes) > 1 else (1, 1)
+        return _level_sizes(self.schema.size(), self.branching)
 
     @cached_property
     def tree(self) -> Tree:
@@ -79,9 +74,9 @@ class Ranges:
         return Marginal(self.schema, self.schema.names)
 
     @property
-    def leaf_cells(self) -> NDArray[np.int64] | None:
+    def leaf_cells(self) -> slice:
         """Leaves are values in their own order."""
-        return None
+        return slice(None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,10 +151,7 @@ def best_depth(values: int, currency: str, *, total_known: bool = True) -> int:
 def average_variance(values: int, depth: int, currency: str, total_known: bool = True) -> float:
     """The noise variance of a range, averaged over ranges of all lengths, at a budget of 1 (in units of 2)."""
     b = branching_for(values, depth)
-    nodes = [values]
-    while nodes[-1] > 1:
-        nodes.append(-(-nodes[-1] // b))
-    nodes = nodes[::-1] if len(nodes) > 1 else [1, 1]
+    nodes = _level_sizes(values, b)
     weights = np.array(range_weights(nodes, currency))
     if total_known:
         weights[0] = 0.0
@@ -184,6 +176,13 @@ def _some_ranges(values: int) -> list[tuple[int, int]]:
     starts = np.minimum(ends[0].astype(int), values - 1)
     stops = np.maximum(np.ceil(ends[1]).astype(int), starts + 1)
     return list(zip(starts.tolist(), stops.tolist(), strict=True))
+
+
+def _level_sizes(values: int, branching: int) -> tuple[int, ...]:
+    sizes = [values]
+    while sizes[-1] > 1:
+        sizes.append(-(-sizes[-1] // branching))
+    return tuple(reversed(sizes)) if len(sizes) > 1 else (1, 1)
 
 
 def _tree(nodes: Sequence[int], branching: int) -> Tree:

@@ -7,13 +7,13 @@ attributes. Counts of every level get noise and are made to agree, so that sums 
 attributes are precise even where single cells are not. What is different from the paper:
 
 - least squares is exact for any shape and any variances, instead of phantom categories and a printed
-  formula that leaves the released cells as noisy as they were (`consistency.tree`);
+  formula that leaves the released cells as noisy as they were (`tree.gls`);
 - every level that gets noise is paid for: L layers and the leaves are L + 1 levels (the paper divides by
   L), the row count is public or one more;
 - larger levels get more of the budget (cube-root rule), negative counts go by projection, not clipping;
 - AIC takes its number of levels from the schema, which halves its sensitivity, and is used at the rate
   that a monotone score allows; attributes are chosen by the rows that a split puts in their place unless
-  AIC is asked for, which prefers few and skewed levels whatever they are good for (`consistency.importance`);
+  AIC is asked for, which prefers few and skewed levels whatever they are good for (`importance`);
 - `layers="auto"` stops where public facts say that a further layer would drown in its own noise.
 
 Layers buy precise upper marginals, never precise cells: while the full table is readable by itself,
@@ -35,19 +35,26 @@ from typing import ClassVar, Literal, get_args
 
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.estimation.answers import Post
+from dipsmith.estimation.parameters import require_least, require_one_of, require_shares
 from dipsmith.methods.hierarchy.importance import (
     Contrast,
     InformationCriterion,
-    MarginalError,
+    MisplacedRows,
     misplaced_by_noise,
 )
-from dipsmith.methods.hierarchy.layers import Group, Layer, Layers
-from dipsmith.methods.hierarchy.levels import level_budgets, level_outlook, planned_levels, possible_cells
-from dipsmith.methods.hierarchy.model import TreeModel
-from dipsmith.methods.hierarchy.noisy_tree import level_weights, measure
-from dipsmith.methods.hierarchy.readable import Readable
+from dipsmith.methods.hierarchy.layers import Layer, Layers
+from dipsmith.methods.hierarchy.levels import (
+    Readable,
+    check_weights,
+    level_budgets,
+    level_outlook,
+    plan_levels,
+    possible_cells,
+)
+from dipsmith.methods.hierarchy.noisy_tree import TreeModel, measure
+from dipsmith.methods.hierarchy.tree import level_weights
 from dipsmith.methods.method import Planned, PublicFacts, knob, require_relation
-from dipsmith.methods.outlook import Outlook
+from dipsmith.methods.outlook import Names, Outlook
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.score import Score
@@ -116,13 +123,25 @@ class Steps:
     models: ClassVar[tuple[type[TreeModel], ...]] = (TreeModel,)
 
     def __post_init__(self) -> None:
-        _check(self)
+        if isinstance(self.layers, str) and self.layers != "auto":
+            raise UsageError(
+                f"steps: layers is '{self.layers}', expected a number, a list of layers or 'auto'"
+            )
+        if isinstance(self.layers, int):
+            require_least(self, 0, "layers")
+        if self.groups is not None and not isinstance(self.layers, int | str):
+            raise UsageError("steps: groups are for layers that are chosen, and these layers are given")
+        if isinstance(self.groups, int) and (self.groups != 2 or self.layers != "auto"):
+            raise UsageError("steps: groups is a list of groups, or 2 with layers left at 'auto'")
+        require_one_of(self, "select", get_args(Select))
+        require_one_of(self, "post", get_args(Post))
+        require_shares(self, "share")
         if not isinstance(self.layers, int | str):
-            object.__setattr__(self, "layers", _named(self.layers))
+            object.__setattr__(self, "layers", _as_groups(self.layers))
         if self.groups is not None and not isinstance(self.groups, int):
-            object.__setattr__(self, "groups", _named(self.groups))
+            object.__setattr__(self, "groups", _as_groups(self.groups))
         if self.layer_weights is not None:
-            object.__setattr__(self, "layer_weights", tuple(self.layer_weights))
+            object.__setattr__(self, "layer_weights", check_weights(self.name, self.layer_weights))
 
     def fit(self, curator: Curator) -> TreeModel:
         """Choose what divides the rows, measure every level, make the counts agree."""
@@ -138,7 +157,7 @@ class Steps:
         else:
             layers = self._own_orders(curator.nested(stages.for_choice, "order"), stages)
         if self.layer_weights is not None:
-            layers = layers.deepened(len(stages.layers))
+            layers = layers.deepen(len(stages.layers))
         if curator.remaining is not None:
             # Choices that turned out not to be needed are paid to the counts.
             stages = replace(stages, facts=replace(stages.facts, budget=curator.remaining))
@@ -154,7 +173,7 @@ class Steps:
             what = "two groups" if self.groups == 2 else f"{layers.depth} layers"
             steps.append(Planned("order", f"{what} by {self.select}", stages.for_choice, note=_ASSUMED))
         ordered = stages.for_choice is None
-        return steps + planned_levels(layers, self._budgets(stages, layers), stages.facts, ordered=ordered)
+        return steps + plan_levels(layers, self._budgets(stages, layers), stages.facts, ordered=ordered)
 
     def outlook(
         self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts
@@ -191,7 +210,7 @@ class Steps:
             return _Stages(facts, _above_leaves(schema, candidates[:depth]), None)
         return _Stages(chosen, tuple(candidates[:depth]), for_choice)
 
-    def _candidates(self, schema: Schema) -> list[Group]:
+    def _candidates(self, schema: Schema) -> list[Names]:
         named = [tuple(g) for g in self.groups] if isinstance(self.groups, tuple) else []
         grouped = [name for group in named for name in group]
         twice = next((name for name in grouped if grouped.count(name) > 1), None)
@@ -200,7 +219,7 @@ class Steps:
         alone = [(n,) for n in schema.names if n not in grouped and schema[n].size > 1]
         return [g for g in named if schema.size(g) > 1] + alone
 
-    def _depth(self, schema: Schema, alone: Readable, shared: Readable, candidates: Sequence[Group]) -> int:
+    def _depth(self, schema: Schema, alone: Readable, shared: Readable, candidates: Sequence[Names]) -> int:
         """How many layers: the number asked for, or as many as are readable when the leaves are not.
 
         The last candidate divides the leaves in any case.
@@ -221,8 +240,8 @@ class Steps:
         return depth
 
     def _dividing(
-        self, schema: Schema, facts: Readable, candidates: Sequence[Group], nodes: int
-    ) -> list[Group]:
+        self, schema: Schema, facts: Readable, candidates: Sequence[Names], nodes: int
+    ) -> list[Names]:
         """The groups that may divide a node that is one of `nodes` like it."""
         if self.layers != "auto":
             return list(candidates)
@@ -241,14 +260,14 @@ class Steps:
         return max_rows > 1 or (self.layers == "auto" if self.same_order is None else self.same_order)
 
     def _score(
-        self, facts: Readable, schema: Schema, candidates: Sequence[Group], nodes: int, within: Group = ()
-    ) -> Score[Group]:
+        self, facts: Readable, schema: Schema, candidates: Sequence[Names], nodes: int, within: Names = ()
+    ) -> Score[Names]:
         """The score of candidates that divide a node which is one of `nodes`, or all nodes at once."""
         if self.select == "marginal-error":
             own = schema.size(within)
             cells = {c: schema.size(c) for c in candidates}
             cost = {c: misplaced_by_noise(own * k, facts.sd(nodes * k)) for c, k in cells.items()}
-            return MarginalError(schema, cost, within)
+            return MisplacedRows(schema, cost, within)
         if self.select == "bic":
             assert facts.rows is not None
             return InformationCriterion(schema, within, log(max(2.0, facts.rows / nodes)), "bic")
@@ -256,14 +275,14 @@ class Steps:
 
     def _two_groups(self, curator: Curator, stages: _Stages, budget: Budget) -> Layers:
         names = tuple(n for group in self._candidates(curator.schema) for n in group)
-        first: list[Group] = [c for k in range(1, len(names)) for c in combinations(names, k)]
+        first: list[Names] = [c for k in range(1, len(names)) for c in combinations(names, k)]
         each = self._score(stages.facts, curator.schema, [(n,) for n in names], 1)
-        chosen: Group = curator.choose(first, Contrast(each, names), budget)
+        chosen: Names = curator.choose(first, Contrast(each, names), budget)
         return Layers.uniform(curator.schema, [chosen])
 
     def _common_order(self, curator: Curator, stages: _Stages, budget: Budget) -> Layers:
         """One choice per layer, by the score summed over its nodes: a row lies in one of them."""
-        schema, order, nodes = curator.schema, list[Group](), 1
+        schema, order, nodes = curator.schema, list[Names](), 1
         left = self._candidates(schema)
         for share in budget.split(len(stages.layers)):
             dividing = self._dividing(schema, stages.facts, left, nodes)
@@ -290,7 +309,7 @@ class Steps:
                 dividing = self._dividing(schema, stages.facts, node.left, node.nodes)
                 group = self._choice(node, dividing, stages.facts, left) if len(node.left) > 1 else ()
                 chosen.append(group)
-                below += node.divided(group, blocks=left > 1)
+                below += node.divide(group, blocks=left > 1)
             if not any(chosen):
                 break
             layers.append(Layer.of(chosen))
@@ -298,7 +317,7 @@ class Steps:
             curator.report("choosing", 0.4 * len(layers) / len(stages.layers))
         return Layers(schema, tuple(layers))
 
-    def _choice(self, node: _Node, dividing: Sequence[Group], facts: Readable, left: int) -> Group:
+    def _choice(self, node: _Node, dividing: Sequence[Names], facts: Readable, left: int) -> Names:
         if len(dividing) < 2:
             return dividing[0] if dividing else ()
         assert node.curator.remaining is not None
@@ -314,18 +333,12 @@ _ASSUMED = "layers below: as if the columns with the fewest values were chosen"
 class _Stages:
     """What a run will do, as far as public facts decide it.
 
-    Attributes
-    ----------
-    facts
-        What the counts may cost, and what that makes readable.
-    layers
-        The groups that divide the layers; where they are chosen, a typical choice.
-    for_choice
-        What choosing may cost, None when nothing is chosen.
+    `facts` says what the counts may cost, and what that makes readable; `layers` has the groups that divide the
+    layers (where they are chosen, a typical choice); `for_choice` is None when nothing is chosen.
     """
 
     facts: Readable
-    layers: tuple[Group, ...]
+    layers: tuple[Names, ...]
     for_choice: Budget | None
 
 
@@ -334,10 +347,10 @@ class _Node:
     """A node that may be divided: its rows' curator, the groups not used yet, how many nodes are like it."""
 
     curator: Curator
-    left: tuple[Group, ...]
+    left: tuple[Names, ...]
     nodes: int
 
-    def divided(self, group: Group, *, blocks: bool) -> list[_Node]:
+    def divide(self, group: Names, *, blocks: bool) -> list[_Node]:
         """The children; with `blocks`, each with a curator for its own rows."""
         if not group:
             return [replace(self, left=())]
@@ -354,7 +367,7 @@ def _blocks(curator: Curator, attribute: str, blocks: bool) -> list[Curator]:
     return curator.partition(attribute, curator.remaining)
 
 
-def _above_leaves(schema: Schema, groups: Sequence[Sequence[str]]) -> tuple[Group, ...]:
+def _above_leaves(schema: Schema, groups: Sequence[Sequence[str]]) -> tuple[Names, ...]:
     """The layers without the last one if it makes single cells: those are the leaves."""
     named = {name for group in groups for name in group}
     whole = all(name in named or schema[name].size == 1 for name in schema.names)
@@ -362,25 +375,5 @@ def _above_leaves(schema: Schema, groups: Sequence[Sequence[str]]) -> tuple[Grou
     return tuple(tuple(group) for group in kept)
 
 
-def _named(groups: Sequence[Sequence[str]]) -> tuple[Group, ...]:
+def _as_groups(groups: Sequence[Sequence[str]]) -> tuple[Names, ...]:
     return tuple((group,) if isinstance(group, str) else tuple(group) for group in groups)
-
-
-def _check(steps: Steps) -> None:
-    layers, groups = steps.layers, steps.groups
-    if isinstance(layers, str) and layers != "auto":
-        raise UsageError(f"steps: layers is '{layers}', expected a number, a list of layers or 'auto'")
-    if isinstance(layers, int) and layers < 0:
-        raise UsageError(f"steps: layers is {layers}, expected 0 or more")
-    if groups is not None and not isinstance(layers, int | str):
-        raise UsageError("steps: groups are for layers that are chosen, and these layers are given")
-    if isinstance(groups, int) and (groups != 2 or layers != "auto"):
-        raise UsageError("steps: groups is a list of groups, or 2 with layers left at 'auto'")
-    if steps.select not in get_args(Select):
-        raise UsageError(f"steps: select is '{steps.select}', expected {' or '.join(get_args(Select))}")
-    if not 0 < steps.share < 1:
-        raise UsageError(f"steps: share is {steps.share}, expected a share between 0 and 1")
-    if steps.layer_weights is not None and not all(w > 0 for w in steps.layer_weights):
-        raise UsageError("steps: layer_weights must be numbers above 0")
-    if steps.post not in ("project", "clip"):
-        raise UsageError(f"steps: post is '{steps.post}', expected 'project' or 'clip'")

@@ -20,30 +20,17 @@ def project_down(tree: Tree, x: ArrayLike, variances: ArrayLike) -> NDArray[np.f
     """Make a consistent tree non-negative from the root down, and keep it consistent.
 
     The children of a node are projected onto the node's final value with the variances that `gls`
-    gave them. Exactly known nodes keep their value: every node stays at or above the sum of the exactly
-    known counts below it.
+    gave them; `x` and `variances` are its estimates and what it was given. Exactly known nodes keep their value:
+    every node stays at or above the sum of the exactly known counts below it.
 
-    Parameters
-    ----------
-    tree
-        The shape.
-    x
-        The estimates of `gls`.
-    variances
-        The noise variances given to `gls`: 0 for exactly known nodes, `inf` for unmeasured ones.
-
-    Examples
-    --------
     >>> from dipsmith.methods.hierarchy.tree import gls
     >>> tree, noise = Tree([-1, 0, 0, 0]), [0, 1, 1, 0]
-    >>> x, _ = gls(tree, [10, -3, 13, 2], noise)
+    >>> x = gls(tree, [10, -3, 13, 2], noise)
     >>> x.tolist(), project_down(tree, x, noise).tolist()
     ([10.0, -4.0, 12.0, 2.0], [10.0, 0.0, 8.0, 2.0])
     """
     up = upward(tree, variances)
-    estimate = as_finite(x)
-    if estimate.shape != (tree.size,):
-        raise UsageError(f"Estimates of a tree: expected {tree.size} numbers, got {estimate.size}")
+    estimate = _estimates(tree, x)
     floor = _known_below(tree, estimate, np.asarray(variances, dtype=np.float64) == 0)
     spread = np.where(up.free > 0, np.inf, up.own)
     movable = spread > 0
@@ -79,36 +66,30 @@ def _known_below(tree: Tree, estimate: NDArray[np.float64], exact: NDArray[np.bo
 def round_top_down(
     tree: Tree, x: ArrayLike, total: int | None = None, possible: NDArray[np.bool_] | None = None
 ) -> NDArray[np.int64]:
-    """Round a non-negative, consistent tree to whole numbers that are consistent too.
+    """Round a non-negative, consistent tree, such as that of `project_down`, to whole numbers that are consistent too.
 
-    Parameters
-    ----------
-    tree
-        The shape.
-    x
-        Estimates whose children sum to their parent, such as those of `project_down`.
-    total
-        What the roots sum to; default: the nearest whole number to their sum.
-    possible
-        False for leaves that must be 0 (inner nodes are ignored); needed only where `x` is 0 everywhere
-        although `total` is not.
+    The roots sum to `total`, by default the nearest whole number to their sum. `possible` is False for leaves that
+    must be 0 (inner nodes are ignored); it matters only where `x` is 0 everywhere although `total` is not.
 
-    Examples
-    --------
     >>> round_top_down(Tree([-1, 0, 0, 1, 1]), [3.6, 2.5, 1.1, 1.25, 1.25]).tolist()
     [4, 3, 1, 2, 1]
     """
-    estimate = as_finite(x)
-    if estimate.shape != (tree.size,):
-        raise UsageError(f"Estimates of a tree: expected {tree.size} numbers, got {estimate.size}")
+    estimate = _estimates(tree, x)
     allowed = as_mask(estimate, possible).copy()
     for family in reversed(tree.families()):
         allowed[family.nodes] = np.logical_or.reduceat(allowed[family.children], family.starts)
     out = np.zeros(tree.size, dtype=np.int64)
-    roots, families = slice(0, tree.layers[1]), tree.families()
+    roots = slice(0, tree.layers[1])
     top = np.maximum(estimate[roots], 0.0)
     out[roots] = round_to(top, round(float(top.sum())) if total is None else total, allowed[roots])
-    for family in families:
+    for family in tree.families():
         children = family.children
         out[children] = round_within(estimate[children], family.owner, out[family.nodes], allowed[children])
     return out
+
+
+def _estimates(tree: Tree, x: ArrayLike) -> NDArray[np.float64]:
+    estimate = as_finite(x)
+    if estimate.shape != (tree.size,):
+        raise UsageError(f"Estimates of a tree: expected {tree.size} numbers, got {estimate.size}")
+    return estimate

@@ -33,21 +33,10 @@ CONFLICT_TOLERANCE = 1e-9
 class Tree:
     """The shape of a tree (or of several: every root is independent), nodes in breadth-first order.
 
-    Attributes
-    ----------
-    parent
-        The parent of each node, −1 for a root. It never falls from one node to the next and is smaller
-        than the node itself: so the nodes of one layer, and the children of one node, are neighbours.
-        Branches may have different lengths.
-    layers
-        Layer `l` is the nodes `layers[l]` up to, not including, `layers[l + 1]`.
-    inner
-        The nodes that have children, ascending.
-    first
-        The first child of each inner node.
+    `parent` has the parent of each node, −1 for a root. It never falls from one node to the next and is smaller than
+    the node itself: so the nodes of one layer, and the children of one node, are neighbours. Layer `l` is the nodes
+    from `layers[l]` up to `layers[l + 1]`; `inner` has the nodes with children, `first` the first child of each.
 
-    Examples
-    --------
     >>> tree = Tree([-1, 0, 0, 1, 1, 1])
     >>> tree.layers, tree.inner.tolist(), tree.leaves.tolist()
     ((0, 1, 3, 6), [0, 1], [2, 3, 4, 5])
@@ -88,12 +77,10 @@ class Tree:
         parents = [np.array([-1], dtype=np.int64)]
         start = 0
         for counts in children:
-            fan = np.asarray(counts, dtype=np.int64)
-            if fan.shape != parents[-1].shape or (fan < 0).any():
-                raise UsageError(
-                    f"A layer of {parents[-1].size} nodes: expected {parents[-1].size} numbers of children, "
-                    f"none negative, got {fan.size}"
-                )
+            fan, nodes = np.asarray(counts, dtype=np.int64), parents[-1].size
+            if fan.shape != (nodes,) or (fan < 0).any():
+                wanted = f"expected {nodes} numbers of children, none negative"
+                raise UsageError(f"A layer of {nodes} nodes: {wanted}, got {fan.size}")
             below = np.repeat(np.arange(start, start + fan.size), fan)
             start += fan.size
             if below.size == 0:
@@ -123,11 +110,11 @@ class Tree:
         mask[self.inner] = False
         return np.flatnonzero(mask)
 
-    def families(self) -> list[Family]:
-        """Return the inner layers from the root down, each with its children: the loop of every pass."""
+    def families(self) -> list[Families]:
+        """The inner layers from the root down, each with its children: the loop of every pass."""
         ends = np.searchsorted(self.inner, self.layers)
         return [
-            Family(
+            Families(
                 inner=slice(int(ends[l]), int(ends[l + 1])),
                 nodes=self.inner[ends[l] : ends[l + 1]],
                 children=slice(self.layers[l + 1], self.layers[l + 2]),
@@ -138,19 +125,10 @@ class Tree:
 
 
 @dataclass(frozen=True, eq=False)
-class Family:
-    """The inner nodes of one layer and all their children.
+class Families:
+    """The inner nodes of one layer and all their children: exactly the next layer.
 
-    Attributes
-    ----------
-    inner
-        Where these nodes stand in `Tree.inner`.
-    nodes
-        The inner nodes themselves.
-    children
-        Their children: exactly the next layer.
-    starts
-        Where each node's children begin inside `children`.
+    `inner` says where the nodes stand in `Tree.inner`, `starts` where each node's children begin inside `children`.
     """
 
     inner: slice
@@ -181,16 +159,10 @@ class Family:
 class Upward:
     """What the variances alone decide: how much each node knows from its own subtree.
 
-    Attributes
-    ----------
-    own
-        Variance of each node's estimate from its own subtree (the finite part of it).
-    free
-        Number of unmeasured leaves that make this estimate undetermined; 0 where it is determined.
-    below, free_below
-        Sums of `own` and `free` over the children, per inner node.
-    weight
-        Weight of the inner node's own measurement against the sum of its children.
+    `own` is the variance of each node's estimate from its own subtree (the finite part of it); `free` the number of
+    unmeasured leaves that make this estimate undetermined, 0 where it is determined. Per inner node, `below` and
+    `free_below` are their sums over the children, and `weight` is the weight of its own measurement against the
+    sum of its children.
     """
 
     own: NDArray[np.float64]
@@ -199,7 +171,7 @@ class Upward:
     free_below: NDArray[np.float64]
     weight: NDArray[np.float64]
 
-    def share(self, family: Family) -> NDArray[np.float64]:
+    def share(self, family: Families) -> NDArray[np.float64]:
         """Return the part of a parent's correction that each child takes.
 
         In proportion to the variances; unmeasured children take all of it; where nothing can move, 0.
@@ -214,15 +186,7 @@ class Upward:
 
 
 def upward(tree: Tree, variances: ArrayLike) -> Upward:
-    """Carry the variances from the leaves to the root.
-
-    Parameters
-    ----------
-    tree
-        The shape.
-    variances
-        Noise variance of each node's measurement; `inf` for an unmeasured node, 0 for an exact one.
-    """
+    """Carry the noise variances (`inf`: unmeasured, 0: exact) from the leaves to the root."""
     variance = np.asarray(variances, dtype=np.float64)
     if variance.shape != (tree.size,) or not (variance >= 0).all():
         raise UsageError(f"Variances of a tree: expected {tree.size} numbers, none negative, none missing")
@@ -250,58 +214,32 @@ def upward(tree: Tree, variances: ArrayLike) -> Upward:
     return Upward(own, free, below, free_below, weight)
 
 
-def gls(
-    tree: Tree, values: ArrayLike, variances: ArrayLike
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def gls(tree: Tree, values: ArrayLike, variances: ArrayLike) -> NDArray[np.float64]:
     """Estimate every node from all measurements, so that children sum to their parent.
 
-    Parameters
-    ----------
-    tree
-        The shape.
-    values
-        The measurement of each node; anything (NaN too) where its variance is infinite.
-    variances
-        Noise variance of each measurement; `inf` for an unmeasured node, 0 for an exact one.
+    `values` has the measurement of each node, anything (NaN too) where it is unmeasured; `variances` its noise
+    variance: `inf` for an unmeasured node, 0 for an exact one. What no measurement determines is shared equally among
+    the unmeasured leaves concerned. Exact values that contradict each other are refused.
 
-    Returns
-    -------
-    estimates, variances
-        For each node. What no measurement determines is shared equally among the unmeasured leaves
-        concerned and has variance `inf`.
-
-    Raises
-    ------
-    UsageError
-        Exact values that contradict each other: a node and all its children are known and do not add up.
-
-    Notes
-    -----
     Up: with S and V the sums of the children's estimates and variances, z = w·y + (1−w)·S with
-    w = V/(V+σ²), and s = w·σ². Down: x_u = z_u + (s_u/V)(x_v − S) and
-    Var(x_u) = s_u(1 − s_u/V) + (s_u/V)²·Var(x_v).
+    w = V/(V+σ²), and s = w·σ². Down: x_u = z_u + (s_u/V)(x_v − S).
 
-    Examples
-    --------
     A total and its two parts, measured with equal noise: a third of the discrepancy goes to each.
 
-    >>> x, variance = gls(Tree([-1, 0, 0]), [13, 4, 6], [1, 1, 1])
-    >>> x.tolist(), variance.round(3).tolist()
-    ([12.0, 5.0, 7.0], [0.667, 0.667, 0.667])
+    >>> gls(Tree([-1, 0, 0]), [13, 4, 6], [1, 1, 1]).tolist()
+    [12.0, 5.0, 7.0]
 
     The total is public, one part is unmeasured:
 
-    >>> x, variance = gls(Tree([-1, 0, 0]), [13, 4, float("nan")], [0, 1, float("inf")])
-    >>> x.tolist(), variance.tolist()
-    ([13.0, 4.0, 9.0], [0.0, 1.0, 1.0])
+    >>> gls(Tree([-1, 0, 0]), [13, 4, float("nan")], [0, 1, float("inf")]).tolist()
+    [13.0, 4.0, 9.0]
     """
     up = upward(tree, variances)
     given = np.asarray(values, dtype=np.float64)
     measured = np.isfinite(np.asarray(variances, dtype=np.float64))
     if given.shape != (tree.size,) or not np.isfinite(given[measured]).all():
-        raise UsageError(
-            f"Values of a tree: expected {tree.size} numbers, finite wherever the variance is finite"
-        )
+        wanted = f"expected {tree.size} numbers, finite wherever the variance is finite"
+        raise UsageError(f"Values of a tree: {wanted}")
     x = np.where(measured, given, 0.0)
     families = tree.families()
     sums = np.empty(tree.inner.size)
@@ -311,14 +249,11 @@ def gls(
         x[family.nodes] = np.where(w == 1.0, y, s + w * (y - s))
         sums[family.inner] = s
     _refuse_conflicts(tree, given, np.asarray(variances, dtype=np.float64), up, sums)
-    spread = np.where(up.free > 0, np.inf, up.own)
     for family in families:
-        share = up.share(family)
         correction = family.spread(x[family.nodes] - sums[family.inner])
-        correction *= share
+        correction *= up.share(family)
         x[family.children] += correction
-        spread[family.children] = _downward_variance(up, family, share, spread)
-    return x, spread
+    return x
 
 
 def _refuse_conflicts(
@@ -339,44 +274,13 @@ def _refuse_conflicts(
         )
 
 
-def _downward_variance(
-    up: Upward, family: Family, share: NDArray[np.float64], spread: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    own, parent = up.own[family.children], family.spread(spread[family.nodes])
-    determined = not up.free_below[family.inner].any()
-    # A share of 0 must not meet an infinite variance: 0 · inf is not a number.
-    inherited = parent if determined else np.where(share > 0, parent, 0.0)
-    inherited *= share
-    inherited *= share
-    settled = np.subtract(1.0, share)
-    settled *= own
-    settled += inherited
-    if determined:
-        return settled
-    free_below = family.spread(up.free_below[family.inner])
-    free = up.free[family.children]
-    alone, several = (free > 0) & (free == free_below), (free > 0) & (free < free_below)
-    others = np.maximum(family.spread(up.below[family.inner]) - own, 0.0)
-    settled[alone] = (others + parent)[alone]
-    settled[several] = np.inf
-    return settled
-
-
 def sum_variance(tree: Tree, variances: ArrayLike, weights: ArrayLike) -> float:
     """Compute the variance of a weighted sum of `gls` estimates, covariances included.
 
     One pass up, O(nodes), no covariance matrix: given its parent, the subtrees of two siblings are
-    tied only through their sum. This gives the standard error of a range query.
+    tied only through their sum. Weights of 1 for the leaves of a range and 0 elsewhere give the standard error of
+    a range query.
 
-    Parameters
-    ----------
-    tree, variances
-        As given to `gls`.
-    weights
-        Weight of each node in the sum; 1 for the leaves of a range and 0 elsewhere gives the range.
-
-    Examples
-    --------
     >>> tree = Tree([-1, 0, 0])
     >>> round(sum_variance(tree, [1, 1, 1], weights=[0, 1, 1]), 3)
     0.667
@@ -400,3 +304,16 @@ def sum_variance(tree: Tree, variances: ArrayLike, weights: ArrayLike) -> float:
     if (np.abs(slope[roots])[up.free[roots] > 0] > scale).any():
         return float("inf")
     return variance + float(np.dot(up.own[roots], slope[roots] ** 2))
+
+
+def level_weights(nodes: Sequence[int], currency: str) -> list[float]:
+    """How to share a budget among levels so that the summed squared error of all nodes is least.
+
+    The noise variance on a level is proportional to 1/ε² (pure) or 1/ρ (zCDP); Σ nodes/ε² is least, for a
+    given Σ ε, at ε ∝ nodes^(1/3), and Σ nodes/ρ at ρ ∝ nodes^(1/2).
+
+    >>> level_weights([1, 8, 1000], "epsilon"), level_weights([4, 100], "rho")
+    ([1.0, 2.0, 10.0], [2.0, 10.0])
+    """
+    power = 1 / 3 if currency == "epsilon" else 1 / 2
+    return [round(n**power, 9) for n in nodes]

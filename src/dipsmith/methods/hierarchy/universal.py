@@ -7,7 +7,7 @@ ninety a flat histogram answers ranges better, and that is what is used.
 
 *Several columns*: the modified universal histogram with which Bowen, Liu and Su (arXiv 1803.06763) compare
 STEPS: the rows are divided by a few columns in random order, then by all others at once. Nodes have as many
-children as the column has values; least squares is exact for that (`consistency.tree`), where the original
+children as the column has values; least squares is exact for that (`tree.gls`), where the original
 formula needs equal fan-outs. It is a baseline: an order that somebody thought about (`Steps`) is better.
 
 Privacy
@@ -19,16 +19,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 from dipsmith.errors import UsageError
 from dipsmith.estimation.answers import Post
+from dipsmith.estimation.parameters import require_least, require_one_of
 from dipsmith.methods.hierarchy.layers import Layers
-from dipsmith.methods.hierarchy.levels import level_budgets, level_outlook, planned_levels, possible_cells
-from dipsmith.methods.hierarchy.model import TreeModel
-from dipsmith.methods.hierarchy.noisy_tree import level_weights, measure
+from dipsmith.methods.hierarchy.levels import (
+    Readable,
+    check_weights,
+    level_budgets,
+    level_outlook,
+    plan_levels,
+    possible_cells,
+)
+from dipsmith.methods.hierarchy.noisy_tree import Hierarchy, TreeModel, measure
 from dipsmith.methods.hierarchy.ranges import Ranges, best_depth, branching_for, range_weights
-from dipsmith.methods.hierarchy.readable import Readable
+from dipsmith.methods.hierarchy.tree import level_weights
 from dipsmith.methods.method import Planned, PublicFacts, knob, require_relation
 from dipsmith.methods.outlook import Outlook
 from dipsmith.privacy.budget import Budget
@@ -55,11 +62,6 @@ class Universal:
         and is to be measured.
     post
         "project" or "clip", within each parent from the root down.
-
-    Examples
-    --------
-    >>> Universal(depth=3).post
-    'project'
     """
 
     depth: int | None = field(default=None, metadata=knob(1, 12, 1, "layers"))
@@ -73,18 +75,13 @@ class Universal:
     models: ClassVar[tuple[type[TreeModel], ...]] = (TreeModel,)
 
     def __post_init__(self) -> None:
-        if self.depth is not None and (isinstance(self.depth, bool) or self.depth < 1):
-            raise UsageError(f"universal: depth is {self.depth}, expected 1 or more")
-        if self.branching is not None and self.branching < 2:
-            raise UsageError(f"universal: branching is {self.branching}, expected 2 or more")
+        require_least(self, 1, "depth")
+        require_least(self, 2, "branching")
         if self.depth is not None and self.branching is not None:
             raise UsageError("universal: depth and branching say the same thing; give one of them")
         if self.layer_weights is not None:
-            object.__setattr__(self, "layer_weights", tuple(self.layer_weights))
-            if not all(w > 0 for w in self.layer_weights):
-                raise UsageError("universal: layer_weights must be numbers above 0")
-        if self.post not in ("project", "clip"):
-            raise UsageError(f"universal: post is '{self.post}', expected 'project' or 'clip'")
+            object.__setattr__(self, "layer_weights", check_weights(self.name, self.layer_weights))
+        require_one_of(self, "post", get_args(Post))
 
     def fit(self, curator: Curator) -> TreeModel:
         """Draw the order, measure every level, make the counts agree."""
@@ -103,7 +100,7 @@ class Universal:
         hierarchy = self._hierarchy(schema, budget, public.rows, order)
         remark = "" if isinstance(hierarchy, Ranges) else "the order of the columns will be drawn at random"
         budgets = self._budgets(hierarchy, budget, public.rows)
-        return planned_levels(hierarchy, budgets, facts, ordered=not remark, remark=remark)
+        return plan_levels(hierarchy, budgets, facts, ordered=not remark, remark=remark)
 
     def outlook(
         self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts
@@ -111,9 +108,7 @@ class Universal:
         """What the levels say."""
         return level_outlook(schema, steps)
 
-    def _hierarchy(
-        self, schema: Schema, budget: Budget, rows: int | None, order: Sequence[str]
-    ) -> Layers | Ranges:
+    def _hierarchy(self, schema: Schema, budget: Budget, rows: int | None, order: Sequence[str]) -> Hierarchy:
         if len(schema.names) == 1:
             if self.branching is not None:
                 return Ranges(schema, self.branching)
@@ -124,7 +119,7 @@ class Universal:
         depth = min(self.depth or LAYERS, max(0, len(order) - 1))
         return Layers.uniform(schema, [(name,) for name in order[:depth]])
 
-    def _budgets(self, hierarchy: Layers | Ranges, budget: Budget, rows: int | None) -> list[Budget | None]:
+    def _budgets(self, hierarchy: Hierarchy, budget: Budget, rows: int | None) -> list[Budget | None]:
         nodes = [*hierarchy.nodes[:-1], possible_cells(hierarchy.table.schema)]
         rule = range_weights if isinstance(hierarchy, Ranges) else level_weights
         return level_budgets(budget, rows, rule(nodes, budget.currency), self.layer_weights)

@@ -1,0 +1,107 @@
+"""Evidence: noisy tables of counts, as a fit reads them.
+
+Privacy: reads noisy numbers and public facts only; post-processing, free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.estimation.simplex import project
+from dipsmith.methods.graph.junction import Array, Attributes, sum_to
+from dipsmith.privacy.measurement import Measurement
+
+LEAST_SD = 0.02
+"""Noise below this changes no count, and dividing by it would only slow the fit down."""
+
+FLOOR_SD = 0.1
+FLOOR_SHARE = 0.01
+"""A level with a noisy count at or below 0 may still exist: it keeps a tenth of the noise, all of them at most 1 %."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """A noisy table: its attributes, the noisy counts (one axis per attribute), and the variance of their noise.
+
+    `possible` says which cells no rule forbids; None when all are possible. The others carry no noise.
+    """
+
+    attributes: Attributes
+    values: Array
+    variance: float
+    possible: NDArray[np.bool_] | None = None
+
+    @classmethod
+    def of(cls, measurement: Measurement) -> Self:
+        """The evidence in a measured marginal."""
+        cells, possible = measurement.cells, measurement.cells.possible()
+        shape = tuple(cells.schema[n].size for n in cells.attributes)
+        values = measurement.values.astype(np.float64).reshape(shape)
+        mask = None if possible is None else possible.reshape(shape)
+        return cls(cells.attributes, values, measurement.variance, mask)
+
+    @property
+    def free(self) -> int:
+        """Number of cells that carry noise."""
+        return self.values.size if self.possible is None else int(self.possible.sum())
+
+    def ordered(self, attributes: Sequence[str]) -> Self:
+        """The same table with its axes in the order given."""
+        axes = [self.attributes.index(n) for n in attributes]
+        values = np.ascontiguousarray(self.values.transpose(axes))
+        possible = None if self.possible is None else self.possible.transpose(axes)
+        return replace(self, attributes=tuple(attributes), values=values, possible=possible)
+
+    def summing_to(self, total: float) -> Array:
+        """The table moved evenly, where it is possible, to the total that it should have."""
+        shift = (total - self.values.sum()) / max(self.free, 1)
+        moved: Array = self.values + (shift if self.possible is None else shift * self.possible)
+        return moved
+
+
+def join_repeats(evidence: Sequence[Evidence]) -> list[Evidence]:
+    """Join measurements of the same attributes into one, weighted by inverse variance.
+
+    >>> twice = [Evidence(("a",), np.array([4.0, 0.0]), 1.0), Evidence(("a",), np.array([0.0, 4.0]), 3.0)]
+    >>> [(e.values.tolist(), e.variance) for e in join_repeats(twice)]
+    [([3.0, 1.0], 0.75)]
+    """
+    found: dict[frozenset[str], Evidence] = {}
+    for new in evidence:
+        old = found.setdefault(frozenset(new.attributes), new)
+        if old is not new:
+            both = old.variance + new.variance
+            weight = old.variance / both if both > 0 else 0.5
+            values = old.values + weight * (new.ordered(old.attributes).values - old.values)
+            joined = replace(old, values=values, variance=weight * new.variance)
+            found[frozenset(new.attributes)] = joined
+    return list(found.values())
+
+
+def pool_total(evidence: Sequence[Evidence]) -> float:
+    """The number of rows as the tables have it, weighted by inverse variance, at least 1."""
+    sums = [float(e.values.sum()) for e in evidence]
+    weights = [1 / max(e.free * e.variance, LEAST_SD**2) for e in evidence]
+    return max(1.0, sum(w * s for w, s in zip(weights, sums, strict=True)) / sum(weights))
+
+
+def column_distribution(name: str, size: int, tables: Sequence[Evidence], total: float) -> Array:
+    """The distribution of one attribute from every table that has it, everywhere above 0."""
+    weight, weighted = 0.0, np.zeros(size)
+    for table in tables:
+        if name in table.attributes:
+            cells = max(table.values.size // size, 1)
+            w = 1 / (max(table.variance, LEAST_SD**2) * cells)
+            weight += w
+            weighted += w * sum_to(table.summing_to(total), table.attributes, (name,))
+    if weight == 0:
+        return np.full(size, 1 / size)
+    counts = project(weighted / weight, total)
+    counts += min(FLOOR_SD / sqrt(weight), FLOOR_SHARE * total / size)
+    return np.asarray(counts / counts.sum(), dtype=np.float64)

@@ -1,0 +1,139 @@
+"""The stages that MST, AIM and PrivBayes share: measure columns, choose tables, measure them, fit one model.
+
+The columns one by one give the independent model that everything else is compared with, and the number of
+rows where it is not public. What is measured after them is chosen by each method in its own way.
+
+A column with very many values is no blow-up, by two public rules: its pairs with other columns are
+candidates only where they fit the model, and its own table is measured as it is. But noise on values that
+hardly anybody has makes rows where there are none, and a column that fits with no other is drawn
+independently of all of them. The plan says both before anything is spent.
+
+Privacy
+-------
+`measure_columns` and `measure_tables` are one call of `Curator.measure` each; the rest is post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Final
+
+from dipsmith.estimation.hopeless import hopeless_note
+from dipsmith.estimation.lawful import require_possible
+from dipsmith.methods.graph.entropy import fit
+from dipsmith.methods.graph.evidence import Evidence, column_distribution, pool_total
+from dipsmith.methods.graph.junction import Array
+from dipsmith.methods.graph.misfit import budget_weights
+from dipsmith.methods.graph.model import GraphModel, rule_links
+from dipsmith.methods.method import Planned, count_noise
+from dipsmith.methods.outlook import Names, Outlook, table_effort, tables_of
+from dipsmith.privacy.budget import Budget, PureDP, zcdp_to_approx
+from dipsmith.privacy.curator import Curator
+from dipsmith.schema import Marginal, Schema
+
+FIT_SECONDS: Final = 2.5
+"""Fitting a graphical model to many overlapping tables."""
+
+ADVICE = "collapse its values (collapse, bins) or leave it out"
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Noisy counts of every column by itself.
+
+    `evidence` has one table per attribute, in the order of the schema. `total` is the number of lawful rows:
+    public where n is public and no rule can have excluded any, else pooled from the tables. `rows` is the
+    public number of rows, None where it is private.
+    """
+
+    evidence: tuple[Evidence, ...]
+    total: float
+    rows: int | None
+
+    def distributions(self) -> dict[str, Array]:
+        """The distribution of every column, everywhere above 0."""
+        total, tables = max(self.total, 1.0), {e.attributes[0]: e for e in self.evidence}
+        return {name: column_distribution(name, e.values.size, [e], total) for name, e in tables.items()}
+
+
+def measure_columns(curator: Curator, budget: Budget) -> Columns:
+    """Measure all one-way marginals within the budget."""
+    schema, rows = curator.schema, curator.rows
+    marginals = [Marginal.of(schema, (name,)) for name in schema.names]
+    measured = curator.measure(marginals, _column_budgets(schema, budget))
+    evidence = tuple(Evidence.of(m) for m in measured)
+    public = rows is not None and not schema.rules
+    return Columns(evidence, float(rows or 0) if public else pool_total(evidence), rows)
+
+
+def measure_tables(curator: Curator, tables: Sequence[Marginal]) -> list[Evidence]:
+    """Measure tables with all that is left of the budget, larger tables with more of it."""
+    left = curator.remaining
+    assert left is not None
+    shares = left.split(budget_weights([t.size for t in tables], left.currency))
+    return [Evidence.of(m) for m in curator.measure(tables, list(shares))]
+
+
+def fit_model(
+    schema: Schema, columns: Columns, evidence: Sequence[Evidence], max_cells: int, tolerance: float
+) -> GraphModel:
+    """Fit one model to all noisy tables, with the rules that it can hold."""
+    links = rule_links(schema, [e.attributes for e in evidence], max_cells)
+    fitted = fit(schema, evidence, columns.total, linked=links, tolerance=tolerance)
+    return GraphModel.of(schema, fitted, columns.rows)
+
+
+def split_stages(budget: Budget, one_way: float, choice: float) -> tuple[Budget, tuple[Budget, Budget]]:
+    """What the columns may cost, and what choosing and measuring tables may cost."""
+    for_columns, for_choice, for_tables = budget.split([one_way, choice, 1 - one_way - choice])
+    return for_columns, (for_choice, for_tables)
+
+
+def _column_budgets(schema: Schema, budget: Budget) -> list[Budget]:
+    """The share of every column, in the order of the schema; raises where rules leave no combination of them."""
+    require_possible(schema)
+    return list(budget.split(budget_weights([a.size for a in schema.attributes], budget.currency)))
+
+
+def plan_columns(
+    schema: Schema, budget: Budget, rows: int | None, candidates: Collection[Names]
+) -> list[Planned]:
+    """One line for every column; `candidates` are the sets of columns that may be measured together."""
+    together = {name for names in candidates if len(names) > 1 for name in names}
+    steps = []
+    for attribute, share in zip(schema.attributes, _column_budgets(schema, budget), strict=True):
+        sd = count_noise(schema.neighbours, schema.unit.max_rows, share).sd
+        note = hopeless_note(attribute.size, sd, rows, advice=ADVICE)
+        hopeless = bool(note)
+        if not note and len(schema.names) > 1 and attribute.name not in together:
+            note = f"drawn independently of all others: no pair with its {attribute.size:,} values fits; {ADVICE}"
+        line = Planned("column", attribute.name, share, attribute.size, sd, note)
+        steps.append(replace(line, attributes=(attribute.name,), hopeless=hopeless))
+    return steps
+
+
+def graph_outlook(
+    schema: Schema,
+    steps: Sequence[Planned],
+    if_chosen: Mapping[Names, float] | None = None,
+    seconds: float = 0.0,
+) -> Outlook:
+    """The columns, and the tables that may be chosen with the variance of the noise on each.
+
+    Without `if_chosen`: every pair, with the noise of the plan's last line if that is about chosen tables.
+    """
+    if if_chosen is None:
+        last = steps[-1]
+        chosen = combinations(schema.names, 2) if last.cells is None and last.sd is not None else ()
+        if_chosen = dict.fromkeys(chosen, (last.sd or 0.0) ** 2)
+    effort = table_effort(steps)
+    effort = replace(effort, seconds=effort.seconds + seconds)
+    return Outlook(tables_of(schema, steps), if_chosen=if_chosen, effort=effort)
+
+
+def signal(schema: Schema, budget: Budget, rows: int) -> float:
+    """Rows × ε per unit: how much can be learned."""
+    epsilon = budget.epsilon if isinstance(budget, PureDP) else zcdp_to_approx(budget.rho, 1e-9)
+    return rows * epsilon / schema.unit.max_rows
