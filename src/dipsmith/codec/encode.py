@@ -211,7 +211,7 @@ def _whole_categories(domain: Categories) -> Coder:
     whole = _by_table(search(np.arange(low, high + 1)), low) if high - low < _TABLE_LIMIT else search
 
     def code(array: pa.Array) -> IntArray:
-        values, known = numbers(array)
+        values, known = _integers(array)
         if np.issubdtype(values.dtype, np.integer):
             return _absent(whole(values), known, absent)
         inside = np.clip(_filled(values, known, low), low, high)
@@ -230,12 +230,21 @@ def _absent(codes: IntArray, known: NDArray[np.bool_] | None, code: int) -> IntA
     return codes if known is None else np.where(known, codes, codes.dtype.type(code))
 
 
+def _integers(array: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """Numbers, in 32 bits where the column has them and none is missing: a third of the time of 64 bits."""
+    if array.type == pa.int32() and not array.null_count:
+        return array.to_numpy(), None
+    return numbers(array)
+
+
 def _by_table(table: IntArray, low: int) -> Callable[[IntArray], IntArray]:
     """Codes of whole values from `low` on; values beyond either end have the code of that end."""
-    codes = pa.array(table)
+    codes, high = pa.array(table), low + len(table) - 1
+    short = np.iinfo(np.int32).min <= low and high <= np.iinfo(np.int32).max
 
     def look_up(values: IntArray) -> IntArray:
-        at = np.clip(values, low, low + len(table) - 1) - low
+        at = np.clip(values if short else values.astype(np.int64, copy=False), low, high)
+        at -= low
         return pc.take(codes, pa.array(at), boundscheck=False).to_numpy()  # type: ignore[no-any-return]
 
     return look_up
@@ -250,7 +259,7 @@ def _whole_bins(domain: Bins) -> Coder:
     into = _cut(domain)
 
     def code(array: pa.Array) -> IntArray:
-        values, known = numbers(array)
+        values, known = _integers(array)
         if not np.issubdtype(values.dtype, np.integer):
             values = np.floor(np.clip(_filled(values, known, low), low, high)).astype(np.int64)
         return _absent(into(values), known, absent)
@@ -265,7 +274,12 @@ def _cut(domain: Bins) -> Callable[[IntArray], IntArray]:
     edges = domain.cuts.astype(np.int64)
     if high - low < _TABLE_LIMIT:
         return _by_table(np.repeat(np.arange(len(domain.labels)), np.diff(edges)).astype(dtype), low)
-    return lambda values: np.searchsorted(edges[1:-1], np.clip(values, low, high), side="right").astype(dtype)
+
+    def search(values: IntArray) -> IntArray:
+        inside = np.clip(values.astype(np.int64, copy=False), low, high)
+        return np.searchsorted(edges[1:-1], inside, side="right").astype(dtype)
+
+    return search
 
 
 def _number_bins(domain: Bins) -> Coder:

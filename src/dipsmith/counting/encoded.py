@@ -24,7 +24,7 @@ from dipsmith.sources import Progress, Source
 
 CACHE_BYTES = 3 << 28
 """Codes kept in memory: 100 M rows of eight columns of up to 256 values."""
-BLOCK = 1 << 17
+BLOCK = 1 << 18
 _SCRATCH = (1 << 25) - (1 << 16)
 
 Column = NDArray[np.unsignedinteger]
