@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from assurance.definitions import log_ratio, moments, reach
 from dipsmith.audit.choice_law import choice_probabilities
-from dipsmith.audit.observation import Choice, NoiseLaw, NoisyTable
+from dipsmith.audit.observation import Choice, NoiseLaw, ObservedTable
 from dipsmith.privacy.budget import Budget, PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.measurement import Measurement
@@ -37,7 +37,7 @@ from dipsmith.privacy.noise import DiscreteLaplace
 from dipsmith.privacy.observer import Picked, Shown
 from dipsmith.schema import Codes
 
-Entry = NoisyTable | Choice | Shown | tuple[str, Any]
+Entry = ObservedTable | Choice | Shown | tuple[str, Any]
 
 SLACK = 1e-9
 """For scores and losses that are computed in floating point."""
@@ -49,7 +49,7 @@ class Recording:
     def __init__(self) -> None:
         self.entries: list[Entry] = []
 
-    def counted(self, seen: NoisyTable) -> Measurement:
+    def counted(self, seen: ObservedTable) -> Measurement:
         """Keep a table."""
         self.entries.append(seen)
         return seen.fact.answer
@@ -91,11 +91,11 @@ class Replay:
     runs: list[float] = field(default_factory=list)
     position: int = 0
 
-    def counted(self, seen: NoisyTable) -> Measurement:
+    def counted(self, seen: ObservedTable) -> Measurement:
         """Compare a table with the recorded one and answer as recorded."""
         what = f"counts of {seen.fact.cells.key}"
         before = self._next(what)
-        if not isinstance(before, NoisyTable) or before.fact.cells.key != seen.fact.cells.key:
+        if not isinstance(before, ObservedTable) or before.fact.cells.key != seen.fact.cells.key:
             self._find(what, "another question was asked on the other table")
             return seen.fact.answer
         self._same(what, "block", before.fact.curator.block, seen.fact.curator.block)
@@ -107,7 +107,7 @@ class Replay:
         old = before.fact.answer
         return replace(seen.fact.answer, values=old.values, kept=old.kept)
 
-    def _check_noise(self, what: str, seen: NoisyTable) -> None:
+    def _check_noise(self, what: str, seen: ObservedTable) -> None:
         """The noise must be of the scale that its price asks for, and each answer the true count plus it."""
         budget, answer = seen.fact.budget, seen.fact.answer
         pure = isinstance(budget, PureDP)
@@ -126,7 +126,7 @@ class Replay:
         elif not np.array_equal(answer.values[seen.at], seen.true + seen.draws):
             self._find(what, "answers are not the counts plus the noise that was drawn")
 
-    def _table_loss(self, what: str, before: NoisyTable, seen: NoisyTable) -> float:
+    def _table_loss(self, what: str, before: ObservedTable, seen: ObservedTable) -> float:
         """What a table told of which of the two it came from, at most."""
         old, new = before.fact.answer, seen.fact.answer
         for name in ("variance", "mechanism", "noisy", "totals", "single", "threshold"):
@@ -259,7 +259,7 @@ def noise_score(recording: Recording) -> tuple[float, float]:
     """
     total = spread = 0.0
     for entry in recording.entries:
-        if not isinstance(entry, NoisyTable) or len({*entry.laws}) != 1:
+        if not isinstance(entry, ObservedTable) or len({*entry.laws}) != 1:
             continue
         scale, gaussian = _scale(entry.laws[0]), not isinstance(entry.laws[0], DiscreteLaplace)
         variance, fourth = moments(scale, squared=gaussian)
@@ -283,7 +283,7 @@ def same(a: Any, b: Any) -> bool:
     return bool(type(a) is type(b) and a == b)
 
 
-def _declared(seen: NoisyTable) -> Fraction:
+def _declared(seen: ObservedTable) -> Fraction:
     """Δ₁, or Δ₂² under ρ: what the charge supposes that a unit moves, by trying every row."""
     curator = seen.fact.curator
     unit = curator.schema.unit
@@ -308,7 +308,7 @@ def _priced(fact: Picked, budget: Budget, moves: int) -> bool:
     return fact.law == "exponential" and fact.epsilon**2 / 8 <= budget.exact / moves
 
 
-def _sparse_difference(a: NoisyTable, b: NoisyTable) -> NDArray[np.int64]:
+def _sparse_difference(a: ObservedTable, b: ObservedTable) -> NDArray[np.int64]:
     cells = np.union1d(a.at, b.at)
     difference = np.zeros(len(cells), dtype=np.int64)
     difference[np.searchsorted(cells, a.at)] += a.true

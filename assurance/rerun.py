@@ -19,7 +19,7 @@ from assurance.bytes import EXCEPTED, read_release, without_figures
 from assurance.cases import Case
 from assurance.pairs import Pair
 from assurance.recording import Recording, Replay, noise_score, same
-from dipsmith.audit.observation import Auditor, Choice, NoisyTable, Observation
+from dipsmith.audit.observation import Auditor, Choice, Observation, ObservedTable
 from dipsmith.errors import DipsmithError
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.ledger import Ledger
@@ -88,7 +88,7 @@ def check_pair(
     replay.close(budget, case.price)
     findings = [*strays, *more, *replay.findings]
     findings += [f"{what}: differs" for what in first if not same(first[what], second.get(what))]
-    questions = sum(isinstance(entry, NoisyTable | Choice) for entry in recording.entries)
+    questions = sum(isinstance(entry, ObservedTable | Choice) for entry in recording.entries)
     return PairFindings(
         pair.kind, tuple(dict.fromkeys(findings)), replay.loss, questions, noise_score(recording)
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import FrozenInstanceError, is_dataclass, replace
 from functools import partial
 from typing import Any, cast
@@ -111,11 +111,8 @@ def check_is_a_frozen_method(method: Method, relation: str) -> None:
     assert method.summary.endswith("."), "summary must be a sentence"
     assert relation in RELATIONS, f"relation '{relation}' is unknown"
     assert method.models, "models is empty: name the classes that fit may return"
-    try:
+    with suppress(FrozenInstanceError):
         method.anything = 1
-    except FrozenInstanceError:
-        pass
-    else:
         raise AssertionError("it must be frozen: dataclass(frozen=True)")
     assert method == replace(method), "a copy with the same fields must be equal to it"
 

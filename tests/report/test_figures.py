@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dipsmith.report import canvas, figures
-from dipsmith.report.figures import Against, Distribution, Line, Trend
+from dipsmith.report.figures import Against, ChartLine, Distribution, Trend
 
 
 def rng():
@@ -38,30 +38,36 @@ MADE = {
         "y",
     ),
     "bars": lambda: figures.bars(
-        ["a", "b"], np.array([0.6, 0.4]), [Line("synthetic", np.array([0.5, 0.5]))], "share"
+        ["a", "b"], np.array([0.6, 0.4]), [ChartLine("synthetic", np.array([0.5, 0.5]))], "share"
     ),
     "trends": lambda: figures.trends(
         ["1996", "2003"],
         [
             Trend(
                 "sex[T.F]",
-                Line("authentic", np.array([-0.1, -0.2]), np.array([0.01, 0.01])),
-                [Line("s", np.array([0.0, np.nan]), np.array([0.1, np.nan]))],
+                ChartLine("authentic", np.array([-0.1, -0.2]), np.array([0.01, 0.01])),
+                [ChartLine("s", np.array([0.0, np.nan]), np.array([0.1, np.nan]))],
             )
         ],
         "coefficient",
     ),
     "intervals": lambda: figures.intervals(
         ["a", "b"],
-        Line("authentic", np.array([1.0, 2]), np.array([0.1, 0.2])),
-        [Line("synthetic", np.array([1.1, 1.9]), np.array([0.2, 0.2]))],
+        ChartLine("authentic", np.array([1.0, 2]), np.array([0.1, 0.2])),
+        [ChartLine("synthetic", np.array([1.1, 1.9]), np.array([0.2, 0.2]))],
         "x",
     ),
     "by_size": lambda: figures.by_size(
-        ["1 to 9", "10 or more"], np.array([0.2, 0.1]), [Line("s", np.array([0.4, 0.1]))], "rows", "TVD"
+        ["1 to 9", "10 or more"], np.array([0.2, 0.1]), [ChartLine("s", np.array([0.4, 0.1]))], "rows", "TVD"
     ),
     "curves": lambda: figures.curves(
-        [("sex", Line("ceiling", np.linspace(0, 1, 11)), [Line("attacker", np.linspace(0, 1, 11))])],
+        [
+            (
+                "sex",
+                ChartLine("ceiling", np.linspace(0, 1, 11)),
+                [ChartLine("attacker", np.linspace(0, 1, 11))],
+            )
+        ],
         np.linspace(0, 1, 11),
         "x",
         "y",
@@ -145,22 +151,22 @@ def test_the_farthest_points_are_named():
 
 
 def test_a_label_is_not_mathematics():
-    svg = figures.bars(["$x^2$ & <b>"], np.array([1.0]), [Line("s", np.array([1.0]))], "share")
+    svg = figures.bars(["$x^2$ & <b>"], np.array([1.0]), [ChartLine("s", np.array([1.0]))], "share")
     assert "$x^2$ &amp; &lt;b&gt;" in svg
 
 
 def test_long_labels_are_cut():
-    svg = figures.bars(["x" * 200], np.array([1.0]), [Line("s", np.array([1.0]))], "share")
+    svg = figures.bars(["x" * 200], np.array([1.0]), [ChartLine("s", np.array([1.0]))], "share")
     assert "x" * 60 not in svg
 
 
 def test_many_positions_get_as_many_labels_as_fit():
     years = [str(y) for y in range(1988, 2012)]
-    line = Line("authentic", np.zeros(24))
+    line = ChartLine("authentic", np.zeros(24))
     svg = figures.trends(years, [Trend(t, line, [line]) for t in "abc"], "coefficient")
     shown = [y for y in years if f">{y}<" in svg]
     assert 3 <= len(shown) <= 6
-    few = figures.trends(years[:4], [Trend("a", Line("authentic", np.zeros(4)), [])], "coefficient")
+    few = figures.trends(years[:4], [Trend("a", ChartLine("authentic", np.zeros(4)), [])], "coefficient")
     assert all(f">{y}<" in few for y in years[:4])
 
 
@@ -174,7 +180,7 @@ def test_public_columns_are_grey_and_noise_is_a_whisker():
 
 
 def test_names_at_the_ends_of_lines_do_not_touch():
-    lines = [Line(n, np.array([0.3, 0.1])) for n in ("one", "two", "three")]
+    lines = [ChartLine(n, np.array([0.3, 0.1])) for n in ("one", "two", "three")]
     svg = figures.by_size(["few", "many"], np.array([0.3, 0.1]), lines, "rows", "TVD")
     places = [
         float(y)
@@ -192,7 +198,7 @@ def test_without_matplotlib_nothing_is_available(monkeypatch):
 def test_no_label_is_read_as_mathematics():
     """Titles, names and codes come from others: dollars and backslashes in them are letters."""
     odd = r"$\frac{$ $x^$"
-    line = figures.Line(odd, np.array([0.0, 0.5, 1.0]))
+    line = figures.ChartLine(odd, np.array([0.0, 0.5, 1.0]))
     drawn = figures.curves([(odd, line, [line])], np.array([0.0, 0.5, 1.0]), odd, odd)
     assert drawn.count(odd) >= 3
 

@@ -9,7 +9,7 @@ import zlib
 import pytest
 
 from dipsmith.report.content import Figure, Page, Section, Table
-from dipsmith.report.figures import Line, available, bars
+from dipsmith.report.figures import ChartLine, available, bars
 from dipsmith.report.sections import page
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -47,7 +47,7 @@ def folder(tmp_path_factory):
     import numpy as np
 
     drawing = bars(
-        ["a", "b"], np.array([0.6, 0.4]), [Line("synthetic", np.array([0.5, 0.5]))], "share of rows"
+        ["a", "b"], np.array([0.6, 0.4]), [ChartLine("synthetic", np.array([0.5, 0.5]))], "share of rows"
     )
     figure = Figure("Is it kept?", drawing, "n = 10", "two bars", SCORES)
     whole = page(Page("t", ("One.",), (Section("s", (SCORES, figure)),), confidential=True, sortable=True))

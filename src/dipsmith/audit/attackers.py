@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.audit.choice_law import choice_probabilities
-from dipsmith.audit.observation import Choice, NoiseLaw, NoisyTable
+from dipsmith.audit.observation import Choice, NoiseLaw, ObservedTable
 from dipsmith.audit.worlds import TwinRows
 from dipsmith.errors import UnsupportedError
 from dipsmith.privacy.budget import Budget
@@ -74,7 +74,7 @@ class Transcript:
     until: int | None = None
     spent: int = 0
 
-    def counted(self, seen: NoisyTable) -> Measurement:
+    def counted(self, seen: ObservedTable) -> Measurement:
         """A table: the ratio of the noise's probabilities at the two differences."""
         fact, answer = seen.fact, seen.fact.answer
         assert isinstance(fact.rows, TwinRows)

@@ -30,7 +30,7 @@ NoiseLaw = DiscreteLaplace | DiscreteGaussian
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyTable:
+class ObservedTable:
     """A table and the noise that was drawn for it.
 
     Attributes
@@ -61,7 +61,7 @@ class Choice:
 class Auditor(Protocol):
     """Whoever is told whole facts; what a method returns is what the run goes on with."""
 
-    def counted(self, seen: NoisyTable) -> Measurement:
+    def counted(self, seen: ObservedTable) -> Measurement:
         """A table was measured."""
 
     def picked(self, seen: Choice) -> int:
@@ -103,7 +103,7 @@ class Observation:
         true = fact.true if fact.occupied is not None else fact.true[at]
         noise, self._noise = self._noise, []
         draws = np.concatenate([np.empty(0, np.int64), *(drawn for _, drawn in noise)])
-        return self._auditor.counted(NoisyTable(fact, at, true, tuple(law for law, _ in noise), draws))
+        return self._auditor.counted(ObservedTable(fact, at, true, tuple(law for law, _ in noise), draws))
 
     def picked(self, fact: Picked) -> int:
         """Hand on a choice with its question."""

@@ -41,7 +41,7 @@ def _as_it_is(x: str) -> str:
 
 
 @dataclass(frozen=True)
-class Coded:
+class CodedSql:
     """How one column is encoded, in two steps, so that the server can group in between.
 
     Attributes
@@ -65,26 +65,26 @@ class Coded:
     code: Callable[[str, str], str] = lambda value, _: value
 
 
-def coded(attribute: Attribute, column: str, kind: Kind, quote: Quote) -> Coded:
+def coded(attribute: Attribute, column: str, kind: Kind, quote: Quote) -> CodedSql:
     """How an attribute is encoded from a column (an expression) of some kind."""
     domain = attribute.domain
     if isinstance(domain, Bins):
         timed = domain.scale in ("date", "datetime")
         value, kind, edges = (_timed if timed else _numbered)(domain, column, kind)
-        return Coded(value, early=lambda r: _bucket(r, kind, edges, domain.missing_code or 0, quote))
+        return CodedSql(value, early=lambda r: _bucket(r, kind, edges, domain.missing_code or 0, quote))
     read = f'({column})::text COLLATE "C"' if kind == "text" else column
     if attribute.type == "boolean":
         outside, absent = places(domain)
         unknown = absent if domain.missing else outside
-        return Coded(read, value=lambda r: _truth(r, kind), code=lambda v, _: f"COALESCE({v}, {unknown})")
+        return CodedSql(read, value=lambda r: _truth(r, kind), code=lambda v, _: f"COALESCE({v}, {unknown})")
     if attribute.type == "integer":
-        made = Coded(read, value=lambda r: _number(r, kind)[0])
+        made = CodedSql(read, value=lambda r: _number(r, kind)[0])
         number = _number(read, kind)[1]
         typed = float if number == "real" else int
         listed = [(typed(v), c) for v, c in zip(domain.values, domain.codes, strict=True)]
         return _looked_up(domain, made, number, listed, quote)
     return _looked_up(
-        domain, Coded(read, value=lambda r: _spelled(r, kind)), kind, native(domain, kind), quote
+        domain, CodedSql(read, value=lambda r: _spelled(r, kind)), kind, native(domain, kind), quote
     )
 
 
@@ -115,8 +115,8 @@ _UNSPELLED: dict[Kind, str] = {
 
 
 def _looked_up(
-    domain: Categories, made: Coded, kind: Kind, wanted: Sequence[tuple[Point, int]], quote: Quote
-) -> Coded:
+    domain: Categories, made: CodedSql, kind: Kind, wanted: Sequence[tuple[Point, int]], quote: Quote
+) -> CodedSql:
     outside, absent = places(domain)
 
     def rest(v: str) -> str:

@@ -18,7 +18,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.codec.postgresql import Coded, coded, unit_text
+from dipsmith.codec.postgresql import CodedSql, coded, unit_text
 from dipsmith.counting.count import View
 from dipsmith.counting.pushed import Fixed, Keys, by_set, deciding, rules_of, runs
 from dipsmith.counting.tally import words_of
@@ -137,7 +137,7 @@ class _Column:
 
     name: str
     place: int
-    coded: Coded
+    coded: CodedSql
 
     @classmethod
     def of(cls, grouping: PostgresGrouping, name: str) -> _Column:

@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Effect:
+class AnovaEffect:
     """A main effect or interaction: its share of the variation, and whether chance would give as much.
 
     `freedom` is 0 where the design cannot tell it from other terms; `f` and `p` are against the residual, and nan where
@@ -50,7 +50,7 @@ class Effect:
 class Anova:
     """All terms, the largest share first, and the residual."""
 
-    terms: tuple[Effect, ...]
+    terms: tuple[AnovaEffect, ...]
     residual_freedom: int
     residual_squares: float
     residual_share: float
@@ -87,7 +87,7 @@ def anova(response: Response) -> Anova:
     for names, df, squares in found:
         f = squares / df / error if df and error and error > 0 else float("nan")
         p = float(fdtrc(df, freedom, f)) if f == f else float("nan")
-        terms.append(Effect(names, df, squares, squares / total if total else float("nan"), f, p))
+        terms.append(AnovaEffect(names, df, squares, squares / total if total else float("nan"), f, p))
     share = whole / total if total else float("nan")
     return Anova(tuple(sorted(terms, key=lambda t: -t.share)), freedom, whole, share, len(y))
 

@@ -17,7 +17,7 @@ from dipsmith.experiments.results import Response, Results
 from dipsmith.experiments.study import FigureEntry, MethodEntry, StudyEntry
 from dipsmith.report import figures
 from dipsmith.report.content import Cell, Figure, Table
-from dipsmith.report.drawing import Line
+from dipsmith.report.drawing import ChartLine
 from dipsmith.report.interactions import MOST_LINES, Axes, Panel, interaction, multiples, positive_numbers
 
 DEFAULT_FIGURES = 3
@@ -82,7 +82,7 @@ def figure(entry: FigureEntry, results: Results, metrics: Mapping[str, Metric], 
             by = {entry.lines: name} if entry.lines else {}
             values = [_at(part, {entry.x: p, **by})[0] for p in positions]
             means = [mean_and_width(v) for v in values]
-            lines.append(Line(name, *np.array(means).T))
+            lines.append(ChartLine(name, *np.array(means).T))
             drawn = zip(positions, means, values, strict=True)
             numbers += [(level, name, p, *mean, int(np.isfinite(v).sum())) for p, mean, v in drawn]
         references = [_at(part, {entry.x: p})[1] for p in positions]
@@ -144,7 +144,7 @@ def _over_levels(entry: FigureEntry, results: Results, metrics: Mapping[str, Met
             for name in results.present(entry.lines, rows[entry.lines][chosen]):
                 of = rows[entry.lines].astype(str) == name
                 means = [mean_and_width(rows["value"][place & of]) for place in at]
-                lines.append(Line(name, *np.array(means).T))
+                lines.append(ChartLine(name, *np.array(means).T))
                 points = zip(positions, means, authentic.tolist(), strict=True)
                 numbers += [(term, level, name, p, *mean, a) for p, mean, a in points]
             drawn.setdefault(term, []).append(_panel(entry, level, lines, authentic))
@@ -187,7 +187,9 @@ def _refusal(entry: FigureEntry, why: str) -> InputError:
     return InputError(f"figure of '{entry.metric}': {why}")
 
 
-def _panel(entry: FigureEntry, level: str, lines: list[Line], reference: NDArray[np.float64] | None) -> Panel:
+def _panel(
+    entry: FigureEntry, level: str, lines: list[ChartLine], reference: NDArray[np.float64] | None
+) -> Panel:
     return Panel(f"{entry.panels} = {level}" if entry.panels else "", lines, reference)
 
 

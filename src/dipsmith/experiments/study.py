@@ -33,7 +33,7 @@ REAL, WHOLE = ("epsilon", "rho", "delta"), ("sets", "rows")
 EXAMPLES = ("personnel", "voters", "regression")
 
 
-class Entry(BaseModel):
+class StudyPart(BaseModel):
     """A mapping of the file; unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=lambda name: name.rstrip("_"))
@@ -46,7 +46,7 @@ class Entry(BaseModel):
         return self
 
 
-class RangeEntry(Entry):
+class RangeEntry(StudyPart):
     """``{from: 0.1, to: 2, scale: log}`` in the study file."""
 
     from_: StrictFloat
@@ -89,7 +89,7 @@ Varied = dict[
 ]
 
 
-class DataEntry(Entry):
+class DataEntry(StudyPart):
     """Which rows: a simulated example, or a file with its schema."""
 
     example: Literal["personnel", "voters", "regression"] | None = None
@@ -127,7 +127,7 @@ class DataEntry(Entry):
         )
 
 
-class MethodEntry(Entry):
+class MethodEntry(StudyPart):
     """A method, what is fixed and what is varied of its parameters."""
 
     method: str
@@ -176,7 +176,7 @@ class MethodEntry(Entry):
         return self
 
 
-class AnalysisEntry(Entry):
+class AnalysisEntry(StudyPart):
     """A regression that is made on both tables."""
 
     formula: str
@@ -192,7 +192,7 @@ class AnalysisEntry(Entry):
         return self.name or self.formula
 
 
-class FigureEntry(Entry):
+class FigureEntry(StudyPart):
     """An interaction plot: `x` along the axis, `lines` by one parameter, `panels` left and right by another."""
 
     metric: str
@@ -206,7 +206,7 @@ class FigureEntry(Entry):
     log: bool = False
 
 
-class ClaimEntry(Entry):
+class ClaimEntry(StudyPart):
     """A sentence that the results can refute.
 
     Either about a term of the analysis of variance (`term` with `share_below`, `share_above`, `p_below` or `largest`), or
@@ -234,7 +234,7 @@ class ClaimEntry(Entry):
         return self.refuse_if({message: about_term == about_means})
 
 
-class DesignEntry(Entry):
+class DesignEntry(StudyPart):
     """Which combinations are run: a D-optimal fraction of so many, or so many drawn at random."""
 
     fractional: int | None = None
@@ -251,7 +251,7 @@ class DesignEntry(Entry):
         )
 
 
-class StudyEntry(Entry):
+class StudyEntry(StudyPart):
     """The whole file."""
 
     name: str

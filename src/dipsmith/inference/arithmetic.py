@@ -27,7 +27,7 @@ from dipsmith.schema.formula.tree import (
     Node,
     Number,
     Operation,
-    Signed,
+    SignedTerm,
     Text,
     written,
 )
@@ -85,7 +85,7 @@ def _value(node: Node, columns: Columns) -> Value:
             return value
         case Column(name):
             return columns[name]
-        case Signed(sign, part):
+        case SignedTerm(sign, part):
             return -_number(part, columns) if sign == "-" else _number(part, columns)
         case Call(function, (argument,)) if function in FUNCTIONS:
             return _plain(FUNCTIONS[function](_number(argument, columns)))

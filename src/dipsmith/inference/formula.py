@@ -34,7 +34,7 @@ from dipsmith.schema.formula.tree import (
     Node,
     Number,
     Operation,
-    Signed,
+    SignedTerm,
     nodes,
     written,
 )
@@ -159,7 +159,7 @@ def _summands(node: Node) -> Iterator[tuple[str, Node]]:
     match node:
         case Operation(("+" | "-", *_) as signs, (first, *rest)):
             yield from (*_summands(first), *zip(signs, rest, strict=True))
-        case Signed(sign, part):
+        case SignedTerm(sign, part):
             yield sign, part
         case _:
             yield "+", node

@@ -30,7 +30,7 @@ def release_look(i: int) -> Look:
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class ChartLine:
     """A series: values with 95 % half-widths (nan where unknown)."""
 
     name: str
@@ -61,7 +61,7 @@ def panels(
         yield figure, list(grid.ravel()[:count]), done
 
 
-def draw_line(axis: Any, at: Floats, line: Line, look: Look, size: float = 4.5) -> None:
+def draw_line(axis: Any, at: Floats, line: ChartLine, look: Look, size: float = 4.5) -> None:
     """A series with its marks, and whiskers where it has half-widths."""
     widths = None if line.half_width is None else np.nan_to_num(line.half_width)
     style = dict(look) | {"fmt": look["marker"], "linewidth": 1.2, "elinewidth": 0.7, "zorder": 5}

@@ -24,7 +24,7 @@ from dipsmith.report.drawing import (
     panels,
     release_look,
 )
-from dipsmith.report.drawing import Line as Line
+from dipsmith.report.drawing import ChartLine as ChartLine
 
 RASTERISED = 5000
 NAMED = 3
@@ -54,8 +54,8 @@ class Trend:
     """One panel of a quantity over ordered positions: authentic, and one line per release."""
 
     title: str
-    authentic: Line
-    synthetic: Sequence[Line]
+    authentic: ChartLine
+    synthetic: Sequence[ChartLine]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,7 @@ def against(drawn: Sequence[Against], x: str, y: str, *, power: float = 1.0) -> 
         return done()
 
 
-def bars(labels: Sequence[str], authentic: Floats, synthetic: Sequence[Line], x: str) -> str:
+def bars(labels: Sequence[str], authentic: Floats, synthetic: Sequence[ChartLine], x: str) -> str:
     """Horizontal bars, authentic filled and one open bar per release under it, in the given order."""
     rows, groups = len(labels), 1 + len(synthetic)
     with surface(WIDTH, 1.0 + rows * (0.12 + 0.085 * groups)) as (figure, done):
@@ -157,7 +157,7 @@ def trends(positions: Sequence[str], drawn: Sequence[Trend], y: str, *, zero: bo
         return done()
 
 
-def intervals(labels: Sequence[str], authentic: Line, synthetic: Sequence[Line], x: str) -> str:
+def intervals(labels: Sequence[str], authentic: ChartLine, synthetic: Sequence[ChartLine], x: str) -> str:
     """Estimates with 95 % intervals, one row each: authentic filled and solid, releases open and dashed under it."""
     rows = len(labels)
     with surface(WIDTH, 1.0 + rows * (0.2 + 0.13 * len(synthetic))) as (figure, done):
@@ -178,7 +178,7 @@ def intervals(labels: Sequence[str], authentic: Line, synthetic: Sequence[Line],
         return done()
 
 
-def by_size(labels: Sequence[str], floor: Floats, synthetic: Sequence[Line], x: str, y: str) -> str:
+def by_size(labels: Sequence[str], floor: Floats, synthetic: Sequence[ChartLine], x: str, y: str) -> str:
     """An error by class of size on a log scale, one line per release, above the error of chance in grey."""
     with surface(WIDTH, 3.6) as (figure, done):
         axis = figure.subplots()
@@ -205,7 +205,7 @@ def by_size(labels: Sequence[str], floor: Floats, synthetic: Sequence[Line], x: 
         return done()
 
 
-def curves(drawn: Sequence[tuple[str, Line, Sequence[Line]]], at: Floats, x: str, y: str) -> str:
+def curves(drawn: Sequence[tuple[str, ChartLine, Sequence[ChartLine]]], at: Floats, x: str, y: str) -> str:
     """ROC curves, one panel per target: the ceiling near-black and solid, each release dashed, chance the diagonal."""
     shape = {"sharex": True, "sharey": True}
     with panels(len(drawn), 3, lambda r, c: 0.65 + r * WIDTH / max(c, 2), y, **shape) as (figure, axes, done):

@@ -18,8 +18,8 @@ from dipsmith.report.canvas import COLOURS, RULE, SOFT, WIDTH, short, surface, w
 from dipsmith.report.drawing import (
     AUTHENTIC,
     REFERENCE,
+    ChartLine,
     Floats,
-    Line,
     draw_key,
     draw_line,
     make_logarithmic,
@@ -37,7 +37,7 @@ class Panel:
     """One panel: lines over the same positions, and a solid or grey line to hold them against."""
 
     title: str
-    lines: Sequence[Line]
+    lines: Sequence[ChartLine]
     reference: Floats | None = None
 
 

@@ -149,7 +149,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenLeaf:
     """What the sliders say: a leaf with its interval, a width, and the fewest records for it (None while unknown)."""
 
     n: int
@@ -158,7 +158,9 @@ class Chosen:
     least: int | None
 
 
-def leaf_picture(curve: Curve, chosen: Chosen, others: Sequence[Curve] = (), *, alone: bool = False) -> str:
+def leaf_picture(
+    curve: Curve, chosen: ChosenLeaf, others: Sequence[Curve] = (), *, alone: bool = False
+) -> str:
     """Draw the band of a curve, thin lines for other λ, and what was chosen.
 
     With `alone` the picture stands on its own, as a download: it carries its colours and its title.
@@ -247,7 +249,7 @@ def _other(curve: Curve) -> str:
     return edges + _text("soft", x, y, f"λ = {curve.lam:g}")
 
 
-def _wanted(chosen: Chosen) -> str:
+def _wanted(chosen: ChosenLeaf) -> str:
     """The lines that can be dragged, and where they meet the band."""
     ends, drag = (_y(chosen.width / 2), _y(-chosen.width / 2)), ' data-drag="width"'
     parts = [_line("wanted", LEFT, W - RIGHT, at, at, drag) for at in ends]
@@ -259,6 +261,6 @@ def _wanted(chosen: Chosen) -> str:
     return "".join(parts)
 
 
-def _leaf(p0: float, chosen: Chosen) -> str:
+def _leaf(p0: float, chosen: ChosenLeaf) -> str:
     at, (low, high) = _x(chosen.n), (_y(v - p0) for v in chosen.interval)
     return _line("chosen", at, at, high, low) + _circle("dot", at, low, 3.8) + _circle("dot", at, high, 3.8)

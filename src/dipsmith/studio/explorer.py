@@ -11,7 +11,7 @@ from typing import Any
 
 from dipsmith.errors import DipsmithError, UsageError
 from dipsmith.planning import leaf_interval as leaf
-from dipsmith.report.leaves import Chosen, Curve, leaf_picture
+from dipsmith.report.leaves import ChosenLeaf, Curve, leaf_picture
 from dipsmith.studio.views import Download, Visit
 
 SIZES = (25, 40, 65, 100, 170, 280, 460, 770, 1300, 2500, 5000)
@@ -27,7 +27,7 @@ def answer(visit: Visit) -> Mapping[str, Any]:
     # Without the slower numbers the page answers a moving slider at once; it asks for them when the slider rests.
     others = sliders.others if more else []
     svg = leaf_picture(
-        _curve(*sliders.law), Chosen(sliders.n, (found.lo, found.hi), sliders.width, least), others
+        _curve(*sliders.law), ChosenLeaf(sliders.n, (found.lo, found.hi), sliders.width, least), others
     )
     return {"interval": found.to_dict(), "least": least, "svg": svg}
 
@@ -41,7 +41,7 @@ def as_svg(visit: Visit) -> Download:
     """The picture."""
     sliders = Sliders(visit.query)
     found = sliders.interval
-    chosen = Chosen(sliders.n, (found.lo, found.hi), sliders.width, sliders.least)
+    chosen = ChosenLeaf(sliders.n, (found.lo, found.hi), sliders.width, sliders.least)
     svg = leaf_picture(_curve(*sliders.law), chosen, sliders.others, alone=True)
     return Download("interval.svg", "image/svg+xml", svg)
 

@@ -115,7 +115,7 @@ class Place(Protocol):
 
 def place_of(target: Source) -> Place:
     """Where rows are made that take the place of a source's, or label them."""
-    place: Place = (companion(target, "maker") or Memory)(target)
+    place: Place = (companion(target, "maker") or InMemory)(target)
     return place
 
 
@@ -150,7 +150,7 @@ class TableSets(Sets):
 
 
 @dataclass(frozen=True, eq=False)
-class Memory:
+class InMemory:
     """The memory of this machine.
 
     Under `label` the target's rows are labelled: the confidential table's, or those of another, public file, which keep their order.

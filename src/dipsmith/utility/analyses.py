@@ -118,7 +118,7 @@ def _trends(
     )
 
 
-def _line(name: str, places: Sequence[tuple[Agreement | None, str]], *, authentic: bool) -> figures.Line:
+def _line(name: str, places: Sequence[tuple[Agreement | None, str]], *, authentic: bool) -> figures.ChartLine:
     """One estimate with its half-width at each place; nan where there is none."""
     values, halves = np.full(len(places), np.nan), np.full(len(places), np.nan)
     for i, (agreement, term) in enumerate(places):
@@ -126,7 +126,7 @@ def _line(name: str, places: Sequence[tuple[Agreement | None, str]], *, authenti
         if c is not None:
             low, high = c.authentic_interval if authentic else c.synthetic_interval
             values[i], halves[i] = c.authentic if authentic else c.synthetic, (high - low) / 2
-    return figures.Line(name, values, halves)
+    return figures.ChartLine(name, values, halves)
 
 
 def _in_words(agreement: Agreement, terms: Sequence[str]) -> str:

@@ -266,9 +266,9 @@ def _roc_figure(found: Sequence[Findings]) -> Figure:
     attacks = [(f, f["disclosures"][i]) for i in range(len(first)) for f in found]
     panels = []
     for i, best in enumerate(first):
-        lines = [figures.Line(series(found, f, "attacker"), f["disclosures"][i].roc) for f in found]
+        lines = [figures.ChartLine(series(found, f, "attacker"), f["disclosures"][i].roc) for f in found]
         title = f"{best.target} (AUC {best.auc:.2f}, ceiling {best.ceiling_auc:.2f})"
-        panels.append((title, figures.Line("ceiling", best.ceiling_roc), lines))
+        panels.append((title, figures.ChartLine("ceiling", best.ceiling_roc), lines))
     if figures.available():
         svg = figures.curves(panels, GRID, "false positive rate", "true positive rate")
         columns: tuple[str, ...] = ("release", "label", "false positive rate", "attacker", "ceiling")

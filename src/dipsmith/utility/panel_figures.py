@@ -103,7 +103,7 @@ def _bars(found: Sequence[Findings]) -> Figure:
     for f in found:
         shares = dict(zip(f["bars"].labels, f["bars"].synthetic, strict=True))
         columns.append(np.array([shares.get(label, 0.0) for label in top.labels]))
-    lines = [figures.Line(series(found, f), v) for f, v in zip(found, columns[1:], strict=True)]
+    lines = [figures.ChartLine(series(found, f), v) for f, v in zip(found, columns[1:], strict=True)]
     rest = len(bars) - len(top)
     largest = zip(top.labels[:5], columns[0][:5], columns[1][:5], strict=True)
     in_words = "; ".join(f"{label} {a:.3f} authentic, {s:.3f} synthetic" for label, a, s in largest)

@@ -136,7 +136,7 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
     svg = ""
     if figures.available():
         lines = [
-            figures.Line(series(found, f), np.array([c.tvd for c in f["subgroups"].classes]))
+            figures.ChartLine(series(found, f), np.array([c.tvd for c in f["subgroups"].classes]))
             for f in found
             if len(f["subgroups"].classes) == len(classes)
         ]

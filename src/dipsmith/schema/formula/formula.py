@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dipsmith.schema.formula.parser import Parsed, parse
-from dipsmith.schema.formula.tree import Group, Node, Operation, Signed, columns
+from dipsmith.schema.formula.tree import Group, Node, Operation, SignedTerm, columns
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Formula:
 
 def _summands(node: Node) -> Iterator[Node]:
     """The parts of a sum, also of sums in parentheses."""
-    if isinstance(node, Group | Signed):
+    if isinstance(node, Group | SignedTerm):
         yield from _summands(node.part)
     elif isinstance(node, Operation) and node.signs[0] in ("+", "-", "|"):
         for part in node.parts:

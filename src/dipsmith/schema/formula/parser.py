@@ -41,7 +41,7 @@ from dipsmith.schema.formula.tree import (
     Node,
     Number,
     Operation,
-    Signed,
+    SignedTerm,
     Text,
 )
 from dipsmith.schema.formula.words import END, Word, shown, split
@@ -126,7 +126,7 @@ class _Reader:
         found: list[Node] = []
         sign = self._signs()
         first = self.product()
-        found.append(first if sign is None else Signed(sign, first))
+        found.append(first if sign is None else SignedTerm(sign, first))
         while (sign := self._signs()) is not None:
             signs.append(sign)
             found.append(self.product())
@@ -174,7 +174,7 @@ class _Reader:
         if self.next.is_sign("+", "-"):
             sign = self._step().value
             with self._deeper():
-                return Signed(sign, self.signed())
+                return SignedTerm(sign, self.signed())
         return self._raised(self.atom(), _Reader.signed)
 
     def atom(self) -> Node:

@@ -70,7 +70,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Signed:
+class SignedTerm:
     """Plus or minus something."""
 
     sign: str
@@ -92,7 +92,7 @@ class Group:
     part: Node
 
 
-Node = Column | Number | Text | Call | Signed | Operation | Group
+Node = Column | Number | Text | Call | SignedTerm | Operation | Group
 
 
 def nodes(root: Node) -> Iterator[Node]:
@@ -107,7 +107,7 @@ def parts(node: Node) -> tuple[Node, ...]:
     match node:
         case Call():
             return node.arguments
-        case Signed() | Group():
+        case SignedTerm() | Group():
             return (node.part,)
         case Operation():
             return node.parts
@@ -144,7 +144,7 @@ def _written(node: Node, rank: int) -> str:
         case Call():
             given = [written(a) for a in node.arguments] + [f"{n}={written(v)}" for n, v in node.settings]
             text = f"{node.function}({', '.join(given)})"
-        case Signed(sign, part):
+        case SignedTerm(sign, part):
             own, text = _SIGNED, f"{sign}{_written(part, _SIGNED)}"
         case Operation(signs, pieces):
             own = _RANKS.get(signs[0], 0)

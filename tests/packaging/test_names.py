@@ -81,3 +81,13 @@ def test_no_text_of_a_plan_is_parsed():
             ):
                 found.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
     assert found == []
+
+
+def test_one_name_has_one_meaning():
+    """No two public classes of the package share a name; examples may each have their truth."""
+    homes = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(path.relative_to(PACKAGE).as_posix())
+    assert {name: found for name, found in homes.items() if len(found) > 1 and name != "Truth"} == {}
