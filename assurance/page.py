@@ -18,6 +18,7 @@ from assurance.forms import FORMS
 from assurance.matrix import FEW_MEASUREMENTS, currencies
 from assurance.pairs import PRIVATE
 from dipsmith.audit.worlds import SECOND, TARGETS
+from dipsmith.report.markdown import wrap
 
 Pieces = Mapping[str, Any]
 
@@ -111,7 +112,7 @@ def page(folder: Path) -> str:
     audit: Pieces = _read(folder / "audit.json").get("pieces", {})
     parts = [HEAD, _bytes(audit), _attacks(audit), _half_noise(audit), _replays(audit)]
     parts += [_mutants(_read(folder / "mutants.json")), _faults(_read(folder / "faults.json"))]
-    return "\n\n".join([*parts, _fuzz(_read(folder / "fuzz.json")), OTHERS]) + "\n"
+    return wrap("\n\n".join([*parts, _fuzz(_read(folder / "fuzz.json")), OTHERS]) + "\n")
 
 
 def _bytes(pieces: Pieces) -> str:

@@ -10,6 +10,8 @@ from math import exp, log
 from studies.steps_simulation.scenarios import EPSILONS, SCENARIOS, SIZES, Line, reference
 from studies.steps_simulation.variants import VARIANTS
 
+from dipsmith.report.markdown import wrap
+
 MONTE_CARLO = 0.03
 """Relative standard error of an RMSE over 200 repeats, about."""
 
@@ -230,7 +232,7 @@ def page(lines: Sequence[Line], repeats: int, minutes: float) -> str:
         "Monte-Carlo error about 3 %); they are kept in `studies/steps_simulation/reference.csv`. All results, with bias and\n"
         "prediction error: `studies/steps_simulation/results.csv`."
     )
-    return "\n".join(text) + "\n"
+    return wrap("\n".join(text) + "\n")
 
 
 def _header() -> list[str]:

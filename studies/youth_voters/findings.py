@@ -9,6 +9,8 @@ from itertools import pairwise
 import numpy as np
 from studies.youth_voters.runs import AS_BY_DEFAULT, AS_IN_THE_PAPER, FLOOR, LOG_EPSILONS, REPETITIONS, Run
 
+from dipsmith.report.markdown import wrap
+
 NOISE = 0.02
 """How much a distance may differ by chance."""
 HIERARCHIES = ("flat", "STEPS-2", "STEPS-3", "UH-2", "UH-3")
@@ -214,7 +216,7 @@ def page(runs: Sequence[Run]) -> str:
     ]
     text += [f"| {c.claim} | {c.figure} | {'holds' if c.holds else '**fails**'} |" for c in checks(runs)]
     text += _distances(found) + _table_3(found) + _corrected(found) + _p_values(found) + _costs(found)
-    return "\n".join(text) + "\n"
+    return wrap("\n".join(text) + "\n")
 
 
 def _distances(found: Summary) -> list[str]:

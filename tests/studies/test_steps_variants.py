@@ -229,7 +229,9 @@ def test_committed_results_hold_every_claim():
 
 def test_the_page_is_made_from_the_committed_results():
     page = (ROOT / "docs" / "studies" / "steps-simulation.md").read_text("utf-8")
-    repeats, minutes = re.search(r"(\d+) repeats take (\d+) minutes of processor time", page).groups()
+    repeats, minutes = re.search(
+        r"(\d+) repeats take (\d+) minutes of processor time", " ".join(page.split())
+    ).groups()
     assert int(repeats) == scenarios.REPEATS
     assert page == findings.page(committed(), int(repeats), float(minutes))
 
