@@ -18,6 +18,7 @@ WIDTH = 100
 def pages() -> str:
     """The help of every command, as Markdown."""
     from dipsmith.cli.main import app
+    from dipsmith.report.markdown import wrap
 
     root = typer.main.get_command(app)
     parts = ["# Command line", "", _exit_codes(), ""]
@@ -26,7 +27,7 @@ def pages() -> str:
             command, info_name=" ".join(path), terminal_width=WIDTH, max_content_width=WIDTH
         )
         parts += [f"## {' '.join(path)}", "", "```text", command.get_help(context).strip(), "```", ""]
-    return "\n".join(line.rstrip() for line in "\n".join(parts).splitlines()) + "\n"
+    return wrap("\n".join(line.rstrip() for line in "\n".join(parts).splitlines()) + "\n")
 
 
 def _commands(command: Any, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], Any]]:
