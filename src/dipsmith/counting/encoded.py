@@ -150,9 +150,11 @@ class EncodedRows:
                 for start in range(0, rows - BLOCK + 1, BLOCK):
                     part = slice(start, start + BLOCK)
                     yield (codes, keep) if rows == BLOCK else (codes.take(part), keep[part])
-                rest = slice(rows - rows % BLOCK, rows)
-                rows %= BLOCK
+                rest = np.arange(rows - rows % BLOCK, rows)
+                rows = len(rest)
+                # a copy: a view would keep the blocks before it in memory
                 waiting = [(codes.take(rest), keep[rest])] if rows else []
+                del codes, keep
         if rows:
             yield _joined(waiting)
 
