@@ -38,7 +38,7 @@ ELSEWHERE = {
     "cli/reference.py": "the reference of the command line",
     "cli/report.py": "a report beside a release, from the release alone",
     "cli/schema.py": "a draft of a schema",
-    "counting/spill.py": "rows beyond memory, in a folder that is gone afterwards",
+    "counting/units.py": "rows beyond memory, in a folder that is gone afterwards",
     "examples/__init__.py": "simulated tables",
     "examples/personnel.py": "simulated tables",
     "experiments/experiment.py": "an experiment's results",

@@ -7,6 +7,7 @@ same codes under `released_schema`, exactly, for every code: both ends of every 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -116,33 +117,35 @@ def _released(attribute: Attribute) -> Attribute:
 def codebook(schema: Schema) -> pa.Table:
     """List every code of every column, for people who read the release in another program."""
     names = ("column", "code", "label", "lower", "upper", "type", "role", "note")
-    entries = [dict(zip(names, row, strict=True)) for a in schema.attributes for row in _entries(a, schema)]
+    entries = [entry for attribute in schema.attributes for entry in _entries(attribute, schema)]
     kinds = [(name, pa.int64() if name == "code" else pa.string()) for name in names]
     return pa.Table.from_pylist(entries, pa.schema(kinds))
 
 
-_Row = tuple[str, int, str, str | None, str | None, str, str, str]
-
-
-def _entries(attribute: Attribute, schema: Schema) -> list[_Row]:
+def _entries(attribute: Attribute, schema: Schema) -> Iterator[dict[str, object]]:
     domain = attribute.domain
     verbatim = schema.neighbours == "label" and attribute.role == "public"
-    kind = attribute.type if verbatim else released_type(attribute)
-    rows: list[_Row] = []
+    shared = {
+        "column": attribute.name,
+        "type": attribute.type if verbatim else released_type(attribute),
+        "role": attribute.role,
+    }
     for code, label in enumerate(domain.names):
-        lower = upper = None
+        ends: dict[str, object] = {}
         if code == domain.missing_code:
             note = "missing"
         elif isinstance(domain, Bins):
-            lower = show(domain.scale, domain.edges[code])
-            upper = show(domain.scale, domain.edges[code + 1] - domain.whole)
+            first, beyond = domain.edges[code : code + 2]
+            ends = {
+                "lower": show(domain.scale, first),
+                "upper": show(domain.scale, beyond - domain.whole),
+            }
             note = _bin_note(domain, code)
         else:
             note = _label_note(domain, code)
         if verbatim:
             note = "; ".join(filter(None, [note, "released as it stands"]))
-        rows.append((attribute.name, code, label, lower, upper, kind, attribute.role, note))
-    return rows
+        yield {**shared, "code": code, "label": label, **ends, "note": note}
 
 
 def _bin_note(domain: Bins, code: int) -> str:

@@ -149,11 +149,7 @@ def coder(attribute: Attribute) -> Coder:
     """The function that encodes arrays of one column."""
     domain = attribute.domain
     if isinstance(domain, Bins):
-        if domain.scale == "integer":
-            return _whole_bins(domain)
-        if domain.scale == "number":
-            return _number_bins(domain)
-        return _time_bins(domain)
+        return _bins(domain)
     if attribute.type == "boolean":
         return _truth(domain)
     return _whole_categories(domain) if attribute.type == "integer" else _text_categories(domain)
@@ -253,14 +249,21 @@ def _by_table(table: IntArray, low: int) -> Callable[[IntArray], IntArray]:
 # Bins --------------------------------------------------------------------------------------------------------
 
 
-def _whole_bins(domain: Bins) -> Coder:
-    absent = domain.missing_code or 0
-    low, high = int(domain.minimum), int(domain.maximum)
-    into = _cut(domain)
+def _bins(domain: Bins) -> Coder:
+    scale, absent = domain.scale, domain.missing_code or 0
+    low, high = domain.minimum, domain.maximum
+    into: Callable[[NDArray[Any]], IntArray] = _interval(domain) if scale == "number" else _cut(domain)
 
     def code(array: pa.Array) -> IntArray:
-        values, known = _integers(array)
-        if not np.issubdtype(values.dtype, np.integer):
+        if scale == "date":
+            values, known = days(array)
+        elif scale == "datetime":
+            values, known = microseconds(array, int(low), int(high))
+        else:
+            values, known = numbers(array) if scale == "number" else _integers(array)
+        if scale == "number":
+            values = np.clip(_filled(values, known, low), low, high)
+        elif not np.issubdtype(values.dtype, np.integer):
             values = np.floor(np.clip(_filled(values, known, low), low, high)).astype(np.int64)
         return _absent(into(values), known, absent)
 
@@ -282,26 +285,12 @@ def _cut(domain: Bins) -> Callable[[IntArray], IntArray]:
     return search
 
 
-def _number_bins(domain: Bins) -> Coder:
-    absent = domain.missing_code or 0
-    low, high = domain.minimum, domain.maximum
-    dtype = np.dtype(code_dtype(domain.size))
-    into = _interval(domain)
-
-    def code(array: pa.Array) -> IntArray:
-        values, known = numbers(array)
-        codes = into(np.clip(_filled(values, known, low), low, high)).astype(dtype)
-        return _absent(codes, known, absent)
-
-    return code
-
-
 def _interval(domain: Bins) -> Callable[[NDArray[np.float64]], IntArray]:
     """Bins of numbers within the bounds: by search, or ten times as fast by arithmetic where they are of one width."""
-    inner, last = domain.cuts[1:-1], len(domain.labels) - 1
+    inner, last, dtype = domain.cuts[1:-1], len(domain.labels) - 1, np.dtype(code_dtype(domain.size))
     width = (inner[-1] - inner[0]) / (len(inner) - 1) if len(inner) > 2 else 0.0
     if not width or np.abs(inner - (inner[0] + width * np.arange(len(inner)))).max() > width / 4:
-        return lambda x: np.searchsorted(inner, x, side="right")
+        return lambda x: np.searchsorted(inner, x, side="right").astype(dtype)
     begins, ends = np.append(-np.inf, inner), np.append(inner, np.inf)
     least, most = float(inner[0]) - float(width), float(inner[-1])
 
@@ -312,18 +301,6 @@ def _interval(domain: Bins) -> Callable[[NDArray[np.float64]], IntArray]:
         at: IntArray = np.minimum(((near - inner[0]) / width + 1).astype(np.int32), last)
         at -= x < begins[at]
         at += x >= ends[at]
-        return at
+        return at.astype(dtype)
 
     return into
-
-
-def _time_bins(domain: Bins) -> Coder:
-    absent = domain.missing_code or 0
-    into = _cut(domain)
-    low, high = int(domain.minimum), int(domain.maximum)
-
-    def code(array: pa.Array) -> IntArray:
-        values, known = days(array) if domain.scale == "date" else microseconds(array, low, high)
-        return _absent(into(values), known, absent)
-
-    return code

@@ -36,26 +36,17 @@ _FEW = 32
 def steps(attribute: Attribute, dtype: Any, can: Callable[[str], bool]) -> list[Step]:
     """How an attribute is encoded from a column v of some type, step by step; the last one makes the code, also as v.
 
-    Parameters
-    ----------
-    attribute
-        The public description of the column.
-    dtype
-        The column's type, as ibis says it.
-    can
-        Whether the warehouse has an operation of ibis.
+    `dtype` is the column's type, as ibis says it; `can` tells whether the warehouse has an operation of ibis.
     """
-    domain = attribute.domain
-    text = kind_of(dtype) == "text"
+    domain, text = attribute.domain, kind_of(dtype) == "text"
+    numbers = Readings(can).number if text else []
     if isinstance(domain, Bins):
-        timed = domain.scale in ("date", "datetime")
-        if not timed:
-            return [*(Readings(can).number if text else []), lambda c: {"v": _binned(domain, c, can)}]
-        return [*(Readings(can).moment if text else []), lambda c: {"v": _timed(domain, c["v"], text)}]
-    if attribute.type == "boolean":
-        return [*(Readings(can).number if text else []), lambda c: {"v": _truth(domain, c, can)}]
-    if attribute.type == "integer":
-        return [*(Readings(can).number if text else []), lambda c: {"v": _whole(domain, c, can)}]
+        if domain.scale in ("date", "datetime"):
+            return [*(Readings(can).moment if text else []), lambda c: {"v": _timed(domain, c["v"], text)}]
+        return [*numbers, lambda c: {"v": _binned(domain, c, can)}]
+    if attribute.type in ("boolean", "integer"):
+        make = _truth if attribute.type == "boolean" else _whole
+        return [*numbers, lambda c: {"v": make(domain, c, can)}]
     return [lambda c: {"v": _listed(domain, c["v"], can)}]
 
 
@@ -90,15 +81,7 @@ def unit_text(name: str, column: Column, can: Callable[[str], bool], warehouse: 
 
 @dataclass(frozen=True)
 class _Number:
-    """A value as a number: comparisons with doubles, as if it were the nearest double itself.
-
-    Attributes
-    ----------
-    known
-        Whether there is a number at all.
-    reaches
-        Whether it is at least a double.
-    """
+    """A value as a number, if it is `known`: compared with doubles as if it were the nearest double itself."""
 
     known: Column
     reaches: Callable[[float], Column]

@@ -94,14 +94,11 @@ def numbers(array: pa.Array) -> tuple[NDArray[Any], Known]:
     """
     if pa.types.is_uint64(array.type):
         array = array.cast(pa.float64(), safe=False)
+    elif pa.types.is_boolean(array.type):
+        array = array.cast(pa.int8())
     kind = array.type
     if pa.types.is_integer(kind):
-        known = _valid(array)
-        return array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), known
-    if pa.types.is_boolean(kind):
-        return array.cast(pa.int8()).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), _valid(
-            array
-        )
+        return array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), _valid(array)
     if _is_text(kind):
         array = _floats(texts(array))
     elif pa.types.is_decimal(kind):

@@ -38,12 +38,9 @@ def native(domain: Categories, kind: Kind) -> list[tuple[Point, int]]:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             continue
         if texts(point).to_pylist() == [listed]:
-            found.append((_zoned(point[0].as_py(), kind), code))
+            value = point[0].as_py()
+            found.append((value.replace(tzinfo=dt.UTC) if kind == "timestamptz" else value, code))
     return found
-
-
-def _zoned(point: Point, kind: Kind) -> Point:
-    return point.replace(tzinfo=dt.UTC) if kind == "timestamptz" and isinstance(point, dt.datetime) else point
 
 
 def first_whole(edge: float) -> int:

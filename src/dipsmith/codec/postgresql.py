@@ -44,18 +44,9 @@ def _as_it_is(x: str) -> str:
 class CodedSql:
     """How one column is encoded, in two steps, so that the server can group in between.
 
-    Attributes
-    ----------
-    read
-        What is taken from every row, as an expression over the table's columns: a text, a number.
-    early
-        What is made of that for every row: the code of a bin, otherwise what was read.
-    value
-        What remains to be looked up, made of that.
-    join
-        A table of public values to join on `value`, or None.
-    code
-        The code, made of the value and of the joined code; DROP where there is none.
+    `read` is what is taken from every row, an expression over the table's columns; `early` makes of it, for every row,
+    the code of a bin or leaves it as it is; `value` makes what remains to be looked up, in the table of public values
+    `join` if there is one; `code` makes the code of the value and the joined code, DROP where there is none.
     """
 
     read: str

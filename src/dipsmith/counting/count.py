@@ -63,17 +63,9 @@ class Rows(Protocol):
 class BatchRows:
     """The rows of a source, encoded and counted batch by batch.
 
-    Parameters
-    ----------
-    source, schema
-        Where rows come from, and what is public about them.
-    key
-        The secret by which rows beyond `max_rows` are chosen; drawn from the operating system when omitted.
-    cache_bytes
-        Codes are kept in memory up to this size, column by column; other columns are read again for each
-        pass that needs them.
-    progress
-        Told the fraction of a pass that is done.
+    `key` is the secret by which rows beyond `max_rows` are chosen, drawn from the operating system when omitted. Codes
+    are kept in memory up to `cache_bytes`, column by column; other columns are read again for each pass that needs
+    them. `progress` is told the fraction of a pass that is done.
 
     Privacy
     -------

@@ -143,16 +143,17 @@ class EncodedRows:
         waiting: list[tuple[Codes, NDArray[np.bool_]]] = []
         rows = 0
         for batch in self._source.batches(names, self._progress):
-            waiting.append(encoder.encode(batch))
-            rows += batch.num_rows
-            if rows >= BLOCK:
-                codes, keep = _joined(waiting)
-                for start in range(0, rows - BLOCK + 1, BLOCK):
-                    part = slice(start, start + BLOCK)
-                    yield (codes, keep) if rows == BLOCK else (codes.take(part), keep[part])
-                rest = slice(rows - rows % BLOCK, rows)
-                rows %= BLOCK
-                waiting = [(codes.take(rest), keep[rest])] if rows else []
+            codes, keep = encoder.encode(batch)
+            while rows + len(codes) >= BLOCK:
+                fits = BLOCK - rows
+                whole = fits == len(codes)
+                waiting.append((codes if whole else codes.take(slice(fits)), keep[:fits]))
+                yield _joined(waiting)
+                waiting, rows = [], 0
+                codes, keep = codes.take(slice(fits, None)), keep[fits:]
+            if len(codes):
+                waiting.append((codes, keep))
+                rows += len(codes)
         if rows:
             yield _joined(waiting)
 

@@ -25,15 +25,7 @@ _ONE = np.int64(1)  # a Python integer would send add.at down its slow path
 
 @dataclass(frozen=True)
 class Joint:
-    """The cross-table of the attributes of several marginals.
-
-    Attributes
-    ----------
-    sizes
-        Its axes, in their order.
-    members
-        Which marginals are summed from it.
-    """
+    """The cross-table of the attributes of several marginals: its axes in their order, and which it is summed to."""
 
     sizes: dict[str, int]
     members: list[int]

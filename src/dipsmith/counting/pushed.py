@@ -143,17 +143,7 @@ class PushedRows:
 def rows_of(
     source: Source, schema: Schema, progress: Progress | None = None, key: bytes | None = None
 ) -> Rows:
-    """The rows of a source, counted by the source itself where it can, else batch by batch.
-
-    Parameters
-    ----------
-    source, schema
-        The rows, and what is public about them.
-    progress
-        Told the share that is read, where rows are read here.
-    key
-        The secret by which rows beyond `max_rows` are chosen; a fresh one when omitted.
-    """
+    """The rows of a source, counted by the source itself where it can, else batch by batch (`BatchRows`)."""
     grouping = companion(source, "counter")
     if grouping is None:
         return BatchRows(source, schema, key, progress=progress)

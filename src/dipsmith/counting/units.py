@@ -20,8 +20,10 @@ their unit, when they exceed a limit. Proof: ``docs/proofs/counting.md``.
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from contextlib import ExitStack
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +32,6 @@ from numpy.typing import NDArray
 
 from dipsmith.codec.encode import Encoder
 from dipsmith.codec.parse import days, texts
-from dipsmith.counting.spill import Spill
 from dipsmith.counting.tally import fused
 from dipsmith.schema import Codes, Schema
 
@@ -39,6 +40,7 @@ Reader = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
 BUCKETS = 1 << 23
 MEMORY = 1 << 28
 UNIT, PER, ROW, _HASH = "unit", "per", "row", "hash"
+_PARTS = 64
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 """0001-01-01 and 9999-12-31, in days since 1970."""
 
@@ -273,3 +275,66 @@ def _spelled(
     number = pa.array(duplicates).cast(pa.large_string())
     joined = pc.binary_join_element_wise(*fields, listed, number, pa.scalar("|", pa.large_string()))
     return joined.cast(pa.large_binary()).to_pylist()  # type: ignore[no-any-return]
+
+
+class Spill:
+    """A growing table, divided by the column `by` of 64-bit hashes; above `memory` bytes in temporary files.
+
+    The files lie in a folder that only its owner may enter, have no name, and vanish with the process, however it ends.
+    """
+
+    def __init__(self, memory: int, by: str) -> None:
+        self._memory = memory
+        self._by = by
+        self._held: list[pa.RecordBatch] = []
+        self._bytes = 0
+        self._files: list[Any] = []
+        self._writers: list[Any] = []
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add rows."""
+        self._held.append(batch)
+        self._bytes += batch.nbytes
+        if self._bytes > self._memory:
+            self._spill()
+
+    def parts(self) -> Iterator[pa.Table]:
+        """Yield the rows, all rows of one hash in the same table."""
+        if not self._writers:
+            if self._held:
+                yield pa.Table.from_batches(self._held)
+            return
+        self._spill()
+        for writer, file in zip(self._writers, self._files, strict=True):
+            writer.close()
+            file.seek(0)
+            yield pa.ipc.open_stream(file).read_all()
+
+    def _spill(self) -> None:
+        if not self._held:
+            return
+        table = pa.Table.from_batches(self._held).combine_chunks()
+        self._held, self._bytes = [], 0
+        if not self._writers:
+            self._open(table.schema)
+        part = (table.column(self._by).to_numpy() >> np.uint64(58)).astype(np.int64)
+        order = np.argsort(part, kind="stable")
+        bounds = np.searchsorted(part[order], np.arange(_PARTS + 1))
+        table = table.take(pa.array(order))
+        for i, writer in enumerate(self._writers):
+            if bounds[i] < bounds[i + 1]:
+                writer.write_table(table.slice(bounds[i], bounds[i + 1] - bounds[i]))
+
+    def _open(self, schema: pa.Schema) -> None:
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="dipsmith-"))
+        for _ in range(_PARTS):
+            file = self._stack.enter_context(tempfile.TemporaryFile(dir=folder))  # noqa: SIM115
+            self._files.append(file)
+            self._writers.append(pa.ipc.new_stream(file, schema))

@@ -6,16 +6,18 @@ nothing may be refused later on account of a private value.
 
 from __future__ import annotations
 
+import csv
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Literal
 
 from dipsmith.errors import SchemaError
 from dipsmith.schema import bins
 from dipsmith.schema.attribute import Attribute, is_whole
-from dipsmith.schema.codelist import CodeList
-from dipsmith.schema.domain import Bins, Categories, Domain, Scale
+from dipsmith.schema.domain import MAX_VALUES, Bins, Categories, Domain, Scale
 from dipsmith.schema.entries import (
     UNIT_HELP,
     BinsEntry,
@@ -29,6 +31,9 @@ from dipsmith.schema.markup import MAX_CHARACTERS, Document, Place, in_file, rea
 from dipsmith.schema.naming import check_name
 from dipsmith.schema.rules import Rule, chosen, in_words
 from dipsmith.schema.schema import Schema, Unit
+
+LONGEST_LIST = 200_000_000
+"""Bytes of a code list at most."""
 
 
 def read(path: str | os.PathLike[str]) -> Schema:
@@ -248,3 +253,53 @@ def _rule(entry: RuleEntry, attributes: Mapping[str, Attribute]) -> Rule:
     if len(pairs) == 1 and len(pairs[0][1]) == attributes[pairs[0][0]].size:
         raise SchemaError(f"a rule forbids every value of column '{pairs[0][0]}'; narrow it")
     return Rule(tuple(pairs), text=words)
+
+
+@dataclass(frozen=True)
+class CodeList:
+    """A public list of values that is too long for a schema file: values in order, and the label of each if there is one.
+
+    A csv file (UTF-8; comma, semicolon or tab) with a header. Column ``code`` holds the values; column ``collapse``, or
+    ``label`` when there is no ``collapse``, the label under which each is released when the schema says
+    ``collapse: {file: …}``. Other columns are not read. Spaces around values are dropped, as everywhere.
+    """
+
+    codes: tuple[str, ...]
+    labels: tuple[str, ...] | None
+
+    @classmethod
+    def read(cls, path: Path) -> CodeList:
+        """Read a code list; every problem is one line that names the file and the line."""
+        text = read_text(path, "code list", LONGEST_LIST)
+        delimiter = max(",;\t", key=text.split("\n", 1)[0].count)
+        rows = csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True)
+        try:
+            header = [name.strip().lower() for name in next(rows, [])]
+            if "code" not in header:
+                # Not quoted: it may be a private table, given in the code list's place.
+                raise SchemaError(
+                    f"{path}: the first line must name a column 'code', as a code list does; it has "
+                    f"{len(header)} other column{'' if len(header) == 1 else 's'}"
+                )
+            at = header.index("code")
+            label = next((header.index(name) for name in ("collapse", "label") if name in header), None)
+            codes: list[str] = []
+            labels: list[str] = []
+            for row in rows:
+                if not row:
+                    continue
+                if len(row) != len(header):
+                    raise SchemaError(
+                        f"{path}, line {rows.line_num}: {len(row)} fields, the header has {len(header)}"
+                    )
+                codes.append(row[at].strip(" "))
+                labels.append(row[label].strip(" ") if label is not None else "")
+                if len(codes) > MAX_VALUES:
+                    raise SchemaError(f"{path}: more than {MAX_VALUES:,} values; list groups instead")
+        except csv.Error as error:
+            raise SchemaError(
+                f"{path}, line {rows.line_num}: not readable as csv ({error}); check the quotes"
+            ) from None
+        if not codes:
+            raise SchemaError(f"{path}: the code list has no values below its header")
+        return cls(tuple(codes), tuple(labels) if label is not None else None)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import tempfile
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
@@ -38,16 +38,8 @@ from dipsmith.sources.sqlite import believed
 class IbisTable:
     """A table, or any query, of a warehouse that ibis reaches.
 
-    Attributes
-    ----------
-    table
-        The table expression.
-    called
-        What messages and cards call it.
-    address
-        What tells it from other tables; None where nothing does, as for a query.
-    has_order
-        Whether the warehouse gives its rows in the same order every time.
+    `called` is what messages and cards call it; `address` tells it from other tables, None where nothing does, as for
+    a query; `has_order` says whether the warehouse gives its rows in the same order every time.
     """
 
     table: Table = field(repr=False)
@@ -116,20 +108,10 @@ class IbisTable:
         """The connection."""
         return self.table.get_backend()
 
-    @contextmanager
-    def failures(self) -> Iterator[None]:
-        """Tell failures in our own words: every warehouse has exceptions of its own."""
-        try:
-            yield
-        except DipsmithError:
-            raise
-        except Exception as error:  # noqa: BLE001  # every warehouse has exceptions of its own
-            retell(
-                SourceError(
-                    f"{self.called}: the warehouse cannot answer ({type(error).__name__}); check the connection, the table and "
-                    "your rights, and run again"
-                )
-            )
+    def failures(self) -> AbstractContextManager[None]:
+        """Tell failures in our own words."""
+        remedy = "check the connection, the table and your rights, and run again"
+        return _failures(f"{self.called}: the warehouse cannot answer", remedy)
 
     @cached_property
     def _spool(self) -> _Spool:
@@ -167,26 +149,31 @@ def connected_table(url: str, scheme: str, table: str) -> IbisTable:
         import ibis
     except ImportError:
         retell(MissingExtraError.of(f"Reading {scheme}:// tables", "tables"))
-    try:
-        connection = ibis.connect(url)
-    except ImportError:
-        retell(SourceError(f"ibis lacks the driver for {scheme}://; pip install 'ibis-framework[{scheme}]'"))
-    except Exception as error:  # noqa: BLE001  # every driver has exceptions of its own
-        retell(
-            SourceError(
-                f"{scheme}: the connection failed ({type(error).__name__}); check the address and the credentials, and run again"
+    with _failures(
+        f"{scheme}: the connection failed", "check the address and the credentials, and run again"
+    ):
+        try:
+            connection = ibis.connect(url)
+        except ImportError:
+            retell(
+                SourceError(f"ibis lacks the driver for {scheme}://; pip install 'ibis-framework[{scheme}]'")
             )
-        )
     *path, name = parts_of(table)
-    try:
+    called = f"{scheme}, {table}"
+    with _failures(f"{called}: there is no such table, or it cannot be read", "check table="):
         found = connection.table(name, database=tuple(path) or None)
-    except Exception as error:  # noqa: BLE001  # every warehouse has exceptions of its own
-        retell(
-            SourceError(
-                f"{scheme}, {table}: there is no such table, or it cannot be read ({type(error).__name__}); check table="
-            )
-        )
-    return _opened(found, f"{scheme}, {table}", f"{scheme}, {table}")
+    return _opened(found, called, called)
+
+
+@contextmanager
+def _failures(what: str, remedy: str) -> Iterator[None]:
+    """Tell failures in our own words: every warehouse, and every driver, has exceptions of its own."""
+    try:
+        yield
+    except DipsmithError:
+        raise
+    except Exception as error:  # noqa: BLE001
+        retell(SourceError(f"{what} ({type(error).__name__}); {remedy}"))
 
 
 def _opened(table: Table, called: str, address: str | None) -> IbisTable:

@@ -17,24 +17,10 @@ Column = Any
 Table = Any
 """A table expression of ibis."""
 
-_SETS = frozenset(
-    [
-        "athena",
-        "bigquery",
-        "clickhouse",
-        "databricks",
-        "datafusion",
-        "duckdb",
-        "exasol",
-        "impala",
-        "mssql",
-        "oracle",
-        "postgres",
-        "pyspark",
-        "snowflake",
-        "trino",
-    ]
-)
+_SETS = frozenset({
+    "athena", "bigquery", "clickhouse", "databricks", "datafusion", "duckdb", "exasol", "impala", "mssql", "oracle",
+    "postgres", "pyspark", "snowflake", "trino",
+})  # fmt: skip
 """Warehouses that have GROUPING SETS; the others get one sub-query per table."""
 _FENCED = frozenset({"mysql", "postgres", "sqlite"})
 

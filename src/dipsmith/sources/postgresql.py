@@ -75,17 +75,7 @@ def postgresql_table(url: str, table: str) -> PostgresTable:
 
 @dataclass(frozen=True, eq=False)
 class PostgresTable:
-    """One table of a PostgreSQL server as a source.
-
-    Attributes
-    ----------
-    url
-        The address, perhaps with a password.
-    table
-        The table, quoted.
-    called
-        What messages and cards call it.
-    """
+    """One table of a PostgreSQL server as a source: its address, perhaps with a password, its quoted name, what it is called."""
 
     url: str = field(repr=False)
     table: str

@@ -84,15 +84,7 @@ def companion(rows: Source, task: str) -> Any | None:
 
 @dataclass(frozen=True)
 class Input:
-    """What a user gives for rows, and says about it; contradictions are refused.
-
-    Attributes
-    ----------
-    data
-        A path, a list of paths, an address, a frame.
-    table, encoding, delimiter
-        See `source`.
-    """
+    """What a user gives for rows, and says about it, as to `source`; contradictions are refused."""
 
     data: object
     table: str | None = None
