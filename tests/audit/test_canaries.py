@@ -180,7 +180,7 @@ def failing(office, tmp_path, capsys, monkeypatch, *more):
         "--epsilon",
         "9",
     )
-    monkeypatch.setattr("dipsmith.counting.count.count", sabotage)
+    monkeypatch.setattr("dipsmith.counting.count.Tally", sabotage)
     return run(
         main, capsys, monkeypatch,
         *more, "synthesize", office / "people.csv", "--schema", office / "replace.yaml", "--method", "flat",

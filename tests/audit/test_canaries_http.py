@@ -33,7 +33,7 @@ if switch and any("dipsmith" in argument for argument in sys.orig_argv):
             return original(*given, **named)
         return fail
 
-    counting.count = broken('job', counting.count)
+    counting.Tally = broken('job', counting.Tally)
     projects.accounts = broken('server', projects.accounts)
 """
 

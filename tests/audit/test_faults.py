@@ -9,7 +9,7 @@ import fault_scenes as scenes
 import pytest
 
 import dipsmith as ds
-from dipsmith.counting.count import BatchRows
+from dipsmith.counting.encoded import EncodedRows
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 
@@ -44,13 +44,13 @@ def test_after_a_fault_everything_is_in_order(name, place):
 def test_a_run_has_noted_that_it_reads_before_it_reads(tmp_path, monkeypatch):
     book = scenes.granted(tmp_path)
     states = []
-    encoded = BatchRows._encoded
+    passing = EncodedRows.passing
 
-    def watched(self, names):
+    def watched(self, *given):
         states.extend(run.state for run in ds.Ledger(book).show("people").runs)
-        return encoded(self, names)
+        return passing(self, *given)
 
-    monkeypatch.setattr(BatchRows, "_encoded", watched)
+    monkeypatch.setattr(EncodedRows, "passing", watched)
     scenes.release(book, tmp_path / "out", "r")
     assert states
     assert set(states) == {"read"}

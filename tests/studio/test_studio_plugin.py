@@ -15,6 +15,6 @@ def test_the_studio_offers_and_runs_it(plugged, tmp_path):
         planned = running.choose(project, method="columns", settings={"sharpen": 2})
         assert planned["cells"] > 0
         job = running.start(project, str(uuid4()))
-        running.wait(project, job, "done")
+        running.wait(project, job, "finished")
     finally:
         running.stop()
