@@ -6,6 +6,7 @@ dipsmith registers its own in the same way (`pyproject.toml`). Nothing is import
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -13,6 +14,17 @@ from typing import Any
 from dipsmith.errors import RegistryError
 
 OURS = "dipsmith"
+
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
+
+
+def is_plain_name(text: object) -> bool:
+    """Whether text is a plain name, such as those of packages: nothing that a shell or a terminal would obey.
+
+    >>> is_plain_name("dipsmith-columns"), is_plain_name("x --index-url http://elsewhere"), is_plain_name(None)
+    (True, False, False)
+    """
+    return isinstance(text, str) and _NAME.fullmatch(text) is not None
 
 
 @cache
@@ -43,7 +55,7 @@ def load(group: str, name: str) -> Any:
     point = registered(group)[name]
     try:
         return point.load()
-    except (ImportError, AttributeError) as error:
+    except Exception as error:
         raise RegistryError(
             f"'{name}' of package {package_of(point)} cannot be imported ({type(error).__name__}); reinstall that package"
         ) from error

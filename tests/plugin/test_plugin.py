@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -12,8 +13,9 @@ from typing import ClassVar
 import pytest
 
 import dipsmith as ds
-from dipsmith.errors import RegistryError, UnsupportedError
+from dipsmith.errors import DamageError, RegistryError, UnsupportedError
 from dipsmith.methods.graph.mst import MST
+from dipsmith.synthesis.fitted import FittedModel
 from dipsmith.testing import check_method
 
 MODULE = Path(__file__).parent / "package" / "src" / "dipsmith_columns.py"
@@ -143,6 +145,18 @@ def test_without_the_package_the_tables_can_be_used_and_its_name_is_said(release
         with pytest.raises(RegistryError, match="pip install dipsmith-columns"):
             ask()
     assert not (released / f"{neighbours}-again").exists()
+
+
+@pytest.mark.parametrize("wrong", ["x --index-url http://elsewhere", "a;b", "\x1b[2J", "", ["a"], None])
+@pytest.mark.parametrize("key", ["package", "kind"])
+def test_a_release_cannot_tell_anyone_to_install_what_is_no_name(released, tmp_path, key, wrong):
+    for ending in ("json", "npz"):
+        shutil.copy(released / "replace" / f"model-1.{ending}", tmp_path)
+    described = json.loads((tmp_path / "model-1.json").read_text())
+    (tmp_path / "model-1.json").write_text(json.dumps({**described, key: wrong}))
+    with pytest.raises(DamageError, match="get the release again") as refused:
+        FittedModel.load(tmp_path / "model-1")
+    assert "install" not in str(refused.value)
 
 
 # --- what cannot be loaded again is refused before anything is reserved -----------------------------------

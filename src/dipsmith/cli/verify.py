@@ -24,5 +24,7 @@ def verify(
     from dipsmith.synthesis.verify import verify as check
 
     found = check(release, ledger)
-    facts = {name: getattr(found, name) for name in ("files", "rows", "sets", "ledger", "guarantee")}
+    facts = {
+        name: getattr(found, name) for name in ("files", "rows", "sets", "ledger", "guarantee", "missing")
+    }
     answer(json, {"whole": True, **facts}, str(found))

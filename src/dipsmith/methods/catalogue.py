@@ -8,7 +8,7 @@ from typing import Any
 
 from dipsmith.errors import RegistryError, UnsupportedError, UsageError
 from dipsmith.methods.method import Method, Model
-from dipsmith.registry import load, package_of, registered
+from dipsmith.registry import is_plain_name, load, package_of, registered
 from dipsmith.schema import Schema
 
 GROUP = "methods"
@@ -78,7 +78,8 @@ def model_of_kind(kind: str, package: str) -> type[Model]:
     if broken is not None:
         raise broken
     raise RegistryError(
-        f"a model of kind '{kind}' needs a package that is not installed: pip install {package}"
+        f"a model of kind '{kind}' needs the package '{package}', which is not installed; if you trust it: "
+        f"pip install {package}"
     )
 
 
@@ -104,7 +105,7 @@ def require_loadable(method: Method) -> None:
             known = model_of_kind(str(kind), "")
         except RegistryError:
             known = None
-        if known is not model:
+        if known is not model or not is_plain_name(kind):
             raise UnsupportedError(
                 f"{method.name}: a release with its models ({model.__name__}, kind '{kind}') could not be loaded again; "
                 "register the method by an entry point of the group dipsmith.methods and install its package"

@@ -25,6 +25,7 @@ from dipsmith.estimation.answers import Answer
 from dipsmith.methods.catalogue import model_of_kind, models_of_method, package_of_kind
 from dipsmith.methods.method import Labeller, Model
 from dipsmith.privacy.randomness import generator, named_seed, place_key
+from dipsmith.registry import is_plain_name
 from dipsmith.schema import Codes, Schema
 from dipsmith.sources import source
 from dipsmith.synthesis.canonical import blocks
@@ -174,9 +175,12 @@ class FittedModel:
             arrays = {name: held[name] for name in held.files}
         method = described["method"]
         # Models of versions before 0.2 name their method only, which had one kind of model.
-        kind = str(described["kind"] if "kind" in described else models_of_method(method)[0].kind)
+        kind: Any = described["kind"] if "kind" in described else models_of_method(method)[0].kind
+        package = described.get("package", "dipsmith")
+        if not (is_plain_name(kind) and is_plain_name(package)):
+            raise ValueError  # a message repeats them, and says to install the package: only plain names
         try:
-            model = model_of_kind(kind, described.get("package", "dipsmith"))
+            model = model_of_kind(kind, package)
         except RegistryError as error:
             absent: Any = AbsentModel(schema, kind, str(error))
             return cls(method, absent)
