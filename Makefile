@@ -17,10 +17,10 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 demo: $(VENV)/.core
 	$(BIN)/dipsmith demo
 
-# While you work: the rooms on the path of a release; no servers, no browser, no audit, nothing slow.
+# While you work: the rooms on the path of a release; no engines, servers or browser, no audit, nothing slow.
 quick: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not (server or browser or audit or slow or crowd)" \
-	  $(addprefix --ignore tests/,audit docs experiments inference packaging report studies studio)
+	  $(addprefix --ignore tests/,audit docs experiments inference packaging plugin report sources studies studio tuning utility)
 
 test: $(VENV)/.dev browser lint types
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
@@ -61,7 +61,7 @@ assurance: $(VENV)/.dev
 	$(BIN)/python -m assurance.page docs/assurance docs/assurance.md
 
 docs: $(VENV)/.dev
-	$(BIN)/python -m dipsmith.cli.reference docs/reference/cli.md
+	$(BIN)/python -m assurance.cli_reference docs/reference/cli.md
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # Every version that is installed, with the hashes of its files; UPGRADE=--upgrade takes the newest ones.

@@ -48,9 +48,7 @@ def read_release(folder: Path) -> dict[str, bytes]:
 
     A card that is not in its one canonical form is refused: what a parser skips could tell something too.
     """
-    found = {
-        p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()
-    }
+    found = {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
     card: dict[str, Any] = json.loads(found["card.json"])
     if _canonical(card) != found["card.json"]:
         raise ValueError("card.json is not in canonical form")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from dipsmith.audit.subjects import make_method, supported_relations
+from dipsmith.audit.trial import make_method, supported_relations
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.methods.forest.forest import Forest
 from dipsmith.methods.graph.aim import AIM
@@ -19,6 +19,9 @@ from dipsmith.methods.hierarchy.universal import Universal
 from dipsmith.methods.loglinear.loglinear import LogLinear
 from dipsmith.tuning.private_selection import Selected
 from dipsmith.tuning.scores import LogLoss, MarginalFit
+
+SECOND: Final = "d"
+"""The second label, for methods that make one label after another."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +93,7 @@ def variants(targets: Sequence[str]) -> list[Case]:
     ]
     plain = ("steps, BIC", "privbayes, mutual information")
     made = [
-        Case(name, relation, method, plain=name in plain)
-        for name, relations, method in table
-        for relation in relations
+        Case(name, relation, method, plain=name in plain) for name, relations, method in table for relation in relations
     ]
     fitting = Selected((Flat(), Marginals()), MarginalFit(), eta=1)
     labelling = Selected((Forest(targets=t, n_b=2), Forest(targets=t, n_b=50)), LogLoss(), eta=0)

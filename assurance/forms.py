@@ -62,9 +62,7 @@ def form_schema(relation: str, limit: int | None = None) -> Schema:
 
 def form_table(random: Generator, rows: int) -> pa.Table:
     """Rows for `form_schema`, some values of public columns missing; towns name their rows where their number is odd."""
-    towns = [
-        None if t == "aa" else f"{t}{i if rows % 2 else ''}" for i, t in enumerate(random.choice(TOWNS, rows))
-    ]
+    towns = [None if t == "aa" else f"{t}{i if rows % 2 else ''}" for i, t in enumerate(random.choice(TOWNS, rows))]
     pays = [None if p < 0 else p / 4 for p in random.integers(-8, 420, rows).tolist()]
     moments = [datetime(2001, 1, 1) + timedelta(seconds=s) for s in random.integers(0, 10**8, rows).tolist()]
     ages = [None if a == 19 else int(a) for a in random.integers(19, 50, rows)]
@@ -142,9 +140,7 @@ def _coded(table: pa.Table, random: Generator) -> pa.Table:
         values = [values[j] for j in random.permutation(len(values))]
         at = {value: j for j, value in enumerate(values)}
         codes = pa.array([at.get(v) for v in table.column(i).to_pylist()], pa.int32())
-        table = table.set_column(
-            i, field.name, pa.DictionaryArray.from_arrays(codes, pa.array(values, pa.string()))
-        )
+        table = table.set_column(i, field.name, pa.DictionaryArray.from_arrays(codes, pa.array(values, pa.string())))
     return table
 
 
@@ -213,9 +209,7 @@ FORMS: Final[dict[str, Form]] = {
 """Every form by its name; given a table, an empty folder and randomness for where to cut."""
 
 
-def make_forms(
-    table: pa.Table, folder: Path, seed: int, names: Sequence[str] = tuple(FORMS)
-) -> dict[str, Any]:
+def make_forms(table: pa.Table, folder: Path, seed: int, names: Sequence[str] = tuple(FORMS)) -> dict[str, Any]:
     """The table in some forms, each in a folder of its own."""
     made = {}
     for i, name in enumerate(names):

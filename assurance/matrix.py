@@ -28,12 +28,13 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from assurance.bytes import check_forms
-from assurance.cases import Case, attack_cases, registered_cases, variants
+from assurance.cases import SECOND, Case, attack_cases, registered_cases, variants
 from assurance.pairs import PRIVATE, neighbours
 from assurance.rerun import PairFindings, check_pair
+from assurance.trials_needed import trials_needed
 from dipsmith.audit.observation import NoiseLaw
-from dipsmith.audit.trial import audit, trials_needed
-from dipsmith.audit.worlds import SECOND, TARGETS
+from dipsmith.audit.trial import audit
+from dipsmith.audit.worlds import TARGETS
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from dipsmith.privacy.randomness import Stream
@@ -235,9 +236,7 @@ def main(arguments: list[str] | None = None) -> int:
     return int(any(_worry(name, found) for name, found in _read(asked.results).items()))
 
 
-def _done(
-    queue: list[tuple[str, Piece]], jobs: int, deadline: float, path: Path
-) -> Iterator[tuple[str, Facts]]:
+def _done(queue: list[tuple[str, Piece]], jobs: int, deadline: float, path: Path) -> Iterator[tuple[str, Facts]]:
     """Take pieces from the queue until the deadline, and give what came of each; one job needs no other process."""
 
     def next_piece() -> tuple[str, Piece] | None:

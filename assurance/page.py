@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from assurance.bytes import EXCEPTED
-from assurance.cases import Case, attack_cases, registered_cases, variants
+from assurance.cases import SECOND, Case, attack_cases, registered_cases, variants
 from assurance.forms import FORMS
 from assurance.matrix import FEW_MEASUREMENTS, currencies
 from assurance.pairs import PRIVATE
-from dipsmith.audit.worlds import SECOND, TARGETS
+from dipsmith.audit.worlds import TARGETS
 from dipsmith.report.markdown import wrap
 
 Pieces = Mapping[str, Any]
@@ -125,9 +125,7 @@ def _bytes(pieces: Pieces) -> str:
     differ = sum(len(f["findings"]) for f in found.values())
     summary = f"{compared:,} releases compared, {differ} findings.\n{_when(found.values())}"
     missing = _missing((f"bytes | {case.key}" for case in _replayed_cases()), pieces)
-    return _section(
-        BYTES, "method | neighbours | tables | releases compared | findings", rows, summary, missing
-    )
+    return _section(BYTES, "method | neighbours | tables | releases compared | findings", rows, summary, missing)
 
 
 def _attacks(pieces: Pieces) -> str:
@@ -158,8 +156,7 @@ def _half_noise(pieces: Pieces) -> str:
     rows = []
     for case in attack_cases(TARGETS, SECOND):
         replayed, sound, attacked = (
-            pieces.get(f"{kind} | {case.key}")
-            for kind in ("half noise replayed", "attack", "half noise attacked")
+            pieces.get(f"{kind} | {case.key}") for kind in ("half noise replayed", "attack", "half noise attacked")
         )
         if replayed is None and sound is None and attacked is None:
             continue
@@ -209,8 +206,7 @@ def _replays(pieces: Pieces) -> str:
 def _mutants(results: Mapping[str, Any]) -> str:
     mutants = results.get("mutants", [])
     rows = [
-        [m["mutant"], f"`{m['file']}`", f"`{m['test']}`", "caught" if m["caught"] else "**MISSED**"]
-        for m in mutants
+        [m["mutant"], f"`{m['file']}`", f"`{m['test']}`", "caught" if m["caught"] else "**MISSED**"] for m in mutants
     ]
     caught = sum(m["caught"] for m in mutants)
     summary = f"{caught} caught of {len(rows)} planted. Run on {results.get('done', '')[:10]}."

@@ -35,7 +35,7 @@ from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.noise import DiscreteLaplace
 from dipsmith.privacy.observer import Picked, Shown
-from dipsmith.schema import Codes
+from dipsmith.schema import Codes, WeightedSums
 
 Entry = ObservedTable | Choice | Shown | tuple[str, Any]
 
@@ -116,9 +116,7 @@ class Replay:
             if isinstance(law, DiscreteLaplace) != pure:
                 self._find(what, "noise of the other currency")
             elif _scale(law) < needed:
-                self._find(
-                    what, f"noise was drawn at scale {float(_scale(law)):.4g}, needed {float(needed):.4g}"
-                )
+                self._find(what, f"noise was drawn at scale {float(_scale(law)):.4g}, needed {float(needed):.4g}")
         if answer.kept is not None:
             return
         if len(seen.draws) != len(seen.at):
@@ -151,7 +149,7 @@ class Replay:
         moves = _moves(before.fact.curator)
         allowed, charged = _declared(before) * moves, before.fact.budget.exact
         if distance > allowed:
-            self._find(what, f"true counts differ by {distance:g}, declared {allowed:g}")
+            self._find(what, f"true counts differ by {distance:g}, declared {float(allowed):g}")
         scale = min(_scale(law) for law in before.laws)
         cost = Fraction(distance) / (scale if pure else 2 * scale)
         if pure and old.kept is None:
@@ -227,9 +225,7 @@ class Replay:
         if self.runs:
             self.loss += (1.0 if price is None else price) * max(self.runs)
         if self.loss > float(budget.exact) + SLACK:
-            self.findings.append(
-                f"the transcript cost {self.loss:.6g}, the budget was {float(budget.exact):g}"
-            )
+            self.findings.append(f"the transcript cost {self.loss:.6g}, the budget was {float(budget.exact):g}")
 
     def _next(self, what: str) -> Entry | None:
         if self.position >= len(self.recording.entries):
@@ -289,7 +285,10 @@ def _declared(seen: ObservedTable) -> Fraction:
     unit = curator.schema.unit
     noisy = None if seen.fact.answer.kept is not None else seen.at
     most = reach(seen.fact.cells, curator.relation, rows_vary=unit.column is not None, noisy=noisy)
-    return Fraction(most * (unit.max_rows if isinstance(seen.fact.budget, PureDP) else unit.max_rows**2))
+    # A row adds its weight where it would add 1.
+    cells = seen.fact.cells
+    moved = unit.max_rows * (max(map(abs, cells.values)) if isinstance(cells, WeightedSums) else 1)
+    return Fraction(most * (moved if isinstance(seen.fact.budget, PureDP) else moved**2))
 
 
 def _scale(law: NoiseLaw) -> Fraction:
@@ -320,9 +319,7 @@ def _log_ratios(before: Picked, now: Picked) -> list[float]:
     if np.array_equal(before.scores, now.scores):
         return [0.0]
     one, other = (
-        choice_probabilities(
-            s.scores.tolist(), s.sensitivity, s.epsilon, monotone=s.monotone, law=s.law, digits=30
-        )
+        choice_probabilities(s.scores.tolist(), s.sensitivity, s.epsilon, monotone=s.monotone, law=s.law, digits=30)
         for s in (before, now)
     )
     return [

@@ -89,9 +89,7 @@ def check_pair(
     findings = [*strays, *more, *replay.findings]
     findings += [f"{what}: differs" for what in first if not same(first[what], second.get(what))]
     questions = sum(isinstance(entry, ObservedTable | Choice) for entry in recording.entries)
-    return PairFindings(
-        pair.kind, tuple(dict.fromkeys(findings)), replay.loss, questions, noise_score(recording)
-    )
+    return PairFindings(pair.kind, tuple(dict.fromkeys(findings)), replay.loss, questions, noise_score(recording))
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,7 @@ def draw(results: str, path: str, methods: tuple[str, ...]) -> None:
             axis.annotate("two real halves", (0.1, floor["tvd"][k]), xytext=(0, 3), textcoords="offset points",
                           color=SOFT, fontsize=7.5)  # fmt: skip
             for i, method in enumerate(methods):
-                found = [
-                    (e, line) for e in (0.1, 1, 10) for line in lines if line["what"] == f"{method} ε = {e:g}"
-                ]
+                found = [(e, line) for e in (0.1, 1, 10) for line in lines if line["what"] == f"{method} ε = {e:g}"]
                 if not found:
                     continue
                 axis.errorbar(

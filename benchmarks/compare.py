@@ -198,9 +198,7 @@ main()
 
 def _peak() -> float:
     """The largest memory of this process, GB."""
-    high = next(
-        line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")
-    )
+    high = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     return int(high.split()[1]) / 1e6
 
 

@@ -26,7 +26,7 @@ from dipsmith.estimation.simplex import (
     round_to,
     round_within,
 )
-from dipsmith.methods.hierarchy.top_down import project_down, round_top_down
+from dipsmith.methods.hierarchy.noisy_tree import project_down, round_top_down
 from dipsmith.methods.hierarchy.tree import Tree, gls
 
 GLS_SECONDS = 2.0
@@ -106,7 +106,7 @@ def by_sparse_lu(tree: Tree, y: NDArray[np.float64], variances: NDArray[np.float
 
 def large_tree() -> bool:
     rng = np.random.default_rng(0)
-    tree = Tree.balanced([10, 10, 10, 10, 10, 10, 4])
+    tree = Tree.grown([10, 10, 10, 10, 10, 10, 4])
     y, variances = rng.normal(2, 3, tree.size), rng.uniform(1, 2, tree.size)
     seconds, x = best(lambda: gls(tree, y, variances), 5)
     report(f"gls, {tree.size:,} nodes", seconds, f"target: wall < {GLS_SECONDS} s")
@@ -123,7 +123,7 @@ def against_scipy() -> bool:
     favours them; a direct solver for the sparse constrained system is shown beside them, without target.
     """
     rng = np.random.default_rng(1)
-    tree = Tree.balanced([10, 10, 10, 10, 9])
+    tree = Tree.grown([10, 10, 10, 10, 9])
     y, variances = rng.normal(20, 3, tree.size), rng.uniform(1, 2, tree.size)
     ours, x = best(lambda: gls(tree, y, variances), 9)
     report(f"gls, {tree.size:,} nodes", ours)

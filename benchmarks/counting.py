@@ -49,8 +49,7 @@ def labels(column: int) -> list[str]:
 
 def schema_of(unit: Unit | None = None) -> Schema:
     attributes = tuple(
-        Attribute(name, "string", Categories.of(labels(i), other=labels(i)[0]))
-        for i, name in enumerate(NAMES)
+        Attribute(name, "string", Categories.of(labels(i), other=labels(i)[0])) for i, name in enumerate(NAMES)
     )
     return Schema("benchmark", attributes, unit or Unit(), "add-remove")
 
@@ -220,9 +219,7 @@ def measure(path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--large", action="store_true", help="count 100 M rows and report peak memory")
     parser.add_argument("--contest", nargs=2, help=argparse.SUPPRESS)

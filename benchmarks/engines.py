@@ -42,9 +42,7 @@ def rows_with_units(rows: int) -> list[pa.Table]:
     rng = np.random.default_rng(2)
     parts = []
     for part in generated(rows):
-        plain = part.cast(
-            pa.schema([(n, pa.int32() if n == "age" else pa.string()) for n in part.column_names])
-        )
+        plain = part.cast(pa.schema([(n, pa.int32() if n == "age" else pa.string()) for n in part.column_names]))
         parts.append(plain.append_column("person", pa.array(rng.integers(0, rows // 3, part.num_rows))))
     return parts
 
@@ -125,9 +123,7 @@ def _seconds(connection: Any) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=float, default=2, help="millions of rows")
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()

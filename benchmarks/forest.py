@@ -91,9 +91,7 @@ def recursive(
     return j, children
 
 
-def recursive_labels(
-    node: object, rows: NDArray[np.uint8], index: NDArray[np.int64], p: NDArray[np.float64]
-) -> None:
+def recursive_labels(node: object, rows: NDArray[np.uint8], index: NDArray[np.int64], p: NDArray[np.float64]) -> None:
     if isinstance(node, np.ndarray):
         p[index] += node
         return
@@ -153,9 +151,7 @@ def speed(rows: int = 1_300_000) -> bool:
             wanted,
             larger=True,
         )
-    fine &= told(
-        f"scikit-learn ExtraTrees {scikit:.1f} against ours {mine[500]:.1f}", mine[500] / scikit, 1.0
-    )
+    fine &= told(f"scikit-learn ExtraTrees {scikit:.1f} against ours {mine[500]:.1f}", mine[500] / scikit, 1.0)
     fine &= told("peak memory at n_B = 500, MB", peak_memory(rows), 500)
     factor = 10_000_000 / rows
     large = simulated(10_000_000, 1)
@@ -222,9 +218,7 @@ def loss(p: NDArray[np.float64], codes: Codes, target: str) -> float:
     return float(-np.log(p[np.arange(len(codes)), codes[target]]).mean())
 
 
-def fitted_loss(
-    forest: Forest, epsilon: str, half: tuple[Codes, Codes], seed: int, floor: float = 0
-) -> float:
+def fitted_loss(forest: Forest, epsilon: str, half: tuple[Codes, Codes], seed: int, floor: float = 0) -> float:
     train, test = half
     model = forest.fit(Curator.rehearse(train, PureDP(epsilon), seed=seed))
     p = np.maximum(model.probabilities(test.project(test.schema.public)), floor)
@@ -247,9 +241,7 @@ def boosted_loss(target: str, half: tuple[Codes, Codes]) -> float:
     train, test = half
     names = train.schema.public
     known, asked = (np.stack([c[n] for n in names], axis=1).astype(float) for c in half)
-    model = HistGradientBoostingClassifier(
-        categorical_features=[True] * len(names), max_iter=60, random_state=0
-    )
+    model = HistGradientBoostingClassifier(categorical_features=[True] * len(names), max_iter=60, random_state=0)
     return loss(model.fit(known, train[target]).predict_proba(asked), test, target)
 
 
@@ -308,9 +300,7 @@ def adult_target(target: str, halves: Sequence[tuple[Codes, Codes]]) -> bool:
     return fine & told("default at ε = 0.75 minus the memo's best at 3", default["0.75"] - best["3"], margin)
 
 
-def mean_over(
-    halves: Sequence[tuple[Codes, Codes]], one: Callable[[tuple[Codes, Codes], int], float]
-) -> float:
+def mean_over(halves: Sequence[tuple[Codes, Codes]], one: Callable[[tuple[Codes, Codes], int], float]) -> float:
     return float(np.mean([one(half, seed) for seed, half in enumerate(halves)]))
 
 
@@ -319,10 +309,7 @@ def mean_over(
 TARGETS = ("sex", "race")
 COEFFICIENTS = ("woman", "race A", "race B", "race C", "race D")
 
-MEMO_B = [
-    {"trees": t, "n_b": n, "weights": {"pay": float(w)}}
-    for t, n, w in product((3, 6), (25, 500), (1, 10, 40))
-]
+MEMO_B = [{"trees": t, "n_b": n, "weights": {"pay": float(w)}} for t, n, w in product((3, 6), (25, 500), (1, 10, 40))]
 MEMO_A = [
     {"trees": t, "n_b": n, "weights": w}
     for t, n, w in product(
@@ -377,9 +364,7 @@ def pay(rows: int) -> bool:
     def tried(forest: Forest, epsilon: str = "0.75") -> float:
         model = forest.fit(Curator.rehearse(codes, PureDP(epsilon), seed=1))
         made = model.label(codes.project(schema.public), seed=1)
-        found = np.array(
-            [m.coefficients(made["sex"][y], made["race"][y]) for m, y in zip(models, years, strict=True)]
-        )
+        found = np.array([m.coefficients(made["sex"][y], made["race"][y]) for m, y in zip(models, years, strict=True)])
         return shown(described(forest, epsilon), authentic, found)
 
     default = Forest(TARGETS, strata="year")

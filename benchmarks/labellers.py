@@ -72,9 +72,7 @@ class MemoForest:
     n_b: int
     trees: int
 
-    def probabilities(
-        self, train: Codes, test: Codes, target: str, epsilon: float, rng: np.random.Generator
-    ) -> Float:
+    def probabilities(self, train: Codes, test: Codes, target: str, epsilon: float, rng: np.random.Generator) -> Float:
         """Grow, noise the leaves, and give the test rows their label distributions."""
         names = [n for n in train.schema.public if n in train.columns]
         labels = train.schema[target].size
@@ -256,22 +254,16 @@ def adult(path: Path, results: Path) -> bool:
             forest = mean_loss(Forest([target]), halves, target, epsilon)
             plain = mean_loss(LogLinear([target], interactions=0), halves, target, epsilon)
             found = mean_loss(LogLinear([target]), halves, target, epsilon)
-            figures = (
-                f"{marginal:8.4f}  {best:9.4f} {forest:8.4f}  {plain:12.4f}  {found:10.4f}  {limit:9.4f}"
-            )
+            figures = f"{marginal:8.4f}  {best:9.4f} {forest:8.4f}  {plain:12.4f}  {found:10.4f}  {limit:9.4f}"
             print(f"{target:<6} {epsilon:>5}  {figures}", flush=True)
-            lines.append(
-                [target, epsilon, *(f"{x:.4f}" for x in (marginal, best, forest, plain, found, limit))]
-            )
+            lines.append([target, epsilon, *(f"{x:.4f}" for x in (marginal, best, forest, plain, found, limit))])
             if epsilon in WANTED[target]:
                 fine &= told(f"log-linear, {target}, ε = {epsilon}", found, WANTED[target][epsilon])
             else:
                 fine &= told(f"above the private marginal, {target}, ε = {epsilon}", found - marginal, 0.01)
             if (target, epsilon) == ("sex", "3"):
                 closed = (plain - found) / (plain - limit)
-                fine &= told(
-                    "share of the gap from main effects to boosting closed", closed, 0.5, larger=True
-                )
+                fine &= told("share of the gap from main effects to boosting closed", closed, 0.5, larger=True)
     kept(results, "adult", ("target", "epsilon", *COMPARED), lines)
     return fine
 
@@ -311,14 +303,10 @@ def interactions(rows: int = 60_000) -> bool:
     codes = Codes.of(schema, columns)
     train, test = codes.take(slice(0, rows // 2)), codes.take(slice(rows // 2, None))
     limit = boosted(train, test, "y")
-    plain = np.mean(
-        [loss(fitted(LogLinear(["y"], interactions=0), train, "3", s, test), test["y"]) for s in range(3)]
-    )
+    plain = np.mean([loss(fitted(LogLinear(["y"], interactions=0), train, "3", s, test), test["y"]) for s in range(3)])
     found = np.mean([loss(fitted(LogLinear(["y"]), train, "3", s, test), test["y"]) for s in range(3)])
     truth = loss(p[rows // 2 :], test["y"])
-    print(
-        f"truth {truth:.4f}, boosted {limit:.4f}, main effects {plain:.4f}, with interactions {found:.4f}  (ε = 3)"
-    )
+    print(f"truth {truth:.4f}, boosted {limit:.4f}, main effects {plain:.4f}, with interactions {found:.4f}  (ε = 3)")
     closed = float((plain - found) / (plain - limit))
     return told("share of the gap between main effects and boosting closed", closed, 0.5, larger=True)
 
@@ -359,9 +347,7 @@ class PayModel:
 
     def coefficients(self, made: Codes) -> Float:
         """Coefficients of being a woman and of race A to D."""
-        groups = np.column_stack([made["sex"] == 0, *(made["race"] == k for k in range(4))]).astype(
-            np.float32
-        )
+        groups = np.column_stack([made["sex"] == 0, *(made["race"] == k for k in range(4))]).astype(np.float32)
         cross = (groups.T @ self.fixed).astype(np.float64)
         left = np.block([[(groups.T @ groups).astype(np.float64), cross], [cross.T, self.within]])
         right = np.concatenate([groups.T.astype(np.float64) @ self.response, self.told])
@@ -375,13 +361,9 @@ def sex_by_place(raw: dict[str, Float], made: Codes) -> Float:
     keys, index = np.unique(cells[0] * sizes[1] + cells[1], return_inverse=True)
     both = np.arange(2)
     terms = [LabelTerm(np.zeros(len(keys), dtype=np.int64), 1, both, 2)]
-    terms += [
-        LabelTerm(c, s, both, 2) for c, s in zip((keys // sizes[1], keys % sizes[1]), sizes, strict=True)
-    ]
+    terms += [LabelTerm(c, s, both, 2) for c, s in zip((keys // sizes[1], keys % sizes[1]), sizes, strict=True)]
     design = PublicDesign(tuple(terms), np.bincount(index), 2)
-    tables = [
-        np.bincount(t.cell[index] * 2 + made["sex"], minlength=t.cells * 2).reshape(-1, 2) for t in terms
-    ]
+    tables = [np.bincount(t.cell[index] * 2 + made["sex"], minlength=t.cells * 2).reshape(-1, 2) for t in terms]
     penalties = tuple(Penalty(t.cells, 1, fixed=FREE) for t in terms)
     found = estimate_effects(
         EffectEquations(design, design.statistics(tables), (0.0,) * 3, penalties, (True,) * 3)
@@ -435,10 +417,7 @@ def pay(rows: int, results: Path, only: str = "", year: int | None = None) -> bo
         authentic = np.array([m.coefficients(codes.take(y)) for m, y in zip(models, years, strict=True)])
         if not shown:
             for y, line in zip(asked, authentic, strict=True):
-                print(
-                    f"  authentic {y}     "
-                    + "".join(f"{n} {v:+.4f}   " for n, v in zip(NAMES, line, strict=True))
-                )
+                print(f"  authentic {y}     " + "".join(f"{n} {v:+.4f}   " for n, v in zip(NAMES, line, strict=True)))
             keep("authentic", authentic)
             shown = True
         start = time.process_time()
@@ -449,14 +428,9 @@ def pay(rows: int, results: Path, only: str = "", year: int | None = None) -> bo
         keep(name, found)
         print(f"  {name} ({seconds:.0f} s of processor time)")
         for y, line in zip(asked, found, strict=True):
-            print(
-                f"            {y}     "
-                + "".join(f"{n} {v:+.4f}   " for n, v in zip(NAMES, line, strict=True))
-            )
+            print(f"            {y}     " + "".join(f"{n} {v:+.4f}   " for n, v in zip(NAMES, line, strict=True)))
         excess = np.abs(found - authentic) / np.maximum(0.005, 0.1 * np.abs(authentic))
-        places = [
-            [sex_by_place(r, c.take(y)) for c in (codes, made)] for r, y in zip(inside, years, strict=True)
-        ]
+        places = [[sex_by_place(r, c.take(y)) for c in (codes, made)] for r, y in zip(inside, years, strict=True)]
         agree = min(np.corrcoef(a, b)[0, 1] for a, b in places)
         several = len(asked) > 1
         trend = np.corrcoef(authentic[:, 0], found[:, 0])[0, 1] if several else np.nan
@@ -488,10 +462,7 @@ def scale_codes(n: int) -> Codes:
     for start in range(0, n, 1 << 17):
         rows = min(1 << 17, n - start)
         common = rng.normal(size=rows)
-        codes = [
-            np.clip((0.5 * common + rng.normal(size=rows) + 3) / 6 * s, 0, s - 1).astype(np.int64)
-            for s in FANS
-        ]
+        codes = [np.clip((0.5 * common + rng.normal(size=rows) + 3) / 6 * s, 0, s - 1).astype(np.int64) for s in FANS]
         eta = sum(e[c] for e, c in zip(effects, codes, strict=True)) + rng.gumbel(size=(rows, LABELS))
         columns = {f"x{i}": c for i, c in enumerate(codes)} | {"y": eta.argmax(axis=1)}
         parts.append(Codes.of(schema, columns, rows))
@@ -583,12 +554,8 @@ def drawn_pay(table: Sequence[dict[str, str]]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "parts", nargs="*", help="adult, interactions, personnel, scale, figures; default: all"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", help="adult, interactions, personnel, scale, figures; default: all")
     beside = Path(__file__).resolve().parents[2] / "shared" / "data" / "adult.csv"
     parser.add_argument("--adult", type=Path, default=Path(os.environ.get("DIPSMITH_ADULT", beside)))
     parser.add_argument("--rows", type=int, default=1_000_000, help="personnel: rows per year")

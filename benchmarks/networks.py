@@ -74,9 +74,7 @@ def adult(path: str | None) -> dict[str, np.ndarray]:
         rng = np.random.default_rng(0)
         hidden = rng.integers(0, 6, 48_842)
         return {
-            n: np.where(
-                rng.random(48_842) < 0.6, hidden % s, np.minimum(rng.geometric(0.3, 48_842) - 1, s - 1)
-            )
+            n: np.where(rng.random(48_842) < 0.6, hidden % s, np.minimum(rng.geometric(0.3, 48_842) - 1, s - 1))
             for n, s in SHAPE.items()
         }
     import pyarrow.csv as pv
@@ -93,9 +91,7 @@ def adult(path: str | None) -> dict[str, np.ndarray]:
             # Which code a category has is of no consequence; the public list has as many as SHAPE says.
             levels, codes[name] = np.unique([str(v).strip() for v in column], return_inverse=True)
             if len(levels) > size:
-                raise SystemExit(
-                    f"{path}: column {name} has {len(levels)} categories, expected at most {size}"
-                )
+                raise SystemExit(f"{path}: column {name} has {len(levels)} categories, expected at most {size}")
     return codes
 
 
@@ -151,9 +147,7 @@ def run_one(task: dict) -> None:
     held = np.load(task["codes"])
     sizes = json.loads(task["sizes"])
     rows = rows_of({n: held[n] for n in sizes}, sizes)
-    budget = (
-        PureDP(task["epsilon"]) if task["delta"] is None else ZCDP.from_approx(task["epsilon"], task["delta"])
-    )
+    budget = PureDP(task["epsilon"]) if task["delta"] is None else ZCDP.from_approx(task["epsilon"], task["delta"])
     if task["richness"] is not None:
         from dipsmith.methods.graph import mst
 
@@ -182,9 +176,7 @@ def run_one(task: dict) -> None:
         if task["measured"]:
             tables = {f"{i}": m.values for i, m in enumerate(curator.measured)}
             about = [[list(m.cells.attributes), m.variance**0.5] for m in curator.measured]
-            np.savez(
-                f"{task['out']}-{seed}-measured.npz", about=json.dumps(about), total=model.total, **tables
-            )
+            np.savez(f"{task['out']}-{seed}-measured.npz", about=json.dumps(about), total=model.total, **tables)
         print(json.dumps(out), flush=True)
 
 
@@ -301,17 +293,13 @@ class Results:
                     print(f"{what}: ours takes less than 1/{line['limit'] / mine:.0f} of its CPU time")
                 else:
                     times = (line["fit"] + line["sample"]) / mine
-                    print(
-                        f"{what}: {times:.0f} times our CPU time, {line['rss'] / ours['rss']:.1f} times our memory"
-                    )
+                    print(f"{what}: {times:.0f} times our CPU time, {line['rss'] / ours['rss']:.1f} times our memory")
 
 
 def show(line: dict) -> None:
     if "ratio" in line:
         base, ten = line["seconds"]
-        print(
-            f"{line['what']}: {ten:.2f} s against {base:.2f} s, {line['ratio']:.2f} times as long", flush=True
-        )
+        print(f"{line['what']}: {ten:.2f} s against {base:.2f} s, {line['ratio']:.2f} times as long", flush=True)
     elif line.get("limit"):
         print(f"{line['what']:<34} fit > {line['limit']:g} s of CPU: stopped", flush=True)
     else:
@@ -340,9 +328,7 @@ def by_scorer(path: str | None, codes, made) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--adult")
     parser.add_argument("--scorer")
     parser.add_argument("--loans")
@@ -465,9 +451,7 @@ def compare_peer(given, results, peers, here, codes, name, method, epsilon) -> N
     rho = ZCDP.from_approx(epsilon, given.delta).rho
     runs, scores, honest, extra, extra_honest = [], [], [], "", ""
     for seed in range(given.peer_seeds):
-        task = base_task(
-            given, here, f"{name}-{method}-{epsilon}", SHAPE, method, epsilon, given.delta, [seed]
-        )
+        task = base_task(given, here, f"{name}-{method}-{epsilon}", SHAPE, method, epsilon, given.delta, [seed])
         task |= {"peer": name, "rho": float(rho)}
         found = in_own_process(peers[name], HERE / "_network_peers.py", task, given.limit)
         if found is None:
@@ -485,9 +469,7 @@ def compare_peer(given, results, peers, here, codes, name, method, epsilon) -> N
             extra_honest = extra_honest or by_scorer(given.scorer, codes, np.load(apart))
     results.report(label, runs, scores, extra)
     if honest:
-        results.report(
-            f"{label.split(' ε')[0]}, sampled honestly, ε = {epsilon:g}", runs, honest, extra_honest
-        )
+        results.report(f"{label.split(' ε')[0]}, sampled honestly, ε = {epsilon:g}", runs, honest, extra_honest)
 
 
 def tenfold(given, results, here, codes) -> None:
@@ -504,9 +486,7 @@ def tenfold(given, results, here, codes) -> None:
         for seed in range(given.first_seed, given.first_seed + given.tenfold_seeds):
             pair = []
             for held in ("codes.npz", "tenfold.npz"):
-                task = base_task(
-                    given, here, f"{method}-{held}", SHAPE, method, 1.0, given.delta, [seed] * 2, held
-                )
+                task = base_task(given, here, f"{method}-{held}", SHAPE, method, 1.0, given.delta, [seed] * 2, held)
                 runs = in_own_process(sys.executable, HERE / "networks.py", task) or []
                 pair.append(runs[-1]["fit"])
             taken.append((pair[0], pair[1]))

@@ -95,9 +95,7 @@ def rest() -> None:
     print(f"{'1e8 empty cells, kept above 20':38s} {dense * 1e3:10.1f}")
     scores = np.random.default_rng(0).normal(size=100_000) * 100
     for law in ("permute-and-flip", "exponential"):
-        cost = seconds(
-            lambda law=law: select(stream, scores, Fraction(1), Fraction(1), monotone=False, law=law)
-        )
+        cost = seconds(lambda law=law: select(stream, scores, Fraction(1), Fraction(1), monotone=False, law=law))
         print(f"{'choice of 1 in 100 000, ' + law:38s} {cost * 1e3:10.1f}")
 
 

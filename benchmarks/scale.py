@@ -46,7 +46,7 @@ from dipsmith.methods.forest.forest import Forest
 from dipsmith.methods.graph.aim import AIM
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
-from dipsmith.privacy.journal import Rehearsal
+from dipsmith.privacy.events import Rehearsal
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit
 from dipsmith.schema.bins import by_width
@@ -65,9 +65,7 @@ def labels(name: str) -> list[str]:
 def schema_of(relation: str = "label") -> Schema:
     """Six predictors, one of them a binned number, and one private label."""
     listed = [
-        Attribute(
-            n, "string", Categories.of(labels(n), other=labels(n)[0]), "private" if n == "sex" else "public"
-        )
+        Attribute(n, "string", Categories.of(labels(n), other=labels(n)[0]), "private" if n == "sex" else "public")
         for n in SIZES
     ]
     age = Attribute("age", "integer", by_width("integer", 17, 76, 5), "public")
@@ -136,9 +134,7 @@ def parquet(millions: Sequence[float]) -> None:
 def measure(what: str, path: Path) -> None:
     """The least of several runs, each in a process of its own, so that the peak of memory is this work's."""
     command = [sys.executable, __file__, "measure-once", what, str(path)]
-    runs = [
-        json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout) for _ in range(RUNS)
-    ]
+    runs = [json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout) for _ in range(RUNS)]
     least = {key: min(run[key] for run in runs) for key in runs[0]}
     passes = least["passes"]
 
@@ -235,16 +231,12 @@ def postgresql(millions: Sequence[float]) -> None:
                 rows = int(size * MILLION)
                 with psycopg.connect(server.get_uri(), autocommit=True) as connection:
                     columns = ", ".join(f"{n} text" for n in SIZES)
-                    connection.execute(
-                        f"DROP TABLE IF EXISTS personnel; CREATE TABLE personnel (age int, {columns})"
-                    )
+                    connection.execute(f"DROP TABLE IF EXISTS personnel; CREATE TABLE personnel (age int, {columns})")
                     for table in generated(rows):
                         sink = pa.BufferOutputStream()
                         options = pa.csv.WriteOptions(include_header=False)
                         plain = table.cast(
-                            pa.schema(
-                                [(n, pa.int32() if n == "age" else pa.string()) for n in table.column_names]
-                            )
+                            pa.schema([(n, pa.int32() if n == "age" else pa.string()) for n in table.column_names])
                         )
                         pa.csv.write_csv(plain, sink, options)
                         with connection.cursor().copy("COPY personnel FROM STDIN (FORMAT csv)") as copy:
@@ -255,9 +247,7 @@ def postgresql(millions: Sequence[float]) -> None:
                         rows,
                         lambda text: connection.execute(text.format(age=age)).fetchall(),  # noqa: B023
                         lambda: source(server.get_uri(), table="personnel"),
-                        lambda found: _spent(
-                            (connection if found is None else found._connection).info.backend_pid
-                        ),
+                        lambda found: _spent((connection if found is None else found._connection).info.backend_pid),
                     )
         finally:
             server.cleanup()
@@ -578,9 +568,7 @@ def main() -> None:
     if sys.argv[1:2] in (["measure"], ["measure-once"]):
         (measure if sys.argv[1] == "measure" else measure_once)(sys.argv[2], Path(sys.argv[3]))
         return
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     usual = {
         "parquet": [1, 10, 100],
         "postgresql": [5],
@@ -589,9 +577,7 @@ def main() -> None:
         "draws": [],
         "spark": [20],
     }
-    parser.add_argument(
-        "part", nargs="*", choices=[[], *usual], help="what to measure; everything when omitted"
-    )
+    parser.add_argument("part", nargs="*", choices=[[], *usual], help="what to measure; everything when omitted")
     parser.add_argument("--rows", type=float, nargs="*", help="millions of rows")
     parser.add_argument("--only", choices=["counts", "release"], help="spark: one half of it")
     options = parser.parse_args()

@@ -37,9 +37,7 @@ def shares(codes: Codes) -> list[np.ndarray]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--adult")
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--at", nargs=2, action="append", metavar=("ROWS", "EPSILON"))

@@ -29,9 +29,7 @@ _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, PROJECT)
 _LONGEST_LICENCE = 100
 
 
-def render_sbom(
-    runtime: Iterable[Pin], locked: Iterable[Pin], licences: Mapping[tuple[str, str], str]
-) -> str:
+def render_sbom(runtime: Iterable[Pin], locked: Iterable[Pin], licences: Mapping[tuple[str, str], str]) -> str:
     """The bill of materials as text.
 
     Parameters
@@ -93,9 +91,7 @@ def find_licences(pins: Iterable[Pin]) -> dict[tuple[str, str], str]:
 def _read_licence(about: PackageMetadata) -> str | None:
     """A licence in one line: the SPDX expression where there is one, else the author's words, else the classifier."""
     written = [about.get(field) or "" for field in ("License-Expression", "License")]
-    classified = [
-        line.rpartition(" :: ")[2] for line in about.get_all("Classifier", []) if "License :: " in line
-    ]
+    classified = [line.rpartition(" :: ")[2] for line in about.get_all("Classifier", []) if "License :: " in line]
     for licence in [*written, *classified]:
         if licence not in ("", "UNKNOWN") and "\n" not in licence and len(licence) <= _LONGEST_LICENCE:
             return str(licence)

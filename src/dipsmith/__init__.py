@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from dipsmith.privacy.budget import ZCDP, PureDP
     from dipsmith.privacy.ledger import Ledger
     from dipsmith.schema import Schema
+    from dipsmith.schema.analysis import PlannedAnalysis
     from dipsmith.sources import source
+    from dipsmith.synthesis.measurements import measurements
+    from dipsmith.synthesis.planned import AnalysisPlan
     from dipsmith.synthesis.public import public_table
     from dipsmith.synthesis.release import Release
     from dipsmith.synthesis.synthesize import synthesize
@@ -39,12 +42,14 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AIM": "dipsmith.methods.graph.aim",
+    "AnalysisPlan": "dipsmith.synthesis.planned",
     "Flat": "dipsmith.methods.hierarchy.flat",
     "Forest": "dipsmith.methods.forest.forest",
     "Ledger": "dipsmith.privacy.ledger",
     "LogLinear": "dipsmith.methods.loglinear.loglinear",
     "MST": "dipsmith.methods.graph.mst",
     "Marginals": "dipsmith.methods.graph.marginals",
+    "PlannedAnalysis": "dipsmith.schema.analysis",
     "PrivBayes": "dipsmith.methods.graph.privbayes",
     "PureDP": "dipsmith.privacy.budget",
     "Release": "dipsmith.synthesis.release",
@@ -55,6 +60,7 @@ _HOMES = {
     "combine": "dipsmith.inference.combine",
     "compare": "dipsmith.utility.compare",
     "fit": "dipsmith.inference.fit",
+    "measurements": "dipsmith.synthesis.measurements",
     "noise_aware": "dipsmith.inference.noise_aware",
     "public_table": "dipsmith.synthesis.public",
     "source": "dipsmith.sources",
@@ -66,11 +72,13 @@ __all__ = [
     "AIM",
     "MST",
     "ZCDP",
+    "AnalysisPlan",
     "Flat",
     "Forest",
     "Ledger",
     "LogLinear",
     "Marginals",
+    "PlannedAnalysis",
     "PrivBayes",
     "PureDP",
     "Release",
@@ -80,6 +88,7 @@ __all__ = [
     "combine",
     "compare",
     "fit",
+    "measurements",
     "noise_aware",
     "public_table",
     "source",

@@ -5,6 +5,7 @@
     DipsmithError                exit
     ├── UsageError                  2   contradictory options or arguments
     │   └── UnsupportedError        2   this method, relation or budget do not go together
+    │       └── NotCarried          2   a release that cannot say what an analysis asks
     ├── InputError                  3   files, schemas, existing output
     │   ├── SchemaError             3   a schema that cannot be used
     │   ├── SourceError             3   rows that cannot be read
@@ -16,6 +17,7 @@
     └── RegistryError               6   a package that registers a method, metric or source is missing or broken
 
     HopelessNoise                   –   a warning: noise will outweigh the rows, said before anything is spent
+    UncheckedSupport                –   a warning: nobody can see whether a release carries what a function of one's own asks
     LostKey                         –   a warning: the ledger cannot recognise the sources of earlier runs
 
 A message is one line. It says what was got, what was expected and what to do, and names the
@@ -42,6 +44,10 @@ class UsageError(DipsmithError):
 
 class UnsupportedError(UsageError):
     """A combination of method, neighbouring relation and budget that has no proof."""
+
+
+class NotCarried(UnsupportedError):  # noqa: N818 — what it says of a release, as people say it
+    """A relationship that a release does not carry, so that no interval for it would be honest."""
 
 
 class InputError(DipsmithError):
@@ -101,6 +107,10 @@ class RegistryError(DipsmithError):
 
 class HopelessNoise(UserWarning):
     """Noise that will outweigh the rows: said, with a better method, before anything is spent."""
+
+
+class UncheckedSupport(UserWarning):
+    """An estimator of one's own: whether the release carries what it asks cannot be seen."""
 
 
 class LostKey(UserWarning):

@@ -74,6 +74,10 @@ which shrinks, the correction decides: without it half of the intervals miss.
 `T = ū + B/m` does not know a bias that all sets share, and with a fifth of ε each there is more of it: negative counts that are projected, effects
 that are shrunk. The MST line is a case that no rule repairs: a tree over three columns drops one of three pairs, here one that the regression
 needs. Run again on its own output it finds nothing to lose.
+
+These lines are of the rules by themselves, as they were before `dipsmith.fit` asked what a release carries. It now refuses
+the regressions of the forest and of MST, which no noisy table holds, takes direct estimates from the table of `Flat`, and
+corrects separate sets as it does one set.
 """
 
 INDEPENDENCE = """## Tests of independence, one set
@@ -155,7 +159,9 @@ def _held(lines: Sequence[Line], nominal: float, name: str = "") -> str:
     kept = len(lines) - len(outside)
     if not lines:
         return ""
-    said = f"*{name or lines[0].kind}*: the Monte-Carlo interval holds {_share(nominal)} in {kept} of {len(lines)} lines"
+    said = (
+        f"*{name or lines[0].kind}*: the Monte-Carlo interval holds {_share(nominal)} in {kept} of {len(lines)} lines"
+    )
     return said + (f"; not in {'; '.join(outside)}." if outside else ".")
 
 

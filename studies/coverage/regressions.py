@@ -21,9 +21,9 @@ from studies.coverage.lines import Line
 
 import dipsmith as ds
 from dipsmith.inference.combine import Combined
-from dipsmith.inference.estimates import Estimates
 from dipsmith.inference.noise_aware import Replication, rerun, sampling_only, with_noise
 from dipsmith.privacy.randomness import generator
+from dipsmith.regression.estimates import Estimates
 
 REPEATS, PIECE = 1000, 50
 FORMULA = "y ~ a + s"
@@ -172,9 +172,7 @@ def intervals(scenario: Scenario, table: pa.Table, seed: int, truth: Floats) -> 
     one, split = released(scenario, table, seed, sets=1), released(scenario, table, seed, sets=SETS)
     alone = (estimate(one.tables[0]),)
     again = rerun(one, estimate, alone, Replication(scenario.runs, seed=seed + 10**6))
-    aware, corrected = (
-        with_noise(alone, again, method=one.card.method, correct=correct) for correct in (False, True)
-    )
+    aware, corrected = (with_noise(alone, again, method=one.card.method, correct=correct) for correct in (False, True))
     each = [estimate(t) for t in split.tables]
     q, u = [e.values for e in each], [np.diag(e.covariance) for e in each]
     return [

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy import stats
 from studies.coverage.lines import Line
 
-from dipsmith.inference.estimates import Estimates
 from dipsmith.inference.noise_aware import REPLICATES, Runs, with_noise
 from dipsmith.privacy.randomness import generator
+from dipsmith.regression.estimates import Estimates
 
 TRUTH, SETS, REPEATS = 0.3, 5, 20_000
 CASES = ((1000, 0.1), (1000, 1.0), (10_000, 0.1), (1000, 0.03))

@@ -17,6 +17,7 @@ from dipsmith.privacy.randomness import generator
 
 REPEATS, PIECE, RUNS = 1000, 100, 50
 ROWS, EPSILON = 1000, "0.1"
+COLUMNS = ("s",)
 RELATIONS = ("add-remove", "replace")
 CONTROL = "authentic rows themselves, no noise"
 ORDINARY = "one set, ordinary interval"
@@ -55,13 +56,13 @@ def intervals(table: pa.Table, relation: str, seed: int) -> list[tuple[float, fl
         ends(ds.combine(q, u, release=split)),
         # What the rule would say if it were not refused: the numbers alone do not tell how they were made.
         ends(ds.combine(a, b)),
-        ends(ds.noise_aware(drawn, women, replicates=RUNS, seed=seed + 10**6)),
+        ends(ds.noise_aware(drawn, women, columns=COLUMNS, replicates=RUNS, seed=seed + 10**6)),
     ]
     half = 1.959964 * variance**0.5
     return [
         *found,
         (share - half, share + half),
-        ends(ds.noise_aware(one, women, replicates=RUNS, seed=seed + 10**6)),
+        ends(ds.noise_aware(one, women, columns=COLUMNS, replicates=RUNS, seed=seed + 10**6)),
     ]
 
 

@@ -26,9 +26,7 @@ def training_rows(path: Path) -> pa.Table:
     with path.open(newline="") as file:
         rows = [row for row, _ in zip(csv.DictReader(file), range(ROWS), strict=False)]
     jobs = [row["occupation"].strip() for row in rows]
-    return pa.table(
-        {"age": [int(row["age"]) for row in rows], "occupation": [None if j == "?" else j for j in jobs]}
-    )
+    return pa.table({"age": [int(row["age"]) for row in rows], "occupation": [None if j == "?" else j for j in jobs]})
 
 
 def main() -> None:

@@ -54,9 +54,7 @@ def range_percent(c: SideBySide) -> list[MetricValue]:
         if kept.any():
             error = float((np.abs(made - true)[kept] / true[kept]).mean())
             found.append(
-                MetricValue(
-                    "", 100 * error, 100 * direct(c) * float((1 / true[kept]).mean()), level=str(width)
-                )
+                MetricValue("", 100 * error, 100 * direct(c) * float((1 / true[kept]).mean()), level=str(width))
             )
     return found
 

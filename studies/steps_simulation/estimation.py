@@ -34,9 +34,7 @@ class Moments:
     squares: Float
 
 
-def simulate(
-    model: regression.Model, rows: int, repeats: int, rng: np.random.Generator
-) -> tuple[Float, Moments]:
+def simulate(model: regression.Model, rows: int, repeats: int, rng: np.random.Generator) -> tuple[Float, Moments]:
     """True tables (repeats, 2, 3, 4, 5, 15), and the moments of the continuous data behind them."""
     truth = regression.truth(model)
     cell = rng.integers(0, CELLS, (repeats, rows))
@@ -44,9 +42,7 @@ def simulate(
     width = (regression.HIGHEST - regression.LOWEST) / regression.BINS
     bins = np.clip(np.floor((y - regression.LOWEST) / width), 0, regression.BINS - 1).astype(np.int64)
     place = np.arange(repeats)[:, None] * CELLS + cell
-    tables = np.bincount(
-        (place * regression.BINS + bins).ravel(), minlength=repeats * CELLS * regression.BINS
-    )
+    tables = np.bincount((place * regression.BINS + bins).ravel(), minlength=repeats * CELLS * regression.BINS)
     counts = np.bincount(place.ravel(), minlength=repeats * CELLS).reshape(repeats, CELLS)
     sums = np.bincount(place.ravel(), y.ravel(), repeats * CELLS).reshape(repeats, CELLS)
     exact = Moments(counts.astype(np.float64), sums, (y**2).sum(axis=1))

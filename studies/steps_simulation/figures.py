@@ -81,9 +81,7 @@ def draw(lines: Sequence[Line], folder: Path) -> None:
                 row[0].set_ylabel(f"n = {n:,}")
             for axis in grid[-1]:
                 axis.set_xlabel("ε (logarithmic)")
-            grid[0, 2].annotate(
-                "no privacy", (0.5, 0.95), xytext=(0, 3), textcoords="offset points", fontsize=7
-            )
+            grid[0, 2].annotate("no privacy", (0.5, 0.95), xytext=(0, 3), textcoords="offset points", fontsize=7)
             handles, names = grid[0, 0].get_legend_handles_labels()
             figure.legend(handles, names, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
             figure.savefig(

@@ -45,10 +45,7 @@ def checks(lines: Sequence[Line]) -> list[Check]:
         Check("mean log-ratio within 1 %", abs(mean) <= 0.01, f"{exp(mean) - 1:+.2%}"),
     ]
     worse = max(
-        exp(
-            sum(log(discrete[m, n, v, e].rmse / continuous[m, n, v, e].rmse) for m in (1, 2) for n in SIZES)
-            / 4
-        )
+        exp(sum(log(discrete[m, n, v, e].rmse / continuous[m, n, v, e].rmse) for m in (1, 2) for n in SIZES) / 4)
         for v in VARIANTS
         for e in EPSILONS
     )
@@ -66,11 +63,7 @@ def checks(lines: Sequence[Line]) -> list[Check]:
         ("dipsmith Steps, auto", "Steps()"),
     ):
         beaten = {
-            e: sum(
-                discrete[m, n, ours, e].rmse < continuous[m, n, printed, e].rmse
-                for m in (1, 2)
-                for n in SIZES
-            )
+            e: sum(discrete[m, n, ours, e].rmse < continuous[m, n, printed, e].rmse for m in (1, 2) for n in SIZES)
             for e in EPSILONS
         }
         found.append(
@@ -211,11 +204,7 @@ def page(lines: Sequence[Line], repeats: int, minutes: float) -> str:
         text.append(f"\n### Model {model}: RMSE divided by the reference value, continuous noise\n")
         text += _header()
         for name in ("no privacy", *VARIANTS):
-            text.append(
-                _row(
-                    name, model, lambda l: f"{l.rmse / known[l.model, l.n, l.method, l.eps]:.3f}", continuous
-                )
-            )
+            text.append(_row(name, model, lambda l: f"{l.rmse / known[l.model, l.n, l.method, l.eps]:.3f}", continuous))
         text.append(f"\n### Model {model}: RMSE with discrete noise divided by RMSE with continuous noise\n")
         text += _header()
         for name in VARIANTS:

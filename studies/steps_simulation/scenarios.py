@@ -76,16 +76,12 @@ def _line(model: regression.Model, rows: int, name: str, epsilon: float, law: st
     return Line(model, rows, name, epsilon, law, found.bias, found.rmse, found.coverage, found.prediction)
 
 
-def _package(
-    method: Method, tables: Float, rows: int, epsilon: float, seed: int, rng: np.random.Generator
-) -> Moments:
+def _package(method: Method, tables: Float, rows: int, epsilon: float, seed: int, rng: np.random.Generator) -> Moments:
     """One synthetic set of every table, made by the package's method under add-remove with a public n."""
     schema = regression.schema("add-remove")
     counts = np.empty((len(tables), tables[0].size), dtype=np.int64)
     for i, table in enumerate(tables):
-        curator = Curator.rehearse(
-            _rows(schema, table), ds.PureDP(epsilon), given_rows=rows, seed=seed * 100_003 + i
-        )
+        curator = Curator.rehearse(_rows(schema, table), ds.PureDP(epsilon), given_rows=rows, seed=seed * 100_003 + i)
         made = method.fit(curator).sample(rows, seed=seed * 100_003 + i)
         cells = np.ravel_multi_index([made[name] for name in schema.names], SHAPE)
         counts[i] = np.bincount(cells, minlength=table.size)
@@ -104,8 +100,7 @@ def reference() -> dict[tuple[int, int, str, float], float]:
     """
     with (HERE / "reference.csv").open(newline="") as file:
         return {
-            (int(r["model"]), int(r["n"]), r["method"], float(r["eps"])): float(r["rmse"])
-            for r in csv.DictReader(file)
+            (int(r["model"]), int(r["n"]), r["method"], float(r["eps"])): float(r["rmse"]) for r in csv.DictReader(file)
         }
 
 

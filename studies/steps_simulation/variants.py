@@ -112,9 +112,7 @@ def phantom_tree(levels: Sequence[Float], total: Float, b: int) -> Float:
     for height, own in enumerate(reversed(levels[:-1]), start=2):
         below = _children(estimates[0], len(own)).sum(axis=1)
         whole = b**height - 1
-        estimates.insert(
-            0, (b**height - b ** (height - 1)) / whole * own + (b ** (height - 1) - 1) / whole * below
-        )
+        estimates.insert(0, (b**height - b ** (height - 1)) / whole * own + (b ** (height - 1) - 1) / whole * below)
     made = total[None]
     for level in estimates:
         children = _children(level, len(made))

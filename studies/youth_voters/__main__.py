@@ -25,9 +25,7 @@ def main() -> None:
     options.add_argument("--jobs", type=int, default=2)
     options.add_argument("--repetitions", type=int, default=REPETITIONS)
     options.add_argument("--of-defaults", type=int, default=2, help="repetitions of what is not in the paper")
-    options.add_argument(
-        "--minutes", type=float, default=float("inf"), help="stop after so many; run again to go on"
-    )
+    options.add_argument("--minutes", type=float, default=float("inf"), help="stop after so many; run again to go on")
     options.add_argument("--results", type=Path, default=HERE / "results.csv")
     options.add_argument("--page-only", action="store_true")
     chosen = options.parse_args()
@@ -43,9 +41,7 @@ def main() -> None:
         print(f"{'holds' if check.holds else 'FAILS'}  {check.claim}: {check.figure}")
 
 
-def _continued(
-    runs: list[Run], wanted: list[tuple[str, int, int]], jobs: int, minutes: float, path: Path
-) -> None:
+def _continued(runs: list[Run], wanted: list[tuple[str, int, int]], jobs: int, minutes: float, path: Path) -> None:
     """Add the runs that are missing, and write all down after every few."""
     started = time.monotonic()
     done = {r.key for r in runs}

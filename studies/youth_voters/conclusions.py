@@ -105,17 +105,13 @@ class Conclusions:
     @classmethod
     def of(cls, codes: Codes, start: Conclusions | None = None) -> Conclusions:
         """Test and fit."""
-        return cls(
-            tests(codes), regression(codes, among_registered=False), regression(codes, among_registered=True)
-        )
+        return cls(tests(codes), regression(codes, among_registered=False), regression(codes, among_registered=True))
 
 
 def agreement(authentic: Conclusions, sets: Sequence[Conclusions]) -> Agreement:
     """Compare combined conclusions with the authentic ones."""
     p = authentic.tests.p
-    combined = [
-        _combined_p([(s.tests.statistics[i], s.tests.freedom[i]) for s in sets]) for i in range(len(p))
-    ]
+    combined = [_combined_p([(s.tests.statistics[i], s.tests.freedom[i]) for s in sets]) for i in range(len(p))]
     alone = [consistency(p, s.tests.p, 0.05) for s in sets]
     paper = _overlaps(authentic.paper, [s.paper for s in sets])
     among = _overlaps(authentic.registered, [s.registered for s in sets])

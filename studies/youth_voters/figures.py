@@ -98,9 +98,7 @@ def _panels(
 def _paper(axis: Any, first: bool, method: str) -> None:
     axis.plot(LOG_EPSILONS, PAPER[method], color=SOFT, linewidth=0.9)
     if first:
-        axis.annotate(
-            "the paper", (-2, 0.981), xytext=(2, -24), textcoords="offset points", color=SOFT, fontsize=7.5
-        )
+        axis.annotate("the paper", (-2, 0.981), xytext=(2, -24), textcoords="offset points", color=SOFT, fontsize=7.5)
         axis.annotate(
             "this study",
             (-2, 0.8),

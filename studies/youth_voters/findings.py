@@ -116,15 +116,10 @@ def checks(runs: Sequence[Run]) -> list[Check]:
     random = max(ks[f"STEPS-{k}", e] - ks[f"UH-{k}", e] for k in (2, 3) for e in LOG_EPSILONS)
     falls = {m: ks[m, 1] - ks[m, 2] for m in HIERARCHIES}
     fastest = max(falls[m] for m in HIERARCHIES if m != "flat")
-    seconds = np.mean(
-        [sum(r.seconds for r in runs if r.method in HIERARCHIES and r.repetition == k) for k in range(2)]
-    )
+    seconds = np.mean([sum(r.seconds for r in runs if r.method in HIERARCHIES and r.repetition == k) for k in range(2)])
     nothing, everything = constant_answers(runs)
     most = max(found.mean(m, e, TABLE[2][1]) for m in AS_IN_THE_PAPER for e in LOG_EPSILONS)
-    auto = max(
-        found.mean("STEPS, auto", e, lambda r: r.ks) - min(ks[m, e] for m in HIERARCHIES)
-        for e in LOG_EPSILONS
-    )
+    auto = max(found.mean("STEPS, auto", e, lambda r: r.ks) - min(ks[m, e] for m in HIERARCHIES) for e in LOG_EPSILONS)
     networks = max(
         found.mean(m, e, lambda r: r.ks) - min(ks[h, e] for h in HIERARCHIES)
         for m in ("MST", "AIM")
@@ -232,9 +227,7 @@ def _distances(found: Summary) -> list[str]:
         cells = []
         for e in LOG_EPSILONS:
             sd = found.sd(method, e, lambda r: r.ks)
-            cells.append(
-                f"{found.mean(method, e, lambda r: r.ks):.3f}" + ("" if np.isnan(sd) else f" ± {sd:.4f}")
-            )
+            cells.append(f"{found.mean(method, e, lambda r: r.ks):.3f}" + ("" if np.isnan(sd) else f" ± {sd:.4f}"))
         return f"| {method} | " + " | ".join(cells) + " |"
 
     text += [line(m) for m in (*AS_IN_THE_PAPER, *AS_BY_DEFAULT)]
@@ -335,10 +328,7 @@ def _costs(found: Summary) -> list[str]:
 
 def _head(first: str) -> str:
     return (
-        f"| {first} | "
-        + " | ".join(f"log ε = {e}" for e in LOG_EPSILONS)
-        + " |\n|---|"
-        + "---:|" * len(LOG_EPSILONS)
+        f"| {first} | " + " | ".join(f"log ε = {e}" for e in LOG_EPSILONS) + " |\n|---|" + "---:|" * len(LOG_EPSILONS)
     )
 
 
@@ -356,10 +346,7 @@ def _conclusions(found: Summary) -> str:
 
     nothing, everything = constant_answers(found.runs)
     uh, uh3 = (
-        min(
-            found.mean(f"UH-{k}", e, TABLE[0][1]) - found.mean(f"STEPS-{k}", e, TABLE[0][1])
-            for e in LOG_EPSILONS
-        )
+        min(found.mean(f"UH-{k}", e, TABLE[0][1]) - found.mean(f"STEPS-{k}", e, TABLE[0][1]) for e in LOG_EPSILONS)
         for k in (2, 3)
     )
     layers = [len(found.of("STEPS, auto", e)[0].layers.split(", ")) for e in (0, 2)]

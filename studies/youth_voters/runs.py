@@ -150,9 +150,7 @@ def write(runs: Sequence[Run], path: Path) -> None:
         outer = [f.name for f in fields(Run) if f.name != "agreement"]
         writer.writerow([*outer, *inner])
         for one in runs:
-            writer.writerow(
-                [_text(getattr(one, n)) for n in outer] + [_text(getattr(one.agreement, n)) for n in inner]
-            )
+            writer.writerow([_text(getattr(one, n)) for n in outer] + [_text(getattr(one.agreement, n)) for n in inner])
 
 
 def read(path: Path) -> list[Run]:

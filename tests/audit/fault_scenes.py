@@ -40,9 +40,7 @@ ROWS = 500
 
 def people():
     rng = np.random.default_rng(0)
-    return pa.table(
-        {"age": rng.integers(17, 91, ROWS), "sex": np.array(["F", "M"])[rng.integers(0, 2, ROWS)]}
-    )
+    return pa.table({"age": rng.integers(17, 91, ROWS), "sex": np.array(["F", "M"])[rng.integers(0, 2, ROWS)]})
 
 
 def schema():
@@ -66,9 +64,7 @@ def granted(folder, amount=10):
 
 
 def release(book, folder, request, budget=EACH):
-    made = ds.synthesize(
-        people(), schema(), ds.Flat(), budget=budget, ledger=ds.Ledger(book), request=request
-    )
+    made = ds.synthesize(people(), schema(), ds.Flat(), budget=budget, ledger=ds.Ledger(book), request=request)
     if made.folder is None:
         made.save(folder)
     return made
@@ -482,9 +478,7 @@ def main():
             played, details = scene(folder, times, asked.seed)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        print(
-            f"{name}: {played} times; {', '.join(f'{n} {what}' for what, n in details.items())}", flush=True
-        )
+        print(f"{name}: {played} times; {', '.join(f'{n} {what}' for what, n in details.items())}", flush=True)
         if asked.results is not None:
             _add(asked.results, name, played, details, asked.seed)
     return 0

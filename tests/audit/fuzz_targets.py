@@ -60,10 +60,7 @@ fields:
 rules:
   - {never: {age: {below: 20}, sex: F}}
 """
-CSV = (
-    b"id,age,pay,sex,born\n1,34,52000,F,1999-05-01\n2,51,,M,1963-10-11\n"
-    b'3,28,"71,000",F,1955-02-28\n3,29,1e5,"M",\n'
-)
+CSV = b'id,age,pay,sex,born\n1,34,52000,F,1999-05-01\n2,51,,M,1963-10-11\n3,28,"71,000",F,1955-02-28\n3,29,1e5,"M",\n'
 STUDY = Path(__file__).parents[2] / "studies" / "how_many_sets" / "study.yaml"
 
 TOKENS = [

@@ -13,6 +13,7 @@ from scipy.stats import binom
 
 from assurance.cases import registered_cases
 from assurance.matrix import half_noise, main
+from assurance.trials_needed import trials_needed
 from dipsmith.audit import trial
 from dipsmith.audit.attackers import expected_ratios, linear_scores, log_ratio, optimal_ratios
 from dipsmith.audit.bound import (
@@ -25,7 +26,7 @@ from dipsmith.audit.bound import (
     lower,
     upper,
 )
-from dipsmith.audit.trial import audit, trials_needed
+from dipsmith.audit.trial import audit
 from dipsmith.audit.worlds import TARGETS, TwinRows, worst_worlds
 from dipsmith.errors import UsageError
 from dipsmith.methods.hierarchy.flat import Flat
@@ -47,9 +48,7 @@ def test_clopper_pearson_limits_are_those_of_the_binomial_law(p):
             assert binom.sf(k - 1, n, low) == pytest.approx(doubt, rel=1e-6)
         if k < n:
             assert binom.cdf(k, n, high) == pytest.approx(doubt, rel=1e-6)
-    missed = sum(
-        binom.pmf(k, n, p) for k in range(n + 1) if not lower(k, n, doubt) <= p <= upper(k, n, doubt)
-    )
+    missed = sum(binom.pmf(k, n, p) for k in range(n + 1) if not lower(k, n, doubt) <= p <= upper(k, n, doubt))
     assert missed <= 2 * doubt
 
 
@@ -60,9 +59,7 @@ def test_the_bound_holds_for_the_optimal_attacker_on_randomised_response():
     """
     rng = np.random.default_rng(1)
     p = math.e / (1 + math.e)
-    outcomes = Counter(
-        zip(rng.binomial(200, p, 4000).tolist(), rng.binomial(200, 1 - p, 4000).tolist(), strict=True)
-    )
+    outcomes = Counter(zip(rng.binomial(200, p, 4000).tolist(), rng.binomial(200, 1 - p, 4000).tolist(), strict=True))
     exceeded = sum(n for k, n in outcomes.items() if Guesses(*k, (200, 200)).epsilon() > 1)
     assert 0 < exceeded <= 270
 
@@ -123,9 +120,7 @@ def test_worlds_are_neighbours_that_move_every_table_by_its_sensitivity(relation
         assert [first[n].tolist() for n in "ab"] == [second[n].tolist() for n in "ab"]
 
 
-@pytest.mark.parametrize(
-    "case", [c for c in CASES if c.name == "flat"], ids=lambda c: f"{c.name}/{c.relation}"
-)
+@pytest.mark.parametrize("case", [c for c in CASES if c.name == "flat"], ids=lambda c: f"{c.name}/{c.relation}")
 def test_sound_methods_pass_and_the_audit_is_tight(case):
     """250 runs in each world. Passing is certain to 1e-6; reaching half of the optimal attacker is far within chance."""
     found = audit(case.method, case.relation, epsilon=4, trials=250, seed=5)
@@ -143,9 +138,7 @@ def test_half_noise_fails_the_audit():
 def test_white_box_runs_end_with_their_last_answer_and_hear_the_same():
     """Without rows to draw, a run is stopped once its budget is spent: bounds must not depend on that."""
     for case in (c for c in CASES if c.name == "steps"):
-        heard, whole = (
-            audit(case.method, case.relation, trials=50, seed=6, black_box=b) for b in (False, True)
-        )
+        heard, whole = (audit(case.method, case.relation, trials=50, seed=6, black_box=b) for b in (False, True))
         assert replace(whole, black=None, black_box=0.0, black_box_certain=0.0) == heard
 
 
@@ -155,8 +148,7 @@ def test_attackers_expect_what_they_then_see():
     twins, budget = TwinRows.of(worst_worlds(case.relation)), PureDP(4)
     for world in (0, 1):
         seen = [
-            trial._run(case.method, twins.seen_as(world), budget, f"{i}/{world}", whole=False)[0]
-            for i in range(160)
+            trial._run(case.method, twins.seen_as(world), budget, f"{i}/{world}", whole=False)[0] for i in range(160)
         ]
         expected = expected_ratios([t.laws for t in seen[:40]], 200, world, Stream.for_testing(world))
         ratios = np.array([t.ratio for t in seen[40:]])
@@ -168,9 +160,7 @@ def test_needed_trials_suffice_and_are_not_wasted():
     with half_noise():
         needed = trials_needed(Flat(), "replace", epsilon=4, most=40_000, seed=1)
     assert 1000 <= needed <= 4000
-    assert (
-        trials_needed(Flat(), "replace", epsilon=4, most=2000, seed=1) == 2000
-    )  # a sound method is never flagged
+    assert trials_needed(Flat(), "replace", epsilon=4, most=2000, seed=1) == 2000  # a sound method is never flagged
 
 
 def test_too_few_trials_are_refused():

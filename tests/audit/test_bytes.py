@@ -241,12 +241,7 @@ def test_two_readers_read_the_same_from_a_release(case, tmp_path):
         else:
             with path.open(newline="", encoding="utf-8") as file:
                 own = [{k: v or None for k, v in row.items()} for row in csv.DictReader(file)]
-            told = (
-                duckdb.sql(f"from read_csv('{path}', all_varchar=true, header=true)")
-                .arrow()
-                .read_all()
-                .to_pylist()
-            )
+            told = duckdb.sql(f"from read_csv('{path}', all_varchar=true, header=true)").arrow().read_all().to_pylist()
             columns = dict.fromkeys(own[0], pa.string())
             options = pa_csv.ConvertOptions(column_types=columns, strings_can_be_null=True)
             read = {
@@ -283,7 +278,7 @@ if changed == "yes":
     os.uname = lambda: os.uname_result(("secret-canary",) * 5)
 os.chdir(here)
 from pathlib import Path
-from dipsmith.audit.subjects import make_method
+from dipsmith.audit.trial import make_method
 from assurance.forms import form_schema
 from assurance.bytes import Run
 if changed == "yes":

@@ -143,9 +143,7 @@ def test_no_canary_in_any_answer(listening, capfd):
     ):
         listener.send("GET", page)
     listener.send("PUT", "/api/upload/more.csv", content=SPOILT.encode())
-    listener.send(
-        "POST", "/api/projects", json={"data": f"postgresql://someone:{PASSWORD}@127.0.0.1:1/people"}
-    )
+    listener.send("POST", "/api/projects", json={"data": f"postgresql://someone:{PASSWORD}@127.0.0.1:1/people"})
     listener.send("POST", "/api/projects", json={"data": f"../{PLACE}/people.csv"})
     listener.send("POST", "/api/codes", json={"text": "F\nM\n"})
     project = running.project(schema=DECLARED)
@@ -222,10 +220,7 @@ def test_no_canary_where_the_server_or_a_job_fails(listening, tmp_path, monkeypa
     assert failed["status"] == "failed"
     assert "RuntimeError" in str(failed)
     (switch / "server").touch()
-    pages = [
-        listener.send("GET", path).status_code
-        for path in ("/", f"/p/{project}/plan", f"/p/{project}/compare")
-    ]
+    pages = [listener.send("GET", path).status_code for path in ("/", f"/p/{project}/plan", f"/p/{project}/compare")]
     assert pages == [500] * 3
     assert listener.send("POST", f"/api/p/{project}/plan", json={"choices": {}}).status_code >= 400
     (switch / "server").unlink()

@@ -19,7 +19,7 @@ from assurance.forms import form_schema, form_table
 from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import DipsmithError
 from dipsmith.privacy.curator import Curator
-from dipsmith.privacy.journal import Rehearsal
+from dipsmith.privacy.events import Rehearsal
 from dipsmith.privacy.randomness import Stream, generator
 from dipsmith.schema import Marginal
 from dipsmith.sources import source
@@ -223,10 +223,7 @@ def test_names_and_modes_of_released_files_are_always_the_same(tmp_path):
         (tmp_path / str(rows)).mkdir()
         _, folder = released(tmp_path / str(rows), rows)
         seen.append(
-            {
-                p.relative_to(folder).as_posix(): stat.S_IMODE(p.stat().st_mode)
-                for p in (folder, *folder.rglob("*"))
-            }
+            {p.relative_to(folder).as_posix(): stat.S_IMODE(p.stat().st_mode) for p in (folder, *folder.rglob("*"))}
         )
     assert seen[0] == seen[1]
 

@@ -56,9 +56,7 @@ def test_the_check_does_not_ask_what_it_checks(module):
 @pytest.mark.parametrize("module", [choice_law, definitions])
 def test_definitions_know_nothing_of_the_barrier(module):
     tree = ast.parse(Path(module.__file__).read_text("utf-8"))
-    rooms = {
-        n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and "dipsmith" in (n.module or "")
-    }
+    rooms = {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and "dipsmith" in (n.module or "")}
     assert rooms <= {"dipsmith.schema"}
 
 
@@ -137,11 +135,7 @@ def test_moments_and_ratios_are_those_of_the_laws(scale):
 
 
 def findings(case, budget):
-    return [
-        f
-        for seed in range(6)
-        for f in check_pair(neighbours(case.relation, seed), case, budget, seed).findings
-    ]
+    return [f for seed in range(6) for f in check_pair(neighbours(case.relation, seed), case, budget, seed).findings]
 
 
 @pytest.mark.parametrize("budget", [PureDP(2), ZCDP("0.3")], ids=str)

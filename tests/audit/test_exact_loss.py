@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from dipsmith.counting.memory_rows import HeldRows
+from dipsmith.counting.count import HeldRows
 from dipsmith.methods.forest.training import Dependence
 from dipsmith.methods.graph.association import Association, MutualInformation
 from dipsmith.methods.graph.misfit import Misfit
@@ -117,8 +117,7 @@ def test_choose_loses_at_most_epsilon_on_every_small_table(relation):
 
 def loss(one, other, sensitivity, monotone, law="permute-and-flip", epsilon=Fraction(1)):
     p, q = (
-        selection_probabilities(s, sensitivity, epsilon, monotone=monotone, law=law, digits=25)
-        for s in (one, other)
+        selection_probabilities(s, sensitivity, epsilon, monotone=monotone, law=law, digits=25) for s in (one, other)
     )
     return max(abs(float(x.ln() - y.ln())) for x, y in zip(p, q, strict=True))
 
@@ -158,9 +157,7 @@ def test_choose_costs_what_it_is_charged(budget, monkeypatch):
         (event,) = curator._journal.events
         assert isinstance(event, Chosen)
     (one, sensitivity, epsilon, monotone, law), (other, *_) = used
-    p, q = (
-        selection_probabilities(x, sensitivity, epsilon, monotone=monotone, law=law) for x in (one, other)
-    )
+    p, q = (selection_probabilities(x, sensitivity, epsilon, monotone=monotone, law=law) for x in (one, other))
     ratios = [float(x.ln() - y.ln()) for x, y in zip(p, q, strict=True)]
     pure = isinstance(budget, PureDP)
     cost = max(abs(r) for r in ratios) if pure else (max(ratios) - min(ratios)) ** 2 / 8

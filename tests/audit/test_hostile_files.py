@@ -145,9 +145,7 @@ def test_memory_is_bounded_when_arrays_unpack_to_far_more(tmp_path):
 
 def test_a_header_that_promises_more_than_there_is(tmp_path):
     header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        header, {"descr": "<f8", "fortran_order": False, "shape": (1 << 40,)}
-    )
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (1 << 40,)})
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w") as file:
         file.writestr("0/values.npy", header.getvalue() + bytes(64))
@@ -160,9 +158,7 @@ def test_a_domain_without_end_is_refused(tmp_path):
         "{name: a, type: number, minimum: 0, maximum: 1e300, bins: {width: 1e-300}}",
         "{name: a, type: date, minimum: 0001-01-01, maximum: 9999-12-31, bins: {width: day}}",
     ):
-        (tmp_path / "s.yaml").write_text(
-            f"name: t\nunit: row\nneighbours: add-remove\nfields:\n  - {field}\n"
-        )
+        (tmp_path / "s.yaml").write_text(f"name: t\nunit: row\nneighbours: add-remove\nfields:\n  - {field}\n")
         within_seconds(lambda: either(lambda: ds.Schema.read(tmp_path / "s.yaml")))
 
 

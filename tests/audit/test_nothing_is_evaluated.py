@@ -36,7 +36,7 @@ MODULES = {
     ),
 }
 LOADERS = {"safe_load", "parse", "compose", "SafeLoader", "CSafeLoader", "BaseLoader", "CBaseLoader"}
-DYNAMIC = {"__init__.py", "extend.py", "inference/model_frame.py"}
+DYNAMIC = {"__init__.py", "extend.py", "regression/model_frame.py"}
 """Modules are imported by name here only: from tables of our own names, and by the names of two libraries."""
 TYPES = {"sources/duckdb.py": ".from_string()"}
 """What reads the name of a column's type, by the parser of a library for types."""
@@ -56,18 +56,14 @@ def problems(text, file=""):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             found += [f"{node.module}.{a.name}" for a in node.names if _forbidden(node.module, a.name)]
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("extra", "import_module"):
-            found += [
-                str(a.value) for a in node.args if isinstance(a, ast.Constant) and _forbidden(str(a.value))
-            ]
+            found += [str(a.value) for a in node.args if isinstance(a, ast.Constant) and _forbidden(str(a.value))]
         if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
             found += [] if ast.unparse(node.value) == "False" else ["allow_pickle"]
         if isinstance(node, ast.keyword) and node.arg in ("usetex", "shell"):
             found += [] if ast.unparse(node.value) == "False" else [node.arg]
         if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "yaml" and "oad" in node.attr:
             # `yaml.load` itself is allowed with a safe loader, which must then be named in the same file.
-            safe = node.attr in LOADERS or (
-                node.attr == "load" and "Loader=loader" in text and "SafeLoader" in text
-            )
+            safe = node.attr in LOADERS or (node.attr == "load" and "Loader=loader" in text and "SafeLoader" in text)
             found += [] if safe else [f"yaml.{node.attr}"]
         if isinstance(node, ast.Name) and node.id == "import_module" and file not in DYNAMIC:
             found.append("import_module")

@@ -35,7 +35,6 @@ EXIT = {"synthesis/exit.py", "synthesis/workers.py"}
 ELSEWHERE = {
     "cli/demo.py": "the demo's schema and script",
     "cli/main.py": "the confidential log of --debug",
-    "cli/reference.py": "the reference of the command line",
     "cli/report.py": "a report beside a release, from the release alone",
     "cli/schema.py": "a draft of a schema",
     "counting/units.py": "rows beyond memory, in a folder that is gone afterwards",
@@ -141,7 +140,7 @@ from pathlib import Path
 here = Path({here!r})
 import dipsmith as ds
 from assurance.forms import form_schema, form_table
-from dipsmith.audit.subjects import make_method
+from dipsmith.audit.trial import make_method
 from dipsmith.privacy.randomness import generator
 package = Path(ds.__file__).parent
 written, strange, watching = set(), [], False

@@ -16,9 +16,7 @@ def functions_by_file():
     found = {}
     for path in (ROOT / "tests").rglob("*.py"):
         tree = ast.parse(path.read_text("utf-8"))
-        found[str(path.relative_to(ROOT))] = {
-            node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)
-        }
+        found[str(path.relative_to(ROOT))] = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     return found
 
 

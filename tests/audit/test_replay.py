@@ -20,16 +20,18 @@ from assurance.recording import Recording, Replay
 from assurance.rerun import check_pair
 from dipsmith.audit.observation import Observation
 from dipsmith.counting import BatchRows
-from dipsmith.counting.memory_rows import HeldRows
+from dipsmith.counting.count import HeldRows
 from dipsmith.methods.forest.training import Dependence
+from dipsmith.privacy import curator as curator_module
 from dipsmith.privacy.accountant import Purse
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
-from dipsmith.privacy.journal import Rehearsal
+from dipsmith.privacy.events import Rehearsal
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from dipsmith.privacy.observer import Shown, observed_rows
 from dipsmith.privacy.randomness import Stream
-from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit
+from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit, WeightedSums
+from dipsmith.schema.bins import singles
 from dipsmith.sources import source
 
 BUDGETS = {"pure": PureDP(2), "zcdp": ZCDP("0.3")}
@@ -119,9 +121,7 @@ def test_half_noise_is_flagged_for_every_method(case, monkeypatch):
     if not between:
         halve(monkeypatch, "after the draw")
     with half_noise() if between else nullcontext():
-        found = [
-            check_pair(neighbours(case.relation, seed), case, PureDP(1), seed).findings for seed in range(3)
-        ]
+        found = [check_pair(neighbours(case.relation, seed), case, PureDP(1), seed).findings for seed in range(3)]
     assert any(found), "half of the noise went unnoticed"
 
 
@@ -296,14 +296,14 @@ def test_scores_that_are_not_monotone_are_found():
 
 
 def test_empty_cells_without_noise_are_found(monkeypatch):
-    drawing = Curator._noised
+    drawing = curator_module.noisy_table
 
-    def noised(self, cells, counts, budget, totals):
-        answer = drawing(self, cells, counts, budget, totals)
+    def noised(cells, counts, *others):
+        answer = drawing(cells, counts, *others)
         answer.values[counts == 0] = 0
         return answer
 
-    monkeypatch.setattr(Curator, "_noised", noised)
+    monkeypatch.setattr(curator_module, "noisy_table", noised)
     assert findings_of(lambda c: c.measure([table(c)], [PureDP(1)])) != []
 
 
@@ -378,8 +378,7 @@ def test_people_who_recur_in_blocks_pay_the_sum():
         "label",
     )
     one, other = (
-        Codes.of(schema, {"year": np.array([0, 1, 0]), "s": np.array(labels)})
-        for labels in ([0, 0, 2], [1, 1, 2])
+        Codes.of(schema, {"year": np.array([0, 1, 0]), "s": np.array(labels)}) for labels in ([0, 0, 2], [1, 1, 2])
     )
 
     def act(curator):
@@ -394,3 +393,25 @@ def test_people_who_recur_in_blocks_pay_the_sum():
     assert replay.findings == []
     # Both rows could lie in one block, which answers at Δ₁ = 4 with ε = 1/2: one row in each costs 1/4 and 1/4.
     assert replay.loss == pytest.approx(0.5)
+
+
+# --- weighted sums -----------------------------------------------------------------------------------
+
+
+def add_up_weights(curator):
+    """Sums of a weight of 0 to 4 that depends on the public column, bought after another public column was added."""
+    places = curator.public_places()
+    assert places.all()
+    added = Attribute("weight", "integer", singles("integer", 0, 4, missing=False), "public")
+    child = curator.widened(PureDP(1), "analyses", [added], {"weight": np.arange(len(places)) % 5})
+    private = tuple(curator.schema.private)
+    child.add_up([WeightedSums(child.schema, (), private, "weight", (0, 1, 2, 3, 4))], [PureDP(1)])
+
+
+def test_weighted_sums_have_no_findings():
+    assert findings_of(add_up_weights, "label") == []
+
+
+def test_weighted_sums_whose_noise_forgets_the_weights_are_found(monkeypatch):
+    monkeypatch.setattr(WeightedSums, "heaviest", 1)
+    assert findings_of(add_up_weights, "label") != []

@@ -136,9 +136,7 @@ def test_1_the_order_of_a_sorted_register_is_not_published(tmp_path, form):
     if form != "csv":
         kind = pa.binary() if form.startswith("binary") else pa.string()
         data = "register.parquet"
-        pq.write_table(
-            table.set_column(1, "person", table["person"].cast(kind).dictionary_encode()), tmp_path / data
-        )
+        pq.write_table(table.set_column(1, "person", table["person"].cast(kind).dictionary_encode()), tmp_path / data)
     granted(tmp_path, "register")
     made = labelled(tmp_path, data, "register.yaml", "release")
     assert made.code == 0, made.said
@@ -234,9 +232,7 @@ class Studio:
         self.base = f"http://127.0.0.1:{self.facts['port']}"
         self.client = self.stranger()
         if "code" in self.facts:
-            answer = self.client.post(
-                "/enter", json={"offer": self.facts["code"]}, headers={"Origin": self.origin}
-            )
+            answer = self.client.post("/enter", json={"offer": self.facts["code"]}, headers={"Origin": self.origin})
             self.secret = answer.json()["secret"]
         else:  # the version before: the address is the invitation
             answer = self.client.get(self.facts["address"], follow_redirects=True)
@@ -313,9 +309,7 @@ def test_4_the_name_of_a_schema_is_not_run_by_the_exported_script(studio, tmp_pa
         return
     script = running.client.get(f"/p/{project}/script.py").text
     (tmp_path / "script.py").write_text(script)
-    subprocess.run(
-        [sys.executable, "script.py"], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, check=False
-    )
+    subprocess.run([sys.executable, "script.py"], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, check=False)
     assert not mark.exists()
 
 
@@ -345,9 +339,7 @@ def test_6_no_argument_of_the_browser_lets_a_stranger_in(tmp_path):
     for folder in (work, own):
         folder.mkdir(mode=0o700)
     browser = tmp_path / "browser"
-    browser.write_text(
-        f'#!/bin/sh\necho "$@" > "{tmp_path}/part" && mv "{tmp_path}/part" "{tmp_path}/argv"\n'
-    )
+    browser.write_text(f'#!/bin/sh\necho "$@" > "{tmp_path}/part" && mv "{tmp_path}/part" "{tmp_path}/argv"\n')
     browser.chmod(0o755)
     command = [*MAIN, "studio", "--port", "0", "--folder", str(work)]
     environment = {**ENVIRONMENT, "BROWSER": str(browser), "XDG_RUNTIME_DIR": str(own)}
@@ -408,9 +400,7 @@ ODD = {
     "date64 not at midnight": ("date", lambda: far(pa.date64(), 0, 86_400_007)),
     "run-end encoded views": (
         "string",
-        lambda: pa.table(
-            {"x": pa.RunEndEncodedArray.from_arrays([1, 2], pa.array(["a", "b"], pa.string_view()))}
-        ),
+        lambda: pa.table({"x": pa.RunEndEncodedArray.from_arrays([1, 2], pa.array(["a", "b"], pa.string_view()))}),
     ),
 }
 DOMAINS = {

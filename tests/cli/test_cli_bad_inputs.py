@@ -100,9 +100,7 @@ def check(ran, code, mention, office):
 def uncharged(dipsmith):
     import json
 
-    return (
-        json.loads(dipsmith("ledger", "show", "people", "--ledger", "b.db", "--json").out)["remaining"] == 5
-    )
+    return json.loads(dipsmith("ledger", "show", "people", "--ledger", "b.db", "--json").out)["remaining"] == 5
 
 
 @pytest.mark.parametrize("case", BAD_FILES)

@@ -44,9 +44,7 @@ def test_run_writes_everything_and_resumes(dipsmith, study, tmp_path):
 
 
 def test_json(dipsmith, study, tmp_path):
-    told = json.loads(
-        dipsmith("experiment", "run", study, "--jobs", 1, "--out", tmp_path / "o", "--json").out
-    )
+    told = json.loads(dipsmith("experiment", "run", study, "--jobs", 1, "--out", tmp_path / "o", "--json").out)
     assert (told["runs"], told["done"], told["cost"], told["failed"]) == (8, 8, None, [])
     means = {(m["factor"], m["level"]): m["mean"] for m in told["means"]}
     assert means["epsilon", "2"] < means["epsilon", "0.5"]
@@ -77,6 +75,7 @@ metrics: [tvd-1]
 """
 
 
+@pytest.mark.slow
 def test_runs_on_private_rows_tell_no_time(dipsmith, study, office):
     """How long a run takes depends on its rows; where they are simulated, the time that is left may be told."""
     from dipsmith.experiments.experiment import Experiment

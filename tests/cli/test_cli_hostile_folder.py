@@ -50,9 +50,7 @@ def plant(folder: Path) -> Path:
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
-    (tmp_path / "people.csv").write_text(
-        "age,sex\n" + "".join(f"{20 + i % 60},{'FM'[i % 2]}\n" for i in range(200))
-    )
+    (tmp_path / "people.csv").write_text("age,sex\n" + "".join(f"{20 + i % 60},{'FM'[i % 2]}\n" for i in range(200)))
     (tmp_path / "people.yaml").write_text(SCHEMA)
     (tmp_path / "study.yaml").write_text(STUDY)
     return tmp_path
@@ -70,9 +68,7 @@ def typed(folder, tmp_path_factory):
 
     def run(*words: str) -> subprocess.CompletedProcess:
         command = [sys.executable, str(script), *words]
-        return subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-        )
+        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
     return run
 

@@ -49,6 +49,7 @@ def spent(dipsmith, name="people"):
 # --- what is protected ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_second_run_with_other_private_columns_is_refused(dipsmith, clinic, run):
     """Sex private and hiv public, then the reverse: both columns would come out exact, for one grant."""
     assert run("one").code == 0
@@ -78,6 +79,7 @@ def test_a_grant_states_the_private_columns(dipsmith, clinic, run):
 # --- a request that comes back --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_replayed_request_never_returns_another_release(dipsmith, clinic, run):
     assert run("one", "--request", "first").code == 0
     assert run("two", "--request", "second").code == 0
@@ -115,6 +117,7 @@ def test_a_replayed_request_never_returns_a_changed_release(dipsmith, clinic, ru
 # --- one file under two names ---------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_same_file_under_another_name_must_be_confirmed(dipsmith, clinic, run):
     assert run("one").code == 0
     schema(clinic, "others.yaml", name="others")
@@ -129,6 +132,7 @@ def test_the_same_file_under_another_name_must_be_confirmed(dipsmith, clinic, ru
     assert "another grant for its source was confirmed" in dipsmith("ledger", "show", "--ledger", "b.db").out
 
 
+@pytest.mark.slow
 def test_a_lost_key_is_a_note(dipsmith, clinic, run):
     assert run("one").code == 0
     assert (clinic / "b.db.key").stat().st_mode & 0o777 == 0o600
@@ -189,6 +193,7 @@ def test_granting_and_spending_can_be_separated(dipsmith, tmp_path):
     assert (checked.code, "1 signature checked" in checked.out) == (0, True)
 
 
+@pytest.mark.slow
 def test_another_key_needs_a_signature_of_the_one_before(dipsmith, tmp_path):
     for name in ("office", "next"):
         assert dipsmith("ledger", "keygen", name).code == 0

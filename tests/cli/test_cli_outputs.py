@@ -99,6 +99,7 @@ def test_a_repeated_request_says_that_nothing_was_drawn(dipsmith, office):
     assert shown(dipsmith)["spent"] == 1
 
 
+@pytest.mark.slow
 def test_a_release_that_the_ledger_could_not_note_is_told_of(dipsmith, office, monkeypatch):
     from dipsmith.errors import InputError
     from dipsmith.privacy.reservation import Reservation

@@ -43,9 +43,7 @@ def test_json_is_complete(dipsmith, people):
     assert said["memory_bytes"] > 10**7
 
 
-@pytest.mark.parametrize(
-    "method", ["flat", "marginals", "steps", "universal", "forest", "privbayes", "mst", "aim"]
-)
+@pytest.mark.parametrize("method", ["flat", "marginals", "steps", "universal", "forest", "privbayes", "mst", "aim"])
 def test_text_is_one_screen(dipsmith, people, method):
     ran = dipsmith("plan", "--schema", "replace.yaml", "--method", method, "--epsilon", 1, "--rows", 3000)
     assert ran.code == 0
@@ -54,6 +52,7 @@ def test_text_is_one_screen(dipsmith, people, method):
     assert f"--method {method} --epsilon 1 " in ran.out.splitlines()[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["loglinear", "forest"])
 def test_labels_are_planned_from_public_columns(dipsmith, people, method):
     said = planned(dipsmith, "people.csv", "--schema", "label.yaml", "--method", method, "--epsilon", 1)
@@ -64,6 +63,7 @@ def test_labels_are_planned_from_public_columns(dipsmith, people, method):
     assert len(text.splitlines()) <= 45
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["loglinear", "forest"])
 def test_private_columns_do_not_matter(dipsmith, people, method):
     arguments = ("people.csv", "--schema", "label.yaml", "--method", method, "--epsilon", 1)
@@ -74,15 +74,11 @@ def test_private_columns_do_not_matter(dipsmith, people, method):
 
 
 def test_a_target_width_is_solved_for(dipsmith, people):
-    said = planned(
-        dipsmith, "--schema", "replace.yaml", "--method", "flat", "--target-width", 0.05, "--rows", 3000
-    )
+    said = planned(dipsmith, "--schema", "replace.yaml", "--method", "flat", "--target-width", 0.05, "--rows", 3000)
     assert said["target_width"] == 0.05
     widest = max(2 * 1.6449 * e["share_sd"] for e in said["errors"])
     assert 0.045 < widest <= 0.05001
-    text = dipsmith(
-        "plan", "--schema", "replace.yaml", "--method", "flat", "--target-width", 0.05, "--rows", 3000
-    ).out
+    text = dipsmith("plan", "--schema", "replace.yaml", "--method", "flat", "--target-width", 0.05, "--rows", 3000).out
     assert text.startswith(
         f"ε = {said['budget']['epsilon']:g} makes the 90% interval of every share at most 0.05 wide."
     )

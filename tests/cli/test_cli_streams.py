@@ -46,9 +46,7 @@ def test_names_are_shown_as_they_are_written(dipsmith, office):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_while_writing_leaves_the_charge_and_nothing_else(
-    dipsmith, office, monkeypatch, number, code
-):
+def test_a_signal_while_writing_leaves_the_charge_and_nothing_else(dipsmith, office, monkeypatch, number, code):
     def struck(schema):
         os.kill(os.getpid(), number)
         raise AssertionError("the signal was not heard")

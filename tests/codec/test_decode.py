@@ -70,11 +70,7 @@ def released_if_not_verbatim(schema: Schema) -> Schema | None:
 def test_listed_values_come_back_as_they_were(schema: Schema, data: st.DataObject) -> None:
     for attribute in schema:
         domain = attribute.domain
-        if (
-            not isinstance(domain, Categories)
-            or domain.values != domain.labels
-            or attribute.type == "boolean"
-        ):
+        if not isinstance(domain, Categories) or domain.values != domain.labels or attribute.type == "boolean":
             continue
         values = data.draw(st.lists(st.sampled_from(domain.values), min_size=1))
         codes, _ = Encoder(schema, [attribute.name]).encode(pa.record_batch({attribute.name: values}))
@@ -225,10 +221,7 @@ def test_a_codebook_names_every_code(schema: Schema) -> None:
     table = codebook(schema)
     assert table.num_rows == sum(a.size for a in schema)
     assert table["label"].to_pylist() == [label for a in schema for label in a.labels]
-    assert all(
-        bool(r["lower"]) == isinstance(schema[r["column"]].domain, Bins) or r["note"]
-        for r in table.to_pylist()
-    )
+    assert all(bool(r["lower"]) == isinstance(schema[r["column"]].domain, Bins) or r["note"] for r in table.to_pylist())
 
 
 @pytest.mark.parametrize("rows", [0, 1])

@@ -46,9 +46,7 @@ class Read:
         return "read"
 
 
-def schema_of(
-    neighbours: Neighbours = "replace", unit: Unit | None = None, *, listed: bool = False
-) -> Schema:
+def schema_of(neighbours: Neighbours = "replace", unit: Unit | None = None, *, listed: bool = False) -> Schema:
     """Two public and two private columns; a rule among public ones and one that is not."""
     attributes = tuple(
         Attribute(
@@ -78,9 +76,7 @@ SCHEMAS = {
 Question = tuple[str, tuple[tuple[str, int], ...], tuple[tuple[str, ...], ...]]
 NAMES = st.lists(st.sampled_from(list(SIZES)), unique=True, max_size=4).map(tuple)
 PUBLIC = st.lists(st.sampled_from(["a", "b"]), unique=True, max_size=2).map(tuple)
-BLOCKS = st.sampled_from(
-    [(), (("a", 0),), (("a", 1),), (("b", 1),), (("a", 1), ("b", 1)), (("b", 1), ("a", 1))]
-)
+BLOCKS = st.sampled_from([(), (("a", 0),), (("a", 1),), (("b", 1),), (("a", 1), ("b", 1)), (("b", 1), ("a", 1))])
 QUESTIONS = st.one_of(
     st.tuples(st.just("count"), BLOCKS, st.lists(NAMES, min_size=1, max_size=4).map(tuple)),
     st.tuples(st.just("count_public"), BLOCKS, st.lists(PUBLIC, min_size=1, max_size=3).map(tuple)),
@@ -177,9 +173,7 @@ def test_nothing_is_remembered_of_a_pass_that_failed() -> None:
     class Failing(Read):
         fails = True
 
-        def batches(
-            self, columns: Sequence[str], progress: Progress | None = None
-        ) -> Iterator[pa.RecordBatch]:
+        def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
             yield from super().batches(columns)
             if self.fails:
                 raise SourceError("cut short")

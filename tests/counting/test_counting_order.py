@@ -21,8 +21,7 @@ from hypothesis import given, settings
 
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting import BatchRows
-from dipsmith.counting.count import Rows
-from dipsmith.counting.memory_rows import HeldRows
+from dipsmith.counting.count import HeldRows, Rows
 from dipsmith.counting.units import beyond_max_rows, unit_text
 from dipsmith.schema import Attribute, Categories, Codes, Crossed, Marginal, Rule, Schema, Unit
 from dipsmith.schema.bins import by_width
@@ -38,9 +37,7 @@ def schema_of(neighbours: Neighbours, unit: Unit) -> Schema:
     return Schema(
         "t",
         (
-            Attribute(
-                "job", "string", Categories.of(["j2", "j0", "j1"], other="j0", missing=True), role="public"
-            ),
+            Attribute("job", "string", Categories.of(["j2", "j0", "j1"], other="j0", missing=True), role="public"),
             Attribute("age", "integer", by_width("integer", 0, 39, 10, missing=True), role="public"),
             Attribute("sex", "string", Categories.of(["F", "M"], other="M"), role="private"),
             Attribute("year", "string", Categories.of(["1", "2"], missing=True), role="public"),
@@ -61,9 +58,7 @@ ROWS = st.lists(
     ),
     max_size=30,
 )
-UNITS = st.one_of(
-    st.just(Unit()), st.builds(Unit, st.just("id"), st.integers(1, 3), st.sampled_from([None, "year"]))
-)
+UNITS = st.one_of(st.just(Unit()), st.builds(Unit, st.just("id"), st.integers(1, 3), st.sampled_from([None, "year"])))
 
 
 def table_of(rows: Sequence[Row]) -> pa.Table:
@@ -122,9 +117,7 @@ def given_as(table: pa.Table, how: str, folder: Path, rng: np.random.Generator) 
         case "csv":
             pa.csv.write_csv(table, folder / "t.csv")
         case "parquet":
-            pq.write_table(
-                table, folder / "t.parquet", row_group_size=int(rng.integers(1, 9)), use_dictionary=["job"]
-            )
+            pq.write_table(table, folder / "t.parquet", row_group_size=int(rng.integers(1, 9)), use_dictionary=["job"])
         case _:
             half = table.num_rows // 2
             pq.write_table(table.slice(half), folder / "a.parquet")
@@ -196,9 +189,7 @@ def test_the_same_rows_of_the_same_units_are_kept(
         batches = list(source(table).batches(NAMES))
         ids = [i for b in batches for i in unit_text(b.column("id")).to_pylist()]
         codes = [Encoder(schema).encode(b)[0] for b in batches]
-        listed = [
-            row for c in codes for row in zip(*(c[name].tolist() for name in schema.names), strict=True)
-        ]
+        listed = [row for c in codes for row in zip(*(c[name].tolist() for name in schema.names), strict=True)]
         return Counter((i, row) for i, row, keep in zip(ids, listed, mask, strict=True) if keep)
 
     first = table_of(rows)
@@ -208,23 +199,17 @@ def test_the_same_rows_of_the_same_units_are_kept(
 
 @settings(max_examples=30, deadline=None)
 @given(ROWS, RELATIONS, st.integers(0, 2**32))
-def test_held_rows_answer_in_the_order_of_codes_too(
-    rows: list[Row], neighbours: Neighbours, seed: int
-) -> None:
+def test_held_rows_answer_in_the_order_of_codes_too(rows: list[Row], neighbours: Neighbours, seed: int) -> None:
     schema = schema_of(neighbours, Unit())
     codes, _ = Encoder(schema).encode(table_of(rows))
     mixed = codes.take(np.random.default_rng(seed).permutation(len(rows)))
     assert counted(HeldRows(mixed), schema) == counted(HeldRows(codes), schema)
-    assert counted(HeldRows(mixed), schema) == counted(
-        BatchRows(source(table_of(rows)), schema, key=KEY), schema
-    )
+    assert counted(HeldRows(mixed), schema) == counted(BatchRows(source(table_of(rows)), schema, key=KEY), schema)
 
 
 def test_public_rows_are_sorted_by_their_codes() -> None:
     schema = schema_of("label", Unit())
-    table = table_of(
-        [("E1", "1", job, age, "F") for job in ("j1", "x", "j2", None) for age in ("35", "1", "12")]
-    )
+    table = table_of([("E1", "1", job, age, "F") for job in ("j1", "x", "j2", None) for age in ("35", "1", "12")])
     found, _ = BatchRows(source(table), schema, key=KEY).distinct_public(["job", "age"])
     pairs = list(zip(found["job"].tolist(), found["age"].tolist(), strict=True))
     assert pairs == sorted(pairs)

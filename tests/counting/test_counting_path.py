@@ -12,17 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from dipsmith.counting import BatchRows, Rows
-from dipsmith.counting.memory_rows import HeldRows
+from dipsmith.counting.count import HeldRows
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.curator import Curator
-from dipsmith.privacy.journal import Rehearsal
+from dipsmith.privacy.events import Rehearsal
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Attribute, Categories, Codes, Crossed, Marginal, Schema, Unit
 from dipsmith.sources import source
 
-SCHEMA = Schema(
-    "t", tuple(Attribute(n, "string", Categories.of("uvw", other="u")) for n in "ab"), Unit(), "replace"
-)
+SCHEMA = Schema("t", tuple(Attribute(n, "string", Categories.of("uvw", other="u")) for n in "ab"), Unit(), "replace")
 CODES = {n: np.arange(200) % 3 for n in "ab"}
 
 

@@ -105,6 +105,7 @@ def cases(draw: st.DrawFn) -> tuple[Schema, list[list[str]], list[list[str]]]:
     return schema, rows, subsets
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(cases(), st.integers(1, 9), st.sampled_from([0, 3, 1 << 20]), st.sampled_from([0, 9, 1 << 20]))
 def test_counts_equal_brute_force(
@@ -272,9 +273,7 @@ def test_too_large_tables_are_refused_before_allocating() -> None:
     schema = schema_of([2000, 2000, 50], other=True)
     source = Pieces(table_of([["v1", "v2", "v3"]], 3))
     counted = BatchRows(source, schema)
-    with pytest.raises(
-        UsageError, match=r"a0 × a1 × a2 has 200,000,000 cells.*a0 \(2,000\), a1 \(2,000\), a2 \(50\)"
-    ):
+    with pytest.raises(UsageError, match=r"a0 × a1 × a2 has 200,000,000 cells.*a0 \(2,000\), a1 \(2,000\), a2 \(50\)"):
         counted.count([Marginal.of(schema, schema.names)])
     with pytest.raises(UsageError, match="40 tables have 160,000,000 cells in all"):
         counted.count([Marginal.of(schema, ["a0", "a1"])] * 40)
@@ -317,9 +316,7 @@ def test_progress_is_told() -> None:
 
 def test_a_source_that_fails_midway_fails_the_count() -> None:
     class Failing(Pieces):
-        def batches(
-            self, columns: Sequence[str], progress: Progress | None = None
-        ) -> Iterator[pa.RecordBatch]:
+        def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
             yield from super().batches(columns)
             raise SourceError("t.csv: line 3: cut short; copy it again")
 

@@ -43,9 +43,7 @@ def codes_of(schema: Schema, rows: int, seed: int = 0) -> Codes:
     st.sampled_from([1, 30, 1 << 16]),
     st.sampled_from([1, 40, 1 << 20]),
 )
-def test_shared_counts_are_the_separate_ones(
-    sizes: list[int], data: st.DataObject, most: int, summed: int
-) -> None:
+def test_shared_counts_are_the_separate_ones(sizes: list[int], data: st.DataObject, most: int, summed: int) -> None:
     schema = schema_of(sizes)
     subsets = data.draw(st.lists(st.lists(st.sampled_from(schema.names), unique=True), max_size=8))
     codes = codes_of(schema, 200)
@@ -74,8 +72,7 @@ def test_counts_by_combination_are_those_row_by_row(
     schema = schema_of(sizes)
     pairs = st.tuples(*[st.lists(st.sampled_from(schema.names), unique=True)] * 2)
     cells = [
-        Crossed(*(Marginal.of(schema, names) for names in pair))
-        for pair in data.draw(st.lists(pairs, max_size=4))
+        Crossed(*(Marginal.of(schema, names) for names in pair)) for pair in data.draw(st.lists(pairs, max_size=4))
     ]
     codes = codes_of(schema, 200)
     some = data.draw(st.lists(st.sampled_from(schema.names), unique=True, min_size=1))

@@ -86,6 +86,7 @@ ROWS = st.lists(
 UNITS = st.builds(Unit, st.just("id"), st.integers(1, 4), st.sampled_from([None, "year"]))
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(ROWS, UNITS, st.sampled_from(["add-remove", "replace", "label"]), st.randoms(use_true_random=False))
 def test_truncation_is_the_definition_in_any_order(
@@ -100,6 +101,7 @@ def test_truncation_is_the_definition_in_any_order(
     assert counted(sorted(rows, key=str), schema) == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(ROWS, UNITS, st.data())
 def test_under_label_public_sizes_do_not_depend_on_private_columns(
@@ -113,6 +115,7 @@ def test_under_label_public_sizes_do_not_depend_on_private_columns(
     assert one.total() == two.total()
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(ROWS, ROWS, UNITS, st.sampled_from(["add-remove", "replace"]))
 def test_one_unit_changes_at_most_its_own_max_rows(
@@ -174,9 +177,7 @@ def test_spilling_and_crowded_buckets_change_nothing(monkeypatch: pytest.MonkeyP
     np.testing.assert_array_equal(np.concatenate([plain.kept(i, 37) for i in range(0, n, 37)])[:n], kept)
 
 
-def test_spilled_files_are_deleted_when_reading_fails(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_spilled_files_are_deleted_when_reading_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     table = table_of([("E1", "1", 0, 0)] * 5000)
     passes = []
@@ -226,10 +227,7 @@ def test_another_key_keeps_other_rows() -> None:
     schema = schema_of("add-remove", Unit("id", 1))
     rows: list[Row] = [(f"E{i % 40}", "1", i // 40 % 3, i // 120) for i in range(240)]
     cells = [Marginal.of(schema, ["job", "sex"])]
-    found = {
-        tuple(BatchRows(source(table_of(rows)), schema, key=bytes([k]) * 32).count(cells)[0])
-        for k in range(5)
-    }
+    found = {tuple(BatchRows(source(table_of(rows)), schema, key=bytes([k]) * 32).count(cells)[0]) for k in range(5)}
     assert len(found) > 1
     assert {sum(counts) for counts in found} == {40}
     drawn = {tuple(BatchRows(source(table_of(rows)), schema).count(cells)[0]) for _ in range(5)}
@@ -260,9 +258,7 @@ def test_totals_are_of_held_rows() -> None:
 
 # Rows without a unit -------------------------------------------------------------------------------------
 
-ORPHANS = st.lists(
-    st.tuples(st.none(), st.sampled_from("12"), st.integers(0, 2), st.integers(0, 1)), max_size=6
-)
+ORPHANS = st.lists(st.tuples(st.none(), st.sampled_from("12"), st.integers(0, 2), st.integers(0, 1)), max_size=6)
 RULE = Rule((("job", (1,)), ("sex", (0,))))
 
 
@@ -381,9 +377,7 @@ def test_many_rows_without_a_unit_in_many_batches() -> None:
         kept = dropped.kept(0, n)
         assert dropped.rows == n
         assert not kept[[row[0] is None for row in rows]].any()
-        assert kept.sum() == sum(
-            min(c, most) for c in Counter(r[0] for r in rows if r[0] is not None).values()
-        )
+        assert kept.sum() == sum(min(c, most) for c in Counter(r[0] for r in rows if r[0] is not None).values())
 
 
 @pytest.mark.slow

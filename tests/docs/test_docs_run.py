@@ -85,15 +85,13 @@ def test_readme_runs(tmp_path, monkeypatch):
     # The Python block repeats the shell's release; it gets its own folder and budget.
     page = tmp_path / "README.md"
     page.write_text(
-        text.replace('release.save("release/")', 'release.save("again/")').replace(
-            "ds.PureDP(1)", "ds.PureDP(0.5)"
-        )
+        text.replace('release.save("release/")', 'release.save("again/")').replace("ds.PureDP(1)", "ds.PureDP(0.5)")
     )
     run_page(page, tmp_path, monkeypatch)
 
 
 def test_command_reference_is_up_to_date():
-    from dipsmith.cli.reference import pages
+    from assurance.cli_reference import pages
 
     assert (ROOT / "docs" / "reference" / "cli.md").read_text("utf-8") == pages(), "run: make docs"
 

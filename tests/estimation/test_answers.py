@@ -46,9 +46,7 @@ def test_variance_agrees_with_dense_least_squares(seed, cell_variance, total_var
     # Dense reference: weighted least squares of the cells and, if measured, their total.
     design = np.vstack([np.eye(k), np.ones((1, k))])
     observed = np.r_[values[free], 123.0]
-    precision = np.r_[
-        np.full(k, 1 / cell_variance), 0 if total_variance == inf else 1 / max(total_variance, 1e-5)
-    ]
+    precision = np.r_[np.full(k, 1 / cell_variance), 0 if total_variance == inf else 1 / max(total_variance, 1e-5)]
     covariance = np.linalg.inv(design.T @ (precision[:, None] * design))
     estimate = covariance @ (design.T @ (precision * observed))
     answer = table.answer(weights)

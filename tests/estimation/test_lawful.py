@@ -66,14 +66,9 @@ def test_rules_are_found_impossible_exactly_where_no_combination_is_left() -> No
         rules = []
         for _ in range(int(rng.integers(1, 10))):
             named = sorted(rng.permutation(list(sizes))[: rng.integers(1, 4)].tolist())
-            never = {
-                n: tuple(sorted({int(c) for c in rng.integers(0, sizes[n], rng.integers(1, 4))}))
-                for n in named
-            }
+            never = {n: tuple(sorted({int(c) for c in rng.integers(0, sizes[n], rng.integers(1, 4))})) for n in named}
             rules.append(Rule(tuple(never.items())))
-        attributes = tuple(
-            Attribute(n, "string", Categories.of([str(i) for i in range(s)])) for n, s in sizes.items()
-        )
+        attributes = tuple(Attribute(n, "string", Categories.of([str(i) for i in range(s)])) for n, s in sizes.items())
         schema = Schema("t", attributes, Unit(), "replace", tuple(rules))
         every = np.array(list(product(*map(range, sizes.values()))))
         possible = bool(Codes.of(schema, dict(zip(sizes, every.T, strict=True)), len(every)).lawful().any())

@@ -43,6 +43,7 @@ def test_counts_within_groups_too(lines, n, seed):
             assert np.ptp(counts) <= 1
 
 
+@pytest.mark.slow
 def test_rounding_is_unbiased():
     """20,000 draws of 3 rows from 7 cells: each mean count errs by at most 0.5/√20,000 · 5.6, FPR 7 · 2.2e-8."""
     table = np.array([0.1, 0.3, 0.05, 0.25, 0.0, 0.2, 0.1])

@@ -20,7 +20,7 @@ from dipsmith.estimation.simplex import (
     round_to,
     round_within,
 )
-from dipsmith.methods.hierarchy.top_down import project_down, round_top_down
+from dipsmith.methods.hierarchy.noisy_tree import project_down, round_top_down
 from dipsmith.methods.hierarchy.tree import Tree, gls
 
 Floats = NDArray[np.float64]
@@ -58,6 +58,7 @@ def test_flat_projection_is_optimal(y: Floats, total: float) -> None:
     np.testing.assert_allclose(x, sorted_projection(y, total, np.ones_like(y)), rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 @given(data=st.data(), y=TABLES, total=st.floats(1e-3, 1e5))
 def test_weighted_projection_is_optimal(data: st.DataObject, y: Floats, total: float) -> None:
     s = data.draw(hnp.arrays(np.float64, y.shape, elements=SPREAD))
@@ -98,6 +99,7 @@ def families(draw: st.DrawFn) -> tuple[Floats, NDArray[np.int64], Floats, Floats
     return y[order], parent[order], totals, s[order], possible[order]
 
 
+@pytest.mark.slow
 @given(families())
 def test_projection_within_parents_is_the_projection_of_each_family(
     case: tuple[Floats, NDArray[np.int64], Floats, Floats, NDArray[np.bool_]],
@@ -201,6 +203,7 @@ def test_clip_keeps_proportions(y: Floats, total: float) -> None:
         np.testing.assert_allclose(x, total / y.size)
 
 
+@pytest.mark.slow
 @given(families())
 def test_clip_within_parents_is_the_clip_of_each_family(
     case: tuple[Floats, NDArray[np.int64], Floats, Floats, NDArray[np.bool_]],
@@ -255,6 +258,7 @@ def test_the_largest_remainders_go_up_and_the_first_among_equals(y: Floats) -> N
         assert not (np.diff(ties.astype(int)) > 0).any()
 
 
+@pytest.mark.slow
 @given(families())
 def test_rounding_within_parents_is_the_rounding_of_each_family(
     case: tuple[Floats, NDArray[np.int64], Floats, Floats, NDArray[np.bool_]],
@@ -336,9 +340,7 @@ def test_a_tree_becomes_counts_that_add_up_and_keeps_what_is_known(seed: int) ->
     exact = variances == 0
     for result, tolerance in ((fitted, 1e-9), (counts, 0)):
         assert (result >= 0).all()
-        np.testing.assert_allclose(
-            children_sums(tree, result)[tree.inner], result[tree.inner], atol=tolerance
-        )
+        np.testing.assert_allclose(children_sums(tree, result)[tree.inner], result[tree.inner], atol=tolerance)
         np.testing.assert_allclose(result[exact], np.maximum(y[exact], 0), rtol=0, atol=tolerance)
     assert (np.abs(counts - fitted) < 1).all()
 
@@ -360,13 +362,13 @@ def test_projection_down_is_optimal_in_every_family(seed: int) -> None:
 
 
 def test_a_tree_that_is_already_non_negative_is_left_as_it_is() -> None:
-    tree = Tree.balanced([3, 2])
+    tree = Tree.grown([3, 2])
     x = gls(tree, [60, 20, 20, 20, 9, 11, 10, 10, 12, 8], np.full(10, 2.0))
     np.testing.assert_allclose(project_down(tree, x, np.full(10, 2.0)), x, rtol=0, atol=1e-12)
 
 
 def test_rounding_a_tree_to_a_given_total_and_impossible_leaves() -> None:
-    tree = Tree.balanced([2, 2])
+    tree = Tree.grown([2, 2])
     possible = np.array([True, True, True, False, False, True, True])
     counts = round_top_down(tree, np.zeros(7), total=5, possible=possible)
     assert counts.tolist() == [5, 0, 5, 0, 0, 3, 2]

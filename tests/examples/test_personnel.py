@@ -48,9 +48,7 @@ def test_shape_and_columns(simulated: Table) -> None:
 def test_people_recur_once_a_year_and_age(simulated: Table) -> None:
     frame = simulated[0].to_pandas()
     assert not frame.duplicated(["employee_id", "year"]).any()
-    both = frame[frame.year == 1988].merge(
-        frame[frame.year == 1996], on="employee_id", suffixes=("", "_later")
-    )
+    both = frame[frame.year == 1988].merge(frame[frame.year == 1996], on="employee_id", suffixes=("", "_later"))
     assert 0.3 < len(both) / 60_000 < 0.8
     assert (both.age_later == both.age + 8).all()
     assert (both.sex == both.sex_later).all()
@@ -87,9 +85,7 @@ def test_the_truth_is_found_by_the_model_that_analysts_fit(simulated: Table) -> 
         age = frame.age.to_numpy(float)
         columns |= {"age": age, "age²": age**2, "education": frame.education.to_numpy(float)}
         columns |= {f"agency {a}": (frame.agency == a).to_numpy(float) for a in personnel.AGENCIES}
-        columns |= {
-            f"job {o}": (frame.occupation == o).to_numpy(float) for o in list(personnel.OCCUPATIONS)[1:]
-        }
+        columns |= {f"job {o}": (frame.occupation == o).to_numpy(float) for o in list(personnel.OCCUPATIONS)[1:]}
         design = np.column_stack(list(columns.values()))
         y = np.log(frame.pay.to_numpy())
         inverse = np.linalg.inv(design.T @ design)
@@ -138,9 +134,7 @@ def test_schema_fits_the_rows(simulated: Table) -> None:
     assert schema.private == ("sex", "race")
     assert str(schema.unit) == "employee_id per year, at most 1 row"
     used = {name: len(np.unique(codes[name])) for name in codes.names}
-    assert all(
-        used[n] == schema[n].size for n in ("year", "education", "agency", "occupation", "sex", "race")
-    )
+    assert all(used[n] == schema[n].size for n in ("year", "education", "agency", "occupation", "sex", "race"))
 
 
 def test_write(tmp_path: Path) -> None:

@@ -60,9 +60,7 @@ def test_as_sparse_as_the_original(people):
 
 def test_columns_depend_on_each_other(people):
     registered = people["registered"] == 1
-    table = np.histogram2d(people["family_income"][registered], people["married"][registered], bins=(14, 2))[
-        0
-    ]
+    table = np.histogram2d(people["family_income"][registered], people["married"][registered], bins=(14, 2))[0]
     expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / table.sum()
     # χ² with 13 degrees of freedom: above 60 has probability below 1e-7
     assert ((table - expected) ** 2 / expected).sum() > 60

@@ -59,9 +59,7 @@ def test_a_range_is_a_curve_and_its_interactions_are_those_of_its_slope():
     expected = sm.stats.anova_lm(fitted, typ=2)
     for names, row in ((("a", "x"), "C(a):x"), (("a", "z"), "C(a):z"), (("x", "z"), "x:z")):
         term = next(t for t in found.terms if t.factors == names)
-        assert (term.squares, term.freedom) == pytest.approx(
-            (expected.loc[row, "sum_sq"], expected.loc[row, "df"])
-        )
+        assert (term.squares, term.freedom) == pytest.approx((expected.loc[row, "sum_sq"], expected.loc[row, "df"]))
     # The main effect of z after everything that does not contain it: slope and bend together.
     without = smf.ols("y ~ C(a) + x + I(x**2) + C(a):x", frame).fit().ssr
     with_it = smf.ols("y ~ C(a) + x + I(x**2) + C(a):x + z + I(z**2)", frame).fit().ssr

@@ -93,9 +93,7 @@ def test_a_fraction_says_what_it_can_tell_apart():
     found = fraction_of(study, study.methods[0])
     assert str(found) == "16 of 32, resolution V, D-efficiency 100% for main effects and pairs"
     few = parse(altered(wide, "repeats: 2", "repeats: 2\ndesign: {fractional: 8}"))
-    assert str(fraction_of(few, few.methods[0])).startswith(
-        "8 of 32, resolution III, D-efficiency 100% for main"
-    )
+    assert str(fraction_of(few, few.methods[0])).startswith("8 of 32, resolution III, D-efficiency 100% for main")
     assert fraction_of(few, few.methods[1]) is None  # two settings: all are run
     assert fraction_of(parse(wide), parse(wide).methods[0]) is None
 
@@ -118,8 +116,7 @@ metrics: [tvd-1]
 def test_ranges_are_covered_evenly_and_shared_parameters_are_drawn_alike():
     drawn = settings_of(parse(RANGED))
     table, columns = (
-        [s.values for s in drawn if s.name == name and s.levels.keys() >= {"epsilon"}]
-        for name in ("table", "columns")
+        [s.values for s in drawn if s.name == name and s.levels.keys() >= {"epsilon"}] for name in ("table", "columns")
     )
     assert len(table) == len(columns) == 40
     # A Latin hypercube has one value in each fortieth of the range, on its scale (values are rounded to 4 digits).

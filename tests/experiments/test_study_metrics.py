@@ -71,18 +71,14 @@ def test_ranges_are_of_ordered_columns(labels):
     (nothing,) = measure(["range-error"], labels)  # neither sex nor race is ordered
     assert np.isnan(nothing.value)
     data = dataset(DataEntry(example="regression", rows=200), 1)
-    release = ds.synthesize(
-        data.rows, data.schema, ds.Flat(), budget=ds.PureDP(1), testing=True, noise_seed=1
-    )
+    release = ds.synthesize(data.rows, data.schema, ds.Flat(), budget=ds.PureDP(1), testing=True, noise_seed=1)
     (found,) = measure(["range-error"], compared(data.rows, release, data.schema, None))
     assert 0 < found.value < 0.5
 
 
 def test_log_loss_is_for_labellers():
     data = dataset(DataEntry(example="regression", rows=200), 1)
-    release = ds.synthesize(
-        data.rows, data.schema, ds.Flat(), budget=ds.PureDP(9), testing=True, noise_seed=1
-    )
+    release = ds.synthesize(data.rows, data.schema, ds.Flat(), budget=ds.PureDP(9), testing=True, noise_seed=1)
     with pytest.raises(InputError, match="methods that label"):
         measure(["log-loss"], compared(data.rows, release, data.schema, None))
 

@@ -71,11 +71,7 @@ def test_coefficients_are_drawn_over_levels_beside_authentic_ones(made):
     assert {r["level"] for r in rows} == {"1", "2", "3", "4", "5"}
     kept = results.rows("fit")
     first = rows[0]
-    at = (
-        (kept["level"] == first["level"])
-        & (kept["method"] == first["method"])
-        & (kept["epsilon"] == first["epsilon"])
-    )
+    at = (kept["level"] == first["level"]) & (kept["method"] == first["method"]) & (kept["epsilon"] == first["epsilon"])
     assert float(first["mean"]) == pytest.approx(kept["value"][at].mean())
     assert float(first["authentic"]) == pytest.approx(kept["reference"][at].mean())
 
@@ -185,8 +181,6 @@ def test_a_study_of_ranges_is_drawn_run_and_reported(tmp_path):
     assert "best of 16 settings" in text
     assert "| epsilon | 2 |" in text  # degrees of freedom of a curve
     assert [c.holds for c in check(results)] == [True, True]
-    assert re.search(
-        r"0\.333 to", (tmp_path / "page" / "figure-1.svg").read_text()
-    )  # labels keep their digits
+    assert re.search(r"0\.333 to", (tmp_path / "page" / "figure-1.svg").read_text())  # labels keep their digits
     with pytest.raises(InputError, match=r"'epsilon' is a range; choose a part of it"):
         select_runs(results.response("tvd-1"), {"epsilon": 1})

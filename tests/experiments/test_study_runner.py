@@ -185,9 +185,7 @@ def test_results_are_tidy_and_read_back(study, tmp_path):
 
 
 def test_the_same_rows_in_a_repeat_other_rows_in_the_next(tmp_path):
-    text = altered(
-        SMALL, "metrics: [tvd-1, tvd-2]", "analyses: [{name: fit, formula: 'y ~ x1 + x2', terms: [x1]}]"
-    )
+    text = altered(SMALL, "metrics: [tvd-1, tvd-2]", "analyses: [{name: fit, formula: 'y ~ x1 + x2', terms: [x1]}]")
     done = run(text, tmp_path / "a", jobs=1)
     authentic = [[m.reference for m in o.values if m.metric == "fit"] for o in done]
     assert all(a == authentic[0] for a in authentic[:6])

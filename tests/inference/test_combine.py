@@ -36,6 +36,18 @@ def test_a_hand_computed_case():
     assert found.df[0] == pytest.approx(32)
 
 
+def test_residual_degrees_of_freedom_are_carried():
+    """Four clusters leave three degrees of freedom, in one set or in five."""
+    q, u = [1.0, 1.0001, 0.9999, 1.0, 1.0], [0.25] * 5
+    assert combine(q, u).df[0] > 1e6
+    assert combine(q, u, df=3).df[0] == pytest.approx(3, rel=1e-6)
+    # Satterthwaite: T²/ν = ū²/ν₀ + (B/m)²/(m − 1); q̄ = 2, ū = 1, B/m = 1/3, ν₀ = 4: (16/9)/(1/4 + 1/18).
+    assert combine([1, 2, 3], [0.5, 1.0, 1.5], df=4).df[0] == pytest.approx((16 / 9) / (1 / 4 + 1 / 18))
+    assert combine([0.3] * 3, [1e-4] * 3, df=7).df[0] == pytest.approx(7)
+    with pytest.raises(UsageError, match="df is 0"):
+        combine([1, 2], [1, 1], df=0)
+
+
 def test_equal_estimates_are_normal():
     found = combine([0.3, 0.3, 0.3], [1e-4, 1e-4, 1e-4])
     assert found.df[0] == np.inf
@@ -151,15 +163,13 @@ def covered(q, u, noise=0.0):
     within, between = u.mean(axis=1), q.var(axis=1, ddof=1)
     total = within + between / m + noise
     df = np.full(len(q), np.inf) if noise else (m - 1) * (1 + m * within / between) ** 2
-    half = np.where(
-        np.isinf(df), stats.norm.ppf(0.975), stats.t.ppf(0.975, np.where(np.isinf(df), 1, df))
-    ) * np.sqrt(total)
+    half = np.where(np.isinf(df), stats.norm.ppf(0.975), stats.t.ppf(0.975, np.where(np.isinf(df), 1, df))) * np.sqrt(
+        total
+    )
     return (np.abs(q.mean(axis=1) - 0.3) <= half).mean(), 2 * half.mean()
 
 
-@pytest.mark.parametrize(
-    ("n", "epsilon", "share"), [(1000, 0.1, 0.953), (1000, 1, 0.952), (10_000, 0.1, 0.952)]
-)
+@pytest.mark.parametrize(("n", "epsilon", "share"), [(1000, 0.1, 0.953), (1000, 1, 0.952), (10_000, 0.1, 0.952)])
 def test_separate_sets_cover(n, epsilon, share):
     # 20,000 repeats: the standard error of a share of .952 is .0015; ± .0075 is five of them (6e-7).
     q, u, _ = proportions(n, epsilon, 5, 20_000, "split")

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from dipsmith.inference.formula import RegressionFormula
-from dipsmith.inference.model_frame import levels_of, model_frame
+from dipsmith.regression.formula import RegressionFormula
+from dipsmith.regression.model_frame import levels_of, model_frame
 
 formulaic = pytest.importorskip("formulaic")
 pd = pytest.importorskip("pandas")
@@ -38,9 +38,7 @@ def theirs(response, terms, table, levels):
         values = table[name].to_pylist()
         known &= np.array([v is not None for v in values])
         if name in levels:
-            frame[name] = pd.Categorical(
-                [None if v is None else str(v) for v in values], categories=list(levels[name])
-            )
+            frame[name] = pd.Categorical([None if v is None else str(v) for v in values], categories=list(levels[name]))
         else:
             frame[name] = np.array([np.nan if v is None else v for v in values], dtype=float)
     frame = pd.DataFrame(frame)
@@ -84,9 +82,7 @@ def larger(inner):
         st.tuples(inner, st.sampled_from(("+", "-", "*", "/", "%")), plain).map(" ".join),
         st.tuples(plain, st.sampled_from(("+", "-", "*", "/", "%")), inner).map(" ".join),
         st.tuples(plain, st.sampled_from(("*", "/", "%")), inner).map("".join).map("({})".format),
-        st.tuples(plain, inner, st.sampled_from(("2", "3", "-1", "0.5"))).map(
-            lambda p: f"({p[0]} - {p[1]})**{p[2]}"
-        ),
+        st.tuples(plain, inner, st.sampled_from(("2", "3", "-1", "0.5"))).map(lambda p: f"({p[0]} - {p[1]})**{p[2]}"),
         st.tuples(plain, st.sampled_from(("2", "2**1", "-2"))).map("**".join),
         inner.map("-{}".format),
         inner.map("({})".format),
@@ -98,16 +94,14 @@ arithmetic = st.recursive(st.one_of(plain, plain, numbers), larger, max_leaves=5
 signs = st.sampled_from(("<", "<=", ">", ">=", "==", "!="))
 compared = st.one_of(
     st.tuples(plain, signs, arithmetic).map(" ".join),
-    st.tuples(
-        st.sampled_from(LABELS), st.sampled_from(("==", "!=")), st.sampled_from(('"x"', "'y'", "'none'"))
-    ).map(" ".join),
+    st.tuples(st.sampled_from(LABELS), st.sampled_from(("==", "!=")), st.sampled_from(('"x"', "'y'", "'none'"))).map(
+        " ".join
+    ),
 )
 truths = st.one_of(compared, st.tuples(compared, compared).map(lambda p: f"({p[0]}) & ({p[1]})"))
 # A number by itself is no factor of a row: formulaic takes I(2) for one.
 called = st.one_of(
-    st.tuples(st.sampled_from((*FUNCTIONS, "I")), plain, arithmetic).map(
-        lambda p: f"{p[0]}({p[1]} + {p[2]})"
-    ),
+    st.tuples(st.sampled_from((*FUNCTIONS, "I")), plain, arithmetic).map(lambda p: f"{p[0]}({p[1]} + {p[2]})"),
     truths.map("I({})".format),
     st.sampled_from(LABELS).map("C({})".format),
 )
@@ -160,9 +154,7 @@ TABLE = pa.table(
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
-)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(response=st.one_of(arithmetic, truths, plain), terms=right_sides, table=tables(), hats=st.booleans())
 @example("a", "0 + s:t + b", TABLE, False)
 @example("a", "s:t - 1", TABLE, True)

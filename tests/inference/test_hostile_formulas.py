@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import dipsmith as ds
 from dipsmith.errors import DipsmithError, UsageError
-from dipsmith.inference.arithmetic import evaluate
-from dipsmith.inference.formula import RegressionFormula, expand, name_of
-from dipsmith.inference.model_frame import levels_of, model_frame
+from dipsmith.regression.arithmetic import evaluate
+from dipsmith.regression.formula import RegressionFormula, expand, name_of
+from dipsmith.regression.model_frame import levels_of, model_frame
 from dipsmith.schema.formula import Formula
 from dipsmith.schema.formula.parser import parse
 from dipsmith.schema.formula.tree import Call, Column, Operation, quoted, written
@@ -31,9 +31,7 @@ def mark(tmp_path):
     return tmp_path / "ran"
 
 
-@pytest.mark.parametrize(
-    "written", ['y ~ x + Q("{}")', 'Q("{}") ~ x', 'y ~ log(Q("{}")) + x', 'y ~ x | Q("{}")']
-)
+@pytest.mark.parametrize("written", ['y ~ x + Q("{}")', 'Q("{}") ~ x', 'y ~ log(Q("{}")) + x', 'y ~ x | Q("{}")'])
 def test_the_name_of_a_column_in_a_loaded_release_is_not_run(tmp_path, mark, written):
     name = code(mark)
     with contextlib.suppress(DipsmithError):

@@ -8,10 +8,10 @@ from scipy.special import expit
 
 from dipsmith.errors import UsageError
 from dipsmith.examples import personnel
-from dipsmith.inference.analysis import Analysis
-from dipsmith.inference.binomial_rows import count_rows, distinct, is_separated
-from dipsmith.inference.least_squares import absorb, independent
-from dipsmith.inference.model_frame import ModelFrame
+from dipsmith.regression.analysis import Analysis
+from dipsmith.regression.least_squares import absorb, independent
+from dipsmith.regression.logistic import count_rows, distinct, is_separated
+from dipsmith.regression.model_frame import ModelFrame
 
 sm = pytest.importorskip("statsmodels.api")
 smf = pytest.importorskip("statsmodels.formula.api")
@@ -113,9 +113,7 @@ def test_logistic_is_statsmodels(staff, frame):
     fitted = model.fit(tol=1e-14)
     terms = {"race[T.A]": "race[T.A]", "race[T.D]": "race[T.D]", "age": "age", "Intercept": "Intercept"}
     agree(found, fitted, terms, 1e-7)
-    clustered = estimates(
-        "sex ~ race + age + I(age**2)", staff, reference={"race": "E", "sex": "M"}, cluster="agency"
-    )
+    clustered = estimates("sex ~ race + age + I(age**2)", staff, reference={"race": "E", "sex": "M"}, cluster="agency")
     by = {"groups": frame["agency"].cat.codes, "use_correction": False}
     theirs = model.fit(tol=1e-14, cov_type="cluster", cov_kwds=by).bse["age"] * np.sqrt(24 / 23)
     assert np.sqrt(clustered.covariance[clustered.names.index("age")].max()) > 0
@@ -128,9 +126,7 @@ def test_logistic_fixed_effects_are_dummies(staff, frame):
     model = smf.glm("female ~ race + age + C(agency) + C(education)", frame, family=sm.families.Binomial())
     agree(found, model.fit(tol=1e-14), {"race[T.A]": "race[T.A]", "age": "age"}, 1e-7)
     robust = estimates("sex ~ race + age", staff, reference={"race": "E", "sex": "M"}, robust=True)
-    plain = smf.glm("female ~ race + age", frame, family=sm.families.Binomial()).fit(
-        tol=1e-14, cov_type="HC0"
-    )
+    plain = smf.glm("female ~ race + age", frame, family=sm.families.Binomial()).fit(tol=1e-14, cov_type="HC0")
     n, k = 6000, 6
     for name in ("race[T.A]", "age"):
         ours = robust.variances[robust.names.index(name)]
@@ -175,9 +171,7 @@ def test_a_ridge_on_log_odds_is_a_penalised_likelihood():
     rng = np.random.default_rng(5)
     X = np.column_stack([np.ones(200), rng.integers(0, 2, 200), rng.normal(3, 4, 200)])
     y = rng.random(200) < 1 / (1 + np.exp(-(X @ [0.3, -0.8, 0.2])))
-    found = estimates(
-        "y ~ a + b", pa.table({"y": y, "a": X[:, 1], "b": X[:, 2]}), family="logistic", penalty=4.0
-    )
+    found = estimates("y ~ a + b", pa.table({"y": y, "a": X[:, 1], "b": X[:, 2]}), family="logistic", penalty=4.0)
     unit = np.array([0.0, 1.0, 2 * X[:, 2].std()])
 
     def cost(b):
@@ -210,14 +204,10 @@ LOGISTF = {
 
 
 def infections():
-    cells = [
-        [int(v) for v in line.split()] for line in INFECTIONS.replace("\n", "|").split("|") if line.strip()
-    ]
+    cells = [[int(v) for v in line.split()] for line in INFECTIONS.replace("\n", "|").split("|") if line.strip()]
     rows = [(*c[:6], case) for c in cells for case, n in ((1, c[6]), (0, c[7])) for _ in range(n)]
     assert len(rows) == 239
-    return pa.table(
-        dict(zip(("age", "oc", "vic", "vicl", "vis", "dia", "case"), np.array(rows).T, strict=True))
-    )
+    return pa.table(dict(zip(("age", "oc", "vic", "vicl", "vis", "dia", "case"), np.array(rows).T, strict=True)))
 
 
 def test_firth_is_logistf():

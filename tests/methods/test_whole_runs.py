@@ -85,18 +85,14 @@ def test_separately_sanitised_sets_have_one_size_and_verify(tmp_path, ledger, me
 
 
 def test_a_release_without_noticeable_noise_can_be_saved(tmp_path, ledger):
-    made = ds.synthesize(
-        people(), schema("add-remove"), ds.Marginals(2), budget=ds.PureDP(10_000), ledger=ledger
-    )
+    made = ds.synthesize(people(), schema("add-remove"), ds.Marginals(2), budget=ds.PureDP(10_000), ledger=ledger)
     made.save(tmp_path / "out")
     assert ds.verify(tmp_path / "out", ledger).rows == 400
 
 
 @pytest.mark.parametrize("method", [ds.Flat(), ds.MST(), ds.Steps(), ds.Universal()])
 @pytest.mark.parametrize("rows", [40, 4000])
-def test_how_many_rows_are_made_does_not_change_what_they_say_where_the_true_number_is_public(
-    ledger, method, rows
-):
+def test_how_many_rows_are_made_does_not_change_what_they_say_where_the_true_number_is_public(ledger, method, rows):
     """Noise of sd < 1 on counts of 40 to 160, rounding of half a row in 40: shares within .05."""
     made = ds.synthesize(people(), schema("replace"), method, budget=ds.PureDP(20), ledger=ledger, rows=rows)
     assert made.tables[0].num_rows == rows
@@ -110,9 +106,7 @@ def test_how_many_rows_are_made_does_not_change_what_they_say_where_the_true_num
 def test_strata_cost_what_the_plan_says_to_the_last_unit(neighbours, unit):
     """A budget that neither two dearest blocks nor four strata divide evenly."""
     made = replace(schema(neighbours), unit=unit)
-    rows = Codes.of(
-        made, {"grade": np.arange(80) % 4, "place": np.arange(80) % 3, "sex": np.arange(80) % 2}, 80
-    )
+    rows = Codes.of(made, {"grade": np.arange(80) % 4, "place": np.arange(80) % 3, "sex": np.arange(80) % 2}, 80)
     method, budget = ds.Forest(targets=["sex"], strata="grade"), PureDP.of_units(10**12 + 7)
     curator = Curator.rehearse(rows, budget, seed=1)
     method.fit(curator)

@@ -20,9 +20,7 @@ def test_valid():
 def test_made_from_the_lock_that_lies_here():
     runtime = read_pins(RUNTIME)
     licences = read_licences(SBOM) | find_licences(runtime)
-    assert render_sbom(runtime, read_pins(CONSTRAINTS), licences) == SBOM.read_text("utf-8"), (
-        "run `make sbom`"
-    )
+    assert render_sbom(runtime, read_pins(CONSTRAINTS), licences) == SBOM.read_text("utf-8"), "run `make sbom`"
 
 
 def test_lists_every_package_that_runs_with_its_hashes():

@@ -74,8 +74,7 @@ def test_no_text_of_a_plan_is_parsed():
             if (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Attribute)
-                and node.func.attr
-                in ("startswith", "endswith", "split", "rsplit", "partition", "removeprefix")
+                and node.func.attr in ("startswith", "endswith", "split", "rsplit", "partition", "removeprefix")
                 and isinstance(node.func.value, ast.Attribute)
                 and node.func.value.attr in words
             ):
@@ -84,10 +83,10 @@ def test_no_text_of_a_plan_is_parsed():
 
 
 def test_one_name_has_one_meaning():
-    """No two public classes of the package share a name; examples may each have their truth."""
+    """No two public classes of the package share a name."""
     homes = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.parse(path.read_text("utf-8")).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, []).append(path.relative_to(PACKAGE).as_posix())
-    assert {name: found for name, found in homes.items() if len(found) > 1 and name != "Truth"} == {}
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}

@@ -61,7 +61,7 @@ def test_measured_tables_err_as_foreseen(name, settings, relation, budget):
         given = len(codes) if relation == "add-remove" else None
         model = chosen.fit(Curator.rehearse(codes, budget, seed=seed, given_rows=given))
         for e in known:
-            table = model.noisy if name == "flat" else model.table(*e.attributes)
+            table = model.noisy if name == "flat" else model.about(*e.attributes)
             axes = tuple(i for i, n in enumerate(table.marginal.attributes) if n not in e.attributes)
             counts = table.estimates.reshape(table.marginal.shape).sum(axis=axes).ravel() / len(codes)
             found[e.attributes].append(np.abs(counts - authentic_shares(codes, e.attributes)).sum() / 2)

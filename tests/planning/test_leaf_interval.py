@@ -34,6 +34,7 @@ def moments(p0, n, lam, **kwargs):
     return mean, sqrt(float(law @ (share - mean) ** 2)), law
 
 
+@pytest.mark.slow
 def test_all_reference_intervals():
     assert len(INTERVALS) == 210
     for row in INTERVALS:
@@ -67,9 +68,7 @@ def test_all_reference_sizes():
 
 
 def test_the_reports_example():
-    assert [(i.lo, i.hi) for i in (interval(0.25, 0.4, 1000, kind=k) for k in ("sym", "equal"))] == [
-        (0.227, 0.273)
-    ] * 2
+    assert [(i.lo, i.hi) for i in (interval(0.25, 0.4, 1000, kind=k) for k in ("sym", "equal"))] == [(0.227, 0.273)] * 2
     found = interval(0.25, 0.4, 1000, kind="interp")
     assert (round(found.lo, 5), round(found.hi, 5)) == (0.22724, 0.27276)
     # The report says "within [0.22, 0.27]" for 1,000 records; within 0.02 of 0.25 takes 1,284.
@@ -138,9 +137,7 @@ def brute_force(p0, n, m, lam, noise):
     [(0.3, 37, 21, 0.2), (0, 10, 15, 0.7), (1, 4, 9, 1.5), (0.5, 1, 3, 0.4), (0.6, 90, 30, 0.11)],
 )
 def test_whole_noise_by_brute_force(p0, n, m, lam, noise):
-    np.testing.assert_allclose(
-        LeafLaw(p0, n, m, noise).counts([lam])[0], brute_force(p0, n, m, lam, noise), atol=1e-12
-    )
+    np.testing.assert_allclose(LeafLaw(p0, n, m, noise).counts([lam])[0], brute_force(p0, n, m, lam, noise), atol=1e-12)
 
 
 def test_several_rates_at_once_are_the_same_law():
@@ -233,6 +230,7 @@ def test_intervals_hold_their_level(p0, lam, n, kind):
         assert found.hi <= sym.hi + 1e-12
 
 
+@pytest.mark.slow
 @given(p0=st.floats(0, 1), lam=st.floats(0.05, 3), width=st.floats(0.05, 0.5))
 @settings(max_examples=25, deadline=None)
 def test_records_and_width_are_inverse(p0, lam, width):
@@ -242,6 +240,7 @@ def test_records_and_width_are_inverse(p0, lam, width):
         assert interval(p0, lam, n - 1, kind="interp").width > width
 
 
+@pytest.mark.slow
 @given(
     p0=st.floats(0, 1),
     n=st.integers(20, 600),
@@ -257,6 +256,7 @@ def test_epsilon_and_width_are_inverse(p0, n, width, noise):
         assert interval(p0, lam / 1.01, n, kind="interp", noise=noise).width > width - 1e-3
 
 
+@pytest.mark.slow
 def test_what_no_epsilon_can_do_is_refused_with_the_reason():
     with pytest.raises(UsageError, match="no ε is enough"):
         lam_for_width(0.05, 0.5, 100)

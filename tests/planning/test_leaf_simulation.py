@@ -48,9 +48,7 @@ def test_projection_on_a_public_size_takes_noise_away_from_many_labels():
     """Noise of variance v becomes v(1 − 1/K) when the counts must add up."""
     lam, n, m = 0.5, 100_000, 5_000_000
     for labels in (3, 8):
-        sd = simulate_leaf(
-            [1 / labels] * labels, lam, n, m=m, draws=4000, seed=1, noise="continuous"
-        ).sd.mean()
+        sd = simulate_leaf([1 / labels] * labels, lam, n, m=m, draws=4000, seed=1, noise="continuous").sd.mean()
         noise = np.sqrt(8 * (1 - 1 / labels)) / n
         drawing = np.sqrt((1 / labels) * (1 - 1 / labels) / m)
         # Mean over labels of 4,000 draws: relative error below 2 %.

@@ -19,6 +19,7 @@ from dipsmith.privacy.budget import ZCDP, PureDP
 CASES = [(name, relation) for name, made in METHODS.items() for relation in made.relations]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "relation"), CASES)
 def test_stages_add_up_to_the_budget(name, relation):
     codes = rows(relation)
@@ -30,6 +31,7 @@ def test_stages_add_up_to_the_budget(name, relation):
     assert not any(ch.isdigit() for s in made.stages for ch in s.name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "relation"), CASES)
 def test_is_complete_as_json(name, relation):
     codes = rows(relation)
@@ -87,6 +89,7 @@ def test_widths_of_effects_are_those_of_their_cells():
     assert by_name["sex × race"].typical[0] == 4000
 
 
+@pytest.mark.slow
 def test_more_labels_projected_on_a_size_leave_less_noise():
     assert rate(1.0, "discrete") < rate(0.5, "discrete")
     assert rate(2.0, "gaussian") == 0.5
@@ -137,9 +140,7 @@ def test_the_budget_for_a_width_reaches_it_and_is_the_least(name, relation, sett
 def test_sets_that_are_sanitised_apart_cost_more():
     codes = rows("replace")
     one, four = (
-        budget_for_width(
-            codes.schema, method("flat", "replace"), 0.05, public=facts(codes), sets=sets, each=each
-        )
+        budget_for_width(codes.schema, method("flat", "replace"), 0.05, public=facts(codes), sets=sets, each=each)
         for sets, each in ((1, None), (4, "split"))
     )
     assert float(four.exact) == pytest.approx(4 * float(one.exact), rel=0.02)

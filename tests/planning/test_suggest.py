@@ -10,8 +10,7 @@ from dipsmith.schema import Attribute, Categories, Schema, Unit
 
 def schema_of(sizes, relation="add-remove", rows_per_unit=1):
     attributes = tuple(
-        Attribute(f"c{i}", "string", Categories.of([str(v) for v in range(size)]))
-        for i, size in enumerate(sizes)
+        Attribute(f"c{i}", "string", Categories.of([str(v) for v in range(size)])) for i, size in enumerate(sizes)
     )
     return Schema("t", attributes, Unit("person", rows_per_unit), relation)
 

@@ -375,6 +375,4 @@ def test_records_that_are_no_events_are_damage(record):
 @pytest.mark.parametrize(("mechanism", "candidates"), [("best", 2), ("permute-and-flip", 0)])
 def test_impossible_choices_are_refused(mechanism, candidates):
     with pytest.raises(BudgetError):
-        Chosen(
-            candidates=candidates, score="s", mechanism=mechanism, sensitivity=Fraction(1), budget=PureDP(1)
-        )
+        Chosen(candidates=candidates, score="s", mechanism=mechanism, sensitivity=Fraction(1), budget=PureDP(1))

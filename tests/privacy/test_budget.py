@@ -122,9 +122,7 @@ def test_equal_parts_sum_exactly(n, parts):
         assert all(abs(p.units - n // parts) < parts for p in split)
 
 
-@given(
-    st.integers(10**6, 10**14), st.lists(st.integers(1, 1000) | st.floats(0.01, 100), min_size=1, max_size=20)
-)
+@given(st.integers(10**6, 10**14), st.lists(st.integers(1, 1000) | st.floats(0.01, 100), min_size=1, max_size=20))
 def test_weighted_parts_sum_exactly_and_are_in_proportion(n, weights):
     split = PureDP.of_units(n).split(weights)
     assert sum(p.units for p in split) == n
@@ -204,9 +202,7 @@ GRID = [(e, d) for e in (0.01, 0.1, 1, 3, 10, 50) for d in (1e-3, 1e-6, 1e-9, 1e
 def test_the_conversion_is_as_good_as_brute_force(epsilon, delta):
     rho = approx_to_zcdp(epsilon, delta)
     assert float(rho) == pytest.approx(brute_force_rho(epsilon, delta), rel=1e-6, abs=2e-12)
-    assert zcdp_to_approx(rho, delta) == pytest.approx(
-        brute_force_epsilon(float(rho), delta), rel=1e-6, abs=1e-9
-    )
+    assert zcdp_to_approx(rho, delta) == pytest.approx(brute_force_epsilon(float(rho), delta), rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), GRID)

@@ -7,16 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dipsmith.counting import memory_rows
-from dipsmith.counting.memory_rows import HeldRows
+from dipsmith.counting import count
+from dipsmith.counting.count import HeldRows
 from dipsmith.counting.tally import Tally
 from dipsmith.errors import BudgetError, UnsupportedError, UsageError
 from dipsmith.privacy import neighbours
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.calibration import noise_for
 from dipsmith.privacy.curator import Curator
-from dipsmith.privacy.events import Chosen, Measured, Partitioned
-from dipsmith.privacy.journal import Rehearsal
+from dipsmith.privacy.events import Chosen, Measured, Partitioned, Rehearsal
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Attribute, Categories, Codes, Crossed, Marginal, Rule, Schema, Unit
 
@@ -37,9 +36,7 @@ def table(relation="label", labels="uv", rules=(), unit=None):
 
 def rows_of(schema, n=400, seed=0):
     rng = np.random.default_rng(seed)
-    return Codes.of(
-        schema, {a.name: rng.integers(0, max(1, a.size - (a.name == "place")), n) for a in schema}
-    )
+    return Codes.of(schema, {a.name: rng.integers(0, max(1, a.size - (a.name == "place")), n) for a in schema})
 
 
 def curator_of(schema, budget=None, n=400, seed=3):
@@ -54,9 +51,7 @@ def test_every_possible_cell_is_noised():
     true = HeldRows(rows_of(schema)).count([marginal])[0]
     values = np.stack(
         [
-            Curator.rehearse(rows_of(schema), PureDP("0.5"), seed=i)
-            .measure([marginal], [PureDP("0.5")])[0]
-            .values
+            Curator.rehearse(rows_of(schema), PureDP("0.5"), seed=i).measure([marginal], [PureDP("0.5")])[0].values
             for i in range(60)
         ]
     )
@@ -232,9 +227,7 @@ class Largest:
 @pytest.mark.parametrize("budget", [PureDP(2), ZCDP("0.5")])
 def test_choose_prefers_high_scores_and_charges_once(budget):
     schema = table("replace", labels="uv")
-    codes = Codes.of(
-        schema, {"place": np.zeros(300, int), "age": np.zeros(300, int), "sex": np.repeat([0, 1, 1], 100)}
-    )
+    codes = Codes.of(schema, {"place": np.zeros(300, int), "age": np.zeros(300, int), "sex": np.repeat([0, 1, 1], 100)})
     curator = Curator.rehearse(codes, budget, seed=5)
     # The scores differ by 100 at sensitivity 1: the wrong one has probability below e^-50.
     assert curator.choose([0, 1], Largest(schema), budget) == 1
@@ -256,7 +249,7 @@ def read(monkeypatch):
             passes.append([c.key for c in self._cells])
             super().add(codes)
 
-    monkeypatch.setattr(memory_rows, "Tally", Watched)
+    monkeypatch.setattr(count, "Tally", Watched)
     return passes
 
 
@@ -278,9 +271,7 @@ def test_what_is_prefetched_is_counted_once_by_the_next_choice_and_neither_charg
     schema = table("replace")
     found = []
     for named in ([], ["place", "age", "sex", "age"]):
-        curator = Curator(
-            HeldRows(rows_of(schema)), PureDP(1), stream=Stream.for_testing(1), journal=Rehearsal()
-        )
+        curator = Curator(HeldRows(rows_of(schema)), PureDP(1), stream=Stream.for_testing(1), journal=Rehearsal())
         if named:
             before = len(read)
             assert curator.prefetch(Marginal.of(schema, [name]) for name in named) is None
@@ -300,15 +291,11 @@ def test_what_is_prefetched_is_counted_by_the_next_measurement_which_is_the_same
     schema = table("replace")
     found = []
     for named in ([], ["place", "sex", "age"]):
-        curator = Curator(
-            HeldRows(rows_of(schema)), PureDP(1), stream=Stream.for_testing(1), journal=Rehearsal()
-        )
+        curator = Curator(HeldRows(rows_of(schema)), PureDP(1), stream=Stream.for_testing(1), journal=Rehearsal())
         curator.prefetch(Marginal.of(schema, [name]) for name in named)
         values = [
             m.values
-            for m in curator.measure(
-                [Marginal.of(schema, ["sex"]), Marginal.of(schema, ["age"])], [PureDP("0.2")] * 2
-            )
+            for m in curator.measure([Marginal.of(schema, ["sex"]), Marginal.of(schema, ["age"])], [PureDP("0.2")] * 2)
         ]
         chosen = [curator.choose([0, 1], Largest(schema), PureDP("0.001")) for _ in range(40)]
         found.append((values, chosen, curator._journal.events, curator.remaining))
@@ -333,6 +320,7 @@ def test_events_are_recorded_before_an_answer_is_given(read):
 row = st.tuples(st.integers(0, 2), st.integers(0, 1), st.integers(0, 2))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     rows=st.lists(row, min_size=1, max_size=12),
@@ -386,9 +374,7 @@ def test_coins_are_public_and_replayable():
     schema = table("replace")
     codes = rows_of(schema)
     first = Curator.rehearse(codes, PureDP(1), seed=1)
-    again = Curator(
-        HeldRows(codes), PureDP(1), stream=Stream(), journal=Rehearsal(), coin_seed=first.coin_seed
-    )
+    again = Curator(HeldRows(codes), PureDP(1), stream=Stream(), journal=Rehearsal(), coin_seed=first.coin_seed)
     assert first.coins("tree 1").integers(0, 1 << 30) == again.coins("tree 1").integers(0, 1 << 30)
     assert first.coins("tree 1").integers(0, 1 << 30) != first.coins("tree 2").integers(0, 1 << 30)
 

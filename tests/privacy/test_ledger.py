@@ -35,12 +35,8 @@ EVERYTHING = Replace(ROW)
 SEX = Label(ROW, ("sex",))
 
 
-def ask(
-    ledger, budget, request="r1", *, name="people", protects=EVERYTHING, method="flat", source=None, **more
-):
-    return ledger.reserve(
-        name, budget, protects=protects, source=source, request_id=request, method=method, **more
-    )
+def ask(ledger, budget, request="r1", *, name="people", protects=EVERYTHING, method="flat", source=None, **more):
+    return ledger.reserve(name, budget, protects=protects, source=source, request_id=request, method=method, **more)
 
 
 def counts(budget, **more):

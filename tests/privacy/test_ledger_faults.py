@@ -249,6 +249,7 @@ def check_after_kill(ledger, folder):
     ledger.verify(cards=heads)
 
 
+@pytest.mark.slow
 def test_nothing_is_released_uncharged_when_the_process_is_killed(tmp_path):
     kill_and_check(tmp_path, kills=12)
 
@@ -376,9 +377,7 @@ def test_a_missing_folder_is_named(tmp_path):
         Ledger(tmp_path).grant("people", PureDP(1))
 
 
-@pytest.mark.parametrize(
-    "content", [b"not a database, but long enough to be mistaken for one" * 40, b"\x00" * 4096]
-)
+@pytest.mark.parametrize("content", [b"not a database, but long enough to be mistaken for one" * 40, b"\x00" * 4096])
 def test_a_file_of_another_kind_is_refused_and_left_alone(tmp_path, content):
     path = tmp_path / "budget.db"
     path.write_bytes(content)
@@ -434,6 +433,7 @@ def outcome(path):
         return "more than a line" if "\n" in str(error) else type(error).__name__
 
 
+@pytest.mark.slow
 def test_flipped_bits_are_found_or_harmless(ledger, tmp_path):
     """Never another exception, never another balance: 400 random single-byte changes."""
     chance = random.Random(3)

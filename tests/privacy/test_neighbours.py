@@ -52,10 +52,7 @@ def changes(before, after, cells):
 def worst_loss(relation, max_rows, place, rate):
     """Exact privacy loss of Laplace counts: the sum of the block's rate × |change| over the cells."""
     return max(
-        sum(
-            rate[cell[place]] * abs(x)
-            for cell, x in zip(TWO_PRIVATE, changes(a, b, TWO_PRIVATE), strict=True)
-        )
+        sum(rate[cell[place]] * abs(x) for cell, x in zip(TWO_PRIVATE, changes(a, b, TWO_PRIVATE), strict=True))
         for a, b in neighbouring_units(relation, max_rows, TWO_PRIVATE)
     )
 

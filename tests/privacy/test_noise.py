@@ -228,6 +228,7 @@ def test_laplace_tail_starts_again(scale: str, cut: int):
     assert chi_square(DiscreteLaplace(Fraction(scale)), drawn) > 1e-7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sigma2", "cut"), [("2", 1), ("1/4", 1), ("10000", 90)])
 def test_gaussian_tail_follows_its_envelope(sigma2: str, cut: int):
     # The cut is set near σ, so that many draws take the tail. n = 2e4, χ², FPR 1e-7.

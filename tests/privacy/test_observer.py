@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 import dipsmith
-from dipsmith.counting.memory_rows import HeldRows
+from dipsmith.counting.count import HeldRows
 from dipsmith.errors import UsageError
 from dipsmith.methods.hierarchy.flat import Flat
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
-from dipsmith.privacy.journal import Rehearsal
+from dipsmith.privacy.events import Rehearsal
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.privacy.noise import DiscreteLaplace
 from dipsmith.privacy.randomness import Stream
@@ -168,9 +168,7 @@ def test_orders_keys_and_numbers_of_runs_are_told():
     assert second == ("key", key)
     watcher.facts.clear()
     curator = watched(watcher)
-    curator.best_of(
-        lambda c: (c.total(c.budget), 0.0), Repetitions.with_mean(3), PureDP(1), candidates=1, score="s"
-    )
+    curator.best_of(lambda c: (c.total(c.budget), 0.0), Repetitions.with_mean(3), PureDP(1), candidates=1, score="s")
     told = [f[0] for f in watcher.facts if isinstance(f, tuple)]
     runs = next(f[1] for f in watcher.facts if isinstance(f, tuple) and f[0] == "runs")
     assert told == ["coins", "runs", *["run", "coins"] * runs]

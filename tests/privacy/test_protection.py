@@ -41,9 +41,7 @@ def schema(neighbours="label", private=("sex",), unit="row", width=1, year_title
 
 
 def ask(ledger, protects, request="r1", name="people"):
-    return ledger.reserve(
-        name, PureDP("0.5"), protects=protects, source=None, request_id=request, method="flat"
-    )
+    return ledger.reserve(name, PureDP("0.5"), protects=protects, source=None, request_id=request, method="flat")
 
 
 @pytest.fixture
@@ -75,11 +73,10 @@ def test_the_domain_of_per_says_what_a_unit_is():
     assert yearly != protection_of(schema("add-remove", unit=unit, width=5))
     assert yearly.per_domain is not None
     person = {"column": "id", "max_rows": 2}
-    assert protection_of(schema(unit=person)) == protection_of(schema(unit=person, width=5)), (
-        "no other domain matters"
-    )
+    assert protection_of(schema(unit=person)) == protection_of(schema(unit=person, width=5)), "no other domain matters"
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from([AddRemove, Replace]),
     st.lists(st.text(min_size=1), min_size=1),
@@ -176,9 +173,7 @@ def test_a_grant_may_state_the_private_columns_first(tmp_path):
     ledger = Ledger(tmp_path / "budget.db")
     ledger.grant("people", PureDP(1), private=["sex", "race"])
     for other in (SEX, Replace(ROW)):
-        with pytest.raises(
-            BudgetError, match="granted for neighbours 'label' with private columns 'race', 'sex'"
-        ):
+        with pytest.raises(BudgetError, match="granted for neighbours 'label' with private columns 'race', 'sex'"):
             ask(ledger, other)
     ask(ledger, BOTH)
     with pytest.raises(BudgetError, match="has private columns 'race', 'sex' already, got column 'sex'"):

@@ -133,6 +133,7 @@ def test_bounds_of_any_size():
         stream.integers((1 << 63) + 1, 3)
 
 
+@pytest.mark.slow
 def test_every_order_is_equally_likely():
     # n = 24 000 orders of 4, χ² with 23 degrees of freedom, FPR 1e-7.
     stream = Stream.for_testing(9)
@@ -146,9 +147,7 @@ def test_orders_with_ties_are_drawn_again():
         def words64(self, n: int) -> np.ndarray:
             return next(draws)
 
-    draws = iter(
-        [np.array([5, 1, 5], np.uint64), np.array([7, 7, 7], np.uint64), np.array([2, 9, 1], np.uint64)]
-    )
+    draws = iter([np.array([5, 1, 5], np.uint64), np.array([7, 7, 7], np.uint64), np.array([2, 9, 1], np.uint64)])
     assert Tied().permutation(3).tolist() == [2, 0, 1]
     assert next(draws, None) is None
     assert Stream().permutation(0).tolist() == []
@@ -220,6 +219,7 @@ def test_a_testing_stream_is_refused_in_a_forked_child():
     assert b"forked process" in in_fork(draw)
 
 
+@pytest.mark.slow
 def test_threads_share_a_stream_without_repeating():
     stream = Stream()
     drawn: list[np.ndarray] = []
@@ -299,13 +299,7 @@ def test_nothing_else_near_private_rows_draws_from_numpy():
     forbidden = re.compile(
         r"(np|numpy)\.random\.(?!Generator\b)|from numpy import .*\brandom\b|^\s*(import|from) random\b", re.M
     )
-    files = [
-        f
-        for room in ("privacy", "methods", "counting", "consistency")
-        for f in (package / room).rglob("*.py")
-    ]
+    files = [f for room in ("privacy", "methods", "counting", "consistency") for f in (package / room).rglob("*.py")]
     assert len(files) > 4
-    offenders = [
-        f.name for f in files if f.name != "randomness.py" and forbidden.search(f.read_text("utf-8"))
-    ]
+    offenders = [f.name for f in files if f.name != "randomness.py" and forbidden.search(f.read_text("utf-8"))]
     assert offenders == []

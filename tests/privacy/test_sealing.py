@@ -68,9 +68,7 @@ def sealed(ledger):
 
 def test_a_source_under_another_name_must_be_confirmed(ledger):
     ask(ledger)
-    with pytest.raises(
-        BudgetError, match=r"'others' has the same source as 'people'.*--another-grant"
-    ) as refusal:
+    with pytest.raises(BudgetError, match=r"'others' has the same source as 'people'.*--another-grant") as refusal:
         ask(ledger, "others", "r2")
     assert refusal.value.exit_code == 4
     assert "another_grant=True" in str(refusal.value)

@@ -55,9 +55,7 @@ def test_probabilities_of_permute_and_flip_are_those_of_its_definition():
 
 @pytest.mark.parametrize("law", LAWS)
 def test_probabilities_sum_to_one(law: Law):
-    p = selection_probabilities(
-        np.array([0.1, -3.0, 2.0, 2.0]), Fraction(1, 3), Fraction(1, 7), monotone=True, law=law
-    )
+    p = selection_probabilities(np.array([0.1, -3.0, 2.0, 2.0]), Fraction(1, 3), Fraction(1, 7), monotone=True, law=law)
     with localcontext() as context:
         context.prec = 60
         assert abs(sum(p) - 1) < Decimal("1e-45")
@@ -129,6 +127,7 @@ def test_a_counting_score_costs_epsilon_end_to_end():
                 assert all(abs((a / b).ln()) <= 1 for a, b in zip(p, q, strict=True))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     score=st.fractions(-1000, 1000, max_denominator=10**6),
@@ -181,9 +180,7 @@ def test_frequencies_are_the_exact_probabilities(law: Law, scores: list[float], 
     values, cost = np.array(scores), Fraction(epsilon)
     stream = Stream.for_testing(f"{law} {epsilon}")
     drawn = [select(stream, values, Fraction(1), cost, monotone=False, law=law) for _ in range(2_000)]
-    p = np.array(
-        [float(x) for x in selection_probabilities(values, Fraction(1), cost, monotone=False, law=law)]
-    )
+    p = np.array([float(x) for x in selection_probabilities(values, Fraction(1), cost, monotone=False, law=law)])
     assert stats.chisquare(np.bincount(drawn, minlength=p.size), p * len(drawn)).pvalue > 1e-7
 
 
@@ -203,9 +200,7 @@ def test_hopeless_budgets_choose_uniformly(law: Law):
     # ε = 1e-9: n = 1000 over 5 candidates, χ², FPR 1e-7.
     stream = Stream.for_testing(law)
     scores = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
-    drawn = [
-        select(stream, scores, Fraction(1), Fraction(1, 10**9), monotone=True, law=law) for _ in range(1000)
-    ]
+    drawn = [select(stream, scores, Fraction(1), Fraction(1, 10**9), monotone=True, law=law) for _ in range(1000)]
     assert stats.chisquare(np.bincount(drawn, minlength=5)).pvalue > 1e-7
 
 
@@ -238,6 +233,7 @@ def test_arguments_that_are_refused():
         select(Stream(), scores, one, one, monotone=True, law="gumbel")
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.fractions("1/1000000", 10**6, max_denominator=10**6), st.booleans())
 def test_the_default_grid_costs_little(sensitivity: Fraction, monotone: bool):

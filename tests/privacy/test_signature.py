@@ -57,9 +57,7 @@ def test_keys_are_written_once_and_the_secret_one_for_its_owner(tmp_path):
     assert secret.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"no key", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"]
-)
+@pytest.mark.parametrize("content", [b"", b"no key", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"])
 def test_what_is_no_key_is_refused_in_one_line(tmp_path, content):
     (tmp_path / "x").write_bytes(content)
     for read in (read_key, read_public, Signed.read):
@@ -88,9 +86,7 @@ def test_a_signed_grant_counts_once(ledger, office, tmp_path):
 
 
 def test_unsigned_grants_are_refused_and_told_how(ledger):
-    with pytest.raises(
-        BudgetError, match=rf"dipsmith ledger sign people --epsilon 2 --ledger-id {ledger.id} "
-    ) as no:
+    with pytest.raises(BudgetError, match=rf"dipsmith ledger sign people --epsilon 2 --ledger-id {ledger.id} ") as no:
         ledger.grant("people", PureDP(2))
     assert no.value.exit_code == 4
     assert len(ledger.show()) == 0
@@ -144,9 +140,7 @@ def test_only_the_key_in_office_counts(ledger, office, tmp_path):
     with pytest.raises(BudgetError, match="names a key already"):
         ledger.require_signature(other.public_key().public_bytes_raw().hex())
     with pytest.raises(BudgetError, match="not that of the key"):
-        ledger.require_signature(
-            sign_successor(other, ledger.id, other.public_key().public_bytes_raw().hex())
-        )
+        ledger.require_signature(sign_successor(other, ledger.id, other.public_key().public_bytes_raw().hex()))
 
 
 def test_another_key_takes_over_by_a_signature_of_the_one_before(ledger, office, tmp_path):

@@ -92,9 +92,7 @@ def test_a_drawing_is_well_formed_and_fetches_nothing(name):
     svg = MADE[name]()
     assert svg.startswith("<svg ")
     ET.fromstring(
-        svg.replace("<svg ", '<svg xmlns:xlink="http://www.w3.org/1999/xlink" ', 1)
-        if "xmlns:xlink" not in svg
-        else svg
+        svg.replace("<svg ", '<svg xmlns:xlink="http://www.w3.org/1999/xlink" ', 1) if "xmlns:xlink" not in svg else svg
     )
     assert not re.findall(r'href="(?!#|data:)', svg)
     assert "<script" not in svg
@@ -105,9 +103,7 @@ def test_a_drawing_is_well_formed_and_fetches_nothing(name):
 @pytest.mark.parametrize("name", MADE)
 def test_colours_are_those_of_the_page(name):
     svg = MADE[name]()
-    left = set(
-        re.findall(r"#[0-9a-f]{6}\b", re.sub(r'(?:id|href)="[^"]*"|url\([^)]*\)|base64,[^"]*', "", svg))
-    )
+    left = set(re.findall(r"#[0-9a-f]{6}\b", re.sub(r'(?:id|href)="[^"]*"|url\([^)]*\)|base64,[^"]*', "", svg)))
     assert not left & {c.lower() for c in (canvas.INK, canvas.SOFT, *canvas.COLOURS)}
     assert "var(--ink)" in svg or "var(--soft)" in svg
 
@@ -183,8 +179,7 @@ def test_names_at_the_ends_of_lines_do_not_touch():
     lines = [ChartLine(n, np.array([0.3, 0.1])) for n in ("one", "two", "three")]
     svg = figures.by_size(["few", "many"], np.array([0.3, 0.1]), lines, "rows", "TVD")
     places = [
-        float(y)
-        for y in re.findall(r'<text[^>]*?(?:y="|translate\([\d.]+ )([\d.]+)[^>]*>(?:one|two|three)<', svg)
+        float(y) for y in re.findall(r'<text[^>]*?(?:y="|translate\([\d.]+ )([\d.]+)[^>]*>(?:one|two|three)<', svg)
     ]
     assert len(places) == 3
     assert min(abs(a - b) for i, a in enumerate(places) for b in places[:i]) > 8  # points

@@ -46,9 +46,7 @@ addEventListener('load', function () {
 def folder(tmp_path_factory):
     import numpy as np
 
-    drawing = bars(
-        ["a", "b"], np.array([0.6, 0.4]), [ChartLine("synthetic", np.array([0.5, 0.5]))], "share of rows"
-    )
+    drawing = bars(["a", "b"], np.array([0.6, 0.4]), [ChartLine("synthetic", np.array([0.5, 0.5]))], "share of rows")
     figure = Figure("Is it kept?", drawing, "n = 10", "two bars", SCORES)
     whole = page(Page("t", ("One.",), (Section("s", (SCORES, figure)),), confidential=True, sortable=True))
     made = tmp_path_factory.mktemp("page")
@@ -149,9 +147,7 @@ def printed_pages(folder, content):
 @pytest.mark.parametrize("confidential", [True, False])
 def test_every_printed_page_says_what_it_is(folder, confidential):
     """The red band is on every page of a confidential page's print, at the top and at the side, and on none of another's."""
-    found = printed_pages(
-        folder, Page("t", ("One.",), (Section("s", (LONG, LONG)),), confidential=confidential)
-    )
+    found = printed_pages(folder, Page("t", ("One.",), (Section("s", (LONG, LONG)),), confidential=confidential))
     assert len(found) > 3
     # red text above, red rectangle at the side: the colour is set at least twice
     assert [drawn.count(RED) >= 2 for drawn in found] == [confidential] * len(found)

@@ -8,7 +8,6 @@ from dipsmith.report.content import Code, Facts, Figure, Heading, Page, Section,
 from dipsmith.report.sections import (
     anchor,
     block,
-    code,
     column,
     contents,
     facts,
@@ -47,7 +46,7 @@ DRAWN = Figure(
         ("facts", lambda: facts(Facts((("Budget", "ε = 1"), ("Unit", "<row>"))))),
         ("figure", lambda: figure(DRAWN)),
         ("figure-without-drawing", lambda: figure(Figure("t", "", "c", "a", SCORES))),
-        ("code", lambda: code(Code("x <- 1"))),
+        ("code", lambda: block(Code("x <- 1"))),
         ("heading", lambda: block(Heading("By & by"))),
         (
             "section",

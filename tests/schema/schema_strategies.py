@@ -10,9 +10,9 @@ from dipsmith.schema import Schema
 from dipsmith.schema.naming import plain_name
 
 # no NUL, no surrogates; spaces around values are refused by design
-texts = st.text(
-    st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1, max_size=6
-).filter(lambda t: t.strip(" ") == t and t != "(missing)")
+texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1, max_size=6).filter(
+    lambda t: t.strip(" ") == t and t != "(missing)"
+)
 whole = st.integers(-(10**6), 10**6)
 finite = st.floats(-1e6, 1e6, allow_nan=False).map(lambda x: round(x, 3))
 
@@ -79,9 +79,7 @@ def temporal(draw: st.DrawFn) -> dict[str, object]:
         "missing": draw(st.booleans()),
     }
     widths = ["week", "month", "year", 1, 7, 90] + [0.25] * (kind == "datetime" and days < 500)
-    cut = draw(
-        st.sampled_from([None, {"count": draw(st.integers(1, days))}, *({"width": w} for w in widths)])
-    )
+    cut = draw(st.sampled_from([None, {"count": draw(st.integers(1, days))}, *({"width": w} for w in widths)]))
     if cut is not None:
         field["bins"] = cut
     return field
@@ -99,9 +97,7 @@ names = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_
 def schemas(draw: st.DrawFn, max_fields: int = 4) -> Schema:
     """A schema that the file format accepts, with a rule where there are two columns."""
     listed = draw(st.lists(names, min_size=1, max_size=max_fields, unique=True))
-    columns = [
-        {"name": n} | draw(fields) | {"role": draw(st.sampled_from(["public", "private"]))} for n in listed
-    ]
+    columns = [{"name": n} | draw(fields) | {"role": draw(st.sampled_from(["public", "private"]))} for n in listed]
     columns[-1]["role"] = "private"
     data: dict[str, object] = {
         "name": plain_name(draw(texts)),

@@ -52,9 +52,7 @@ def test_response_is_apart():
     assert formula.terms == (("sex",),)
 
 
-@pytest.mark.parametrize(
-    "text", ["pay", "a ~ b ~ c", "", "y ~ a $ b", "y ~", "~ y", "y ~ a[0]", "y ~ (a", "y ~ a b"]
-)
+@pytest.mark.parametrize("text", ["pay", "a ~ b ~ c", "", "y ~ a $ b", "y ~", "~ y", "y ~ a[0]", "y ~ (a", "y ~ a b"])
 def test_other_text_is_refused(text):
     with pytest.raises(UsageError, match="analysis"):
         Formula.parse(text)

@@ -239,9 +239,7 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("data", "named", "remedy"), BROKEN, ids=[f"{i}: {n}" for i, (_, n, _) in enumerate(BROKEN)]
-)
+@pytest.mark.parametrize(("data", "named", "remedy"), BROKEN, ids=[f"{i}: {n}" for i, (_, n, _) in enumerate(BROKEN)])
 def test_broken_schema(data: dict[str, Any], named: str, remedy: str) -> None:
     with pytest.raises(SchemaError) as caught:
         Schema.from_dict(data)

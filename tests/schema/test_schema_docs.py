@@ -19,9 +19,7 @@ BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 @pytest.mark.parametrize("block", BLOCKS, ids=[b.splitlines()[0] for b in BLOCKS])
 def test_examples_can_be_read(block: str, tmp_path: Path) -> None:
     (tmp_path / "codes").mkdir()
-    (tmp_path / "codes" / "occupation.csv").write_text(
-        "code,collapse\n0000,other\n0601,medical\n0602,medical\n"
-    )
+    (tmp_path / "codes" / "occupation.csv").write_text("code,collapse\n0000,other\n0601,medical\n0602,medical\n")
     schema = Schema.from_dict(parse(block), base=tmp_path)  # type: ignore[arg-type]
     declared = parse(block).get("rules", [])  # type: ignore[union-attr]
     assert len(schema.rules) == len(declared)
@@ -33,9 +31,7 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize("model", [SchemaEntry, FieldEntry, UnitEntry, BinsEntry, CollapseEntry])
 def test_every_key_is_explained(model: type[SchemaEntry]) -> None:
-    missing = [
-        key for key in model.model_fields if not re.search(rf"`[{{]?{key}\b|\b{key}: |, {key}[,}}]", PAGE)
-    ]
+    missing = [key for key in model.model_fields if not re.search(rf"`[{{]?{key}\b|\b{key}: |, {key}[,}}]", PAGE)]
     assert missing == []
 
 

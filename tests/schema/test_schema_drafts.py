@@ -38,9 +38,7 @@ def test_a_draft_asks_for_what_it_must_not_choose() -> None:
     assert "data-derived" not in text
 
 
-@pytest.mark.parametrize(
-    ("header", "said"), [([], "no column"), (["a", " "], "column 2"), (["a", "a"], "twice")]
-)
+@pytest.mark.parametrize(("header", "said"), [([], "no column"), (["a", " "], "column 2"), (["a", "a"], "twice")])
 def test_a_draft_refuses_a_broken_header(header: list[str], said: str) -> None:
     with pytest.raises(SchemaError, match=said):
         draft(header, "t")
@@ -76,9 +74,7 @@ def test_the_same_peek_when_everything_arrives_as_text() -> None:
 
 
 def test_free_text_is_left_open() -> None:
-    text = peek(
-        pa.table({"id": ROWS["id"], "nothing": pa.array(ROWS["nothing"], pa.string())}).to_batches(), "t"
-    )
+    text = peek(pa.table({"id": ROWS["id"], "nothing": pa.array(ROWS["nothing"], pa.string())}).to_batches(), "t")
     with pytest.raises(SchemaError, match="column 'id': type string needs 'enum'"):
         filled(text)
     assert "p17" not in text

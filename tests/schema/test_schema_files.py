@@ -80,9 +80,7 @@ def test_digest_follows_meaning_not_spelling() -> None:
     assert one == field(type="number", minimum=0, maximum=100, bins={"width": 5})
     base = {"name": "t", "unit": "row", "neighbours": "replace"}
     digests = {
-        Schema.from_dict(
-            base | {"fields": [{"name": "x", "type": "integer", "minimum": 0, "maximum": m}]}
-        ).digest
+        Schema.from_dict(base | {"fields": [{"name": "x", "type": "integer", "minimum": 0, "maximum": m}]}).digest
         for m in (3, 4, 5)
     }
     assert len(digests) == 3
@@ -161,9 +159,7 @@ def test_yaml_words_and_leading_zeros_stay_text() -> None:
         ),
     ],
 )
-def test_bins_of_a_file(
-    entry: dict[str, Any], edges: tuple[float, ...], labels: tuple[str, ...] | None
-) -> None:
+def test_bins_of_a_file(entry: dict[str, Any], edges: tuple[float, ...], labels: tuple[str, ...] | None) -> None:
     domain = field(**entry).domain
     assert isinstance(domain, Bins)
     assert domain.edges == edges
@@ -171,9 +167,7 @@ def test_bins_of_a_file(
 
 
 def test_categories_of_a_file() -> None:
-    domain = field(
-        type="string", enum=["a1", "a2", "b1"], collapse={"prefix": 1}, other="b1", missing=True
-    ).domain
+    domain = field(type="string", enum=["a1", "a2", "b1"], collapse={"prefix": 1}, other="b1", missing=True).domain
     assert domain == Categories(("a1", "a2", "b1"), ("a", "b"), (0, 0, 1), other=1, missing=True)
     domain = field(type="string", enum=["x", "y", "z"], collapse={"map": {"x": "w", "z": "w"}}).domain
     assert domain.labels == ("w", "y")
@@ -182,9 +176,7 @@ def test_categories_of_a_file() -> None:
 
 
 def test_code_list_collapse(tmp_path: Path) -> None:
-    (tmp_path / "jobs.csv").write_bytes(
-        "\ufeffcode;collapse;who\n 01 ;low;a\n02;low;b\n03;;c\n09;gone;d\n".encode()
-    )
+    (tmp_path / "jobs.csv").write_bytes("\ufeffcode;collapse;who\n 01 ;low;a\n02;low;b\n03;;c\n09;gone;d\n".encode())
     entry = {"name": "x", "type": "string", "enum": ["01", "02", "03"], "collapse": {"file": "jobs.csv"}}
     data = {"name": "t", "unit": "row", "neighbours": "add-remove", "fields": [entry]}
     assert Schema.from_dict(data, base=tmp_path)["x"].labels == ("low", "03")

@@ -30,9 +30,7 @@ DATA = {
 PUBLIC = {"job": ["a"] * 9 + ["b "] * 2 + ["c"] + ["d"] * 5 + ["zz"] * 6 + [None], "code": [1] * 23 + [2]}
 
 
-@pytest.mark.parametrize(
-    "table", [PUBLIC, pa.table(PUBLIC), pl.DataFrame(PUBLIC)], ids=["dict", "arrow", "polars"]
-)
+@pytest.mark.parametrize("table", [PUBLIC, pa.table(PUBLIC), pl.DataFrame(PUBLIC)], ids=["dict", "arrow", "polars"])
 def test_rare_labels_are_merged(table: object) -> None:
     schema = Schema.from_dict(DATA).collapse(table, {"job": 5, "code": 3})
     job = schema["job"].domain

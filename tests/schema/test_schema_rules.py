@@ -17,9 +17,7 @@ from dipsmith.schema.rules import chosen, condition_of, in_words
 AGE = Attribute("age", "integer", by_width("integer", 17, 90, 5, missing=True))
 PAY = Attribute("pay", "number", by_edges("number", [0, 10, 20, 30]))
 GRADE = Attribute("grade", "string", Categories.of(["low", "mid", "top"], other="low", ordered=True))
-DAY = Attribute(
-    "day", "date", by_calendar("date", point("date", "2020-01-15"), point("date", "2020-04-02"), "month")
-)
+DAY = Attribute("day", "date", by_calendar("date", point("date", "2020-01-15"), point("date", "2020-04-02"), "month"))
 
 
 @pytest.mark.parametrize(
@@ -57,6 +55,7 @@ def test_conditions(attribute: Attribute, condition: Any, codes: tuple[int, ...]
     assert chosen(attribute, condition) == codes
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(schema=schemas(max_fields=1), data=st.data())
 def test_a_written_condition_selects_the_same_codes(schema: Schema, data: st.DataObject) -> None:

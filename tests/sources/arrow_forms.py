@@ -120,9 +120,7 @@ LAYOUTS: dict[str, Callable[[pa.Array], pa.Array | pa.ChunkedArray]] = {
     "dictionary": _dictionary,
     "sliced dictionary": lambda a: _dictionary(a)[1:],
     "dictionary of a slice": lambda a: _dictionary(pa.concat_arrays([a, a])[1:-1]),
-    "dictionary in wide indices": lambda a: pa.DictionaryArray.from_arrays(
-        pa.array([0, None], pa.uint64()), a
-    ),
+    "dictionary in wide indices": lambda a: pa.DictionaryArray.from_arrays(pa.array([0, None], pa.uint64()), a),
     "runs": _runs,
     "sliced runs": lambda a: _runs(a)[1:-1],
     "runs of a slice": lambda a: _runs(pa.concat_arrays([a, a])[1:-1]),

@@ -152,9 +152,7 @@ def spark() -> Iterator[Cluster]:
     os.environ |= {k: v for k, v in environment.items() if "DAEMON" not in k}
     cluster = Cluster(f"spark://127.0.0.1:{port}", folder, environment)
     try:
-        cluster.master = cluster.start(
-            "Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"
-        )
+        cluster.master = cluster.start("Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")
         _until_listening(port)
         cluster.add_worker()
         cluster.add_worker()

@@ -158,18 +158,14 @@ def test_types_that_extend_others_are_read(column: pa.Array, expected: list[obje
 def test_units_of_an_extending_type_are_told_apart() -> None:
     """Two rows of each of 40 people, by UUID: one of each counts, not one of all."""
     people = pa.array([uuid.UUID(int=i % 40).bytes for i in range(80)], pa.uuid())
-    schema = Schema(
-        "t", (Attribute("x", "integer", singles("integer", 0, 9)),), Unit("person", 1), "add-remove"
-    )
+    schema = Schema("t", (Attribute("x", "integer", singles("integer", 0, 9)),), Unit("person", 1), "add-remove")
     rows = BatchRows(source(pa.table({"person": people, "x": pa.array([3] * 80)})), schema)
     assert rows.total() == 40
 
 
 def test_rows_of_crowded_units_may_be_bytes() -> None:
     """Few compute kernels know the layout in which polars hands bytes over."""
-    schema = Schema(
-        "t", (Attribute("x", "string", Categories.of("ab", other="b")),), Unit("person", 1), "replace"
-    )
+    schema = Schema("t", (Attribute("x", "string", Categories.of("ab", other="b")),), Unit("person", 1), "replace")
     table = pl.DataFrame({"person": [b"P", b"P", b"Q", None], "x": [b"a", b"a", b"\xff", None]})
     assert BatchRows(source(table), schema).count([Marginal.of(schema, "x")])[0].tolist() == [1, 1]
 

@@ -18,7 +18,7 @@ from assurance.bytes import Run, differences
 from assurance.cases import Case, registered_cases
 from assurance.forms import CANARY, form_schema, form_table
 from assurance.pairs import PRIVATE
-from dipsmith.audit.subjects import make_method
+from dipsmith.audit.trial import make_method
 from dipsmith.privacy.randomness import generator
 from dipsmith.sources import source
 
@@ -99,9 +99,7 @@ def test_engines_leave_the_bytes_that_arrow_leaves(case: Case, tmp_path: Path, p
     for i, (name, data) in enumerate(forms.items()):
         made = run.release(data, tmp_path, f"other-{i}")
         findings += [f"{name}: {found}" for found in differences(first, made)]
-        findings += [
-            f"{name}: {file} tells the canary" for file, held in made.items() if CANARY.encode() in held
-        ]
+        findings += [f"{name}: {file} tells the canary" for file, held in made.items() if CANARY.encode() in held]
     assert findings == []
 
 

@@ -37,9 +37,7 @@ pytestmark = [
 
 
 @pytest.fixture(scope="session")
-def opened(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Callable[[str], Source]:
+def opened(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Callable[[str], Source]:
     """Open the awkward table in the engine of that name, written once."""
     folder = tmp_path_factory.mktemp("awkward")
     table = engine_tables.awkward()
@@ -146,9 +144,7 @@ def test_every_source_gives_the_counts_of_the_batch_path(name: str, opened: Call
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_rows_without_a_unit_are_counted_nowhere_in_any_engine(
-    name: str, opened: Callable[[str], Source]
-) -> None:
+def test_rows_without_a_unit_are_counted_nowhere_in_any_engine(name: str, opened: Callable[[str], Source]) -> None:
     """The same counts as of a table that never had those rows; missing is null, or text with nothing but spaces."""
     table = engine_tables.awkward()
     for key in ("units", "numbered", "per"):
@@ -229,9 +225,7 @@ def test_only_aggregated_counts_cross_the_wire(name: str, opened: Callable[[str]
 
 
 def test_units_that_engines_spell_differently_are_refused(opened: Callable[[str], Source]) -> None:
-    schema = Schema(
-        "t", (Attribute("age", "integer", singles("integer", 0, 9)),), Unit("pay", 2), "add-remove"
-    )
+    schema = Schema("t", (Attribute("age", "integer", singles("integer", 0, 9)),), Unit("pay", 2), "add-remove")
     for name in ("duckdb", "postgresql"):
         with pytest.raises(
             SourceError, match=r"unit column 'pay' holds .*, which (engines|warehouses) spell differently"
@@ -246,7 +240,5 @@ def test_importing_dipsmith_imports_no_engine(tmp_path: Path) -> None:
         "found = [m for m in ('ibis', 'duckdb', 'pyspark', 'py4j', 'psycopg') if m in sys.modules]\n"
         "sys.exit(', '.join(found) or 0)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr

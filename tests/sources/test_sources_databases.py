@@ -26,7 +26,7 @@ from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import BudgetError, DipsmithError, SourceError, UsageError
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.privacy.curator import Curator
-from dipsmith.privacy.journal import Rehearsal
+from dipsmith.privacy.events import Rehearsal
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Attribute, Categories, Marginal, Schema, Unit
 from dipsmith.schema.bins import by_edges, point, singles
@@ -92,9 +92,7 @@ def test_names_and_values_that_are_code_are_inert_in_duckdb(tmp_path: Path) -> N
         quoted = '"' + EVIL.replace('"', '""') + '"'
         connection.execute("CREATE TABLE people (a int)")
         connection.execute(f"CREATE TABLE {quoted} ({quoted} VARCHAR)")
-        connection.executemany(
-            f"INSERT INTO {quoted} VALUES (?)", [[EVIL], [EVIL], ["'; SELECT 1; --"], ["b"]]
-        )
+        connection.executemany(f"INSERT INTO {quoted} VALUES (?)", [[EVIL], [EVIL], ["'; SELECT 1; --"], ["b"]])
     found = ds.source(f"duckdb:///{path}", table=quoted)
     counts = rows_of(found, evil_schema()).count([Marginal.of(evil_schema(), [EVIL])])[0]
     assert counts.tolist() == [2, 1, 1]
@@ -129,9 +127,7 @@ def test_table_names_are_quoted_part_by_part() -> None:
             quoted_table(bad)
 
 
-def test_methods_that_ask_for_many_tables_send_few_statements(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_methods_that_ask_for_many_tables_send_few_statements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """AIM scores all 15 pairs, PrivBayes grows a network: a handful of statements, whatever they ask for."""
     schema = Schema(
         "wide",
@@ -145,9 +141,7 @@ def test_methods_that_ask_for_many_tables_send_few_statements(
     found = ds.source(f"duckdb:///{tmp_path}/wide.db", table="wide")
     asked: list[object] = []
     plain = IbisTable.answer
-    monkeypatch.setattr(
-        IbisTable, "answer", lambda self, question: asked.append(question) or plain(self, question)
-    )
+    monkeypatch.setattr(IbisTable, "answer", lambda self, question: asked.append(question) or plain(self, question))
     sent = {}
     for name in ("mst", "aim", "privbayes"):
         rows = rows_of(found, schema)
@@ -374,9 +368,7 @@ def test_types_that_only_engines_have_encode_alike(people: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("kind", ["numeric(6)", "numeric(30)", "numeric(6, 2)", "numeric"])
 @pytest.mark.parametrize("typed", ["string", "listed", "binned"])
-def test_a_decimal_that_is_no_number_is_missing_and_makes_nothing_fail(
-    people: str, kind: str, typed: str
-) -> None:
+def test_a_decimal_that_is_no_number_is_missing_and_makes_nothing_fail(people: str, kind: str, typed: str) -> None:
     """Counted by the server and read here, alone in its row, where nothing at all stands for a null."""
     name = f"decimals{next(NUMBERS)}"
     with psycopg.connect(people) as connection:
@@ -421,9 +413,7 @@ def test_a_text_of_any_length_can_be_read(people: str) -> None:
         connection.execute(
             "INSERT INTO long VALUES ('F'), (repeat(' ', 3000000) || 'F'), (repeat(chr(34), 3000000)), (repeat('é', 65000))"
         )
-    schema = Schema(
-        "t", (Attribute("x", "string", Categories.of(["F", "M"], missing=True)),), Unit(), "replace"
-    )
+    schema = Schema("t", (Attribute("x", "string", Categories.of(["F", "M"], missing=True)),), Unit(), "replace")
     for of in (rows_of, BatchRows):
         counts = of(ds.source(people, table="long"), schema).count([Marginal.of(schema, ["x"])])
         assert counts[0].tolist() == [2, 0, 2]
@@ -471,9 +461,7 @@ def test_units_that_are_far_dates_make_nothing_fail(people: str) -> None:
     with psycopg.connect(people) as connection:
         connection.execute("CREATE TABLE far (day date, x int)")
         for x in range(2):
-            connection.cursor().executemany(
-                "INSERT INTO far VALUES (%s, %s)", [(day, x) for day in (*days, None)]
-            )
+            connection.cursor().executemany("INSERT INTO far VALUES (%s, %s)", [(day, x) for day in (*days, None)])
     schema = Schema("t", (Attribute("x", "integer", singles("integer", 0, 1)),), Unit("day", 1), "replace")
     cells = [Marginal.of(schema, ["x"])]
     pushed, batch = (of(ds.source(people, table="far"), schema, key=KEY) for of in (rows_of, BatchRows))
@@ -575,9 +563,7 @@ def test_whole_numbers_beyond_the_doubles_are_compared_as_their_nearest_double(t
         connection.execute("CREATE TABLE t AS SELECT * FROM given")
     found = ds.source(f"duckdb:///{tmp_path}/whole.db", table="t")
     edges = sorted({s * float(2**k + d) for s in (1, -1) for k in (53, 54, 62) for d in (-8, 0, 4, 1024)})
-    schema = Schema(
-        "t", (Attribute("x", "number", by_edges("number", [-1e20, *edges, 1e20])),), Unit(), "replace"
-    )
+    schema = Schema("t", (Attribute("x", "number", by_edges("number", [-1e20, *edges, 1e20])),), Unit(), "replace")
     cells = [Marginal.of(schema, ["x"])]
     texts = pa.table({"x": table["x"].cast(pa.string())})
     wanted = BatchRows(ds.source(texts), schema).count(cells)[0].tolist()
@@ -609,8 +595,7 @@ def test_what_duckdb_reads_is_counted_by_duckdb(tmp_path: Path) -> None:
     schema = engine_tables.schemas()["units"]
     cells = [Marginal.of(schema, [name]) for name in schema.names]
     pushed, batch = (
-        rows.count(cells)
-        for rows in (rows_of(found, schema, key=KEY), BatchRows(ds.source(table), schema, KEY))
+        rows.count(cells) for rows in (rows_of(found, schema, key=KEY), BatchRows(ds.source(table), schema, KEY))
     )
     for one, other, marginal in zip(pushed, batch, cells, strict=True):
         np.testing.assert_array_equal(one, other, marginal.key)

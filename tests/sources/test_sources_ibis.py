@@ -94,13 +94,7 @@ def in_sqlite(table: pa.Table, path: Path, name: str = "people") -> str:
     def plain(value: Any) -> Any:
         if isinstance(value, Decimal):
             return float(value)
-        return (
-            value.isoformat(" ")
-            if hasattr(value, "hour")
-            else value.isoformat()
-            if hasattr(value, "day")
-            else value
-        )
+        return value.isoformat(" ") if hasattr(value, "hour") else value.isoformat() if hasattr(value, "day") else value
 
     quoted = ['"' + f.name.replace('"', '""') + '"' for f in table.schema]
     declared = [
@@ -174,9 +168,7 @@ def without(schema: Schema, names: tuple[str, ...]) -> Schema:
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_a_warehouse_gives_the_counts_of_the_batch_path(
-    name: str, opened: Callable[[str], IbisTable]
-) -> None:
+def test_a_warehouse_gives_the_counts_of_the_batch_path(name: str, opened: Callable[[str], IbisTable]) -> None:
     table = engine_tables.awkward()
     # every feature between them; SQLite has no SHA-256
     for key in ("label", "dropping") if name == "sqlite" else ("units",):
@@ -237,9 +229,7 @@ def test_moments_that_python_does_not_have_can_be_read(postgresql: str) -> None:
     values = ["infinity", "-infinity", "0044-03-15 BC", "10000-01-01", "9999-12-31", "2011-07-01"]
     with psycopg.connect(postgresql) as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        connection.execute(
-            f"CREATE TABLE ibis_far ({', '.join(f'{n} {kind}' for n, kind in columns.items())})"
-        )
+        connection.execute(f"CREATE TABLE ibis_far ({', '.join(f'{n} {kind}' for n, kind in columns.items())})")
         connection.cursor().executemany("INSERT INTO ibis_far VALUES (%s, %s, %s)", [[v] * 3 for v in values])
     facts = urlparse(postgresql)
     host = parse_qs(facts.query)["host"][0]
@@ -264,9 +254,7 @@ def test_text_that_is_compared_without_regard_to_case_is_refused(
 
 
 def test_what_a_warehouse_cannot_do_is_refused_by_name(opened: Callable[[str], IbisTable]) -> None:
-    with pytest.raises(
-        SourceError, match=r"does not read column '(flag|numeral|moment)' .* table.to_pyarrow"
-    ):
+    with pytest.raises(SourceError, match=r"does not read column '(flag|numeral|moment)' .* table.to_pyarrow"):
         rows_of(opened("sqlite"), SCHEMAS["replace"])
     with pytest.raises(SourceError, match="no SHA-256"):
         rows_of(opened("sqlite"), without(SCHEMAS["numbered"], PARSED))
@@ -348,9 +336,7 @@ def test_names_and_values_that_are_code_are_inert(engine: str, tmp_path: Path) -
     if engine == "datafusion":
         found = source(in_datafusion(table, tmp_path))
     else:
-        found = source(
-            in_sqlite(table, tmp_path / "t.sqlite", EVIL), table='"' + EVIL.replace('"', '""') + '"'
-        )
+        found = source(in_sqlite(table, tmp_path / "t.sqlite", EVIL), table='"' + EVIL.replace('"', '""') + '"')
     schema = Schema(
         "t",
         (
@@ -384,9 +370,7 @@ def test_a_release_is_made_from_a_warehouse(tmp_path: Path) -> None:
     other = ds.Ledger(tmp_path / "other.db")
     other.grant("people", ds.PureDP(4))
     whole = replace(PEOPLE, neighbours="replace", unit=Unit("person", 2))
-    drawn = ds.synthesize(
-        in_datafusion(table, tmp_path, "third"), whole, ds.MST(), budget=ds.PureDP(1), ledger=other
-    )
+    drawn = ds.synthesize(in_datafusion(table, tmp_path, "third"), whole, ds.MST(), budget=ds.PureDP(1), ledger=other)
     assert drawn.tables[0].column_names == ["sex", "age", "grade"]
 
 
@@ -438,15 +422,11 @@ def test_a_fetch_that_fails_can_be_tried_again(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
 def test_units_that_are_far_dates_make_nothing_fail(engine: str, tmp_path: Path) -> None:
     """Two rows of each date: one counts; rows with dates that are too far to be spelled belong to nobody."""
-    days = pa.array([2**31 - 1, 10**9, -(2**31) + 1, -(10**9), 15_156, 15_157, None] * 2, pa.int32()).cast(
-        pa.date32()
-    )
+    days = pa.array([2**31 - 1, 10**9, -(2**31) + 1, -(10**9), 15_156, 15_157, None] * 2, pa.int32()).cast(pa.date32())
     pq.write_table(pa.table({"day": days, "x": pa.array([3] * 14)}), tmp_path / "far.parquet")
     connection = getattr(ibis, engine).connect()
     schema = Schema("t", (Attribute("x", "integer", singles("integer", 0, 3)),), Unit("day", 1), "replace")
-    rows = rows_of(
-        source(connection.read_parquet(tmp_path / "far.parquet", table_name="far")), schema, key=KEY
-    )
+    rows = rows_of(source(connection.read_parquet(tmp_path / "far.parquet", table_name="far")), schema, key=KEY)
     assert rows.total() == 2
     assert BatchRows(source(tmp_path / "far.parquet"), schema, KEY).total() == 2
 
@@ -508,9 +488,7 @@ class Spelling:
         self.compiler, self.name, self.dialect = compiler, name, compiler.dialect
 
     def has_operation(self, operation: Any) -> bool:
-        return operation not in self.compiler.UNSUPPORTED_OPS and hasattr(
-            self.compiler, f"visit_{operation.__name__}"
-        )
+        return operation not in self.compiler.UNSUPPORTED_OPS and hasattr(self.compiler, f"visit_{operation.__name__}")
 
     def compile(self, question: Any) -> str:
         return str(self.compiler.to_sqlglot(question).sql(dialect=self.dialect))
@@ -529,9 +507,7 @@ def test_questions_and_trials_can_be_spelled_for_warehouses_that_are_not_here(co
     name = compiler.lower()
     made = getattr(importlib.import_module(f"ibis.backends.sql.compilers.{name}"), f"{compiler}Compiler")()
     schema = SCHEMAS["per"]
-    found = IbisTable(
-        ibis.table(ibis.memtable(engine_tables.awkward()).schema(), name="awkward"), f"{name}, awkward"
-    )
+    found = IbisTable(ibis.table(ibis.memtable(engine_tables.awkward()).schema(), name="awkward"), f"{name}, awkward")
     found.__dict__["warehouse"] = Spelling(made, name)
     asked: list[str] = []
 

@@ -38,6 +38,7 @@ from dipsmith.synthesis.cluster import Cluster, ClusterSets
 from dipsmith.synthesis.exit import Exit
 from dipsmith.synthesis.fitted import FittedModel
 from dipsmith.synthesis.verify import verify
+from dipsmith.synthesis.workers import WritePartition
 
 ROWS = 4000
 EVIL = "x.y`\"'; DROP TABLE people; --%s$p0{v}"
@@ -127,9 +128,7 @@ def test_a_cluster_makes_a_whole_release(
     release, given = ds.Release.load(tmp_path / "release"), people()
     assert len(list((tmp_path / "release" / "synthetic-2.parquet").iterdir())) == 1
     first, second = release.tables
-    assert first.column_names == second.column_names == ["age", "job", "sex"], (
-        "no column that is not declared"
-    )
+    assert first.column_names == second.column_names == ["age", "job", "sex"], "no column that is not declared"
     sets = [Counter(zip(*(t[n].to_pylist() for n in ("age", "job")), strict=True)) for t in (first, second, given)]  # fmt: skip
     assert sets[0] == sets[1] == sets[2], "public columns are as they stand"
     assert first["age"].to_pylist() != given["age"].to_pylist(), "in an order that tells nothing"
@@ -141,7 +140,11 @@ def test_a_cluster_makes_a_whole_release(
     assert "n = 4,000 synthetic rows" in report
     assert "open_dataset" in report
     # what cannot be is refused while nothing is spent
-    monkeypatch.setattr("dipsmith.synthesis.cluster._at", lambda place: f"/proc/none/{place.name}")
+    elsewhere = Path("/proc/none")
+    monkeypatch.setattr(
+        "dipsmith.synthesis.cluster.WritePartition",
+        lambda make, place, *others: WritePartition(make, elsewhere / place.name, *others),
+    )
     monkeypatch.setattr(sys, "argv", ["dipsmith", *command[:-1], str(tmp_path / "elsewhere")])
     with pytest.raises(SystemExit):
         main()
@@ -163,9 +166,7 @@ def test_a_cluster_labels_and_samples(spark: Any, folder: Path, tmp_path: Path) 
     """A fitted model labels tables of any cluster and draws rows there."""
     table = ds.source(spark.url, table=str(folder))
     settings = {"budget": ds.PureDP(8), "testing": True, "noise_seed": 1}
-    labeller = ds.synthesize(
-        people(), schema_of("label"), ds.LogLinear(targets=["sex"]), seed=1, **settings
-    ).model
+    labeller = ds.synthesize(people(), schema_of("label"), ds.LogLinear(targets=["sex"]), seed=1, **settings).model
     out = labeller.label(table, seed=5, out=str(tmp_path / "labelled"))
     made = pq.read_table(out)
     assert made.column_names == ["id", "age", "job", "sex"]
@@ -231,9 +232,7 @@ def test_names_and_values_that_are_code_are_inert_on_a_cluster(spark: Any, tmp_p
     assert spark.session.table("people").count() == 1
 
 
-def test_the_files_of_a_release_do_not_know_how_the_table_lay(
-    spark: Any, folder: Path, tmp_path: Path
-) -> None:
+def test_the_files_of_a_release_do_not_know_how_the_table_lay(spark: Any, folder: Path, tmp_path: Path) -> None:
     """Rows in another order, other partitions, other widths of numbers: the same bytes."""
     table = people()
     sorted_by_sex = table.sort_by("sex")
@@ -267,9 +266,7 @@ def test_secrets_are_in_no_log_of_spark(spark: Any, folder: Path, tmp_path: Path
     counted = rows_of(ds.source(spark.url, table=str(folder)), schema, key=key)
     assert counted.total() == ROWS
     codes, _ = Encoder(schema).encode(people())
-    model = FittedModel(
-        "loglinear", ds.LogLinear(targets=["sex"]).fit(Curator.rehearse(codes, PureDP(5), seed=1))
-    )
+    model = FittedModel("loglinear", ds.LogLinear(targets=["sex"]).fit(Curator.rehearse(codes, PureDP(5), seed=1)))
     Cluster(counted.grouping.source).label_rows(model, seed, str(tmp_path / "labelled"))  # type: ignore[attr-defined]
     sets = ClusterSets(((model, seed),), counted.grouping.source, ("age", "job", "sex"), ROWS, order=key)  # type: ignore[attr-defined]
     (tmp_path / "sets").mkdir()
@@ -296,9 +293,7 @@ def test_a_worker_that_dies_changes_nothing(spark: Any, folder: Path, tmp_path: 
     ledger = ds.Ledger(tmp_path / "budget.db")
     ledger.grant("people", ds.PureDP(5))
     slow = SparkTable(
-        on_workers(
-            spark.session.read.parquet(str(folder)), slowly, "id bigint, age bigint, job string, sex string"
-        )
+        on_workers(spark.session.read.parquet(str(folder)), slowly, "id bigint, age bigint, job string, sex string")
     )
     settings = {"budget": ds.PureDP(1), "testing": True, "noise_seed": 3, "seed": 3}
     with dying(spark.workers[0]):
@@ -310,9 +305,7 @@ def test_a_worker_that_dies_changes_nothing(spark: Any, folder: Path, tmp_path: 
     with dying(spark.workers[1]):
         release.save(tmp_path / "release")
     release.tables.save(Exit(tmp_path), release.schema, "parquet", escape=False)
-    disturbed, undisturbed = (
-        pq.read_table(at / "synthetic-1.parquet") for at in (tmp_path / "release", tmp_path)
-    )
+    disturbed, undisturbed = (pq.read_table(at / "synthetic-1.parquet") for at in (tmp_path / "release", tmp_path))
     assert disturbed.equals(undisturbed), "the same rows, in the same order"
     verify(tmp_path / "release", ledger)
     assert len(ledger.show("people").runs) == 1
@@ -347,8 +340,6 @@ def test_names_of_tables_are_quoted_part_by_part() -> None:
 def test_a_packed_model_is_the_model() -> None:
     schema = schema_of("label")
     codes, _ = Encoder(schema).encode(people())
-    model = FittedModel(
-        "loglinear", ds.LogLinear(targets=["sex"]).fit(Curator.rehearse(codes, PureDP(5), seed=1))
-    )
+    model = FittedModel("loglinear", ds.LogLinear(targets=["sex"]).fit(Curator.rehearse(codes, PureDP(5), seed=1)))
     back = FittedModel.unpacked(model.packed())
     assert back.label(people(), seed=3).equals(model.label(people(), seed=3))

@@ -163,9 +163,7 @@ def test_no_value_of_a_public_column_makes_a_release_fail() -> None:
 
 @pytest.mark.slow
 def test_the_same_types_are_read_in_every_layout() -> None:
-    refused = {
-        form.partition(",")[0] for form, column in FORMS.items() if outcome(pa.table({"x": column})) != "read"
-    }
+    refused = {form.partition(",")[0] for form, column in FORMS.items() if outcome(pa.table({"x": column})) != "read"}
     assert refused == {
         "interval",
         "list",
@@ -215,9 +213,7 @@ def test_far_times_are_clipped_and_a_moment_counts_as_its_day() -> None:
     assert days_of(pa.array([2**31 - 1, -(2**31)], pa.int32()).view(pa.date32())) == [last, 0]
 
 
-@pytest.mark.parametrize(
-    "kind", [pa.timestamp("us"), pa.date32(), pa.decimal128(5, 2), pa.time64("us")], ids=str
-)
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.date32(), pa.decimal128(5, 2), pa.time64("us")], ids=str)
 def test_long_parquet_columns_may_hold_anything(kind: pa.DataType, tmp_path: Path) -> None:
     """Long enough for pages to be read without their levels."""
     width = kind.byte_width
@@ -353,9 +349,7 @@ HOSTILE: list[tuple[object, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("value", "text"), HOSTILE, ids=lambda v: type(v).__qualname__ if type(v) is not str else ""
-)
+@pytest.mark.parametrize(("value", "text"), HOSTILE, ids=lambda v: type(v).__qualname__ if type(v) is not str else "")
 def test_an_object_that_gives_no_text_is_missing(value: object, text: str | None) -> None:
     assert text_of(value) == text
     for others in ([], ["a", None], [3, 2.5]):
@@ -433,9 +427,7 @@ def test_a_polars_column_is_refused_by_its_type_or_never(kind: pl.DataType) -> N
     text = isinstance(kind, pl.Enum | pl.Categorical)
     values: list[Any] = ["a", None] if text else [None, None]
     if isinstance(kind, pl.Date | pl.Time | pl.Datetime | pl.Duration):
-        full = pl.DataFrame(
-            {"x": pl.Series([2**31 - 1, -(2**31), None], dtype=pl.Int32).cast(kind, strict=False)}
-        )
+        full = pl.DataFrame({"x": pl.Series([2**31 - 1, -(2**31), None], dtype=pl.Int32).cast(kind, strict=False)})
     else:
         full = pl.DataFrame({"x": pl.Series([object()] if kind == pl.Object else values, dtype=kind)})
     assert outcome(full) == outcome(full.clear())

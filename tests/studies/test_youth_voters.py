@@ -52,9 +52,7 @@ def test_tables_give_the_likelihood_of_the_design_matrix(interactions, effects):
     assert classifier.effects == effects == design(first, interactions).shape[1]
     x = np.concatenate([design(c, interactions) for c in (first, second)])
     y = np.repeat([0.0, 1.0], [400, 300])
-    cells = [
-        np.concatenate(both) for both in zip(classifier.authentic, classifier._cells(second), strict=True)
-    ]
+    cells = [np.concatenate(both) for both in zip(classifier.authentic, classifier._cells(second), strict=True)]
     rng = np.random.default_rng(0)
     beta = rng.normal(0, 0.1, effects)
     value, slope = classifier._loss(beta, cells, y)

@@ -45,15 +45,9 @@ def main(out: Path, every: bool) -> None:
             "failed",
         ):
             time.sleep(0.5)
-        looks = (
-            [("light", 1280)]
-            if not every
-            else [("light", 1280), ("dark", 1280), ("light", 1600), ("dark", 1600)]
-        )
+        looks = [("light", 1280)] if not every else [("light", 1280), ("dark", 1280), ("light", 1600), ("dark", 1600)]
         with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(
-                executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-            )
+            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
             if not every:
                 draw(browser, running, project, out, "dark", 1280, "-dark", only=("plan",))
             for scheme, width in looks:

@@ -161,8 +161,7 @@ def test_the_whole_journey(studio, visit, tmp_path):
     page.fill("#reference", "sex=M, race=E")
     command = page.inner_text("#command")
     assert (
-        "--analysis 'log(pay) ~ sex + race + age' --reference sex=M --reference race=E --classifier logistic"
-        in command
+        "--analysis 'log(pay) ~ sex + race + age' --reference sex=M --reference race=E --classifier logistic" in command
     )
     page.click("text=Look at the authentic rows")
     page.wait_for_url("**/compare/*", timeout=240_000)
@@ -237,9 +236,7 @@ rules:
     ):
         page.goto(running.origin + path)
         page.wait_for_load_state("networkidle")
-        assert page.locator("main img, main script:not([type='application/json']), [onerror]").count() == 0, (
-            path
-        )
+        assert page.locator("main img, main script:not([type='application/json']), [onerror]").count() == 0, path
         assert HOSTILE in page.inner_text("main") or path.endswith("compare"), path
 
 
@@ -311,12 +308,8 @@ def test_a_hundred_columns_by_keyboard_alone(shared, visit):
     key("Enter")
     page.wait_for_selector("#dropped button")
     page.focus("#dropped button")
-    page.evaluate(
-        "document.getElementById('open-only').dispatchEvent(new Event('change'))"
-    )  # as a late answer does
-    assert page.evaluate("document.activeElement.dataset.take") == "c042", (
-        "drawing the page anew took the focus away"
-    )
+    page.evaluate("document.getElementById('open-only').dispatchEvent(new Event('change'))")  # as a late answer does
+    assert page.evaluate("document.activeElement.dataset.take") == "c042", "drawing the page anew took the focus away"
     key("Enter")
     page.focus("#search")
     key("Escape")
@@ -527,9 +520,7 @@ def test_first_page_is_small_and_fast_and_sliders_redraw_at_once(shared, visit):
         REDRAWN, ["#amount-slider", "drawn", ["0.05", "-0.4", "-0.2", "0.1", "-0.5", "-0.1", "0.02", "-0.3"]]
     )
     leaf = page.evaluate(REDRAWN, ["#x-n", "explored", ["10", "30", "50", "60", "80", "20", "40", "75"]])
-    curve = page.evaluate(
-        REDRAWN, ["#x-lam", "explored", ["0.5", "0.6", "0.7", "0.8", "0.9", "1", "1.1", "1.2"]]
-    )
+    curve = page.evaluate(REDRAWN, ["#x-lam", "explored", ["0.5", "0.6", "0.7", "0.8", "0.9", "1", "1.1", "1.2"]])
     sketch = page.evaluate(SKETCHED, ["0.05", "-0.4", "-0.2", "0.1"])
     medians = {"budget": budget, "records": leaf, "lambda": curve, "sketch": sketch}
     print("slider to redraw, median ms:", {k: round(statistics.median(v)) for k, v in medians.items()})

@@ -103,9 +103,7 @@ def test_a_command_that_reads_rows_shows_stages_and_no_times(people, tmp_path):
 def typed(command: list[str], folder, environment) -> str:
     """What a terminal shows on standard error, without its signs for colours and places."""
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=theirs, text=True
-    )
+    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=theirs, text=True)
     os.close(theirs)
     shown = b""
     while True:

@@ -57,9 +57,7 @@ def headers_of(running, attack: str) -> dict[str, str]:
     if attack == "localhost":
         return good | {"Host": f"localhost:{running.port}", "Origin": f"http://localhost:{running.port}"}
     if attack == "bad port":
-        return {k: v for k, v in good.items() if k != "Origin"} | {
-            "Host": running.origin[7:].split(":")[0] + ":1"
-        }
+        return {k: v for k, v in good.items() if k != "Origin"} | {"Host": running.origin[7:].split(":")[0] + ":1"}
     if attack == "foreign origin":
         return good | {"Origin": "https://evil.example"}
     if attack == "other port's origin":
@@ -255,13 +253,8 @@ def test_guessing_is_over_after_five_tries(studio):
     with running.stranger() as client:
         for wrong in ("", "0" * 10, "A" * 10, {"a": 1}, "x" * 20):
             assert offer(client, running, wrong).status_code == 403
-        assert (
-            client.post("/enter", content=b"x" * 5000, headers={"Origin": running.origin}).status_code == 413
-        )
-        assert (
-            client.put("/enter", json={"offer": running.code}, headers={"Origin": running.origin}).status_code
-            == 403
-        )
+        assert client.post("/enter", content=b"x" * 5000, headers={"Origin": running.origin}).status_code == 413
+        assert client.put("/enter", json={"offer": running.code}, headers={"Origin": running.origin}).status_code == 403
         assert offer(client, running, "Z" * 10).status_code == 403
         told = offer(client, running, running.code)
         assert told.status_code == 403
@@ -326,9 +319,7 @@ def test_uploads_are_private_limited_and_named_safely(shared):
         "a" * 300 + ".csv",
         "..csv/../../x.csv",
     ):
-        assert 400 <= shared.client.put(f"/api/upload/{name}", headers=own, content=b"x").status_code < 500, (
-            name
-        )
+        assert 400 <= shared.client.put(f"/api/upload/{name}", headers=own, content=b"x").status_code < 500, name
     assert sorted(p.name for p in kept.parent.iterdir()) == ["mine.csv"]
     big = b'{"text": "' + b"x" * (9 << 20) + b'"}'
     assert shared.client.post("/api/codes", headers=own, content=big).status_code == 413
@@ -382,9 +373,7 @@ def test_paths_stay_in_the_workspace(shared, tmp_path):
 def _revision(running, project):
     import json
 
-    return json.loads((running.folder / ".dipsmith-studio" / "projects" / f"{project}.json").read_text())[
-        "revision"
-    ]
+    return json.loads((running.folder / ".dipsmith-studio" / "projects" / f"{project}.json").read_text())["revision"]
 
 
 def test_an_unexpected_failure_tells_nothing(shared):

@@ -110,9 +110,7 @@ def test_one_file_under_two_names_must_be_confirmed(studio, people, tmp_path):
     first = running.project()
     running.choose(first)
     running.start(first, new())
-    other = running.project(
-        schema=(tmp_path / "people.yaml").read_text().replace("name: people", "name: others")
-    )
+    other = running.project(schema=(tmp_path / "people.yaml").read_text().replace("name: people", "name: others"))
     running.choose(other)
     refused = running.ask("POST", f"/api/p/{other}/run", {"request": new()}, expect=409)
     assert "'others' has the same source as 'people'" in refused["error"]
@@ -209,9 +207,7 @@ def test_a_starting_worker_is_given_time(stopped):
     state = (folder / "state.json").read_text()
     import json
 
-    (folder / "state.json").write_text(
-        json.dumps({**json.loads(state), "time": time.time() - jobs.PATIENCE - 1})
-    )
+    (folder / "state.json").write_text(json.dumps({**json.loads(state), "time": time.time() - jobs.PATIENCE - 1}))
     assert jobs.find(workspace, job).status == "stopped"
 
 

@@ -53,9 +53,7 @@ def test_every_page_has_a_command_and_the_commands_work(shared, cli):
     """The commands of schema, plan and run are typed as the pages show them, beside the exported schema."""
     project = shared.project()
     shared.choose(project)
-    pages = {
-        step: shared.client.get(f"/p/{project}/{step}").text for step in ("schema", "plan", "run", "compare")
-    }
+    pages = {step: shared.client.get(f"/p/{project}/{step}").text for step in ("schema", "plan", "run", "compare")}
     assert "dipsmith ledger show" in command_on(shared.client.get("/").text)
     (shared.folder / f"{project}.yaml").write_bytes(shared.client.get(f"/p/{project}/schema.yaml").content)
     for step in ("schema", "plan", "run"):
@@ -187,17 +185,13 @@ def test_plan_tells_what_will_be_spent_and_what_remains(shared):
     refused = shared.choose(project, method="mst", amount="1000")
     assert not refused["spending"]["allowed"]
     assert "the ledger will refuse it" in refused["spending"]["sentence"]
-    shared.ask(
-        "POST", f"/api/p/{project}/plan", {"choices": {"method": "loglinear", "amount": "1"}}, expect=400
-    )
+    shared.ask("POST", f"/api/p/{project}/plan", {"choices": {"method": "loglinear", "amount": "1"}}, expect=400)
 
 
 def test_downloads_of_the_explorer(shared):
     from dipsmith.planning.leaf_interval import interval
 
-    numbers = shared.client.get(
-        "/interval.csv?p0=0.1&lam=0.4&n=650&kind=equal&law=discrete"
-    ).text.splitlines()
+    numbers = shared.client.get("/interval.csv?p0=0.1&lam=0.4&n=650&kind=equal&law=discrete").text.splitlines()
     for line in numbers[1:]:
         p0, lam, n, lo, hi, *_ = line.split(",")
         exact = interval(float(p0), float(lam), int(n), kind="equal", noise="discrete")
@@ -275,10 +269,7 @@ def test_yaml_out_and_in_again_means_the_same(shared):
     assert Schema.read(shared.folder / "again.yaml") == Schema.read(shared.folder / "people.yaml")
     refused = shared.ask("POST", f"/api/p/{project}/schema/import", {"text": "a: [1"}, expect=400)
     assert "not valid YAML" in refused["error"]
-    assert (
-        "fields"
-        in shared.ask("POST", f"/api/p/{project}/schema/import", {"text": "a: 1"}, expect=400)["error"]
-    )
+    assert "fields" in shared.ask("POST", f"/api/p/{project}/schema/import", {"text": "a: 1"}, expect=400)["error"]
 
 
 def test_of_two_tabs_the_second_is_told(shared):
@@ -291,9 +282,7 @@ def test_of_two_tabs_the_second_is_told(shared):
     project = shared.project()
     shared.choose(project)
     document = {"name": "people", "fields": [{"name": "age"}]}
-    assert (
-        shared.ask("POST", f"/api/p/{project}/schema", {"revision": 2, "document": document})["revision"] == 3
-    )
+    assert shared.ask("POST", f"/api/p/{project}/schema", {"revision": 2, "document": document})["revision"] == 3
     assert "flat" in (shared.folder / ".dipsmith-studio" / "projects" / f"{project}.json").read_text()
 
 

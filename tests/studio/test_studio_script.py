@@ -154,9 +154,7 @@ def test_a_script_is_the_expected_calls_whatever_the_values_say(name, columns, f
 def test_commands_and_yaml_hold_values_as_values(files, values, amount):
     """A shell takes a command apart into the words that were meant; YAML gives back what was put in."""
     schema_file, data, ledger, out = files
-    chosen = Choices(
-        method="forest", amount=amount, currency="approx", delta=amount, settings={"targets": values}
-    )
+    chosen = Choices(method="forest", amount=amount, currency="approx", delta=amount, settings={"targets": values})
     words = shlex.split(chosen.run_command(schema_file, data, "label", ledger, out))
     named = dict(zip(words[3::2], words[4::2], strict=True))
     assert words[:2] == ["dipsmith", "synthesize"]
@@ -172,9 +170,7 @@ def test_commands_and_yaml_hold_values_as_values(files, values, amount):
     assert told.get("settings", {}).get("targets", []) == values
 
 
-@pytest.mark.parametrize(
-    "value", [float("nan"), float("inf"), object(), {1: print}, type, ..., "x" and ast.parse("1")]
-)
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1: print}, type, ..., "x" and ast.parse("1")])
 def test_what_is_no_plain_value_is_refused(value):
     with pytest.raises(UsageError, match="cannot be written into a script"):
         literal(value)
@@ -184,6 +180,4 @@ def test_settings_that_are_no_words_are_refused():
     schema = schema_called("people", ["a"], "x")
     with pytest.raises(UsageError):
         Choices(method="marginals", settings={"cliques=2); print(": 1}).script(schema, "d", "l", "o")
-    assert "cliques=3" in replace(Choices(method="marginals"), settings={"cliques": 3}).script(
-        schema, "d", "l", "o"
-    )
+    assert "cliques=3" in replace(Choices(method="marginals"), settings={"cliques": 3}).script(schema, "d", "l", "o")

@@ -103,9 +103,7 @@ def test_no_other_port_ever_gets_the_cookie_or_the_secret(studio, people, tmp_pa
         assert secret not in shown.text
 
 
-def test_even_a_server_that_knows_the_name_gets_nothing_to_use(
-    studio, people, tmp_path, browsing, eavesdropper
-):
+def test_even_a_server_that_knows_the_name_gets_nothing_to_use(studio, people, tmp_path, browsing, eavesdropper):
     """Cookies ignore ports: under the same name another port does get the cookie. It opens nothing."""
     people(tmp_path)
     running = studio(enter=False)

@@ -56,9 +56,7 @@ def clinic(n=600, seed=0):
 
 
 def frozen(data, **more):
-    return ds.synthesize(
-        data, schema(), METHOD, budget=ds.PureDP(0.01), testing=True, noise_seed=7, seed=1, **more
-    )
+    return ds.synthesize(data, schema(), METHOD, budget=ds.PureDP(0.01), testing=True, noise_seed=7, seed=1, **more)
 
 
 def tables_of(folder):
@@ -104,15 +102,14 @@ def test_the_order_and_form_of_the_private_file_are_in_no_byte(tmp_path):
     assert find_trace(file, schema()) is None
 
 
+@pytest.mark.slow
 def test_dictionaries_of_a_release_stand_in_the_order_of_its_own_rows(tmp_path):
     """What an attacker reads: the dictionary of `person`, in which a sorted register shows where 'yes' begins."""
     rows = clinic()
     pa_csv.write_csv(rows, tmp_path / "clinic.csv")
     ledger = ds.Ledger(tmp_path / "budget.db")
     ledger.grant("clinic", ds.PureDP(1))
-    release = ds.synthesize(
-        tmp_path / "clinic.csv", schema(), METHOD, budget=ds.PureDP("0.01"), ledger=ledger
-    )
+    release = ds.synthesize(tmp_path / "clinic.csv", schema(), METHOD, budget=ds.PureDP("0.01"), ledger=ledger)
     release.save(tmp_path / "out")
     with pq.ParquetFile(tmp_path / "out" / "synthetic-1.parquet", read_dictionary=["person"]) as file:
         entries = file.read(["person"]).column(0).chunk(0).dictionary.to_pylist()
@@ -123,6 +120,7 @@ def test_dictionaries_of_a_release_stand_in_the_order_of_its_own_rows(tmp_path):
     assert abs(np.corrcoef(order, np.arange(600))[0, 1]) < 0.205
 
 
+@pytest.mark.slow
 def test_tables_in_memory_hold_no_more_than_those_on_disk(tmp_path):
     release = frozen(clinic())
     loaded = ds.Release.load(release.save(tmp_path / "out"))
@@ -167,6 +165,7 @@ def test_the_private_rows_in_another_form_leave_their_order_too(tmp_path):
     assert fewer["person"].to_pylist() == rows["person"].to_pylist()[1:], "another table keeps its order"
 
 
+@pytest.mark.slow
 def test_no_file_tells_how_long_the_run_took(tmp_path, monkeypatch):
     """The card and every file carry the time before the first row was read."""
     before = time.time()
@@ -255,6 +254,7 @@ def test_the_exit_cuts_rows_by_their_number_alone(tmp_path):
         Exit(tmp_path).table("bad.parquet", pa.table({"a": pa.array([1], pa.int32())}))
 
 
+@pytest.mark.slow
 def test_archives_have_no_clock(tmp_path):
     arrays = {"b": np.arange(12.0).reshape(3, 4), "a": np.asfortranarray(np.ones((2, 3)))}
     first = pack(arrays)

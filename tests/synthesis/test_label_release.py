@@ -16,9 +16,7 @@ FIELDS = [
 
 
 def schema(**more):
-    return ds.Schema.from_dict(
-        {"name": "staff", "unit": "row", "neighbours": "label", "fields": FIELDS, **more}
-    )
+    return ds.Schema.from_dict({"name": "staff", "unit": "row", "neighbours": "label", "fields": FIELDS, **more})
 
 
 def staff(n=2000, seed=0):
@@ -48,6 +46,7 @@ def test_public_columns_are_released_as_they_stand():
     assert release.card.rows_known == "public"
 
 
+@pytest.mark.slow
 def test_values_outside_the_schema_are_routed_and_released_verbatim(tmp_path):
     table = pa.table({"age": [19, 33, 300], "code": ["01", "99", "03"], "sex": ["F", "M", "other"]})
     release = synthesize(table)
@@ -137,9 +136,8 @@ def test_the_model_labels_any_frame():
     assert probabilities[0, 0] > probabilities[1, 0]
 
 
-@pytest.mark.parametrize(
-    "method", [ds.LogLinear(targets=["sex"]), ds.Forest(targets=["sex"])], ids=lambda m: m.name
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [ds.LogLinear(targets=["sex"]), ds.Forest(targets=["sex"])], ids=lambda m: m.name)
 def test_no_rows_are_labelled_as_well_as_many(method, tmp_path):
     """After the charge nothing may fail for want of rows, be it the private file or another that is labelled."""
     none = tmp_path / "none.csv"

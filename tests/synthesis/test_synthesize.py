@@ -39,9 +39,7 @@ def schema(neighbours="replace", **more):
 def people(n=3000, seed=0):
     rng = np.random.default_rng(seed)
     born = np.array("1930-01-01", dtype="datetime64[D]") + rng.integers(0, 20000, n)
-    return pa.table(
-        {"age": rng.integers(17, 91, n), "sex": np.array(["F", "M"])[rng.integers(0, 2, n)], "born": born}
-    )
+    return pa.table({"age": rng.integers(17, 91, n), "sex": np.array(["F", "M"])[rng.integers(0, 2, n)], "born": born})
 
 
 @pytest.fixture
@@ -65,9 +63,7 @@ def test_a_release_round_trips(tmp_path, ledger):
 
 
 def test_the_card_says_what_was_charged(tmp_path, ledger):
-    release = ds.synthesize(
-        people(), schema(), ds.Flat(), budget=ds.PureDP("0.7"), ledger=ledger, request="r"
-    )
+    release = ds.synthesize(people(), schema(), ds.Flat(), budget=ds.PureDP("0.7"), ledger=ledger, request="r")
     card = release.card
     assert sum(line["cost"] for line in card.spending) == pytest.approx(0.7, abs=1e-12)
     assert ledger.show("people").remaining == pytest.approx(2.3)
@@ -88,15 +84,11 @@ def test_both_formats_verify(tmp_path, ledger, ending):
 
 
 def test_sets_are_split_or_drawn(ledger):
-    split = ds.synthesize(
-        people(), schema(), ds.Flat(), budget=ds.PureDP(1), ledger=ledger, sets=4, each="split"
-    )
+    split = ds.synthesize(people(), schema(), ds.Flat(), budget=ds.PureDP(1), ledger=ledger, sets=4, each="split")
     assert len(split.tables) == len(split.models) == 4
     assert sum(line["cost"] for line in split.card.spending) == pytest.approx(1)
     assert {line["cost"] for line in split.card.spending} == {0.25}
-    drawn = ds.synthesize(
-        people(), schema(), ds.Flat(), budget=ds.PureDP(1), ledger=ledger, sets=4, each="draw"
-    )
+    drawn = ds.synthesize(people(), schema(), ds.Flat(), budget=ds.PureDP(1), ledger=ledger, sets=4, each="draw")
     assert len(drawn.tables) == 4
     assert len(drawn.models) == 1
     assert not drawn.tables[0].equals(drawn.tables[1])
@@ -173,9 +165,7 @@ def test_what_the_syntax_pass_sees_costs_nothing(tmp_path, ledger):
 )
 def test_contradictions_are_refused_before_anything_is_read(ledger, more, match):
     with pytest.raises(UsageError, match=match):
-        ds.synthesize(
-            "no-such-file.csv", schema(), ds.Flat(), budget=ds.PureDP(1), **{"ledger": ledger, **more}
-        )
+        ds.synthesize("no-such-file.csv", schema(), ds.Flat(), budget=ds.PureDP(1), **{"ledger": ledger, **more})
     assert ledger.show("people").remaining == 3
 
 
@@ -198,9 +188,7 @@ def test_a_noise_seed_stamps_the_release():
 
 def test_row_count_policy(ledger):
     table = people()
-    private = ds.synthesize(
-        table, schema("add-remove"), ds.Flat(), budget=ds.PureDP(1), testing=True, noise_seed=1
-    )
+    private = ds.synthesize(table, schema("add-remove"), ds.Flat(), budget=ds.PureDP(1), testing=True, noise_seed=1)
     assert private.card.rows_known == "noisy estimate"
     assert private.card.rows != 3000  # the seed's noise on n is not 0
     given = ds.synthesize(table, schema("add-remove"), ds.Flat(), budget=ds.PureDP(1), rows=777, testing=True)
@@ -257,11 +245,7 @@ def test_a_card_of_another_ledger_is_refused(tmp_path, ledger):
 def test_rules_are_never_broken(ledger):
     ruled = schema(rules=[{"never": {"age": {"below": 27}, "sex": "F"}}])
     for method in (ds.Flat(), ds.Marginals()):
-        table = (
-            ds.synthesize(people(), ruled, method, budget=ds.PureDP("0.5"), testing=True)
-            .tables[0]
-            .to_pydict()
-        )
+        table = ds.synthesize(people(), ruled, method, budget=ds.PureDP("0.5"), testing=True).tables[0].to_pydict()
         assert not any(a < 27 and s == "F" for a, s in zip(table["age"], table["sex"], strict=True))
         assert any(a < 27 for a in table["age"])
 
@@ -295,11 +279,10 @@ def test_formulas_are_escaped_when_asked(tmp_path):
     assert set(ds.Release.load(tmp_path / "safe").tables[0]["note"].to_pylist()) == {"=1+1", "plain"}
 
 
+@pytest.mark.slow
 def test_a_replayed_request_is_compared_with_what_lies_there(tmp_path, ledger):
     def run(request):
-        return ds.synthesize(
-            people(), schema(), ds.Flat(), budget=ds.PureDP(1), ledger=ledger, request=request
-        )
+        return ds.synthesize(people(), schema(), ds.Flat(), budget=ds.PureDP(1), ledger=ledger, request=request)
 
     run("r1").save(tmp_path / "one")
     run("r2").save(tmp_path / "two")

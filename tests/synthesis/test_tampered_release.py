@@ -34,9 +34,7 @@ FIELDS = [
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     schema = ds.Schema.from_dict({"name": "p", "unit": "row", "neighbours": "replace", "fields": FIELDS})
-    rows = pa.table(
-        {"age": [1] * ROWS, "sex": ["F"] * ROWS, "pay": [1.0] * ROWS, "day": ["2011-02-03"] * ROWS}
-    )
+    rows = pa.table({"age": [1] * ROWS, "sex": ["F"] * ROWS, "pay": [1.0] * ROWS, "day": ["2011-02-03"] * ROWS})
     made = ds.synthesize(rows, schema, ds.Flat(), budget=ds.PureDP(1), testing=True)
     return made.save(tmp_path_factory.mktemp("made") / "release")
 
@@ -76,9 +74,7 @@ COLUMNS = {
 def test_values_of_another_kind(folder, case):
     name, values, mention = COLUMNS[case]
     table = pq.read_table(folder / "synthetic-1.parquet")
-    pq.write_table(
-        table.set_column(table.column_names.index(name), name, values), folder / "synthetic-1.parquet"
-    )
+    pq.write_table(table.set_column(table.column_names.index(name), name, values), folder / "synthetic-1.parquet")
     stamped(folder)
     with pytest.raises(DamageError, match=f"column '{name}'.*{mention}"):
         verify(folder)
@@ -106,6 +102,7 @@ FILES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", [verify, Release.load])
 @pytest.mark.parametrize("case", FILES)
 def test_files_that_are_none(folder, case, read):

@@ -27,9 +27,7 @@ from dipsmith.tuning.scores import LogLoss, LossLevels, MarginalFit
 def schema(relation, unit=None):
     roles = {"place": "public", "grade": "public", "sex": "private"}
     labels = {"place": "vwxyz", "grade": "abcd", "sex": "FM"}
-    attributes = tuple(
-        Attribute(n, "string", Categories.of(labels[n], other=labels[n][0]), roles[n]) for n in labels
-    )
+    attributes = tuple(Attribute(n, "string", Categories.of(labels[n], other=labels[n][0]), roles[n]) for n in labels)
     return Schema("people", attributes, unit or Unit(), relation)
 
 
@@ -79,16 +77,12 @@ def test_the_better_setting_usually_wins(selected, relation, better):
 def test_charges_one_reservation_and_one_event(tmp_path):
     ledger = ds.Ledger(tmp_path / "budget.db")
     ledger.grant("people", PureDP(3))
-    release = ds.synthesize(
-        table(rows("replace")), schema("replace"), TABLES_QUICK, budget=PureDP(3), ledger=ledger
-    )
+    release = ds.synthesize(table(rows("replace")), schema("replace"), TABLES_QUICK, budget=PureDP(3), ledger=ledger)
     assert ledger.show("people").remaining == 0
     import sqlite3
 
     with sqlite3.connect(tmp_path / "budget.db") as book:
-        entries = [
-            (kind, json.loads(payload)) for kind, payload in book.execute("SELECT kind, payload FROM entry")
-        ]
+        entries = [(kind, json.loads(payload)) for kind, payload in book.execute("SELECT kind, payload FROM entry")]
     kinds = [kind for kind, _ in entries]
     assert kinds == ["opened", "granted", "reserved", "read", "recorded"]
     (event,) = entries[-1][1]["events"]
@@ -104,9 +98,7 @@ TABLES_QUICK = Selected([Flat(), Marginals(cliques=2)], MarginalFit(), runs=3, c
 
 def test_release_names_the_winner_and_loads_again(tmp_path):
     codes = rows("replace")
-    release = ds.synthesize(
-        table(codes), schema("replace"), TABLES_QUICK, budget=PureDP(3), testing=True, noise_seed=4
-    )
+    release = ds.synthesize(table(codes), schema("replace"), TABLES_QUICK, budget=PureDP(3), testing=True, noise_seed=4)
     card = release.card
     assert card.method == "private selection"
     assert card.parameters["candidates"] == [repr(Flat()), repr(Marginals(cliques=2))]
@@ -138,9 +130,7 @@ def test_what_candidates_were_given_is_stated_on_the_card():
     public = PublicTable(rows("label"), what="the census")
     candidates = [Forest(weights={"grade": 2.0}), Forest(growth="public-data", public=public)]
     quick = Selected(candidates, LogLoss(), runs=3, conceal=0)
-    release = ds.synthesize(
-        table(rows("label")), schema("label"), quick, budget=PureDP(3), testing=True, noise_seed=1
-    )
+    release = ds.synthesize(table(rows("label")), schema("label"), quick, budget=PureDP(3), testing=True, noise_seed=1)
     assert "the weights were not taken from the rows" in release.card.steward_says
     assert "the census cost nothing: no private row went into it" in release.card.steward_says
 
@@ -161,9 +151,7 @@ def test_a_second_grant_for_the_same_rows_can_be_confirmed(tmp_path):
 def test_labels_a_file(tmp_path):
     codes = rows("label")
     quick = Selected(LABELS.candidates, LogLoss(), runs=3, conceal=0)
-    release = ds.synthesize(
-        table(codes), schema("label"), quick, budget=PureDP(3), testing=True, noise_seed=2
-    )
+    release = ds.synthesize(table(codes), schema("label"), quick, budget=PureDP(3), testing=True, noise_seed=2)
     assert release.tables[0].num_rows == len(codes)
     assert release.model.method == "loglinear"
 

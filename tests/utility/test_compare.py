@@ -15,9 +15,9 @@ from dipsmith.errors import SourceError, UsageError
 from dipsmith.report.content import Section
 from dipsmith.report.sections import framed, section
 from dipsmith.report.sections import page as whole_page
-from dipsmith.utility.analyses import analyses as analyses_chapter
 from dipsmith.utility.comparison import comparison_page, glance, how
 from dipsmith.utility.regression import Regression
+from dipsmith.utility.regression import analyses as analyses_chapter
 
 FIELDS = [
     {"name": "year", "type": "integer", "enum": [1996, 2003], "other": 1996, "role": "public"},
@@ -55,11 +55,7 @@ def staff(n=3000, seed=0):
 
 
 def released(neighbours="label", epsilon=2, **more):
-    method = (
-        ds.Forest(targets=["sex", "race"])
-        if neighbours == "label"
-        else ds.Marginals(cliques=[["job", "sex"]])
-    )
+    method = ds.Forest(targets=["sex", "race"]) if neighbours == "label" else ds.Marginals(cliques=[["job", "sex"]])
     return ds.synthesize(
         staff(),
         schema(neighbours),
@@ -160,9 +156,7 @@ def test_releases_must_be_one_to_four_and_mean_the_same(label_release, ledger):
         ds.compare(staff(), *[label_release] * 5, ledger=ledger)
     wide = [{**f, "bins": {"width": 25}} if f["name"] == "age" else f for f in FIELDS]
     other = ds.Schema.from_dict({"name": "staff", "unit": "row", "neighbours": "label", "fields": wide})
-    coarse = ds.synthesize(
-        staff(), other, ds.Forest(targets=["sex", "race"]), budget=ds.PureDP(1), testing=True
-    )
+    coarse = ds.synthesize(staff(), other, ds.Forest(targets=["sex", "race"]), budget=ds.PureDP(1), testing=True)
     with pytest.raises(UsageError, match="column 'age' has other levels"):
         ds.compare(staff(), label_release, coarse, ledger=ledger)
     both = quick(staff(), label_release, coarse, ledger=ledger, schema=other)
@@ -265,6 +259,7 @@ def test_the_same_comparison_gives_the_same_bytes(label_release, ledger):
     assert texts[0] == texts[1]
 
 
+@pytest.mark.slow
 def test_it_prints_and_shows_itself(label_release, row_release, ledger):
     found = quick(staff(), label_release, ledger=ledger)
     assert str(found).startswith("CONFIDENTIAL comparison")
@@ -277,9 +272,7 @@ def test_it_prints_and_shows_itself(label_release, row_release, ledger):
 @pytest.mark.slow
 def test_several_releases_stand_side_by_side(label_release, ledger):
     other = released(epsilon=0.05)
-    found = quick(
-        staff(), label_release, other, ledger=ledger, names=["good", "poor"], analyses=["pay ~ sex + age"]
-    )
+    found = quick(staff(), label_release, other, ledger=ledger, names=["good", "poor"], analyses=["pay ~ sex + age"])
     good, poor = found.findings
     assert good["slopes"].rmse < poor["slopes"].rmse
     assert "poor" in str(found)
@@ -330,9 +323,7 @@ def test_collapsed_labels_and_bins_are_compared_as_released(ledger, tmp_path):
     release = ds.synthesize(table, declared, ds.Flat(), budget=ds.PureDP(30), testing=True, noise_seed=1)
     release.save(tmp_path / "csv", format="csv")
     found = quick(table, tmp_path / "csv", ledger=ledger, analyses=["age ~ code"])
-    assert (
-        found.findings[0]["marginals"][0].mean < 0.05
-    )  # the label 01 is read back as text, not as the number 1
+    assert found.findings[0]["marginals"][0].mean < 0.05  # the label 01 is read back as text, not as the number 1
     (agreement,) = found.regressions[0].agreements
     assert [c.name for c in agreement.coefficients] == ["Intercept", "code[T.02]"]
 
@@ -346,15 +337,15 @@ def test_sets_are_averaged_and_combined(ledger):
     assert "Ordinary intervals" in single.regressions[0].rule
 
 
+@pytest.mark.slow
 def test_a_regression_that_cannot_be_fitted_says_so(label_release, ledger):
     table = staff(60)
-    tiny = quick(
-        table, label_release, ledger=ledger, analyses=[Regression("pay ~ sex*race*job*age", by="age")]
-    )
+    tiny = quick(table, label_release, ledger=ledger, analyses=[Regression("pay ~ sex*race*job*age", by="age")])
     assert tiny.regressions[0].notes
     assert "Left out" in whole_page(tiny.page) or "Could not be fitted" in whole_page(tiny.page)
 
 
+@pytest.mark.slow
 def test_many_points_are_drawn_as_an_image(ledger, monkeypatch, label_release):
     monkeypatch.setattr("dipsmith.report.figures.RASTERISED", 20)
     text = whole_page(quick(staff(), label_release, ledger=ledger).page)
@@ -365,12 +356,11 @@ def test_without_matplotlib_there_are_tables(label_release, ledger, monkeypatch)
     monkeypatch.setattr("dipsmith.report.figures.available", lambda: False)
     text = whole_page(quick(staff(), label_release, ledger=ledger, analyses=["pay ~ sex"]).page)
     assert "<svg" not in text
-    assert "pip install 'dipsmith[analysis]'; this page has tables only" in text.replace(
-        "&#x27;", "'"
-    ).replace(")", "")
+    assert "pip install 'dipsmith[analysis]'; this page has tables only" in text.replace("&#x27;", "'").replace(")", "")
     assert "Coefficients" in text
 
 
+@pytest.mark.slow
 def test_confidential_pages_can_be_sorted_and_say_what_they_are(label_release, ledger):
     text = whole_page(quick(staff(), label_release, ledger=ledger).page)
     assert text.count("<script>") == 1
@@ -399,6 +389,7 @@ def chapter(comparison, heading):
     return next(s for s in comparison.page.sections if s.heading == heading)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -446,6 +437,7 @@ def test_the_disclosure_section(whole):
     assert "Correctly synthesised labels" in text
 
 
+@pytest.mark.slow
 def test_the_page_opens_with_three_sentences(whole):
     page = comparison_page(whole)
     assert len(page.lead) == 3
@@ -469,9 +461,7 @@ def planted():
 @pytest.mark.slow
 def test_canaries_appear_in_no_releasable_file_and_no_message(tmp_path, ledger, capsys, caplog):
     ledger.grant("staff", ds.PureDP(20))
-    release = ds.synthesize(
-        planted(), schema(), ds.Forest(targets=["sex", "race"]), budget=ds.PureDP(5), ledger=ledger
-    )
+    release = ds.synthesize(planted(), schema(), ds.Forest(targets=["sex", "race"]), budget=ds.PureDP(5), ledger=ledger)
     folder = release.save(tmp_path / "release", format="csv")
     found = ds.compare(
         planted(), release, ledger=ledger, classifiers=["logistic"], draws=3, analyses=["pay ~ sex + age"]

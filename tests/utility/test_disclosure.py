@@ -122,9 +122,7 @@ def staff(n=1200, seed=0):
 @pytest.fixture(scope="module")
 def release():
     schema = ds.Schema.from_dict({"name": "staff", "unit": "row", "neighbours": "label", "fields": FIELDS})
-    return ds.synthesize(
-        staff(), schema, ds.Forest(targets=["sex"]), budget=ds.PureDP(50), testing=True, noise_seed=1
-    )
+    return ds.synthesize(staff(), schema, ds.Forest(targets=["sex"]), budget=ds.PureDP(50), testing=True, noise_seed=1)
 
 
 def test_expected_share_of_right_labels(release):

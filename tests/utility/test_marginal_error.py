@@ -142,10 +142,7 @@ def test_the_floor_of_range_queries_is_what_two_samples_give(small):
     rng = np.random.default_rng(3)
     errors, floors = [], []
     for _ in range(300):
-        drawn = [
-            Codes.of(schema, {"x0": rng.binomial(4, 0.4, n), "x1": rng.integers(0, 3, n)}, n)
-            for n in (400, 500)
-        ]
+        drawn = [Codes.of(schema, {"x0": rng.binomial(4, 0.4, n), "x1": rng.integers(0, 3, n)}, n) for n in (400, 500)]
         found = {e.names: e for e in range_error(Crosstabs(Pair(*drawn)))}[("x0",)]
         errors.append(found.mean)
         floors.append(found.floor)

@@ -73,12 +73,11 @@ def people(n=400):
 
 def comparison(tmp_path):
     schema = ds.Schema.from_dict({"name": "people", "unit": "row", "neighbours": "replace", "fields": FIELDS})
-    release = ds.synthesize(
-        people(), schema, ds.Flat(), budget=ds.PureDP(2), testing=True, noise_seed=1, seed=1
-    )
+    release = ds.synthesize(people(), schema, ds.Flat(), budget=ds.PureDP(2), testing=True, noise_seed=1, seed=1)
     return ds.compare(people(), release, ledger=tmp_path / "budget.db", classifiers=[], sensitive=[], draws=2)
 
 
+@pytest.mark.slow
 def test_a_comparison_shows_it_in_the_summary_and_in_json(other_package, tmp_path):
     other_package(rows_apart="ROWS_APART", sex_share="SEX_SHARE", size="SIZE")
     found = comparison(tmp_path)

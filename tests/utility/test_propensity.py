@@ -75,6 +75,7 @@ def test_the_null_of_specks_is_not_zero(small):
     assert found.null_95 == pytest.approx(0.069, abs=0.006)
 
 
+@pytest.mark.slow
 def test_pmse_has_two_nulls(small):
     # k = 10, N = 4,000, c = ½: 2.81e-4 for synthetic rows drawn from the authentic ones, 5.63e-4 for two independent
     # samples. The mean of 400 draws has a relative s.e. of √(2/9/400) = 2.4 %; the tolerance is five of them.
@@ -116,9 +117,7 @@ def test_every_classifier_by_name_sees_a_large_difference(small, classifier):
     schema = small.lists([3, 4, 2])
     left, right = small.uniform(schema, 800, rng), small.uniform(schema, 800, rng)
     # the marginals agree; only the pair (x1, x2) differs, which main effects cannot see
-    right = Codes.of(
-        schema, {**right.columns, "x2": (right["x1"] % 2 == rng.integers(0, 8, 800) % 2).astype(int)}, 800
-    )
+    right = Codes.of(schema, {**right.columns, "x2": (right["x1"] % 2 == rng.integers(0, 8, 800) % 2).astype(int)}, 800)
     left = Codes.of(schema, {**left.columns, "x1": (left["x1"] // 2) * 2 + left["x2"]}, 800)
     found = specks(propensity(Pair(left, right), classifier, draws=20))
     assert found.classifier == classifier
@@ -142,6 +141,7 @@ def test_classifiers_are_refused_in_words(shifted, monkeypatch):
         propensity(shifted, "cart")
 
 
+@pytest.mark.slow
 def test_an_overfitting_classifier_finds_nothing_when_cross_fitted(small):
     # In sample a deep tree separates two samples of one population almost perfectly; cross-fitted it must stay within
     # what chance gives: 40 pairs, each rejected with probability ≤ 5 %; more than 11 of 40 has probability < 1e-6,
@@ -166,9 +166,7 @@ def labelled(small, n, rng, effect):
     for shift in (0.0, effect):
         order = rng.permutation(n)
         labels = (rng.random(n) < p + shift).astype(int)
-        sides.append(
-            Codes.of(schema, {"x0": public["x0"][order], "x1": public["x1"][order], "x2": labels[order]}, n)
-        )
+        sides.append(Codes.of(schema, {"x0": public["x0"][order], "x1": public["x1"][order], "x2": labels[order]}, n))
     return Pair.of(*sides, schema.public)
 
 
@@ -185,6 +183,7 @@ def test_public_columns_are_recognised_and_held_fixed(small):
     assert Pair.of(pair.authentic, other, ("x0", "x1")).given == ()
 
 
+@pytest.mark.slow
 def test_a_twin_does_not_give_a_row_away(small):
     # Rows with the same public columns, one in each table: a classifier that saw one would know the other.
     from sklearn.tree import DecisionTreeClassifier
@@ -223,6 +222,28 @@ def test_binned_scores_see_the_difference(shifted):
     assert found.p < 1e-6
     assert found.statistic > 4 * found.null_mean
     assert sum(a + s for _, a, s in found.groups) == 5000
+
+
+@pytest.mark.slow
+def test_binned_scores_keep_their_size_in_sample(small):
+    """Two samples of one population, scored by the rows that logistic main effects were fitted to."""
+    # 100 pairs: 20 rejections or more at a size of .05 have probability 5e-8, at a size of .08 (few draws) 2e-4 with this
+    # seed's outcome fixed. Referred to χ² with nine degrees of freedom, more than half are rejected.
+    schema, rejected, by_chi = small.lists([4] * 5), 0, 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        pair = Pair(small.uniform(schema, 300, rng), small.uniform(schema, 300, rng))
+        found = binned_scores(propensity(pair, draws=20, seed=seed))
+        rejected += found.p < 0.05
+        by_chi += stats.chi2.sf(found.statistic, found.freedom) < 0.05
+    assert rejected < 20
+    assert by_chi > 50
+    without = binned_scores(propensity(pair, draws=0))
+    assert np.isnan(without.p)
+
+
+def test_binned_scores_see_the_difference_in_sample(shifted):
+    assert binned_scores(propensity(shifted, draws=30)).p < 1e-6
 
 
 def test_ties_count_together():

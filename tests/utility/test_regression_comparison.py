@@ -40,9 +40,7 @@ def people(n=4000, seed=0, effect=2.0):
 
 @pytest.fixture(scope="module")
 def release():
-    return ds.synthesize(
-        people(), SCHEMA, ds.Flat(), budget=ds.PureDP(20), testing=True, noise_seed=1, seed=1
-    )
+    return ds.synthesize(people(), SCHEMA, ds.Flat(), budget=ds.PureDP(20), testing=True, noise_seed=1, seed=1)
 
 
 @pytest.fixture(scope="module")

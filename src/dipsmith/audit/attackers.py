@@ -34,7 +34,7 @@ from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.noise import DiscreteLaplace
 from dipsmith.privacy.observer import Shown
 from dipsmith.privacy.randomness import Stream
-from dipsmith.schema import Codes
+from dipsmith.schema import Codes, Marginal
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -55,17 +55,9 @@ class BudgetSpent(BaseException):
 class Transcript:
     """Listens to one run and adds up the log-likelihood ratio of its answers, the second world over the first.
 
-    Attributes
-    ----------
-    ratio
-        The log-likelihood ratio so far.
-    prices
-        What each answer cost, for the optimal attacker.
-    laws
-        What the attacker knows of each answer before it comes.
-    until
-        The units of budget after which the run is stopped by `BudgetSpent`, since the curator would refuse another
-        answer; only for runs without blocks and repetitions, which share one budget. None to let it go on.
+    `prices` are what each answer cost, for the optimal attacker; `laws` what the attacker knows of each before it comes.
+    After `until` units of budget the run is stopped by `BudgetSpent`, since the curator would refuse another answer;
+    only for runs without blocks and repetitions, which share one budget. None lets it go on.
     """
 
     ratio: float = 0.0
@@ -192,10 +184,8 @@ def _chosen_ratios(first: list[Decimal], second: list[Decimal], n: int, world: i
 
 def cell_counts(rows: Codes) -> Floats:
     """What the black-box attacker looks at: how many synthetic rows lie in each cell of the full table."""
-    cell = np.zeros(len(rows), dtype=np.int64)
-    for attribute in rows.schema:
-        cell = cell * attribute.size + rows[attribute.name]
-    return np.bincount(cell, minlength=rows.schema.size()).astype(np.float64)
+    table = Marginal.of(rows.schema, rows.schema.names)
+    return np.bincount(table.index(rows), minlength=table.size).astype(np.float64)
 
 
 def linear_scores(

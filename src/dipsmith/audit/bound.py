@@ -73,12 +73,6 @@ def upper(successes: float, trials: int, doubt: float) -> float:
     return 1.0 if successes >= trials else float(beta.ppf(1 - doubt, successes + 1, trials - successes))
 
 
-def divided(scores: Floats, share: float = TRAINING) -> tuple[Floats, Floats]:
-    """The scores for choosing, and those for counting."""
-    at = round(share * len(scores))
-    return scores[:at], scores[at:]
-
-
 def choose_threshold(first: Floats, second: Floats, trials: int, confidence: float = CONFIDENCE) -> Threshold:
     """The threshold whose bound would be highest if `trials` others were like these, and luck somewhat worse.
 
@@ -126,6 +120,6 @@ def guesses(threshold: Threshold, first: Floats, second: Floats) -> Guesses:
 
 def held_out(first: Floats, second: Floats, confidence: float = CONFIDENCE) -> Guesses:
     """Choose the threshold on a part of the scores of both worlds, count on the rest."""
-    (train_first, test_first), (train_second, test_second) = divided(first), divided(second)
-    threshold = choose_threshold(train_first, train_second, len(test_first), confidence)
-    return guesses(threshold, test_first, test_second)
+    one, other = (round(TRAINING * len(scores)) for scores in (first, second))
+    threshold = choose_threshold(first[:one], second[:other], len(first) - one, confidence)
+    return guesses(threshold, first[one:], second[other:])

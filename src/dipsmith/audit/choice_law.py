@@ -21,18 +21,10 @@ from math import floor, inf, isnan
 
 
 def choice_probabilities(
-    scores: Sequence[float],
-    sensitivity: Fraction,
-    epsilon: Fraction,
-    *,
-    monotone: bool,
-    law: str,
-    digits: int = 40,
+    scores: Sequence[float], sensitivity: Fraction, epsilon: Fraction, *, monotone: bool, law: str, digits: int = 40
 ) -> list[Decimal]:
     """The probability of each candidate, by the definition of the law.
 
-    Examples
-    --------
     >>> [round(float(p), 4) for p in choice_probabilities([0.0, 1.0], Fraction(1), Fraction(2), monotone=True, law="exponential")]
     [0.1196, 0.8804]
     >>> [round(float(p), 4) for p in choice_probabilities([0.0, 1.0], Fraction(1), Fraction(2), monotone=True, law="permute-and-flip")]

@@ -22,25 +22,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.privacy.measurement import Measurement
-from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dipsmith.privacy.noise import NoiseLaw as NoiseLaw
 from dipsmith.privacy.observer import Counted, Picked, Question, Shown
 
 Ints = NDArray[np.int64]
-NoiseLaw = DiscreteLaplace | DiscreteGaussian
 
 
 @dataclass(frozen=True, eq=False)
 class ObservedTable:
-    """A table and the noise that was drawn for it.
+    """What the curator told of a table, and the noise that was drawn for it.
 
-    Attributes
-    ----------
-    fact
-        What the curator told.
-    at, true
-        The cells that noise was added to (for tables too large to hold the occupied ones), and their counts.
-    laws, draws
-        The laws that noise was drawn from, one for each call, and all draws.
+    `at` are the cells that noise was added to (for tables too large to hold the occupied ones), `true` their counts; `laws`
+    what noise was drawn from, one for each call, and `draws` all of it.
     """
 
     fact: Counted
@@ -79,6 +72,7 @@ class Observation:
 
     def __init__(self, auditor: Auditor) -> None:
         self.strays: list[str] = []
+        self.shown, self.random = auditor.shown, auditor.random
         self._auditor = auditor
         self._questions: list[Question] = []
         self._noise: list[tuple[NoiseLaw, Ints]] = []
@@ -108,14 +102,6 @@ class Observation:
     def picked(self, fact: Picked) -> int:
         """Hand on a choice with its question."""
         return self._auditor.picked(Choice(self._questions[-1], fact))
-
-    def shown(self, fact: Shown) -> None:
-        """Hand on a free answer."""
-        self._auditor.shown(fact)
-
-    def random(self, what: str, drawn: Any) -> Any:
-        """Hand on randomness that reads no rows."""
-        return self._auditor.random(what, drawn)
 
     def drew(self, count: int) -> None:
         """Note random bytes that no answer was drawn by."""

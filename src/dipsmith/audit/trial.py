@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from inspect import signature
 from statistics import mean
 from typing import Any, Final
 
@@ -19,24 +20,15 @@ from dipsmith.audit.attackers import (
     linear_scores,
     optimal_ratios,
 )
-from dipsmith.audit.bound import (
-    CERTAINTY,
-    CONFIDENCE,
-    TRAINING,
-    Guesses,
-    choose_threshold,
-    guesses,
-    held_out,
-    unlucky,
-)
+from dipsmith.audit.bound import CERTAINTY, CONFIDENCE, TRAINING, Guesses, choose_threshold, guesses, held_out
 from dipsmith.audit.observation import Observation
 from dipsmith.audit.worlds import TARGETS, TwinRows, worst_worlds
 from dipsmith.errors import UnsupportedError, UsageError
+from dipsmith.methods.catalogue import METHODS
 from dipsmith.methods.method import Labeller, Method, Model, require_relation
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.curator import Curator
-from dipsmith.privacy.events import Partitioned, Repeated
-from dipsmith.privacy.journal import Rehearsal
+from dipsmith.privacy.events import Partitioned, Rehearsal, Repeated
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Codes
 
@@ -60,23 +52,14 @@ REPLICATES: Final = 40
 class Finding:
     """What attacks on a method showed.
 
-    Attributes
-    ----------
-    lower_bound, black_box
-        95 % lower bounds on ε: white-box and black-box attacker.
-    certain, black_box_certain
-        The same at 1 − 10⁻⁶, with the threshold that is best there, which must not exceed the claim.
-    optimal
-        What an optimal attacker reaches on average in as many trials: the likelihood ratio on the same list of answers, each
-        of which tells all that its price allows. No attacker on any two worlds does better against these answers.
-    ceiling
-        What could be reached against any mechanism at all of the claimed ε: the likelihood ratio on randomised response, of which
-        every ε-DP answer is a blurred copy (Kairouz, Oh and Viswanath 2015). A method that divides its budget among
-        several answers with noise of their own tells less than that, so that `optimal` is below the ceiling.
-    spent
-        The share of the claimed budget that the answers of a run were charged: below 1 `optimal` would be too low.
-    measurements
-        The most tables that one run measured.
+    `lower_bound` (white box) and `black_box` are 95 % lower bounds on ε; `certain` and `black_box_certain` the same at
+    1 − 10⁻⁶, with the threshold that is best there, which must not exceed the claim. `optimal` is what an optimal attacker
+    reaches on average in as many trials: the likelihood ratio on the same list of answers, each of which tells all that its
+    price allows; no attacker on any two worlds does better against these answers. `ceiling` is what could be reached
+    against any mechanism at all of the claimed ε: the likelihood ratio on randomised response, of which every ε-DP answer
+    is a blurred copy (Kairouz, Oh and Viswanath 2015); a method that divides its budget among several answers with noise of
+    their own stays below it. `spent` is the share of the claimed budget that a run's answers were charged: below 1
+    `optimal` would be too low. `measurements` and `choices` are the most that one run asked for.
     """
 
     method: str
@@ -128,26 +111,11 @@ def audit(
 ) -> Finding:
     """Attack a method on the worst three-column tables under a relation.
 
-    Parameters
-    ----------
-    method
-        What to attack; its columns are a, b (public under `label`) and c.
-    relation
-        The neighbouring relation.
-    epsilon
-        The claim.
-    trials
-        Runs in each of the two worlds. A tenth of them (200 at most) shows the white-box attacker what a run is told, the
-        others are counted; the black-box attacker learns from four tenths.
-    seed
-        Of the simulated noise, so that an audit can be repeated.
-    black_box
-        Whether rows are drawn and the black-box attacker is tried as well.
-    progress
-        Told the share that is done.
+    The columns are a, b (public under `label`) and c; `epsilon` is the claim. Of the `trials` in each of the two worlds a
+    tenth (200 at most) shows the white-box attacker what a run is told, the others are counted; the black-box attacker,
+    tried unless `black_box` is off, learns from four tenths. With the same `seed` of the simulated noise an audit repeats
+    itself; `progress` is told the share that is done.
 
-    Examples
-    --------
     >>> from dipsmith.methods.hierarchy.flat import Flat
     >>> found = audit(Flat(), "add-remove", epsilon=1, trials=200, seed=1)
     >>> found.passed, found.measurements, 0.2 < found.lower_bound < 1.2
@@ -169,9 +137,7 @@ def audit(
     rehearsed = min(round(REHEARSED * trials), MOST_REHEARSED)
     for i in range(trials):
         for world in (0, 1):
-            transcript, model = _run(
-                method, twins.seen_as(world), budget, f"{seed}/{i}/{world}", whole=black_box
-            )
+            transcript, model = _run(method, twins.seen_as(world), budget, f"{seed}/{i}/{world}", whole=black_box)
             ratios[world].append(transcript.ratio)
             spent.append(transcript.spent)
             paid = tuple(transcript.prices)
@@ -193,9 +159,7 @@ def audit(
         for confidence in (CONFIDENCE, CERTAINTY)
     )
     white = guesses(usual, first[rehearsed:], second[rehearsed:])
-    optimal = _optimal(
-        prices[: 2 * rehearsed], prices[2 * rehearsed :], Stream.for_testing(f"{seed}/optimal")
-    )
+    optimal = _optimal(prices[: 2 * rehearsed], prices[2 * rehearsed :], Stream.for_testing(f"{seed}/optimal"))
     black = strict_black = None
     if black_box:
         training = round(TRAINING * trials)
@@ -221,43 +185,32 @@ def audit(
     )
 
 
+def supported_relations(name: str) -> tuple[str, ...]:
+    """The neighbouring relations under which a registered method can be attacked."""
+    if name not in METHODS:
+        raise UsageError(f"method '{name}' is unknown; choose one of: {', '.join(METHODS)}")
+    return tuple(getattr(METHODS[name], "relations", ()))
+
+
+def make_method(name: str, relation: str, targets: Sequence[str]) -> Method:
+    """A registered method with its default settings; it is told the `targets` if it needs them under this relation."""
+    supported = supported_relations(name)
+    if relation not in supported:
+        raise UsageError(f"{name} does not support neighbours '{relation}'; choose one of: {', '.join(supported)}")
+    made: Any = METHODS[name]
+    setting = signature(made).parameters.get("targets")
+    needed = setting is not None and (relation == "label" or setting.default is setting.empty)
+    method: Method = made(targets=tuple(targets)) if needed else made()
+    return method
+
+
 def attacked_labels(method: Method, relation: str) -> tuple[str, ...]:
     """The labels that the worlds differ in: those that the method makes, where it names some."""
     named: Sequence[str] | None = getattr(method, "targets", None)
     return tuple(named) if relation == "label" and named else TARGETS
 
 
-def trials_needed(method: Method, relation: str, *, epsilon: float | str, most: int, seed: int) -> int:
-    """How many runs in each world a white-box attacker needs to exceed the claim for certain, even with some bad luck.
-
-    From a hundred runs in each world, with another seed than the audit's; `most` where it cannot be told sooner.
-    """
-    twins = TwinRows.of(worst_worlds(relation, attacked_labels(method, relation)))
-    budget = PureDP(epsilon)
-    laws = []
-    for i in range(LEAST_TRIALS * 2):
-        for world in (0, 1):
-            name = f"{seed}/needed/{i}/{world}"
-            laws.append(_run(method, twins.seen_as(world), budget, name, whole=False)[0].laws)
-    stream = Stream.for_testing(f"{seed}/needed")
-    first, second = (expected_ratios(laws, 1000, world, stream) for world in (0, 1))
-    trials = 1000
-    while trials < most:
-        counted = trials - min(round(REHEARSED * trials), MOST_REHEARSED)
-        found = guesses(choose_threshold(first, second, counted, CERTAINTY), first, second)
-        hits, alarms = (np.array([n * counted / len(first)]) for n in (found.hits, found.alarms))
-        fewer, more = unlucky(hits, alarms, counted, 1.5)
-        if Guesses(int(fewer[0]), int(np.ceil(more[0])), (counted, counted)).epsilon(CERTAINTY) > float(
-            budget.exact
-        ):
-            return trials
-        trials += trials // 2
-    return most
-
-
-def _run(
-    method: Method, rows: TwinRows, budget: PureDP, seed: str, *, whole: bool
-) -> tuple[Transcript, Model | None]:
+def _run(method: Method, rows: TwinRows, budget: PureDP, seed: str, *, whole: bool) -> tuple[Transcript, Model | None]:
     """One run; without its model it ends with its last answer, after which nothing is told."""
     transcript = Transcript(until=None if whole else budget.units)
     journal = Rehearsal()

@@ -7,15 +7,14 @@ contradicts them about the third, so that it does not move the scores of all can
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.counting.count import Rows
-from dipsmith.counting.memory_rows import HeldRows
+from dipsmith.counting.count import HeldRows, Rows
 from dipsmith.errors import UsageError
 from dipsmith.schema import Attribute, Categories, Cells, Codes, Schema, Unit
 
@@ -26,18 +25,13 @@ OTHERS: Final = 60
 
 TARGETS: Final = ("c",)
 
-SECOND: Final = "d"
-"""The second label, for methods that make one label after another."""
-
 
 def worst_schema(relation: str, targets: Sequence[str] = TARGETS) -> Schema:
     """Two public columns and one or more private ones, each with two values."""
     return Schema(
         "worlds",
         tuple(
-            Attribute(
-                name, "string", Categories.of("01", other="0"), "private" if name in targets else "public"
-            )
+            Attribute(name, "string", Categories.of("01", other="0"), "private" if name in targets else "public")
             for name in ("a", "b", *targets)
         ),
         Unit(),
@@ -59,11 +53,7 @@ def worst_worlds(relation: str, targets: Sequence[str] = TARGETS) -> tuple[Codes
         raise UsageError("several labels are attacked under neighbours 'label' only")
     schema = worst_schema(relation, targets)
     none, all_ = [0] * len(targets), [1] * len(targets)
-    rows = {
-        "add-remove": ([], [1, 1, 0]),
-        "replace": ([0, 0, 0], [1, 1, 1]),
-        "label": ([1, 1, *none], [1, 1, *all_]),
-    }
+    rows = {"add-remove": ([], [1, 1, 0]), "replace": ([0, 0, 0], [1, 1, 1]), "label": ([1, 1, *none], [1, 1, *all_])}
     other = {"add-remove": [1, 1, 1], "replace": [1, 1, 0], "label": [0, 0, *none]}[relation]
     others = [[0] * len(schema.names), other] * (OTHERS // 2)
     first, second = (_with(schema, others, row) for row in rows[relation])
@@ -82,9 +72,7 @@ class TwinRows:
     worlds: tuple[Rows, Rows]
     active: int
     known: dict[str, tuple[Ints, Ints]] = field(default_factory=dict)
-    blocks: dict[tuple[str, int], tuple[Rows, Rows, dict[str, tuple[Ints, Ints]]]] = field(
-        default_factory=dict
-    )
+    blocks: dict[tuple[str, int], TwinRows] = field(default_factory=dict)
 
     @classmethod
     def of(cls, worlds: tuple[Codes, Codes]) -> TwinRows:
@@ -127,11 +115,19 @@ class TwinRows:
         """The number of rows in this world."""
         return self.worlds[self.active].total()
 
+    def public_places(self) -> NDArray[np.bool_]:
+        """The rows that count by their public columns, the same in both worlds."""
+        return self.worlds[self.active].public_places()
+
+    def widened(self, schema: Schema, columns: Mapping[str, NDArray[np.integer]]) -> Rows:
+        """Both worlds with more public columns."""
+        one, other = (rows.widened(schema, columns) for rows in self.worlds)
+        return TwinRows((one, other), self.active)
+
     def within(self, attribute: str, code: int) -> Rows:
         """The block of both worlds."""
         key = (attribute, code)
         if key not in self.blocks:
             first, second = (rows.within(attribute, code) for rows in self.worlds)
-            self.blocks[key] = (first, second, {})
-        one, other, known = self.blocks[key]
-        return TwinRows((one, other), self.active, known)
+            self.blocks[key] = TwinRows((first, second), 0)
+        return self.blocks[key].seen_as(self.active)

@@ -7,9 +7,8 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from dipsmith.cli.options import Json, LedgerFile, NewFolder, Table, examples
+from dipsmith.cli.options import Json, LedgerFile, NewFolder, Table, examples, references_of
 from dipsmith.cli.terminal import answer, progress
-from dipsmith.errors import UsageError
 
 EXAMPLES = examples(
     "dipsmith compare people.csv release/ --ledger budget.db --out comparison/",
@@ -19,19 +18,12 @@ EXAMPLES = examples(
 
 
 def compare(
-    data: Annotated[
-        str,
-        Argument(metavar="FILE", help="The authentic rows: CSV, Parquet, folder, glob or database."),
-    ],
+    data: Annotated[str, Argument(metavar="FILE", help="The authentic rows: CSV, Parquet, folder, glob or database.")],
     releases: Annotated[list[Path], Argument(metavar="RELEASE…", help="One to four release folders.")],
     ledger: LedgerFile,
     out: NewFolder,
-    analysis: Annotated[
-        list[str] | None, Option("--analysis", help="A regression formula; may be repeated.")
-    ] = None,
-    by: Annotated[
-        str | None, Option("--by", help="Fit every --analysis once per level of this column.")
-    ] = None,
+    analysis: Annotated[list[str] | None, Option("--analysis", help="A regression formula; may be repeated.")] = None,
+    by: Annotated[str | None, Option("--by", help="Fit every --analysis once per level of this column.")] = None,
     reference: Annotated[
         list[str] | None,
         Option("--reference", help="COLUMN=LEVEL that other levels are compared with; may be repeated."),
@@ -44,8 +36,7 @@ def compare(
         Option("--classifier", help="logistic, interactions, cart, forest, svm, boosting; may be repeated."),
     ] = None,
     schema: Annotated[
-        Path | None,
-        Option("--schema", help="A schema other than the one that the release was made by."),
+        Path | None, Option("--schema", help="A schema other than the one that the release was made by.")
     ] = None,
     third: Annotated[
         str | None, Option("--third", help="A third file to label and join with the authentic rows.")
@@ -53,9 +44,7 @@ def compare(
     match_on: Annotated[
         list[str] | None, Option("--match-on", help="The identifier's column; may be repeated.")
     ] = None,
-    name: Annotated[
-        list[str] | None, Option("--name", help="What to call a release; once per release.")
-    ] = None,
+    name: Annotated[list[str] | None, Option("--name", help="What to call a release; once per release.")] = None,
     table: Table = None,
     json: Json = False,
 ) -> None:
@@ -68,7 +57,7 @@ def compare(
     from dipsmith.utility.regression import Regression
 
     require_absent(out)
-    levels = _references(reference)
+    levels = references_of(reference)
     wanted = []
     for formula in analysis or ():
         named = Formula.parse(formula).attributes
@@ -90,14 +79,3 @@ def compare(
         where = found.save(out)
     last = f"Written to {where}/comparison.html — CONFIDENTIAL, look {found.looks} at '{found.dataset}'."
     answer(json, {"out": str(where), **found.to_dict()}, str(found), last)
-
-
-def _references(given: list[str] | None) -> dict[str, str]:
-    """The levels that --reference options name."""
-    found = {}
-    for entry in given or ():
-        column, _, level = (part.strip() for part in entry.partition("="))
-        if not column or not level:
-            raise UsageError(f"--reference {entry}: expected COLUMN=LEVEL, such as sex=M")
-        found[column] = level
-    return found

@@ -29,9 +29,9 @@ FEWEST = 100
 
 def demo(
     rows: Annotated[int, Option("--rows", help="Simulated employees per year.")] = 10_000,
-    folder: Annotated[
-        Path, Option("--folder", help="Where to work; an earlier demo there is replaced.")
-    ] = Path("demo"),
+    folder: Annotated[Path, Option("--folder", help="Where to work; an earlier demo there is replaced.")] = Path(
+        "demo"
+    ),
     json: Json = False,
 ) -> None:
     """Simulate personnel records, synthesise sex and race, and say where things are."""
@@ -40,20 +40,19 @@ def demo(
     from dipsmith.privacy.budget import PureDP
     from dipsmith.privacy.ledger import Ledger
     from dipsmith.schema import Schema
+    from dipsmith.schema.analysis import PlannedAnalysis
     from dipsmith.synthesis.synthesize import synthesize
 
     if rows < FEWEST:
-        raise UsageError(
-            f"--rows is {rows}, expected {FEWEST} or more; fewer do not suffice for the regression at the end"
-        )
+        too_few = "fewer do not suffice for the regression at the end"
+        raise UsageError(f"--rows is {rows}, expected {FEWEST} or more; {too_few}")
     _make_room(folder)
     confidential, budget = folder / "personnel.csv", PureDP(EPSILON)
     with progress(json) as show:
-        if show is not None:
-            show("simulating", 0.0)
+        tell = show or (lambda stage, share: None)
+        tell("simulating", 0.0)
         personnel.write(folder, rows_per_year=rows)
-        if show is not None:
-            show("simulating", 1.0)
+        tell("simulating", 1.0)
         schema = Schema.read(folder / "personnel.yaml")
         labellers = _labellers(schema, budget)
         granted = PureDP(len(labellers) * budget.exact)
@@ -68,6 +67,7 @@ def demo(
                 method,
                 budget=budget,
                 ledger=ledger,
+                analyses=[PlannedAnalysis.of({"formula": ANALYSIS, "reference": REFERENCE})],
                 request=f"demo {name}",
                 progress=show,
             )
@@ -92,10 +92,15 @@ def demo(
     ]
     table("Where things are", ("file", "what"), files)
     if coefficients:
-        say(f"Is the pay gap kept? {ANALYSIS}:")
-        lines = [(term, *(f"{v:+.4f}" for v in values.values())) for term, values in coefficients.items()]
-        columns = ("against M and E", "confidential", *labellers)
-        table("Coefficients", columns, lines, right=range(1, len(columns)))
+        say(f"Is the pay gap kept? {ANALYSIS}, planned before anything was spent:")
+        lines = [(term, *values) for term, values in _story(coefficients, releases).items()]
+        each = (part for name in labellers for part in (f"{name}: rows", "direct estimate, 95 % interval"))
+        table(
+            "Coefficients against M and E", ("", "confidential", *each), lines, right=range(1, 2 + 2 * len(labellers))
+        )
+        say(
+            "The synthetic rows, regressed as they stand, say what was estimated from the confidential ones with noise."
+        )
     verify = command("verify", where, "--ledger", folder / "budget.db")
     say(f"Next: open {where / 'card.html'}, then: {verify}")
 
@@ -122,6 +127,23 @@ def _labellers(schema: Schema, budget: Budget) -> list[str]:
     return sorted(found, key=lambda name: name != best)
 
 
+def _story(
+    coefficients: Mapping[str, Mapping[str, float]], releases: Mapping[str, Release]
+) -> dict[str, tuple[str, ...]]:
+    """Of every coefficient: confidential, by plain regression on each release, and estimated directly."""
+    found = {}
+    for term, values in coefficients.items():
+        told = [f"{values['confidential']:+.4f}"]
+        for name, release in releases.items():
+            c = release.results[0][term]
+            told += [
+                f"{values[name]:+.4f}",
+                "not told" if c.estimate is None else f"{c.estimate:+.4f} [{c.low:+.3f}, {c.high:+.3f}]",
+            ]
+        found[term] = tuple(told)
+    return found
+
+
 def _coefficients(confidential: Path, releases: Mapping[str, Release]) -> dict[str, dict[str, float]]:
     """The coefficients of sex and race on simulated rows and on every release; empty without the analysis extra."""
     from pyarrow.csv import ConvertOptions, read_csv
@@ -129,14 +151,12 @@ def _coefficients(confidential: Path, releases: Mapping[str, Release]) -> dict[s
     from dipsmith.inference.fit import fit
 
     codes = ConvertOptions(column_types={"occupation": "string"})
+    tables = {"confidential": read_csv(confidential, convert_options=codes)}
+    tables |= {name: release.tables[0] for name, release in releases.items()}
     found: dict[str, dict[str, float]] = {}
     try:
-        for name, rows in (
-            ("confidential", read_csv(confidential, convert_options=codes)),
-            *((n, r.tables[0]) for n, r in releases.items()),
-        ):
-            fitted = fit(rows, ANALYSIS, reference=REFERENCE, rule="sampling").to_arrow().to_pylist()
-            for line in fitted:
+        for name, rows in tables.items():
+            for line in fit(rows, ANALYSIS, reference=REFERENCE, rule="sampling").to_arrow().to_pylist():
                 if str(line["term"]).startswith(("sex", "race")):
                     found.setdefault(str(line["term"]), {})[name] = float(line["estimate"])
     except MissingExtraError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,12 +30,9 @@ EXAMPLES = examples(
 
 StudyFile = Annotated[Path, Argument(metavar="STUDY", help="The study file (YAML).")]
 OutFolder = Annotated[
-    Path | None,
-    Option("--out", help="The folder of its results; NAME-results by default. Resumed if it exists."),
+    Path | None, Option("--out", help="The folder of its results; NAME-results by default. Resumed if it exists.")
 ]
-DataFile = Annotated[
-    str | None, Option("--data", help="The file of rows, instead of the one that the study names.")
-]
+DataFile = Annotated[str | None, Option("--data", help="The file of rows, instead of the one that the study names.")]
 
 app = typer.Typer(
     help="Factorial studies: run methods with varied parameters, compare, and report what matters.",
@@ -50,8 +48,7 @@ def run(
     data: DataFile = None,
     jobs: Annotated[int | None, Option("--jobs", min=1, help="Processes; one per core by default.")] = None,
     page: Annotated[
-        Path | None,
-        Option("--page", help="Also write the report as Markdown, figures as SVG beside it."),
+        Path | None, Option("--page", help="Also write the report as Markdown, figures as SVG beside it.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -105,10 +102,7 @@ def _facts(experiment: Experiment, results: Results) -> dict[str, Any]:
         "cost": None if cost is None else {cost.currency: float(cost.exact)},
         "out": str(experiment.out),
         "means": _means(results),
-        "claims": [
-            {"says": c.says, "found": c.found, "holds": c.holds}
-            for c in (check(results) if results.complete else ())
-        ],
+        "claims": [asdict(claim) for claim in (check(results) if results.complete else ())],
     }
 
 
@@ -158,11 +152,8 @@ def _show(experiment: Experiment, results: Results) -> None:
         right=range(2, 2 + len(metrics)),
     )
     if study.claims and results.complete:
-        table(
-            "Claims",
-            ("claim", "found", ""),
-            [(c.says, c.found, "holds" if c.holds else "DOES NOT HOLD") for c in check(results)],
-        )
+        claims = [(c.says, c.found, "holds" if c.holds else "DOES NOT HOLD") for c in check(results)]
+        table("Claims", ("claim", "found", ""), claims)
 
 
 @contextmanager
@@ -187,15 +178,9 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[Standing], None] | None]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
-    with Progress(
-        BarColumn(), TextColumn("{task.description}"), console=Console(stderr=True), transient=True
-    ) as bars:
+    with Progress(BarColumn(), TextColumn("{task.description}"), console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task("starting", total=None)
-
-        def bar(standing: Standing) -> None:
-            bars.update(task, total=standing.total, completed=standing.done, description=_standing(standing))
-
-        yield bar
+        yield lambda now: bars.update(task, total=now.total, completed=now.done, description=_standing(now))
 
 
 def _standing(standing: Standing) -> str:

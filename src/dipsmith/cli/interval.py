@@ -30,22 +30,17 @@ def interval(
     n: Annotated[int | None, Option("--n", help="Authentic records in the leaf.")] = None,
     m: Annotated[int | None, Option("--m", help="Synthetic records drawn from it; n by default.")] = None,
     width: Annotated[
-        float | None,
-        Option("--width", help="Total width wanted: with --lam gives n, with --n gives λ."),
+        float | None, Option("--width", help="Total width wanted: with --lam gives n, with --n gives λ.")
     ] = None,
     kind: Annotated[
-        str | None,
-        Option("--kind", help="sym (default), interp (default with --width), or equal (tails)."),
+        str | None, Option("--kind", help="sym (default), interp (default with --width), or equal (tails).")
     ] = None,
     law: Annotated[str, Option("--law", help="continuous or discrete Laplace noise.")] = "continuous",
     level: Annotated[float, Option("--level", help="Probability that it holds.")] = 0.9,
-    simulate: Annotated[
-        int | None, Option("--simulate", help="Also simulate so many leaves and compare.")
-    ] = None,
+    simulate: Annotated[int | None, Option("--simulate", help="Also simulate so many leaves and compare.")] = None,
     seed: Annotated[int, Option("--seed", help="Seed of the simulation; nothing private is in it.")] = 2018,
     plot: Annotated[
-        Path | None,
-        Option("--plot", help="Draw intervals, or with --simulate histograms: .svg or .png."),
+        Path | None, Option("--plot", help="Draw intervals, or with --simulate histograms: .svg or .png.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -63,11 +58,9 @@ def interval(
         facts = found.to_dict()
         lines = _sentences(found, solved="n" if n is None else "lam" if lam is None else "")
         if simulate is not None:
-            made = _simulate(found, simulate, seed)
-            facts["simulated"] = made
-            lines.append(
-                f"Simulated {simulate:,} times: {made['lo']:.5g} to {made['hi']:.5g}, mean {made['mean']:.5g}, sd {made['sd']:.3g}."
-            )
+            made = facts["simulated"] = _simulate(found, simulate, seed)
+            ends = f"{made['lo']:.5g} to {made['hi']:.5g}"
+            lines.append(f"Simulated {simulate:,} times: {ends}, mean {made['mean']:.5g}, sd {made['sd']:.3g}.")
     if plot is not None:
         figure = _figure(p0, lam, n, kind, noise, simulate, seed)
         numbers = figure.save(plot)
@@ -77,19 +70,12 @@ def interval(
 
 
 def _interval(
-    p0: float | None,
-    lam: float | None,
-    n: int | None,
-    width: float | None,
-    kind: str | None,
-    noise: dict[str, Any],
+    p0: float | None, lam: float | None, n: int | None, width: float | None, kind: str | None, noise: dict[str, Any]
 ) -> LeafInterval:
     from dipsmith.planning import leaf_interval as leaf
 
     if p0 is None:
-        raise UsageError(
-            "give --p0, the authentic share of the label (or --plot alone for the whole picture)"
-        )
+        raise UsageError("give --p0, the authentic share of the label (or --plot alone for the whole picture)")
     if sum(value is not None for value in (lam, n, width)) != 2:
         raise UsageError("give two of --n, --lam and --width; they determine the third")
     if n is None and lam is not None and width is not None:
@@ -103,7 +89,7 @@ def _interval(
 
 
 def _sentences(found: LeafInterval, solved: str) -> list[str]:
-    noise = "discrete Laplace" if found.noise == "discrete" else "Laplace"
+    noise = "discrete Laplace" if found.law == "discrete" else "Laplace"
     lines = []
     if solved == "n":
         lines.append(f"At least {found.n:,} records in the leaf.")
@@ -122,7 +108,7 @@ def _sentences(found: LeafInterval, solved: str) -> list[str]:
 def _simulate(found: LeafInterval, draws: int, seed: int) -> dict[str, float]:
     from dipsmith.planning.leaf_simulation import simulate_label
 
-    made = simulate_label(found.p0, found.lam, found.n, m=found.m, noise=found.noise, draws=draws, seed=seed)
+    made = simulate_label(found.p0, found.lam, found.n, m=found.m, noise=found.law, draws=draws, seed=seed)
     lo, hi = made.interval(level=found.level)
     return {"lo": lo, "hi": hi, "mean": float(made.mean[0]), "sd": float(made.sd[0]), "draws": draws}
 
@@ -133,15 +119,15 @@ def _figure(
     n: int | None,
     kind: str | None,
     noise: dict[str, Any],
-    simulate: int | None,
+    draws: int | None,
     seed: int,
 ) -> LeafFigure:
     from dipsmith.planning import leaf_figures as figures
 
     shares = figures.SHARES if p0 is None else (p0,)
-    if simulate is not None:
+    if draws is not None:
         leaf: dict[str, Any] = {"lam": 0.3 if lam is None else lam, "n": 1000 if n is None else n}
-        return figures.simulation_figure(draws=simulate, shares=shares, seed=seed, **leaf, **noise)
+        return figures.simulation_figure(draws=draws, shares=shares, seed=seed, **leaf, **noise)
     sizes = figures.SIZES if n is None else tuple(sorted({*figures.SIZES, n}))
     lams = figures.LAMS if lam is None else tuple(sorted({*figures.LAMS, lam}))
     chosen: Any = kind or "sym"  # checked where it is used

@@ -17,13 +17,10 @@ from dipsmith.report.commands import command
 By = Annotated[str | None, Option("--by", help="Who grants it (default: the OS user).")]
 Why = Annotated[str, Option("--why", help="What for.")]
 Private = Annotated[
-    list[str] | None,
-    Option("--private", help="Under label: a private column, stated with the grant; may be repeated."),
+    list[str] | None, Option("--private", help="Under label: a private column, stated with the grant; may be repeated.")
 ]
 
-app = typer.Typer(
-    no_args_is_help=True, help="Grant budget, see what was spent, check and back up the ledger."
-)
+app = typer.Typer(no_args_is_help=True, help="Grant budget, see what was spent, check and back up the ledger.")
 
 
 @app.command(
@@ -83,12 +80,9 @@ def show(
 @app.command(epilog="Example:\n\n  dipsmith ledger verify --ledger budget.db --card release/card.json")
 def verify(
     ledger: LedgerFile,
-    card: Annotated[
-        list[Path] | None, Option("--card", help="Cards whose head the chain must contain.")
-    ] = None,
+    card: Annotated[list[Path] | None, Option("--card", help="Cards whose head the chain must contain.")] = None,
     head: Annotated[
-        list[str] | None,
-        Option("--head", help="A head written down elsewhere that the chain must contain."),
+        list[str] | None, Option("--head", help="A head written down elsewhere that the chain must contain.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -171,15 +165,13 @@ def sign(
 
 
 @app.command(
-    "require-signature",
-    epilog="Example:\n\n  dipsmith ledger require-signature --ledger budget.db --public office.pub",
+    "require-signature", epilog="Example:\n\n  dipsmith ledger require-signature --ledger budget.db --public office.pub"
 )
 def require_signature(
     ledger: LedgerFile,
     public: Annotated[Path | None, Option("--public", help="The key whose signature grants need.")] = None,
     signed: Annotated[
-        Path | None,
-        Option("--signed", help="Another key, signed by the one before (`ledger sign --successor`)."),
+        Path | None, Option("--signed", help="Another key, signed by the one before (`ledger sign --successor`).")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -200,9 +192,7 @@ def require_signature(
 
 @app.command(epilog="Example:\n\n  dipsmith ledger backup copy.db --ledger budget.db")
 def backup(
-    to: Annotated[Path, Argument(help="The file to write; must not exist.")],
-    ledger: LedgerFile,
-    json: Json = False,
+    to: Annotated[Path, Argument(help="The file to write; must not exist.")], ledger: LedgerFile, json: Json = False
 ) -> None:
     """Copy the ledger, consistent and checked."""
     from dipsmith.privacy.ledger import Ledger

@@ -18,12 +18,14 @@ from dipsmith.cli import (
     compare,
     demo,
     experiment,
+    fit,
     interval,
     ledger,
     plan,
     report,
     schema,
     studio,
+    supports,
     synthesize,
     verify,
 )
@@ -61,9 +63,7 @@ def _options(
     ] = False,
     debug: Annotated[
         bool,
-        typer.Option(
-            "--debug", help=f"On an unexpected failure write {DEBUG_LOG}….log (may hold private values)."
-        ),
+        typer.Option("--debug", help=f"On an unexpected failure write {DEBUG_LOG}….log (may hold private values)."),
     ] = False,
 ) -> None:
     if debug:
@@ -75,13 +75,15 @@ app.add_typer(schema.app, name="schema")
 app.command(epilog=plan.EXAMPLES)(plan.plan)
 app.command(epilog=synthesize.EXAMPLES)(synthesize.synthesize)
 app.command(epilog=verify.EXAMPLES)(verify.verify)
+app.command(epilog=fit.EXAMPLES)(fit.fit)
 app.command(epilog=compare.EXAMPLES)(compare.compare)
 app.command(epilog=report.EXAMPLES)(report.report)
+app.command(epilog=supports.EXAMPLES)(supports.supports)
 app.add_typer(ledger.app, name="ledger")
 app.command(epilog=interval.EXAMPLES)(interval.interval)
 app.command(epilog=studio.EXAMPLES)(studio.studio)
 app.add_typer(experiment.app, name="experiment")
-audit.add_to(app)
+app.command(epilog=audit.EXAMPLES)(audit.audit)
 
 
 class _Terminated(BaseException):

@@ -22,9 +22,7 @@ Rho = Annotated[str | None, Option("--rho", help="ρ of zero-concentrated differ
 Delta = Annotated[str | None, Option("--delta", help="With --epsilon: run in ρ, converted from (ε, δ).")]
 Sets = Annotated[int, Option("--sets", help="How many synthetic sets.")]
 Each = Annotated[str | None, Option("--each", help="split: m sanitisations; draw: m draws from one.")]
-Settings = Annotated[
-    list[str] | None, Option("--set", help="A parameter of the method, NAME=VALUE; may be repeated.")
-]
+Settings = Annotated[list[str] | None, Option("--set", help="A parameter of the method, NAME=VALUE; may be repeated.")]
 
 LEAST_WIDTH = 1e-9
 """The narrowest interval of a share that may be asked for: no table has rows enough for less."""
@@ -53,3 +51,22 @@ def require_width(option: str, width: float | None) -> None:
     """Refuse a width that no table can reach."""
     if width is not None and 0 < width < LEAST_WIDTH:
         raise UsageError(f"{option} is {width:g}, expected at least {LEAST_WIDTH:g}")
+
+
+Analyses = Annotated[
+    list[str] | None,
+    Option(
+        "--analysis", metavar="FORMULA", help="A planned analysis, e.g. 'log(pay) ~ sex + age | agency'; repeatable."
+    ),
+]
+
+
+def references_of(given: list[str] | None) -> dict[str, str]:
+    """The levels that --reference options name."""
+    found = {}
+    for entry in given or ():
+        column, _, level = (part.strip() for part in entry.partition("="))
+        if not column or not level:
+            raise UsageError(f"--reference {entry}: expected COLUMN=LEVEL, such as sex=M")
+        found[column] = level
+    return found

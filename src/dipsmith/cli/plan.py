@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dipsmith.methods.method import Method
-    from dipsmith.planning.expected_error import ExpectedError
     from dipsmith.planning.plan import Plan
     from dipsmith.privacy.budget import Budget
     from dipsmith.schema import Schema
+    from dipsmith.sources import Source
+    from dipsmith.synthesis.planned import AnalysisPlan
 
 COSTS = 8
 SHOWN = 6
@@ -37,30 +38,22 @@ EXAMPLES = options.examples(
 
 def plan(
     schema: options.SchemaFile,
-    data: Annotated[
-        str | None, Argument(metavar="[FILE]", help="Under label: the public columns are read.")
-    ] = None,
-    method: Annotated[
-        str | None, Option("--method", help="The method to plan; suggested when omitted.")
-    ] = None,
+    data: Annotated[str | None, Argument(metavar="[FILE]", help="Under label: the public columns are read.")] = None,
+    method: Annotated[str | None, Option("--method", help="The method to plan; suggested when omitted.")] = None,
     suggest: Annotated[bool, Option("--suggest", help="Say which method to use, and why.")] = False,
     epsilon: options.Epsilon = None,
     rho: options.Rho = None,
     delta: options.Delta = None,
     target_width: Annotated[
         float | None,
-        Option(
-            "--target-width",
-            help="Instead of a budget: how wide the interval of a share may be; solves for ε.",
-        ),
+        Option("--target-width", help="Instead of a budget: how wide the interval of a share may be; solves for ε."),
     ] = None,
-    p0: Annotated[
-        float, Option("--p0", help="Under label: the authentic share of a label that widths are for.")
-    ] = 0.5,
+    p0: Annotated[float, Option("--p0", help="Under label: the authentic share of a label that widths are for.")] = 0.5,
     level: Annotated[float, Option("--level", help="Probability that such an interval holds.")] = 0.9,
     rows: Annotated[int | None, Option("--rows", help="The number of rows, when it is public.")] = None,
     sets: options.Sets = 1,
     each: options.Each = None,
+    analysis: options.Analyses = None,
     settings: options.Settings = None,
     of_table: options.Table = None,
     json: options.Json = False,
@@ -80,11 +73,7 @@ def plan(
         raise UsageError(f"--p0 is {p0:g}, expected a share between 0 and 1")
     if not 0 < level < 1:
         raise UsageError(f"--level is {level:g}, expected a probability between 0 and 1, such as 0.9")
-    budget = (
-        options.budget_of("1", None, delta)
-        if target_width is not None
-        else options.budget_of(epsilon, rho, delta)
-    )
+    budget = options.budget_of("1", None, delta) if target_width is not None else options.budget_of(epsilon, rho, delta)
     given = None if data is None else source(data, table=of_table)
     facts = public_facts(declared, given, rows)
     suggestion = propose(declared, budget, facts.rows) if suggest or method is None else None
@@ -92,9 +81,12 @@ def plan(
     run: dict[str, Any] = {"public": facts, "sets": sets, "each": each, "p0": p0, "level": level}
     if target_width is not None:
         budget = _solve(declared, chosen, target_width, budget, run)
-    planned = make(declared, chosen, budget, **run)
+    analyses = _planned_analyses(declared, analysis, given, budget)
+    planned = make(declared, chosen, budget if analyses is None else analyses.rest(budget), **run)
     if json:
         found: dict[str, Any] = planned.to_dict()
+        if analyses is not None:
+            found["analyses"] = analyses.to_dict()
         if target_width is not None:
             found["target_width"] = target_width
         if suggestion is not None:
@@ -107,17 +99,69 @@ def plan(
         of = "a label's share in the leaf or cell of the median row" if planned.widths else "every share"
         say(f"{budget} makes the {level:.0%} interval of {of} at most {target_width:g} wide.")
     _show(planned)
+    if analyses is not None:
+        _show_analyses(analyses)
     for text in dict.fromkeys(planned.warnings):
         warn(text)
-    command = _next_command(planned, schema, data, of_table, settings)
+    command = _next_command(planned, budget, schema, data, of_table, settings, analysis)
     say(f"Nothing private was read, nothing was spent. Next: {command}")
 
 
+def _planned_analyses(
+    schema: Schema, given: list[str] | None, data: Source | None, budget: Budget
+) -> AnalysisPlan | None:
+    """What to expect of planned analyses under `label`, where the public columns are there to be read."""
+    from dipsmith.schema.analysis import PlannedAnalysis
+    from dipsmith.synthesis.planned import AnalysisPlan
+
+    analyses = tuple(PlannedAnalysis.of(a) for a in (*schema.analyses, *(given or ())))
+    if not analyses or schema.neighbours != "label":
+        return None
+    if data is None:
+        warn("planned analyses are forecast from the public columns: give the file, dipsmith plan FILE --schema …")
+        return None
+    return AnalysisPlan.of(analyses, schema, data, budget)
+
+
+def _show_analyses(analyses: AnalysisPlan) -> None:
+    lines = [
+        (
+            e.name,
+            f"± {1.96 * e.sampling:.3g}",
+            f"± {1.96 * e.noise:.3g}",
+            f"{e.width:.3g}",
+            "" if e.wanted is None else f"{e.wanted:g}",
+        )
+        for e in analyses.expectations
+    ]
+    columns = ("coefficient", "by the rows themselves", "by noise", "interval's width", "wanted")
+    table(
+        f"Planned analyses take {analyses.share:.0%} of the budget; to expect",
+        columns,
+        lines[:COSTS],
+        right=range(1, 5),
+    )
+    if len(lines) > COSTS:
+        say(f"… and {len(lines) - COSTS} more coefficients: --json has all.")
+    for e in analyses.expectations:
+        if e.hopeless:
+            warn(f"{e.analysis}: noise will hide {e.name}; raise the budget, or ask for less")
+    if analyses.enough is not None:
+        say(f"The widths that are wanted need {analyses.enough}.")
+    elif any(e.wanted is not None and e.width > e.wanted for e in analyses.expectations):
+        warn("the widths that are wanted cannot be had from so many rows at any budget")
+
+
 def _next_command(
-    planned: Plan, schema: Path, data: str | None, of_table: str | None, settings: list[str] | None
+    planned: Plan,
+    budget: Budget,
+    schema: Path,
+    data: str | None,
+    of_table: str | None,
+    settings: list[str] | None,
+    analyses: list[str] | None,
 ) -> str:
     """The command that would do it, without the user and password of a database address."""
-    budget = planned.budget
     amount, stated = f"{float(budget.exact):.12g}", getattr(budget, "stated", None)
     words = ["FILE" if data is None else re.sub(r"(?<=://)[^/@]*@", "", data)]
     words += [] if of_table is None else ["--table", of_table]
@@ -130,6 +174,8 @@ def _next_command(
         words += ["--rows", str(planned.rows)]
     if planned.sets > 1:
         words += ["--sets", str(planned.sets), "--each", str(planned.each)]
+    for formula in analyses or ():
+        words += ["--analysis", formula]
     for setting in settings or ():
         words += ["--set", setting]
     return f"dipsmith synthesize {shlex.join(words)} --ledger budget.db --out release/"
@@ -152,24 +198,13 @@ def _show(planned: Plan) -> None:
     rows = "rows unknown" if planned.rows is None else f"{planned.rows:,} rows"
     under = f"unit {planned.unit}, neighbours {planned.neighbours}"
     say(f"{planned.method} on '{planned.dataset}': {planned.budget}, {under}, {rows}")
-    _table(
-        "Questions",
-        ("stage", "asked", planned.budget.symbol, "share", "noisy numbers", "noise sd"),
-        [
-            (
-                s.name,
-                s.questions,
-                f"{float(s.budget.exact):.4g}",
-                f"{s.share:.0%}",
-                "–" if s.cells is None else f"{s.cells:,}",
-                "–" if s.sd is None else _range(*s.sd),
-            )
-            for s in planned.stages
-        ],
-    )
+    lines = []
+    for s in planned.stages:
+        numbers = "–" if s.cells is None else f"{s.cells:,}", "–" if s.sd is None else _range(*s.sd)
+        lines.append((s.name, s.questions, f"{float(s.budget.exact):.4g}", f"{s.share:.0%}", *numbers))
+    _table("Questions", ("stage", "asked", planned.budget.symbol, "share", "noisy numbers", "noise sd"), lines)
     if planned.sets > 1:
-        split = planned.each == "split"
-        how = "the questions are asked once per set" if split else "drawn from one model"
+        how = "the questions are asked once per set" if planned.each == "split" else "drawn from one model"
         say(f"{planned.sets} sets: {how}")
     _show_trees(planned)
     _show_effects(planned)
@@ -205,8 +240,7 @@ def _show_trees(planned: Plan) -> None:
     lines = []
     for shape in shapes:
         rows, leaves = (
-            [*counts, *[0] * (deepest - len(counts))]
-            for counts in (shape.rows_by_depth, shape.leaves_by_depth)
+            [*counts, *[0] * (deepest - len(counts))] for counts in (shape.rows_by_depth, shape.leaves_by_depth)
         )
         split = f"{shape.ensemble}, split from {shape.n_b:,.0f} rows"
         lines.append((f"{split}: rows", *(f"{r / max(sum(rows), 1):.0%}" for r in rows)))
@@ -244,22 +278,16 @@ def _show_errors(planned: Plan) -> None:
     lines: list[tuple[object, ...]] = []
     for ways in (1, 2):
         group = sorted((e for e in known if len(e.attributes) == ways), key=lambda e: -(e.tvd or 0.0))
-        lines += [_error_line(e) for e in group[:SHOWN]]
+        for e in group[:SHOWN]:
+            errors = (f"{100 * (error or 0.0):.2g}" for error in (e.share_sd, e.tvd))
+            lines.append((" × ".join(e.attributes), f"{e.cells:,}", *errors, e.how))
         if len(group) > SHOWN:
             least = group[-1].tvd or 0.0
             lines.append((f"… {len(group) - SHOWN} more", "", "", f"{100 * least:.2g} or more", ""))
     unknown = sum(e.how == "unknown" for e in planned.errors)
     more = f"; {unknown} marginals cannot be predicted" if unknown else ""
-    title = f"Expected error from the noise alone, in percentage points of all rows, worst first{more}"
-    _heading(title)
+    say(f"\nExpected error from the noise alone, in percentage points of all rows, worst first{more}")
     table("", ("marginal", "cells", "sd of a share", "total variation", ""), lines, right=(1, 2, 3))
-
-
-def _error_line(error: ExpectedError) -> tuple[object, ...]:
-    assert error.share_sd is not None
-    assert error.tvd is not None
-    name = " × ".join(error.attributes)
-    return name, f"{error.cells:,}", f"{100 * error.share_sd:.2g}", f"{100 * error.tvd:.2g}", error.how
 
 
 def _show_widths(planned: Plan) -> None:
@@ -278,9 +306,7 @@ def _show_widths(planned: Plan) -> None:
             lines.append(("width, a leaf on its own", *(f"{w.widths[i]:.2g}" for i in quantiles)))
             if w.shrunk is not None:
                 lines.append(("width, leaves estimated together, about", "", "", f"{w.shrunk:.2g}", "", ""))
-        title = (
-            f"Leaves, smallest first, by the share of rows that they label; widths are those of the {share}"
-        )
+        title = f"Leaves, smallest first, by the share of rows that they label; widths are those of the {share}"
         _table(title, ("", *(f"{100 * QUANTILES[i]:.0f} %" for i in quantiles)), lines)
         return
     worst = sorted(known, key=lambda pair: -pair[1][1])
@@ -296,12 +322,8 @@ def _show_widths(planned: Plan) -> None:
 
 def _table(title: str, columns: Sequence[str], lines: Sequence[Sequence[object]], words: int = 1) -> None:
     """A table under its title; the columns after the first `words` are numbers."""
-    _heading(title)
+    say(f"\n{title}")
     table("", columns, lines, right=range(words, len(columns)))
-
-
-def _heading(text: str) -> None:
-    say(f"\n{text}")
 
 
 def _range(low: float, high: float) -> str:

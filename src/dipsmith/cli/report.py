@@ -30,6 +30,4 @@ def report(
         work.write_text(page(loaded.report_page()), "utf-8")
     card = loaded.card
     facts = {"out": str(out), "rows": card.rows, "guarantee": card.guarantee, "figures": figures.available()}
-    answer(
-        json, facts, str(card), f"Written to {out}; it uses only the release and may be published with it."
-    )
+    answer(json, facts, str(card), f"Written to {out}; it uses only the release and may be published with it.")

@@ -45,12 +45,11 @@ def init(
         )
     else:
         text = draft(found.columns, called)
+    line = text
     if out is not None:
         require_outside_releases(out)
         with whole_file(out) as work:
             work.write_text(text, "utf-8")
-    line = text
-    if out is not None:
         check_it = command("schema", "check", out)
         line = f"Drafted {out}: fill in types, domains, unit and neighbours, then: {check_it}"
     answer(json, {"schema": text, "out": None if out is None else str(out), "peek": peek}, line)
@@ -60,13 +59,10 @@ def init(
 def check(
     schema: Annotated[Path, Argument(metavar="SCHEMA", help="The schema file (YAML).")],
     source: Annotated[
-        str | None,
-        Option("--source", help="CONFIDENTIAL: count values outside the schema in this file."),
+        str | None, Option("--source", help="CONFIDENTIAL: count values outside the schema in this file.")
     ] = None,
     ledger: Annotated[Path | None, Option("--ledger", help="Where the look at the file is logged.")] = None,
-    of_table: Annotated[
-        str | None, Option("--table", help="The table, when --source is a database address.")
-    ] = None,
+    of_table: Annotated[str | None, Option("--table", help="The table, when --source is a database address.")] = None,
     json: Json = False,
 ) -> None:
     """Check a schema; with --source, show exact counts of what it would reject (confidential, logged)."""
@@ -86,9 +82,7 @@ def check(
         warn(f"column '{column}' has the label {label!r}, which a spreadsheet reads as a formula")
     if source is not None:
         if ledger is None:
-            raise UsageError(
-                "--source shows exact counts of private rows: give --ledger, where the look is logged"
-            )
+            raise UsageError("--source shows exact counts of private rows: give --ledger, where the look is logged")
         from dipsmith.privacy.ledger import Ledger
         from dipsmith.sources import source as open_source
         from dipsmith.utility.authentic import conformity

@@ -28,9 +28,7 @@ def method_of(name: str, settings: Sequence[str] | None, schema: Schema) -> Meth
         key, equals, value = setting.partition("=")
         key = key.strip()
         if not equals or key not in parameters:
-            raise UsageError(
-                f"--set {setting}: expected NAME=VALUE with NAME one of: {', '.join(parameters)}"
-            )
+            raise UsageError(f"--set {setting}: expected NAME=VALUE with NAME one of: {', '.join(parameters)}")
         chosen[key] = _setting(made, key, value)
     return make_method(name, chosen, schema)
 
@@ -46,9 +44,7 @@ def _setting(method: type, key: str, text: str) -> Any:
     try:
         value = parse(text, typed=True)
     except SchemaError:
-        raise UsageError(
-            f"--set {key}: the value is not readable; write it as in YAML, e.g. {key}=[a, b]"
-        ) from None
+        raise UsageError(f"--set {key}: the value is not readable; write it as in YAML, e.g. {key}=[a, b]") from None
     wanted = get_type_hints(method)[key]
     rule = ConfigDict(coerce_numbers_to_str=True, allow_inf_nan=False, arbitrary_types_allowed=True)
     adapter: TypeAdapter[Any] = TypeAdapter(wanted, config=rule)

@@ -11,16 +11,12 @@ from typer import Option
 from dipsmith.cli.options import Json, examples
 from dipsmith.cli.terminal import answer
 
-EXAMPLES = examples(
-    "dipsmith studio",
-    "dipsmith studio --folder work --port 8765 --no-browser",
-)
+EXAMPLES = examples("dipsmith studio", "dipsmith studio --folder work --port 8765 --no-browser")
 
 
 def studio(
     folder: Annotated[
-        Path,
-        Option("--folder", help="Where data, ledger and releases lie; nothing outside is touched."),
+        Path, Option("--folder", help="Where data, ledger and releases lie; nothing outside is touched.")
     ] = Path(),
     ledger: Annotated[str, Option("--ledger", help="The ledger, inside the folder.")] = "budget.db",
     port: Annotated[int, Option("--port", help="The port on 127.0.0.1; 0 takes any free one.")] = 8765,
@@ -32,9 +28,7 @@ def studio(
         ),
     ] = "random",
     browser: Annotated[bool, Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
-    grace: Annotated[
-        float, Option("--grace", help="Seconds in which a confirmed run can still be cancelled.")
-    ] = 5.0,
+    grace: Annotated[float, Option("--grace", help="Seconds in which a confirmed run can still be cancelled.")] = 5.0,
     most_upload: Annotated[float, Option("--most-upload", help="GB of the largest upload.")] = 2.0,
     json: Json = False,
 ) -> None:
@@ -48,9 +42,7 @@ def studio(
         if missing in ("starlette", "uvicorn", "h11"):
             raise MissingExtraError.of("The studio", "studio") from None
         if missing == "fcntl":
-            raise UsageError(
-                "the studio needs file locks of Linux or macOS; use the other commands here"
-            ) from None
+            raise UsageError("the studio needs file locks of Linux or macOS; use the other commands here") from None
         raise
     from dipsmith.studio.invitation import invitation
     from dipsmith.studio.workspace import Workspace

@@ -14,6 +14,7 @@ from dipsmith.report.commands import command
 
 EXAMPLES = options.examples(
     "dipsmith synthesize people.csv --schema people.yaml --method loglinear --epsilon 0.75 --ledger budget.db --out release/",
+    "dipsmith synthesize people.csv --schema people.yaml --method loglinear --epsilon 0.75 --analysis 'log(pay) ~ sex + age | agency' --ledger budget.db --out release/",
     "dipsmith synthesize people.parquet --schema people.yaml --method mst --epsilon 1 --delta 1e-9 --ledger budget.db --out release/",
     "dipsmith synthesize people.csv --schema people.yaml --method flat --epsilon 1 --sets 5 --each split --format csv --ledger budget.db --out release/",
 )
@@ -39,21 +40,17 @@ def synthesize(
         ),
     ] = None,
     onto: Annotated[str | None, Option("--onto", help="Under label: another file to label.")] = None,
+    analysis: options.Analyses = None,
     settings: options.Settings = None,
     request: Annotated[str | None, Option("--request", help="Id of this run; it never draws twice.")] = None,
     another_grant: Annotated[
-        bool,
-        Option("--another-grant", help="Confirm that these rows were charged under another name before."),
+        bool, Option("--another-grant", help="Confirm that these rows were charged under another name before.")
     ] = False,
     format: Annotated[str, Option("--format", help="parquet or csv.")] = "parquet",  # noqa: A002
-    escape: Annotated[
-        bool, Option("--escape-formulas", help="CSV: quote text that starts like a formula.")
-    ] = False,
+    escape: Annotated[bool, Option("--escape-formulas", help="CSV: quote text that starts like a formula.")] = False,
     table: options.Table = None,
     encoding: Annotated[str | None, Option("--encoding", help="CSV that is not UTF-8, e.g. latin-1.")] = None,
-    delimiter: Annotated[
-        str | None, Option("--delimiter", help="CSV: , ; tab or | (found when omitted).")
-    ] = None,
+    delimiter: Annotated[str | None, Option("--delimiter", help="CSV: , ; tab or | (found when omitted).")] = None,
     json: options.Json = False,
 ) -> None:
     """Make synthetic tables in place of a confidential one, and charge the ledger."""
@@ -89,6 +86,7 @@ def synthesize(
             each=each,  # type: ignore[arg-type]  # checked by the callee
             rows=rows,
             onto=onto,
+            analyses=analysis or (),
             request=request,
             another_grant=another_grant,
             progress=show,

@@ -52,9 +52,7 @@ def answer(as_json: bool, facts: Mapping[str, Any] | Sequence[Any], *lines: str)
             say(line)
 
 
-def table(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int] = ()
-) -> None:
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int] = ()) -> None:
     """An aligned table on standard output; plain when it is not a terminal."""
     from rich.console import Console
     from rich.table import Table

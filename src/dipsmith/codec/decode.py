@@ -27,8 +27,6 @@ def decode(codes: Codes, rng: np.random.Generator) -> pa.Table:
     Strings become dictionaries of the collapsed labels, integers int64, numbers float64, booleans, dates date32,
     datetimes timestamps in microseconds (UTC, without a zone).
 
-    Examples
-    --------
     >>> from dipsmith.schema.bins import by_width
     >>> s = Schema("t", (Attribute("age", "integer", by_width("integer", 17, 90, 5)),), Unit(), "replace")
     >>> table = decode(Codes.of(s, {"age": np.array([0, 14])}), np.random.default_rng(0))
@@ -39,9 +37,7 @@ def decode(codes: Codes, rng: np.random.Generator) -> pa.Table:
     return pa.table(arrays, names=list(codes.names))
 
 
-def decode_column(
-    attribute: Attribute, codes: NDArray[np.unsignedinteger], rng: np.random.Generator
-) -> pa.Array:
+def decode_column(attribute: Attribute, codes: NDArray[np.unsignedinteger], rng: np.random.Generator) -> pa.Array:
     """Turn the codes of one column into released values."""
     domain = attribute.domain
     absent = None if domain.missing_code is None else codes == domain.missing_code
@@ -57,10 +53,7 @@ def decode_column(
 
 
 def _points(
-    domain: Bins,
-    codes: NDArray[np.unsignedinteger],
-    absent: NDArray[np.bool_] | None,
-    rng: np.random.Generator,
+    domain: Bins, codes: NDArray[np.unsignedinteger], absent: NDArray[np.bool_] | None, rng: np.random.Generator
 ) -> pa.Array:
     drawn = np.empty(len(codes), dtype=np.int64 if domain.whole else np.float64)
     low, high = domain.cuts[:-1], domain.cuts[1:]
@@ -84,11 +77,7 @@ def _points(
 def released_type(attribute: Attribute) -> Type:
     """Tell the type of a released column: an integer list collapsed to words is released as text."""
     domain = attribute.domain
-    if (
-        attribute.type == "integer"
-        and isinstance(domain, Categories)
-        and not all(map(is_whole, domain.labels))
-    ):
+    if attribute.type == "integer" and isinstance(domain, Categories) and not all(map(is_whole, domain.labels)):
         return "string"
     return attribute.type
 
@@ -136,10 +125,7 @@ def _entries(attribute: Attribute, schema: Schema) -> Iterator[dict[str, object]
             note = "missing"
         elif isinstance(domain, Bins):
             first, beyond = domain.edges[code : code + 2]
-            ends = {
-                "lower": show(domain.scale, first),
-                "upper": show(domain.scale, beyond - domain.whole),
-            }
+            ends = {"lower": show(domain.scale, first), "upper": show(domain.scale, beyond - domain.whole)}
             note = _bin_note(domain, code)
         else:
             note = _label_note(domain, code)

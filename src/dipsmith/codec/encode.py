@@ -47,8 +47,6 @@ Seen = dict[Coder, tuple[pa.Array, pa.Array]]
 class Encoder:
     """Encodes record batches over the attributes of a schema, or over those that `columns` names.
 
-    Examples
-    --------
     >>> from dipsmith.schema import Attribute, Categories, Schema, Unit
     >>> s = Schema("t", (Attribute("sex", "string", Categories.of("FM", other="M")),), Unit(), "replace")
     >>> codes, keep = Encoder(s).encode(pa.record_batch({"sex": ["F", "M ", "x", None]}))
@@ -99,9 +97,7 @@ class Encoder:
         for attribute in self.attributes:
             if names.count(attribute.name) != 1:
                 found = "twice" if attribute.name in names else "nowhere"
-                raise SourceError(
-                    f"column '{attribute.name}' of the schema is {found} in the table; check the header"
-                )
+                raise SourceError(f"column '{attribute.name}' of the schema is {found} in the table; check the header")
             column = batch.column(names.index(attribute.name))
             chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
             parts = [encode_array(chunk, self._coders[attribute.name], self._seen) for chunk in chunks]

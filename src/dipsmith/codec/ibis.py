@@ -14,12 +14,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
 from dipsmith.codec.encode import places
 from dipsmith.codec.parse import FALSE, TRUE
-from dipsmith.codec.points import first_whole, native
+from dipsmith.codec.points import first_reaching, native
 from dipsmith.codec.readings import Columns, Readings, Step, only_spaces
 from dipsmith.errors import SourceError
 from dipsmith.schema import Attribute, Bins, Categories
@@ -116,7 +115,7 @@ def _reaches(y: Column, edge: float) -> Column:
 
 
 def _whole_reaches(x: Column, edge: float) -> Column:
-    least, wide = first_whole(edge), kind_of(x.type()) == "wide"
+    least, wide = first_reaching(edge), kind_of(x.type()) == "wide"
     low, high = (0, 2**64) if wide else (-(2**63), 2**63)
     if least <= low or least >= high:
         return constant(least <= low)
@@ -132,12 +131,7 @@ def _is_decimal(x: Column) -> Column:
 def _decimal_reaches(x: Column, edge: float) -> Column:
     """Compare with the least decimal of the column whose nearest double is at least the edge."""
     dtype = x.type()
-    unit = 10**dtype.scale
-    below = math.nextafter(edge, -math.inf)
-    middle = (Fraction(below) + Fraction(edge)) / 2 if math.isfinite(below) else Fraction(edge)
-    least = math.ceil(middle * unit)
-    if float(Fraction(least, unit)) < edge:
-        least += 1
+    least = first_reaching(edge, dtype.scale)
     if abs(least) >= 10**dtype.precision:
         return constant(least < 0)
     return x >= constant(exact(least, dtype.scale), dtype)
@@ -205,18 +199,12 @@ def _truth(domain: Categories, columns: Columns, can: Callable[[str], bool]) -> 
     outside, absent = places(domain)
     unknown = constant(absent if domain.missing else outside)
     number = _number(columns, can)
-    branches = [
-        (number.known & number.equals(1.0), constant(1)),
-        (number.known & number.equals(0.0), constant(0)),
-    ]
+    branches = [(number.known & number.equals(1.0), constant(1)), (number.known & number.equals(0.0), constant(0))]
     if "y" in columns:
         text = columns["v"]
         # ASCII letters only: no engine's own idea of lower case
         words = [
-            (
-                text.re_search("^(" + "|".join(map(_any_case, listed)) + ")$") & ~text.contains("\n"),
-                constant(truth),
-            )
+            (text.re_search("^(" + "|".join(map(_any_case, listed)) + ")$") & ~text.contains("\n"), constant(truth))
             for listed, truth in ((TRUE, 1), (FALSE, 0))
         ]
         branches = [*words, *branches]
@@ -289,7 +277,5 @@ def _among(x: Column, pairs: Sequence[tuple[str, int]], other: Column) -> Column
     for v, c in pairs:
         begins.setdefault(v[:length], []).append((v, c))
     none = constant(None, "int64")
-    branches = [
-        (begin, x.cases(*[(v, constant(c)) for v, c in held], else_=none)) for begin, held in begins.items()
-    ]
+    branches = [(begin, x.cases(*[(v, constant(c)) for v, c in held], else_=none)) for begin, held in begins.items()]
     return x.substr(0, length).cases(*branches, else_=none).coalesce(other)

@@ -53,16 +53,14 @@ def texts(array: pa.Array) -> pa.Array:
         limits = np.iinfo(np.int32)
         whole = np.clip(_ticks(array) // 86_400_000, limits.min, limits.max).astype(np.int32)
         return (
-            pa.array(whole, mask=~array.is_valid().to_numpy(zero_copy_only=False))
-            .cast(pa.date32())
-            .cast(pa.string())
+            pa.array(whole, mask=~array.is_valid().to_numpy(zero_copy_only=False)).cast(pa.date32()).cast(pa.string())
         )
     if pa.types.is_timestamp(kind):
         return array.cast(pa.int64()).cast(pa.timestamp(kind.unit)).cast(pa.string())
     if pa.types.is_time(kind):
         # without the zeros that only the unit adds, as databases write times of day
         return pc.replace_substring_regex(array.cast(pa.string()), r"(\.[0-9]*[1-9])0+$|\.0+$", r"\1")
-    if _castable(kind):
+    if any(test(kind) for test in (pa.types.is_integer, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_date)):
         return array.cast(pa.string())
     return pa.nulls(len(array), pa.string())
 
@@ -73,11 +71,6 @@ def _number_texts(array: pa.Array) -> pa.Array:
     whole = pc.and_(pc.equal(array, pc.floor(array)), pc.less(pc.abs(array), 2.0**53))
     integers = pc.if_else(whole, array, pa.scalar(None, pa.float64())).cast(pa.int64())
     return pc.coalesce(integers.cast(pa.string()), array.cast(pa.string()))
-
-
-def _castable(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_date)
-    return any(test(kind) for test in tests)
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -128,9 +121,7 @@ def booleans(array: pa.Array) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     [[True, False, False], [True, True, False]]
     """
     if pa.types.is_boolean(array.type):
-        return array.fill_null(False).to_numpy(zero_copy_only=False), array.is_valid().to_numpy(
-            zero_copy_only=False
-        )
+        return array.fill_null(False).to_numpy(zero_copy_only=False), array.is_valid().to_numpy(zero_copy_only=False)
     if _is_text(array.type):
         lower = pc.ascii_lower(texts(array))
         yes, no = (_among(lower, words) for words in (TRUE, FALSE))
@@ -182,9 +173,7 @@ def _per_day(kind: pa.DataType) -> int | None:
 
 def _ticks(array: pa.Array) -> NDArray[np.int64]:
     """Dates and timestamps as the integers they are stored as; zoned ones are stored in UTC."""
-    stored = (
-        array.cast(pa.int32()).cast(pa.int64()) if pa.types.is_date32(array.type) else array.cast(pa.int64())
-    )
+    stored = array.cast(pa.int32()).cast(pa.int64()) if pa.types.is_date32(array.type) else array.cast(pa.int64())
     return stored.fill_null(0).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
@@ -213,9 +202,7 @@ def _moments(array: pa.Array) -> tuple[NDArray[np.int64], Known]:
     known &= fine
     fraction = pc.utf8_slice_codeunits(pc.utf8_rpad(pc.fill_null(fields.field("f"), ""), 6, "0"), 0, 6)
     micros = fraction.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    total = (
-        (first + day - 1) * 86_400 + hour * 3_600 + minute * 60 + second - shift * 60
-    ) * 1_000_000 + micros
+    total = ((first + day - 1) * 86_400 + hour * 3_600 + minute * 60 + second - shift * 60) * 1_000_000 + micros
     return np.where(known, total, 0), known
 
 

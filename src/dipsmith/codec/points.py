@@ -43,14 +43,14 @@ def native(domain: Categories, kind: Kind) -> list[tuple[Point, int]]:
     return found
 
 
-def first_whole(edge: float) -> int:
-    """Smallest integer whose float64 is ≥ edge: that of a large one may be, though it is not itself.
+def first_reaching(edge: float, decimals: int = 0) -> int:
+    """Smallest number of units of 10^-decimals whose float64 is ≥ edge: it may be, though the number itself is not.
 
-    >>> first_whole(1.5), first_whole(2.0**53 + 4) - 2**53
-    (2, 3)
+    >>> first_reaching(1.5), first_reaching(2.0**53 + 4) - 2**53, first_reaching(0.3, 1), first_reaching(-0.31, 1)
+    (2, 3, 3, -3)
     """
+    unit: int = 10**decimals
     below = math.nextafter(edge, -math.inf)
-    if abs(edge) < 2.0**53 or math.isinf(below):
-        return math.ceil(edge)
-    least = math.ceil((Fraction(below) + Fraction(edge)) / 2)
-    return least if float(least) >= edge else least + 1
+    middle = Fraction(edge) if math.isinf(below) else (Fraction(below) + Fraction(edge)) / 2
+    least = math.ceil(middle * unit)
+    return least if float(Fraction(least, unit)) >= edge else least + 1

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from dipsmith.codec.encode import places
 from dipsmith.codec.parse import FALSE, TRUE
-from dipsmith.codec.points import Point, first_whole, native
+from dipsmith.codec.points import Point, first_reaching, native
 from dipsmith.errors import SourceError
 from dipsmith.schema import Attribute, Bins, Categories
 from dipsmith.sources.kinds import MOMENT, NUMBER, USUAL, Kind
@@ -74,9 +74,7 @@ def coded(attribute: Attribute, column: str, kind: Kind, quote: Quote) -> CodedS
         typed = float if number == "real" else int
         listed = [(typed(v), c) for v, c in zip(domain.values, domain.codes, strict=True)]
         return _looked_up(domain, made, number, listed, quote)
-    return _looked_up(
-        domain, CodedSql(read, value=lambda r: _spelled(r, kind)), kind, native(domain, kind), quote
-    )
+    return _looked_up(domain, CodedSql(read, value=lambda r: _spelled(r, kind)), kind, native(domain, kind), quote)
 
 
 def unit_text(name: str, column: str, kind: Kind) -> str:
@@ -112,17 +110,13 @@ def _looked_up(
 
     def rest(v: str) -> str:
         # what is not listed is rare: only then is it asked whether there is a value at all
-        return (
-            str(outside) if outside == absent else f"CASE WHEN {v} IS NULL THEN {absent} ELSE {outside} END"
-        )
+        return str(outside) if outside == absent else f"CASE WHEN {v} IS NULL THEN {absent} ELSE {outside} END"
 
     if not wanted:
         return replace(made, code=lambda v, _: rest(v))
     if len(wanted) > _FEW or kind == "wide":
         values, codes = (quote(list(part)) for part in zip(*wanted, strict=True))
-        join = (
-            f"(SELECT v, c FROM unnest({values}::{_TYPES.get(kind, kind)}[], {codes}::int[]) AS pair(v, c))"
-        )
+        join = f"(SELECT v, c FROM unnest({values}::{_TYPES.get(kind, kind)}[], {codes}::int[]) AS pair(v, c))"
         return replace(made, join=join, code=lambda v, c: f"COALESCE({c}, {rest(v)})")
     cases = [f"WHEN CAST({quote(point)} AS {_TYPES.get(kind, kind)}) THEN {code}" for point, code in wanted]
 
@@ -227,7 +221,7 @@ def _numbered(domain: Bins, column: str, kind: Kind) -> tuple[str, Kind, list[Po
     value, kind = _number(column, kind)
     inner = domain.edges[1:-1]
     if kind == "whole":
-        return value, kind, [max(first_whole(e), -(2**63)) for e in inner if e < 2.0**63]
+        return value, kind, [max(first_reaching(e), -(2**63)) for e in inner if e < 2.0**63]
     return value, kind, [float(e) for e in inner]
 
 
@@ -280,7 +274,5 @@ def _moment(text: str) -> str:
         f"({early} * 365 + {early} / 4 - {early} / 100 + {early} / 400"
         f" + (153 * {months} + 2) / 5 + {day} - 1 - 719468 - 146097)"
     )
-    total = (
-        f"(({days} * 86400 + {hour} * 3600 + {minute} * 60 + {second} - {shift} * 60) * 1000000 + {fraction})"
-    )
+    total = f"(({days} * 86400 + {hour} * 3600 + {minute} * 60 + {second} - {shift} * 60) * 1000000 + {fraction})"
     return f"CASE WHEN {text} ~ '{MOMENT}' THEN CASE WHEN {possible} THEN {total} END END"

@@ -119,9 +119,7 @@ class Readings:
         # the year begins in March, four centuries early: every term below is then positive (Hinnant 2013)
         early = year + 400 - case((month <= 2, constant(1)), other=constant(0))
         months = month + case((month > 2, constant(-3)), other=constant(9))
-        days = (
-            early * 365 + early // 4 - early // 100 + early // 400 + (months * 153 + 2) // 5 + day - 865_566
-        )
+        days = early * 365 + early // 4 - early // 100 + early // 400 + (months * 153 + 2) // 5 + day - 865_566
         minutes = days * 1440 + hour * 60 + minute - columns["west"] * (east * 60 + along)
         total = (minutes * 60 + second) * 1_000_000 + columns["fraction"]
         known = columns["matched"] & possible

@@ -1,6 +1,6 @@
 """Contingency tables of rows, in bounded memory."""
 
-from dipsmith.counting.contingency import MAX_CELLS
 from dipsmith.counting.count import BatchRows, Rows
+from dipsmith.counting.tally import MAX_CELLS
 
 __all__ = ["MAX_CELLS", "BatchRows", "Rows"]

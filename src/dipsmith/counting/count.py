@@ -2,7 +2,7 @@
 
 `Rows` is the contract between whoever holds rows and the curator. `BatchRows` fulfils it for any source
 that can be read batch by batch: `encoded` makes codes of its rows and leaves out what must not be counted, `tally`
-counts, and `memory` keeps the counts.
+counts, and `memory` keeps the counts. `HeldRows` are encoded already: simulated tables, public stand-ins, tests.
 
 What counts (proof: ``docs/proofs/counting.md``):
 
@@ -15,17 +15,16 @@ What counts (proof: ``docs/proofs/counting.md``):
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.counting.contingency import check_size
 from dipsmith.counting.encoded import CACHE_BYTES, EncodedRows
-from dipsmith.counting.memory import CountMemory, Fixed
+from dipsmith.counting.memory import CountMemory, Fixed, rows_in
 from dipsmith.counting.memory import View as View
-from dipsmith.counting.tally import Tally, count_sparse, distinct
+from dipsmith.counting.tally import Tally, check_size, count_sparse, distinct
 from dipsmith.schema import Cells, Codes, Schema
 from dipsmith.sources import Progress, Source
 
@@ -59,6 +58,12 @@ class Rows(Protocol):
     def within(self, attribute: str, code: int) -> Rows:
         """Return the block of rows with this code."""
 
+    def public_places(self) -> NDArray[np.bool_]:
+        """Which rows of the source `count_public` counts, in the order of the source."""
+
+    def widened(self, schema: Schema, columns: Mapping[str, NDArray[np.integer]]) -> Rows:
+        """The same rows with more public columns: codes of every row of the source, in its order."""
+
 
 class BatchRows:
     """The rows of a source, encoded and counted batch by batch.
@@ -80,14 +85,10 @@ class BatchRows:
         cache_bytes: int = CACHE_BYTES,
         progress: Progress | None = None,
     ) -> None:
+        self.schema = schema
         self._encoded = EncodedRows(source, schema, key, cache_bytes, progress)
         self._memory = CountMemory()
         self._fixed: Fixed = ()
-
-    @property
-    def schema(self) -> Schema:
-        """The schema of the rows."""
-        return self._encoded.schema
 
     def count(self, cells: Sequence[Cells], view: View = "lawful") -> list[NDArray[np.int64]]:
         """Count the rows of a view in every cell of every partition: what is not remembered, in one pass."""
@@ -123,17 +124,54 @@ class BatchRows:
         """Return the block of rows with this code; it shares what is kept in memory."""
         self.schema[attribute]
         block = object.__new__(BatchRows)
-        block._encoded, block._memory = self._encoded, self._memory
+        block.schema, block._encoded, block._memory = self.schema, self._encoded, self._memory
         block._fixed = (*self._fixed, (attribute, code))
         return block
+
+    def public_places(self) -> NDArray[np.bool_]:
+        """Which rows of the source `count_public` counts, in the order of the source."""
+        return self._encoded.public_places()
+
+    def widened(self, schema: Schema, columns: Mapping[str, NDArray[np.integer]]) -> Rows:
+        """The same rows with more public columns: codes of every row of the source, in its order."""
+        wider = object.__new__(BatchRows)
+        wider.schema = schema
+        wider._encoded, wider._memory, wider._fixed = self._encoded.widened(schema, columns), CountMemory(), ()
+        return wider
 
     def _passing(self, names: Sequence[str], view: View) -> Iterator[Codes]:
         """Yield the rows of a view that have the fixed codes."""
         for codes in self._encoded.passing([*names, *(name for name, _ in self._fixed)], view):
-            if not self._fixed:
-                yield codes
-                continue
-            inside = np.ones(len(codes), dtype=bool)
-            for name, code in self._fixed:
-                inside &= codes[name] == code
-            yield codes.take(inside)
+            yield codes.take(rows_in(codes, "held", self._fixed)) if self._fixed else codes
+
+
+class HeldRows(BatchRows):
+    """Codes as countable rows, by the verbs of `BatchRows`. Units are taken to be truncated already."""
+
+    def __init__(self, held: Codes) -> None:
+        self.held, self.schema = held, held.schema
+        self._views: dict[View, Codes] = {}
+        self._memory, self._fixed = CountMemory(), ()
+
+    def _passing(self, names: Sequence[str], view: View) -> Iterator[Codes]:
+        """Yield the rows of a view, all at once and with all their columns."""
+        if view not in self._views:
+            inside = rows_in(self.held, view)
+            self._views[view] = self.held if bool(inside.all()) else self.held.take(inside)
+        yield self._views[view]
+
+    def total(self) -> int:
+        """The number of rows, lawful or not: what is public where n is public."""
+        return len(self.held)
+
+    def public_places(self) -> NDArray[np.bool_]:
+        """Which rows `count_public` counts."""
+        return rows_in(self.held, "public")
+
+    def widened(self, schema: Schema, columns: Mapping[str, NDArray[np.integer]]) -> Rows:
+        """The same rows with more public columns."""
+        return HeldRows(Codes.of(schema, {**self.held.columns, **columns}, len(self.held)))
+
+    def within(self, attribute: str, code: int) -> Rows:
+        """Only the rows with this code, apart from the others."""
+        return HeldRows(self.held.take(self.held[attribute] == code))

@@ -7,6 +7,7 @@ Blocks are cut at the same places in every pass, whatever the batches of the sou
 
 from __future__ import annotations
 
+import copy
 import itertools
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from dipsmith.counting.memory import View
 from dipsmith.counting.units import beyond_max_rows
 from dipsmith.errors import SourceError
 from dipsmith.schema import Codes, Schema
+from dipsmith.schema.codes import code_dtype
 from dipsmith.sources import Progress, Source
 
 CACHE_BYTES = 3 << 28
@@ -39,6 +41,17 @@ class _Block:
     keep: NDArray[np.uint8] | None
     lawful: NDArray[np.uint8] | None
     public: NDArray[np.uint8] | None
+
+    def held_of(self, column: Column) -> Column:
+        """The values of a column in the rows that are held."""
+        return column if self.keep is None else column[np.unpackbits(self.keep, count=self.rows).view(bool)]
+
+    def public_places(self) -> NDArray[np.bool_]:
+        """Which rows are held and break no rule of the public columns."""
+        places = np.ones(self.rows, bool) if self.keep is None else np.unpackbits(self.keep, count=self.rows).view(bool)
+        if self.public is not None:
+            places[places] = np.unpackbits(self.public, count=self.held).view(bool)
+        return places
 
     def select(self, codes: Codes, view: View) -> Codes:
         """The rows of a view, of those that are held."""
@@ -87,6 +100,26 @@ class EncodedRows:
             for _ in self._first_pass([]):
                 pass
         return sum(block.held for block in self._blocks or [])
+
+    def public_places(self) -> NDArray[np.bool_]:
+        """Which rows of the source are held and break no rule of the public columns, in the order of the source."""
+        self.total()
+        return np.concatenate([block.public_places() for block in self._blocks or []] or [np.zeros(0, dtype=bool)])
+
+    def widened(self, schema: Schema, columns: Mapping[str, NDArray[np.integer]]) -> EncodedRows:
+        """The same rows with more columns, whose codes are given for every row of the source, in its order."""
+        self.total()
+        blocks = self._blocks or []
+        starts = np.cumsum([0, *(block.rows for block in blocks)])
+        wider = copy.copy(self)
+        wider.schema, wider._kept = schema, dict(self._kept)
+        for name, column in columns.items():
+            codes = np.asarray(column, dtype=code_dtype(schema[name].size))
+            if len(codes) != starts[-1]:
+                raise self._changed()
+            cut = zip(blocks, starts[:-1], strict=True)
+            wider._kept[name] = [block.held_of(codes[start : start + block.rows]) for block, start in cut]
+        return wider
 
     def _first_pass(self, names: Sequence[str]) -> Iterator[tuple[_Block, Codes]]:
         """Read what decides which rows count, with `names`; remember the decision."""

@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from hashlib import sha256
-from math import prod
 from operator import add, and_, or_
 
 import numpy as np
@@ -27,8 +26,7 @@ from dipsmith.codec.encode import coder
 from dipsmith.codec.ibis import steps, unit_text
 from dipsmith.codec.trials import HASHED, UNITS, trial, trials
 from dipsmith.counting.count import View
-from dipsmith.counting.pushed import Fixed, Keys, by_set, deciding, rules_of, runs
-from dipsmith.counting.tally import words_of
+from dipsmith.counting.pushed import Fixed, Keys, by_set, deciding, radix_words, rules_of, runs
 from dipsmith.counting.units import hashed_columns
 from dipsmith.counting.units import unit_text as spelled_unit
 from dipsmith.errors import SourceError
@@ -119,9 +117,7 @@ class IbisGrouping:
     def _units(self) -> dict[str, Column]:
         unit = self.schema.unit
         named = {"u": unit.column, "p": unit.per}
-        return {
-            short: self._unit_text(n, self.source.table[n]) for short, n in named.items() if n is not None
-        }
+        return {short: self._unit_text(n, self.source.table[n]) for short, n in named.items() if n is not None}
 
     def _unit_text(self, name: str, column: Column) -> Column:
         return unit_text(name, column, self.source.can, self.source.warehouse.name)
@@ -163,13 +159,9 @@ class IbisGrouping:
 
     def _words(self, rows: Table, names: tuple[str, ...]) -> list[Column]:
         """The words of the mixed-radix key of some attributes."""
-        sizes = [self.schema[n].size for n in names]
         words = []
-        for a, b in words_of(sizes):
-            terms = [
-                rows[self._name(n)] * constant(prod(sizes[i + 1 : b]), "int64")
-                for i, n in enumerate(names[a:b], start=a)
-            ]
+        for word in radix_words(self.schema, names):
+            terms = [rows[self._name(n)] * constant(factor, "int64") for n, factor in word]
             words.append(reduce(add, terms) if terms else constant(0, "int64"))
         return words
 

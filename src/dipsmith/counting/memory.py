@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.counting.joint import projected
-from dipsmith.schema import Cells, Marginal
+from dipsmith.schema import Cells, Codes, Marginal
 
 View = Literal["held", "lawful", "public"]
 """Which rows count: all that are held, those that break no rule, those that break no rule over public columns."""
@@ -35,12 +35,21 @@ _About = tuple[frozenset[tuple[str, int]], View]
 """Which rows an answer is about: block and view."""
 
 
+def rows_in(codes: Codes, view: View, fixed: Fixed = ()) -> NDArray[np.bool_]:
+    """Which of the rows that are held a view has, of those with the fixed codes."""
+    inside = np.ones(len(codes), dtype=bool)
+    if view != "held":
+        names = [n for n in codes.names if view == "lawful" or codes.schema[n].role == "public"]
+        inside &= codes.project(names).lawful()
+    for name, code in fixed:
+        inside &= codes[name] == code
+    return inside
+
+
 @dataclass(eq=False)
 class Memory(Generic[Answer]):
     """Earlier answers about sets of attributes, until they are too many.
 
-    Examples
-    --------
     >>> memory: Memory[str] = Memory()
     >>> memory.keep((), "lawful", ("age", "sex"), 24, "a table of both")
     >>> memory.find((), "lawful", ["sex"]), memory.find((), "public", ["sex"])

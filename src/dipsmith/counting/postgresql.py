@@ -11,17 +11,15 @@ the server keeps exactly the rows that the batch path keeps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.codec.postgresql import CodedSql, coded, unit_text
 from dipsmith.counting.count import View
-from dipsmith.counting.pushed import Fixed, Keys, by_set, deciding, rules_of, runs
-from dipsmith.counting.tally import words_of
+from dipsmith.counting.pushed import Fixed, Keys, by_set, deciding, radix_words, rules_of, runs
 from dipsmith.counting.units import hashed_columns
 from dipsmith.errors import SourceError
 from dipsmith.schema import Schema
@@ -46,7 +44,7 @@ class PostgresGrouping:
         self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View
     ) -> list[tuple[Keys, NDArray[np.int64]]]:
         """For each set of attributes the combinations that occur and how often, in one scan."""
-        widths = [len(words_of([self.schema[n].size for n in names])) for names in sets]
+        widths = [len(radix_words(self.schema, names)) for names in sets]
         found = self.source.integers(self.statement(sets, fixed, view))
         return by_set(found or [np.zeros(0, dtype=np.int64)] * (max(widths) + 2), widths)
 
@@ -57,23 +55,27 @@ class PostgresGrouping:
         wanted = {name for names in sets for name in names} | needed
         units = [] if schema.unit.column is None else self._units()
         names = [n for n in schema.names if n in wanted or units]
-        columns = [_Column.of(self, name) for name in names]
-        read = [f"{c.coded.read} AS r{c.place}" for c in columns] + [f"{x} AS {u}" for u, x in units]
+        columns = {schema.names.index(name): self._column(name) for name in names}
+        read = [f"{c.read} AS r{i}" for i, c in columns.items()] + [f"{x} AS {u}" for u, x in units]
         rows = f"SELECT {', '.join(read) or '1 AS one'} FROM {self.source.table} AS t"
-        early = [f"{c.early} AS r{c.place}" for c in columns] + [u for u, _ in units]
+        early = [f"{c.early(f'r{i}')} AS r{i}" for i, c in columns.items()] + [u for u, _ in units]
         rows = f"SELECT {', '.join(early) or '1 AS one'} FROM ({rows}) AS t0"
         keys = [self._keys(n) for n in sets]
         where = [f"{self._code(n)} = {int(code)}" for n, code in fixed] + self._lawful(view)
-        known = [f"c{c.place} >= 0" for c in columns if not schema[c.name].domain.total]
+        known = [f"c{i} >= 0" for i in columns if not schema.attributes[i].domain.total]
         if not units and all(needed <= set(s) for s in sets):
-            physical = [[f"r{c.place}" for c in columns if c.name in set(s)] for s in sets]
+            physical = [[f"r{i}" for i in columns if schema.names[i] in s] for s in sets]
             rows = _coded(_pregrouped(rows, physical), columns, ["tag", "n"])
             return _summed(rows, known + where, keys)
         rows = _coded(rows, columns, [u for u, _ in units])
         rows = f"SELECT * FROM ({rows}) AS t3" + (f" WHERE {' AND '.join(known)}" if known else "")
         if units:
             rows = self._truncated(rows, [u for u, _ in units])
-        return _grouped(rows, where, keys)
+        rows = f"SELECT * FROM ({rows}) AS held" + (f" WHERE {' AND '.join(where)}" if where else "")
+        return _summed(_pregrouped(rows, [[self._code(n) for n in s] for s in sets]), [], keys)
+
+    def _column(self, name: str) -> CodedSql:
+        return coded(self.schema[name], f"t.{quoted(name)}", self._kind(name), self.source.literal)
 
     def _code(self, name: str) -> str:
         return f"c{self.schema.names.index(name)}"
@@ -99,9 +101,7 @@ class PostgresGrouping:
         unit = self.schema.unit
         named = [("u", unit.column), ("p", unit.per)]
         return [
-            (short, unit_text(name, f"t.{quoted(name)}", self._kind(name)))
-            for short, name in named
-            if name is not None
+            (short, unit_text(name, f"t.{quoted(name)}", self._kind(name))) for short, name in named if name is not None
         ]
 
     def _kind(self, name: str) -> Kind:
@@ -120,53 +120,18 @@ class PostgresGrouping:
 
     def _keys(self, names: tuple[str, ...]) -> list[str]:
         """The words of the mixed-radix key of some attributes."""
-        sizes = [self.schema[n].size for n in names]
-        words = []
-        for a, b in words_of(sizes):
-            terms = [
-                f"CAST({self._code(name)} AS bigint) * {prod(sizes[i + 1 : b])}"
-                for i, name in enumerate(names[a:b], start=a)
-            ]
-            words.append(" + ".join(terms) or "CAST(0 AS bigint)")
-        return words
+        words = radix_words(self.schema, names)
+        terms = [[f"CAST({self._code(name)} AS bigint) * {factor}" for name, factor in word] for word in words]
+        return [" + ".join(word) or "CAST(0 AS bigint)" for word in terms]
 
 
-@dataclass(frozen=True)
-class _Column:
-    """One column of the statement: its place in the schema and how it is encoded."""
-
-    name: str
-    place: int
-    coded: CodedSql
-
-    @classmethod
-    def of(cls, grouping: PostgresGrouping, name: str) -> _Column:
-        schema, source = grouping.schema, grouping.source
-        made = coded(schema[name], f"t.{quoted(name)}", grouping._kind(name), source.literal)
-        return cls(name, schema.names.index(name), made)
-
-    @property
-    def early(self) -> str:
-        return self.coded.early(f"r{self.place}")
-
-    @property
-    def value(self) -> str:
-        return self.coded.value(f"r{self.place}")
-
-    @property
-    def code(self) -> str:
-        return self.coded.code(f"t2.v{self.place}", f"d{self.place}.c")
-
-
-def _coded(rows: str, columns: Sequence[_Column], others: Sequence[str]) -> str:
-    """Look up what was read, row by row or group by group."""
-    values = [f"{c.value} AS v{c.place}" for c in columns] + list(others)
-    codes = [f"{c.code} AS c{c.place}" for c in columns] + [f"t2.{x} AS {x}" for x in others]
-    joins = [
-        f"LEFT JOIN {c.coded.join} AS d{c.place} ON d{c.place}.v = t2.v{c.place}"
-        for c in columns
-        if c.coded.join is not None
+def _coded(rows: str, columns: Mapping[int, CodedSql], others: Sequence[str]) -> str:
+    """Look up what was read, row by row or group by group; columns by their places in the schema."""
+    values = [f"{c.value(f'r{i}')} AS v{i}" for i, c in columns.items()] + list(others)
+    codes = [f"{c.code(f't2.v{i}', f'd{i}.c')} AS c{i}" for i, c in columns.items()] + [
+        f"t2.{x} AS {x}" for x in others
     ]
+    joins = [f"LEFT JOIN {c.join} AS d{i} ON d{i}.v = t2.v{i}" for i, c in columns.items() if c.join is not None]
     return (
         f"SELECT {', '.join(codes) or '1 AS one'} FROM (SELECT {', '.join(values) or '1 AS one'} "
         f"FROM ({rows}) AS t1) AS t2 {' '.join(joins)}"
@@ -174,15 +139,14 @@ def _coded(rows: str, columns: Sequence[_Column], others: Sequence[str]) -> str:
 
 
 def _pregrouped(rows: str, sets: Sequence[list[str]]) -> str:
-    """Group by what was read, before anything is looked up: few groups instead of many rows."""
+    """Group by some columns, such as what was read before anything is looked up: few groups instead of many rows."""
     columns = sorted({c for s in sets for c in s}, key=lambda c: int(c[1:]))
     listed = "".join(f"{c}, " for c in columns)
     if len(sets) == 1:
         by = f" GROUP BY {', '.join(columns)}" if columns else ""
         return f"SELECT {listed}CAST(0 AS bigint) AS tag, count(*) AS n FROM ({rows}) AS t4{by}"
     cases = [
-        " AND ".join(f"GROUPING({c}) = {int(c not in s)}" for c in columns) + f" THEN {i}"
-        for i, s in enumerate(sets)
+        " AND ".join(f"GROUPING({c}) = {int(c not in s)}" for c in columns) + f" THEN {i}" for i, s in enumerate(sets)
     ]
     tag = f"CAST(CASE WHEN {' WHEN '.join(cases)} END AS bigint) AS tag"
     by = ", ".join(f"({', '.join(s)})" for s in sets)
@@ -196,9 +160,7 @@ def _summed(rows: str, where: Sequence[str], keys: Sequence[list[str]]) -> str:
     for j in range(width):
         cases = " ".join(f"WHEN {i} THEN {words[j]}" for i, words in enumerate(keys) if len(words) > j)
         made.append(f"CASE tag {cases} ELSE 0 END AS w{j}" if len(keys) > 1 else f"{keys[0][j]} AS w{j}")
-    inner = f"SELECT tag, {', '.join(made)}, n FROM ({rows}) AS t5" + (
-        f" WHERE {' AND '.join(where)}" if where else ""
-    )
+    inner = f"SELECT tag, {', '.join(made)}, n FROM ({rows}) AS t5" + (f" WHERE {' AND '.join(where)}" if where else "")
     listed = ", ".join(f"w{j}" for j in range(width))
     tag, by = ("tag", f"tag, {listed}") if len(keys) > 1 else ("CAST(0 AS bigint) AS tag", listed)
     return f"SELECT {tag}, {listed}, {total('n')} AS n FROM ({inner}) AS t6 GROUP BY {by}"
@@ -207,34 +169,6 @@ def _summed(rows: str, where: Sequence[str], keys: Sequence[list[str]]) -> str:
 def total(n: str) -> str:
     """The sum of 64-bit counts as one; by halves, because their sum is a decimal here, which costs three times as much."""
     return f"((sum(({n} >> 30)::int4) << 30) + sum(({n} & 1073741823)::int4))"
-
-
-def _grouped(rows: str, where: Sequence[str], keys: Sequence[list[str]]) -> str:
-    """Group rows by several keys at once; a tag says which key a line belongs to."""
-    flat = [[f"k{i}_{j}" for j in range(len(words))] for i, words in enumerate(keys)]
-    named = [
-        f"{x} AS {k}" for ks, words in zip(flat, keys, strict=True) for k, x in zip(ks, words, strict=True)
-    ]
-    inner = f"SELECT {', '.join(named)} FROM ({rows}) AS held" + (
-        f" WHERE {' AND '.join(where)}" if where else ""
-    )
-    number = "CAST(count(*) AS bigint) AS n"
-    if len(keys) == 1:
-        return (
-            f"SELECT CAST(0 AS bigint) AS tag, {', '.join(flat[0])}, {number} FROM ({inner}) AS s "
-            f"GROUP BY {', '.join(flat[0])}"
-        )
-    tag = " ".join(f"WHEN GROUPING({ks[0]}) = 0 THEN {i}" for i, ks in enumerate(flat))
-    width = max(map(len, flat))
-    words = []
-    for j in range(width):
-        present = [ks[j] for ks in flat if len(ks) > j]
-        words.append(f"COALESCE({', '.join([*present, 'CAST(0 AS bigint)'])}) AS w{j}")
-    sets = ", ".join(f"({', '.join(ks)})" for ks in flat)
-    return (
-        f"SELECT CAST(CASE {tag} END AS bigint) AS tag, {', '.join(words)}, {number} FROM ({inner}) AS s "
-        f"GROUP BY GROUPING SETS ({sets})"
-    )
 
 
 def _among(column: str, codes: Sequence[int]) -> str:

@@ -12,7 +12,7 @@ Guarantee: the same counts, row for row, as `BatchRows` gives for the same rows 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Protocol
@@ -21,15 +21,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.codec.encode import Encoder
-from dipsmith.counting.contingency import check_size
 from dipsmith.counting.count import BatchRows, Rows, View
 from dipsmith.counting.joint import JOINT
 from dipsmith.counting.memory import CountMemory, Memory
 from dipsmith.counting.memory import Fixed as Fixed
-from dipsmith.counting.tally import check_index, fused, merged_keys, unfused
+from dipsmith.counting.tally import check_index, check_size, fused, merged_keys, unfused, words_of
+from dipsmith.errors import UnsupportedError
 from dipsmith.schema import Cells, Codes, Rule, Schema
 from dipsmith.sources import Progress, Source
 from dipsmith.sources.source import companion
+
+STAYS = (
+    "planned analyses need rows in files or frames; these rows are counted by their engine and stay there: export the "
+    "table to Parquet, or leave the analyses out"
+)
 
 Keys = list[NDArray[np.int64]]
 
@@ -105,18 +110,26 @@ class PushedRows:
         """Return the occupied cells, sorted, and the number of lawful rows in each."""
         check_index(cells)
         grouped = self._tables([cells.attributes], "lawful")[0]
-        indices, inverse = np.unique(cells.index(grouped.codes), return_inverse=True)
-        counts = np.zeros(len(indices), dtype=np.int64)
-        np.add.at(counts, inverse, grouped.counts)
-        return indices.astype(np.int64, copy=False), counts
+        keys, counts = merged_keys([cells.index(grouped.codes)], grouped.counts)
+        return keys[0].astype(np.int64, copy=False), counts
 
     def distinct_public(self, attributes: Sequence[str]) -> tuple[Codes, NDArray[np.int64]]:
-        """Return the distinct combinations of public attributes and how often each occurs."""
-        return _collapsed(self._tables([tuple(attributes)], "public")[0], self.schema, attributes)
+        """Return the distinct combinations of public attributes, sorted, and how often each occurs."""
+        grouped = self._tables([tuple(attributes)], "public")[0]
+        keys, counts = merged_keys(fused(grouped.codes, attributes), grouped.counts)
+        return unfused(keys, len(counts), attributes, self.schema), counts
 
     def total(self) -> int:
         """Return the number of rows held, lawful or not."""
         return int(self._tables([()], "held")[0].counts.sum())
+
+    def public_places(self) -> NDArray[np.bool_]:
+        """An engine has no order of rows."""
+        raise UnsupportedError(STAYS)
+
+    def widened(self, schema: Schema, columns: Mapping[str, NDArray[np.integer]]) -> Rows:
+        """Columns that are computed here cannot be added to rows that stay where they are."""
+        raise UnsupportedError(STAYS)
 
     def within(self, attribute: str, code: int) -> Rows:
         """Return the block of rows with this code."""
@@ -129,9 +142,7 @@ class PushedRows:
         asked = cover([names for names, found in zip(sets, known, strict=True) if found is None], self.schema)
         answers: list[Grouped] = []
         if asked:
-            for names, (keys, counts) in zip(
-                asked, self.grouping.grouped(asked, self.fixed, view), strict=True
-            ):
+            for names, (keys, counts) in zip(asked, self.grouping.grouped(asked, self.fixed, view), strict=True):
                 answers.append(Grouped(unfused(keys, len(counts), names, self.schema), counts))
                 self._groups.keep(self.fixed, view, names, len(counts), answers[-1])
         return [
@@ -140,9 +151,7 @@ class PushedRows:
         ]
 
 
-def rows_of(
-    source: Source, schema: Schema, progress: Progress | None = None, key: bytes | None = None
-) -> Rows:
+def rows_of(source: Source, schema: Schema, progress: Progress | None = None, key: bytes | None = None) -> Rows:
     """The rows of a source, counted by the source itself where it can, else batch by batch (`BatchRows`)."""
     grouping = companion(source, "counter")
     if grouping is None:
@@ -178,22 +187,16 @@ def cover(sets: Sequence[tuple[str, ...]], schema: Schema, limit: int = JOINT) -
     return [tuple(n for n in schema.names if n in whole) for whole in made]
 
 
-def _collapsed(
-    grouped: Grouped, schema: Schema, attributes: Sequence[str]
-) -> tuple[Codes, NDArray[np.int64]]:
-    """Sum a table over the attributes that were not asked for; sort as `tally.distinct` does."""
-    keys, counts = merged_keys(fused(grouped.codes, attributes), grouped.counts)
-    return unfused(keys, len(counts), attributes, schema), counts
-
-
 def rules_of(schema: Schema, view: View) -> list[Rule]:
     """The rules that a row of a view must not break."""
     public = set(schema.public)
-    return [
-        rule
-        for rule in schema.rules
-        if view == "lawful" or (view == "public" and set(rule.attributes) <= public)
-    ]
+    return [rule for rule in schema.rules if view == "lawful" or (view == "public" and set(rule.attributes) <= public)]
+
+
+def radix_words(schema: Schema, names: Sequence[str]) -> list[list[tuple[str, int]]]:
+    """The words of the mixed-radix key of some attributes: each attribute with what its code is multiplied by."""
+    sizes = [schema[n].size for n in names]
+    return [[(n, prod(sizes[i + 1 : b])) for i, n in enumerate(names[a:b], start=a)] for a, b in words_of(sizes)]
 
 
 def runs(codes: Sequence[int]) -> list[tuple[int, int]]:

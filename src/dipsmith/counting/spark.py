@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dipsmith.codec.encode import Encoder
-from dipsmith.counting.count import View
 from dipsmith.counting.joint import SUMMED
-from dipsmith.counting.pushed import Fixed, Keys, by_set
+from dipsmith.counting.memory import Fixed, View, rows_in
+from dipsmith.counting.pushed import Keys, by_set
 from dipsmith.counting.tally import SparseTally, Tally, fused, unfused, words_of
 from dipsmith.counting.units import PER, ROW, UNIT, crowded_out, has_unit, unit_text
 from dipsmith.schema import Codes, Marginal, Schema
@@ -54,9 +54,7 @@ class SparkGrouping:
         with failures(self.source.describe()):
             counted = on_workers(self._held, tally, made)
             summed = counted.groupBy("tag", *words).sum("n")
-            found = (
-                summed.toArrow() if hasattr(summed, "toArrow") else pa.Table.from_pandas(summed.toPandas())
-            )
+            found = summed.toArrow() if hasattr(summed, "toArrow") else pa.Table.from_pandas(summed.toPandas())
         return by_set([c.to_numpy().astype(np.int64, copy=False) for c in found.columns], sizes)
 
     @cached_property
@@ -107,14 +105,10 @@ class _Encoded:
             if schema.unit.column is not None:
                 spelled = {UNIT: unit_text(batch.column(schema.unit.column))}
                 spelled[PER] = (
-                    pa.array([""] * len(keep))
-                    if schema.unit.per is None
-                    else unit_text(batch.column(schema.unit.per))
+                    pa.array([""] * len(keep)) if schema.unit.per is None else unit_text(batch.column(schema.unit.per))
                 )
                 keep &= has_unit(spelled[UNIT])
-                columns = {
-                    name: text.filter(pa.array(keep)).cast(pa.string()) for name, text in spelled.items()
-                }
+                columns = {name: text.filter(pa.array(keep)).cast(pa.string()) for name, text in spelled.items()}
             at = np.flatnonzero(keep)
             yield pa.record_batch({**columns, **_packed(codes if keep.all() else codes.take(at))})
 
@@ -176,9 +170,7 @@ class _Tally:
         cells = [Marginal.of(schema, names) for names in self.sets]
         dense = [i for i, table in enumerate(cells) if table.size <= SUMMED]
         tally = Tally([cells[i] for i in dense])
-        sparse = {
-            i: SparseTally(len(words_of(table.shape))) for i, table in enumerate(cells) if table.size > SUMMED
-        }
+        sparse = {i: SparseTally(len(words_of(table.shape))) for i, table in enumerate(cells) if table.size > SUMMED}
         for codes in self._codes(batches, schema):
             tally.add(codes)
             for i, large in sparse.items():
@@ -199,11 +191,5 @@ class _Tally:
     def _codes(self, batches: Iterator[pa.RecordBatch], schema: Schema) -> Iterator[Codes]:
         for batch in batches:
             codes = _unpacked(batch, schema)
-            keep = np.ones(len(codes), dtype=bool)
-            if self.view == "lawful":
-                keep &= codes.lawful()
-            elif self.view == "public":
-                keep &= codes.project([n for n in codes.names if schema[n].role == "public"]).lawful()
-            for name, code in self.fixed:
-                keep &= codes[name] == code
+            keep = rows_in(codes, self.view, self.fixed)
             yield codes if keep.all() else codes.take(np.flatnonzero(keep))

@@ -9,20 +9,55 @@ same.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.counting.contingency import MAX_CELLS, MAX_INDEX, check_size
 from dipsmith.counting.joint import accumulate, joint_tables, mixed_radix
 from dipsmith.errors import UsageError
 from dipsmith.schema import Cells, Codes, Marginal, Schema
+
+MAX_CELLS = 1 << 27
+"""The most cells that are held at once: a gigabyte of counts."""
+
+MAX_INDEX = 1 << 62
+"""The most cells that a partition can number in 64-bit integers with room for arithmetic."""
 
 CHUNK = 1 << 18
 DENSE = 1 << 24
 """The most combinations that are counted in an array of their own, once rows are many: 128 MB."""
 CROWDED = 16
 """Rows are many when there is one for this many possible combinations."""
+
+
+def check_size(cells: Sequence[Cells], limit: int = MAX_CELLS) -> None:
+    """Refuse, before anything is allocated, tables that would not fit; say what makes them big.
+
+    >>> from dipsmith.schema import Attribute, Categories, Schema, Unit
+    >>> letters = Categories.of("abcdefgh")
+    >>> s = Schema("t", tuple(Attribute(n, "string", letters) for n in "xyz"), Unit(), "replace")
+    >>> check_size([Marginal.of(s, "xyz")], limit=100)
+    Traceback (most recent call last):
+    dipsmith.errors.UsageError: table x × y × z has 512 cells, the limit is 100; it crosses x (8), \
+y (8), z (8): use coarser bins, collapse labels or leave an attribute out
+    """
+    if sum(table.size for table in cells) <= limit:
+        return
+    largest = max(cells, key=lambda table: table.size)
+    if largest.size <= limit:
+        whole = sum(table.size for table in cells)
+        raise UsageError(
+            f"{len(cells)} tables have {whole:,} cells in all, the limit is {limit:,}; the largest is "
+            f"{largest.key} ({largest.size:,}): ask for fewer at a time, use coarser bins or collapse labels"
+        )
+    sizes = sorted(((largest.schema[name].size, name) for name in largest.attributes), key=lambda pair: -pair[0])
+    crossed = ", ".join(f"{name} ({size:,})" for size, name in sizes)
+    what = "crosses" if isinstance(largest, Marginal) else "reads"
+    raise UsageError(
+        f"table {largest.key} has {largest.size:,} cells, the limit is {limit:,}; it {what} {crossed}: "
+        "use coarser bins, collapse labels or leave an attribute out"
+    )
 
 
 class Tally:
@@ -51,9 +86,7 @@ class Tally:
                 continue
             self._seen += len(chunk)
             sizes = [chunk.schema[name].size for name in self._names]
-            if self._combinations is None and chunk.schema.size(self._names) <= min(
-                DENSE, CROWDED * self._seen
-            ):
+            if self._combinations is None and chunk.schema.size(self._names) <= min(DENSE, CROWDED * self._seen):
                 self._combinations = np.zeros(chunk.schema.size(self._names), dtype=np.int64)
             if self._combinations is None:
                 self._spread(chunk, None)
@@ -148,21 +181,24 @@ def merged_keys(
     rows = len(keys[0])
     if not rows:
         return keys, np.zeros(0, dtype=np.int64)
-    new = np.zeros(rows, dtype=bool)
-    new[0] = True
-    for word in keys:
-        new[1:] |= word[1:] != word[:-1]
-    starts = np.flatnonzero(new)
+    starts = run_starts(keys)
     counts = np.diff(starts, append=rows) if weights is None else np.add.reduceat(weights, starts)
     return [word[starts] for word in keys], counts.astype(np.int64, copy=False)
+
+
+def run_starts(keys: Sequence[NDArray[Any]]) -> NDArray[np.intp]:
+    """Where the runs of equal keys begin, of sorted rows."""
+    new = np.ones(len(keys[0]), dtype=bool)
+    new[1:] = False
+    for key in keys:
+        new[1:] |= key[1:] != key[:-1]
+    return np.flatnonzero(new)
 
 
 def fused(codes: Codes, names: Sequence[str]) -> list[NDArray[np.int64]]:
     """Return the mixed-radix key of some attributes, in as many 64-bit words as it takes."""
     sizes = [codes.schema[name].size for name in names]
-    return [
-        mixed_radix(codes, names[a:b], sizes[a:b]).astype(np.int64, copy=False) for a, b in words_of(sizes)
-    ]
+    return [mixed_radix(codes, names[a:b], sizes[a:b]).astype(np.int64, copy=False) for a, b in words_of(sizes)]
 
 
 def words_of(sizes: Sequence[int]) -> list[tuple[int, int]]:
@@ -185,9 +221,7 @@ def words_of(sizes: Sequence[int]) -> list[tuple[int, int]]:
 def check_index(cells: Cells) -> None:
     """Refuse a partition whose cells cannot be numbered in 64 bits."""
     if cells.size > MAX_INDEX:
-        raise UsageError(
-            f"table {cells.key} has too many cells to number; use coarser bins or leave an attribute out"
-        )
+        raise UsageError(f"table {cells.key} has too many cells to number; use coarser bins or leave an attribute out")
 
 
 def count(parts: Iterable[Codes], cells: Sequence[Cells], limit: int = MAX_CELLS) -> list[NDArray[np.int64]]:
@@ -209,9 +243,7 @@ def count_sparse(parts: Iterable[Codes], cells: Cells) -> tuple[NDArray[np.int64
     return keys[0], counts
 
 
-def distinct(
-    parts: Iterable[Codes], schema: Schema, attributes: Sequence[str]
-) -> tuple[Codes, NDArray[np.int64]]:
+def distinct(parts: Iterable[Codes], schema: Schema, attributes: Sequence[str]) -> tuple[Codes, NDArray[np.int64]]:
     """Return the distinct combinations of some attributes, sorted, and how often each occurs."""
     words = words_of(Marginal.of(schema, attributes).shape)
     tally = SparseTally(len(words), schema.size(attributes) if len(words) == 1 else None)

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from dipsmith.codec.encode import Encoder
 from dipsmith.codec.parse import days, texts
-from dipsmith.counting.tally import fused
+from dipsmith.counting.tally import fused, run_starts
 from dipsmith.schema import Codes, Schema
 
 Reader = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
@@ -142,9 +142,7 @@ def hashed_columns(schema: Schema) -> tuple[str, ...]:
     return schema.public if schema.neighbours == "label" else schema.names
 
 
-def _units(
-    batch: pa.RecordBatch, names: Sequence[str], key: bytes
-) -> tuple[pa.Array, pa.Array, NDArray[np.uint64]]:
+def _units(batch: pa.RecordBatch, names: Sequence[str], key: bytes) -> tuple[pa.Array, pa.Array, NDArray[np.uint64]]:
     """Spell the unit and `per` columns as text, and hash both for grouping."""
     spelled = [unit_text(batch.column(name)) for name in names]
     seed = np.frombuffer(hashlib.sha256(b"buckets" + key).digest(), dtype=np.uint64)
@@ -202,9 +200,7 @@ def _hash_text(text: pa.Array, hashes: NDArray[np.uint64], odd: np.uint64) -> ND
         left = np.clip(length - place, 0, 8)
         active = left > 0
         word = words[np.where(active, start + place, 0)]
-        mask = np.where(
-            left == 8, np.uint64(2**64 - 1), (np.uint64(1) << (left * 8).astype(np.uint64)) - np.uint64(1)
-        )
+        mask = np.where(left == 8, np.uint64(2**64 - 1), (np.uint64(1) << (left * 8).astype(np.uint64)) - np.uint64(1))
         mixed = (hashes ^ (word & mask)) * multiplier
         mixed ^= mixed >> np.uint64(29)
         hashes = np.where(active, mixed, hashes)
@@ -249,22 +245,12 @@ def crowded_out(part: pa.Table, schema: Schema, key: bytes) -> NDArray[np.int64]
 
 def _runs(keys: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
     """Return the place of every row in its run of equal keys (of sorted rows)."""
-    rows = len(keys[0])
-    new = np.ones(rows, dtype=bool)
-    if rows:
-        new[1:] = False
-        for key in keys:
-            new[1:] |= key[1:] != key[:-1]
-    starts = np.flatnonzero(new)
+    rows, starts = len(keys[0]), run_starts(keys)
     return np.arange(rows) - np.repeat(starts, np.diff(starts, append=rows))
 
 
 def _spelled(
-    part: pa.Table,
-    rows: NDArray[np.intp],
-    codes: Sequence[NDArray[Any]],
-    duplicates: NDArray[np.int64],
-    has_per: bool,
+    part: pa.Table, rows: NDArray[np.intp], codes: Sequence[NDArray[Any]], duplicates: NDArray[np.int64], has_per: bool
 ) -> list[bytes]:
     """Spell `hashed_text`, after the key, for many rows at once."""
     names = [UNIT, PER] if has_per else [UNIT]

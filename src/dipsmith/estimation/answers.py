@@ -12,11 +12,11 @@ v·Σwᵢ² − (v·Σwᵢ)² / (N·v + σ²).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, isinf, sqrt
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,13 +58,67 @@ class Answer:
         return f"{self.value:,.6g} ± {self.standard_error:,.3g}"
 
 
+class CellSums(Protocol):
+    """A noisy cross-table that knows any weighted sum of its cells."""
+
+    @property
+    def marginal(self) -> Marginal:
+        """The cross-table."""
+
+    @property
+    def total(self) -> float:
+        """The best estimate of the number of rows."""
+
+    def answer(self, weights: NDArray[np.float64]) -> Answer:
+        """The sum of the cells with these weights, and its standard error."""
+
+
+class Answering(Protocol):
+    """What tables and the models made of them have in common: counts, ranges and means at no further cost."""
+
+    def about(self, *attributes: str) -> CellSums:
+        """The noisy table to ask about these attributes."""
+
+    def range_query(self, attribute: str, low: float, high: float, rows: int | None = None) -> Answer:
+        """How many rows have low ≤ value < high, of all or rescaled to `rows`; a bin cut by the range in proportion."""
+        table = self.about(attribute)
+        weights = _spread(table.marginal, attribute, overlap(_bins(table.marginal, attribute), low, high))
+        return table.answer(weights).scaled(table.total, rows)
+
+    def count(self, where: Mapping[str, str], rows: int | None = None) -> Answer:
+        """How many rows have the given labels."""
+        table = self.about(*where)
+        weights = np.ones(table.marginal.size)
+        for name, label in where.items():
+            labels = table.marginal.schema[name].labels
+            if label not in labels:
+                raise UsageError(f"column '{name}' has no label '{label}'; it has: {', '.join(labels[:10])}")
+            weights *= _spread(table.marginal, name, np.arange(len(labels)) == labels.index(label))
+        return table.answer(weights).scaled(table.total, rows)
+
+    def mean(self, attribute: str) -> Answer:
+        """The mean of a numeric attribute, each bin standing for its middle (missing values left out)."""
+        table = self.about(attribute)
+        bins = _bins(table.marginal, attribute)
+        middles, known = np.zeros(bins.size), np.zeros(bins.size)
+        middles[: len(bins.labels)] = midpoints(bins)
+        known[: len(bins.labels)] = 1.0
+        rows = table.answer(_spread(table.marginal, attribute, known)).value
+        if rows <= 0:
+            return Answer(float("nan"), inf)
+        mean = table.answer(_spread(table.marginal, attribute, middles * known)).value / rows
+        # Delta method: the error of a ratio is the error of Σ(mᵢ − mean)·xᵢ over the rows.
+        error = table.answer(_spread(table.marginal, attribute, (middles - mean) * known)).standard_error / rows
+        return Answer(mean, error)
+
+
 @dataclass(frozen=True, eq=False)
-class NoisyTable:
+class NoisyTable(Answering):
     """The noisy counts of a marginal as measured, the noise variance of a cell, and what is known of the total.
 
     `total` is the best estimate of the number of rows, `total_variance` its variance (0: public). `kept`, for a
     table too large to hold, has the cells that `values` belong to: such a table can be sampled from; it does not
-    answer questions, because what was left out would bias them.
+    answer questions, because what was left out would bias them. `mechanism` names the law of the noise, where known.
     """
 
     marginal: Marginal
@@ -73,6 +127,7 @@ class NoisyTable:
     total: float
     total_variance: float
     kept: NDArray[np.int64] | None = None
+    mechanism: str = ""
 
     @property
     def own_total(self) -> tuple[float, float]:
@@ -116,17 +171,9 @@ class NoisyTable:
         variance = self.variance * float(np.dot(free, free)) - gained
         return Answer(float(np.dot(free, self.estimates)), sqrt(max(variance, 0.0)))
 
-    def range_query(self, attribute: str, low: float, high: float) -> Answer:
-        """How many rows have low ≤ value < high; a bin cut by the range counts in proportion."""
-        return ask_range(self.marginal, self.answer, attribute, low, high)
-
-    def mean(self, attribute: str) -> Answer:
-        """The mean of a numeric attribute, each bin standing for its middle (missing values left out)."""
-        return ask_mean(self.marginal, self.answer, attribute)
-
-    def count(self, where: Mapping[str, str]) -> Answer:
-        """How many rows have the given labels."""
-        return ask_count(self.marginal, self.answer, where)
+    def about(self, *attributes: str) -> NoisyTable:
+        """The table itself."""
+        return self
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[np.int64]]]:
         """The table as JSON-able facts and arrays."""
@@ -135,6 +182,7 @@ class NoisyTable:
             "variance": self.variance,
             "total": self.total,
             "total_variance": None if isinf(self.total_variance) else self.total_variance,
+            "mechanism": self.mechanism,
         }
         arrays = {"values": self.values}
         return facts, arrays if self.kept is None else {**arrays, "kept": self.kept}
@@ -150,42 +198,8 @@ class NoisyTable:
             facts["total"],
             inf if variance is None else variance,
             arrays.get("kept"),
+            facts.get("mechanism", ""),
         )
-
-
-Weighted = Callable[[NDArray[np.float64]], Answer]
-"""The sum of a table's cells with given weights, and its standard error."""
-
-
-def ask_range(table: Marginal, answer: Weighted, attribute: str, low: float, high: float) -> Answer:
-    """How many rows have low ≤ value < high; a bin cut by the range counts in proportion."""
-    return answer(_spread(table, attribute, overlap(_bins(table, attribute), low, high)))
-
-
-def ask_count(table: Marginal, answer: Weighted, where: Mapping[str, str]) -> Answer:
-    """How many rows have the given labels."""
-    weights = np.ones(table.size)
-    for name, label in where.items():
-        labels = table.schema[name].labels
-        if label not in labels:
-            raise UsageError(f"column '{name}' has no label '{label}'; it has: {', '.join(labels[:10])}")
-        weights *= _spread(table, name, np.arange(len(labels)) == labels.index(label))
-    return answer(weights)
-
-
-def ask_mean(table: Marginal, answer: Weighted, attribute: str) -> Answer:
-    """The mean of a numeric attribute, each bin standing for its middle (missing values left out)."""
-    bins = _bins(table, attribute)
-    middles, known = np.zeros(bins.size), np.zeros(bins.size)
-    middles[: len(bins.labels)] = midpoints(bins)
-    known[: len(bins.labels)] = 1.0
-    rows = answer(_spread(table, attribute, known)).value
-    if rows <= 0:
-        return Answer(float("nan"), inf)
-    mean = answer(_spread(table, attribute, middles * known)).value / rows
-    # Delta method: the error of a ratio is the error of Σ(mᵢ − mean)·xᵢ over the rows.
-    error = answer(_spread(table, attribute, (middles - mean) * known)).standard_error / rows
-    return Answer(mean, error)
 
 
 def _spread(table: Marginal, attribute: str, per_code: NDArray[Any]) -> NDArray[np.float64]:

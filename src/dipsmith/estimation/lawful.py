@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
-from dipsmith.privacy.randomness import Generator, generator, named_seed
+from dipsmith.privacy.randomness import generator, named_seed
 from dipsmith.schema import Codes, Schema
+from dipsmith.schema.rules import Rule
 
 ROUNDS = 100
 BARREN = 1 << 20
@@ -40,7 +42,8 @@ def lawful_rows(draw: Callable[[int], Codes], n: int, seed: int | None = None) -
         if barren < BARREN:
             barren = 0 if len(parts[-1]) else barren + len(drawn)
         asked = attempt < ROUNDS and barren < BARREN
-        drawn = draw(more) if asked else _uniform(drawn.schema, more, random)
+        uniform = {} if asked else {a.name: random.integers(0, a.size, more) for a in drawn.schema}
+        drawn = draw(more) if asked else Codes.of(drawn.schema, uniform, more)
     raise UsageError("the rules of the schema leave almost no combination of values possible; check them")
 
 
@@ -75,5 +78,16 @@ def require_possible(schema: Schema) -> None:
         raise UsageError("the rules leave no combination of values possible; check the schema's rules")
 
 
-def _uniform(schema: Schema, n: int, random: Generator) -> Codes:
-    return Codes.of(schema, {a.name: random.integers(0, a.size, n) for a in schema}, n)
+def label_codes(schema: Schema, targets: Sequence[str]) -> dict[str, NDArray[np.intp]]:
+    """For every joint label of some attributes, the last one varying fastest, its code in each of them."""
+    codes = np.unravel_index(np.arange(schema.size(targets)), [schema[t].size for t in targets])
+    return dict(zip(targets, codes, strict=True))
+
+
+def meets(rule: Rule, columns: Mapping[str, NDArray[np.integer]], size: int) -> NDArray[np.bool_]:
+    """Which of `size` rows meet every condition of the rule that is about one of the columns."""
+    met = np.ones(size, dtype=bool)
+    for name, codes in rule.never:
+        if name in columns:
+            met &= np.isin(columns[name], codes)
+    return met

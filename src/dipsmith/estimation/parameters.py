@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
 from dipsmith.errors import UsageError
@@ -38,3 +38,16 @@ def require_one_of(method: Named, name: str, options: Collection[str]) -> None:
     if getattr(method, name) not in options:
         listed = " or ".join(f"'{option}'" for option in options)
         raise UsageError(f"{method.name}: {name} is '{getattr(method, name)}', expected {listed}")
+
+
+def freeze_names(method: Named, *names: str) -> None:
+    """Make these parameters tuples of column names; one name stands for itself, None for a default."""
+    for name in names:
+        value = getattr(method, name)
+        if value is not None:
+            object.__setattr__(method, name, (value,) if isinstance(value, str) else tuple(value))
+
+
+def as_groups(groups: Iterable[str | Iterable[str]]) -> tuple[tuple[str, ...], ...]:
+    """Groups of column names as tuples; one name is a group of its own."""
+    return tuple((group,) if isinstance(group, str) else tuple(group) for group in groups)

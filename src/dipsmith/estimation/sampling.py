@@ -43,9 +43,7 @@ def sample_cells(weights: NDArray[np.float64], n: int, generator: Generator) -> 
     return generator.permutation(cells).astype(np.int64, copy=False)
 
 
-def sample_within(
-    weights: NDArray[np.float64], groups: NDArray[np.integer], generator: Generator
-) -> NDArray[np.int64]:
+def sample_within(weights: NDArray[np.float64], groups: NDArray[np.integer], generator: Generator) -> NDArray[np.int64]:
     """Draw a cell for every row, from the weights of the row's group.
 
     `weights` has one line per group; a line of zeros counts as equal weights. Within a group the cells are in random

@@ -35,10 +35,7 @@ SNAP = 1e-9
 
 
 def project(
-    values: ArrayLike,
-    total: float,
-    possible: NDArray[np.bool_] | None = None,
-    variances: ArrayLike | None = None,
+    values: ArrayLike, total: float, possible: NDArray[np.bool_] | None = None, variances: ArrayLike | None = None
 ) -> NDArray[np.float64]:
     """Find the nearest table, of any shape, that is non-negative and has the given total.
 

@@ -101,9 +101,7 @@ class Truth:
 People = dict[str, NDArray[Any]]
 
 
-def simulate(
-    rows_per_year: int = 25_000, years: Sequence[int] = YEARS, seed: int = 0
-) -> tuple[pa.Table, Truth]:
+def simulate(rows_per_year: int = 25_000, years: Sequence[int] = YEARS, seed: int = 0) -> tuple[pa.Table, Truth]:
     """Simulate snapshots of personnel records in increasing years, and return the coefficients behind pay with them.
 
     >>> table, truth = simulate(1000)
@@ -174,9 +172,7 @@ def _occupation_odds() -> NDArray[np.float64]:
 def _agency_odds() -> NDArray[np.float64]:
     """P(agency | occupation), one row per occupation."""
     share = np.array([s for _, s, _ in AGENCIES.values()])
-    liked = np.array(
-        [[code.startswith(family) for _, _, family in AGENCIES.values()] for code in OCCUPATIONS]
-    )
+    liked = np.array([[code.startswith(family) for _, _, family in AGENCIES.values()] for code in OCCUPATIONS])
     weights = share * np.where(liked, 3.0, 1.0)
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
@@ -228,18 +224,12 @@ def _words(codes: NDArray[Any], words: Sequence[str]) -> pa.Array:
 
 def schema(years: Sequence[int] = YEARS) -> Schema:
     """Describe the simulated records for label protection: sex and race are private, the rest public."""
-    jobs: dict[str, object] = {
-        "type": "string",
-        "enum": list(OCCUPATIONS),
-        "collapse": {"prefix": 2},
-        "other": "0000",
-    }
     public: dict[str, dict[str, object]] = {
         "year": {"type": "integer", "enum": list(years), "ordered": True, "other": years[-1]},
         "age": {"type": "integer", "minimum": FIRST_AGE, "maximum": LAST_AGE, "bins": {"width": 5}},
         "education": {"type": "integer", "enum": list(EDUCATION), "ordered": True, "other": 12},
         "agency": {"type": "string", "enum": list(AGENCIES), "other": "DD"},
-        "occupation": jobs,
+        "occupation": {"type": "string", "enum": list(OCCUPATIONS), "collapse": {"prefix": 2}, "other": "0000"},
         "supervisory": {"type": "string", "enum": list(STATUS), "other": "none"},
         "pay": {"type": "number", "minimum": 0, "maximum": 250_000, "bins": {"round": 5_000}},
     }

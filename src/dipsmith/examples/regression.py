@@ -42,7 +42,7 @@ Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Truth:
+class RegressionTruth:
     """What made the response: the named coefficients, and the mean of Y in each of the 120 cells of the predictors.
 
     Model 1 has an intercept and ten effects, in the order of the predictors; Model 2 has the cell means, the last
@@ -54,7 +54,7 @@ class Truth:
     means: Float
 
 
-def truth(model: Model) -> Truth:
+def truth(model: Model) -> RegressionTruth:
     """The coefficients of a model.
 
     >>> truth(1).coefficients.tolist()
@@ -66,10 +66,10 @@ def truth(model: Model) -> Truth:
         effects = [e for name in LEVELS for e in MAIN_EFFECTS[name]]
         names = [f"{name}={level}" for name, k in LEVELS.items() for level in range(2, k + 1)]
         coefficients = np.array([INTERCEPT, *effects])
-        return Truth(coefficients, ("intercept", *names), design() @ coefficients)
+        return RegressionTruth(coefficients, ("intercept", *names), design() @ coefficients)
     means = np.random.default_rng(CELL_MEANS_SEED).standard_normal(prod(LEVELS.values()))
     cells = np.ndindex(*LEVELS.values())
-    return Truth(means, tuple("".join(str(c + 1) for c in cell) for cell in cells), means)
+    return RegressionTruth(means, tuple("".join(str(c + 1) for c in cell) for cell in cells), means)
 
 
 def design() -> Float:
@@ -79,7 +79,7 @@ def design() -> Float:
     return np.stack([np.ones(codes.shape[1]), *dummies], axis=1).astype(np.float64)
 
 
-def simulate(rows: int = 10_000, model: Model = 1, seed: int = 0) -> tuple[pa.Table, Truth]:
+def simulate(rows: int = 10_000, model: Model = 1, seed: int = 0) -> tuple[pa.Table, RegressionTruth]:
     """Simulate one table and return it with the truth behind it.
 
     >>> table, made_by = simulate(100, model=2)
@@ -98,16 +98,13 @@ def simulate(rows: int = 10_000, model: Model = 1, seed: int = 0) -> tuple[pa.Ta
 def schema(neighbours: str = "replace") -> Schema:
     """Describe the tables: four categorical predictors, and the response in 15 bins over a public range."""
     fields: list[dict[str, object]] = [
-        {"name": name, "type": "integer", "enum": list(range(1, k + 1)), "other": 1}
-        for name, k in LEVELS.items()
+        {"name": name, "type": "integer", "enum": list(range(1, k + 1)), "other": 1} for name, k in LEVELS.items()
     ]
-    fields.append(
-        {"name": "y", "type": "number", "minimum": LOWEST, "maximum": HIGHEST, "bins": {"count": BINS}}
-    )
+    fields.append({"name": "y", "type": "number", "minimum": LOWEST, "maximum": HIGHEST, "bins": {"count": BINS}})
     return Schema.from_dict({"name": "regression", "unit": "row", "neighbours": neighbours, "fields": fields})
 
 
-def write(folder: str | Path, rows: int = 10_000, model: Model = 1, *, seed: int = 0) -> Truth:
+def write(folder: str | Path, rows: int = 10_000, model: Model = 1, *, seed: int = 0) -> RegressionTruth:
     """Write regression.parquet and regression.yaml into a folder."""
     table, made_by = simulate(rows, model, seed)
     write_example(folder, table, schema())

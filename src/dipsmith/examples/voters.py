@@ -125,28 +125,21 @@ def _population(seed: int = 291) -> tuple[Float, dict[str, Float], dict[str, Flo
     yes: dict[str, Float] = {}
     for name in ("registered", *(n for n in YES if n != "registered")):
         among = weights * yes["registered"] if name in _ONLY_REGISTERED else weights
-        yes[name] = _tilted(rng.normal(0, TILT, CLASSES), among, YES[name])
+        tilt, share = rng.normal(0, TILT, CLASSES), YES[name] / among.sum()
+        binary = np.stack([np.zeros(CLASSES), tilt], axis=1)
+        yes[name] = _tilted(binary, among / among.sum(), np.array([1 - share, share]))[:, 1]
     listed = {}
     for name, shares in _LISTED.items():
         margin = np.array(list(shares.values()))
-        listed[name] = _tilted_list(rng.normal(0, TILT, (CLASSES, margin.size)), weights, margin)
+        listed[name] = _tilted(rng.normal(0, TILT, (CLASSES, margin.size)), weights, margin)
     return weights, yes, listed
 
 
-def _tilted(tilt: Float, weights: Float, share: float) -> Float:
-    """Probabilities with these log-odds plus the constant that gives them the weighted sum `share`."""
-    low, high = -40.0, 40.0
-    for _ in range(100):
-        middle = (low + high) / 2
-        if float((weights / (1 + np.exp(-middle - tilt))).sum()) < share:
-            low = middle
-        else:
-            high = middle
-    return np.asarray(1 / (1 + np.exp(-low - tilt)))
+def _tilted(tilt: Float, weights: Float, margin: Float) -> Float:
+    """Probabilities whose logits are `tilt` plus a constant for each label, so that their weighted mean is `margin`.
 
-
-def _tilted_list(tilt: Float, weights: Float, margin: Float) -> Float:
-    """The same for several labels, by iterative proportional fitting of one constant for each label."""
+    By iterative proportional fitting.
+    """
     constant = np.log(margin)
     made = np.empty_like(tilt)
     for _ in range(300):

@@ -59,9 +59,7 @@ def _about_term(claim: ClaimEntry, response: Response) -> ClaimResult:
     found = f"{term.share:.1%} of the variation, p {p}"
     if claim.largest:
         first = table.terms[0]
-        return ClaimResult(
-            claim.says, f"{found}; the largest term is {first.name}", set(first.factors) == wanted
-        )
+        return ClaimResult(claim.says, f"{found}; the largest term is {first.name}", set(first.factors) == wanted)
     if claim.share_below is not None:
         holds = term.share < claim.share_below
     elif claim.share_above is not None:
@@ -76,9 +74,7 @@ def select_runs(response: Response, levels: Mapping[str, Any]) -> Response:
     kept = np.ones(len(response.values), dtype=bool)
     for name, level in levels.items():
         if name not in response.factors:
-            raise InputError(
-                f"'{name}' is not varied in this study; there are: {', '.join(response.factors)}"
-            )
+            raise InputError(f"'{name}' is not varied in this study; there are: {', '.join(response.factors)}")
         wanted = [label_of(v) for v in (level if isinstance(level, list) else [level])]
         parts = response.numbers[name].range.labels if name in response.numbers else ()
         if parts and not set(wanted) <= set(parts):

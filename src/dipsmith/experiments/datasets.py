@@ -78,9 +78,7 @@ def _simulate(data: DataEntry, seed: int, rows: int | None) -> tuple[pa.Table, S
     return table, regression.schema(relation)
 
 
-def _change(
-    schema: Schema, change: str | Mapping[str, Any] | None, public: pa.Table | None, base: Path
-) -> Schema:
+def _change(schema: Schema, change: str | Mapping[str, Any] | None, public: pa.Table | None, base: Path) -> Schema:
     if change is None:
         return schema
     if isinstance(change, str):

@@ -41,6 +41,9 @@ class Setting:
     levels: Mapping[str, str]
     values: Mapping[str, Any]
 
+    def __str__(self) -> str:
+        return self.name + (f" ({describe_values(self.levels)})" if self.levels else "")
+
 
 @dataclass(frozen=True)
 class Factor:
@@ -64,9 +67,7 @@ class Factor:
         pairs = list(levels.items()) if isinstance(levels, dict) else [(label_of(v), v) for v in levels]
         labels = [str(label) for label, _ in pairs]
         if len(set(labels)) < len(labels):
-            raise InputError(
-                f"'{name}' has the same level twice; name the levels: {name}: {{label: value, …}}"
-            )
+            raise InputError(f"'{name}' has the same level twice; name the levels: {name}: {{label: value, …}}")
         if not pairs:
             raise InputError(f"'{name}' has no levels; list at least one")
         return cls(name, tuple(labels), tuple(v for _, v in pairs))
@@ -96,14 +97,16 @@ def in_words(value: Any) -> str:
     ('race: (role: public)', 'age × sex', 'none')
     """
     if isinstance(value, dict):
-        inner = (
-            f"{k}: ({in_words(v)})" if isinstance(v, dict) else f"{k}: {in_words(v)}"
-            for k, v in value.items()
-        )
+        inner = (f"{k}: ({in_words(v)})" if isinstance(v, dict) else f"{k}: {in_words(v)}" for k, v in value.items())
         return ", ".join(inner) or "none"
     if isinstance(value, list):
         return ", ".join(" × ".join(map(in_words, v)) if isinstance(v, list) else in_words(v) for v in value)
     return label_of(value)
+
+
+def describe_values(values: Mapping[str, Any]) -> str:
+    """Names with their values, in words."""
+    return ", ".join(f"{name} = {in_words(value)}" for name, value in values.items())
 
 
 def settings(study: StudyEntry) -> list[Setting]:
@@ -112,9 +115,7 @@ def settings(study: StudyEntry) -> list[Setting]:
     for entry in study.methods:
         varied = study.vary | entry.vary
         if clash := sorted(set(varied) & set(entry.set)):
-            raise InputError(
-                f"method '{entry.label}': '{clash[0]}' is both fixed ('set') and varied; keep one of them"
-            )
+            raise InputError(f"method '{entry.label}': '{clash[0]}' is both fixed ('set') and varied; keep one of them")
         fixed = {k: v for k, v in (study.set | entry.set).items() if k not in varied}
         ranged = any(isinstance(levels, RangeEntry) for levels in varied.values())
         factors = [] if ranged else [Factor.of(n, levels) for n, levels in varied.items()]
@@ -146,11 +147,7 @@ def _scatter(varied: Mapping[str, Levels], entry: MethodEntry, study: StudyEntry
         drawn: Combination = []
         for (name, span), u in zip(spans.items(), share.tolist(), strict=True):
             value = None if isinstance(span, Factor) else span.value(u)
-            place = (
-                span.at(int(u * len(span.labels)))
-                if isinstance(span, Factor)
-                else (name, label_of(value), value)
-            )
+            place = span.at(int(u * len(span.labels))) if isinstance(span, Factor) else (name, label_of(value), value)
             drawn.append(place)
         found.setdefault(tuple(label for _, label, _ in drawn), drawn)
         if len(found) == wanted:
@@ -182,8 +179,7 @@ def fraction(sizes: Sequence[int], runs: int, seed: int = 0) -> list[int]:
     [0, 3, 5, 6]
     """
     indexes = np.array(list(product(*(range(size) for size in sizes))))
-    ways = _ways(indexes, sizes, runs)
-    model = model_matrix(indexes, sizes, ways)
+    model, _ = _model(indexes, sizes, runs)
     if model.shape[1] > runs:
         raise InputError(
             f"a fraction of {runs} settings is too small for {model.shape[1]} main effects; give {model.shape[1]} or more"
@@ -232,15 +228,9 @@ def fraction_of(study: StudyEntry, entry: MethodEntry) -> Fraction | None:
     whole = prod(sizes)
     if len(index) == whole:
         return None
-    ways = _ways(index, sizes, len(index))
-    x = model_matrix(index, sizes, ways)
+    x, ways = _model(index, sizes, len(index))
     efficiency = float(np.exp(_log_determinant(x) / x.shape[1])) / len(index)
     return Fraction(len(index), whole, resolution(index, sizes), ways, efficiency)
-
-
-def _ways(indexes: NDArray[np.int64], sizes: Sequence[int], runs: int) -> int:
-    """2 where so many runs are enough for main effects and pairs, else 1."""
-    return 2 if model_matrix(indexes, sizes, 2).shape[1] <= runs else 1
 
 
 def resolution(index: NDArray[np.int64], sizes: Sequence[int]) -> int:
@@ -258,6 +248,12 @@ def resolution(index: NDArray[np.int64], sizes: Sequence[int]) -> int:
             if float((joint.mean(axis=0) ** 2).sum()) > 1e-9:
                 return length
     return len(blocks) + 1
+
+
+def _model(indexes: NDArray[np.int64], sizes: Sequence[int], runs: int) -> tuple[Floats, int]:
+    """The columns with pairs (and 2) where so many runs are enough for them, else those of main effects (and 1)."""
+    pairs = model_matrix(indexes, sizes, 2)
+    return (pairs, 2) if pairs.shape[1] <= runs else (model_matrix(indexes, sizes, 1), 1)
 
 
 def model_matrix(indexes: NDArray[np.int64], sizes: Sequence[int], ways: int) -> Floats:

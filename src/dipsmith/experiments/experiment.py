@@ -34,12 +34,7 @@ class Experiment:
 
     @classmethod
     def read(
-        cls,
-        path: Path,
-        out: Path | None = None,
-        *,
-        data: str | None = None,
-        extra: Mapping[str, Metric] | None = None,
+        cls, path: Path, out: Path | None = None, *, data: str | None = None, extra: Mapping[str, Metric] | None = None
     ) -> Experiment:
         """Read a study file; `data` names the file of rows instead of the one that it names."""
         text = text_of(path)
@@ -105,8 +100,6 @@ class Experiment:
         """The report as Markdown with SVG figures, below the text that the study names."""
         study = self.laboratory.study
         if study.data.private:
-            raise InputError(
-                "the report of a study on private rows is confidential and has no page; see report.html"
-            )
+            raise InputError("the report of a study on private rows is confidential and has no page; see report.html")
         text = None if study.text is None else (self.base / study.text).read_text("utf-8")
         pages.write(self.page(results), path, title=study.title or study.name, command=command, text=text)

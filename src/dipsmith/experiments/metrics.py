@@ -30,10 +30,7 @@ def registered_metric(name: str) -> Metric | None:
 
 def title_of(name: str, metrics: Mapping[str, Metric]) -> str:
     """A number of a study in words."""
-    if name in metrics:
-        return metrics[name].title
-    analysis, colon, kind = name.rpartition(": ")
-    return f"{ANALYSIS_MEASURES[kind][0]}, {analysis}" if colon and kind in ANALYSIS_MEASURES else name
+    return _describe(name, metrics)[0]
 
 
 def reference_of(name: str, metrics: Mapping[str, Metric]) -> str:
@@ -42,7 +39,7 @@ def reference_of(name: str, metrics: Mapping[str, Metric]) -> str:
     >>> reference_of("pay model: coverage", {})
     '95 %, as asked'
     """
-    return metrics[name].reference if name in metrics else _of_analysis(name)[2]
+    return _describe(name, metrics)[2]
 
 
 def cost(name: str, value: float, reference: float, metrics: Mapping[str, Metric]) -> float:
@@ -51,10 +48,16 @@ def cost(name: str, value: float, reference: float, metrics: Mapping[str, Metric
     >>> cost("pay model: overlap", 0.9, 1.0, {}), cost("pay model: error", 0.9, 0.0, {})
     (-0.9, 0.9)
     """
-    better = metrics[name].better if name in metrics else _of_analysis(name)[1]
+    better = _describe(name, metrics)[1]
     return abs(value - reference) if better == "target" else -value if better == "higher" else value
 
 
-def _of_analysis(name: str) -> tuple[str, str, str]:
-    _, colon, kind = name.rpartition(": ")
-    return ANALYSIS_MEASURES[kind if colon and kind in ANALYSIS_MEASURES else "error"]
+def _describe(name: str, metrics: Mapping[str, Metric]) -> tuple[str, str, str]:
+    """Title, which way is better, and reference; what is no metric and no measure of an analysis is called an error."""
+    if name in metrics:
+        return metrics[name].title, metrics[name].better, metrics[name].reference
+    analysis, _, kind = name.rpartition(": ")
+    if not analysis or kind not in ANALYSIS_MEASURES:
+        return name, *ANALYSIS_MEASURES["error"][1:]
+    title, better, reference = ANALYSIS_MEASURES[kind]
+    return f"{title}, {analysis}", better, reference

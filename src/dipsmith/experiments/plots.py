@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,9 @@ from dipsmith.experiments.anova import anova
 from dipsmith.experiments.claims import select_runs
 from dipsmith.experiments.design import in_words, label_of
 from dipsmith.experiments.metrics import Metric, reference_of, title_of
-from dipsmith.experiments.results import Response, Results
+from dipsmith.experiments.results import Results
 from dipsmith.experiments.study import FigureEntry, MethodEntry, StudyEntry
+from dipsmith.regression.model_frame import by_number
 from dipsmith.report import figures
 from dipsmith.report.content import Cell, Figure, Table
 from dipsmith.report.drawing import ChartLine
@@ -47,9 +50,7 @@ def default_figures(results: Results) -> list[FigureEntry]:
         if len(found) == DEFAULT_FIGURES or not set(pair) <= set(varied):
             continue
         rest = [n for n in varied if n not in pair and order[n] <= 3]
-        found.append(
-            FigureEntry(metric=metric, x=x, lines=lines, panels=rest[0] if rest else None, where=part)
-        )
+        found.append(FigureEntry(metric=metric, x=x, lines=lines, panels=rest[0] if rest else None, where=part))
     return found
 
 
@@ -64,64 +65,114 @@ def figure(entry: FigureEntry, results: Results, metrics: Mapping[str, Metric], 
     for name in (entry.lines, entry.panels, None if entry.over else entry.x, *entry.where):
         if name is not None and name not in varied:
             raise _refusal(entry, f"'{name}' is not varied; there are: {', '.join(varied)}")
-    if entry.over == "level":
-        if entry.lines is None:
-            raise _refusal(entry, "give lines, the parameter that gets a line for each level")
-        return _over_levels(entry, results, metrics, file)
+    of = title_of(entry.metric, metrics)
+    grid = _level_grid(entry, results) if entry.over else _run_grid(entry, results)
+    drawn: dict[str, list[Panel]] = {}
+    numbers: list[tuple[Cell, ...]] = []
+    for term in grid.terms:
+        drawn[term], rows = grid.panels_of(term, entry)
+        numbers += rows
+    many = len(grid.lines) > MOST_LINES and not entry.over
+    if many and len(grid.panels) > 1:
+        raise _refusal(
+            entry, f"{len(grid.lines)} lines need a panel each; leave 'panels' out, or draw fewer with 'where'"
+        )
+    # What the key writes before the name of a line; methods need no such word.
+    key = "" if entry.lines in (None, "method") else entry.lines or ""
+    panels = f", a panel for each {entry.panels}" if entry.panels else ""
+    end = f"{panels}{_where(entry)}. {_sizes(results)} Means with 95 % intervals over repeats and what is not drawn"
+    if entry.over:
+        analysis = next((a for a in results.study.analyses if a.label == entry.metric), None)
+        if analysis is None:
+            axes = Axes(entry.x or "level", of, key, metrics[entry.metric].reference, log_y=entry.log)
+        else:
+            axes = Axes(analysis.by or "", "", key, authentic=True, log_y=entry.log)
+        title = entry.title or f"{entry.metric}: authentic and synthetic coefficients by {entry.lines}"
+        what = f"Coefficients of {entry.metric}; authentic" if analysis else f"{of}; reference"
+        caption = f"{what} solid, synthetic dashed, a line for each {entry.lines}{end}."
+    else:
+        wide = (n := positive_numbers(grid.positions)) is not None and len(n) > 2 and bool(n.max() / n.min() >= 8)
+        x = f"{entry.x}, logarithmic scale" if wide else f"{entry.x}"
+        axes = Axes(x, of, key, reference_of(entry.metric, metrics), log_x=wide, log_y=entry.log)
+        title = entry.title or f"{of}: {f'{entry.lines} and ' if entry.lines else ''}{entry.x}"
+        better = f" ({metrics[entry.metric].better} is better)" if entry.metric in metrics else ""
+        each = f", a line for each {entry.lines}" if entry.lines else ""
+        caption = f"{of}{better} by {entry.x}{each}{end}{_parts(entry, results)}."
+    svg = ""
+    if figures.available():
+        svg = multiples(grid.positions, drawn[""][0], axes) if many else interaction(grid.positions, drawn, axes)
+    names = ("term", entry.panels or "panel", entry.lines or "line", grid.x)
+    columns = (*names, "mean", "95 % half-width", "runs", "authentic")
+    wanted = itemgetter(*(i for i in range(8) if i not in ((6,) if entry.over else (0, 7))))
+    table = Table.of(title, wanted(columns), [wanted(row) for row in numbers])
+    return Figure(title, svg, caption, f"{title}. {caption}", table, None, file)
+
+
+@dataclass(frozen=True, eq=False)
+class _Grid:
+    """Values (and references) with the label of every factor; which places along x, lines, panels and terms to draw."""
+
+    labels: Mapping[str, NDArray[Any]]
+    values: NDArray[np.float64]
+    references: NDArray[np.float64]
+    x: str
+    positions: list[str]
+    lines: list[str]
+    panels: list[str]
+    terms: list[str]
+
+    def panels_of(self, term: str, entry: FigureEntry) -> tuple[list[Panel], list[tuple[Cell, ...]]]:
+        """The panels of a term; and for each of their points term, panel, line, place, mean, half-width, runs, reference."""
+        panels: list[Panel] = []
+        numbers: list[tuple[Cell, ...]] = []
+        for level in self.panels:
+            at = [self._rows_with({"term": term, entry.panels: level, self.x: p}) for p in self.positions]
+            found = [self.references[place] for place in at]
+            reference = np.array([np.nanmean(r) if np.isfinite(r).any() else np.nan for r in found])
+            lines = []
+            for name in self.lines:
+                values = [self.values[place & self._rows_with({entry.lines: name})] for place in at]
+                means = [mean_and_width(v) for v in values]
+                lines.append(ChartLine(name, *np.array(means).T))
+                runs = [int(np.isfinite(v).sum()) for v in values]
+                points = zip(self.positions, means, runs, reference.tolist(), strict=True)
+                numbers += [(term, level, name, p, *mean, n, r) for p, mean, n, r in points]
+            title = f"{entry.panels} = {level}" if entry.panels else ""
+            drawn = reference if entry.over or (reference > 0).any() else None
+            panels.append(Panel(title, lines, drawn))
+        return panels, numbers
+
+    def _rows_with(self, wanted: Mapping[str | None, str]) -> NDArray[np.bool_]:
+        """Where the factors have these labels; a factor that there is not is not asked."""
+        found = np.ones(len(self.values), dtype=bool)
+        for name, label in wanted.items():
+            if name is not None and name in self.labels:
+                found &= self.labels[name] == label
+        return found
+
+
+def _run_grid(entry: FigureEntry, results: Results) -> _Grid:
+    """The runs by the levels of a parameter."""
     if entry.x is None:
         raise _refusal(entry, "give x (a parameter), or 'over: level' for coefficients")
     response = select_runs(results.response(entry.metric), entry.where)
-    positions = _levels(results, response, entry.x)
-    names = _levels(results, response, entry.lines) if entry.lines else [""]
-    panels: list[Panel] = []
-    numbers: list[tuple[Cell, ...]] = []
-    for level in _levels(results, response, entry.panels) if entry.panels else [""]:
-        part = select_runs(response, {entry.panels: level}) if entry.panels else response
-        lines = []
-        for name in names:
-            by = {entry.lines: name} if entry.lines else {}
-            values = [_at(part, {entry.x: p, **by})[0] for p in positions]
-            means = [mean_and_width(v) for v in values]
-            lines.append(ChartLine(name, *np.array(means).T))
-            drawn = zip(positions, means, values, strict=True)
-            numbers += [(level, name, p, *mean, int(np.isfinite(v).sum())) for p, mean, v in drawn]
-        references = [_at(part, {entry.x: p})[1] for p in positions]
-        reference = np.array([np.nanmean(r) if np.isfinite(r).any() else np.nan for r in references])
-        panels.append(_panel(entry, level, lines, reference if (reference > 0).any() else None))
-    if len(names) > MOST_LINES and len(panels) > 1:
-        raise _refusal(
-            entry, f"{len(names)} lines need a panel each; leave 'panels' out, or draw fewer with 'where'"
-        )
-    of = title_of(entry.metric, metrics)
-    values_of_x = positive_numbers(positions)
-    wide = values_of_x is not None and len(values_of_x) > 2 and values_of_x.max() / values_of_x.min() >= 8
-    axes = Axes(
-        entry.x + (", logarithmic scale" if wide else ""),
-        of,
-        lines=_lines_word(entry),
-        reference=reference_of(entry.metric, metrics),
-        log_x=bool(wide),
-        log_y=entry.log,
-    )
-    svg = ""
-    if figures.available():
-        many = len(names) > MOST_LINES
-        svg = multiples(positions, panels[0], axes) if many else interaction(positions, {"": panels}, axes)
-    better = metrics[entry.metric].better if entry.metric in metrics else ""
-    title = entry.title or f"{of}: {f'{entry.lines} and ' if entry.lines else ''}{entry.x}"
-    caption = (
-        f"{of}{f' ({better} is better)' if better else ''} by {entry.x}"
-        f"{f', a line for each {entry.lines}' if entry.lines else ''}{_panels_and_where(entry)}. {_sizes(results)} "
-        f"Means with 95 % intervals over repeats and what is not drawn{_parts(entry, results)}."
-    )
-    columns = (entry.panels or "panel", entry.lines or "line", entry.x, "mean", "95 % half-width", "runs")
-    return Figure(title, svg, caption, f"{title}. {caption}", Table.of(title, columns, numbers), None, file)
+
+    def levels(factor: str | None) -> list[str]:
+        if factor is None:
+            return [""]
+        if factor not in response.factors:
+            raise InputError(f"figure: '{factor}' has one level only among the runs that are drawn")
+        return results.present(factor, response.factors[factor])
+
+    places = levels(entry.x), levels(entry.lines), levels(entry.panels)
+    return _Grid(response.factors, response.values, response.references, entry.x, *places, [""])
 
 
-def _over_levels(entry: FigureEntry, results: Results, metrics: Mapping[str, Metric], file: str) -> Figure:
+def _level_grid(entry: FigureEntry, results: Results) -> _Grid:
     """Coefficients over the levels of an analysis (years): authentic solid, a dashed line per level of a parameter."""
+    if entry.lines is None:
+        raise _refusal(entry, "give lines, the parameter that gets a line for each level")
     rows = results.rows(entry.metric)
-    assert entry.lines is not None
     if not len(rows["value"]):
         raise InputError(f"figure: '{entry.metric}' is no analysis of this study")
     chosen = np.ones(len(rows["value"]), dtype=bool)
@@ -130,46 +181,13 @@ def _over_levels(entry: FigureEntry, results: Results, metrics: Mapping[str, Met
         chosen &= np.isin(rows[name].astype(str), wanted)
     if not chosen.any():
         raise _refusal(entry, f"no run has{_where(entry)}")
-    positions = sorted(set(rows["level"].tolist()), key=_in_order)
-    drawn: dict[str, list[Panel]] = {}
-    numbers: list[tuple[Cell, ...]] = []
-    for term in entry.terms or list(dict.fromkeys(rows["term"].tolist())):
-        for level in results.present(entry.panels, rows[entry.panels][chosen]) if entry.panels else [""]:
-            here = chosen & (rows["term"] == term)
-            if entry.panels:
-                here &= rows[entry.panels].astype(str) == level
-            at = [here & (rows["level"] == p) for p in positions]
-            authentic = np.array([float(np.mean(rows["reference"][place])) for place in at])
-            lines = []
-            for name in results.present(entry.lines, rows[entry.lines][chosen]):
-                of = rows[entry.lines].astype(str) == name
-                means = [mean_and_width(rows["value"][place & of]) for place in at]
-                lines.append(ChartLine(name, *np.array(means).T))
-                points = zip(positions, means, authentic.tolist(), strict=True)
-                numbers += [(term, level, name, p, *mean, a) for p, mean, a in points]
-            drawn.setdefault(term, []).append(_panel(entry, level, lines, authentic))
-    analysis = next((a for a in results.study.analyses if a.label == entry.metric), None)
-    axes = Axes(
-        (analysis.by or "") if analysis else (entry.x or "level"),
-        "" if analysis else title_of(entry.metric, metrics),
-        lines=_lines_word(entry),
-        authentic=analysis is not None,
-        reference="" if analysis else metrics[entry.metric].reference,
-        log_y=entry.log,
-    )
-    svg = interaction(positions, drawn, axes) if figures.available() else ""
-    what = (
-        f"{title_of(entry.metric, metrics)}; reference"
-        if analysis is None
-        else f"Coefficients of {entry.metric}; authentic"
-    )
-    title = entry.title or f"{entry.metric}: authentic and synthetic coefficients by {entry.lines}"
-    caption = (
-        f"{what} solid, synthetic dashed, a line for each {entry.lines}{_panels_and_where(entry)}. {_sizes(results)} "
-        "Means with 95 % intervals over repeats and what is not drawn."
-    )
-    columns = ("term", entry.panels or "panel", entry.lines, "level", "mean", "95 % half-width", "authentic")
-    return Figure(title, svg, caption, f"{title}. {caption}", Table.of(title, columns, numbers), None, file)
+    positions = sorted(set(rows["level"].tolist()), key=by_number)
+    terms = entry.terms or list(dict.fromkeys(rows["term"].tolist()))
+    labels = {n: rows[n][chosen].astype(str) for n in ("term", "level", "method", *results.factors)}
+    lines = results.present(entry.lines, labels[entry.lines])
+    panels = results.present(entry.panels, labels[entry.panels]) if entry.panels else [""]
+    values, references = rows["value"][chosen], rows["reference"][chosen]
+    return _Grid(labels, values, references, "level", positions, lines, panels, terms)
 
 
 def mean_and_width(values: NDArray[np.float64]) -> tuple[float, float]:
@@ -185,43 +203,6 @@ def mean_and_width(values: NDArray[np.float64]) -> tuple[float, float]:
 
 def _refusal(entry: FigureEntry, why: str) -> InputError:
     return InputError(f"figure of '{entry.metric}': {why}")
-
-
-def _panel(
-    entry: FigureEntry, level: str, lines: list[ChartLine], reference: NDArray[np.float64] | None
-) -> Panel:
-    return Panel(f"{entry.panels} = {level}" if entry.panels else "", lines, reference)
-
-
-def _lines_word(entry: FigureEntry) -> str:
-    """What the key writes before the name of a line; methods need no such word."""
-    return "" if entry.lines in (None, "method") else entry.lines
-
-
-def _in_order(level: str) -> tuple[float, str]:
-    """Numbers by size, then words."""
-    try:
-        return float(level), level
-    except ValueError:
-        return float("inf"), level
-
-
-def _at(part: Response, levels: dict[str, str]) -> tuple[Any, Any]:
-    chosen = np.ones(len(part.values), dtype=bool)
-    for name, level in levels.items():
-        if name in part.factors:
-            chosen &= part.factors[name] == level
-    return part.values[chosen], part.references[chosen]
-
-
-def _levels(results: Results, response: Response, factor: str) -> list[str]:
-    if factor not in response.factors:
-        raise InputError(f"figure: '{factor}' has one level only among the runs that are drawn")
-    return results.present(factor, response.factors[factor])
-
-
-def _panels_and_where(entry: FigureEntry) -> str:
-    return (f", a panel for each {entry.panels}" if entry.panels else "") + _where(entry)
 
 
 def _where(entry: FigureEntry) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 
 from dipsmith.experiments.anova import Anova, anova
 from dipsmith.experiments.claims import check
-from dipsmith.experiments.design import fraction_of, in_words
+from dipsmith.experiments.design import describe_values, fraction_of
 from dipsmith.experiments.metrics import cost, title_of
 from dipsmith.experiments.plots import default_figures, figure
 from dipsmith.experiments.results import SECONDS, Response, Results
@@ -76,13 +76,13 @@ def _design(results: Results, laboratory: Laboratory) -> Facts:
     rows = f", {data.rows:,} rows" + (" a year" if data.example == "personnel" else "") if data.rows else ""
     facts = [("Rows", (f"example {data.example}" if data.example else Path(str(data.file)).name) + rows)]
     for entry in study.methods:
-        fixed = f" with {_fixed(entry.set)}" if entry.set else ""
+        fixed = f" with {describe_values(entry.set)}" if entry.set else ""
         facts.append((f"Method '{entry.label}'", entry.method + fixed))
     for name in results.factors:
         ranged = results.ranges.get(name)
         facts.append((f"Varied: {name}", str(ranged) if ranged else ", ".join(results.order(name))))
     if study.set:
-        facts.append(("Fixed for all", _fixed(study.set)))
+        facts.append(("Fixed for all", describe_values(study.set)))
     kind = "full factorial" if study.design == "full" else "fraction" if study.design.fractional else "random"
     if results.ranges:
         kind = "random, Latin hypercube"
@@ -98,10 +98,6 @@ def _design(results: Results, laboratory: Laboratory) -> Facts:
     return Facts(tuple(facts))
 
 
-def _fixed(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{k} = {in_words(v)}" for k, v in values.items())
-
-
 def _best(results: Results, laboratory: Laboratory) -> list[Block]:
     """What a search looks for: of settings drawn at random, those with the best mean of the first metric."""
     design = results.study.design
@@ -111,12 +107,9 @@ def _best(results: Results, laboratory: Laboratory) -> list[Block]:
     rows = results.rows(metric)
     settings = {run.id: run.setting for run in laboratory.runs}
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for run, *pair in zip(
-        rows["run"].tolist(), rows["value"].tolist(), rows["reference"].tolist(), strict=True
-    ):
+    for run, *pair in zip(rows["run"].tolist(), rows["value"].tolist(), rows["reference"].tolist(), strict=True):
         setting = settings[run]
-        levels = ", ".join(f"{k} = {v}" for k, v in setting.levels.items())
-        found.setdefault((setting.name, levels), []).append((pair[0], pair[1]))
+        found.setdefault((setting.name, describe_values(setting.levels)), []).append((pair[0], pair[1]))
     means = {key: np.mean(pairs, axis=0) for key, pairs in found.items()}
     order = sorted(means, key=lambda key: cost(metric, float(means[key][0]), float(means[key][1]), metrics))
     best = [(key, [value for value, _ in found[key]]) for key in order[:SHOWN_BEST]]

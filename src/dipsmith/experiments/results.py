@@ -91,7 +91,7 @@ class Results:
         names = [*BEFORE, *factors, *AFTER]
         columns: list[Any] = list(zip(*rows, strict=True)) or [()] * len(names)
         arrays = [_typed(v) if n in factors else pa.array(v) for n, v in zip(names, columns, strict=True)]
-        failed = dict.fromkeys(f"{_words(r)}: {o.failed}" for r, o in done if o.failed)
+        failed = dict.fromkeys(f"{r.setting}: {o.failed}" for r, o in done if o.failed)
         return cls(study, pa.table(arrays, names=names), tuple(failed), len(done) == len(runs))
 
     def save(self, folder: Path, text: str) -> Path:
@@ -122,10 +122,7 @@ class Results:
     def metrics(self) -> list[str]:
         """The single numbers of a run, in the order of the file; coefficients are not among them."""
         present = set(self.table.column("metric").unique().to_pylist())
-        own = [
-            *self.study.metrics,
-            *(f"{a.label}: {kind}" for a in self.study.analyses for kind in ANALYSIS_MEASURES),
-        ]
+        own = [*self.study.metrics, *(f"{a.label}: {kind}" for a in self.study.analyses for kind in ANALYSIS_MEASURES)]
         return [m for m in own if m in present]
 
     @cached_property
@@ -191,8 +188,3 @@ def _typed(labels: Sequence[str | None]) -> pa.Array:
         return pa.array([None if v is None else float(v) for v in labels], pa.float64())
     except ValueError:
         return pa.array(labels, pa.string())
-
-
-def _words(run: StudyRun) -> str:
-    levels = ", ".join(f"{k} = {v}" for k, v in run.setting.levels.items())
-    return run.setting.name + (f" ({levels})" if levels else "")

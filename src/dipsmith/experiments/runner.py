@@ -47,9 +47,7 @@ class Standing:
 Progress = Callable[[Standing], None]
 
 
-def run(
-    laboratory: Laboratory, text: str, jobs: int | None = None, progress: Progress | None = None
-) -> list[Outcome]:
+def run(laboratory: Laboratory, text: str, jobs: int | None = None, progress: Progress | None = None) -> list[Outcome]:
     """Run a study, or the rest of it, by so many processes (one per core); `progress` is told after every run.
 
     Privacy
@@ -57,10 +55,10 @@ def run(
     On private rows every run is charged to the ledger that the file names, before a value is read.
     """
     _prepare(laboratory.out, laboratory.study, text)
-    with _journal(laboratory.out) as journal:
+    with _journal(laboratory.out) as (journal, add):
         wanted = {r.id for r in laboratory.runs}
         # What failed is tried again: a full disk may be empty by now, and a refusal costs nothing.
-        done = {o.id: o for o in journal.outcomes if o.id in wanted and not o.failed}
+        done = {o.id: o for o in journal if o.id in wanted and not o.failed}
         left = [r for r in laboratory.runs if r.id not in done]
         started, before = time.monotonic(), set(done)
 
@@ -73,7 +71,7 @@ def run(
 
         tell()
         for outcome in _outcomes(laboratory, left, min(jobs or _cores(), len(left))):
-            journal.add(outcome)
+            add(outcome)
             done[outcome.id] = outcome
             tell()
     return [done[r.id] for r in laboratory.runs]
@@ -100,20 +98,9 @@ def _prepare(out: Path, study: StudyEntry, text: str) -> None:
         work.write_text(text, "utf-8")
 
 
-@dataclass(frozen=True, eq=False)
-class _Journal:
-    handle: int
-    outcomes: list[Outcome]
-
-    def add(self, outcome: Outcome) -> None:
-        """One line, on the disk before anything else happens."""
-        line = json.dumps(outcome.to_dict(), ensure_ascii=False, separators=(",", ":")) + "\n"
-        os.write(self.handle, line.encode())
-        os.fsync(self.handle)
-
-
 @contextmanager
-def _journal(out: Path) -> Iterator[_Journal]:
+def _journal(out: Path) -> Iterator[tuple[list[Outcome], Callable[[Outcome], None]]]:
+    """The outcomes in a folder's journal, and what adds one: a line, on the disk before anything else happens."""
     path = out / JOURNAL
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     try:
@@ -121,7 +108,13 @@ def _journal(out: Path) -> Iterator[_Journal]:
         found, whole = _lines(path.read_bytes())
         # A line that a kill cut short is no outcome; it must not join the next one.
         os.ftruncate(handle, whole)
-        yield _Journal(handle, found)
+
+        def add(outcome: Outcome) -> None:
+            line = json.dumps(outcome.to_dict(), ensure_ascii=False, separators=(",", ":")) + "\n"
+            os.write(handle, line.encode())
+            os.fsync(handle)
+
+        yield found, add
     finally:
         os.close(handle)
 
@@ -169,8 +162,15 @@ def _outcomes(laboratory: Laboratory, left: list[StudyRun], workers: int) -> Ite
             there.close()
             pipes.append(here)
             processes.append(process)
+
+    def hand(pipe: Connection) -> bool:
+        number = next(queue, None)
+        if number is not None:
+            pipe.send_bytes(json.dumps(number).encode())
+        return number is not None
+
     try:
-        busy = [p for p in pipes if _hand(p, next(queue, None))]
+        busy = [p for p in pipes if hand(p)]
         while busy:
             for pipe in wait(busy):
                 assert isinstance(pipe, Connection)
@@ -178,7 +178,7 @@ def _outcomes(laboratory: Laboratory, left: list[StudyRun], workers: int) -> Ite
                     yield Outcome.from_dict(json.loads(pipe.recv_bytes()))
                 except EOFError:
                     raise MemoryError("a worker ended without an answer") from None
-                if not _hand(pipe, next(queue, None)):
+                if not hand(pipe):
                     busy.remove(pipe)
     finally:
         for pipe in pipes:
@@ -187,13 +187,6 @@ def _outcomes(laboratory: Laboratory, left: list[StudyRun], workers: int) -> Ite
             process.join(timeout=5)
             if process.is_alive():
                 process.terminate()
-
-
-def _hand(pipe: Connection, number: int | None) -> bool:
-    if number is None:
-        return False
-    pipe.send_bytes(json.dumps(number).encode())
-    return True
 
 
 def _work(pipe: Connection, laboratory: Laboratory) -> None:
@@ -209,9 +202,7 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _seconds_left(
-    runs: list[StudyRun], done: Mapping[str, Outcome], before: set[str], started: float
-) -> float:
+def _seconds_left(runs: list[StudyRun], done: Mapping[str, Outcome], before: set[str], started: float) -> float:
     """How long it will take still: each method's mean time so far, at the pace of this machine at this hour."""
     times: dict[str, list[float]] = {}
     for r in runs:

@@ -16,7 +16,7 @@ from dataclasses import fields as parameters_of
 from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, StrictFloat, Tag, model_validator
 
@@ -30,7 +30,7 @@ RUN_PARAMETERS = ("epsilon", "rho", "delta", "epsilon_times", "sets", "each", "r
 """What a run is given besides the parameters of its method."""
 REAL, WHOLE = ("epsilon", "rho", "delta"), ("sets", "rows")
 """Those of them that are numbers."""
-EXAMPLES = ("personnel", "voters", "regression")
+Example = Literal["personnel", "voters", "regression"]
 
 
 class StudyPart(BaseModel):
@@ -58,9 +58,7 @@ class RangeEntry(StudyPart):
         low, high = self.from_, self.to
         return self.refuse_if(
             {
-                "a range ends; give finite numbers for 'from' and 'to'": not (
-                    isfinite(low) and isfinite(high)
-                ),
+                "a range ends; give finite numbers for 'from' and 'to'": not (isfinite(low) and isfinite(high)),
                 f"from is {low:g} and to is {high:g}; 'from' must be the smaller one": not low < high,
                 f"from is {low:g}; a logarithmic range starts above 0": self.scale == "log" and low <= 0,
             }
@@ -92,7 +90,7 @@ Varied = dict[
 class DataEntry(StudyPart):
     """Which rows: a simulated example, or a file with its schema."""
 
-    example: Literal["personnel", "voters", "regression"] | None = None
+    example: Example | None = None
     rows: int | None = None
     years: list[int] | None = None
     model: Literal[1, 2] | None = None
@@ -112,7 +110,7 @@ class DataEntry(StudyPart):
         file, example = self.file is not None, self.example is not None
         return self.refuse_if(
             {
-                f"give either 'example' (one of {', '.join(EXAMPLES)}) or 'file' with its 'schema'": example
+                f"give either 'example' (one of {', '.join(get_args(Example))}) or 'file' with its 'schema'": example
                 == file,
                 "a file needs 'schema', the file that describes its columns": file and self.schema_ is None,
                 "a file needs either 'ledger' (its rows are private: every run is charged) or 'public' (why they "
@@ -150,9 +148,7 @@ class MethodEntry(StudyPart):
         kinds = self.parameters.get(parameter, "").split(" | ")
         whole = not (parameter in REAL or "float" in kinds)
         if whole and parameter not in WHOLE and "int" not in kinds:
-            raise ValueError(
-                f"'{parameter}' of {self.method} is no number; list its levels instead of a range"
-            )
+            raise ValueError(f"'{parameter}' of {self.method} is no number; list its levels instead of a range")
         for end, value in (("from", entry.from_), ("to", entry.to)):
             if whole and (value != int(value) or value < 1):
                 raise ValueError(
@@ -299,9 +295,7 @@ class StudyEntry(StudyPart):
         for method in self.methods:
             given = {*self.set, *self.vary, *method.set, *method.vary}
             if ("epsilon" in given) == ("rho" in given):
-                raise ValueError(
-                    f"method '{method.label}' needs a budget: epsilon or rho, under 'set' or 'vary'"
-                )
+                raise ValueError(f"method '{method.label}' needs a budget: epsilon or rho, under 'set' or 'vary'")
             for name, levels in (self.vary | method.vary).items():
                 if isinstance(levels, RangeEntry) and method.range_of(name, levels) and gridded:
                     raise ValueError(
@@ -345,9 +339,7 @@ def parse(text: str, name: str = "study") -> StudyEntry:
     except SchemaError as error:
         raise InputError(in_file(name, str(error))) from None
     if not isinstance(document.data, dict):
-        raise InputError(
-            f"{name}: a study is a mapping of keys (name, question, data, methods, …), got something else"
-        )
+        raise InputError(f"{name}: a study is a mapping of keys (name, question, data, methods, …), got something else")
     found = check(StudyEntry, document.data, _NEEDED, {})
     if isinstance(found, Problem):
         field = "".join(f"[{p + 1}]" if isinstance(p, int) else f".{p}" for p in found.place).lstrip(".")

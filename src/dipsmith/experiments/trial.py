@@ -82,11 +82,7 @@ class Laboratory:
     """
 
     def __init__(
-        self,
-        study: StudyEntry,
-        base: Path = Path(),
-        out: Path = Path(),
-        extra: Mapping[str, Metric] | None = None,
+        self, study: StudyEntry, base: Path = Path(), out: Path = Path(), extra: Mapping[str, Metric] | None = None
     ) -> None:
         self.study, self.base, self.out, self.extra = study, base, out, extra
         self.metrics = metrics_named(study.metrics, extra)

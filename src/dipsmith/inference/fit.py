@@ -12,30 +12,30 @@ regression for two levels, Firth's for all sets where one is separated.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from dipsmith.errors import UsageError
-from dipsmith.inference.analysis import Analysis, Family
-from dipsmith.inference.combine import Combined, Estimate, Rule, as_text, choose_rule
-from dipsmith.inference.estimates import Estimates
-from dipsmith.inference.model_frame import extra
-from dipsmith.inference.noise_aware import REPLICATES, Progress, Replication, combine_by
+from dipsmith.errors import NotCarried, UsageError
+from dipsmith.inference.combine import Combined, Estimate, Rule, as_text, check_level, choose_rule
+from dipsmith.inference.direct import LEVEL, Estimated, measured_estimate, planned_estimate
+from dipsmith.inference.gate import Gap, missing_for, recurring
+from dipsmith.inference.noise_aware import REPLICATES, Flags, Progress, Replication, combine_by, without_intervals
 from dipsmith.inference.tests import Significance, refer
 from dipsmith.methods.method import Method
+from dipsmith.regression.analysis import Analysis, Family
+from dipsmith.regression.estimates import Estimates
+from dipsmith.regression.model_frame import extra
 from dipsmith.report.content import Table
 from dipsmith.report.sections import loose
+from dipsmith.schema import Schema
+from dipsmith.schema.formula.tree import Column, Node, nodes
 from dipsmith.sources import source
 from dipsmith.synthesis.release import Release
-
-LEVEL: Final = re.compile(r"\[(?:T\.)?.*?\](?=:|$)")
-"""The level in a coefficient's name: what it leaves is the term."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +45,8 @@ class Fit:
     analysis: Analysis
     combined: Combined
     each: tuple[Estimates, ...]
+    direct: bool = False
+    """Whether the estimates are those of noisy sums or tables, and `each` has them with their whole covariance."""
 
     @property
     def formula(self) -> str:
@@ -70,6 +72,10 @@ class Fit:
         """
         at = [i for i, n in enumerate(self.names) if n in terms or LEVEL.sub("", n) in terms]
         at = [i for i in at if np.isfinite(self.combined.estimate[i])]
+        if at and not np.isfinite(self.combined.variance[at]).all():
+            raise NotCarried(
+                f"the coefficients of {' and '.join(terms)} have no interval here, so that there is no test"
+            )
         if not at:
             raise UsageError(
                 f"there is no coefficient of {' or '.join(terms)}; there are: {', '.join(self.names[:20])}"
@@ -86,7 +92,7 @@ class Fit:
         if self.combined.runs is not None:
             moved = self.combined.runs[:, at]
             scattered, share = moved[np.isfinite(moved).all(axis=1)], 1.0
-        elif self.combined.variance_is_sampling:
+        elif self.direct or self.combined.variance_is_sampling:
             scattered, share = np.zeros((2, len(at))), 1.0
         else:
             scattered, share = np.array([e.values[at] for e in self.each]), 1 / len(self.each)
@@ -108,9 +114,7 @@ class Fit:
         """The coefficients as a table of a report."""
         m, references = len(self.each), self.analysis.references
         sets = f" in each of {m} sets" if m > 1 else ""
-        table = self.combined.content(
-            f"{self.formula}: {self.analysis.name}, {self.each[0].rows:,} rows{sets}"
-        )
+        table = self.combined.content(f"{self.formula}: {self.analysis.name}, {self.each[0].rows:,} rows{sets}")
         return replace(table, note=f"Reference: {references}. {table.note}" if references else table.note)
 
     def __str__(self) -> str:
@@ -137,8 +141,15 @@ def fit(
     method: Method | None = None,
     seed: int | None = None,
     progress: Progress | None = None,
+    allow_unsupported: bool = False,
 ) -> Fit:
-    """Fit a regression to a release and combine its sets honestly.
+    """Fit a regression to a release: with honest intervals, or a sentence that says why this release cannot tell.
+
+    Taken is the first of these that there is: the result of a planned analysis; a direct estimate from noisy tables that
+    hold every two terms together; the synthetic rows, where they carry response, terms and controls together, with
+    intervals found by running the mechanism again. Anything else raises `NotCarried`.
+
+    The result prints as a table; `fit["sex[T.F]"]` is one coefficient, `to_pandas()` and `to_arrow()` are all.
 
     Parameters
     ----------
@@ -153,19 +164,14 @@ def fit(
         "auto" takes the rule that the card calls for; "combine" (T = ū + B/m, only for sets that were sanitised
         separately), "noise-aware" (the mechanism is run again), or "sampling" (ordinary intervals, which leave the
         noise out).
-    robust, cluster
-        Robust (HC1) errors, or errors clustered by a column.
+    robust, cluster, level
+        Robust (HC1) errors, or errors clustered by a column; and the level of the intervals.
     penalty
         λ of a ridge; without it "ridge" chooses one by generalised cross-validation.
-    level
-        Of the intervals.
     replicates, correct, method, seed, progress
         For noise-aware intervals: how the mechanism is run again (`dipsmith.inference.noise_aware.Replication`).
-
-    Returns
-    -------
-    Fit
-        Prints as a table; `fit["sex[T.F]"]` is one coefficient, `to_pandas()` and `to_arrow()` are all.
+    allow_unsupported
+        Print the estimates of the synthetic rows, without intervals, where the release does not carry what they ask.
 
     Examples
     --------
@@ -192,10 +198,22 @@ def fit(
         cluster=cluster,
         penalty=penalty,
     )
+    check_level(level)
+    if release is not None and rule == "auto":
+        known = _direct(release, analysis, family, reference or {})
+        if known is not None:
+            combined, estimates = known
+            notes = () if any("independent" in note for note in combined.notes) else recurring(release)
+            combined = replace(combined, level=level, notes=(*combined.notes, *notes))
+            return Fit(analysis, combined, (estimates,), direct=True)
     each = tuple(analysis(table) for table in tables)
     agreed = analysis.of_one_family(each)
     if agreed is not analysis:
         analysis, each = agreed, tuple(agreed(table) for table in tables)
+    if release is not None and chosen != "sampling" and (gap := _gap(release, analysis)) is not None:
+        if not allow_unsupported:
+            raise NotCarried(gap.sentence)
+        return Fit(analysis, without_intervals(each, level, gap.reason_and_ask), each)
     why = (
         "Ordinary intervals: nothing is known of any noise in this table"
         if release is None
@@ -203,8 +221,40 @@ def fit(
     )
     how = Replication(replicates, correct, method, seed, progress)
     estimate = replace(analysis, falls_back=True)
-    combined = combine_by(chosen, release, estimate, each, how, level=level, why=why)
+    follows = None if release is None else _follows(analysis, each[0].names, release.schema)
+    combined = combine_by(chosen, release, estimate, each, how, level=level, why=why, follows=follows)
+    if release is not None and cluster is None:
+        combined = replace(combined, notes=(*combined.notes, *recurring(release)))
     return Fit(analysis, combined, each)
+
+
+def _direct(release: Release, analysis: Analysis, family: Family, references: Mapping[str, object]) -> Estimated | None:
+    """A direct estimate, where there is one and nothing is asked that it does not know."""
+    if analysis.robust or analysis.cluster is not None or family in ("ridge", "firth") or analysis.penalty is not None:
+        return None
+    planned = planned_estimate(release, analysis.formula.text, references)
+    return measured_estimate(release, analysis, references) if planned is None else planned
+
+
+def _gap(release: Release, analysis: Analysis) -> Gap | None:
+    """What the release lacks for intervals; odds of whole rows need one table of all columns, not of every two."""
+    gap = missing_for(release, analysis.formula.text)
+    if gap is None and release.schema.neighbours != "label" and analysis.family in ("logistic", "firth"):
+        return missing_for(release, *analysis.formula.columns)
+    return gap
+
+
+def _follows(analysis: Analysis, names: tuple[str, ...], schema: Schema) -> Flags | None:
+    """Which coefficients name public columns alone: they are biased by what those of private columns lose."""
+    private = set(schema.private)
+    if schema.neighbours != "label" or private & _named(analysis.formula.response):
+        return None
+    terms = {str(t) for t in analysis.formula.terms if private & {n for f in t.factors for n in _named(f)}}
+    return np.array([LEVEL.sub("", name) not in terms for name in names])
+
+
+def _named(node: Node) -> set[str]:
+    return {n.name for n in nodes(node) if isinstance(n, Column)}
 
 
 def _tables(data: Any) -> tuple[Release | None, tuple[pa.Table, ...]]:

@@ -23,7 +23,7 @@ from dipsmith.codec.encode import Encoder
 from dipsmith.errors import RegistryError, UnsupportedError, UsageError
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.methods.method import Labeller, Method
-from dipsmith.privacy.budget import Budget
+from dipsmith.privacy.budget import Budget, of_units
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.randomness import Generator, generator
 from dipsmith.schema import Codes, Schema
@@ -53,14 +53,12 @@ class Mechanism:
         """The mechanism that made a release; `method` where the card cannot tell it."""
         card = release.card
         if not release.models:
-            raise UnsupportedError(
-                "this release has no model, so its mechanism is not known; get it with model-1.json"
-            )
+            raise UnsupportedError("this release has no model, so its mechanism is not known; get it with model-1.json")
         if release.model.missing and method is None:
             raise RegistryError(release.model.missing)
         return cls(
             method=_method(card) if method is None else method,
-            budget=card.budget.split(card.sets)[0] if card.each == "split" else card.budget,
+            budget=_budget_of_one(release),
             schema=release.model.schema,
             released=release.schema,
             given_rows=card.rows if card.rows_known == "given by the steward" else None,
@@ -79,17 +77,19 @@ class Mechanism:
         model = self.method.fit(curator)
         if self.schema.neighbours == "label":
             if not isinstance(model, Labeller):
-                raise UnsupportedError(
-                    f"{self.method.name} labelled these rows, but its model cannot; give method=…"
-                )
+                raise UnsupportedError(f"{self.method.name} labelled these rows, but its model cannot; give method=…")
             public = table.drop_columns(list(model.targets)).combine_chunks()
             whole = public.to_batches(max_chunksize=table.num_rows or 1)
-            return [
-                pa.concat_tables([labelled(model, b, _seed(random)) for b in whole]) for _ in range(draws)
-            ]
-        return [
-            decode(model.sample(self.rows, _seed(random)), generator(_seed(random))) for _ in range(draws)
-        ]
+            return [pa.concat_tables([labelled(model, b, _seed(random)) for b in whole]) for _ in range(draws)]
+        return [decode(model.sample(self.rows, _seed(random)), generator(_seed(random))) for _ in range(draws)]
+
+
+def _budget_of_one(release: Release) -> Budget:
+    """What one sanitisation cost: planned sums were bought beside it, and sets share the rest."""
+    card = release.card
+    planned = sum(t.budget.units for t in release.measurements if t.kind == "weighted sums")
+    rest = card.budget if not planned else of_units(card.budget.currency, max(1, card.budget.units - planned))
+    return rest.split(card.sets)[0] if card.each == "split" else rest
 
 
 def _method(card: Card) -> Method:

@@ -10,12 +10,14 @@ differs from the authentic. With q* the estimates from R such tables,
 where B/m is drawing (m sets of one model; with one set drawing is part of Var(q*)). A method that shrinks, clips or
 bins pulls estimates towards zero, and does so again on the synthetic rows, where it can be seen: the bias is taken
 off unless told otherwise. A bias towards zero is taken to be attenuation by a factor a = mean(q*)/q, and the estimate
-is divided by it (a between ½ and 1): an effect that came out at .8 of its size is seen to shrink to .64, and 1 is
-reported. Any other bias is subtracted. What the method leaves out of its model altogether it leaves out once, and no
-second run shows it.
+is divided by it: an effect that came out at .8 of its size is seen to shrink to .64, and 1 is reported. Any other bias is
+subtracted. Coefficients of public columns beside private ones are moved by what the private ones lose, once in the
+release and by a times as much in a run, so that their bias is divided by the private ones' a. What keeps less than half
+of its size is beyond one step, and gets no interval, unless its bias is small beside its standard error. What the method
+leaves out of its model altogether it leaves out once, and no second run shows it.
 
-A corrected estimate varies more: dividing by a divides the standard error of noise by a, and that of the correction's
-own simulation, whose square, Var(q*)/R, is added. Degrees of freedom are Satterthwaite's, for ū with its residual
+A corrected estimate varies more: dividing by a divides the standard error of noise by a. The correction's own
+simulation adds Var(q*)/R divided by a⁴, since q²/mean(q*) has the derivative 1/a² in mean(q*). Degrees of freedom are Satterthwaite's, for ū with its residual
 ones and for the simulated variance. Laplace noise has heavy tails (excess kurtosis κ = 3, less where many draws add
 up), so that R runs know its variance less well than R − 1 normal values would, with 1/ν = 1/(R − 1) + κ/2R, and its
 own 97.5 % point lies farther out than a normal one, by κ(z³ − 3z)/24 standard errors (Cornish and Fisher 1938). κ is
@@ -31,17 +33,20 @@ Reads the release and nothing else: post-processing, free.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dipsmith.errors import UsageError
+from dipsmith.errors import NotCarried, UncheckedSupport, UsageError
 from dipsmith.inference.combine import Combined, Rule, average, check_level, combine
-from dipsmith.inference.estimates import Estimates, Estimator, Float, join_notes, stack
+from dipsmith.inference.gate import missing_for, recurring
 from dipsmith.inference.mechanism import Mechanism
 from dipsmith.methods.method import Method
 from dipsmith.privacy.randomness import generator
+from dipsmith.regression.estimates import Estimates, Estimator, Float, join_notes, stack
 from dipsmith.synthesis.release import Release
 
 REPLICATES = 50
@@ -59,9 +64,20 @@ FARTHER = 0.029
 """By how much one unit of κ raises 1/ν: (z³ − 3z)/24 over the (z³ + z)/4 that t adds for 1/ν, at z = 1.96."""
 
 MOST_SHRUNK = 0.5
-"""No estimate is more than doubled: what came out at less than half of its size cannot be told from noise."""
+"""What keeps less than half of its size in a second run has lost too much in the first for one step to give it back."""
+
+HARMLESS = 0.25
+"""A bias of at most so many standard errors is subtracted as it is seen, whatever share of a small estimate it is."""
+
+STAGE = "running the mechanism again"
+
+UNCHECKED = (
+    "whether the release carries what this function relates was not checked: name its columns (columns=[…]), or ask "
+    "release.supports(…)"
+)
 
 Progress = Callable[[str, float], None]
+Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -83,6 +99,7 @@ def noise_aware(
     release: Release,
     estimate: Estimator,
     *,
+    columns: Sequence[str] | None = None,
     replicates: int = REPLICATES,
     correct: bool = True,
     level: float = 0.95,
@@ -99,6 +116,9 @@ def noise_aware(
     estimate
         From an Arrow table to `Estimates`, or to a pair of values and variances as if the table had been
         sampled.
+    columns
+        Those that the estimate relates: refused where the release does not carry them together. Without them nobody can
+        see it, and a warning says so.
     level
         Of the intervals.
     replicates, correct, method, seed, progress
@@ -112,12 +132,18 @@ def noise_aware(
             age = table["age"].to_numpy()
             return age.mean(), age.var() / len(age)
 
-        noise_aware(release, mean_age)
+        noise_aware(release, mean_age, columns=["age"])
     """
     check_level(level)
+    if columns is None:
+        warnings.warn(UNCHECKED, UncheckedSupport, stacklevel=2)
+    elif (gap := missing_for(release, *columns)) is not None:
+        raise NotCarried(gap.reason_and_ask)
     each = tuple(Estimates.of(estimate(table), table.num_rows) for table in release.tables)
     how = Replication(replicates, correct, method, seed, progress)
-    return combine_by("noise-aware", release, estimate, each, how, level=level)
+    found = combine_by("noise-aware", release, estimate, each, how, level=level)
+    unchecked = () if columns is not None else (f"{UNCHECKED[:1].upper()}{UNCHECKED[1:]}.",)
+    return replace(found, notes=(*found.notes, *recurring(release), *unchecked))
 
 
 def combine_by(
@@ -129,6 +155,7 @@ def combine_by(
     *,
     level: float = 0.95,
     why: str = "Ordinary intervals",
+    follows: Flags | None = None,
 ) -> Combined:
     """Combine the estimates `each` that an estimator found in the sets of a release, by one rule.
 
@@ -137,12 +164,13 @@ def combine_by(
     if rule == "sampling" or release is None:
         return sampling_only(each, level, why)
     if rule == "combine":
-        found = combine(*stack(each), names=each[0].names, level=level, release=release)
-        return replace(found, notes=join_notes(each))
+        found = combine(*stack(each), names=each[0].names, level=level, df=min(e.df for e in each), release=release)
+        return replace(found, notes=(*join_notes(each), *found.notes))
     # Several draws of one model: a second draw in each run tells drawing from noise.
     draws = 2 if release.card.each == "draw" and len(each) > 1 else 1
     runs = rerun(release, estimate, each, how, draws)
-    return with_noise(each, runs, method=release.card.method, correct=how.correct, level=check_level(level))
+    method = release.card.method
+    return with_noise(each, runs, method=method, correct=how.correct, level=check_level(level), follows=follows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,9 +186,7 @@ class Runs:
     draws: int
 
 
-def rerun(
-    release: Release, estimate: Estimator, each: tuple[Estimates, ...], how: Replication, draws: int = 1
-) -> Runs:
+def rerun(release: Release, estimate: Estimator, each: tuple[Estimates, ...], how: Replication, draws: int = 1) -> Runs:
     """Run the mechanism again on the sets of a release, in turn, and estimate from `draws` sets that each run makes.
 
     `each` is what `estimate` found in every set of the release.
@@ -172,6 +198,8 @@ def rerun(
     mechanism, random = Mechanism.of(release, how.method), generator(how.seed)
     codes = [mechanism.codes(t) for t in release.tables]
     moved, drawing = [], []
+    if how.progress is not None:
+        how.progress(STAGE, 0.0)
     for run in range(how.replicates):
         i = run % len(each)
         tables = mechanism.again(codes[i], release.tables[i], draws, random)
@@ -179,14 +207,23 @@ def rerun(
         moved.append(found[1:].mean(axis=0) - found[0])
         drawing.append(found[1:].var(axis=0, ddof=1) if draws > 1 else np.zeros(found.shape[1]))
         if how.progress is not None:
-            how.progress("running the mechanism again", (run + 1) / how.replicates)
+            how.progress(STAGE, (run + 1) / how.replicates)
     return Runs(np.array(moved), _moments(np.array(drawing)).mean, draws)
 
 
 def with_noise(
-    each: tuple[Estimates, ...], runs: Runs, *, method: str, correct: bool = True, level: float = 0.95
+    each: tuple[Estimates, ...],
+    runs: Runs,
+    *,
+    method: str,
+    correct: bool = True,
+    level: float = 0.95,
+    follows: Flags | None = None,
 ) -> Combined:
-    """The rule by itself: estimates from every set, and what runs of the mechanism did to them."""
+    """The rule by itself: estimates from every set, and what runs of the mechanism did to them.
+
+    `follows` are those that are biased by what the others lose, such as coefficients of public columns beside private ones.
+    """
     q, u = stack(each)
     m, estimate, within = len(q), q.mean(axis=0), u.mean(axis=0)
     shift = _moments(runs.moved)
@@ -202,13 +239,15 @@ def with_noise(
         rule = "T = ū + Var_noise" + (f" over {m} sets that were sanitised separately" if m > 1 else "")
     widened, taken = np.ones_like(estimate), np.zeros_like(estimate)
     if correct:
-        shrunk = np.divide(-shift.mean, estimate, out=np.zeros_like(estimate), where=estimate != 0)
-        kept = 1 - np.clip(shrunk, 0.0, MOST_SHRUNK)
-        widened, taken = 1 / kept**2, shift.mean / kept
-        between, noise = between * widened, (noise + shift.variance / shift.runs) * widened
+        step = _Correction.of(estimate, shift, within + between / m + noise, follows)
+        widened, taken = step.widened, step.taken
+        # The simulation's own error is divided by the attenuation once more: q/a with a = mean(q*)/q.
+        between, noise = between * widened, noise * widened + step.simulated
         estimate = estimate - taken
         notes.append("The bias that the mechanism shows when it is run on the release is taken off.")
-    if (lost := int((np.isnan(shift.variance) & ~np.isnan(within)).sum())) > 0:
+        within = np.where(step.beyond, np.nan, within)
+        notes += _refused(each[0].names, step.beyond)
+    if (lost := int((np.isnan(shift.variance) & ~np.isnan(u).any(axis=0)).sum())) > 0:
         notes.append(f"{lost} estimates could not be found in most runs and have no interval.")
     mechanism = between / m + noise
     variance = within + mechanism
@@ -230,6 +269,55 @@ def with_noise(
         # The average of m separately sanitised sets is scattered by 1/√m of what one is.
         runs=runs.moved * np.sqrt(widened / (m if runs.draws == 1 else 1)),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Correction:
+    """What is `taken` off the estimates, by what it multiplies the variance of noise, and the variance that it adds.
+
+    An estimate that shrinks to a ≥ ½ of its size is divided by a. Any other bias is subtracted: one that moves an estimate
+    away from zero, and one that is harmless beside the standard error. What shrinks more is `beyond` one step.
+    """
+
+    taken: Float
+    widened: Float
+    simulated: Float
+    beyond: Flags
+
+    @classmethod
+    def of(cls, estimate: Float, shift: _Moments, variance: Float, follows: Flags | None = None) -> _Correction:
+        """From estimates, how runs moved them, and their variance before the correction.
+
+        Estimates that `follow` are moved by what the others lose: their bias is divided by the others' attenuation.
+        """
+        shrunk = np.divide(-shift.mean, estimate, out=np.zeros_like(estimate), where=estimate != 0)
+        if follows is not None and follows.any() and not follows.all():
+            shrunk = np.where(follows, _common(shrunk, estimate, shift, ~follows), shrunk)
+        kept = 1 - np.clip(shrunk, 0.0, MOST_SHRUNK)
+        chance = shift.variance / shift.runs
+        harmless = shift.mean**2 <= np.maximum(HARMLESS**2 * variance, 4 * chance)
+        divided = (shrunk > 0) & (shrunk <= MOST_SHRUNK)
+        beyond = (shrunk > MOST_SHRUNK) & ~harmless
+        taken = np.where(beyond, 0.0, np.where(divided, shift.mean / kept, shift.mean))
+        return cls(taken, 1 / kept**2, chance / kept**4, beyond)
+
+
+def _common(shrunk: Float, estimate: Float, shift: _Moments, others: Flags) -> float:
+    """The share of their size that estimates lose, those that are known best counting most."""
+    known = others & np.isfinite(shrunk) & (shift.variance > 0)
+    weight = (estimate**2 / np.where(shift.variance > 0, shift.variance, 1.0))[known]
+    return float(np.average(shrunk[known], weights=weight)) if weight.sum() > 0 else 0.0
+
+
+def _refused(names: tuple[str, ...], beyond: Flags) -> list[str]:
+    if not beyond.any():
+        return []
+    some = [n for n, b in zip(names, beyond, strict=True) if b]
+    named = ", ".join(some[:5]) + (f" and {len(some) - 5} more" if len(some) > 5 else "")
+    return [
+        f"No interval for {named}: run again, the mechanism loses more than half of it, too much for one step to give back; "
+        "ask the steward for a larger budget, or to plan this analysis."
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,3 +347,11 @@ def sampling_only(each: tuple[Estimates, ...], level: float, why: str) -> Combin
     found = average(*stack(each), each[0].names, level, why)
     df = np.full(len(found), min(e.df for e in each))
     return replace(found, df=df, notes=join_notes(each))
+
+
+def without_intervals(each: tuple[Estimates, ...], level: float, why: str) -> Combined:
+    """Estimates of the synthetic rows alone: nothing is said of how far off they are."""
+    found = average(*stack(each), each[0].names, level, "Estimates of the synthetic rows, without intervals")
+    return replace(
+        found, variance=np.full(len(found), np.nan), notes=(f"{why[:1].upper()}{why[1:]}.", *join_notes(each))
+    )

@@ -23,7 +23,7 @@ Size and power, simulated: ``docs/tutorials/inference.md``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
@@ -32,11 +32,12 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from dipsmith.codec.encode import Encoder
-from dipsmith.errors import UsageError
+from dipsmith.errors import NotCarried, UsageError
 from dipsmith.inference.combine import Rule, choose_rule, show_p
-from dipsmith.inference.estimates import Estimates, Float
+from dipsmith.inference.gate import missing_for
 from dipsmith.inference.noise_aware import REPLICATES, Progress, Replication, rerun
 from dipsmith.methods.method import Method
+from dipsmith.regression.estimates import Estimates, Float
 from dipsmith.schema import Schema
 from dipsmith.synthesis.release import Release
 
@@ -61,6 +62,8 @@ class Significance:
     def __str__(self) -> str:
         chi = "" if np.isnan(self.chi_squared) else f"X² = {self.chi_squared:,.4g}, "
         denominator = "∞" if self.denominator == inf else f"{self.denominator:,.4g}"
+        if np.isnan(self.p_value):
+            return f"{self.name}: {chi}F({self.df:.3g}, {denominator}) = {self.statistic:.4g}, no p-value: not carried"
         return (
             f"{self.name}: {chi}noise inflates by {self.inflation:.3g}, F({self.df:.3g}, {denominator}) = "
             f"{self.statistic:.4g}, p {show_p(self.p_value) if self.p_value < 0.001 else f'= {self.p_value:.3f}'}"
@@ -88,9 +91,7 @@ def d2(statistics: ArrayLike, df: float) -> Significance:
     else:
         statistic = (float(d.mean()) / df - (m + 1) / (m - 1) * r) / (1 + r)
         denominator = df ** (-3 / m) * (m - 1) * (1 + 1 / r) ** 2
-    return Significance(
-        "D2", statistic, float(df), denominator, upper_tail(statistic, df, denominator), 1 + r
-    )
+    return Significance("D2", statistic, float(df), denominator, upper_tail(statistic, df, denominator), 1 + r)
 
 
 def independence(
@@ -103,8 +104,9 @@ def independence(
     method: Method | None = None,
     seed: int | None = None,
     progress: Progress | None = None,
+    allow_unsupported: bool = False,
 ) -> Significance:
-    """Test whether two categories are independent, from a release.
+    """Test whether two categories are independent, from a release; refused where it does not carry the two together.
 
     Parameters
     ----------
@@ -114,13 +116,20 @@ def independence(
         "auto" takes the rule that the card calls for; "combine" estimates the noise between separately
         sanitised sets, "noise-aware" by running the mechanism again (`replicates`, `method`, `seed`), "sampling"
         leaves it out.
+    allow_unsupported
+        Where the release does not carry the two together, give the statistic of the synthetic rows, without a p-value.
     """
-    chosen = choose_rule(release, rule)
+    chosen = choose_rule(release, rule, unbiased=True)
     if first == second:
         raise UsageError(f"'{first}' is not independent of itself; name two columns")
     name = f"{first} and {second} independent"
     tables = [cross_table(t, release.schema, first, second) for t in release.tables]
     average = _Average.of(tables)
+    if chosen != "sampling" and (gap := missing_for(release, first, second)) is not None:
+        if not allow_unsupported:
+            raise NotCarried(gap.sentence)
+        ordinary = average.test(np.zeros((2, average.table.size)), 1.0, name)
+        return replace(ordinary, p_value=float("nan"), inflation=float("nan"))
     if chosen == "combine":
         return averaged(tables, name=name)
     if chosen == "sampling":
@@ -195,19 +204,12 @@ class _Average:
         return refer(chi, df, scattered, share, name)
 
 
-def refer(
-    chi: float, k: int, scattered: Float, share: float, name: str, residual: float = inf
-) -> Significance:
+def refer(chi: float, k: int, scattered: Float, share: float, name: str, residual: float = inf) -> Significance:
     """Refer a chi-squared statistic to its first two moments under noise.
 
-    Parameters
-    ----------
-    chi, k, residual
-        |z|² of standardised estimates z, their dimensions, and the degrees of freedom by which z was standardised.
-    scattered
-        z of several tables that differ by noise and drawing.
-    share
-        Which share of their variance the average has: 1/m for m of them, 1 where each stands for it.
+    `chi` is |z|² of `k` standardised estimates z, by so many `residual` degrees of freedom; `scattered` has z of several
+    tables that differ by noise and drawing, of whose variance the average has a `share`: 1/m for m of them, 1 where each
+    stands for it.
     """
     nu = len(scattered) - 1
     centred = scattered - scattered.mean(axis=0)
@@ -222,9 +224,7 @@ def refer(
     if first > 0:
         denominator = nu * (share * trace) ** 2 / second * (inflation / first) ** 2
     denominator = min(denominator, residual)
-    return Significance(
-        name, statistic, df, denominator, upper_tail(statistic, df, denominator), inflation, chi
-    )
+    return Significance(name, statistic, df, denominator, upper_tail(statistic, df, denominator), inflation, chi)
 
 
 def _unbiased_square(square: float, trace: float, nu: int, k: int) -> float:

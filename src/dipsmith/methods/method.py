@@ -7,7 +7,7 @@ sending it anywhere is post-processing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -19,6 +19,7 @@ from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.calibration import noise_for
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Codes, Marginal, Schema
+from dipsmith.schema.analysis import PlannedAnalysis
 
 MARKED_CELLS = 1 << 26
 """Of larger tables the occupied cells are not looked up one by one."""
@@ -46,47 +47,38 @@ class PublicFacts:
 
 @dataclass(frozen=True)
 class Planned:
-    """One question that a method will ask: a line of the plan.
+    """One question that a method will ask: a line of the plan."""
 
-    Attributes
-    ----------
-    stage
-        What the question is for ("row count", "label marginal", "tree 1 of 3").
-    what
-        The attributes or candidates concerned, for people to read.
-    budget
-        What it costs.
-    cells
-        How many noisy numbers it gives (None for a choice).
-    sd
-        Standard deviation of the noise on one count (None for a choice).
-    note
-        Anything a steward should know.
-    effect_error
-        Of a table from which effects on labels are estimated: the standard error to expect of a log-odds in an
-        average cell, were labels equally frequent (None for other questions, and where the number of rows is
-        unknown).
-    attributes
-        The columns of the table that is measured; empty where none is, or where it is not known before.
-    hopeless
-        Whether noise will outweigh the rows; `note` says by how much and what to do.
-    group
-        The stage without its number, by which lines are added up; default: the stage.
-    """
-
-    stage: str
-    what: str
+    stage: str  # what it is for: "row count", "label marginal", "tree 1 of 3"
+    what: str  # the attributes or candidates concerned, for people to read
     budget: Budget
-    cells: int | None = None
-    sd: float | None = None
-    note: str = ""
+    cells: int | None = None  # how many noisy numbers it gives; None for a choice
+    sd: float | None = None  # standard deviation of the noise on one count; None for a choice
+    note: str = ""  # anything a steward should know
     effect_error: float | None = None
-    attributes: tuple[str, ...] = ()
-    hopeless: bool = False
-    group: str = ""
+    """Of a table of effects on labels: the standard error to expect of a log-odds in an average cell, were labels
+    equally frequent; None where the number of rows is unknown."""
+    attributes: tuple[str, ...] = ()  # the columns of the table that is measured, where they are known before
+    hopeless: bool = False  # whether noise will outweigh the rows; `note` says by how much and what to do
+    group: str = ""  # the stage without its number, by which lines are added up; default: the stage
 
 
 Arrays = Mapping[str, NDArray[Any]]
+
+
+def join_states(states: Iterable[tuple[Any, Arrays]]) -> tuple[list[Any], dict[str, NDArray[Any]]]:
+    """The states of a model's parts as one: a list of facts, and arrays that are told apart by the part's number."""
+    facts, arrays = [], dict[str, NDArray[Any]]()
+    for i, (fact, own) in enumerate(states):
+        facts.append(fact)
+        arrays |= {f"{i}/{name}": array for name, array in own.items()}
+    return facts, arrays
+
+
+def arrays_of(part: int, arrays: Arrays) -> dict[str, NDArray[Any]]:
+    """The arrays of one part of a model (`join_states`)."""
+    start = f"{part}/"
+    return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
 
 
 @runtime_checkable
@@ -132,6 +124,14 @@ class Labeller(Model, Protocol):
 
 
 @runtime_checkable
+class Keeping(Protocol):
+    """A model that can say which tables its rows keep."""
+
+    def kept_tables(self) -> tuple[tuple[str, ...], ...]:
+        """Groups of columns whose noisy tables its rows follow, as near as noise allows; what is in no group is assumed."""
+
+
+@runtime_checkable
 class Method(Protocol):
     """Frozen parameters (a dataclass) with a `fit`."""
 
@@ -174,6 +174,17 @@ class Selection(Method, Protocol):
         """Spend the curator's budget and return which candidate won, with its model."""
 
 
+@runtime_checkable
+class PlansAnalyses(Method, Protocol):
+    """A method that can be told which regressions of whole rows will be asked for."""
+
+    def for_analyses(self, analyses: Sequence[PlannedAnalysis], schema: Schema) -> Self:
+        """The same method with parameters that put the tables of these analyses before everything else.
+
+        Decided from formulas and schema alone; the parameters tell it all, so that it can be run again from them.
+        """
+
+
 def require_relation(method: Method, relation: str) -> None:
     """Refuse a neighbouring relation for which the method has no proof, and say what to use instead."""
     if relation in method.relations:
@@ -208,6 +219,4 @@ class CountNoise:
 def count_noise(relation: str, max_rows: int, budget: Budget, *, single: bool = False) -> CountNoise:
     """The noise on a table of counts measured with `budget`, known before anything is spent."""
     noise = noise_for(relation, max_rows, budget, single=single)
-    return CountNoise(
-        noise.variance**0.5, "discrete Laplace" if budget.currency == "epsilon" else "discrete Gaussian"
-    )
+    return CountNoise(noise.variance**0.5, "discrete Laplace" if budget.currency == "epsilon" else "discrete Gaussian")

@@ -1,13 +1,15 @@
 """What can be expected of a run before anything is spent: what a method knows beyond the lines of its plan.
 
 A method may say what its answers will tell of marginals, where labels will be made, and what fitting takes. What
-it does not say is derived from its plan: the tables named there, and the time that counting them takes.
+it does not say is derived from its plan: the tables named there, and the time that counting them takes. A table is
+*hopeless* when noise makes more rows in it than there are: what is drawn from it is more noise than people.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from math import sqrt
 from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
@@ -25,59 +27,28 @@ QUANTILES: Final = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 @dataclass(frozen=True)
 class PlannedTable:
-    """A table of noisy counts that will be measured.
-
-    Attributes
-    ----------
-    attributes
-        Its columns.
-    cells
-        Its noisy counts in all.
-    variance
-        Of the noise on one count.
-    labels
-        Under `label`: counts per public group, which are known to add up; otherwise 0.
-    repeats
-        In how many independent copies it is measured (the trees of an ensemble).
-    """
+    """A table of noisy counts that will be measured."""
 
     attributes: Names
-    cells: float
-    variance: float
-    labels: int = 0
-    repeats: int = 1
+    cells: float  # noisy counts in all
+    variance: float  # of the noise on one count
+    labels: int = 0  # under `label`: counts per public group, which are known to add up
+    repeats: int = 1  # independent copies, such as the trees of an ensemble
 
 
 @dataclass(frozen=True)
 class LabelCells:
-    """Leaves or cells of one kind in which labels are made.
+    """Leaves or cells of one kind in which labels are made."""
 
-    Attributes
-    ----------
-    what
-        The ensemble or effect.
-    labels
-        How many labels there are.
-    sd
-        Standard deviation of the noise on one count.
-    sizes
-        Rows in the leaf or cell that a row is labelled by, at the `QUANTILES` of rows; empty when unknown.
-    cells
-        How many leaves or cells have rows.
-    leaves
-        Whether they are leaves of trees.
-    pooled_width
-        Where they are estimated together: the width of the interval of a label's share in the typical one, from
-        the share, the level, the rate λ of the noise, its size and the number of cells.
-    """
-
-    what: str
+    what: str  # the ensemble or effect
     labels: int
-    sd: float
-    sizes: tuple[int, ...]
-    cells: int
-    leaves: bool = False
+    sd: float  # of the noise on one count
+    sizes: tuple[int, ...]  # rows in the cell that a row is labelled by, at the `QUANTILES` of rows; empty when unknown
+    cells: int  # how many have rows
+    leaves: bool = False  # whether they are leaves of trees
     pooled_width: Callable[[float, float, float, int, int], float] | None = None
+    """Where they are estimated together: the width of the interval of a label's share in the typical one, from
+    the share, the level, the rate λ of the noise, its size and the number of cells."""
 
 
 @dataclass(frozen=True)
@@ -109,30 +80,16 @@ class TreeCost:
 
 @dataclass(frozen=True)
 class TreeSizes:
-    """How deep branches go and how large leaves are, in one ensemble.
-
-    Attributes
-    ----------
-    n_b
-        The count down to which branches are split.
-    noise
-        Standard deviation of the noise on one count of a leaf.
-    leaves_by_depth, rows_by_depth
-        Leaves with rows, and rows, by the number of attributes on the path, in all trees and strata.
-    leaf_sizes
-        Rows per leaf, at the quantiles `QUANTILES` of the leaves that have rows.
-    typical_sizes
-        The same over rows: the sizes of the leaves that rows are labelled by.
-    """
+    """How deep branches go and how large leaves are, in one ensemble; by depth in all its trees and strata."""
 
     ensemble: str
     targets: Names
-    n_b: float
-    noise: float
-    leaves_by_depth: tuple[int, ...] = ()
+    n_b: float  # the count down to which branches are split
+    noise: float  # standard deviation on one count of a leaf
+    leaves_by_depth: tuple[int, ...] = ()  # leaves with rows, by the number of attributes on the path
     rows_by_depth: tuple[int, ...] = ()
-    leaf_sizes: tuple[float, ...] = ()
-    typical_sizes: tuple[float, ...] = ()
+    leaf_sizes: tuple[float, ...] = ()  # rows per leaf, at the `QUANTILES` of the leaves that have rows
+    typical_sizes: tuple[float, ...] = ()  # the same over rows: the sizes of the leaves that rows are labelled by
 
     @property
     def leaves(self) -> int:
@@ -151,75 +108,35 @@ class TreePreview:
 
     def to_dict(self) -> dict[str, Any]:
         """The preview as JSON-able values."""
-        return {
-            "costs": [
-                {
-                    "ensemble": c.ensemble,
-                    "question": c.question,
-                    "each": float(c.each.exact),
-                    "times": c.times,
-                    "strata": c.strata,
-                    "total": float(c.total.exact),
-                }
-                for c in self.costs
-            ],
-            "shapes": [
-                {
-                    "ensemble": s.ensemble,
-                    "n_b": s.n_b,
-                    "noise": s.noise,
-                    "leaves_by_depth": list(s.leaves_by_depth),
-                    "rows_by_depth": list(s.rows_by_depth),
-                    "leaf_sizes": list(s.leaf_sizes),
-                    "typical_sizes": list(s.typical_sizes),
-                }
-                for s in self.shapes
-            ],
-            "quantiles": list(QUANTILES),
-            "total": float(self.total.exact),
-            "all_strata": float(self.all_strata.exact),
-        }
+        costs = [asdict(c) | {"each": float(c.each.exact), "total": float(c.total.exact)} for c in self.costs]
+        shapes = [{k: list(v) if isinstance(v, tuple) else v for k, v in asdict(s).items()} for s in self.shapes]
+        for shape in shapes:
+            del shape["targets"]
+        totals = {"total": float(self.total.exact), "all_strata": float(self.all_strata.exact)}
+        return {"costs": costs, "shapes": shapes, "quantiles": list(QUANTILES), **totals}
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """What a method expects of a run.
+    """What a method expects of a run."""
 
-    Attributes
-    ----------
-    tables
-        The tables that will be measured, as far as they are known before.
-    complete
-        Whether these are all that will ever be known of a marginal.
-    if_chosen
-        The variance of the noise on one count of a table that may be chosen, by its columns in the schema's order.
-    label_cells
-        Where labels are made.
-    effort
-        What fitting takes.
-    trees
-        Of methods that grow trees: what each costs, how deep branches go, how large leaves are.
-    fix_sizes
-        Where leaves shrink as the noise does, so that no budget makes them precise: the options that fix the number of
-        rows in a leaf instead.
-    """
-
-    tables: tuple[PlannedTable, ...] = ()
-    complete: bool = False
+    tables: tuple[PlannedTable, ...] = ()  # those that will be measured, as far as they are known before
+    complete: bool = False  # whether these are all that will ever be known of a marginal
     if_chosen: Mapping[Names, float] = field(default_factory=dict)
-    label_cells: tuple[LabelCells, ...] = ()
+    """The variance of the noise on one count of a table that may be chosen, by its columns in the schema's order."""
+    label_cells: tuple[LabelCells, ...] = ()  # where labels are made
     effort: Effort = Effort()
-    trees: TreePreview | None = None
+    trees: TreePreview | None = None  # of methods that grow trees
     fix_sizes: Callable[[int], str] | None = None
+    """Where leaves shrink as the noise does, so that no budget makes them precise: the options that fix the number of
+    rows in a leaf instead."""
 
 
 @runtime_checkable
 class WithOutlook(Method, Protocol):
     """A method that says more of a run than the lines of its plan."""
 
-    def outlook(
-        self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts
-    ) -> Outlook:
+    def outlook(self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts) -> Outlook:
         """What can be expected of the run that `steps` plan."""
 
 
@@ -231,8 +148,8 @@ class Suitability:
     reason: str
 
 
-TABLE_SECONDS, TABLE_BYTES = 1.3e-7, 30.0
-"""Per noisy number of a table: counting, noise, projection."""
+TABLE_SECONDS, TABLE_BYTES = 1.3e-7, 200.0
+"""Per noisy number of a table: counting, noise, projection, and its row in the file of measurements."""
 
 
 def table_effort(steps: Sequence[Planned]) -> Effort:
@@ -241,9 +158,7 @@ def table_effort(steps: Sequence[Planned]) -> Effort:
     return Effort(TABLE_SECONDS * cells, TABLE_BYTES * cells)
 
 
-def tables_of(
-    schema: Schema, steps: Sequence[Planned], strata: str | None = None
-) -> tuple[PlannedTable, ...]:
+def tables_of(schema: Schema, steps: Sequence[Planned], strata: str | None = None) -> tuple[PlannedTable, ...]:
     """The tables whose columns a plan names.
 
     With `strata` the lines are those of single strata, all listed or one for all: counts and noise add up.
@@ -261,8 +176,7 @@ def tables_of(
         return tuple(table for group in groups.values() for table in group)
     times = schema[strata].size
     return tuple(
-        replace(group[0], variance=times * sum(t.variance for t in group) / len(group))
-        for group in groups.values()
+        replace(group[0], variance=times * sum(t.variance for t in group) / len(group)) for group in groups.values()
     )
 
 
@@ -285,3 +199,34 @@ def outlook_of(
     if isinstance(method, WithOutlook):
         return method.outlook(schema, budget, steps, public)
     return Outlook(tables_of(schema, steps), effort=table_effort(steps))
+
+
+INSTEAD = "use mst or aim, or coarser bins"
+UNKNOWN_ROWS = 100_000
+"""Where the number of rows is unknown, noise worth this many rows is worth a warning."""
+
+
+def spurious_rows(cells: int, sd: float) -> float:
+    """How many rows noise makes in so many empty cells once negative counts are gone: half Laplace's scale in each.
+
+    >>> round(spurious_rows(1_270_000, 36.9 * 2**0.5) / 1e7, 2)  # ε = exp(-2)/5 on the youth-voter table
+    2.34
+    """
+    return cells * sd / sqrt(8)
+
+
+def hopeless_note(cells: int, sd: float, rows: int | None, usable: str = "", advice: str = INSTEAD) -> str:
+    """What a steward should know before paying for so many cells; empty where noise does not outweigh the rows.
+
+    >>> print(hopeless_note(1_000_000, 2.0, 44_821).split(";")[0])
+    hopeless: about 707,107 rows' worth of noise in empty cells against 44,821 rows
+    >>> hopeless_note(1_000, 2.0, 44_821)
+    ''
+    """
+    made = spurious_rows(cells, sd)
+    if made <= (UNKNOWN_ROWS if rows is None else rows):
+        return ""
+    said = f"about {made:,.0f} rows' worth of noise in empty cells"
+    if rows is None:
+        return f"hopeless unless there are many more rows: {said}; {usable}{advice}"
+    return f"hopeless: {said} against {rows:,} rows; {usable}{advice}"

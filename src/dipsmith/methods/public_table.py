@@ -9,21 +9,13 @@ from dipsmith.schema import Codes
 class PublicTable:
     """A public table for trees to grow on, encoded by the private table's schema.
 
-    Parameters
-    ----------
-    codes
-        Its rows; it must have every column that trees may ask.
-    cost
-        What it cost in privacy, if it was made from the private rows; charged again to every run that uses
-        it, since both are released.
-    what
-        A name for the card.
+    `codes` must have every column that trees may ask. `cost` is what the table cost in privacy, if it was made from the
+    private rows: charged again to every run that uses it, since both are released. `what` names it on the card.
     """
 
     def __init__(self, codes: Codes, cost: Budget | None = None, what: str = "a public table") -> None:
-        self.codes = codes
-        self.cost = cost
-        self.what = what
+        # No dataclass: `asdict` of a method must not take its rows for parameters.
+        self.codes, self.cost, self.what = codes, cost, what
 
     def __deepcopy__(self, memo: object) -> PublicTable:
         return self

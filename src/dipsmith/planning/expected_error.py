@@ -23,7 +23,7 @@ each figure means:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from math import exp, inf, lgamma, log, pi, sqrt
 from typing import Any, Literal
@@ -37,49 +37,25 @@ How = Literal["public", "measured", "at most", "if chosen", "unknown"]
 
 @dataclass(frozen=True)
 class ExpectedError:
-    """What noise will do to one marginal.
-
-    Attributes
-    ----------
-    attributes
-        Its columns.
-    cells
-        Its cells; under `label`, those that are publicly occupied.
-    count_sd
-        Standard deviation of the noise on one of its counts; None when unknown.
-    share_sd, tvd
-        The same as a share of the rows, and the expected total variation distance; None when the number
-        of rows is unknown too.
-    how
-        What the figures mean.
-    """
+    """What noise will do to one marginal; figures that are not known are None."""
 
     attributes: Names
-    cells: int
-    count_sd: float | None
-    share_sd: float | None
-    tvd: float | None
+    cells: int  # under `label` those that are publicly occupied
+    count_sd: float | None  # standard deviation of the noise on one count
+    share_sd: float | None  # the same as a share of the rows
+    tvd: float | None  # expected total variation distance
     how: How
 
     def to_dict(self) -> dict[str, Any]:
         """The error as JSON-able values."""
-        return {
-            "marginal": list(self.attributes),
-            "cells": self.cells,
-            "count_sd": self.count_sd,
-            "share_sd": self.share_sd,
-            "tvd": self.tvd,
-            "how": self.how,
-        }
+        figures = asdict(self)
+        return {"marginal": list(figures.pop("attributes")), **figures}
 
 
-def expected_errors(
-    schema: Schema, outlook: Outlook, facts: PublicFacts, *, pure: bool
-) -> tuple[ExpectedError, ...]:
+def expected_errors(schema: Schema, outlook: Outlook, facts: PublicFacts, *, pure: bool) -> tuple[ExpectedError, ...]:
     """The expected error of all 1-way, then all 2-way marginals, in the schema's order; `pure`: noise is Laplace."""
-    wanted: list[Names] = [(n,) for n in schema.names] + list(combinations(schema.names, 2))
     run = _Run(schema, outlook, facts, pure)
-    return tuple(run.error(names) for names in wanted)
+    return tuple(run.error(names) for ways in (1, 2) for names in combinations(schema.names, ways))
 
 
 @dataclass(frozen=True)
@@ -107,15 +83,11 @@ class _Run:
             evidence, how = [self.outlook.if_chosen[names]], "if chosen"
         if not evidence:
             return ExpectedError(names, cells, None, None, None, "unknown")
-        variance = 0.0 if min(evidence) == 0 else 1 / sum(1 / v for v in evidence)
-        summed = having[0].cells / cells if len(having) == 1 else inf
-        return self._error(names, cells, variance, summed, how)
-
-    def _error(self, names: Names, cells: int, variance: float, summed: float, how: How) -> ExpectedError:
-        sd, rows = sqrt(variance), self.facts.rows
+        sd = 0.0 if min(evidence) == 0 else sqrt(1 / sum(1 / v for v in evidence))
+        rows = self.facts.rows
         if not rows:
             return ExpectedError(names, cells, sd, None, None, how)
-        mean = sd * mean_to_sd(summed if self.pure else inf)
+        mean = sd * mean_to_sd(having[0].cells / cells if self.pure and len(having) == 1 else inf)
         return ExpectedError(names, cells, sd, sd / rows, min(1.0, cells * mean / (2 * rows)), how)
 
     def _variance(self, names: Names, cells: int, table: PlannedTable) -> float:

@@ -10,7 +10,7 @@ The law is that of a leaf on its own. Methods that estimate leaves and cells tog
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import acosh, sqrt
 from typing import Any, Final
 
@@ -26,35 +26,18 @@ SHARE: Final = 0.5
 class LabelWidths:
     """Sizes of the leaves or cells in which labels are made, and the interval widths that follow.
 
-    Attributes
-    ----------
-    what
-        The ensemble or effect.
-    labels
-        Its (joint) labels.
-    lam, noise
-        ε/Δ of the noise on a count as it is left after projection, and its law.
-    rows
-        Sizes at the quantiles `QUANTILES`, counted over rows: half of all rows are labelled from leaves
-        of at least the middle one. Empty when sizes are unknown.
-    widths
-        The width of the interval at each of them.
-    leaves
-        How many leaves or cells have rows.
-    of_trees
-        Whether they are leaves of trees.
-    shrunk
-        Where leaves are estimated together: the width in the leaf of the median row by simulation,
-        if leaves differ by about half a log-odds; None otherwise.
+    `rows` are sizes at the `QUANTILES`, counted over rows: half of all rows are labelled from leaves of at least the
+    middle one; empty when sizes are unknown. `shrunk` is known where leaves are estimated together: the width in the
+    leaf of the median row by simulation, if leaves differ by about half a log-odds.
     """
 
-    what: str
-    labels: int
-    lam: float
-    noise: NoiseLaw
+    what: str  # the ensemble or effect
+    labels: int  # joint ones
+    lam: float  # ε/Δ of the noise on a count as it is left after projection
+    law: NoiseLaw
+    leaves: int  # or cells, those that have rows
     rows: tuple[int, ...]
-    widths: tuple[float, ...]
-    leaves: int
+    widths: tuple[float, ...]  # one for each of `rows`
     of_trees: bool = False
     shrunk: float | None = None
 
@@ -66,17 +49,8 @@ class LabelWidths:
 
     def to_dict(self) -> dict[str, Any]:
         """The widths as JSON-able values."""
-        return {
-            "what": self.what,
-            "labels": self.labels,
-            "lam": self.lam,
-            "law": self.noise,
-            "leaves": self.leaves,
-            "quantiles": list(QUANTILES),
-            "rows": list(self.rows),
-            "widths": list(self.widths),
-            "shrunk_width": self.shrunk,
-        }
+        facts = {name: value for name, value in asdict(self).items() if name not in ("of_trees", "shrunk")}
+        return {**facts, "quantiles": list(QUANTILES), "shrunk_width": self.shrunk}
 
 
 def label_widths(
@@ -88,20 +62,18 @@ def label_widths(
 
 def _widths(cells: LabelCells, law: NoiseLaw, p0: float, level: float, pooled: bool) -> LabelWidths:
     lam = rate(cells.sd * (sqrt(1 - 1 / cells.labels) if cells.labels > 2 else 1.0), law)
-    known = {n: _width(n, p0, lam, law, level) for n in set(cells.sizes)}
+    known = {}
+    for n in set(cells.sizes):
+        # Beyond a million records the width only halves with every fourfold size: no need for the exact law.
+        size = min(n, LARGEST // 5)
+        known[n] = interval(p0, lam, size, kind="interp", noise=law, level=level).width * sqrt(size / n)
     widths = tuple(known[n] for n in cells.sizes)
-    found = LabelWidths(cells.what, cells.labels, lam, law, cells.sizes, widths, cells.cells, cells.leaves)
+    found = LabelWidths(cells.what, cells.labels, lam, law, cells.cells, cells.sizes, widths, cells.leaves)
     simulated = pooled and cells.cells > 1 and cells.labels > 1 and 0 < p0 < 1
     if not simulated or cells.pooled_width is None or found.typical is None:
         return found
     size = min(found.typical[0], LARGEST // 5)
     return replace(found, shrunk=cells.pooled_width(p0, level, lam, size, cells.cells))
-
-
-def _width(n: int, p0: float, lam: float, law: NoiseLaw, level: float) -> float:
-    # Beyond a million records the width only halves with every fourfold size: no need for the exact law.
-    size = min(n, LARGEST // 5)
-    return interval(p0, lam, size, kind="interp", noise=law, level=level).width * sqrt(size / n)
 
 
 def rate(sd: float, law: NoiseLaw) -> float:

@@ -37,6 +37,8 @@ NoiseLaw = Literal["continuous", "discrete", "gaussian"]
 
 POINTS: Final = 16
 """Nodes of a panel."""
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(POINTS)
+"""The Gauss–Legendre rule on (−1, 1)."""
 
 FARTHEST: Final = 45.0
 """Noise beyond so many scales has probability below 1e-19 and counts as the farthest."""
@@ -52,28 +54,15 @@ LARGEST: Final = 5_000_000
 class LeafLaw:
     """What decides a label's synthetic count in a leaf, but for the amount of noise.
 
-    Attributes
-    ----------
-    p0
-        The authentic share of the label.
-    n
-        Authentic records in the leaf.
-    m
-        Synthetic records that are labelled from it.
-    noise
-        "continuous" or "discrete" Laplace, or discrete "gaussian".
-
-    Examples
-    --------
     >>> law = LeafLaw(p0=0.0, n=1000, m=1000)
     >>> round(float(law.counts([0.3])[0, 0]), 4)     # no synthetic record has the label
     0.6153
     """
 
-    p0: float
-    n: int
-    m: int
-    noise: NoiseLaw = "continuous"
+    p0: float  # the authentic share of the label
+    n: int  # authentic records in the leaf
+    m: int  # synthetic records that are labelled from it
+    noise: NoiseLaw = "continuous"  # Laplace; or "discrete" Laplace, or discrete "gaussian"
 
     def __post_init__(self) -> None:
         if not 0 <= self.p0 <= 1:
@@ -95,28 +84,19 @@ class LeafLaw:
         if not (np.isfinite(rates).all() and (rates > 0).all()):
             raise UsageError("lam must be a finite number above 0: it is ε divided by the sensitivity")
         law = np.zeros((len(rates), self.m + 1))
-        choose = (
-            gammaln(self.m + 1)
-            - gammaln(np.arange(self.m + 1) + 1)
-            - gammaln(self.m - np.arange(self.m + 1) + 1)
-        )
-        middle, sides = self._middle(rates)
+        choose = gammaln(self.m + 1) - gammaln(np.arange(self.m + 1) + 1) - gammaln(self.m - np.arange(self.m + 1) + 1)
+        middle = np.zeros_like(rates) if self.noise == "continuous" else self._density(rates, np.zeros(1))[:, 0]
         if 0 < self.centre < self.n:
             self._mix(law, choose, np.array([self.centre / self.n]), middle[:, None])
         else:
             law[:, 0 if self.centre == 0 else self.m] += middle
         for sign, room in ((-1.0, self.centre), (1.0, self.n - self.centre)):
-            left = sides.copy()
+            left = (1.0 - middle) / 2
             for away, weights in self._panels(sign, room, rates):
                 self._mix(law, choose, (self.centre + sign * away) / self.n, weights)
                 left -= weights.sum(axis=1)
             law[:, 0 if sign < 0 else self.m] += np.maximum(left, 0.0)
         return law
-
-    def _middle(self, rates: Floats) -> tuple[Floats, Floats]:
-        """P(E = 0), and the probability of either side."""
-        zero = np.zeros_like(rates) if self.noise == "continuous" else self._density(rates, np.zeros(1))[:, 0]
-        return zero, (1.0 - zero) / 2
 
     def _density(self, rates: Floats, away: Floats) -> Floats:
         """Density or probability of noise of that size, λ × sizes."""
@@ -142,8 +122,7 @@ class LeafLaw:
                 nodes, weights = summation_rule(count)
                 away, end = start + nodes, start + count
             else:
-                nodes, weights = integration_rule()
-                away, weights = start + (end - start) * nodes, (end - start) * weights
+                away, weights = start + (end - start) * (_NODES + 1) / 2, (end - start) * _WEIGHTS / 2
             panels.append((away, self._density(rates, away) * weights))
             start = end
         return panels
@@ -155,19 +134,8 @@ class LeafLaw:
         first = max(0, int(m * low - 9 * sqrt(m * low * (1 - low)) - 30))
         last = min(m, int(m * high + 9 * sqrt(m * high * (1 - high)) + 30))
         k = np.arange(first, last + 1)
-        logs = (
-            choose[first : last + 1]
-            + np.multiply.outer(np.log(p), k)
-            + np.multiply.outer(np.log1p(-p), m - k)
-        )
+        logs = choose[first : last + 1] + np.multiply.outer(np.log(p), k) + np.multiply.outer(np.log1p(-p), m - k)
         law[:, first : last + 1] += weights @ np.exp(logs)
-
-
-@lru_cache(maxsize=1)
-def integration_rule() -> tuple[Floats, Floats]:
-    """Gauss–Legendre nodes and weights on (0, 1)."""
-    nodes, weights = np.polynomial.legendre.leggauss(POINTS)
-    return (nodes + 1) / 2, weights / 2
 
 
 @lru_cache(maxsize=4096)

@@ -63,19 +63,10 @@ class LeafFigure:
 
 
 def interval_figure(
-    *,
-    kind: Kind = "sym",
-    noise: NoiseLaw = "continuous",
-    level: float = 0.9,
-    shares: Sequence[float] = SHARES,
-    lams: Sequence[float] = LAMS,
-    sizes: Sequence[int] = SIZES,
+    kind: Kind, noise: NoiseLaw, level: float, shares: Sequence[float], lams: Sequence[float], sizes: Sequence[int]
 ) -> LeafFigure:
     """Intervals against the size of the leaf, one panel per authentic share, one bar per λ."""
-    ends = {
-        p: np.array([intervals(p, lams, n, kind=kind, noise=noise, level=level) for n in sizes])
-        for p in shares
-    }
+    ends = {p: np.array([intervals(p, lams, n, kind=kind, noise=noise, level=level) for n in sizes]) for p in shares}
     rows = tuple(
         (p, n, lam, float(lo), float(hi))
         for p in shares
@@ -83,9 +74,7 @@ def interval_figure(
         for lam, (lo, hi) in zip(lams, bars, strict=True)
     )
     differences = {p: 100 * (ends[p] - p) for p in shares}
-    whole = (
-        "Rare labels need large leaves or more ε: noise still matters at 1,000 records when a share is small"
-    )
+    whole = "Rare labels need large leaves or more ε: noise still matters at 1,000 records when a share is small"
     return LeafFigure(
         whole if tuple(shares) == SHARES else "How intervals narrow with the records of a leaf and with ε",
         f"{level:.0%} intervals ({kind}) of a label's synthetic share; {NAMES[noise]} noise on its count; in each group λ = ε/Δ from "
@@ -97,15 +86,7 @@ def interval_figure(
 
 
 def simulation_figure(
-    *,
-    draws: int = 10_000,
-    lam: float = 0.3,
-    n: int = 1000,
-    m: int | None = None,
-    noise: NoiseLaw = "continuous",
-    level: float = 0.9,
-    shares: Sequence[float] = SHARES,
-    seed: int = 2018,
+    draws: int, lam: float, n: int, m: int | None, noise: NoiseLaw, level: float, shares: Sequence[float], seed: int
 ) -> LeafFigure:
     """Histograms of simulated shares with their empirical intervals, the exact ones beside."""
     rows, found = [], []

@@ -20,8 +20,9 @@ bounds it from no side), m the number that will be labelled, λ = ε/Δ of one t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from math import ceil, exp, log, sqrt
 from statistics import NormalDist
 from typing import Any, Final, Literal, get_args
@@ -41,31 +42,17 @@ MOST_LAM: Final = 1e6
 
 @dataclass(frozen=True)
 class LeafInterval:
-    """An interval that holds `level` of the synthetic shares of a label.
-
-    Attributes
-    ----------
-    lo, hi
-        The ends, as shares.
-    n, m
-        Authentic records in the leaf, synthetic records drawn from it.
-    lam
-        ε/Δ of the noise on the count.
-    p0
-        The authentic share.
-    level, kind, noise
-        How it was made.
-    """
+    """An interval that holds `level` of the synthetic shares of a label; its ends are shares."""
 
     lo: float
     hi: float
-    n: int
-    m: int
-    lam: float
-    p0: float
+    n: int  # authentic records in the leaf
+    lam: float  # ε/Δ of the noise on the count
+    p0: float  # the authentic share
     level: float
+    m: int  # synthetic records drawn from the leaf
     kind: Kind
-    noise: NoiseLaw
+    law: NoiseLaw
 
     @property
     def width(self) -> float:
@@ -74,18 +61,7 @@ class LeafInterval:
 
     def to_dict(self) -> dict[str, Any]:
         """The interval as JSON-able values."""
-        return {
-            "lo": self.lo,
-            "hi": self.hi,
-            "n": self.n,
-            "lam": self.lam,
-            "p0": self.p0,
-            "level": self.level,
-            "m": self.m,
-            "kind": self.kind,
-            "law": self.noise,
-            "width": self.width,
-        }
+        return {**asdict(self), "width": self.width}
 
 
 def interval(
@@ -100,15 +76,13 @@ def interval(
 ) -> LeafInterval:
     """The interval of the synthetic share of a label whose authentic share is p0.
 
-    Examples
-    --------
     >>> found = interval(0.25, 0.4, 1000)
     >>> found.lo, found.hi
     (0.227, 0.273)
     """
     drawn = n if m is None else m
-    ends = intervals(p0, [lam], n, m=drawn, kind=kind, noise=noise, level=level)
-    return LeafInterval(float(ends[0, 0]), float(ends[0, 1]), n, drawn, lam, p0, level, kind, noise)
+    [(lo, hi)] = intervals(p0, [lam], n, m=drawn, kind=kind, noise=noise, level=level)
+    return LeafInterval(float(lo), float(hi), n, lam, p0, level, drawn, kind, noise)
 
 
 def intervals(
@@ -133,13 +107,7 @@ def intervals(
 
 
 def rows_for_width(
-    width: float,
-    p0: float,
-    lam: float,
-    *,
-    m: int | None = None,
-    noise: NoiseLaw = "continuous",
-    level: float = 0.9,
+    width: float, p0: float, lam: float, *, m: int | None = None, noise: NoiseLaw = "continuous", level: float = 0.9
 ) -> int:
     """The least n at which the interpolated interval is no wider than `width`.
 
@@ -147,8 +115,6 @@ def rows_for_width(
     over some tens of records: with n − 1 records it is wider than asked, yet a few more than n may
     be slightly too few again. Brackets are powers of two, so that the answer does not depend on the start.
 
-    Examples
-    --------
     >>> rows_for_width(0.05, 0.25, 0.4), rows_for_width(0.05, 0.0, 0.4)
     (836, 77)
     """
@@ -159,15 +125,12 @@ def rows_for_width(
 
     least = 0.0 if m is None else interval(p0, MOST_LAM, LARGEST, m=m, kind="interp", level=level).width
     if least > width:
-        raise UsageError(
-            f"{m:,} draws alone make the interval {least:.3g} wide, more than {width}: draw more records"
-        )
-    high = _power_of_two(normal_rows(width, p0, lam, level))
+        raise UsageError(f"{m:,} draws alone make the interval {least:.3g} wide, more than {width}: draw more records")
+    start = normal_rows(width, p0, lam, level)
+    high = min(1 << max(start - 1, 1).bit_length(), 1 << (LARGEST.bit_length() - 1))
     while wide(high):
         if high >= LARGEST // 2:
-            raise UsageError(
-                f"a width of {width} needs more than {high:,} records; allow more width or more ε"
-            )
+            raise UsageError(f"a width of {width} needs more than {high:,} records; allow more width or more ε")
         high *= 2
     while high > 1 and not wide(high // 2):
         high //= 2
@@ -178,19 +141,12 @@ def rows_for_width(
     return high
 
 
+@lru_cache(maxsize=1024)
 def lam_for_width(
-    width: float,
-    p0: float,
-    n: int,
-    *,
-    m: int | None = None,
-    noise: NoiseLaw = "continuous",
-    level: float = 0.9,
+    width: float, p0: float, n: int, *, m: int | None = None, noise: NoiseLaw = "continuous", level: float = 0.9
 ) -> float:
-    """The least λ = ε/Δ at which the interpolated interval is no wider than `width`.
+    """The least λ = ε/Δ, to five digits, at which the interpolated interval is no wider than `width`.
 
-    Examples
-    --------
     >>> round(lam_for_width(0.05, 0.25, 836), 2)
     0.4
     """
@@ -205,7 +161,13 @@ def lam_for_width(
             f"drawing {n if m is None else m:,} labels alone makes the interval {least:.3g} wide, more than {width}: "
             "no ε is enough; allow more width or use leaves with more records"
         )
-    return _bisected(wide, LEAST_LAM, MOST_LAM)
+    if not wide(LEAST_LAM):
+        return LEAST_LAM
+    low, high = log(LEAST_LAM), log(MOST_LAM)
+    while high - low > 1e-5:
+        middle = (low + high) / 2
+        low, high = (middle, high) if wide(exp(middle)) else (low, middle)
+    return exp(high)
 
 
 def normal_rows(width: float, p0: float, lam: float, level: float = 0.9) -> int:
@@ -219,25 +181,9 @@ def normal_rows(width: float, p0: float, lam: float, level: float = 0.9) -> int:
     return ceil(min(found, float(LARGEST)))
 
 
-def _power_of_two(n: int) -> int:
-    """The least power of two from n on that the law can be evaluated for."""
-    return min(1 << max(n - 1, 1).bit_length(), 1 << (LARGEST.bit_length() - 1))
-
-
 def _check_width(width: float) -> None:
     if not 0 < width < 1:
         raise UsageError(f"width is {width}, expected a number between 0 and 1")
-
-
-def _bisected(wide: Callable[[float], bool], low: float, high: float) -> float:
-    """The least λ that is not too little, to five digits; `high` is not."""
-    if not wide(low):
-        return low
-    a, b = log(low), log(high)
-    while b - a > 1e-5:
-        middle = (a + b) / 2
-        a, b = (middle, b) if wide(exp(middle)) else (a, middle)
-    return exp(b)
 
 
 def _ends(law: Floats, x0: int, kind: Kind, level: float) -> Floats:

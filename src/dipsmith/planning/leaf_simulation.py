@@ -26,8 +26,6 @@ from dipsmith.privacy.randomness import generator
 class SimulatedLeaf:
     """Synthetic shares of the labels of a leaf, one row per repetition.
 
-    Examples
-    --------
     >>> leaf = simulate_leaf([0.25, 0.75], lam=0.3, n=1000, draws=2000, seed=1)
     >>> leaf.shares.shape
     (2000, 2)
@@ -82,23 +80,21 @@ def simulate_leaf(
 ) -> SimulatedLeaf:
     """Several labels: noise on every count, projected to counts that can be, then drawing.
 
-    Parameters
-    ----------
-    p
-        The authentic shares of the labels.
-    lam
-        ε/Δ of the noise on every count. With two labels and a public size one count is noised.
-    n, m
-        Authentic records, and records to label (n when omitted).
-    public_size
-        Whether the leaf's size is public (neighbours `label`): counts are then projected on it.
+    `p` are the authentic shares of the labels, `lam` is ε/Δ of the noise on every count. With `public_size` (neighbours
+    `label`) the leaf's size is public: counts are projected on it, and of two labels one count is noised.
     """
-    shares = _shares(p)
+    shares = np.asarray(p, dtype=np.float64)
+    if shares.ndim != 1 or len(shares) < 2 or shares.min() < 0 or abs(shares.sum() - 1) > 1e-6:
+        raise UsageError("shares of labels must be at least two numbers from 0 that add up to 1")
     _check(lam, draws)
     drawn = LeafLaw(0.0, n, n if m is None else m, noise).m
     rng = generator(seed)
-    counts = _counts(shares, n)
-    noisy = counts + _noisy(noise, lam, (draws, len(shares)), rng, single=public_size and len(shares) == 2)
+    counts = _counts(shares / shares.sum(), n)
+    if public_size and len(shares) == 2:
+        one = _noise(noise, lam, (draws,), rng)
+        noisy = counts + np.stack([-one, one], axis=1)
+    else:
+        noisy = counts + _noise(noise, lam, (draws, len(shares)), rng)
     if public_size:
         family = np.repeat(np.arange(draws), len(shares))
         fitted = project_within(noisy.ravel(), family, np.full(draws, float(n))).reshape(noisy.shape)
@@ -106,14 +102,6 @@ def simulate_leaf(
         fitted = np.maximum(noisy, 0.0)
         fitted[fitted.sum(axis=1) <= 0] = 1.0
     return SimulatedLeaf(rng.multinomial(drawn, fitted / fitted.sum(axis=1, keepdims=True)) / drawn)
-
-
-def _noisy(law: NoiseLaw, lam: float, shape: tuple[int, int], rng: Generator, *, single: bool) -> Floats:
-    """Noise for leaves × labels; of two labels only the second is noised, the first takes what is left."""
-    if not single:
-        return _noise(law, lam, shape, rng)
-    one = _noise(law, lam, (shape[0],), rng)
-    return np.stack([-one, one], axis=1)
 
 
 def _noise(law: NoiseLaw, lam: float, shape: tuple[int, ...], rng: Generator) -> Floats:
@@ -134,13 +122,6 @@ def _counts(shares: Floats, n: int) -> Floats:
     order = np.argsort(-(n * shares - counts), kind="stable")
     counts[order[: n - int(counts.sum())]] += 1
     return counts
-
-
-def _shares(p: Sequence[float]) -> Floats:
-    shares = np.asarray(p, dtype=np.float64)
-    if shares.ndim != 1 or len(shares) < 2 or shares.min() < 0 or abs(shares.sum() - 1) > 1e-6:
-        raise UsageError("shares of labels must be at least two numbers from 0 that add up to 1")
-    return np.asarray(shares / shares.sum())
 
 
 def _check(lam: float, draws: int) -> None:

@@ -25,30 +25,14 @@ from dipsmith.schema import Schema
 
 @dataclass(frozen=True)
 class Stage:
-    """Questions of one kind, together.
+    """Questions of one kind, together."""
 
-    Attributes
-    ----------
-    name
-        What they are for.
-    questions
-        How many there are.
-    budget
-        What they cost together.
-    share
-        The same as a share of the run's budget.
-    cells
-        Noisy numbers in all; None where no line says how many.
-    sd
-        The smallest and the largest standard deviation of the noise on one count; None for choices.
-    """
-
-    name: str
-    questions: int
-    budget: Budget
-    share: float
-    cells: int | None
-    sd: tuple[float, float] | None
+    name: str  # what they are for
+    questions: int  # how many there are
+    budget: Budget  # what they cost together
+    share: float  # the same as a share of the run's budget
+    cells: int | None  # noisy numbers in all; None where no line says how many
+    sd: tuple[float, float] | None  # smallest and largest of the noise on one count; None for choices
 
     def to_dict(self) -> dict[str, Any]:
         """The stage as JSON-able values."""
@@ -64,23 +48,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Plan:
-    """The questions of a run, in order, and what can be expected of it.
-
-    Attributes
-    ----------
-    steps
-        The questions of one sanitisation.
-    errors
-        The expected error of every 1- and 2-way marginal.
-    widths
-        Under `label`: the leaves or cells in which labels are made.
-    p0, level
-        The authentic share and the level that `widths` are for.
-    resources
-        About how much memory and time it will take.
-    trees
-        Of methods that grow trees: what each costs, how deep branches go, how large leaves are.
-    """
+    """The questions of a run, in order, and what can be expected of it."""
 
     dataset: str
     method: str
@@ -90,23 +58,18 @@ class Plan:
     rows: int | None
     sets: int
     each: str | None
-    steps: tuple[Planned, ...]
-    errors: tuple[ExpectedError, ...]
-    widths: tuple[LabelWidths, ...]
-    p0: float
+    steps: tuple[Planned, ...]  # the questions of one sanitisation
+    errors: tuple[ExpectedError, ...]  # of every 1- and 2-way marginal
+    widths: tuple[LabelWidths, ...]  # under `label`: the leaves or cells in which labels are made
+    p0: float  # the authentic share, and the level, that `widths` are for
     level: float
     resources: Resources
-    trees: TreePreview | None = None
+    trees: TreePreview | None = None  # of methods that grow trees: what each costs, how deep branches go
 
     @property
     def cells(self) -> int:
         """Noisy numbers in all, of one sanitisation."""
         return sum(s.cells or 0 for s in self.steps)
-
-    @property
-    def memory(self) -> int:
-        """About how many bytes the run will take."""
-        return self.resources.memory
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -123,38 +86,19 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON-able values."""
+        told = ("stage", "what", "cells", "sd", "note", "effect_error")
+        steps = [{"cost": float(s.budget.exact), **{name: getattr(s, name) for name in told}} for s in self.steps]
+        plain = ("dataset", "method", "neighbours", "unit", "rows", "sets", "each", "cells")
         return {
-            "dataset": self.dataset,
-            "method": self.method,
+            **{name: getattr(self, name) for name in plain},
             "budget": {self.budget.currency: float(self.budget.exact)},
-            "neighbours": self.neighbours,
-            "unit": self.unit,
-            "rows": self.rows,
-            "sets": self.sets,
-            "each": self.each,
-            "cells": self.cells,
             "memory_bytes": self.resources.memory,
             "seconds": self.resources.seconds,
             "resources": self.resources.to_dict(),
             "stages": [stage.to_dict() for stage in self.stages],
-            "steps": [
-                {
-                    "stage": s.stage,
-                    "what": s.what,
-                    "cost": float(s.budget.exact),
-                    "cells": s.cells,
-                    "sd": s.sd,
-                    "note": s.note,
-                    "effect_error": s.effect_error,
-                }
-                for s in self.steps
-            ],
+            "steps": steps,
             "errors": [e.to_dict() for e in self.errors],
-            "labels": {
-                "p0": self.p0,
-                "level": self.level,
-                "widths": [w.to_dict() for w in self.widths],
-            },
+            "labels": {"p0": self.p0, "level": self.level, "widths": [w.to_dict() for w in self.widths]},
             "warnings": list(self.warnings),
             **({} if self.trees is None else {self.method: self.trees.to_dict()}),
         }
@@ -173,16 +117,8 @@ def plan(
 ) -> Plan:
     """What `synthesize` would ask and spend, and what can be expected of it; reads no private value.
 
-    Parameters
-    ----------
-    schema, method, budget
-        What is planned.
-    public
-        The number of rows, and under `label` the public rows.
-    sets, each
-        As for `synthesize`.
-    p0, level
-        For which authentic share, and at which level, the widths of label shares are given.
+    `public` has the number of rows, and under `label` the public rows. `p0` and `level` say for which authentic share, and
+    at which level, the widths of label shares are given.
     """
     require_relation(method, schema.neighbours)
     if sets > 1 and each not in ("split", "draw"):
@@ -264,11 +200,6 @@ def _stage(name: str, group: Sequence[Planned], steps: Sequence[Planned]) -> Sta
     whole = sum(s.budget.units for s in steps)
     cells = [s.cells for s in group if s.cells is not None]
     sds = [s.sd for s in group if s.sd is not None]
-    return Stage(
-        name,
-        len(group),
-        type(group[0].budget).of_units(units),
-        units / whole,
-        sum(cells) if cells else None,
-        (min(sds), max(sds)) if sds else None,
-    )
+    noise = (min(sds), max(sds)) if sds else None
+    cost = type(group[0].budget).of_units(units)
+    return Stage(name, len(group), cost, units / whole, sum(cells) if cells else None, noise)

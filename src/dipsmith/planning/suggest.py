@@ -27,8 +27,6 @@ class Suggestion:
 def suggest(schema: Schema, budget: Budget, rows: int | None = None) -> Suggestion:
     """The method to try first.
 
-    Examples
-    --------
     >>> from dipsmith.privacy.budget import PureDP
     >>> from dipsmith.schema import Attribute, Categories, Unit
     >>> sex = Attribute("sex", "string", Categories.of("FM", other="M"))
@@ -38,7 +36,7 @@ def suggest(schema: Schema, budget: Budget, rows: int | None = None) -> Suggesti
     n = ASSUMED_ROWS if rows is None else max(rows, 1)
     found: list[tuple[Suitability, str]] = []
     for name, method in METHODS.items():
-        suits = getattr(method, "suits", None)
+        suits = getattr(method, "suits", None) if schema.neighbours in getattr(method, "relations", ()) else None
         suitability = None if suits is None else suits(schema, budget, n)
         if suitability is not None:
             found.append((suitability, name))

@@ -10,14 +10,13 @@ plan made with it reaches the width.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from math import ceil, floor, log10
 from statistics import NormalDist
 
 from dipsmith.errors import UsageError
 from dipsmith.planning.expected_error import ExpectedError
 from dipsmith.planning.label_width import LabelWidths
-from dipsmith.planning.law import LARGEST, NoiseLaw
+from dipsmith.planning.law import LARGEST
 from dipsmith.planning.leaf_interval import lam_for_width
 from dipsmith.privacy.budget import LARGEST as LARGEST_BUDGET
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
@@ -30,15 +29,13 @@ def strain_of_labels(widths: tuple[LabelWidths, ...], width: float, p0: float, l
     """By how much the noise must shrink for the typical leaves or cells to reach a width."""
     known = [(w, w.typical) for w in widths if w.labels > 1]
     if not known or any(typical is None for _, typical in known):
-        raise UsageError(
-            "how large cells and leaves are is not known: give the FILE, of which public columns are read"
-        )
+        raise UsageError("how large cells and leaves are is not known: give the FILE, of which public columns are read")
     worst = 0.0
     for found, typical in known:
         assert typical is not None
         n = min(typical[0], LARGEST)
         try:
-            needed = _needed(width, p0, n, found.noise, level)
+            needed = lam_for_width(width, p0, n, noise=found.law, level=level)
         except UsageError:
             raise UsageError(
                 f"'{found.what}' labels the median row from {n:,} rows, whose drawing alone makes a share uncertain by more than "
@@ -48,32 +45,19 @@ def strain_of_labels(widths: tuple[LabelWidths, ...], width: float, p0: float, l
     return worst
 
 
-@lru_cache(maxsize=1024)
-def _needed(width: float, p0: float, n: int, noise: NoiseLaw, level: float) -> float:
-    """The least λ; the same for every budget that is tried."""
-    return lam_for_width(width, p0, n, noise=noise, level=level)
-
-
 def strain_of_marginals(errors: tuple[ExpectedError, ...], width: float, level: float) -> float:
     """By how much the noise must shrink for the noisiest marginal to reach a width."""
     z = NormalDist().inv_cdf((1 + level) / 2)
     known = [e.share_sd for e in errors if e.share_sd is not None and e.how != "public"]
     if not known:
-        raise UsageError(
-            "shares need the number of rows: give --rows (a public number, or a guess to plan with)"
-        )
+        raise UsageError("shares need the number of rows: give --rows (a public number, or a guess to plan with)")
     return 2 * z * max(known) / width
 
 
 def solve(strain: Callable[[Budget], float], currency: str) -> Budget:
     """The least budget, to three digits, whose strain is at most 1.
 
-    Parameters
-    ----------
-    strain
-        By how much the noise of a budget must shrink; falls as the budget grows.
-    currency
-        "epsilon" or "rho".
+    `strain` says by how much the noise of a budget must shrink; it falls as the budget grows.
     """
     made = PureDP if currency == "epsilon" else ZCDP
     power = 1.0 if currency == "epsilon" else 2.0
@@ -94,7 +78,6 @@ def solve(strain: Callable[[Budget], float], currency: str) -> Budget:
 
 def _rounded_up(amount: float) -> str:
     """Three digits, rounded up, as a decimal."""
-    digits = max(0, 2 - floor(log10(amount)))
-    digits = min(digits, 12)
+    digits = min(max(0, 2 - floor(log10(amount))), 12)
     scale = 10**digits
     return f"{ceil(amount * scale - 1e-9) / scale:.{digits}f}"

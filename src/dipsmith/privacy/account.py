@@ -171,26 +171,18 @@ class Account:
         if run.charge > self.remaining_units:
             raise BudgetError("the charge exceeds what was left")
         return replace(
-            self,
-            protects=run.protects,
-            spent_units=self.spent_units + run.charge,
-            charged_runs=self.charged_runs + 1,
+            self, protects=run.protects, spent_units=self.spent_units + run.charge, charged_runs=self.charged_runs + 1
         )
 
     def refunded(self, run: PaidRun) -> Account:
         """The account after a run was cancelled; the first spend that stands fixes what is protected."""
         left = self.charged_runs - 1
         return replace(
-            self,
-            spent_units=self.spent_units - run.charge,
-            charged_runs=left,
-            protects=self.protects if left else None,
+            self, spent_units=self.spent_units - run.charge, charged_runs=left, protects=self.protects if left else None
         )
 
 
-def grant_record(
-    name: str, budget: Budget, by: str | None, why: str, private: Sequence[str] | None
-) -> dict[str, Any]:
+def grant_record(name: str, budget: Budget, by: str | None, why: str, private: Sequence[str] | None) -> dict[str, Any]:
     """A grant as it is written in the ledger and signed; refuses what cannot be one."""
     check_budget(budget)
     record: dict[str, Any] = {

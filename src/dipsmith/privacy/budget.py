@@ -244,9 +244,7 @@ def approx_to_zcdp(epsilon: Amount, delta: Amount) -> Fraction:
         rho = (_decimal(budget.exact) - _exact_tail(order, d)) / order - _SLACK
         units = math.floor(rho * UNITS)
     if units < 1:
-        raise BudgetError(
-            f"ε = {e:g} with δ = {float(d):g} allows less than ρ = 1e-12: raise ε or δ, or use pure ε"
-        )
+        raise BudgetError(f"ε = {e:g} with δ = {float(d):g} allows less than ρ = 1e-12: raise ε or δ, or use pure ε")
     return Fraction(units, UNITS)
 
 

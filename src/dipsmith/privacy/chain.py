@@ -172,9 +172,7 @@ class Chain:
                 yield self._memory
             return
         address = f"file:{quote(os.fsencode(self.path))}?mode={'rwc' if create else 'rw'}"
-        with closing(
-            sqlite3.connect(address, uri=True, timeout=self.patience, isolation_level=None)
-        ) as connection:
+        with closing(sqlite3.connect(address, uri=True, timeout=self.patience, isolation_level=None)) as connection:
             connection.execute("PRAGMA synchronous=EXTRA")
             yield connection
 
@@ -231,9 +229,7 @@ class Transaction:
         """The rows after a known one; refuses rows that were edited, deleted or reordered, or a known one that is gone."""
         if not self._initialised():
             if known is not None:
-                raise DamageError(
-                    f"ledger '{self._name}' lost its rows while in use: restore it, never go back"
-                )
+                raise DamageError(f"ledger '{self._name}' lost its rows while in use: restore it, never go back")
             return []
         since = 0 if known is None else known.seq
         found = self.connection.execute(

@@ -14,37 +14,34 @@ ever gives satisfies B with respect to R and U (sequential composition of its ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.counting.contingency import check_size
-from dipsmith.counting.count import Rows
-from dipsmith.counting.memory_rows import HeldRows
+from dipsmith.counting.count import HeldRows, Rows
+from dipsmith.counting.tally import check_size
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy import neighbours
 from dipsmith.privacy.accountant import Accountant, Purse, block_shares
 from dipsmith.privacy.budget import Budget, PureDP
 from dipsmith.privacy.calibration import choice_epsilon, noise_event, noise_for, sensitivity_for
-from dipsmith.privacy.events import Chosen, Partitioned, Repeated, Supplied, block_of, inside
-from dipsmith.privacy.journal import Journal, Rehearsal
-from dipsmith.privacy.measurement import Measurement
-from dipsmith.privacy.noise import NoiseLaw
-from dipsmith.privacy.noisy_table import group_sizes, is_single, noisy_large_table, noisy_table, public_groups
+from dipsmith.privacy.events import Chosen, Journal, Partitioned, Rehearsal, Repeated, Supplied, block_of, inside
+from dipsmith.privacy.measurement import Measurement, NoisyAnswer
+from dipsmith.privacy.noise import NoiseLaw, noisy_blocks
+from dipsmith.privacy.noisy_table import group_sizes, is_single, noisy_sums, noisy_table, public_groups
 from dipsmith.privacy.observer import Observer, Witness, observed_rows
-from dipsmith.privacy.passes import Passes
 from dipsmith.privacy.randomness import Stream, coins
 from dipsmith.privacy.repetition import Repetitions
-from dipsmith.privacy.score import Score
-from dipsmith.privacy.selection import select
-from dipsmith.schema import Cells, Codes, Marginal, Schema
+from dipsmith.privacy.score import Passes, Score
+from dipsmith.privacy.selection import Law, select
+from dipsmith.schema import Attribute, Cells, Codes, Marginal, WeightedSums
 
 C = TypeVar("C")
 O = TypeVar("O")
 Ints = NDArray[np.int64]
-
 Progress = Callable[[str, float], None]
 
 
@@ -73,21 +70,17 @@ class Curator:
         block: str = "",
         moving: bool = False,
     ) -> None:
-        self.schema: Schema = rows.schema
-        self.relation: str = relation or rows.schema.neighbours
-        self.max_rows: int = rows.schema.unit.max_rows
-        self.budget = budget
-        self.block = block
-        self.moving = moving
+        self.schema, self.budget = rows.schema, budget
+        self.relation, self.max_rows = relation or str(rows.schema.neighbours), rows.schema.unit.max_rows
+        self.block, self.moving = block, moving
         self.coin_seed = stream.new_seed("coins") if coin_seed is None else coin_seed
         self._rows = observed_rows(rows, stream.observer)
         self._witness = Witness(stream, rows)
         self._purse = Purse(budget)
-        self._stream = stream
-        self._journal = journal
-        self._given_rows = given_rows
-        self._progress = progress
+        self._stream, self._journal = stream, journal
+        self._given_rows, self._progress = given_rows, progress
         self._passes = Passes(self._rows)
+        self.answers: list[NoisyAnswer] = []  # all that this curator and its children gave: private no more
 
     @classmethod
     def rehearse(
@@ -163,6 +156,12 @@ class Curator:
         with self._witness.answering(self, "public rows"):
             return self._witness.shown(self, "public rows", self._rows.distinct_public(attributes))
 
+    def public_places(self) -> NDArray[np.bool_]:
+        """Which rows of the source count as far as public columns decide, in the order of the source; free under `label`."""
+        self._require_public((), "public_places")
+        with self._witness.answering(self, "public rows"):
+            return self._witness.shown(self, "public rows", self._rows.public_places())
+
     def public(self, what: str, cost: Budget | None = None) -> None:
         """Note a public table used beside the private one, and charge what it cost if it was made from it."""
         if cost is not None:
@@ -192,11 +191,29 @@ class Curator:
             return [self._measure_large(c, b, keep_above) for c, b in zip(cells, budgets, strict=True)]
         check_size(list(cells))
         groups = [public_groups(c, self.relation) for c in cells]
-        self._charge(cells, budgets, [is_single(c, g) for c, g in zip(cells, groups, strict=True)])
+        laws = self._charge(cells, budgets, [is_single(c, g) for c, g in zip(cells, groups, strict=True)])
         with self._witness.answering(self, "measure"):
             counts = self._passes.count(cells)
-            asked = zip(cells, counts, budgets, group_sizes(groups, counts, self._rows), strict=True)
-            return [self._witness.counted(self, self._noised(c, n, b, sizes), n) for c, n, b, sizes in asked]
+            asked = zip(cells, counts, group_sizes(groups, counts, self._rows), laws, budgets, strict=True)
+            return [self._answered(noisy_table(*one, self._stream), one[1]) for one in asked]
+
+    def add_up(self, sums: Sequence[WeightedSums], budgets: Sequence[Budget]) -> list[Measurement]:
+        """Add up public weights by public group and private label, in one pass, with exact noise on every sum.
+
+        Privacy
+        -------
+        `label` only: groups and weights are public, so that one unit moves at most k rows, each from one label's sum to
+        another's in its own group, by its weight of at most W: Δ₁ = 2kW, Δ₂² = 2k²W². Of two labels one sum is drawn and the
+        other is the group's public weight minus it: Δ₁ = kW, Δ₂² = k²W² (``docs/proofs/weighted-sums.md``).
+        """
+        for one in sums:
+            self._require_public(one.public.attributes, "add_up")
+        laws = self._charge(sums, budgets, [one.shape[1] == 2 for one in sums])
+        with self._witness.answering(self, "measure"):
+            counts = self._passes.count([one.table for one in sums])
+            exact = [one.fold(n, one.shape[1]) for one, n in zip(sums, counts, strict=True)]
+            asked = zip(sums, exact, self._rows.count_public([one.public for one in sums]), laws, budgets, strict=True)
+            return [self._answered(noisy_sums(*one, self._stream), one[1]) for one in asked]
 
     def total(self, budget: Budget) -> Measurement:
         """The noisy number of rows (add-remove, or units with several rows)."""
@@ -215,35 +232,22 @@ class Curator:
         # In a block that a unit may leave and enter, a choice under ρ is two steps of group privacy.
         charged = budget.split(2)[0] if self.moving and not self.pure else budget
         sensitivity = score.sensitivity(self.relation, self.max_rows)
-        self._purse.take(budget)
-        self._journal.record(
-            Chosen(
-                block=self.block,
-                candidates=len(candidates),
-                score=score.name,
-                mechanism="permute-and-flip" if self.pure else "exponential mechanism",
-                sensitivity=sensitivity,
-                budget=charged,
-            )
+        law: Law = "permute-and-flip" if self.pure else "exponential"
+        name, many = law if self.pure else "exponential mechanism", len(candidates)
+        event = Chosen(
+            block=self.block, candidates=many, score=score.name, mechanism=name, sensitivity=sensitivity, budget=charged
         )
+        self._purse.take(budget)
+        self._journal.record(event)
         with self._witness.answering(self, "choose", candidates, score, budget):
-            winner = select(
-                self._stream,
-                self._passes.scores(candidates, score),
-                sensitivity,
-                choice_epsilon(charged),
-                monotone=score.monotone(self.relation),
-                law="permute-and-flip" if self.pure else "exponential",
-            )
+            scores, monotone = self._passes.scores(candidates, score), score.monotone(self.relation)
+            winner = select(self._stream, scores, sensitivity, choice_epsilon(charged), monotone=monotone, law=law)
         return candidates[winner]
 
     def prefetch(self, tables: Iterable[Marginal]) -> None:
         """Count these in the next pass, so that later choices need none.
 
-        Privacy
-        -------
-        No row is read here, nothing is answered and nothing is charged. The rows remember the exact counts, and each
-        answer is drawn, charged and given as if it had counted by itself.
+        Privacy: reads, answers and charges nothing; later answers are drawn and charged as if they had counted themselves.
         """
         self._passes.prefetch(tables)
 
@@ -278,18 +282,18 @@ class Curator:
         each = law.each(budget)
         self._purse.take(budget)
         self._journal.record(
-            Repeated(
-                block=self.block,
-                candidates=candidates,
-                score=score,
-                eta=law.eta,
-                gamma=law.gamma,
-                budget=budget,
-            )
+            Repeated(block=self.block, candidates=candidates, score=score, eta=law.eta, gamma=law.gamma, budget=budget)
         )
         self.report("selecting", 0.0)
+
+        def trial() -> tuple[tuple[O, list[NoisyAnswer]], float]:
+            curator = self._trial(each)
+            outcome, score = run(curator)
+            return (outcome, curator.answers), score
+
         with self._witness.answering(self, "best of"):
-            best = law.best(self._stream, lambda: run(self._trial(each)), conceal)
+            best, answers = law.best(self._stream, trial, conceal)
+        self.answers += answers  # of the run that won: the others are nobody's to see
         self.report("selecting", 1.0)
         return best
 
@@ -299,6 +303,20 @@ class Curator:
         """A child that holds part of this curator's budget."""
         self._purse.take(budget)
         return self._child(self._rows, budget, self.relation, inside(self.block, name), self.moving)
+
+    def widened(self, budget: Budget, name: str, added: Sequence[Attribute], columns: Mapping[str, Ints]) -> Curator:
+        """A child that holds part of the budget and sees more public columns: codes of every row, in the rows' order.
+
+        Privacy
+        -------
+        `label` only. The added columns must be functions of the public ones; so groups and weights made of them are public.
+        """
+        self._require_public((), "widened")
+        schema = replace(self.schema, attributes=(*self.schema.attributes, *(a.with_role("public") for a in added)))
+        self._purse.take(budget)
+        with self._witness.answering(self, "public rows"):
+            wider = self._rows.widened(schema, columns)
+        return self._child(wider, budget, self.relation, inside(self.block, name), self.moving)
 
     def partition(self, attribute: str, budget: Budget) -> list[Curator]:
         """One child per code of `attribute`, each seeing only that block; together they cost `budget`.
@@ -338,7 +356,7 @@ class Curator:
     def _child(
         self, rows: Rows, budget: Budget, relation: str, block: str, moving: bool, own: Journal | None = None
     ) -> Curator:
-        return Curator(
+        child = Curator(
             rows,
             budget,
             stream=self._stream,
@@ -350,30 +368,33 @@ class Curator:
             block=block,
             moving=moving,
         )
+        child.answers = self.answers if own is None else []
+        return child
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _charge(self, cells: Sequence[Cells], budgets: Sequence[Budget], singles: Sequence[bool]) -> None:
-        """Take what tables cost from the purse, and record it durably, before anything is counted."""
-        events = []
+    def _charge(self, cells: Sequence[Cells], budgets: Sequence[Budget], singles: Sequence[bool]) -> list[NoiseLaw]:
+        """Take what tables cost from the purse and record it durably, before anything is counted; gives their noise."""
+        laws, events = [], []
         for c, budget, single in zip(cells, budgets, singles, strict=True):
             self._purse.take(budget)
-            noise = self._noise(budget, single)
-            sensitivity = sensitivity_for(self.relation, self.max_rows, budget, single=single)
-            events.append(noise_event(noise, c, sensitivity, budget, self.block))
+            heaviest = c.heaviest if isinstance(c, WeightedSums) else 1
+            laws.append(noise_for(self.relation, self.max_rows, budget, single=single, heaviest=heaviest))
+            sensitivity = sensitivity_for(self.relation, self.max_rows, budget, single=single, heaviest=heaviest)
+            events.append(noise_event(laws[-1], c, sensitivity, budget, self.block))
         self._journal.record(*events)
+        return laws
 
-    def _noise(self, budget: Budget, single: bool) -> NoiseLaw:
-        return noise_for(self.relation, self.max_rows, budget, single=single)
-
-    def _noised(self, cells: Cells, counts: Ints, budget: Budget, totals: Ints | None) -> Measurement:
-        single = totals is not None and cells.size == 2 * len(totals)
-        return noisy_table(cells, counts, totals, self._noise(budget, single), budget, self._stream)
+    def _answered(self, answer: Measurement, true: Ints, occupied: Ints | None = None) -> Measurement:
+        """Remember an answer, as an observer leaves it."""
+        answer = self._witness.counted(self, answer, true, occupied)
+        self.answers.append(NoisyAnswer(answer, self.block))
+        return answer
 
     def _measure_large(self, cells: Cells, budget: Budget, keep_above: int) -> Measurement:
-        self._charge([cells], [budget], [False])
-        noise = self._noise(budget, single=False)
+        (noise,) = self._charge([cells], [budget], [False])
         with self._witness.answering(self, "measure"):
             occupied, counts = self._rows.count_sparse(cells)
-            answer = noisy_large_table(cells, occupied, counts, noise, budget, self._stream, keep_above)
-            return self._witness.counted(self, answer, counts, occupied)
+            kept, values = noisy_blocks(noise, self._stream, occupied, counts, cells.size, keep_above)
+            answer = Measurement(cells, values, noise.variance, budget, noise.name, kept=kept, threshold=keep_above)
+            return self._answered(answer, counts, occupied)

@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
+from urllib.parse import unquote
 
 from dipsmith.errors import BudgetError, DamageError
 from dipsmith.privacy.budget import Budget, PureDP, budget_from, budget_record, check_budget
@@ -48,6 +49,7 @@ class Measured:
     block: str = ""
     relation: str | None = None
     attributes: tuple[str, ...] | None = None
+    weighted: bool = False
 
     def __post_init__(self) -> None:
         _check_terms(self.budget, self.relation)
@@ -182,6 +184,24 @@ _KINDS: Mapping[str, type[Event]] = {
 }
 
 
+class Journal(Protocol):
+    """Where a curator records its events durably: a ledger's reservation."""
+
+    def record(self, *events: Event) -> None:
+        """Append the events; they must be durable when this returns."""
+
+
+class Rehearsal:
+    """A journal kept in memory, for rows that need no protection."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def record(self, *events: Event) -> None:
+        """Remember the events."""
+        self.events.extend(events)
+
+
 def block_of(block: str, attribute: str, label: str) -> str:
     """The path of one block of a partition; a slash within a name, or `=` in the attribute's, is escaped.
 
@@ -200,6 +220,16 @@ def inside(block: str, name: str) -> str:
     return "/".join(p for p in (block, _escaped(name)) if p)
 
 
+def labels_of_block(block: str) -> dict[str, str]:
+    """The label of each attribute that a block's rows share, as `block_of` put them into its path.
+
+    >>> labels_of_block("year=1996/unit=N%2FA/tree 1")
+    {'year': '1996', 'unit': 'N/A'}
+    """
+    parts = (part.partition("=") for part in block.split("/"))
+    return {unquote(name): unquote(label) for name, equals, label in parts if equals}
+
+
 def event_record(event: Event) -> dict[str, Any]:
     """The event as plain JSON values, with fractions as text and budgets in units of 1e-12.
 
@@ -208,8 +238,11 @@ def event_record(event: Event) -> dict[str, Any]:
     """
     kind = next(name for name, cls in _KINDS.items() if isinstance(event, cls))
     fields = {name: _plain(getattr(event, name)) for name in event.__slots__}
-    if fields.get("attributes", ()) is None:  # not written, as in older ledgers: their bytes and hashes stay
+    # Not written, as in older ledgers: their bytes and hashes stay.
+    if fields.get("attributes", ()) is None:
         del fields["attributes"]
+    if fields.get("weighted") is False:
+        del fields["weighted"]
     return {"event": kind, **fields}
 
 

@@ -72,9 +72,7 @@ def _lead_boundaries(scale: Fraction, rate: Fraction, cut: int) -> Boundaries:
         positive = one - negative[1], one - negative[0]
         powers = [exp_bounds(j * rate, bits) for j in range(cut + 1)]
         below = [(negative[0] * a >> bits, (negative[1] * b >> bits) + 1) for a, b in reversed(powers)]
-        above = [
-            (one - (positive[1] * b >> bits) - 1, one - (positive[0] * a >> bits)) for a, b in powers[1:]
-        ]
+        above = [(one - (positive[1] * b >> bits) - 1, one - (positive[0] * a >> bits)) for a, b in powers[1:]]
         return below + above
 
     return at

@@ -78,12 +78,7 @@ class Ledger:
     # --- grants and spends ------------------------------------------------------------------------
 
     def grant(
-        self,
-        name: str,
-        budget: Budget,
-        by: str | None = None,
-        why: str = "",
-        private: Sequence[str] | None = None,
+        self, name: str, budget: Budget, by: str | None = None, why: str = "", private: Sequence[str] | None = None
     ) -> None:
         """Allow so much to be spent on a dataset, in addition to earlier grants of the same currency.
 
@@ -277,9 +272,7 @@ class Ledger:
         self._books = books
         return books
 
-    def _write(
-        self, decide: Decision, time: str | None = None, create: bool = False
-    ) -> tuple[list[Row], Books]:
+    def _write(self, decide: Decision, time: str | None = None, create: bool = False) -> tuple[list[Row], Books]:
         """Append what `decide` makes of the books, alone in doing so, and keep the books up to date."""
         with self._chain.writing(create) as transaction:
             books = self._books.after(transaction.rows(self._books.last))

@@ -19,22 +19,12 @@ from dipsmith.schema import Cells
 class Measurement:
     """Noisy counts of every cell of a partition.
 
-    Attributes
-    ----------
-    values
-        One noisy count per cell. Cells that a rule forbids, and cells of groups that are publicly
-        empty, are exactly 0 and carry no noise.
-    variance, noisy
-        The variance of the noise, and which cells carry it; None when all do.
-    totals
-        Under `label`, for cells that are public groups × private labels: the public size of each
-        group. None otherwise.
-    single
-        Under `label` with two labels: only the second label's count was drawn, the first is the
-        public size minus it, so that the two carry the same noise with opposite signs.
-    kept
-        For tables too large to hold: the indices of the cells whose noisy count exceeded
-        `threshold`; `values` then has one entry per kept cell.
+    `values` has one noisy count per cell; cells that a rule forbids, and cells of groups that are publicly empty, are
+    exactly 0 and carry no noise. `variance` is that of the noise, `noisy` which cells carry it (None when all do). `totals`,
+    under `label` for cells that are public groups × private labels, are the public sizes of the groups. With `single` (two
+    labels) only the second label's count was drawn and the first is the public size minus it, so that the two carry the
+    same noise with opposite signs. Of tables too large to hold, `kept` are the indices of the cells whose noisy count
+    exceeded `threshold`, and `values` are theirs.
     """
 
     cells: Cells
@@ -54,3 +44,11 @@ class Measurement:
         if self.totals is None:
             raise ValueError("this measurement has no public groups")
         return self.values.reshape(len(self.totals), -1)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyAnswer:
+    """A measurement, and the block of rows that it is about (empty for all rows)."""
+
+    measurement: Measurement
+    block: str = ""

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from dipsmith.counting.count import Rows
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.measurement import Measurement
-from dipsmith.privacy.noise import NoiseLaw, noisy_blocks
+from dipsmith.privacy.noise import NoiseLaw
 from dipsmith.privacy.randomness import Stream
-from dipsmith.schema import Cells, Marginal
+from dipsmith.schema import Cells, Marginal, WeightedSums
 
 
 def public_groups(cells: Cells, relation: str) -> Cells | None:
@@ -80,35 +80,31 @@ def noisy_table(
         noisy = (pair & both[:, None]).ravel()
     else:
         values[noisy] = counts[noisy] + noise.sample(stream, int(noisy.sum()))
-    return Measurement(
-        cells=cells,
-        values=values,
-        variance=noise.variance,
-        budget=budget,
-        mechanism=noise.name,
-        noisy=None if bool(noisy.all()) else noisy,
-        totals=totals,
-        single=single,
-    )
+    carrying = None if bool(noisy.all()) else noisy
+    return Measurement(cells, values, noise.variance, budget, noise.name, carrying, totals, single)
 
 
-def noisy_large_table(
-    cells: Cells,
-    occupied: NDArray[np.int64],
-    counts: NDArray[np.int64],
+def noisy_sums(
+    sums: WeightedSums,
+    exact: NDArray[np.int64],
+    public: NDArray[np.int64],
     noise: NoiseLaw,
     budget: Budget,
     stream: Stream,
-    keep_above: int,
 ) -> Measurement:
-    """Add noise to every cell of a table too large to hold, and keep those above a public threshold."""
-    kept, values = noisy_blocks(noise, stream, occupied, counts, cells.size, keep_above)
-    return Measurement(
-        cells=cells,
-        values=values,
-        variance=noise.variance,
-        budget=budget,
-        mechanism=noise.name,
-        kept=kept,
-        threshold=keep_above,
-    )
+    """Add noise to the sums of every group that holds rows; `public` counts them by group and weight.
+
+    Of two labels one sum is drawn, and the other is the group's public weight minus it.
+    """
+    groups, labels = sums.shape
+    totals = sums.fold(public, 1)
+    occupied = public.reshape(groups, -1).sum(axis=1) > 0
+    values = np.zeros((groups, labels), dtype=np.int64)
+    if labels == 2:
+        values[occupied, 1] = exact.reshape(groups, 2)[occupied, 1] + noise.sample(stream, int(occupied.sum()))
+        values[:, 0] = totals - values[:, 1]
+    else:
+        drawn = noise.sample(stream, (int(occupied.sum()), labels))
+        values[occupied] = exact.reshape(groups, labels)[occupied] + drawn
+    carrying = None if bool(occupied.all()) else np.repeat(occupied, labels)
+    return Measurement(sums, values.ravel(), noise.variance, budget, noise.name, carrying, totals, labels == 2)

@@ -156,9 +156,7 @@ class Witness:
             self._observer.shown(Shown(curator, what, answer))
         return answer
 
-    def counted(
-        self, curator: Curator, answer: Measurement, true: Ints, occupied: Ints | None = None
-    ) -> Measurement:
+    def counted(self, curator: Curator, answer: Measurement, true: Ints, occupied: Ints | None = None) -> Measurement:
         """A noisy table, as the observer leaves it."""
         if self._observer is None:
             return answer

@@ -116,9 +116,7 @@ def require_whole(protects: Protection) -> None:
             f"protects= is what protection_of(schema) gives, got {type(protects).__name__}: a budget means "
             "nothing without it"
         )
-    if isinstance(protects, Label) and (
-        protects.private is None or column_set(protects.private) != protects.private
-    ):
+    if isinstance(protects, Label) and (protects.private is None or column_set(protects.private) != protects.private):
         raise UsageError("under label protects= names the private columns, sorted and each once")
     if (protects.unit.per is None) != (protects.per_domain is None):
         raise UsageError("protects= has a digest of the domain of unit.per, where the unit has one")

@@ -186,8 +186,7 @@ class Stream:
         keystream = self._keystream
         if self.testing and keystream.foreign:
             raise UsageError(
-                "a testing stream was carried into a forked process: make one there, "
-                "with for_testing(seed).child(name)"
+                "a testing stream was carried into a forked process: make one there, with for_testing(seed).child(name)"
             )
         if not self.testing and (keystream.foreign or keystream.worn):
             # Two threads of a forked child may both get here; each then draws from a key of its own.

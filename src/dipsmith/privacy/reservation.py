@@ -146,9 +146,7 @@ def require_same(run: PaidRun, name: str, budget: Budget, protects: Protection, 
     first = {"dataset": run.name, "budget": run.budget, **_terms(run.protects), "method": run.method}
     for what, value in asked.items():
         if value != first[what]:
-            raise BudgetError(
-                f"request '{run.id}' had {what} '{first[what]}', got '{value}': use a new request id"
-            )
+            raise BudgetError(f"request '{run.id}' had {what} '{first[what]}', got '{value}': use a new request id")
 
 
 def _terms(protects: Protection) -> dict[str, object]:

@@ -129,9 +129,7 @@ def round_to_grid(scores: NDArray[np.float64], step: Fraction) -> NDArray[np.int
     """
     with np.errstate(over="ignore"):
         steps = np.clip(
-            np.nan_to_num(scores, nan=-np.inf, posinf=np.inf, neginf=-np.inf) / float(step),
-            -_FARTHEST,
-            _FARTHEST,
+            np.nan_to_num(scores, nan=-np.inf, posinf=np.inf, neginf=-np.inf) / float(step), -_FARTHEST, _FARTHEST
         )
     down = np.floor(steps)
     return (down + (steps - down >= 0.5)).astype(np.int64)

@@ -59,9 +59,7 @@ class Signed:
         """Whether the signature is of this statement and this public key."""
         try:
             key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
-            key.verify(
-                bytes.fromhex(self.signature), _message(self.kind, self.ledger, self.content, self.nonce)
-            )
+            key.verify(bytes.fromhex(self.signature), _message(self.kind, self.ledger, self.content, self.nonce))
         except (InvalidSignature, ValueError, TypeError):
             return False
         return True

@@ -75,8 +75,7 @@ class Statement:
             "private": None if self.private is None else list(self.private),
             "looks": self.looks,
             "grants": [
-                {"budget": g.stated, "by": g.by, "why": g.why, "time": g.time, "signed": g.signed}
-                for g in self.grants
+                {"budget": g.stated, "by": g.by, "why": g.why, "time": g.time, "signed": g.signed} for g in self.grants
             ],
             "runs": [
                 {"request": r.id, "budget": str(r.budget)}

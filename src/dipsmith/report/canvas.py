@@ -139,11 +139,7 @@ def _shorter(svg: str) -> str:
 
     svg = _MARKS.sub(hoisted, svg)
     # Within tags only: the numbers of a label are for a reader.
-    return re.sub(
-        r"<[^>]*>",
-        lambda tag: re.sub(r"(?<=[ \"(,LMCQ])(-?\d+\.\d{2})\d+(?=[ \"),\n])", r"\1", tag[0]),
-        svg,
-    )
+    return re.sub(r"<[^>]*>", lambda tag: re.sub(r"(?<=[ \"(,LMCQ])(-?\d+\.\d{2})\d+(?=[ \"),\n])", r"\1", tag[0]), svg)
 
 
 def standalone(svg: str) -> str:

@@ -14,9 +14,5 @@ def command(*words: str | Path | int) -> str:
     >>> command("verify", Path("--help"))
     'dipsmith verify ./--help'
     """
-    return " ".join(["dipsmith", *(shlex.quote(_word(word)) for word in words)])
-
-
-def _word(word: str | Path | int) -> str:
-    text = str(word)
-    return f"./{text}" if isinstance(word, Path) and text.startswith("-") else text
+    texts = (f"./{w}" if isinstance(w, Path) and str(w).startswith("-") else str(w) for w in words)
+    return shlex.join(["dipsmith", *texts])

@@ -25,9 +25,7 @@ class Table:
             raise ValueError(f"table '{self.caption}' has a row that {fit}")
 
     @classmethod
-    def of(
-        cls, caption: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]], note: str = ""
-    ) -> Table:
+    def of(cls, caption: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]], note: str = "") -> Table:
         """Make a table from any sequences."""
         return cls(caption, tuple(columns), tuple(tuple(r) for r in rows), note)
 

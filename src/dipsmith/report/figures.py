@@ -291,22 +291,15 @@ def _name_farthest(axis: Any, panel: Against, power: float, bounds: tuple[float,
     chosen = np.argsort(-np.abs(y - x), kind="stable")[:NAMED]
     low, high = (float(stretch(np.float64(end))) for end in bounds)
     at = SIDE * (np.column_stack([x[chosen], y[chosen]]) - low) / (high - low)
+    number = {"ha": "center", "va": "center", "fontsize": 7.5, "fontweight": "bold", "color": INK}
+    tie = {"arrowstyle": "-", "color": SOFT, "linewidth": 0.5, "shrinkA": 4, "shrinkB": 2}
     for rank, (i, place) in enumerate(zip(chosen, _apart(at), strict=True), start=1):
         far = float(np.hypot(*place)) > FAR
-        axis.annotate(
-            str(rank),
+        point, beside = (
             (panel.authentic[i], panel.synthetic[i]),
-            xytext=tuple(place),
-            textcoords="offset points",
-            ha="center",
-            va="center",
-            fontsize=7.5,
-            fontweight="bold",
-            color=INK,
-            arrowprops={"arrowstyle": "-", "color": SOFT, "linewidth": 0.5, "shrinkA": 4, "shrinkB": 2}
-            if far
-            else None,
+            {"xytext": tuple(place), "textcoords": "offset points"},
         )
+        axis.annotate(str(rank), point, **beside, **number, arrowprops=tie if far else None)
     names = "\n".join(f"{rank} {short(panel.labels[int(i)], 40)}" for rank, i in enumerate(chosen, start=1))
     axis.text(0.98, 0.02, names, transform=axis.transAxes, ha="right", va="bottom", fontsize=7.5, color=INK)
 
@@ -350,15 +343,8 @@ def _name_ends(axis: Any, x: float, ends: Sequence[tuple[str, float, str]], heig
     # what was pushed up is centred on where it would have been
     shift = (places[-1] - float(np.log(known[-1][1]))) / 2 if places else 0.0
     for (name, _, colour), place in zip(known, places, strict=True):
-        axis.annotate(
-            short(name, 18),
-            (x, float(np.exp(place - shift))),
-            xytext=(8, 0),
-            textcoords="offset points",
-            va="center",
-            color=colour,
-            fontsize=8,
-        )
+        beside = {"xytext": (8, 0), "textcoords": "offset points", "va": "center", "fontsize": 8}
+        axis.annotate(short(name, 18), (x, float(np.exp(place - shift))), color=colour, **beside)
 
 
 def _decades(low: float, high: float) -> list[float]:
@@ -369,17 +355,12 @@ def _decades(low: float, high: float) -> list[float]:
 
 
 def _power(power: float) -> tuple[Any, Any]:
-    return (
-        lambda v: np.sign(v) * np.abs(v) ** power,
-        lambda v: np.sign(v) * np.abs(v) ** (1 / power),
-    )
+    return lambda v: np.sign(v) * np.abs(v) ** power, lambda v: np.sign(v) * np.abs(v) ** (1 / power)
 
 
 def _power_ticks(high: float) -> list[float]:
-    ticks = [0.0, *(m * 10.0**e for e in range(-4, 1) for m in (1, 2, 5))]
-    fitting = [t for t in ticks if t <= high]
     chosen = [0.0]
-    for tick in fitting[1:]:
-        if tick**0.5 - chosen[-1] ** 0.5 >= 0.13 * high**0.5:
+    for tick in (m * 10.0**e for e in range(-4, 1) for m in (1, 2, 5)):
+        if tick <= high and tick**0.5 - chosen[-1] ** 0.5 >= 0.13 * high**0.5:
             chosen.append(tick)
     return chosen

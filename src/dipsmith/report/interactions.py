@@ -67,8 +67,6 @@ def interaction(positions: Sequence[str], rows: Mapping[str, Sequence[Panel]], a
                     axis.set_title(wrapped(panel.title, CHARACTERS // columns - 4))
                 axis.set_xticks(at, _ticks(positions, columns))
                 axis.margins(x=0.1)
-                if axes.log_y:
-                    make_logarithmic(axis)
             grid[i][0].set_ylabel(_title(quantity or axes.y, axes, 44))
             for axis in grid[i][len(drawn) :]:
                 axis.set_visible(False)
@@ -93,8 +91,6 @@ def multiples(positions: Sequence[str], panel: Panel, axes: Axes) -> str:
             axis.set_xticks(at, _ticks(positions, columns))
             if i + columns >= len(lines):
                 axis.set_xlabel(axes.x)
-            if axes.log_y:
-                make_logarithmic(axis)
         if panel.reference is not None:
             _draw_key(figure, [], axes, True)
         return done()
@@ -125,6 +121,8 @@ def _draw(axis: Any, at: Floats, panel: Panel, axes: Axes) -> None:
     for i, line in enumerate(panel.lines[:MOST_LINES]):
         shift = (i - (len(panel.lines) - 1) / 2) * 0.012 * width
         draw_line(axis, at + shift, line, release_look(i))
+    if axes.log_y:
+        make_logarithmic(axis)
 
 
 def _draw_key(figure: Any, names: Sequence[str], axes: Axes, reference: bool) -> None:

@@ -57,9 +57,7 @@ class Simulated:
     exact: tuple[float, float]
 
 
-def draw_intervals(
-    figure: Any, ends: Mapping[float, Floats], lams: Sequence[float], sizes: Sequence[int]
-) -> None:
+def draw_intervals(figure: Any, ends: Mapping[float, Floats], lams: Sequence[float], sizes: Sequence[int]) -> None:
     """Differences from the authentic share against the size of the leaf: a panel per share, a bar per λ.
 
     `ends` holds for each share an array of sizes × λ × (lower, upper), in percentage points.
@@ -142,9 +140,7 @@ class Curve:
         """The numbers of the picture."""
         columns = ("p0", "lam", "n", "lo", "hi", "width", "level", "kind", "law")
         ends = zip(self.sizes, self.lows, self.highs, strict=True)
-        rows = [
-            (self.p0, self.lam, n, lo, hi, hi - lo, self.level, self.kind, self.law) for n, lo, hi in ends
-        ]
+        rows = [(self.p0, self.lam, n, lo, hi, hi - lo, self.level, self.kind, self.law) for n, lo, hi in ends]
         return Table.of("", columns, rows).to_csv()
 
 
@@ -158,9 +154,7 @@ class ChosenLeaf:
     least: int | None
 
 
-def leaf_picture(
-    curve: Curve, chosen: ChosenLeaf, others: Sequence[Curve] = (), *, alone: bool = False
-) -> str:
+def leaf_picture(curve: Curve, chosen: ChosenLeaf, others: Sequence[Curve] = (), *, alone: bool = False) -> str:
     """Draw the band of a curve, thin lines for other λ, and what was chosen.
 
     With `alone` the picture stands on its own, as a download: it carries its colours and its title.

@@ -13,7 +13,7 @@ from importlib.resources import files
 from math import floor, isfinite, log10
 
 from dipsmith.report.canvas import LIGHT, ROOT
-from dipsmith.report.content import Block, Cell, Code, Facts, Figure, Heading, Page, Section, Table
+from dipsmith.report.content import Block, Cell, Facts, Figure, Heading, Page, Section, Table
 
 
 def _file(name: str) -> str:
@@ -137,11 +137,6 @@ def figure(block: Figure, *, sortable: bool = False) -> str:
     )
 
 
-def code(block: Code) -> str:
-    """Lines to copy."""
-    return f"<pre>{escape(block.text)}</pre>"
-
-
 def block(content: Block, *, sortable: bool = False) -> str:
     """Any block."""
     if isinstance(content, str):
@@ -154,7 +149,7 @@ def block(content: Block, *, sortable: bool = False) -> str:
         return figure(content, sortable=sortable)
     if isinstance(content, Heading):
         return f"<h3>{escape(content.text)}</h3>"
-    return code(content)
+    return f"<pre>{escape(content.text)}</pre>"
 
 
 def section(content: Section, *, sortable: bool = False) -> str:
@@ -174,9 +169,7 @@ def anchor(text: str) -> str:
 
 def contents(content: Page) -> str:
     """The list of sections."""
-    items = "".join(
-        f'<li><a href="#{anchor(s.heading)}">{escape(s.heading)}</a></li>' for s in content.sections
-    )
+    items = "".join(f'<li><a href="#{anchor(s.heading)}">{escape(s.heading)}</a></li>' for s in content.sections)
     return f'<nav aria-label="Contents"><ol>{items}</ol></nav>'
 
 
@@ -215,7 +208,5 @@ def loose(block: Table) -> str:
     left, right = (f' style="text-align: {side}; white-space: nowrap"' for side in ("left", "right"))
     made = re.sub(r'(<t[hd](?=[ >])(?: scope="\w+")?)(?: class="[\w ]*")?', rf"\1{right}", table(block))
     made = re.sub(rf"(<tr><t[hd][^>]*?){right}", rf"\1{left}", made)
-    made = made.replace(
-        "<caption>", '<caption style="text-align: left; caption-side: top; padding-bottom: .4em">'
-    )
+    made = made.replace("<caption>", '<caption style="text-align: left; caption-side: top; padding-bottom: .4em">')
     return made.replace(' class="soft"', ' style="max-width: 68ch; opacity: .75"')

@@ -1,12 +1,13 @@
 """What is public: attributes and their domains, the unit of protection, the neighbours, the rules."""
 
 from dipsmith.schema.attribute import Attribute
-from dipsmith.schema.cells import Cells, Crossed, Marginal
+from dipsmith.schema.cells import Cells, Condition, Conditions, Crossed, Marginal, conditions_of
 from dipsmith.schema.codes import Codes
 from dipsmith.schema.domain import Bins, Categories, Domain
 from dipsmith.schema.drafts import draft, peek
 from dipsmith.schema.rules import Rule
 from dipsmith.schema.schema import Schema, Unit
+from dipsmith.schema.sums import WeightedSums
 
 __all__ = [
     "Attribute",
@@ -14,12 +15,16 @@ __all__ = [
     "Categories",
     "Cells",
     "Codes",
+    "Condition",
+    "Conditions",
     "Crossed",
     "Domain",
     "Marginal",
     "Rule",
     "Schema",
     "Unit",
+    "WeightedSums",
+    "conditions_of",
     "draft",
     "peek",
 ]

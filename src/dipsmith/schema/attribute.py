@@ -40,9 +40,7 @@ class Attribute:
             raise SchemaError(f"column '{self.name}': type {self.type} does not go with its domain")
 
     @classmethod
-    def boolean(
-        cls, name: str, *, missing: bool = False, role: Role = "private", title: str = ""
-    ) -> Attribute:
+    def boolean(cls, name: str, *, missing: bool = False, role: Role = "private", title: str = "") -> Attribute:
         """A yes/no column: code 0 is false, which is also where unreadable values go unless missing is a level."""
         domain = Categories.of(BOOLEANS, other=None if missing else BOOLEANS[0], missing=missing)
         return cls(name, "boolean", domain, role, title)

@@ -62,20 +62,20 @@ def number(value: float) -> int | float:
     return int(value) if value == floor(value) and abs(value) < 1e15 else value
 
 
+def plain(scale: Scale, value: float) -> int | float | str:
+    """A point of a scale as a schema file holds it, exactly."""
+    if scale in ("date", "datetime"):
+        return str(np.datetime64(int(value), "D" if scale == "date" else "us")).removesuffix(".000000")
+    return number(value)
+
+
 def show(scale: Scale, value: float) -> str:
     """Write one point of a scale, exactly.
 
     >>> show("date", 10), show("number", 2500.0), show("number", 0.1)
     ('1970-01-11', '2500', '0.1')
     """
-    if scale in ("date", "datetime"):
-        return str(np.datetime64(int(value), "D" if scale == "date" else "us")).removesuffix(".000000")
-    return str(number(value))
-
-
-def plain(scale: Scale, value: float) -> int | float | str:
-    """A point of a scale as a schema file holds it."""
-    return show(scale, value) if scale in ("date", "datetime") else number(value)
+    return str(plain(scale, value))
 
 
 def singles(scale: Scale, minimum: float, maximum: float, *, missing: bool = False) -> Bins:
@@ -146,9 +146,7 @@ def by_edges(
         raise SchemaError("bins.edges must increase from one to the next")
     top = edges[-1] if maximum is None else maximum
     if top != edges[-1] and not (scale != "number" and edges[-1] == top + 1):
-        raise SchemaError(
-            f"bins.edges must end at the maximum, {show(scale, top)}, got {show(scale, edges[-1])}"
-        )
+        raise SchemaError(f"bins.edges must end at the maximum, {show(scale, top)}, got {show(scale, edges[-1])}")
     made = _between(scale, list(edges[:-1]), top, missing, snap=False)
     return made if labels is None else _bins(scale, made.edges, labels, missing)
 
@@ -164,9 +162,7 @@ def by_rounding(
     ('0', '10', '20')
     """
     if scale not in ("integer", "number"):
-        raise SchemaError(
-            "bins.round is for numbers; cut times by width: a number of days, week, month or year"
-        )
+        raise SchemaError("bins.round is for numbers; cut times by width: a number of days, week, month or year")
     if not (isfinite(step) and step > 0) or (scale == "integer" and step != floor(step)):
         raise SchemaError(f"bins.round must be {'a whole number ' * (scale == 'integer')}above 0, got {step}")
     _limited((high - low) / step, limit + 1)
@@ -223,9 +219,7 @@ def _end(scale: Scale, low: float, high: float) -> float:
 
 def _limited(count: float, limit: int) -> float:
     if not count <= limit:
-        raise SchemaError(
-            f"{count:,.0f} levels are more than the {limit:,} supported; add bins, or wider ones"
-        )
+        raise SchemaError(f"{count:,.0f} levels are more than the {limit:,} supported; add bins, or wider ones")
     return count
 
 
@@ -252,9 +246,8 @@ def _label(scale: Scale, low: float, high: float, last: bool) -> str:
         end = high - 1 if last and scale == "datetime" else high
         return f"[{show(scale, low)}, {show(scale, end)}{']' if last else ')'}"
     first, final = show(scale, low), show(scale, high - 1)
-    if first == final:
-        return first
-    return f"{first}-{final}" if scale == "integer" and low >= 0 else f"{first} to {final}"
+    between = "-" if scale == "integer" and low >= 0 else " to "
+    return first if first == final else f"{first}{between}{final}"
 
 
 def recipe(bins: Bins) -> Recipe | None:

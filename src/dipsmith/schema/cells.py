@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,29 @@ class Cells(Protocol):
 
         (None, self) when the partition does not factor that way.
         """
+
+
+@dataclass(frozen=True, eq=False)
+class Condition:
+    """What cells demand of one attribute: for each of them a place in `words`, −1 where any value will do."""
+
+    words: tuple[str, ...]
+    places: NDArray[np.integer]
+
+    def texts(self) -> list[str | None]:
+        """The words themselves."""
+        return [None if p < 0 else self.words[p] for p in self.places.tolist()]
+
+
+Conditions = dict[str, Condition]
+
+
+@runtime_checkable
+class Described(Protocol):
+    """Cells that can say in words which rows they hold."""
+
+    def conditions(self, cells: NDArray[np.int64]) -> Conditions:
+        """What each of the given cells demands of every attribute that decides."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,15 +126,18 @@ class Marginal:
             return None
         return ~impossible(self.schema.rules, self.attributes, self.shape).ravel()
 
+    def conditions(self, cells: NDArray[np.int64]) -> Conditions:
+        """One label of every attribute."""
+        places = np.unravel_index(cells, self.shape) if self.attributes else ()
+        return {n: Condition(self.schema[n].labels, p) for n, p in zip(self.attributes, places, strict=True)}
+
     def by_role(self) -> tuple[Cells | None, Cells | None]:
         """Public attributes first, private last: the two marginals; otherwise not factored."""
         roles = [self.schema[name].role for name in self.attributes]
         split = roles.count("public")
         if "private" in roles[:split]:
             return None, self
-        public, private = (
-            Marginal(self.schema, part) for part in (self.attributes[:split], self.attributes[split:])
-        )
+        public, private = (Marginal(self.schema, part) for part in (self.attributes[:split], self.attributes[split:]))
         return public if public.attributes else None, private if private.attributes else None
 
 
@@ -148,12 +174,16 @@ class Crossed:
 
     def possible(self) -> NDArray[np.bool_] | None:
         """Cells possible in both; rules that link the two are the methods' to add."""
-        first, second = self.first.possible(), self.second.possible()
-        if first is None and second is None:
+        masks = [(part, part.possible()) for part in (self.first, self.second)]
+        if all(mask is None for _, mask in masks):
             return None
-        first = np.ones(self.first.size, dtype=bool) if first is None else first
-        second = np.ones(self.second.size, dtype=bool) if second is None else second
-        return (first[:, None] & second[None, :]).ravel()
+        first, second = (np.ones(part.size, dtype=bool) if mask is None else mask for part, mask in masks)
+        return np.logical_and.outer(first, second).ravel()
+
+    def conditions(self, cells: NDArray[np.int64]) -> Conditions:
+        """Those of both parts."""
+        first, second = np.divmod(cells, self.second.size)
+        return conditions_of(self.first, first) | conditions_of(self.second, second)
 
     def by_role(self) -> tuple[Cells | None, Cells | None]:
         """The two parts when the first reads only public and the second only private attributes."""
@@ -161,3 +191,8 @@ class Crossed:
         if roles[0] <= {"public"} and roles[1] <= {"private"}:
             return self.first, self.second
         return None, self
+
+
+def conditions_of(cells: Cells, numbers: NDArray[np.int64]) -> Conditions:
+    """What cells demand of every attribute; nothing for a partition that cannot say it."""
+    return cells.conditions(numbers) if isinstance(cells, Described) else {}

@@ -64,9 +64,8 @@ class Codes:
         """Which rows break no rule of the schema (rules over columns not present do not apply)."""
         fine = np.ones(self.rows, dtype=bool)
         sizes = {a.name: a.size for a in self.schema.attributes}
-        for rule in self.schema.rules:
-            if set(rule.attributes) <= set(self.columns):
-                fine &= ~rule.broken_by(self.columns, sizes)
+        for rule in (rule for rule in self.schema.rules if set(rule.attributes) <= set(self.columns)):
+            fine &= ~rule.broken_by(self.columns, sizes)
         return fine
 
     @classmethod

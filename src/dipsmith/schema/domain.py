@@ -80,9 +80,7 @@ class Categories(Coded):
         if len(self.values) > MAX_VALUES:
             raise SchemaError(f"{len(self.values):,} values are listed, at most {MAX_VALUES:,} are supported")
         if len(self.labels) > MAX_LEVELS:
-            raise SchemaError(
-                f"{len(self.labels):,} labels are more than the {MAX_LEVELS:,} supported; collapse them"
-            )
+            raise SchemaError(f"{len(self.labels):,} labels are more than the {MAX_LEVELS:,} supported; collapse them")
         _check_texts(self.values, "value")
         _check_texts(self.labels, "label")
         if len(self.codes) != len(self.values):
@@ -125,16 +123,12 @@ def _check_texts(texts: Sequence[str], what: str) -> None:
         twice = next(t for t in texts if t in seen or seen.add(t))  # type: ignore[func-returns-value]
         raise SchemaError(f"{what} '{twice}' is listed twice; list it once")
     if MISSING_LABEL in texts:
-        raise SchemaError(
-            f"{what} '{MISSING_LABEL}' is reserved for missing values; use missing: true instead"
-        )
-    padded = next((t for t in texts if t.strip(" ") != t or not t), None)
-    if padded is not None and not padded.strip(" "):
-        raise SchemaError(f"an empty {what} is listed; empty values count as missing: use missing: true")
-    if padded is not None:
-        raise SchemaError(
-            f"{what} '{padded}' begins or ends with a space; spaces around values are ignored: remove them"
-        )
+        raise SchemaError(f"{what} '{MISSING_LABEL}' is reserved for missing values; use missing: true instead")
+    for padded in (t for t in texts if t.strip(" ") != t or not t):
+        if not padded.strip(" "):
+            raise SchemaError(f"an empty {what} is listed; empty values count as missing: use missing: true")
+        padding = "spaces around values are ignored: remove them"
+        raise SchemaError(f"{what} '{padded}' begins or ends with a space; {padding}")
     joined = "".join(texts)
     if "\0" in joined or joined.encode("utf-8", "ignore") != joined.encode("utf-8", "surrogatepass"):
         raise SchemaError(f"a {what} contains NUL or an unpaired surrogate; remove it")
@@ -167,9 +161,7 @@ class Bins(Coded):
         if len(edges) != len(self.labels) + 1 or len(edges) < 2:
             raise SchemaError(f"{len(edges)} bin edges need {len(edges) - 1} labels, got {len(self.labels)}")
         if len(self.labels) > MAX_LEVELS:
-            raise SchemaError(
-                f"{len(self.labels):,} bins are more than the {MAX_LEVELS:,} supported; widen them"
-            )
+            raise SchemaError(f"{len(self.labels):,} bins are more than the {MAX_LEVELS:,} supported; widen them")
         if not np.isfinite(edges).all() or (self.whole and np.abs(edges).max() > LARGEST):
             raise SchemaError("bin edges must be finite, and whole numbers below 2**53; choose closer bounds")
         if not (np.diff(edges) > 0).all():

@@ -94,11 +94,10 @@ class _Column:
     """What all values of one column so far allow: its possible types, levels and bounds."""
 
     kinds: set[str] = field(default_factory=lambda: set(_KINDS))
-    levels: dict[str, None] | None = field(default_factory=dict)
+    levels: dict[str, None] = field(default_factory=dict)
     low: Any = None
     high: Any = None
     missing: bool = False
-    empty: bool = True
 
     def add(self, values: Any) -> None:
         import pyarrow.compute as pc
@@ -111,17 +110,14 @@ class _Column:
                 self._note(text)
 
     def _note(self, value: Any) -> None:
-        self.empty = False
         points = {kind: _read(kind, value) for kind in _KINDS if kind in self.kinds}
         self.kinds = {kind for kind, point in points.items() if point is not None}
         point = next((p for kind, p in points.items() if p is not None and kind != "boolean"), None)
         if point is not None:
             self.low = point if self.low is None else min(self.low, point)
             self.high = point if self.high is None else max(self.high, point)
-        if self.levels is not None:
+        if len(self.levels) <= MOST_LEVELS:
             self.levels[str(value)] = None
-            if len(self.levels) > MOST_LEVELS:
-                self.levels = None
 
 
 def _read(kind: str, value: Any) -> Any:
@@ -143,10 +139,10 @@ def _read(kind: str, value: Any) -> Any:
 
 
 def _entry(name: str, seen: _Column) -> Line:
-    kind = "string" if seen.empty else next((k for k in _KINDS if k in seen.kinds), "string")
+    kind = "string" if not seen.levels else next((k for k in _KINDS if k in seen.kinds), "string")
     entry: dict[str, object] = {"name": name, "type": kind}
     if kind == "string":
-        entry["enum"] = sorted(seen.levels) if seen.levels else None
+        entry["enum"] = sorted(seen.levels) if 0 < len(seen.levels) <= MOST_LEVELS else None
     elif kind in ("integer", "number"):
         low, high = _round_out(seen.low, seen.high, whole=kind == "integer")
         entry |= {"minimum": low, "maximum": high}

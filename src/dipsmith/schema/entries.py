@@ -100,6 +100,15 @@ class RuleEntry(Entry):
     never: dict[Text, Any]
 
 
+class PlannedEntry(Entry):
+    """A planned analysis with what is wanted of it."""
+
+    formula: Text
+    width: float | None = None
+    model: Literal["auto", "ols", "logistic"] = "auto"
+    reference: dict[Text, Text] = {}
+
+
 class SchemaEntry(Entry):
     """The whole file."""
 
@@ -113,6 +122,7 @@ class SchemaEntry(Entry):
     rules: list[RuleEntry] = []
     provenance: Provenance = "declared"
     notes: list[Text] = []
+    analyses: list[Text | PlannedEntry] = []
 
 
 _NEEDED = {

@@ -41,8 +41,7 @@ def check(
         # An unknown key explains most, often also what is missing; a rule of ours explains more than a type.
         kinds = ("extra_forbidden", "value_error")
         first = min(
-            error.errors(include_url=False),
-            key=lambda e: kinds.index(e["type"]) if e["type"] in kinds else len(kinds),
+            error.errors(include_url=False), key=lambda e: kinds.index(e["type"]) if e["type"] in kinds else len(kinds)
         )
     place, kind, got = _place(first, data), first["type"], abbreviate(first["input"])
     key = str(place[-1]) if place else ""

@@ -16,6 +16,7 @@ from typing import Literal
 
 from dipsmith.errors import SchemaError
 from dipsmith.schema import bins
+from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.attribute import Attribute, is_whole
 from dipsmith.schema.domain import MAX_VALUES, Bins, Categories, Domain, Scale
 from dipsmith.schema.entries import (
@@ -23,6 +24,7 @@ from dipsmith.schema.entries import (
     BinsEntry,
     CollapseEntry,
     FieldEntry,
+    PlannedEntry,
     RuleEntry,
     UnitEntry,
     check_entries,
@@ -60,9 +62,7 @@ def _schema(data: object, folder: Path, line: Callable[[Place], str]) -> Schema:
     attributes = []
     for i, field in enumerate(entry.fields):
         if not field.name.strip():
-            raise SchemaError(
-                f"{line(('fields', i))}a column has an empty name; name it as in the header of the table"
-            )
+            raise SchemaError(f"{line(('fields', i))}a column has an empty name; name it as in the header of the table")
         try:
             attributes.append(_attribute(field, folder))
         except SchemaError as error:
@@ -79,9 +79,16 @@ def _schema(data: object, folder: Path, line: Callable[[Place], str]) -> Schema:
         rules=tuple(r for r in rules if r.text not in inert),
         provenance=entry.provenance,
         notes=(*entry.notes, *(f"rule without effect: {text}" for text in inert)),
+        analyses=tuple(_analysis(a) for a in entry.analyses),
     )
     schema.check()
     return schema
+
+
+def _analysis(entry: str | PlannedEntry) -> PlannedAnalysis:
+    if isinstance(entry, str):
+        return PlannedAnalysis(entry)
+    return PlannedAnalysis(entry.formula, entry.width, entry.model, tuple(entry.reference.items()))
 
 
 def _without_blanks(data: object) -> object:
@@ -94,11 +101,9 @@ def _without_blanks(data: object) -> object:
 
 
 def _unit(entry: Literal["row"] | UnitEntry) -> Unit:
-    if isinstance(entry, str):
-        return Unit()
-    if not entry.column.strip():
+    if isinstance(entry, UnitEntry) and not entry.column.strip():
         raise SchemaError(f"unit.column is empty; {UNIT_HELP}")
-    return Unit(entry.column, entry.max_rows, entry.per)
+    return Unit() if isinstance(entry, str) else Unit(entry.column, entry.max_rows, entry.per)
 
 
 def _attribute(field: FieldEntry, base: Path) -> Attribute:
@@ -118,19 +123,12 @@ def _refuse(field: FieldEntry, keys: tuple[str, ...], what: str) -> None:
 
 def _categories(field: FieldEntry, base: Path) -> Categories:
     if field.type not in ("string", "integer"):
-        raise SchemaError(
-            f"enum goes with type string or integer, not {field.type}; give minimum, maximum and bins"
-        )
+        raise SchemaError(f"enum goes with type string or integer, not {field.type}; give minimum, maximum and bins")
     _refuse(field, ("minimum", "maximum", "bins"), "enum")
-    if isinstance(field.enum, str):
-        values = CodeList.read(base / field.enum).codes
-    else:
-        values = tuple(field.enum or ())
+    values = CodeList.read(base / field.enum).codes if isinstance(field.enum, str) else tuple(field.enum or ())
     if field.type == "integer":
         for wrong in (v for v in values if not is_whole(v)):
-            raise SchemaError(
-                f"enum value '{wrong}' is not a whole number in plain digits; use type: string for codes"
-            )
+            raise SchemaError(f"enum value '{wrong}' is not a whole number in plain digits; use type: string for codes")
         if field.ordered and sorted(values, key=int) != list(values):
             raise SchemaError("ordered: true needs enum in increasing order")
     labels = {} if field.collapse is None else _labels(field.collapse, values, base)
@@ -149,17 +147,14 @@ def _labels(collapse: CollapseEntry, values: tuple[str, ...], base: Path) -> dic
         if collapse.prefix < 1:
             raise SchemaError(f"collapse.prefix must be at least 1, got {collapse.prefix}")
         return {v: v[: collapse.prefix].rstrip(" ") for v in values}
+    listed = set(values)
     if collapse.file is not None:
         codes = CodeList.read(base / collapse.file)
         if codes.labels is None:
-            raise SchemaError(
-                f"collapse: {collapse.file} has no column 'collapse' (or 'label') beside 'code'; add it"
-            )
-        listed = set(values)
+            raise SchemaError(f"collapse: {collapse.file} has no column 'collapse' (or 'label') beside 'code'; add it")
         pairs = zip(codes.codes, codes.labels, strict=True)
         return {code: label for code, label in pairs if label and code in listed}
     mapping = collapse.map or {}
-    listed = set(values)
     for unknown in (v for v in mapping if v not in listed):
         raise SchemaError(f"collapse.map names '{unknown}', which is not in enum; map raw values to labels")
     return dict(mapping)
@@ -167,15 +162,9 @@ def _labels(collapse: CollapseEntry, values: tuple[str, ...], base: Path) -> dic
 
 def _bins(field: FieldEntry) -> Bins:
     if field.type == "string":
-        raise SchemaError(
-            f"type {field.type} needs 'enum': the public list of its values, or a code-list csv file"
-        )
+        raise SchemaError(f"type {field.type} needs 'enum': the public list of its values, or a code-list csv file")
     scale: Scale = field.type  # type: ignore[assignment]
-    _refuse(
-        field,
-        ("collapse", "other", "ordered"),
-        f"type {field.type} without enum (values outside are clipped)",
-    )
+    _refuse(field, ("collapse", "other", "ordered"), f"type {field.type} without enum (values outside are clipped)")
     entry, missing = field.bins or BinsEntry(), field.missing
     if field.bins is not None:
         _require_one("bins", entry, ("count", "width", "edges", "round"))
@@ -188,17 +177,13 @@ def _bins(field: FieldEntry) -> Bins:
     if low is None or high is None:
         lacking = "minimum" if low is None else "maximum"
         extra = ", or enum" if scale == "integer" else ""
-        raise SchemaError(
-            f"type {field.type} needs '{lacking}': public bounds, not read from the data{extra}"
-        )
+        raise SchemaError(f"type {field.type} needs '{lacking}': public bounds, not read from the data{extra}")
     if high < low:
         raise SchemaError(f"minimum ({field.minimum}) is above maximum ({field.maximum})")
     if entry.count is not None:
         return bins.by_count(scale, low, high, entry.count, missing=missing)
     if entry.round is not None:
-        return bins.by_rounding(
-            scale, low, high, _point("number", "bins.round", entry.round), missing=missing
-        )
+        return bins.by_rounding(scale, low, high, _point("number", "bins.round", entry.round), missing=missing)
     if entry.width is not None:
         if scale in ("date", "datetime") and entry.width.isalpha():
             return bins.by_calendar(scale, low, high, entry.width, missing=missing)
@@ -214,9 +199,7 @@ def _default(scale: Scale, low: float, high: float, missing: bool) -> Bins:
         return bins.by_count(scale, low, high, bins.DEFAULT_COUNT, missing=missing)
     days = (high - low) / (bins.DAY if scale == "datetime" else 1) + 1
     if days > bins.MAX_DAYS:
-        raise SchemaError(
-            f"{days:,.0f} days are too many for one bin each; add bins: {{width: month}} or year"
-        )
+        raise SchemaError(f"{days:,.0f} days are too many for one bin each; add bins: {{width: month}} or year")
     return bins.by_calendar(scale, low, high, "day", missing=missing)
 
 
@@ -225,9 +208,7 @@ def _listed(scale: Scale, entry: BinsEntry, low: float | None, high: float | Non
     if cuts and low is not None and low != cuts[0]:
         raise SchemaError("bins.edges must begin at the minimum; change one of them")
     if entry.labels is not None and len(entry.labels) != len(cuts) - 1:
-        raise SchemaError(
-            f"bins.labels needs {len(cuts) - 1} labels for {len(cuts)} edges, got {len(entry.labels)}"
-        )
+        raise SchemaError(f"bins.labels needs {len(cuts) - 1} labels for {len(cuts)} edges, got {len(entry.labels)}")
     return bins.by_edges(scale, cuts, maximum=high, labels=entry.labels, missing=missing)
 
 
@@ -277,29 +258,23 @@ class CodeList:
             header = [name.strip().lower() for name in next(rows, [])]
             if "code" not in header:
                 # Not quoted: it may be a private table, given in the code list's place.
+                others = f"{len(header)} other column{'' if len(header) == 1 else 's'}"
                 raise SchemaError(
-                    f"{path}: the first line must name a column 'code', as a code list does; it has "
-                    f"{len(header)} other column{'' if len(header) == 1 else 's'}"
+                    f"{path}: the first line must name a column 'code', as a code list does; it has {others}"
                 )
             at = header.index("code")
             label = next((header.index(name) for name in ("collapse", "label") if name in header), None)
-            codes: list[str] = []
-            labels: list[str] = []
-            for row in rows:
-                if not row:
-                    continue
+            codes, labels = list[str](), list[str]()
+            for row in filter(None, rows):
                 if len(row) != len(header):
-                    raise SchemaError(
-                        f"{path}, line {rows.line_num}: {len(row)} fields, the header has {len(header)}"
-                    )
+                    raise SchemaError(f"{path}, line {rows.line_num}: {len(row)} fields, the header has {len(header)}")
                 codes.append(row[at].strip(" "))
                 labels.append(row[label].strip(" ") if label is not None else "")
                 if len(codes) > MAX_VALUES:
                     raise SchemaError(f"{path}: more than {MAX_VALUES:,} values; list groups instead")
         except csv.Error as error:
-            raise SchemaError(
-                f"{path}, line {rows.line_num}: not readable as csv ({error}); check the quotes"
-            ) from None
+            where = f"{path}, line {rows.line_num}"
+            raise SchemaError(f"{where}: not readable as csv ({error}); check the quotes") from None
         if not codes:
             raise SchemaError(f"{path}: the code list has no values below its header")
         return cls(tuple(codes), tuple(labels) if label is not None else None)

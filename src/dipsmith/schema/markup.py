@@ -41,18 +41,16 @@ class Document:
     def of(cls, text: str, *, typed: bool = False, limit: int = MAX_CHARACTERS) -> Document:
         """Read one YAML document; every problem is a `SchemaError` of one line."""
         if len(text) > limit:
-            raise SchemaError(
-                f"more than {limit:,} characters; shorten it (long lists of values go into a code-list csv file)"
-            )
+            remedy = "shorten it (long lists of values go into a code-list csv file)"
+            raise SchemaError(f"more than {limit:,} characters; {remedy}")
         try:
             return _build(yaml.parse(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)), typed)
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
             problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "unreadable text"
-            raise SchemaError(
-                f"{place}not valid YAML ({' '.join(str(problem).split())}); check indentation, colons and quotes"
-            ) from None
+            what = f"{place}not valid YAML ({' '.join(str(problem).split())})"
+            raise SchemaError(f"{what}; check indentation, colons and quotes") from None
 
     def line(self, place: Place) -> int:
         """The line of a place, or of the nearest one above it that is in the text."""
@@ -101,9 +99,7 @@ def _build(events: Any, typed: bool) -> Document:
                 f"line {line}: anchors and aliases (& and *) are not supported; write the value out or quote it"
             )
         elif getattr(event, "tag", None):
-            raise SchemaError(
-                f"line {line}: tags ({event.tag}) are not supported; remove it or quote the text"
-            )
+            raise SchemaError(f"line {line}: tags ({event.tag}) are not supported; remove it or quote the text")
         elif isinstance(event, yaml.ScalarEvent):
             empty = event.implicit[0] and event.value in ("", "~", "null")
             if not awaits_key:

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from dipsmith.schema.schema import Schema
 
 
-def merge_rare(
-    schema: Schema, public: object, thresholds: Mapping[str, int], label: str = "(rare)"
-) -> Schema:
+def merge_rare(schema: Schema, public: object, thresholds: Mapping[str, int], label: str = "(rare)") -> Schema:
     """Merge the labels that have fewer rows than a threshold in a **public** table into one label.
 
     The table is anything with an Arrow stream (pandas, polars, pyarrow), or a mapping of arrays.
@@ -49,9 +47,7 @@ def merge_rare(
     for name, threshold in thresholds.items():
         attribute = schema[name]
         if not isinstance(attribute.domain, Categories) or attribute.type == "boolean":
-            raise SchemaError(
-                f"column '{name}' is not a list of categories; choose wider bins instead of collapsing"
-            )
+            raise SchemaError(f"column '{name}' is not a list of categories; choose wider bins instead of collapsing")
         if threshold < 1:
             raise UsageError(f"column '{name}': the threshold must be at least 1, got {threshold}")
         rare = set(np.flatnonzero(_frequencies(attribute.domain, _column(table, name)) < threshold).tolist())
@@ -76,9 +72,7 @@ def _table(public: object) -> Any:
         return pa.table(public)
     if isinstance(public, Mapping):
         return pa.table(dict(public))
-    raise UsageError(
-        f"expected a table (pandas, polars, pyarrow, or a dict of arrays), got {type(public).__name__}"
-    )
+    raise UsageError(f"expected a table (pandas, polars, pyarrow, or a dict of arrays), got {type(public).__name__}")
 
 
 def _column(table: Any, name: str) -> Any:
@@ -86,9 +80,7 @@ def _column(table: Any, name: str) -> Any:
     import pyarrow as pa
 
     if name not in table.column_names:
-        raise SchemaError(
-            f"column '{name}' is not in the public table; it has: {', '.join(table.column_names)}"
-        )
+        raise SchemaError(f"column '{name}' is not in the public table; it has: {', '.join(table.column_names)}")
     column = table.column(name)
     return column.cast(pa.string()) if not pa.types.is_dictionary(column.type) else column
 
@@ -111,9 +103,7 @@ def _merge(attribute: Attribute, rare: set[int], label: str) -> Attribute:
     domain = attribute.domain
     assert isinstance(domain, Categories)
     if label in domain.labels:
-        raise SchemaError(
-            f"column '{attribute.name}' has a label '{label}' already; give another with label="
-        )
+        raise SchemaError(f"column '{attribute.name}' has a label '{label}' already; give another with label=")
     labels = [label if code in rare else old for code, old in enumerate(domain.labels)]
     new = {value: labels[code] for value, code in zip(domain.values, domain.codes, strict=True)}
     made = Categories.of(domain.values, new, missing=domain.missing)
@@ -127,9 +117,7 @@ def _translate(rule: Rule, old: Schema, new: Schema) -> Rule | None:
     for name, codes in rule.never:
         before, after = old[name].domain, new[name].domain
         if before is not after and isinstance(before, Categories) and isinstance(after, Categories):
-            numbers = np.full(
-                before.size, after.size - 1
-            )  # the new code of every old code; missing is the last
+            numbers = np.full(before.size, after.size - 1)  # the new code of every old code; missing is the last
             numbers[list(before.codes)] = after.codes
             allowed = set(np.delete(numbers, list(codes)).tolist())
             codes = tuple(sorted(set(numbers[list(codes)].tolist()) - allowed))

@@ -37,9 +37,7 @@ one line of at most 100 characters that begins with a letter or digit
     if len(name) > LONGEST:
         raise SchemaError(f"name has {len(name)} characters; use {RULE}")
     if name != unicodedata.normalize("NFC", name):
-        raise SchemaError(
-            f"name has a letter and its mark apart; write them as one (Unicode NFC), and use {RULE}"
-        )
+        raise SchemaError(f"name has a letter and its mark apart; write them as one (Unicode NFC), and use {RULE}")
     if not _is_word(name[0]) or name != name.strip():
         raise SchemaError(f"name begins or ends with a sign that it may only have inside; use {RULE}")
 

@@ -37,17 +37,10 @@ class Rule:
         """The attributes that the rule names."""
         return tuple(name for name, _ in self.never)
 
-    def broken_by(
-        self, columns: Mapping[str, NDArray[np.integer]], sizes: Mapping[str, int]
-    ) -> NDArray[np.bool_]:
-        """Which rows break the rule; columns not given make the rule inapplicable (no row breaks it)."""
-        rows = len(next(iter(columns.values()))) if columns else 0
-        broken = np.ones(rows, dtype=bool)
-        for name, codes in self.never:
-            if name not in columns:
-                return np.zeros(rows, dtype=bool)
-            broken &= _selected(codes, sizes[name])[columns[name]]
-        return broken
+    def broken_by(self, columns: Mapping[str, NDArray[np.integer]], sizes: Mapping[str, int]) -> NDArray[np.bool_]:
+        """Which rows break the rule, whose columns are all there."""
+        met = [_selected(codes, sizes[name])[columns[name]] for name, codes in self.never]
+        return np.asarray(np.logical_and.reduce(met))
 
 
 def _selected(codes: Sequence[int], size: int) -> NDArray[np.bool_]:

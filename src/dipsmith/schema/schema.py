@@ -12,6 +12,7 @@ from typing import Literal
 
 from dipsmith.errors import SchemaError
 from dipsmith.schema import show, writing
+from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.attribute import Attribute, Role, is_whole
 from dipsmith.schema.domain import Categories
 from dipsmith.schema.merging import merge_rare
@@ -61,6 +62,7 @@ class Schema:
     rules: tuple[Rule, ...] = ()
     provenance: Provenance = "declared"
     notes: tuple[str, ...] = field(default=())
+    analyses: tuple[PlannedAnalysis, ...] = ()
 
     to_dict = writing.to_dict
     write = writing.write
@@ -95,8 +97,7 @@ class Schema:
         return [
             (a.name, label)
             for a in self.attributes
-            if isinstance(a.domain, Categories)
-            and not (a.type == "integer" and all(map(is_whole, a.domain.labels)))
+            if isinstance(a.domain, Categories) and not (a.type == "integer" and all(map(is_whole, a.domain.labels)))
             for label in a.domain.labels
             if label.startswith(risky)
         ]
@@ -117,9 +118,7 @@ class Schema:
             if relation == "label" and self[unit.per].role != "public":
                 raise SchemaError(f"column '{unit.per}' is unit.per and must have role: public under label")
         if relation == "label" and not self.private:
-            raise SchemaError(
-                "neighbours is label but no column has role: private, so nothing would be protected"
-            )
+            raise SchemaError("neighbours is label but no column has role: private, so nothing would be protected")
         if relation != "add-remove":
             for attribute in self.attributes:
                 if not attribute.domain.total:
@@ -176,7 +175,8 @@ class Schema:
             self[name]
         attributes = tuple(a for a in self.attributes if a.name in set(names))
         rules = tuple(r for r in self.rules if set(r.attributes) <= set(names))
-        return replace(self, attributes=attributes, rules=rules)
+        analyses = tuple(a for a in self.analyses if set(a.columns) <= set(names))
+        return replace(self, attributes=attributes, rules=rules, analyses=analyses)
 
     def with_role(self, names: str | Sequence[str], role: Role) -> Schema:
         """The same schema with the named attributes in another role."""

@@ -69,9 +69,8 @@ def as_text(schema: Schema) -> str:
 def as_html(schema: Schema) -> str:
     """Draw the schema as an HTML table, everything escaped."""
     head = "".join(f"<th scope='col'>{name}</th>" for name in HEADER)
-    body = ""
+    sides, body = ("left", "left", "left", "right", "left"), ""
     for row in _rows(schema):
-        sides = ("left", "left", "left", "right", "left")
         cells = (f"<td style='text-align:{s}'>{escape(c)}</td>" for s, c in zip(sides, row, strict=True))
         body += f"<tr>{''.join(cells)}</tr>"
     facts = "".join(f"<div>{escape(fact)}</div>" for fact in _facts(schema))

@@ -26,49 +26,36 @@ if TYPE_CHECKING:
 
 def to_dict(schema: Schema) -> dict[str, object]:
     """The schema as plain data; `from_dict` makes an equal schema of it."""
-    unit = Line({key: value for key, value in asdict(schema.unit).items() if value is not None})
+    rules = [Line(never={n: condition_of(schema[n], codes) for n, codes in rule.never}) for rule in schema.rules]
     document: dict[str, object] = {
         "name": schema.name,
-        "unit": "row" if schema.unit.column is None else unit,
+        "unit": "row" if schema.unit.column is None else _without_blanks(asdict(schema.unit)),
         "neighbours": schema.neighbours,
         "fields": [_field(a) for a in schema.attributes],
+        "rules": rules or None,
+        "provenance": None if schema.provenance == "declared" else schema.provenance,
+        "notes": list(schema.notes) or None,
+        "analyses": [a.to_dict() for a in schema.analyses] or None,
     }
-    if schema.rules:
-        document["rules"] = [
-            Line(never={name: condition_of(schema[name], codes) for name, codes in rule.never})
-            for rule in schema.rules
-        ]
-    if schema.provenance != "declared":
-        document["provenance"] = schema.provenance
-    if schema.notes:
-        document["notes"] = list(schema.notes)
-    return document
+    return dict(_without_blanks(document))
+
+
+def _without_blanks(entry: dict[str, object]) -> Line:
+    return Line({key: value for key, value in entry.items() if value is not None})
 
 
 def _field(attribute: Attribute) -> Line:
     domain = attribute.domain
-    field = Line(name=attribute.name, type=attribute.type)
-    if attribute.title:
-        field["title"] = attribute.title
+    field: dict[str, object] = {"name": attribute.name, "type": attribute.type, "title": attribute.title or None}
     if isinstance(domain, Bins):
-        field["minimum"] = plain(domain.scale, domain.minimum)
-        field["maximum"] = plain(domain.scale, domain.maximum)
-        cut = recipe(domain)
-        if cut is not None:
-            field["bins"] = cut
+        field |= {key: plain(domain.scale, getattr(domain, key)) for key in ("minimum", "maximum")}
+        field["bins"] = recipe(domain)
     elif attribute.type != "boolean":
-        whole = attribute.type == "integer"
-        field["enum"] = [int(v) if whole else v for v in domain.values]
-        if domain.labels != domain.values:
-            field["collapse"] = _collapse(domain)
-        if domain.ordered:
-            field["ordered"] = True
-        if domain.other is not None:
-            field["other"] = domain.values[domain.codes.index(domain.other)]
-    if domain.missing:
-        field["missing"] = True
-    field["role"] = attribute.role
-    return field
+        field["enum"] = [int(v) for v in domain.values] if attribute.type == "integer" else list(domain.values)
+        field["collapse"] = _collapse(domain) if domain.labels != domain.values else None
+        field["ordered"] = domain.ordered or None
+        field["other"] = None if domain.other is None else domain.values[domain.codes.index(domain.other)]
+    return _without_blanks(field | {"missing": domain.missing or None, "role": attribute.role})
 
 
 def _collapse(domain: Categories) -> dict[str, object]:

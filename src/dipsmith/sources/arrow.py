@@ -47,9 +47,7 @@ class ArrowSource:
         try:
             return pa.RecordBatchReader.from_stream(self.table).read_all()
         except Exception:  # noqa: BLE001  # whatever the stream of another library raises
-            retell(
-                SourceError(f"{self.describe()}: cannot be read as Arrow data; convert it to a pyarrow.Table")
-            )
+            retell(SourceError(f"{self.describe()}: cannot be read as Arrow data; convert it to a pyarrow.Table"))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -60,27 +58,24 @@ class ArrowSource:
         """Header and column types."""
         check_header(self.describe(), self.columns, required)
         for name in required:
-            if _holds_objects(self.table, name):
-                raise SourceError(
-                    f"{self.describe()}: column '{name}' holds Python objects; convert it to text, numbers, booleans or dates"
-                )
-            check_type(self.describe(), name, self._table.schema.field(name).type)
+            check_type(self.describe(), name, self._type(name))
 
     def check(self, required: Sequence[str]) -> None:
-        """Header, column types, and that the memory of the columns is laid out as Arrow says."""
+        """Header, column types, and that Arrow memory behind a column is laid out as Arrow says."""
         self.check_columns(required)
-        check_layout(self.describe(), self._table.select(list(required)))
+        for table in self._tables([name for name in required if self._is_arrow(name)]):
+            check_layout(self.describe(), table)
 
     def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
         """All rows, only the named columns."""
         check_header(self.describe(), self.columns, columns)
-        table = self._table.select(list(columns))
         done = 0
-        for batch in table.to_batches(max_chunksize=BATCH_ROWS):
-            yield plain(batch)
-            done += batch.num_rows
-            if progress is not None:
-                progress(done / table.num_rows)
+        for table in self._tables(columns):
+            for batch in table.to_batches(max_chunksize=BATCH_ROWS):
+                yield plain(batch)
+                done += batch.num_rows
+                if progress is not None:
+                    progress(done / self._rows)
 
     def describe(self) -> str:
         """Name the kind of table."""
@@ -91,68 +86,58 @@ class ArrowSource:
         """What tells these columns from others."""
         return of_columns(self)
 
+    @property
+    def _rows(self) -> int:
+        return int(self._table.num_rows)
 
-@dataclass(frozen=True, eq=False, repr=False)
-class FrameSource:
-    """A pandas frame, converted slice by slice."""
+    def _type(self, name: str) -> pa.DataType:
+        # Arrow is told the addresses of Python objects
+        if type(self.table).__module__.startswith("polars.") and str(self.table.schema[name]) == "Object":
+            raise SourceError(
+                f"{self.describe()}: column '{name}' holds Python objects; convert it to text, numbers, booleans or dates"
+            )
+        return self._table.schema.field(name).type
 
-    frame: Any
+    def _is_arrow(self, name: str) -> bool:
+        return True
+
+    def _tables(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        yield self._table.select(list(columns))
+
+
+class FrameSource(ArrowSource):
+    """A pandas frame, converted slice by slice; the index is not part of it."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The header; the index is not part of it."""
-        return tuple(str(name) for name in self.frame.columns)
-
-    def check_columns(self, required: Sequence[str]) -> None:
-        """Header and column types."""
-        check_header(self.describe(), self.columns, required)
-        for name in required:
-            check_type(self.describe(), name, self._slice(name, 0, 0).type)
-
-    def check(self, required: Sequence[str]) -> None:
-        """Header, column types, and that Arrow memory behind a column is laid out as Arrow says."""
-        self.check_columns(required)
-        backed = [name for name in required if holds_arrow(self._column(name).dtype)]
-        for table in self._tables(backed) if backed else ():
-            check_layout(self.describe(), table)
-
-    def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
-        """All rows, only the named columns."""
-        check_header(self.describe(), self.columns, columns)
-        done = 0
-        for table in self._tables(columns):
-            for batch in table.to_batches():
-                yield plain(batch)
-            done += table.num_rows
-            if progress is not None:
-                progress(done / len(self.frame))
+        """The header."""
+        return tuple(str(name) for name in self.table.columns)
 
     def describe(self) -> str:
         """Name the kind of table."""
-        return f"pandas {type(self.frame).__name__}"
+        return f"pandas {type(self.table).__name__}"
 
-    def fingerprint(self) -> str:
-        """What tells these columns from others."""
-        return of_columns(self)
+    @property
+    def _rows(self) -> int:
+        return len(self.table)
+
+    def _type(self, name: str) -> pa.DataType:
+        return self._slice(name, 0).type
+
+    def _is_arrow(self, name: str) -> bool:
+        return holds_arrow(self._column(name).dtype)
 
     def _tables(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        rows = len(self.frame)
-        for start in range(0, rows, BATCH_ROWS):
-            stop = min(start + BATCH_ROWS, rows)
-            yield pa.table([self._slice(name, start, stop) for name in columns], names=list(columns))
+        for start in range(0, self._rows if columns else 0, BATCH_ROWS):
+            yield pa.table([self._slice(name, start, BATCH_ROWS) for name in columns], names=list(columns))
 
     def _column(self, name: str) -> Any:
-        return self.frame.iloc[:, self.columns.index(name)]
+        return self.table.iloc[:, self.columns.index(name)]
 
-    def _slice(self, name: str, start: int, stop: int) -> pa.Array | pa.ChunkedArray:
-        found = column_array(self._column(name).iloc[start:stop])
+    def _slice(self, name: str, start: int, rows: int = 0) -> pa.Array | pa.ChunkedArray:
+        found = column_array(self._column(name).iloc[start : start + rows])
         if found is None:
             raise SourceError(
                 f"{self.describe()}: column '{name}' has a type that cannot be read; convert it to text or numbers"
             )
         return found
-
-
-def _holds_objects(table: Any, name: str) -> bool:
-    """Whether a column of polars holds Python objects, of which Arrow is told the addresses."""
-    return type(table).__module__.startswith("polars.") and str(table.schema[name]) == "Object"

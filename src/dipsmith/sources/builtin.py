@@ -77,6 +77,4 @@ def postgresql(given: Input) -> Source | None:
 
 def _is_a(data: object, name: str, library: str) -> bool:
     """Whether this is a frame of a library, by name: the library is not imported for the question."""
-    return any(
-        kind.__name__ == name and kind.__module__.partition(".")[0] == library for kind in type(data).__mro__
-    )
+    return any(kind.__name__ == name and kind.__module__.partition(".")[0] == library for kind in type(data).__mro__)

@@ -30,7 +30,6 @@ import pyarrow.csv
 
 from dipsmith.errors import SourceError
 from dipsmith.sources import scan
-from dipsmith.sources.header import check_header
 from dipsmith.sources.readahead import read_ahead
 from dipsmith.sources.retelling import retell
 from dipsmith.sources.source import Progress
@@ -50,13 +49,9 @@ class DelimitedFile:
     """
 
     path: Path
+    stamp: Stamp
     encoding: str | None = None
     delimiter: str | None = None
-
-    @cached_property
-    def stamp(self) -> Stamp:
-        """The file as it was when first looked at."""
-        return Stamp.of(self.path)
 
     @cached_property
     def _header(self) -> _Header:
@@ -68,13 +63,11 @@ class DelimitedFile:
         """The names in the first record."""
         return self._header.names
 
-    def check_columns(self, required: Sequence[str]) -> None:
-        """Check the header alone."""
-        check_header(str(self.path), self._header.names, required)
+    def check_types(self, required: Sequence[str]) -> None:
+        """Every field is text."""
 
     def check(self, required: Sequence[str]) -> None:
-        """Scan the whole file for syntax."""
-        self.check_columns(required)
+        """Scan the whole file for syntax; its columns were checked before (`Files`)."""
         header = self._header
         syntax = scan.Scan(self.path, len(header.names), ord(header.delimiter))
         with reading(self.path, self.stamp):
@@ -85,31 +78,19 @@ class DelimitedFile:
     def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
         """All records as text; an empty field is null."""
         header = self._header
-        check_header(str(self.path), header.names, columns)
         text = pa.dictionary(pa.int32(), pa.string())
         with reading(self.path, self.stamp):
             fraction = [0.0]
             blocks = _after(self._blocks(fraction), header.length)
-            first = next(blocks, None)
-            if first is None:
-                return
-            # An empty line, which the reader skips, comes first: it would take a byte order mark off the first record.
-            stream = io.BufferedReader(_Records(itertools.chain([b"\n", first], blocks)), _BLOCK)
+            parse = pyarrow.csv.ParseOptions(delimiter=header.delimiter, newlines_in_values=True)
+            convert = pyarrow.csv.ConvertOptions(
+                include_columns=list(columns),
+                column_types=dict.fromkeys(columns, text),
+                null_values=[""],
+                strings_can_be_null=True,
+            )
             try:
-                reader = pyarrow.csv.open_csv(
-                    stream,
-                    read_options=pyarrow.csv.ReadOptions(column_names=list(header.names), block_size=_BLOCK),
-                    parse_options=pyarrow.csv.ParseOptions(
-                        delimiter=header.delimiter, newlines_in_values=True
-                    ),
-                    convert_options=pyarrow.csv.ConvertOptions(
-                        include_columns=list(columns),
-                        column_types=dict.fromkeys(columns, text),
-                        null_values=[""],
-                        strings_can_be_null=True,
-                    ),
-                )
-                with closing(read_ahead(iter(reader))) as batches:
+                with closing(read_ahead(parse_csv(blocks, header.names, parse, convert))) as batches:
                     for batch in batches:
                         yield batch
                         if progress is not None:
@@ -129,16 +110,12 @@ class DelimitedFile:
             packed = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)
             stream: BinaryIO = gzip.GzipFile(fileobj=raw, mode="rb") if packed else raw  # type: ignore[assignment]
-            first = stream.read(_BLOCK)
-            decoder, first = _decoder(self.path, first, self.encoding)
-            unpacked, line = len(first), 1
-            block = first
+            decoder, block = _decoder(self.path, stream.read(_BLOCK), self.encoding)
+            unpacked, line = len(block), 1
             while block:
                 if packed and unpacked > FREE_EXPANSION and unpacked > MAX_EXPANSION * size:
-                    raise SourceError(
-                        f"{self.path}: unpacks to more than {MAX_EXPANSION} times its size; "
-                        "unpack it and give the plain file if that is meant"
-                    )
+                    remedy = "unpack it and give the plain file if that is meant"
+                    raise SourceError(f"{self.path}: unpacks to more than {MAX_EXPANSION} times its size; {remedy}")
                 if fraction is not None:
                     fraction[0] = min(raw.tell() / size, 1.0)
                 following = stream.read(_BLOCK)
@@ -157,9 +134,7 @@ class DelimitedFile:
                 whole = bad.start - bad.start % 2  # UTF-16 counts in pairs; other encodings do not mind
                 line += codecs.decode(block[:whole], bad.encoding, "replace").count("\n")
             wanted = self.encoding or "UTF-16"
-            retell(
-                SourceError(f"{self.path}: line {line}: not {wanted}; save it as UTF-8, or say its encoding")
-            )
+            retell(SourceError(f"{self.path}: line {line}: not {wanted}; save it as UTF-8, or say its encoding"))
 
 
 @dataclass(frozen=True)
@@ -182,9 +157,7 @@ class _Header:
             raise SourceError(f"{file.path}: the file is empty; it needs at least a header line")
         end = _record_end(head)
         if end is None and len(head) > scan.MAX_RECORD:
-            raise SourceError(
-                f"{where}: the header is longer than {scan.MAX_RECORD} bytes; is this a CSV file?"
-            )
+            raise SourceError(f"{where}: the header is longer than {scan.MAX_RECORD} bytes; is this a CSV file?")
         record = head if end is None else head[:end]
         if b"\0" in record:
             raise SourceError(f"{where}: {scan.NUL}")
@@ -192,7 +165,8 @@ class _Header:
             text = record.decode()
         except UnicodeDecodeError:
             retell(scan.not_utf8(file.path, 1))
-        delimiter = file.delimiter or _most_frequent(text)
+        bare = "".join(text.split('"')[::2])  # outside quotes
+        delimiter = file.delimiter or max(_DELIMITERS, key=bare.count)
         try:
             names = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
         except (csv.Error, StopIteration):
@@ -200,12 +174,6 @@ class _Header:
         if not names:
             raise SourceError(f"{where}: empty line where the header should be; remove it")
         return cls(tuple(names), delimiter, len(record))
-
-
-def _most_frequent(header: str) -> str:
-    """Return the delimiter that the header line has most, outside quotes; a comma when it has none."""
-    bare = "".join(header.split('"')[::2])
-    return max(_DELIMITERS, key=bare.count)
 
 
 def _record_end(data: bytes) -> int | None:
@@ -227,7 +195,20 @@ def _after(blocks: Iterator[bytes], skip: int) -> Iterator[bytes]:
         skip = max(skip - len(block), 0)
 
 
-class _Records(io.RawIOBase):
+def parse_csv(
+    blocks: Iterator[bytes], names: Sequence[str], parse: pyarrow.csv.ParseOptions, convert: pyarrow.csv.ConvertOptions
+) -> Iterator[pa.RecordBatch]:
+    """Parse the records of a CSV text that has no header."""
+    first = next(blocks, None)
+    if first is None:
+        return
+    # An empty line comes first and is skipped: the reader would take a byte order mark off the first record.
+    stream = io.BufferedReader(_Stream(itertools.chain([b"\n", first], blocks)), _BLOCK)
+    read = pyarrow.csv.ReadOptions(column_names=list(names), block_size=_BLOCK, skip_rows=1)
+    yield from pyarrow.csv.open_csv(stream, read, parse, convert)
+
+
+class _Stream(io.RawIOBase):
     """Blocks of bytes as a readable object, for Arrow's reader."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
@@ -244,9 +225,7 @@ class _Records(io.RawIOBase):
         return size
 
 
-def _decoder(
-    path: Path, first: bytes, encoding: str | None
-) -> tuple[codecs.IncrementalDecoder | None, bytes]:
+def _decoder(path: Path, first: bytes, encoding: str | None) -> tuple[codecs.IncrementalDecoder | None, bytes]:
     """How to turn the file into UTF-8 (None: it is), and its first block without byte order mark."""
     if first.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
         raise SourceError(f"{path}: encoded as UTF-32; save it as UTF-8")

@@ -54,9 +54,7 @@ def duckdb_table(url: str, table: str) -> IbisTable:
     except duckdb.Error as error:
         retell(SourceError(f"{called}: DuckDB cannot read it ({type(error).__name__}); check the file"))
     kinds = ibis.schema({row[0]: warehouse.compiler.type_mapper.from_string(row[1]) for row in plain})
-    opened = IbisTable(
-        named(view, kinds, warehouse), called, f"{path.resolve()}, table {table}", has_order=True
-    )
+    opened = IbisTable(named(view, kinds, warehouse), called, f"{path.resolve()}, table {table}", has_order=True)
     weakref.finalize(opened, warehouse.con.close)
     return opened
 

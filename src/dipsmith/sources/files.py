@@ -28,8 +28,8 @@ from dipsmith.sources.retelling import retell
 from dipsmith.sources.source import Progress
 from dipsmith.sources.stamp import Stamp, unreadable
 
-SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".pq", ".parq")
 _PARQUET_SUFFIXES = (".parquet", ".pq", ".parq")
+SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", *_PARQUET_SUFFIXES)
 _FOREIGN = {
     b"PK\x03\x04": "a zip archive or an Excel workbook; save the sheet as CSV, or unpack the archive",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV",
@@ -46,6 +46,8 @@ _FOREIGN = {
 }
 
 Part = DelimitedFile | ParquetFile
+Labels = tuple[tuple[str, str | None], ...]
+"""The columns that the names of a file's folders give."""
 
 
 @dataclass(frozen=True)
@@ -57,25 +59,22 @@ class Files:
     delimiter: str | None = None
 
     @cached_property
-    def _parts(self) -> tuple[tuple[Part, tuple[tuple[str, str | None], ...]], ...]:
+    def _parts(self) -> list[tuple[Part, Labels]]:
         """Every file, with the columns that its folders' names give."""
-        return tuple(
-            (self._part(path), labels)
-            for spec in self.paths
-            for path, labels in _resolved(Path(spec).expanduser())
-        )
+        found = [file for spec in self.paths for file in _resolved(Path(spec).expanduser())]
+        return [(self._part(path), labels) for path, labels in found]
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The header of the first file, then the columns that folder names give."""
         part, labels = self._parts[0]
-        return (*part.columns, *(name for name, _ in labels))
+        return _header(part, labels)
 
     def check_columns(self, required: Sequence[str]) -> None:
         """Check that every file has the required columns, of readable types, and all files the same columns."""
         first = self.columns
         for part, labels in self._parts:
-            names = (*part.columns, *(name for name, _ in labels))
+            names = _header(part, labels)
             check_header(str(part.path), names, required)
             if set(names) != set(first):
                 raise SourceError(
@@ -83,7 +82,7 @@ class Files:
                     "all files of one table need the same header"
                 )
         for part, labels in self._parts:
-            part.check_columns(_without(required, labels))
+            part.check_types(_without(required, labels))
 
     def check(self, required: Sequence[str]) -> None:
         """Check every file, and that all have the same columns."""
@@ -96,11 +95,11 @@ class Files:
         sizes = [part.stamp.size for part, _ in self._parts]
         whole, done = max(sum(sizes), 1), 0
         for (part, labels), size in zip(self._parts, sizes, strict=True):
-            check_header(str(part.path), (*part.columns, *(name for name, _ in labels)), columns)
-            told = None if progress is None else _scaled(progress, done / whole, size / whole)
+            check_header(str(part.path), _header(part, labels), columns)
+            told = progress and _scaled(progress, done / whole, size / whole)
             inside = _without(columns, labels) or part.columns[:1]
             for batch in part.batches(inside, told):
-                yield _labelled(batch, columns, dict(labels)) if labels else batch
+                yield _labelled(batch, columns, labels) if labels else batch
             done += size
             if progress is not None:
                 progress(done / whole)
@@ -114,27 +113,24 @@ class Files:
         return of_files([(part.path, part.stamp) for part, _ in self._parts])
 
     def _part(self, path: Path) -> Part:
-        Stamp.of(path)
+        stamp = Stamp.of(path)
         try:
             with path.open("rb") as file:
                 start = file.read(16)
         except OSError as error:
             retell(unreadable(path, error))
         if start.startswith(MAGIC):
-            return ParquetFile(path)
+            return ParquetFile(path, stamp)
         if not start:
             raise SourceError(f"{path}: the file is empty; it needs at least a header")
         if path.suffix.lower() in _PARQUET_SUFFIXES:
-            raise SourceError(
-                f"{path}: not a Parquet file, whatever its name says; write it again, or rename it"
-            )
-        for magic, what in _FOREIGN.items():
-            if start.startswith(magic):
-                raise SourceError(f"{path}: looks like {what}")
-        return DelimitedFile(path, self.encoding, self.delimiter)
+            raise SourceError(f"{path}: not a Parquet file, whatever its name says; write it again, or rename it")
+        for what in (what for magic, what in _FOREIGN.items() if start.startswith(magic)):
+            raise SourceError(f"{path}: looks like {what}")
+        return DelimitedFile(path, stamp, self.encoding, self.delimiter)
 
 
-def _resolved(path: Path) -> list[tuple[Path, tuple[tuple[str, str | None], ...]]]:
+def _resolved(path: Path) -> list[tuple[Path, Labels]]:
     """Find the files that a path, a glob or a folder stands for."""
     if path.is_dir():
         return _in_folder(path)
@@ -148,7 +144,7 @@ def _resolved(path: Path) -> list[tuple[Path, tuple[tuple[str, str | None], ...]
     return [(path, ())]
 
 
-def _in_folder(folder: Path) -> list[tuple[Path, tuple[tuple[str, str | None], ...]]]:
+def _in_folder(folder: Path) -> list[tuple[Path, Labels]]:
     def refuse(error: OSError) -> None:
         retell(unreadable(folder, error))
 
@@ -156,40 +152,35 @@ def _in_folder(folder: Path) -> list[tuple[Path, tuple[tuple[str, str | None], .
     for root, folders, names in os.walk(folder, onerror=refuse):
         folders[:] = [name for name in folders if not name.startswith((".", "_"))]
         found += [
-            Path(root, name)
-            for name in names
-            if name.lower().endswith(SUFFIXES) and not name.startswith((".", "_"))
+            Path(root, name) for name in names if name.lower().endswith(SUFFIXES) and not name.startswith((".", "_"))
         ]
     if not found:
         raise SourceError(f"{folder}: a folder without CSV or Parquet files; give the folder that holds them")
     return [(file, _labels(file, folder)) for file in sorted(found)]
 
 
-def _labels(file: Path, folder: Path) -> tuple[tuple[str, str | None], ...]:
+def _labels(file: Path, folder: Path) -> Labels:
     """Columns from folder names such as ``year=2011``; Hive writes a missing value in its own way."""
-    labels = []
-    for name in file.relative_to(folder).parent.parts:
-        column, equals, value = name.partition("=")
-        if equals:
-            labels.append((column, None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value)))
-    return tuple(labels)
+    pairs = [name.partition("=") for name in file.relative_to(folder).parent.parts if "=" in name]
+    return tuple((name, None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value)) for name, _, value in pairs)
 
 
-def _without(columns: Sequence[str], labels: Sequence[tuple[str, str | None]]) -> list[str]:
-    given = {name for name, _ in labels}
-    return [name for name in columns if name not in given]
+def _header(part: Part, labels: Labels) -> tuple[str, ...]:
+    return (*part.columns, *(name for name, _ in labels))
 
 
-def _labelled(batch: pa.RecordBatch, columns: Sequence[str], labels: dict[str, str | None]) -> pa.RecordBatch:
-    arrays = [
-        _constant(labels[name], batch.num_rows) if name in labels else batch.column(name) for name in columns
-    ]
+def _without(columns: Sequence[str], labels: Labels) -> list[str]:
+    return [name for name in columns if name not in dict(labels)]
+
+
+def _labelled(batch: pa.RecordBatch, columns: Sequence[str], labels: Labels) -> pa.RecordBatch:
+    def constant(value: str | None) -> pa.Array:
+        index = pa.scalar(None if value is None else 0, pa.int32())
+        return pa.DictionaryArray.from_arrays(pa.repeat(index, batch.num_rows), pa.array([value or ""], pa.string()))
+
+    given = dict(labels)
+    arrays = [constant(given[name]) if name in given else batch.column(name) for name in columns]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))
-
-
-def _constant(value: str | None, rows: int) -> pa.Array:
-    index = pa.scalar(None if value is None else 0, pa.int32())
-    return pa.DictionaryArray.from_arrays(pa.repeat(index, rows), pa.array([value or ""], pa.string()))
 
 
 def _scaled(progress: Progress, offset: float, share: float) -> Progress:

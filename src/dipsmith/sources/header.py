@@ -27,8 +27,6 @@ def check_columns(rows: Source, required: Sequence[str]) -> None:
 def check_header(where: str, columns: Sequence[str], required: Sequence[str]) -> None:
     """Refuse a header with empty, repeated or missing names; `where` says for the message what has it.
 
-    Examples
-    --------
     >>> check_header("people.csv", ["age", "sex"], ["sex"])
     >>> check_header("people.csv", ["age", "Sex "], ["sex"])
     Traceback (most recent call last):
@@ -38,14 +36,11 @@ in letter case or spaces); rename it there or in the schema
     seen: dict[str, int] = {}
     for position, name in enumerate(columns, start=1):
         if not name.strip():
-            raise SourceError(
-                f"{where}: column {position} has no name; give every column of the header a name"
-            )
+            raise SourceError(f"{where}: column {position} has no name; give every column of the header a name")
         if name in seen:
             called = f" ('{name}')" if name in required else ""
             raise SourceError(
-                f"{where}: columns {seen[name]} and {position} have the same name{called}; "
-                "rename or remove one of them"
+                f"{where}: columns {seen[name]} and {position} have the same name{called}; rename or remove one of them"
             )
         seen[name] = position
     absent = [name for name in required if name not in seen]
@@ -57,6 +52,11 @@ in letter case or spaces); rename it there or in the schema
     listed = ", ".join(f"'{name}'" for name in absent)
     are = "columns" if len(absent) > 1 else "column"
     among = f"{len(columns)} columns" if len(columns) != 1 else "single column (is the delimiter right?)"
-    raise SourceError(
-        f"{where}: {are} {listed} not found among its {among}{hint}; rename it there or in the schema"
-    )
+    raise SourceError(f"{where}: {are} {listed} not found among its {among}{hint}; rename it there or in the schema")
+
+
+def refuse_columns(where: str, names: Sequence[str], what: str, remedy: str) -> None:
+    """Refuse the first of the columns whose values are no single ones: `what` they hold, and how to give others."""
+    for name in names:
+        wanted = f"{remedy} in which it is text, a number, a boolean or a date"
+        raise SourceError(f"{where}: column '{name}' holds {what}; {wanted}")

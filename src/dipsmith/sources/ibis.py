@@ -25,7 +25,7 @@ import pyarrow as pa
 from dipsmith.errors import DipsmithError, MissingExtraError, SourceError, UsageError
 from dipsmith.sources.arrow import ArrowSource
 from dipsmith.sources.fingerprint import of_address
-from dipsmith.sources.header import check_header
+from dipsmith.sources.header import check_header, refuse_columns
 from dipsmith.sources.ibis_terms import Column, Table, case, constant, kind_of, statement, unfused
 from dipsmith.sources.kinds import Kind, parts_of
 from dipsmith.sources.layout import BATCH_ROWS, check_type, plain
@@ -61,12 +61,9 @@ class IbisTable:
     def check(self, required: Sequence[str]) -> None:
         """Header and column types; a warehouse's rows have no syntax that could be broken."""
         check_header(self.called, self.columns, required)
-        for name in required:
-            if self.kinds[name] is None:
-                raise SourceError(
-                    f"{self.called}: column '{name}' holds lists, structures, bytes, durations or decimals without a "
-                    "number of places; give a view in which it is text, a number, a boolean or a date"
-                )
+        odd = [name for name in required if self.kinds[name] is None]
+        what = "lists, structures, bytes, durations or decimals without a number of places"
+        refuse_columns(self.called, odd, what, "give a view")
 
     def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
         """All rows, only the named columns, in the order in which they were first read."""
@@ -130,11 +127,7 @@ def ibis_table(data: Table) -> IbisTable | ArrowSource:
     try:
         warehouse = data.get_backend().name
     except Exception:  # noqa: BLE001  # whatever keeps ibis from finding a connection
-        retell(
-            UsageError(
-                "this ibis table belongs to no connection; give connection.table(…), or a pyarrow table"
-            )
-        )
+        retell(UsageError("this ibis table belongs to no connection; give connection.table(…), or a pyarrow table"))
     if warehouse == "polars":
         return ArrowSource(data.to_pyarrow())
     if data.op().__class__.__name__ != "DatabaseTable":
@@ -149,15 +142,11 @@ def connected_table(url: str, scheme: str, table: str) -> IbisTable:
         import ibis
     except ImportError:
         retell(MissingExtraError.of(f"Reading {scheme}:// tables", "tables"))
-    with _failures(
-        f"{scheme}: the connection failed", "check the address and the credentials, and run again"
-    ):
+    with _failures(f"{scheme}: the connection failed", "check the address and the credentials, and run again"):
         try:
             connection = ibis.connect(url)
         except ImportError:
-            retell(
-                SourceError(f"ibis lacks the driver for {scheme}://; pip install 'ibis-framework[{scheme}]'")
-            )
+            retell(SourceError(f"ibis lacks the driver for {scheme}://; pip install 'ibis-framework[{scheme}]'"))
     *path, name = parts_of(table)
     called = f"{scheme}, {table}"
     with _failures(f"{called}: there is no such table, or it cannot be read", "check table="):
@@ -187,9 +176,7 @@ def _opened(table: Table, called: str, address: str | None) -> IbisTable:
 
 def _without_huge(table: Table) -> Table:
     """A table of DuckDB whose numbers of 39 digits are the last of 38: it takes 128 bits for decimals, but fails on them."""
-    huge = [
-        n for n, t in table.schema().items() if kind_of(t) == "decimal" and (t.precision, t.scale) == (38, 0)
-    ]
+    huge = [n for n, t in table.schema().items() if kind_of(t) == "decimal" and (t.precision, t.scale) == (38, 0)]
     if not huge:
         return table
 
@@ -209,9 +196,6 @@ def warehouses() -> frozenset[str]:
     except ImportError:
         return frozenset()
     return frozenset(entry.name for entry in backend_entry_points())
-
-
-# Fetching ------------------------------------------------------------------------------------------------
 
 
 def _reader(question: Table, warehouse: Any) -> pa.RecordBatchReader:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from dipsmith.sources.kinds import Kind
+from dipsmith.sources.kinds import Kind, quoted
 
 Column = Any
 """A column, or a constant, of an ibis expression."""
@@ -131,34 +131,15 @@ def grouped(rows: Table, sets: Sequence[Sequence[str]], width: int, warehouse: A
 
 def _with_sets(rows: str, sets: Sequence[Sequence[str]], width: int, dialect: Any) -> str:
     """The statement, spelled by sqlglot in the warehouse's dialect; names of columns are ours."""
-    import sqlglot.expressions as sge
+    import sqlglot
 
-    def whole(made: Any) -> Any:
-        return sge.cast(made, "bigint")
-
-    def name(column: str) -> Any:
-        return sge.column(column, quoted=True)
-
-    tag = sge.Case()
-    for i, names in enumerate(sets):
-        grouping = sge.func("GROUPING", name(names[0]))
-        tag = tag.when(grouping.eq(0), sge.Literal.number(i))
-    words = [
-        sge.func(
-            "COALESCE", *[name(names[j]) for names in sets if len(names) > j], whole(sge.Literal.number(0))
-        )
-        for j in range(width)
-    ]
-    by = sge.GroupingSets(
-        expressions=[sge.Tuple(expressions=[name(column) for column in names]) for names in sets]
-    )
-    query = sge.select(
-        whole(tag).as_("tag", quoted=True),
-        *[whole(word).as_(f"w{j}", quoted=True) for j, word in enumerate(words)],
-        whole(sge.Count(this=sge.Star())).as_("n", quoted=True),
-    ).from_("held_rows AS held")
-    query.set("group", sge.Group(grouping_sets=[by]))
-    return str(query.sql(dialect=dialect)).replace("held_rows", f"({rows})", 1)
+    tags = " ".join(f"WHEN GROUPING({quoted(names[0])}) = 0 THEN {i}" for i, names in enumerate(sets))
+    words = [[*(quoted(n[j]) for n in sets if len(n) > j), "CAST(0 AS BIGINT)"] for j in range(width)]
+    terms = {"tag": f"CASE {tags} END"} | {f"w{j}": f"COALESCE({', '.join(word)})" for j, word in enumerate(words)}
+    listed = [f"CAST({term} AS BIGINT) AS {quoted(name)}" for name, term in (terms | {"n": "COUNT(*)"}).items()]
+    by = ", ".join(f"({', '.join(map(quoted, names))})" for names in sets)
+    query = f"SELECT {', '.join(listed)} FROM held_rows AS held GROUP BY GROUPING SETS ({by})"  # noqa: S608
+    return str(sqlglot.parse_one(query).sql(dialect=dialect)).replace("held_rows", f"({rows})", 1)
 
 
 def named(name: str, schema: Any, warehouse: Any) -> Table:

@@ -18,21 +18,20 @@ _TIME = "([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?(Z|[+-][0-9]{2}(:?[0-
 DAY, TIMED, MOMENT = f"^{_DATE}$", f"^{_DATE}{_TIME}$", f"^{_DATE}{_TIME}?$"
 """A date, a date with a time, and either."""
 
-_NAME = re.compile(r'"(?:[^"]|"")+"|[^."]+')
+
+_HINT = "personnel or hr.personnel; write a name with a dot in double quotes"
 
 
-def parts_of(table: str) -> list[str]:
+def parts_of(table: str, quote: str = '"', hint: str = _HINT) -> list[str]:
     """The parts of a table's name, without their quotes.
 
     >>> parts_of('hr."personnel.2011"')
     ['hr', 'personnel.2011']
     """
-    parts = _NAME.findall(table)
+    parts = re.findall(f"{quote}(?:[^{quote}]|{quote}{quote})+{quote}|[^.{quote}]+", table)
     if not table or ".".join(parts) != table or "\0" in table:
-        raise UsageError(
-            "table= must be a name such as personnel or hr.personnel; write a name with a dot in double quotes"
-        )
-    return [p[1:-1].replace('""', '"') if p.startswith('"') else p for p in parts]
+        raise UsageError(f"table= must be a name such as {hint}")
+    return [p[1:-1].replace(quote * 2, quote) if p.startswith(quote) else p for p in parts]
 
 
 def quoted_table(table: str) -> str:
@@ -44,6 +43,10 @@ def quoted_table(table: str) -> str:
     return ".".join(map(quoted, parts_of(table)))
 
 
-def quoted(name: str) -> str:
-    """A name that is nothing but a name, as standard SQL quotes it."""
-    return '"' + name.replace('"', '""') + '"'
+def quoted(name: str, quote: str = '"') -> str:
+    """A name that is nothing but a name, as standard SQL quotes it; Spark has backticks.
+
+    >>> quoted("pay`; DROP TABLE x", "`")
+    '`pay``; DROP TABLE x`'
+    """
+    return quote + name.replace(quote, quote * 2) + quote

@@ -47,9 +47,6 @@ def _inner(kind: pa.DataType) -> pa.DataType | None:
     return kind.value_type if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind) else None
 
 
-# Damage --------------------------------------------------------------------------------------------------
-
-
 def check_layout(where: str, table: pa.Table | pa.RecordBatch) -> None:
     """Refuse columns whose memory is not laid out as the format says; what the values mean is not looked at."""
     for name, column in zip(table.schema.names, table.columns, strict=True):
@@ -98,18 +95,14 @@ def _bits(array: pa.Array) -> pa.Array:
     return array
 
 
-# One layout ----------------------------------------------------------------------------------------------
-
-
 def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return the same rows without the view and run-end layouts that few compute kernels know.
 
     Types that extend another one are handed on as that one, except UUIDs, which are text as in every database.
     """
-    if not any(_is_layout(kind) for kind in batch.schema.types):
+    if not any(map(_is_layout, batch.schema.types)):
         return batch
-    arrays = [laid_out(array) for array in batch.columns]
-    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+    return pa.RecordBatch.from_arrays([laid_out(array) for array in batch.columns], names=batch.schema.names)
 
 
 def _is_layout(kind: pa.DataType) -> bool:
@@ -142,9 +135,7 @@ def laid_out(array: pa.Array) -> pa.Array:
         values = laid_out(array.values.slice(first, count))
         places = pa.array(runs, pa.int64())
         # long texts in long runs would not fit into memory one by one
-        return (
-            values.take(places) if _is_short(values.type) else pa.DictionaryArray.from_arrays(places, values)
-        )
+        return values.take(places) if _is_short(values.type) else pa.DictionaryArray.from_arrays(places, values)
     if _is_layout(kind) and pa.types.is_dictionary(kind):
         values = laid_out(array.dictionary)
         if pa.types.is_dictionary(values.type):
@@ -156,12 +147,8 @@ def laid_out(array: pa.Array) -> pa.Array:
 
 
 def _is_short(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_dictionary(kind)
-        or pa.types.is_null(kind)
-        or pa.types.is_primitive(kind)
-        or pa.types.is_decimal(kind)
-    )
+    tests = (pa.types.is_dictionary, pa.types.is_null, pa.types.is_primitive, pa.types.is_decimal)
+    return any(test(kind) for test in tests)
 
 
 def _uuids(array: pa.Array) -> pa.Array:
@@ -172,11 +159,6 @@ def _uuids(array: pa.Array) -> pa.Array:
     """
     stored = array.fill_null(bytes(16))
     raw = stored.buffers()[1][stored.offset * 16 :][: len(stored) * 16].to_pybytes()
-    spelled = np.full((len(stored), 36), ord("-"), dtype=np.uint8)
-    digits = np.frombuffer(raw.hex().encode(), dtype=np.uint8).reshape(-1, 32)
-    start = 0
-    for length, at in ((8, 0), (4, 9), (4, 14), (4, 19), (12, 24)):
-        spelled[:, at : at + length] = digits[:, start : start + length]
-        start += length
-    text = pa.array(spelled.view("S36").ravel(), pa.binary()).cast(pa.string())
+    digits = pa.array(np.frombuffer(raw.hex().encode(), dtype="S32"), pa.binary()).cast(pa.string())
+    text = pc.replace_substring_regex(digits, "^(.{8})(.{4})(.{4})(.{4})", r"\1-\2-\3-\4-")
     return pc.if_else(array.is_valid(), text, pa.scalar(None, pa.string()))

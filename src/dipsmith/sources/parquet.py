@@ -21,7 +21,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dipsmith.errors import SourceError
-from dipsmith.sources.header import check_header
 from dipsmith.sources.layout import BATCH_ROWS, check_layout, check_type, plain
 from dipsmith.sources.readahead import read_ahead
 from dipsmith.sources.retelling import retell
@@ -41,11 +40,7 @@ class ParquetFile:
     """One Parquet file."""
 
     path: Path
-
-    @cached_property
-    def stamp(self) -> Stamp:
-        """The file as it was when first looked at."""
-        return Stamp.of(self.path)
+    stamp: Stamp
 
     @cached_property
     def _schema(self) -> pa.Schema:
@@ -57,21 +52,18 @@ class ParquetFile:
         """The names in the footer."""
         return tuple(self._schema.names)
 
-    def check_columns(self, required: Sequence[str]) -> None:
-        """Footer, header and types."""
-        check_header(str(self.path), self.columns, required)
+    def check_types(self, required: Sequence[str]) -> None:
+        """Refuse columns whose values are not single values."""
         for name in required:
             check_type(str(self.path), name, self._schema.field(name).type)
 
     def check(self, required: Sequence[str]) -> None:
-        """Footer, header, types, and every page of the required columns."""
-        self.check_columns(required)
+        """Every page of the required columns; their names and types were checked before (`Files`)."""
         for batch in self.batches(required):
             check_layout(str(self.path), batch)
 
     def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
         """All rows, only the named columns."""
-        check_header(str(self.path), self.columns, columns)
         with reading(self.path, self.stamp), self._open() as file:
             texts = [name for name in columns if _has_dictionary(file, name)]
             done, rows = 0, max(file.metadata.num_rows, 1)
@@ -86,9 +78,7 @@ class ParquetFile:
             except pa.ArrowException:
                 retell(self._damaged())
 
-    def _decoded(
-        self, metadata: pq.FileMetaData, columns: list[str], texts: list[str]
-    ) -> Iterator[pa.RecordBatch]:
+    def _decoded(self, metadata: pq.FileMetaData, columns: list[str], texts: list[str]) -> Iterator[pa.RecordBatch]:
         rows = BATCH_ROWS if len(columns) > _FEW else 2 * BATCH_ROWS
         with pq.ParquetFile(self.path, metadata=metadata, read_dictionary=texts, **_INT96) as file:
             for groups in _runs_of_groups(metadata):
@@ -126,8 +116,7 @@ def _has_dictionary(file: pq.ParquetFile, name: str) -> bool:
     An identifier with as many values as rows is not: hashing it into a dictionary would cost more than
     it saves. Its chunk takes more than four bytes a value.
     """
-    schema = file.schema_arrow
-    kind = schema.field(name).type
+    kind = file.schema_arrow.field(name).type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)) or not file.num_row_groups:
         return False
     paths = [file.schema.column(i).path for i in range(len(file.schema))]

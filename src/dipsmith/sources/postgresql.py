@@ -11,7 +11,6 @@ server, which might quote a value: errors are told in our words, with the server
 
 from __future__ import annotations
 
-import io
 import os
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,17 +22,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 from numpy.typing import NDArray
+from pyarrow import csv
 
 from dipsmith.errors import MissingExtraError, SourceError, UsageError
-from dipsmith.sources.fingerprint import of_address
-from dipsmith.sources.header import check_header
+from dipsmith.sources.delimited import parse_csv
+from dipsmith.sources.header import check_header, refuse_columns
 from dipsmith.sources.kinds import Kind, quoted, quoted_table
 from dipsmith.sources.retelling import retell
 from dipsmith.sources.source import Progress
 
-_BLOCK = 1 << 21
 _LONG = 1 << 16
 """Bytes of the longest text that is read whole."""
 _OWN, _GIVEN = "dipsmith.key", "dipsmith.given"
@@ -46,22 +44,15 @@ def postgresql_table(url: str, table: str) -> PostgresTable:
         import psycopg
         from psycopg.conninfo import conninfo_to_dict
     except ImportError:
-        if find_spec("psycopg") is not None:
-            retell(
-                SourceError(
-                    "psycopg finds no libpq to speak to PostgreSQL with; install libpq5, or pip install 'psycopg[binary]'"
-                )
-            )
-        retell(MissingExtraError.of("Reading PostgreSQL tables", "tables"))
+        if find_spec("psycopg") is None:
+            retell(MissingExtraError.of("Reading PostgreSQL tables", "tables"))
+        remedy = "install libpq5, or pip install 'psycopg[binary]'"
+        retell(SourceError(f"psycopg finds no libpq to speak to PostgreSQL with; {remedy}"))
     try:
         facts = conninfo_to_dict(url)
     except psycopg.Error:
-        retell(
-            UsageError(
-                "the postgresql:// address cannot be understood; it is postgresql://host:port/database, with the "
-                "password in PGPASSWORD or a service file"
-            )
-        )
+        wanted = "it is postgresql://host:port/database, with the password in PGPASSWORD or a service file"
+        retell(UsageError(f"the postgresql:// address cannot be understood; {wanted}"))
     # A password with a bare @ or / is torn apart by libpq, and what follows taken for a host or a database.
     if "@" in str(facts.get("host", ""))[1:] or "@" in str(facts.get("dbname", "")):
         raise UsageError(
@@ -90,20 +81,12 @@ class PostgresTable:
     def check(self, required: Sequence[str]) -> None:
         """Header and column types; a server's rows have no syntax that could be broken."""
         check_header(self.called, self.columns, required)
-        for name in required:
-            if self.kinds[name] is None:
-                raise SourceError(
-                    f"{self.called}: column '{name}' holds lists, structures, bytes or durations; give a view in "
-                    "which it is text, a number, a boolean or a date"
-                )
+        odd = [name for name in required if self.kinds[name] is None]
+        refuse_columns(self.called, odd, "lists, structures, bytes or durations", "give a view")
 
     def describe(self) -> str:
         """What this is, without credentials."""
         return self.called
-
-    def fingerprint(self) -> str:
-        """What tells this table from others."""
-        return of_address(self.called)
 
     @cached_property
     def _connection(self) -> Any:
@@ -131,27 +114,13 @@ class PostgresTable:
             return connection
 
     @cached_property
-    def _header(self) -> list[tuple[str, int, int | None, int | None]]:
-        """Name, type, places and digits of every column."""
-        with self._failures():
-            cursor = self._connection.execute(f"SELECT * FROM {self.table} LIMIT 0")
-            return [(c.name, c.type_code, c.scale, c.precision) for c in cursor.description]
-
-    @cached_property
     def kinds(self) -> Mapping[str, Kind | None]:
         """What each column holds; None for what cannot be read as single values."""
-        found = self._header
         with self._failures():
-            categories = dict(
-                self._connection.execute(
-                    "SELECT oid::int8, typcategory FROM pg_type WHERE oid = ANY(%s)",
-                    [[oid for _, oid, _, _ in found]],
-                ).fetchall()
-            )
-        return {
-            name: _postgresql_kind(oid, precision, scale, categories.get(oid, "U"))
-            for name, oid, scale, precision in found
-        }
+            columns = self._connection.execute(f"SELECT * FROM {self.table} LIMIT 0").description
+            asked = "SELECT oid::int8, typcategory FROM pg_type WHERE oid = ANY(%s)"
+            categories = dict(self._connection.execute(asked, [[c.type_code for c in columns]]).fetchall())
+        return {c.name: _postgresql_kind(c, categories.get(c.type_code, "U")) for c in columns}
 
     def literal(self, value: object) -> str:
         """A public value, or a list of such, as a constant of a statement: quoted by the driver."""
@@ -162,12 +131,9 @@ class PostgresTable:
 
     def integers(self, statement: str) -> list[NDArray[np.int64]]:
         """Run a statement whose columns are all whole numbers of 64 bits; return them column by column."""
-        with self._failures():
-            held = io.BytesIO()
-            with self._connection.cursor().copy(f"COPY ({statement}) TO STDOUT (FORMAT binary)") as copy:
-                for block in copy:
-                    held.write(block)
-        return _copied(held.getvalue())
+        text = f"COPY ({statement}) TO STDOUT (FORMAT binary)"
+        with self._failures(), self._connection.cursor().copy(text) as copy:
+            return _copied(b"".join(copy))
 
     def key(self, given: bytes | None) -> str:
         """The secret of unit truncation in hexadecimal, as an expression; without one, the connection's own.
@@ -183,64 +149,25 @@ class PostgresTable:
     def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
         """All rows, only the named columns."""
         self.check(columns)
-        yield from self._rows({name: kind for name in columns if (kind := self.kinds[name]) is not None})
-        if progress is not None:
-            progress(1.0)
-
-    def _rows(self, columns: Mapping[str, Kind]) -> Iterator[pa.RecordBatch]:
-        listed = ", ".join(self._read(name, kind) for name, kind in columns.items())
+        kinds = {name: kind for name in columns if (kind := self.kinds[name]) is not None}
+        listed = ", ".join(_read(name, kind) for name, kind in kinds.items())
         text = f"COPY (SELECT {listed} FROM {self.table}) TO STDOUT (FORMAT csv)"
         with self._failures(), self._connection.cursor().copy(text) as copy:
-            stream = _Copied(iter(copy))
-            if not stream.begun:
-                return
-            reader = pyarrow.csv.open_csv(
-                stream,
-                read_options=pyarrow.csv.ReadOptions(
-                    column_names=list(columns), block_size=_BLOCK, skip_rows=1
-                ),
-                parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
-                convert_options=pyarrow.csv.ConvertOptions(
-                    column_types={
-                        name: pa.int64() if self._is_short(name) else _TRANSPORT[kind]
-                        for name, kind in columns.items()
-                    },
-                    null_values=[""],
-                    true_values=["t"],
-                    false_values=["f"],
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=False,
-                ),
+            parse = csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
+            convert = csv.ConvertOptions(
+                column_types={name: _TRANSPORT[kind] for name, kind in kinds.items()},
+                null_values=[""],
+                true_values=["t"],
+                false_values=["f"],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
             )
-            for batch in reader:
-                yield _typed(batch, columns)
-
-    def _read(self, name: str, kind: Kind) -> str:
-        """A column in a form that CSV carries exactly: dates as days, moments as microseconds."""
-        x = quoted(name)
-        if kind == "date":
-            # beyond the dates that are spelled, so that what is too far is not taken for the last of them
-            far = f"LEAST(GREATEST({x}, DATE '4713-01-01 BC'), DATE '10000-01-01')"
-            return f"CASE WHEN {x} IS NOT NULL THEN {far} - DATE '1970-01-01' END"
-        if kind in ("timestamp", "timestamptz"):
-            kept = f"LEAST(GREATEST({x}, {kind} '4713-01-01 00:00:00+00 BC'), {kind} '9999-12-31 23:59:59.999999+00')"
-            return f"CASE WHEN {x} IS NOT NULL THEN round(extract(epoch FROM {kept}) * 1000000)::int8 END"
-        if kind == "decimal":
-            return real_of_decimal(x)
-        if kind == "wide":
-            return f"NULLIF({x}, 'NaN')::{'int8' if self._is_short(name) else 'text'}"
-        if kind == "text":
-            # a row must fit into a block; no code list holds what is longer
-            short = f"left(btrim(({x})::text, ' '), {_LONG // 4})"
-            return f"CASE WHEN octet_length(({x})::text) > {_LONG} THEN {short} ELSE ({x})::text END"
-        return f"({x})::{_CARRIED[kind]}"
-
-    def _is_short(self, name: str) -> bool:
-        """Whether a column is a decimal without places whose numbers 64 bits can hold."""
-        return any(
-            column == name and oid == _NUMERIC and scale == 0 and digits is not None and digits <= 18
-            for column, oid, scale, digits in self._header
-        )
+            for batch in parse_csv(map(bytes, copy), list(kinds), parse, convert):
+                typed = zip(batch.columns, kinds.values(), strict=True)
+                arrays = [array.cast(_FINAL[kind]) if kind in _FINAL else array for array, kind in typed]
+                yield pa.RecordBatch.from_arrays(arrays, names=list(kinds))
+        if progress is not None:
+            progress(1.0)
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
@@ -254,17 +181,32 @@ class PostgresTable:
             retell(SourceError(f"{self.called}: permission denied; ask for the right to select from it"))
         except psycopg.Error as error:
             code = f", SQLSTATE {error.sqlstate}" if error.sqlstate else ""
+            lost = isinstance(error, psycopg.OperationalError)
             what = (
-                "the connection failed or was lost"
-                if isinstance(error, psycopg.OperationalError)
-                else "it cannot be read"
+                f"{'the connection failed or was lost' if lost else 'it cannot be read'} ({type(error).__name__}{code})"
             )
-            retell(
-                SourceError(
-                    f"{self.called}: {what} ({type(error).__name__}{code}); check the server, PGUSER and PGPASSWORD, and "
-                    "run again"
-                )
-            )
+            retell(SourceError(f"{self.called}: {what}; check the server, PGUSER and PGPASSWORD, and run again"))
+
+
+def _read(name: str, kind: Kind) -> str:
+    """A column in a form that CSV carries exactly: dates as days, moments as microseconds."""
+    x = quoted(name)
+    if kind == "date":
+        # beyond the dates that are spelled, so that what is too far is not taken for the last of them
+        far = f"LEAST(GREATEST({x}, DATE '4713-01-01 BC'), DATE '10000-01-01')"
+        return f"CASE WHEN {x} IS NOT NULL THEN {far} - DATE '1970-01-01' END"
+    if kind in ("timestamp", "timestamptz"):
+        kept = f"LEAST(GREATEST({x}, {kind} '4713-01-01 00:00:00+00 BC'), {kind} '9999-12-31 23:59:59.999999+00')"
+        return f"CASE WHEN {x} IS NOT NULL THEN round(extract(epoch FROM {kept}) * 1000000)::int8 END"
+    if kind == "decimal":
+        return real_of_decimal(x)
+    if kind == "wide":
+        return f"NULLIF({x}, 'NaN')::text"
+    if kind == "text":
+        # a row must fit into a block; no code list holds what is longer
+        short = f"left(btrim(({x})::text, ' '), {_LONG // 4})"
+        return f"CASE WHEN octet_length(({x})::text) > {_LONG} THEN {short} ELSE ({x})::text END"
+    return f"({x})::{_CARRIED[kind]}"
 
 
 def real_of_decimal(x: str) -> str:
@@ -284,31 +226,16 @@ _TRANSPORT |= dict.fromkeys(("whole", "timestamp", "timestamptz"), pa.int64())
 _FINAL = {"date": pa.date32(), "timestamp": pa.timestamp("us"), "timestamptz": pa.timestamp("us", "UTC")}
 
 
-def _typed(batch: pa.RecordBatch, columns: Mapping[str, Kind]) -> pa.RecordBatch:
-    arrays = [
-        array.cast(_FINAL[kind]) if kind in _FINAL else array
-        for array, kind in zip(batch.columns, columns.values(), strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, names=list(columns))
-
-
-def _postgresql_kind(oid: int, precision: int | None, scale: int | None, category: str) -> Kind | None:
-    if oid == _NUMERIC:
+def _postgresql_kind(column: Any, category: str) -> Kind | None:
+    if column.type_code == _NUMERIC:
         # even without places it may be NaN, which no integer can be
-        return "decimal" if precision is None or scale is None or scale > 0 else "wide"
-    return next((kind for kind, oids in _OIDS.items() if oid in oids), None if category in "ACRT" else "text")
+        return "decimal" if column.precision is None or column.scale is None or column.scale > 0 else "wide"
+    return _KINDS.get(column.type_code, None if category in "ACRT" else "text")
 
 
-_OIDS: dict[Kind | None, tuple[int, ...]] = {
-    "boolean": (16,),
-    "whole": (20, 21, 23, 26),
-    "real": (700, 701),
-    "date": (1082,),
-    "timestamp": (1114,),
-    "timestamptz": (1184,),
-    None: (17, 1186),
-}
-"""The numbers of the server's own types; bytes and durations are no single values."""
+_KINDS: dict[int, Kind | None] = {16: "boolean", 1082: "date", 1114: "timestamp", 1184: "timestamptz"}
+_KINDS |= {20: "whole", 21: "whole", 23: "whole", 26: "whole", 700: "real", 701: "real", 17: None, 1186: None}
+"""By the numbers of the server's own types; bytes and durations are no single values."""
 
 
 def _copied(held: bytes) -> list[NDArray[np.int64]]:
@@ -320,28 +247,3 @@ def _copied(held: bytes) -> list[NDArray[np.int64]]:
     row = np.dtype([("n", ">i2"), ("f", [("size", ">i4"), ("value", ">i8")], (fields,))])
     rows = np.frombuffer(held, dtype=row, count=(len(held) - start - 2) // row.itemsize, offset=start)
     return [rows["f"]["value"][:, i].astype(np.int64) for i in range(fields)]
-
-
-class _Copied(io.RawIOBase):
-    """The blocks of a COPY as a file, after an empty line: a byte order mark in the first row is not that of a file."""
-
-    def __init__(self, blocks: Iterator[Any]) -> None:
-        self._blocks = blocks
-        first = bytes(next(blocks, b""))
-        self.begun = bool(first)
-        self._left = memoryview(b"\n" + first)
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        parts, wanted = [], size if size >= 0 else 1 << 62
-        while wanted:
-            if not self._left:
-                self._left = memoryview(next(self._blocks, b""))
-                if not self._left:
-                    break
-            parts.append(bytes(self._left[:wanted]))
-            self._left = self._left[wanted:]
-            wanted -= len(parts[-1])
-        return b"".join(parts)

@@ -45,7 +45,9 @@ class Scan:
     def finish(self) -> None:
         """Check the last record, whether or not a line end follows it."""
         if self._rest and self._complete(self._rest + b"\n") <= len(self._rest):
-            self._raise_open(self._rest)
+            quotes = np.flatnonzero(np.frombuffer(self._rest, dtype=np.uint8) == _QUOTE)
+            problem = "a quoted field opens here and never closes; close its quote"
+            raise self._error(self._rest, _opening(quotes, len(quotes) - 1), problem)
 
     def _complete(self, data: bytes) -> int:
         """Check the complete records of `data`; return where they end."""
@@ -97,9 +99,7 @@ class Scan:
         problem = "a quoted field opens here and goes on after its closing quote; double the quotes inside it"
         raise self._error(data, _opening(quotes, ends - 1), problem)
 
-    def _check_returns(
-        self, data: bytes, array: NDArray[np.uint8], quotes: NDArray[np.intp] | None, end: int
-    ) -> None:
+    def _check_returns(self, data: bytes, array: NDArray[np.uint8], quotes: NDArray[np.intp] | None, end: int) -> None:
         if data.count(b"\r", 0, end) == data.count(b"\r\n", 0, end):
             return
         at = np.flatnonzero(array[:end] == _CR)
@@ -108,18 +108,14 @@ class Scan:
             at = at[np.searchsorted(quotes, at) % 2 == 0]
         if at.size:
             raise self._error(
-                data,
-                int(at[0]),
-                "a carriage return that is not part of a line end; save with LF or CRLF line ends",
+                data, int(at[0]), "a carriage return that is not part of a line end; save with LF or CRLF line ends"
             )
 
     def _check_fields(self, data: bytes, ends: NDArray[np.intp], counts: NDArray[np.intp]) -> None:
         lengths = np.diff(ends, prepend=-1)
         if int(lengths.max()) > MAX_RECORD:
             longest = int(np.argmax(lengths > MAX_RECORD))
-            raise self._error(
-                data, 0 if longest == 0 else int(ends[longest - 1]) + 1, _TOO_LONG.format(MAX_RECORD)
-            )
+            raise self._error(data, 0 if longest == 0 else int(ends[longest - 1]) + 1, _TOO_LONG.format(MAX_RECORD))
         wrong = np.flatnonzero(counts != self._fields)
         for i in wrong:
             start, stop = (0 if i == 0 else int(ends[i - 1]) + 1), int(ends[i])
@@ -131,12 +127,6 @@ class Scan:
                 f"{counts[i]} field{'s' if counts[i] > 1 else ''} where the header has {self._fields}; "
                 "repair the line, or quote fields that contain the delimiter",
             )
-
-    def _raise_open(self, data: bytes) -> None:
-        """Say where the quoted field opens in which the file ends."""
-        quotes = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == _QUOTE)
-        problem = "a quoted field opens here and never closes; close its quote"
-        raise self._error(data, _opening(quotes, len(quotes) - 1), problem)
 
     def _error(self, data: bytes, position: int, problem: str) -> SourceError:
         line = self._line + data.count(b"\n", 0, position)

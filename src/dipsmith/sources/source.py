@@ -35,14 +35,7 @@ _NO_SCHEMES = ("files", "frames", "ibis")
 """Entry points that are no scheme of an address."""
 
 
-class Batches(Protocol):
-    """Rows that can be read again and again, batch by batch."""
-
-    def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
-        """All rows, only the named columns, in bounded memory; the same rows in the same order every time."""
-
-
-class Source(Batches, Protocol):
+class Source(Protocol):
     """A table that can be read again and again, batch by batch.
 
     That is all a source must do. It may do more:
@@ -72,6 +65,9 @@ class Source(Batches, Protocol):
         the required columns are looked at; no value is interpreted.
         """
 
+    def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
+        """All rows, only the named columns, in bounded memory; the same rows in the same order every time."""
+
     def describe(self) -> str:
         """Say what this is, for cards and logs: no credentials, no row count."""
 
@@ -99,13 +95,9 @@ class Input:
                 raise UsageError("encoding= and delimiter= are for CSV files; leave them out for a database")
             return
         if self.table is not None:
-            raise UsageError(
-                "table= names a table of a database; give a database URL with it, or leave it out"
-            )
+            raise UsageError("table= names a table of a database; give a database URL with it, or leave it out")
         if has_options and self.paths is None:
-            raise UsageError(
-                "encoding= and delimiter= are for CSV files; leave them out for a table in memory"
-            )
+            raise UsageError("encoding= and delimiter= are for CSV files; leave them out for a table in memory")
 
     @property
     def scheme(self) -> str | None:
@@ -121,9 +113,7 @@ class Input:
             return None
         if isinstance(data, str) and not data:
             # As a path it would be the present folder, with all that lies there.
-            raise SourceError(
-                "the name of the file is empty; give a path, a glob, a folder or a database URL"
-            )
+            raise SourceError("the name of the file is empty; give a path, a glob, a folder or a database URL")
         if isinstance(data, str):
             return (str(Path(data[len("file://") :])) if _URL.match(data) else data,)
         if isinstance(data, Path):
@@ -156,11 +146,7 @@ class Input:
 
 
 def source(
-    data: object,
-    table: str | None = None,
-    *,
-    encoding: str | None = None,
-    delimiter: str | None = None,
+    data: object, table: str | None = None, *, encoding: str | None = None, delimiter: str | None = None
 ) -> Source:
     """Anything that holds rows, as a `Source`.
 

@@ -15,7 +15,6 @@ is given here holds a password, and no message of Spark is repeated, as it might
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,8 +24,9 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from dipsmith.errors import MissingExtraError, SourceError, UsageError
+from dipsmith.sources import kinds
 from dipsmith.sources.fingerprint import of_address
-from dipsmith.sources.header import check_header
+from dipsmith.sources.header import check_header, refuse_columns
 from dipsmith.sources.layout import plain
 from dipsmith.sources.retelling import retell
 from dipsmith.sources.source import Progress
@@ -39,7 +39,7 @@ BLOCK = 1 << 16
 _FRAME = "Spark frame"
 """What a frame is called that was not opened by an address."""
 _REFUSED = ("array", "map", "struct", "interval", "variant", "geometry", "geography")
-_NAME = re.compile(r"`(?:[^`]|``)+`|[^.`]+")
+_HINT = "hr.personnel, or the path of a Parquet folder; write a name with a dot in backticks"
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +59,9 @@ class SparkTable:
     def check(self, required: Sequence[str]) -> None:
         """Header and column types; what Spark can read has no other syntax."""
         check_header(self.called, self.columns, required)
-        kinds = {f.name: f.dataType.simpleString() for f in self.frame.schema.fields}
-        for name in required:
-            if any(kinds[name].startswith(word) or "interval" in kinds[name] for word in _REFUSED):
-                raise SourceError(
-                    f"{self.called}: column '{name}' holds lists, structures or durations; give a frame in which it is "
-                    "text, a number, a boolean or a date"
-                )
+        types = {f.name: f.dataType.simpleString() for f in self.frame.schema.fields}
+        odd = [name for name in required if types[name].startswith(_REFUSED) or "interval" in types[name]]
+        refuse_columns(self.called, odd, "lists, structures or durations", "give a frame")
 
     def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
         """All rows, only the named columns, one partition at a time: for tables that fit one machine's patience."""
@@ -134,9 +130,7 @@ class _Named:
     function: Function
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return self.function(
-            pa.RecordBatch.from_arrays(block.columns, names=self.names) for block in _blocks(batches)
-        )
+        return self.function(pa.RecordBatch.from_arrays(block.columns, names=self.names) for block in _blocks(batches))
 
 
 def _blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -146,17 +140,13 @@ def _blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         while rows + batch.num_rows >= BLOCK:
             fits = BLOCK - rows
-            yield _joined([*held, batch.slice(0, fits)])
+            yield pa.concat_batches([*held, batch.slice(0, fits)])
             held, rows, batch = [], 0, batch.slice(fits)
         if batch.num_rows:
             held.append(batch)
             rows += batch.num_rows
     if rows:
-        yield _joined(held)
-
-
-def _joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+        yield pa.concat_batches(held)
 
 
 def spark_table(url: str, table: str) -> SparkTable:
@@ -171,9 +161,7 @@ def spark_table(url: str, table: str) -> SparkTable:
     with failures(called), _no_word_of_pandas():
         ours = SparkSession.getActiveSession() is None
         builder = SparkSession.builder.master(url).appName("dipsmith")
-        builder = builder.config(
-            "spark.executorEnv.PYTHONSAFEPATH", "1"
-        )  # workers import from no data folder
+        builder = builder.config("spark.executorEnv.PYTHONSAFEPATH", "1")  # workers import from no data folder
         session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
         if ours and session.conf.get("spark.log.level", None) is None:
             session.sparkContext.setLogLevel("ERROR")  # a table that is not there is told in a line of ours
@@ -193,30 +181,17 @@ def failures(called: str) -> Iterator[None]:
     except AnalysisException:
         retell(SourceError(f"{called}: Spark finds no such table or folder; check table="))
     except (Py4JError, PySparkException, ConnectionError) as error:
-        retell(
-            SourceError(
-                f"{called}: Spark could not do the work ({type(error).__name__}); see its log, check that the workers have "
-                "dipsmith and reach the data, and run again"
-            )
-        )
+        remedy = "see its log, check that the workers have dipsmith and reach the data, and run again"
+        retell(SourceError(f"{called}: Spark could not do the work ({type(error).__name__}); {remedy}"))
 
 
 def _table_name(given: str) -> str:
-    parts = _NAME.findall(given)
-    if not given or ".".join(parts) != given:
-        raise UsageError(
-            "table= must be a name such as hr.personnel, or the path of a Parquet folder; write a name with a dot in backticks"
-        )
-    return ".".join(quoted(p[1:-1].replace("``", "`") if p.startswith("`") else p) for p in parts)
+    return ".".join(map(quoted, kinds.parts_of(given, "`", _HINT)))
 
 
 def quoted(name: str) -> str:
-    """A name that is nothing but a name, as Spark quotes it.
-
-    >>> quoted("pay`; DROP TABLE x")
-    '`pay``; DROP TABLE x`'
-    """
-    return "`" + name.replace("`", "``") + "`"
+    """A name that is nothing but a name, as Spark quotes it."""
+    return kinds.quoted(name, "`")
 
 
 def _packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

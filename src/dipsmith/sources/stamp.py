@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from gzip import BadGzipFile
 from pathlib import Path
 
 from dipsmith.errors import SourceError
@@ -47,14 +48,12 @@ def reading(path: Path, stamp: Stamp) -> Iterator[None]:
     except EOFError:
         _same(path, stamp)
         retell(SourceError(f"{path}: the gzip file ends too early; copy or pack it again"))
-    except zlib.error:
-        retell(SourceError(f"{path}: the gzip file is damaged; copy or pack it again"))
-    except OSError as error:
+    except (OSError, zlib.error) as error:
         retell(unreadable(path, error))
     _same(path, stamp)
 
 
-def unreadable(path: Path, error: OSError) -> SourceError:
+def unreadable(path: Path, error: OSError | zlib.error) -> SourceError:
     """Why a file cannot be opened or read, without a traceback."""
     if isinstance(error, FileNotFoundError):
         return SourceError(f"{path}: no such file; check the path")
@@ -62,13 +61,11 @@ def unreadable(path: Path, error: OSError) -> SourceError:
         return SourceError(f"{path}: permission denied; ask for the right to read it")
     if isinstance(error, IsADirectoryError):
         return SourceError(f"{path}: is a folder; give a file, or a folder that holds CSV or Parquet files")
-    if type(error).__name__ == "BadGzipFile":
+    if isinstance(error, BadGzipFile | zlib.error):
         return SourceError(f"{path}: the gzip file is damaged; copy or pack it again")
     return SourceError(f"{path}: cannot be read ({error.strerror or 'input/output error'}); check the file")
 
 
 def _same(path: Path, stamp: Stamp) -> None:
     if Stamp.of(path) != stamp:
-        raise SourceError(
-            f"{path}: the file changed while it was being read; try again when it stays as it is"
-        )
+        raise SourceError(f"{path}: the file changed while it was being read; try again when it stays as it is")

@@ -63,9 +63,7 @@ def routes() -> list[BaseRoute]:
 
 def build(workspace: Workspace, session: Session, port: int, more: Sequence[BaseRoute] = ()) -> Gate:
     """The application behind its gate."""
-    app = Starlette(
-        routes=[*routes(), *more], exception_handlers={404: _unknown, 405: _unknown, 500: _failed}
-    )
+    app = Starlette(routes=[*routes(), *more], exception_handlers={404: _unknown, 405: _unknown, 500: _failed})
     app.state.workspace = workspace
     app.state.templates = templates()
     return Gate(app, session, port)

@@ -37,9 +37,7 @@ def budget_bar(statement: Statement, planned: bool = False) -> str:
         pieces.append(f'<rect class="{kind}" {size}>{title}</rect>')
         at += width
     if planned:
-        pieces.append(
-            f'<rect class="planned" data-from="{at:.2f}" x="{at:.2f}" y="4" width="0" height="22"/>'
-        )
+        pieces.append(f'<rect class="planned" data-from="{at:.2f}" x="{at:.2f}" y="4" width="0" height="22"/>')
     units = statement.granted_units, statement.spent_units, statement.remaining_units
     words = f"{sign} = " + "{} granted, {} spent, {} left".format(*map(decimal_text, units))
     return (

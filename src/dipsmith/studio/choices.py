@@ -20,7 +20,7 @@ from dipsmith.privacy.budget import ZCDP, Budget, PureDP
 from dipsmith.report.commands import command
 from dipsmith.schema import Schema
 from dipsmith.schema.markup import render
-from dipsmith.studio.script import Synthesis, script
+from dipsmith.studio.script import script
 
 Currency = Literal["epsilon", "approx", "rho"]
 ALLOWED = {"currency": ("epsilon", "approx", "rho"), "each": ("split", "draw"), "format": ("parquet", "csv")}
@@ -143,8 +143,7 @@ class Choices:
         made = type(self.method_for(schema)).__name__
         settings = settings_for(self.method, self.settings, schema)
         saved = {"folder": out} | ({"format": "csv"} if self.format == "csv" else {})
-        synthesis = Synthesis(data, (made, settings), amounts[self.currency], more)
-        return script(schema, synthesis, ledger, saved, comparison)
+        return script(schema, data, (made, settings), amounts[self.currency], ledger, more, saved, comparison)
 
 
 def _value(value: object) -> str:

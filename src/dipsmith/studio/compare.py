@@ -14,7 +14,6 @@ from dipsmith.studio import jobs
 from dipsmith.studio.projects import account_of
 from dipsmith.studio.release import releases_of
 from dipsmith.studio.views import Download, Screen, Visit
-from dipsmith.studio.workspace import Workspace
 from dipsmith.synthesis.release import read_card
 
 MOST_ANALYSES = 12
@@ -36,6 +35,7 @@ def show(visit: Visit) -> Screen:
     ledger = workspace.ledger_name
     first = workspace.relative(next(iter(found.values()))) if found else "RELEASE"
     files = Path(project.data or "FILE"), Path(first)
+    example = command("compare", *files, "--ledger", Path(ledger), "--out", "comparison/")
     fields = [f for f in project.document.get("fields", []) if isinstance(f, dict)]
     values = {
         "project": project,
@@ -47,15 +47,13 @@ def show(visit: Visit) -> Screen:
         "job": job,
         "others": done,
         "fragment": (job.folder / "fragment.html").read_text("utf-8") if job else "",
-        "command": job.asked["command"]
-        if job
-        else command("compare", *files, "--ledger", Path(ledger), "--out", "comparison/"),
+        "command": job.asked["command"] if job else example,
         "state": {
             "project": project.id,
             "request": uuid.uuid4().hex,
             "data": project.data,
             "ledger": ledger,
-            **_progress(workspace, project.id),
+            **watch(visit),
         },
     }
     return Screen("compare.html", values)
@@ -68,8 +66,7 @@ def start(visit: Visit) -> Mapping[str, Any]:
     workspace, project, request = visit.workspace, visit.project, visit.text("request", 64)
     found = releases_of(workspace, project)
     wanted = visit.body.get("releases")
-    few = isinstance(wanted, list) and 1 <= len(wanted) <= MOST_RELEASES
-    if not isinstance(wanted, list) or not few or not all(r in found for r in wanted):
+    if not isinstance(wanted, list) or not 1 <= len(wanted) <= MOST_RELEASES or not all(r in found for r in wanted):
         raise UsageError(f"choose one to {MOST_RELEASES} releases of this dataset")
     classifiers = visit.body.get("classifiers") or []
     require_known(tuple(classifiers) if isinstance(classifiers, list) else ())
@@ -121,11 +118,7 @@ def _command(job: Mapping[str, Any], by: str | None, levels: Mapping[str, str], 
 
 def watch(visit: Visit) -> Mapping[str, Any]:
     """How far the comparisons are."""
-    return _progress(visit.workspace, visit.project.id)
-
-
-def _progress(workspace: Workspace, project: str) -> dict[str, Any]:
-    return {"jobs": [j.to_dict() for j in jobs.list_jobs(workspace, project, "compare")]}
+    return {"jobs": [j.to_dict() for j in jobs.list_jobs(visit.workspace, visit.project.id, "compare")]}
 
 
 def download(visit: Visit) -> Download:

@@ -22,14 +22,10 @@ OTHERS = (0.1, 1.0)
 
 def answer(visit: Visit) -> Mapping[str, Any]:
     """The interval at the chosen leaf, the band around it, and (if asked) the fewest records for a width."""
-    sliders, more = Sliders(visit.query), bool(visit.query.get("rows"))
-    found, least = sliders.interval, sliders.least if more else None
     # Without the slower numbers the page answers a moving slider at once; it asks for them when the slider rests.
-    others = sliders.others if more else []
-    svg = leaf_picture(
-        _curve(*sliders.law), ChosenLeaf(sliders.n, (found.lo, found.hi), sliders.width, least), others
-    )
-    return {"interval": found.to_dict(), "least": least, "svg": svg}
+    sliders, more = Sliders(visit.query), bool(visit.query.get("rows"))
+    least = sliders.least if more else None
+    return {"interval": sliders.interval.to_dict(), "least": least, "svg": sliders.picture(more=more)}
 
 
 def as_csv(visit: Visit) -> Download:
@@ -39,11 +35,7 @@ def as_csv(visit: Visit) -> Download:
 
 def as_svg(visit: Visit) -> Download:
     """The picture."""
-    sliders = Sliders(visit.query)
-    found = sliders.interval
-    chosen = ChosenLeaf(sliders.n, (found.lo, found.hi), sliders.width, sliders.least)
-    svg = leaf_picture(_curve(*sliders.law), chosen, sliders.others, alone=True)
-    return Download("interval.svg", "image/svg+xml", svg)
+    return Download("interval.svg", "image/svg+xml", Sliders(visit.query).picture(alone=True))
 
 
 class Sliders:
@@ -72,10 +64,14 @@ class Sliders:
         """As `dipsmith interval --p0 --lam --n` says."""
         return leaf.interval(self.p0, self.lam, self.n, kind=self.kind, noise=self.noise, level=self.level)  # type: ignore[arg-type]
 
-    @property
-    def others(self) -> list[Curve]:
-        """The same share under other λ, for comparison."""
-        return [_curve(self.p0, lam, *self.law[2:]) for lam in OTHERS if lam != self.lam]
+    def picture(self, *, more: bool = True, alone: bool = False) -> str:
+        """The band and the chosen leaf; with `more` the same share under other λ, and the fewest records."""
+        found, others = (
+            self.interval,
+            [_curve(self.p0, lam, *self.law[2:]) for lam in OTHERS if more and lam != self.lam],
+        )
+        chosen = ChosenLeaf(self.n, (found.lo, found.hi), self.width, self.least if more else None)
+        return leaf_picture(_curve(*self.law), chosen, others, alone=alone)
 
     @property
     def least(self) -> int | None:
@@ -94,6 +90,4 @@ def _least(width: float, p0: float, lam: float, noise: str, level: float) -> int
 @lru_cache(maxsize=256)
 def _curve(p0: float, lam: float, kind: str, noise: str, level: float) -> Curve:
     ends = [leaf.intervals(p0, [lam], n, kind=kind, noise=noise, level=level)[0] for n in SIZES]  # type: ignore[arg-type]
-    return Curve(
-        p0, lam, level, kind, noise, SIZES, tuple(float(e[0]) for e in ends), tuple(float(e[1]) for e in ends)
-    )
+    return Curve(p0, lam, level, kind, noise, SIZES, tuple(float(e[0]) for e in ends), tuple(float(e[1]) for e in ends))

@@ -20,22 +20,10 @@ _STYLE = re.compile(r' style="([^"]*)"')
 _IMAGE = re.compile(r'href="data:image/png;base64,\s*([^"]+)"')
 _LINK = re.compile(r'<a href="(?!#)([^"]+)"')
 _SHORTHAND = re.compile(r"^(?:(bold|[1-9]00) )?([\d.]+px)")
-_ATTRIBUTES = [
-    "fill",
-    "fill-opacity",
-    "stroke",
-    "stroke-width",
-    "stroke-linejoin",
-    "stroke-linecap",
-    "stroke-dasharray",
-    "stroke-dashoffset",
-    "stroke-opacity",
-    "opacity",
-    "font-size",
-    "font-weight",
-    "font-style",
-    "text-anchor",
-]
+_ATTRIBUTE = re.compile(
+    r"(?:fill|stroke)(?:-opacity)?|stroke-(?:width|line(?:join|cap)|dash(?:array|offset))|opacity|font-(?:size|weight|style)|text-anchor"
+)
+"""The declarations that SVG knows as attributes."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +71,6 @@ def attributes(style: str) -> str:
             found["font-size"] = short[2]
             if short[1]:
                 found["font-weight"] = short[1]
-        elif name in _ATTRIBUTES and value:
+        elif _ATTRIBUTE.fullmatch(name) and value:
             found[name] = value
     return "".join(f' {name}="{value}"' for name, value in found.items())

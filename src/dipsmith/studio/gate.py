@@ -15,10 +15,9 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from importlib.resources import files
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -97,10 +96,8 @@ class Gate:
         offered = headers.get(TOKEN_HEADER, "")
         if not offered and safe and PAGE.fullmatch(path):
             return shell()
-        if not self.session.knows(self._cookie(headers), offered):
-            return refusal(
-                401, "This tab has not entered: open the address that 'dipsmith studio' printed last."
-            )
+        if not self.session.knows(Request(scope).cookies.get(self.cookie_name, ""), offered):
+            return refusal(401, "This tab has not entered: open the address that 'dipsmith studio' printed last.")
         length = headers.get("content-length", "0")
         if not path.startswith("/api/upload/") and (not length.isdigit() or int(length) > MOST_BODY):
             return refusal(413, "The request is too large.")
@@ -132,14 +129,6 @@ class Gate:
         left = self.session.tries
         return f"This is not the code; {left} {'try is' if left == 1 else 'tries are'} left."
 
-    def _cookie(self, headers: Headers) -> str:
-        jar: SimpleCookie = SimpleCookie()
-        try:
-            jar.load("; ".join(headers.getlist("cookie")))
-        except CookieError:
-            return ""
-        return jar[self.cookie_name].value if self.cookie_name in jar else ""
-
 
 def shell() -> Response:
     """The page without content that a browser gets who opens an address; the same for everyone."""
@@ -157,15 +146,11 @@ def refusal(status: int, why: str) -> Response:
 def _with_headers(send: Send) -> Send:
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
             # When a file was written tells how long the run took that wrote it.
-            headers = [
-                h for h in message.get("headers", []) if h[0].lower() not in (b"last-modified", b"etag")
-            ]
-            named = {name.lower() for name, _ in headers}
+            del headers["last-modified"], headers["etag"]
             for name, value in HEADERS.items():
-                if name.lower().encode() not in named:
-                    headers.append((name.lower().encode(), value.encode()))
-            message = {**message, "headers": headers}
+                headers.setdefault(name, value)
         await send(message)
 
     return sent

@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from dipsmith.errors import BudgetError, DipsmithError, InputError, UsageError
+from dipsmith.errors import BudgetError, InputError, UsageError
 from dipsmith.processes import safe_environment
 from dipsmith.studio.workspace import HIDDEN, Workspace, open_lock, write_json, write_whole
 
@@ -79,10 +80,7 @@ def submit(workspace: Workspace, job: str, kind: str, project: str, asked: Mappi
 
 def withdraw(workspace: Workspace, job: str) -> None:
     """Forget a job that never began."""
-    folder = folder_of(workspace, job)
-    for file in folder.iterdir():
-        file.unlink()
-    folder.rmdir()
+    shutil.rmtree(folder_of(workspace, job))
 
 
 def launch(workspace: Workspace, job: str, wait: float) -> None:
@@ -119,14 +117,9 @@ def find(workspace: Workspace, job: str) -> Job:
         if state.get("status") not in ENDED:
             starting = state.get("stage") == STARTING and time.time() - state["time"] < PATIENCE
             state["status"] = "waiting" if starting else "stopped"
-    return Job(
-        **{name: facts[name] for name in ("id", "kind", "project", "asked", "created")},
-        status=state.get("status", "waiting"),
-        stage=state.get("stage", "starting"),
-        share=state.get("share", 0.0),
-        message=state.get("message", ""),
-        folder=folder,
-    )
+    told: dict[str, Any] = {"status": "waiting", "stage": STARTING, "share": 0.0, "message": ""} | state
+    told.pop("time", None)
+    return Job(**{name: facts[name] for name in ("id", "kind", "project", "asked", "created")}, **told, folder=folder)
 
 
 def list_jobs(workspace: Workspace, project: str, kind: str) -> list[Job]:
@@ -145,9 +138,7 @@ def cancel(workspace: Workspace, job: str) -> None:
         try:
             fcntl.flock(door, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise BudgetError(
-                "too late to cancel: the data is being read, and what was spent stays spent"
-            ) from None
+            raise BudgetError("too late to cancel: the data is being read, and what was spent stays spent") from None
         if found.kind == "run":
             workspace.ledger.cancel(job)
         elif _state(found.folder).get("status") == "running":
@@ -192,13 +183,6 @@ def lock_is_free(path: Path) -> bool:
         return True
     finally:
         os.close(handle)
-
-
-def reason_of(error: BaseException) -> str:
-    """An error in one line that quotes no private value."""
-    if isinstance(error, DipsmithError):
-        return str(error)
-    return f"unexpected failure ({type(error).__name__})"
 
 
 def _state(folder: Path) -> dict[str, Any]:

@@ -54,7 +54,10 @@ def show(visit: Visit) -> Screen:
             "project": project.id,
             "choices": asdict(choices),
             "settings": {name: {f.name: list(f.metadata["knob"]) for f in _knobs(name)} for name in METHODS},
-            "defaults": {name: _defaults(name) for name in METHODS},
+            "defaults": {
+                name: {f.name: f.default if isinstance(f.default, int) else None for f in _knobs(name)}
+                for name in METHODS
+            },
             "granted_units": account.granted_units,
             "remaining_units": account.remaining_units,
             "currency": account.currency,
@@ -67,10 +70,6 @@ def show(visit: Visit) -> Screen:
 def _knobs(method: str) -> list[Field[Any]]:
     """The parameters of a method that people may want to turn."""
     return [f for f in fields(METHODS[method]) if "knob" in f.metadata]  # type: ignore[arg-type]
-
-
-def _defaults(method: str) -> dict[str, Any]:
-    return {f.name: f.default if isinstance(f.default, int) else None for f in _knobs(method)}
 
 
 def choices_of(workspace: Workspace, project: Project, schema: Schema) -> Choices:
@@ -176,8 +175,7 @@ def _plan_facts(found: Plan) -> dict[str, Any]:
     return {
         "stages": [s.to_dict() for s in found.stages],
         "tables": [
-            {"what": s.what, "cells": s.cells, "cost": float(s.budget.exact), "sd": s.sd}
-            for s in steps[:SHOWN]
+            {"what": s.what, "cells": s.cells, "cost": float(s.budget.exact), "sd": s.sd} for s in steps[:SHOWN]
         ],
         "more_tables": max(0, len(steps) - SHOWN),
         "cells": found.cells,

@@ -24,13 +24,10 @@ PREVIEWED = 12
 
 def releases_of(workspace: Workspace, project: Project) -> dict[str, Path]:
     """The releases of a project that lie in the workspace, by request id, the newest first."""
-    runs = [r for r in account_of(workspace, project.name).runs if r.state == "finished"]
-    found = {}
-    for run in reversed(runs):
-        path = Path(run.path)
-        if path.is_dir() and path.resolve().is_relative_to(workspace.folder):
-            found[run.id] = path.resolve()
-    return found
+    runs = reversed(account_of(workspace, project.name).runs)
+    found = {run.id: Path(run.path) for run in runs if run.state == "finished"}
+    there = {request: path.resolve() for request, path in found.items() if path.is_dir()}
+    return {request: path for request, path in there.items() if path.is_relative_to(workspace.folder)}
 
 
 def release_of(visit: Visit) -> tuple[Project, str, Path]:

@@ -22,7 +22,6 @@ from dipsmith.studio.plan import choices_of, commands, facts_of, spending
 from dipsmith.studio.projects import account_of
 from dipsmith.studio.schema import schema_of
 from dipsmith.studio.views import Screen, Visit
-from dipsmith.studio.workspace import Workspace
 from dipsmith.synthesis.writing import require_absent
 
 
@@ -45,7 +44,7 @@ def show(visit: Visit) -> Screen:
         "settings": ", ".join(f"{k} = {v}" for k, v in choices.settings.items()) or "as by default",
         "command": commands(workspace, project, schema, choices)["run"],
         "bar": budget_bar(account),
-        "state": {"project": project.id, "request": uuid.uuid4().hex, **_progress(workspace, project.id)},
+        "state": {"project": project.id, "request": uuid.uuid4().hex, **watch(visit)},
     }
     return Screen("run.html", values)
 
@@ -91,23 +90,19 @@ def start(visit: Visit) -> Mapping[str, Any]:
 
 def watch(visit: Visit) -> Mapping[str, Any]:
     """How far the project's runs are."""
-    return _progress(visit.workspace, visit.project.id)
-
-
-def _progress(workspace: Workspace, project: str) -> dict[str, Any]:
-    account = account_of(workspace, workspace.project(project).name)
+    workspace, project = visit.workspace, visit.project
+    account = account_of(workspace, project.name)
     states = {run.id: run.state for run in account.runs}
     found = []
-    for job in jobs.list_jobs(workspace, project, "run"):
-        reserved = states.get(job.id, "") == "reserved"
-        verify = command("verify", Path(job.asked["out"]), "--ledger", Path(workspace.ledger_name))
-        more = {
-            "ledger": states.get(job.id, ""),
-            "can_cancel": reserved and job.status in ("waiting", "stopped"),
+    for job in jobs.list_jobs(workspace, project.id, "run"):
+        state = states.get(job.id, "")
+        facts = job.to_dict() | {
+            "ledger": state,
+            "can_cancel": state == "reserved" and job.status in ("waiting", "stopped"),
+            "can_resume": state == "reserved" and job.status == "stopped",
+            "verify": command("verify", Path(job.asked["out"]), "--ledger", Path(workspace.ledger_name)),
         }
-        found.append(
-            job.to_dict() | more | {"can_resume": reserved and job.status == "stopped", "verify": verify}
-        )
+        found.append(facts)
     left = f"{symbol(account.currency)} = {decimal_text(account.remaining_units)}"
     return {"jobs": found, "left": left, "bar": budget_bar(account)}
 

@@ -88,10 +88,7 @@ def codes(visit: Visit) -> Mapping[str, Any]:
         raise UsageError("paste one code per line, or two columns: code and label")
     lines = [line for line in text.splitlines() if line.strip()]
     delimiter = max("\t;,", key=lambda d: lines[0].count(d)) if lines else ","
-    rows = [
-        [cell.strip() for cell in row]
-        for row in csv.reader(io.StringIO("\n".join(lines)), delimiter=delimiter)
-    ]
+    rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO("\n".join(lines)), delimiter=delimiter)]
     if len(rows) == 1 and len(rows[0]) > 2:
         rows = [[code] for code in rows[0]]
     if rows and rows[0][0].lower() in ("code", "value", "level"):
@@ -148,9 +145,8 @@ def _column(workspace: Workspace, field: Mapping[str, Any], relation: object) ->
         attribute = from_dict({**_ALONE, "fields": [field]}, base=workspace.folder).attributes[0]
         if not attribute.domain.total and relation != "add-remove":
             raise SchemaError("say where a value outside the list goes: other, or missing")
-        labels = list(attribute.labels[:200])
-        good = {"error": "", "levels": attribute.size, "says": describe(attribute), "labels": labels}
-        return {"name": name, **good}
+        says, labels = describe(attribute), list(attribute.labels[:200])
+        return {"name": name, "error": "", "levels": attribute.size, "says": says, "labels": labels}
     except InputError as error:
         text = str(error).removeprefix(f"column '{name}': ")
         return {"name": name, "error": text, "levels": None, "says": "", "labels": []}

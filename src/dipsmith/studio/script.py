@@ -8,7 +8,6 @@ and its settings, which are ours.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import isfinite
 from pprint import pformat
 from types import NoneType
@@ -20,33 +19,22 @@ from dipsmith.schema import Schema
 WIDTH = 100
 
 
-@dataclass(frozen=True)
-class Synthesis:
-    """One call of `dipsmith.synthesize` in plain values.
-
-    `method` is the name of a method's class and its settings by name, `budget` the name of a budget's constructor and its
-    amounts as they were typed, `more` further arguments by name.
-    """
-
-    data: str
-    method: tuple[str, Mapping[str, Any]]
-    budget: tuple[str, Sequence[str]]
-    more: Mapping[str, Any]
-
-
 def script(
     schema: Schema,
-    synthesis: Synthesis,
+    data: str,
+    method: tuple[str, Mapping[str, Any]],
+    budget: tuple[str, Sequence[str]],
     ledger: str,
+    more: Mapping[str, Any],
     saved: Mapping[str, Any],
     comparison: Mapping[str, Any] | None = None,
 ) -> str:
-    """A script that declares, synthesizes and saves (`saved`: arguments of `Release.save`).
+    """A script that declares, synthesizes and saves.
 
+    `method` is the name of a method's class and its settings by name, `budget` the name of a budget's constructor and its
+    amounts as they were typed; `more` and `saved` are further arguments of `synthesize` and those of `Release.save`.
     `comparison` is what the last comparison was asked: its `analyses` and `classifiers` are repeated.
     """
-    method, settings = synthesis.method
-    budget, amounts = synthesis.budget
     title = f"Synthetic data in place of {schema.name}: what was chosen in the studio, as a script."
     lines = [
         literal(title),
@@ -59,12 +47,12 @@ def script(
         "# The ledger must hold a grant for the schema's name.",
         f"ledger = ds.Ledger({literal(ledger)})",
         "release = ds.synthesize(",
-        f"    {literal(synthesis.data)},",
+        f"    {literal(data)},",
         "    schema,",
-        f"    ds.{_word(method)}({_named(settings)}),",
-        f"    budget=ds.{'.'.join(map(_word, budget.split('.')))}({', '.join(map(literal, amounts))}),",
+        f"    ds.{_word(method[0])}({_named(method[1])}),",
+        f"    budget=ds.{'.'.join(map(_word, budget[0].split('.')))}({', '.join(map(literal, budget[1]))}),",
         "    ledger=ledger,",
-        *(f"    {_word(name)}={literal(value)}," for name, value in synthesis.more.items()),
+        *(f"    {_word(name)}={literal(value)}," for name, value in more.items()),
         ")",
         f"release.save({_named(saved)})",
         "print(release)",
@@ -74,7 +62,7 @@ def script(
             "",
             "# CONFIDENTIAL: reads the authentic rows; the ledger logs the look.",
             "found = ds.compare(",
-            f"    {literal(synthesis.data)},",
+            f"    {literal(data)},",
             "    release,",
             "    ledger=ledger,",
             f"    classifiers={literal(_plain(comparison['classifiers']) or None)},",

@@ -29,11 +29,6 @@ def _code(length: int = CODE_LENGTH) -> str:
     return "".join(secrets.choice(ALPHABET) for _ in range(length))
 
 
-def random_host() -> str:
-    """A name that browsers take for this machine and that no other server has."""
-    return f"{_code(16).lower()}.localhost"
-
-
 @dataclass
 class Session:
     """The secrets of one server, and `host`, the only host name that is answered, without the port.
@@ -43,7 +38,8 @@ class Session:
     enters any more.
     """
 
-    host: str = field(default_factory=random_host)
+    # a name that browsers take for this machine and that no other server has
+    host: str = field(default_factory=lambda: f"{_code(16).lower()}.localhost")
     token: str = field(default_factory=_secret)
     code: str = field(default_factory=_code)
     cookie: str = field(default_factory=_secret)

@@ -96,7 +96,8 @@ def endpoint(view: View) -> Callable[[Request], Any]:
         for_script = request.url.path.startswith("/api/")
         try:
             body = await _body(request) if for_script else {}
-            found = await run_in_threadpool(view, _visit(request, body))
+            named = dict(request.path_params), dict(request.query_params)
+            found = await run_in_threadpool(view, Visit(request.app.state.workspace, *named, body))
         except DipsmithError as error:
             return _refused(request, error)
         except ClientDisconnect:
@@ -137,10 +138,6 @@ async def _body(request: Request) -> Mapping[str, Any]:
     if not isinstance(found, dict):
         raise UsageError("the request is not a JSON object; reload the page")
     return found
-
-
-def _visit(request: Request, body: Mapping[str, Any]) -> Visit:
-    return Visit(request.app.state.workspace, dict(request.path_params), dict(request.query_params), body)
 
 
 def _rendered(request: Request, screen: Screen, status: int) -> Response:

@@ -25,7 +25,7 @@ from dipsmith.sources import Progress, Source, source
 from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.sources.header import check_header
 from dipsmith.studio.choices import Choices
-from dipsmith.studio.jobs import reason_of, write_state
+from dipsmith.studio.jobs import write_state
 from dipsmith.studio.workspace import Workspace, open_lock
 
 EVERY = 0.15
@@ -183,8 +183,9 @@ def _compare(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
 
 
 def _failed(folder: Path, job: Mapping[str, Any], error: BaseException) -> None:
-    # Files are named as the pages name them, within the workspace.
-    message = reason_of(error).replace(f"{job['folder']}/", "")
+    # One line that quotes no private value; files are named as the pages name them, within the workspace.
+    message = str(error) if isinstance(error, DipsmithError) else f"unexpected failure ({type(error).__name__})"
+    message = message.replace(f"{job['folder']}/", "")
     if job["kind"] == "run":
         try:
             Ledger(job["ledger"]).cancel(job["id"])

@@ -64,9 +64,7 @@ class Workspace:
     most_upload: int = 2 << 30
 
     @classmethod
-    def of(
-        cls, folder: Path, ledger: str = "budget.db", grace: float = 5.0, most_upload: int = 2 << 30
-    ) -> Workspace:
+    def of(cls, folder: Path, ledger: str = "budget.db", grace: float = 5.0, most_upload: int = 2 << 30) -> Workspace:
         """A workspace in an existing folder; nothing is written yet."""
         if not folder.is_dir():
             raise InputError(f"'{folder}' is not a folder; give an existing one with --folder")
@@ -206,7 +204,5 @@ def _inside(root: Path, path: str) -> Path:
         raise InputError("a path is missing or cannot be read; choose a file of the workspace")
     found = (root / path).resolve()
     if not found.is_relative_to(root) or found == root:
-        raise InputError(
-            f"'{path[:80]}' leads out of the workspace; move the file there or choose another --folder"
-        )
+        raise InputError(f"'{path[:80]}' leads out of the workspace; move the file there or choose another --folder")
     return found

@@ -45,7 +45,12 @@ class PublicColumn:
     @classmethod
     def of(cls, chunks: Sequence[pa.Array], kind: Type) -> PublicColumn:
         """Take a column of any layout apart."""
-        whole = _of_one_type([_decoded(chunk) for chunk in chunks])
+        decoded = [_decoded(chunk) for chunk in chunks]
+        if (
+            len({chunk.type for chunk in decoded}) > 1
+        ):  # files that store one column in several types are joined as text
+            decoded = [_texts(chunk) for chunk in decoded]
+        whole = pa.chunked_array(decoded, decoded[0].type if decoded else pa.string())
         if not len(whole):
             return cls(canonical_values(pa.nulls(0), kind), np.empty(0, np.int64))
         encoded = whole.dictionary_encode().combine_chunks()
@@ -85,13 +90,20 @@ class PublicRows:
         Reads public columns only.
         """
         given = [batch.select(list(names)) for batch in batches]
-        columns = tuple(
-            PublicColumn.of([batch.column(name) for batch in given], schema[name].type) for name in names
-        )
+        columns = tuple(PublicColumn.of([batch.column(name) for batch in given], schema[name].type) for name in names)
         return cls(tuple(names), columns, sum(batch.num_rows for batch in given))
 
     def order(self) -> NDArray[np.int64]:
         """An order of the rows that their values alone decide; rows that tie are the same in every column."""
+        return np.argsort(self._keys(), kind="stable")
+
+    def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """A row of each kind, in an order that their values alone decide, and which kind every row is of."""
+        _, first, place = np.unique(self._keys(), return_index=True, return_inverse=True)
+        return first.astype(np.int64), place.astype(np.int64)
+
+    def _keys(self) -> NDArray[np.int64]:
+        """A number of every row, the same for rows that are the same in every column."""
         key = np.zeros(self.rows, np.int64)
         size = 1
         for column in self.columns:
@@ -101,7 +113,7 @@ class PublicRows:
                 size = len(found)
             key = key * levels + (column.ranks + 1)
             size *= levels
-        return np.argsort(key, kind="stable")
+        return key
 
     def has_the_rows_of(self, other: PublicRows) -> bool:
         """Whether both hold the same rows, each as often, in whatever order."""
@@ -203,13 +215,6 @@ def _decoded(chunk: pa.Array) -> pa.Array:
     return chunk
 
 
-def _of_one_type(chunks: list[pa.Array]) -> pa.ChunkedArray:
-    """Chunks of files that store one column in several types are joined as text."""
-    if len({chunk.type for chunk in chunks}) > 1:
-        chunks = [_texts(chunk) for chunk in chunks]
-    return pa.chunked_array(chunks, chunks[0].type if chunks else pa.string())
-
-
 def _indices(encoded: pa.DictionaryArray) -> NDArray[np.int64]:
     """The index of each value; −1 where it is missing, which is the last place of a numpy array."""
     found: NDArray[np.int64] = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
@@ -218,9 +223,8 @@ def _indices(encoded: pa.DictionaryArray) -> NDArray[np.int64]:
 
 def is_text(kind: pa.DataType) -> bool:
     """Whether values of a type are text, or bytes that may be."""
-    of_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-    of_bytes = of_bytes or pa.types.is_fixed_size_binary(kind)
-    return bool(of_bytes or pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    of_bytes = kind in (pa.binary(), pa.large_binary()) or pa.types.is_fixed_size_binary(kind)
+    return of_bytes or kind in (pa.string(), pa.large_string())
 
 
 def _texts(values: pa.Array) -> pa.Array:
@@ -317,10 +321,4 @@ def _said_alike(text: pa.Array, wanted: pa.DataType) -> pa.Array | None:
     return typed if same in (True, None) else None
 
 
-_TYPED = {
-    "integer": _whole_numbers,
-    "number": _numbers,
-    "boolean": _truths,
-    "date": _days,
-    "datetime": _moments,
-}
+_TYPED = {"integer": _whole_numbers, "number": _numbers, "boolean": _truths, "date": _days, "datetime": _moments}

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 
+from dipsmith.analyses.results import Result
 from dipsmith.errors import DipsmithError
 from dipsmith.methods.method import Method
 from dipsmith.methods.public_table import supply_statement
@@ -32,6 +33,9 @@ DELTA = 1e-9
 """The δ at which a ρ is also shown as (ε, δ) when none was stated."""
 
 STATED = "The guarantee takes these statements on trust; whoever signs for the release answers for them."
+_ALWAYS = ("spending", "disclosed", "notes")
+"""Lists that cards of every version have."""
+
 _NEIGHBOURS = {
     "add-remove": "whether the table has the rows of any one unit at all",
     "replace": "what the rows of any one unit say, the number of units being public",
@@ -74,6 +78,8 @@ class Card:
     files: Mapping[str, str]
     format: int = FORMAT
     steward_says: tuple[str, ...] = ()
+    analyses: tuple[Any, ...] = ()
+    results: tuple[Mapping[str, Any], ...] = ()
 
     @classmethod
     def of(
@@ -88,6 +94,8 @@ class Card:
         rows: int,
         rows_known: str,
         looks: int,
+        calibrated: Sequence[str] = (),
+        results: Sequence[Result] = (),
     ) -> Card:
         """The card of a run that followed an order."""
         schema, budget = order.schema, order.budget
@@ -100,7 +108,7 @@ class Card:
             currency=budget.currency,
             units=budget.units,
             stated=getattr(budget, "stated", None),
-            spending=spending(events),
+            spending=tuple(line for event in events if (line := _spending_line(event)) is not None),
             accountant="sequential composition"
             + ("" if budget.currency == "epsilon" else "; ρ to (ε, δ) by Canonne, Kamath and Steinke 2020"),
             schema_digest=schema.digest,
@@ -117,7 +125,9 @@ class Card:
             reservation=None if reservation is None else str(reservation.id),
             looks=looks,
             testing=order.testing,
-            notes=(*schema.notes, *sums(schema, events)),
+            notes=(*schema.notes, *sums(schema, events), *calibrated),
+            analyses=tuple(a.to_dict() for a in order.analyses),
+            results=tuple(_result(r) for r in results),
             files={},
             steward_says=steward_says(order, events),
         )
@@ -155,7 +165,10 @@ class Card:
         if self.sets == 1:
             return "1 set"
         if self.each == "split":
-            return f"{self.sets} sets, sanitised separately with 1/{self.sets} of the budget each: T = ū + B/m applies"
+            return (
+                f"{self.sets} sets, sanitised separately with 1/{self.sets} of the budget each: T = ū + B/m applies, up to a "
+                "bias that all sets share"
+            )
         return f"{self.sets} sets drawn from one sanitised model: T = ū + B/m does not apply, use noise-aware intervals"
 
     def to_json(self) -> str:
@@ -167,9 +180,8 @@ class Card:
         """A card from card.json."""
         try:
             facts = json.loads(text)
-            facts.setdefault("steward_says", ())
-            for name in ("spending", "disclosed", "notes", "steward_says"):
-                facts[name] = tuple(facts[name])
+            for name in ("spending", "disclosed", "notes", "steward_says", "analyses", "results"):
+                facts[name] = tuple(facts[name] if name in _ALWAYS else facts.get(name, ()))
             if facts["stated"] is not None:
                 facts["stated"] = tuple(facts["stated"])
             known = {f.name for f in fields(cls)}
@@ -183,10 +195,8 @@ class Card:
 
     def page(self) -> Page:
         """The card as a page."""
-        lead = [
-            f"Synthetic data in place of '{self.dataset}', made by {self.method} under differential privacy: {self.guarantee}.",
-            self.meaning,
-        ]
+        made_by = f"made by {self.method} under differential privacy: {self.guarantee}"
+        lead = [f"Synthetic data in place of '{self.dataset}', {made_by}.", self.meaning]
         if self.disclosed:
             lead.append(f"Disclosed as they are: {', '.join(self.disclosed)}.")
         guarantee = Facts(
@@ -214,13 +224,14 @@ class Card:
         )
         spending = Table.of(
             "What was asked of the private rows, and what each question cost",
-            ("question", "mechanism", "cells", "sensitivity", self.currency_symbol),
+            ("question", "mechanism", "cells", "sensitivity", self.budget.symbol),
             [(s["what"], s["mechanism"], s["cells"], s["sensitivity"], s["cost"]) for s in self.spending],
         )
         files = Table.of("SHA-256 of every file", ("file", "digest"), sorted(self.files.items()))
         sections = (
             Section("Guarantee", (guarantee,)),
             Section("Stated by the steward", (STATED, *self.steward_says) if self.steward_says else ()),
+            Section("Results of planned analyses", tuple(_result_table(r) for r in self.results)),
             Section("Spending", (spending,)),
             Section("How it was made", (made,)),
             Section("Notes", self.notes),
@@ -233,11 +244,6 @@ class Card:
             stamp="NOT PRIVATE: made with a fixed noise seed, for tests only" if self.testing else "",
             footer="Check this release with: dipsmith verify FOLDER",
         )
-
-    @property
-    def currency_symbol(self) -> str:
-        """ε or ρ."""
-        return "ε" if self.currency == "epsilon" else "ρ"
 
     def to_html(self) -> str:
         """card.html."""
@@ -293,15 +299,11 @@ def disclosures(schema: Schema) -> tuple[str, ...]:
     return ()
 
 
-def spending(events: Sequence[Event]) -> tuple[dict[str, Any], ...]:
-    """The events of a run as lines of the card: public facts only."""
-    return tuple(line for event in events if (line := _spending_line(event)) is not None)
-
-
 def _spending_line(event: Event) -> dict[str, Any] | None:
+    """An event of a run as a line of the card: public facts only; None for what costs nothing by itself."""
     match event:
         case Measured():
-            what, mechanism = f"counts of {event.cells}", event.mechanism
+            what, mechanism = f"{'sums' if event.weighted else 'counts'} of {event.cells}", event.mechanism
         case Chosen():
             what, mechanism = f"choice by {event.score} among {event.candidates}", event.mechanism
         case Repeated():
@@ -320,6 +322,7 @@ def _spending_line(event: Event) -> dict[str, Any] | None:
         "attributes": None if attributes is None else list(attributes),
         "sensitivity": None if sensitivity is None else float(sensitivity),
         "cost": 0.0 if event.budget is None else float(event.budget.exact),
+        **({"weighted": True} if getattr(event, "weighted", False) else {}),
     }
 
 
@@ -343,3 +346,25 @@ def _require_lawful(card: Card) -> None:
         and card.format <= FORMAT
     ):
         raise ValueError
+
+
+def _result(result: Result) -> dict[str, Any]:
+    """A result as the card tells it: without the covariance, which results.json has."""
+    told = result.to_dict()
+    del told["covariance"]
+    return told
+
+
+def _result_table(result: Mapping[str, Any]) -> Table:
+    title = result["formula"] if result["part"] is None else f"{result['formula']}, {result['part']}"
+    rows = [
+        (c["name"], "not told", "", "", "")
+        if c["estimate"] is None
+        else (c["name"], c["estimate"], c["low"], c["high"], c["noise_share"])
+        for c in result["coefficients"]
+    ]
+    columns = ("coefficient", "estimate", "95 % from", "to", "share due to noise")
+    note = " ".join(
+        [f"Direct estimate ({result['model']}) from noisy sums of {result['rows']:,} rows.", *result["notes"]]
+    )
+    return Table.of(title, columns, rows, note)

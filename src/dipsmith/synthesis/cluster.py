@@ -85,14 +85,8 @@ class Cluster:
         with failures(self.on.describe()):
             given = self.on.selected([n for n in self.on.columns if n not in labeller.targets])
             made = _fields(given) + [(name, _spark_type(labeller.schema[name])) for name in labeller.targets]
-            _write(
-                on_workers(
-                    given,
-                    LabelPartition(workers.broadcast(model, given), workers.drawing_secret(seed)),
-                    _ddl(made),
-                ),
-                out,
-            )
+            label = LabelPartition(workers.broadcast(model, given), workers.drawing_secret(seed))
+            _write(on_workers(given, label, _ddl(made)), out)
         return out
 
     def draw_rows(self, model: FittedModel, rows: int | None, seed: int | None, out: str) -> str:
@@ -158,7 +152,7 @@ class ClusterSets(Sets):
                     draw = DrawPartition(
                         workers.broadcast(model, self.on.frame), workers.drawing_secret(seed), self.rows
                     )
-                    write = WritePartition(draw, _at(place), self.columns, model.schema)
+                    write = WritePartition(draw, place.absolute(), self.columns, model.schema)
                     written = on_workers(_blocks(self.on, self.rows), write, "rows bigint")
                 written.collect()
             found = _tidied(place)
@@ -177,15 +171,13 @@ class ClusterSets(Sets):
         rows = self.on.selected(names)
         if self.order is not None:
             key = place_key(self.order, number).to_bytes(33, "big")[-32:]
-            placed = on_workers(
-                rows, PlaceRows(model.schema, key), _ddl([*_fields(rows), (workers.ORDER, "bigint")])
-            )
+            placed = on_workers(rows, PlaceRows(model.schema, key), _ddl([*_fields(rows), (workers.ORDER, "bigint")]))
             placed = placed.repartition(-(-self.rows // _FILE) or 1, workers.ORDER)
             # Rows that tie in every column are the same row.
             placed = placed.sortWithinPartitions(workers.ORDER, *[placed[quoted(name)] for name in names])
             rows = placed.select(*[placed[quoted(name)] for name in names])
         label = LabelPartition(workers.broadcast(model, self.on.frame), workers.drawing_secret(seed))
-        return on_workers(rows, WritePartition(label, _at(place), self.columns, model.schema), "rows bigint")
+        return on_workers(rows, WritePartition(label, place.absolute(), self.columns, model.schema), "rows bigint")
 
     def _no_rows(self, model: FittedModel) -> pa.Table:
         """A set without rows, which no partition wrote."""
@@ -227,17 +219,12 @@ def _rows_seen(on: SparkTable, target: Path) -> int:
         _open_to_group(place)
         some = on.frame.sparkSession.range(0, _TRIED, 1, _TRIED)
         with failures(on.describe()):
-            on_workers(some, WritePartition(iter, _at(place), ("id",)), "rows bigint").collect()
+            on_workers(some, WritePartition(iter, place.absolute(), ("id",)), "rows bigint").collect()
         return _tidied(place)
     except (SourceError, OSError, pa.ArrowException):
         return 0
     finally:
         shutil.rmtree(tried, ignore_errors=True)
-
-
-def _at(place: Path) -> str:
-    """Where the workers find a folder: at the same place as this machine."""
-    return str(place.absolute())
 
 
 def _open_to_group(folder: Path) -> None:

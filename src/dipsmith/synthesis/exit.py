@@ -63,6 +63,11 @@ class Exit:
         with (self.folder / name).open("xb") as file:
             write_rows(file, [table], table.schema, as_csv=name.endswith(".csv"), escape=escape)
 
+    def rows(self, name: str, pieces: Iterable[pa.Table], schema: pa.Schema) -> None:
+        """Write rows that come in pieces as Parquet."""
+        with (self.folder / name).open("xb") as file:
+            write_rows(file, pieces, schema)
+
     def seal(self, moment: str) -> None:
         """Give every file the time on the card: when it was written depends on how long the rows took."""
         seconds = datetime.fromisoformat(moment).timestamp()
@@ -133,10 +138,9 @@ def _groups(pieces: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]
 
 def _plain(piece: pa.Table, schema: pa.Schema) -> pa.Table:
     """The same rows with the plain schema: dictionaries decoded, metadata gone."""
-    columns = [piece.column(field.name) for field in schema]
+    columns = [piece.column(f.name) for f in schema]
     return pa.table(
-        [c.cast(f.type) if c.type != f.type else c for c, f in zip(columns, schema, strict=True)],
-        schema=schema,
+        [c.cast(f.type) if c.type != f.type else c for c, f in zip(columns, schema, strict=True)], schema=schema
     )
 
 

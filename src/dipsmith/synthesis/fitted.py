@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
@@ -37,9 +37,6 @@ FORMAT = 1
 ROOM = 64 << 20
 """Arrays may unpack to so many bytes, and to `RATIO` times their packed size: noisy numbers hardly compress."""
 
-_UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, EOFError, RuntimeError)
-"""What readers of JSON, archives and arrays raise at damage bytes."""
-
 
 @dataclass(frozen=True, eq=False)
 class FittedModel:
@@ -68,9 +65,7 @@ class FittedModel:
             raise UsageError(f"a model of {self.method} labels given rows and has no number of its own")
         return self.inner.rows
 
-    def sample(
-        self, n: int | None = None, seed: int | None = None, *, on: Any = None, out: str | None = None
-    ) -> Any:
+    def sample(self, n: int | None = None, seed: int | None = None, *, on: Any = None, out: str | None = None) -> Any:
         """Draw n rows as codes, the model's own number when omitted; a seed draws them again.
 
         With `on`, a Spark frame or source whose rows are not read, its cluster draws and writes the Parquet folder `out`,
@@ -109,18 +104,15 @@ class FittedModel:
 
     def range_query(self, attribute: str, low: float, high: float, rows: int | None = None) -> Answer:
         """How many rows have low ≤ value < high, with its standard error."""
-        answer: Answer = self._asked("range_query")(attribute, low, high, rows)
-        return answer
+        return self._asked("range_query")(attribute, low, high, rows)
 
     def count(self, where: Mapping[str, str], rows: int | None = None) -> Answer:
         """How many rows have the given labels, with its standard error."""
-        answer: Answer = self._asked("count")(where, rows)
-        return answer
+        return self._asked("count")(where, rows)
 
     def mean(self, attribute: str) -> Answer:
         """The mean of a numeric attribute, with its standard error."""
-        answer: Answer = self._asked("mean")(attribute)
-        return answer
+        return self._asked("mean")(attribute)
 
     def effects(self) -> Any:
         """Estimated effects with noise-aware standard errors (log-linear models)."""
@@ -192,8 +184,8 @@ class FittedModel:
             raise UsageError(f"a model of {self.method} draws whole rows and cannot label given ones")
         return self.inner
 
-    def _asked(self, verb: str) -> Any:
-        asked = getattr(self.inner, verb, None)
+    def _asked(self, verb: str) -> Callable[..., Answer]:
+        asked: Callable[..., Answer] | None = getattr(self.inner, verb, None)
         if asked is None:
             raise UsageError(f"a model of {self.method} does not answer {verb}; analyse its rows instead")
         return asked
@@ -234,9 +226,11 @@ def _refuse_bombs(packed: bytes) -> None:
 
 @contextmanager
 def _readable(name: str) -> Iterator[None]:
+    """Whatever readers of JSON, schemas, archives and arrays raise at damaged bytes, as one error."""
+    of_python = (OSError, ValueError, LookupError, TypeError, AttributeError, EOFError, RuntimeError)
     try:
         yield
-    except (*_UNREADABLE, BadZipFile, SchemaError, zlib.error):
+    except (*of_python, BadZipFile, SchemaError, zlib.error):
         raise damage(f"'{name}' is not a model that this version can read") from None
 
 
@@ -263,12 +257,10 @@ def labelled(labeller: Labeller, batch: pa.RecordBatch, seed: int | None) -> pa.
 
 def labelled_table(labeller: Labeller, table: pa.Table, seed: int | None) -> pa.Table:
     """The rows of a table with freshly drawn labels, which with a seed depend on the rows' order and nothing else."""
-    return pa.concat_tables(
-        [
-            labelled(labeller, batch, None if seed is None else place_key(secret_of(seed), i))
-            for i, batch in enumerate(blocks(table))
-        ]
-    )
+    made = []
+    for i, batch in enumerate(blocks(table)):
+        made.append(labelled(labeller, batch, None if seed is None else place_key(secret_of(seed), i)))
+    return pa.concat_tables(made)
 
 
 def drawn_table(codes: Codes, seed: int | None) -> pa.Table:

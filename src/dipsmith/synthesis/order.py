@@ -13,6 +13,7 @@ from dipsmith.methods.catalogue import require_loadable
 from dipsmith.methods.method import Method, PublicFacts, Selection, require_relation
 from dipsmith.privacy.budget import Budget
 from dipsmith.schema import Schema
+from dipsmith.schema.analysis import PlannedAnalysis
 
 MOST_SETS = 10_000
 """More sets than any rule for combining them has a use for."""
@@ -25,48 +26,32 @@ Each = Literal["split", "draw"]
 
 @dataclass(frozen=True)
 class Order:
-    """A schema, a method, a budget and how many sets; contradictions are refused when it is made.
-
-    Attributes
-    ----------
-    schema, method, budget
-        What is public, how to synthesise, and what it may cost.
-    sets, each
-        How many sets, and how several are made: "split" or "draw".
-    rows
-        The number of rows that the steward states.
-    labels_another
-        Whether another file's rows are labelled.
-    testing
-        Whether the release will be stamped NOT PRIVATE.
-    """
+    """A schema, a method, a budget and how many sets; contradictions are refused when it is made."""
 
     schema: Schema
     method: Method
     budget: Budget
     sets: int = 1
     each: Each | None = None
-    rows: int | None = None
-    labels_another: bool = False
-    testing: bool = False
+    rows: int | None = None  # as the steward states it
+    labels_another: bool = False  # whether another file's rows are labelled
+    testing: bool = False  # whether the release will be stamped NOT PRIVATE
+    analyses: tuple[PlannedAnalysis, ...] = ()  # what researchers will ask, agreed upon before
 
     def __post_init__(self) -> None:
         neighbours = self.schema.neighbours
         _require_method(self.method)
         require_relation(self.method, neighbours)
         require_loadable(self.method)
-        if self.sets < 1:
-            raise UsageError(f"sets is {self.sets}, expected 1 or more")
-        if self.sets > MOST_SETS:
-            raise UsageError(f"sets is {self.sets}, expected at most {MOST_SETS:,}")
+        if not 1 <= self.sets <= MOST_SETS:
+            expected = "1 or more" if self.sets < 1 else f"at most {MOST_SETS:,}"
+            raise UsageError(f"sets is {self.sets}, expected {expected}")
         if self.sets > 1 and self.each not in ("split", "draw"):
             raise UsageError(
                 "more than one set needs each='split' (sanitise m times, budget/m each) or each='draw' (m draws from one model)"
             )
         if self.sets == 1 and self.each is not None:
-            raise UsageError(
-                f"each='{self.each}' says how several sets are made; give sets=2 or more, or leave it out"
-            )
+            raise UsageError(f"each='{self.each}' says how several sets are made; give sets=2 or more, or leave it out")
         if self.rows is not None and self.rows < 0:
             raise UsageError(f"rows is {self.rows}, expected 0 or more")
         if self.rows is not None and neighbours == "label":
@@ -75,11 +60,12 @@ class Order:
             raise UsageError(
                 f"onto labels another file's rows, which needs neighbours 'label'; the schema says '{neighbours}'"
             )
+        for analysis in self.analyses:
+            _require_columns(analysis, self.schema, self.method)
 
-    @property
-    def shares(self) -> tuple[Budget, ...]:
-        """What each sanitisation may cost: one for all sets, or one for each."""
-        return tuple(self.budget.split(self.sets if self.each == "split" else 1))
+    def shares(self, budget: Budget) -> tuple[Budget, ...]:
+        """What each sanitisation may cost of a budget: one for all sets, or one for each."""
+        return tuple(budget.split(self.sets if self.each == "split" else 1))
 
     def parameters(self, makers: Sequence[Method]) -> dict[str, Any]:
         """The method's parameters as the card tells them; of a selection also which candidates made the models."""
@@ -90,7 +76,7 @@ class Order:
 
     def dry_run(self) -> None:
         """Dry-run the plan: raise if impossible, warn if noise swamps the data. Reads the schema only."""
-        schema, share = self.schema, self.shares[0]
+        schema, share = self.schema, self.shares(self.budget)[0]
         try:
             steps = self.method.plan(schema, share, PublicFacts(self.rows))
         except UnsupportedError:
@@ -104,14 +90,33 @@ class Order:
                 warnings.warn(f"{self.method.name}, {step.stage}: {step.note}", HopelessNoise, stacklevel=3)
 
 
+def _require_columns(analysis: PlannedAnalysis, schema: Schema, method: Method) -> None:
+    """Refuse an analysis that names what there is not, or what will not be released, while nothing is spent."""
+    for name in analysis.columns:
+        if name not in schema:
+            known = ", ".join(schema.names[:20])
+            raise UsageError(
+                f"analysis '{analysis}' names '{name}', which is no column of the schema; there are: {known}"
+            )
+    if schema.neighbours != "label":
+        return
+    if analysis.by is not None and schema[analysis.by].role != "public":
+        raise UsageError(f"analysis '{analysis}' is repeated by '{analysis.by}', which is private; multiply it instead")
+    targets = tuple(getattr(method, "targets", None) or schema.private)
+    for name in analysis.columns:
+        if schema[name].role == "private" and name not in targets:
+            raise UsageError(
+                f"analysis '{analysis}' names the private column '{name}', which {method.name} does not label; "
+                f"add it to targets ({', '.join(targets)})"
+            )
+
+
 def _require_method(method: Method) -> None:
     """Refuse what is no method, or what no card could describe, while nothing is spent."""
     missing = [n for n in ("name", "summary", "relations", "models", "fit", "plan") if not hasattr(method, n)]
     if missing or isinstance(method, type) or not is_dataclass(method):
         lacks = f"it has no {missing[0]}" if missing else "it must be an instance of a frozen dataclass"
-        raise UsageError(
-            f"{method!r} is no method: {lacks}; docs/tutorials/method-author.md shows a whole one"
-        )
+        raise UsageError(f"{method!r} is no method: {lacks}; docs/tutorials/method-author.md shows a whole one")
     if not isinstance(method, Selection):
         try:
             json.dumps(_plain_parameters(method))

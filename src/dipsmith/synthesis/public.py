@@ -51,14 +51,9 @@ def public_table(
 ) -> PublicTable:
     """A public table (file, folder, glob or frame) for a forest to grow on, encoded by the private table's schema.
 
-    Parameters
-    ----------
-    columns
-        Where its columns are named differently: the schema's name → its name ({"pay": "basic_pay"}).
-    scale
-        Where its numbers are scaled differently: what to multiply them with ({"pay": 1.12}).
-    cost
-        What the table cost in privacy, if it was made from the private rows; charged to every run.
+    `columns` says where its columns are named differently: the schema's name → its name ({"pay": "basic_pay"}); `scale`
+    where its numbers are scaled differently: what to multiply them with ({"pay": 1.12}); `cost` what the table cost in
+    privacy, if it was made from the private rows: charged to every run.
 
     ``Forest(targets=["sex"], public=public_table("dibbs.csv", schema, columns={"pay": "basic_pay"}))``
     """
@@ -67,19 +62,14 @@ def public_table(
     for name in (*(columns or {}), *(scale or {})):
         schema[name]
     wanted = {name: there for name, there in named.items() if there in found.columns}
-    if columns and (
-        absent := [there for name, there in named.items() if name in columns and name not in wanted]
-    ):
+    if columns and (absent := [there for name, there in named.items() if name in columns and name not in wanted]):
         has = ", ".join(found.columns[:12])
         raise SourceError(f"{found.describe()}: there is no column '{absent[0]}'; it has: {has}")
     if not wanted:
         raise SourceError(f"{found.describe()}: it has no column of schema '{schema.name}'; say columns=")
     found.check(tuple(wanted.values()))
     encoder = Encoder(schema, tuple(wanted))
-    parts = [
-        encoder.encode(_renamed(batch, wanted, scale or {}))[0]
-        for batch in found.batches(tuple(wanted.values()))
-    ]
+    parts = [encoder.encode(_renamed(batch, wanted, scale or {}))[0] for batch in found.batches(tuple(wanted.values()))]
     if not parts:
         raise SourceError(f"{found.describe()}: it has no rows to grow on")
     return PublicTable(Codes.concatenate(parts), cost, found.describe())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -11,8 +13,10 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from dipsmith.analyses.results import Result, results_text
 from dipsmith.codec.decode import codebook
 from dipsmith.errors import DipsmithError, InputError, SchemaError, UsageError
+from dipsmith.estimation.measured_table import MeasuredTable
 from dipsmith.report.content import Page
 from dipsmith.report.sections import framed, page
 from dipsmith.schema import Schema
@@ -20,8 +24,10 @@ from dipsmith.schema.writing import to_yaml
 from dipsmith.synthesis.card import Card
 from dipsmith.synthesis.exit import Exit, unescaped
 from dipsmith.synthesis.fitted import FittedModel
+from dipsmith.synthesis.measurement_file import read_measurements, write_measurements
 from dipsmith.synthesis.report import Glance, report_page
 from dipsmith.synthesis.sets import Sets, TableSets
+from dipsmith.synthesis.supports import Support, SupportIndex
 from dipsmith.synthesis.writing import damage, digest, whole_folder
 
 Format = Literal["parquet", "csv"]
@@ -43,6 +49,9 @@ class Release:
     card: Card
     folder: Path | None = None
     _finish: Callable[[str, Path], None] | None = field(default=None, repr=False)
+    results: tuple[Result, ...] = ()
+    measurements: tuple[MeasuredTable, ...] = field(default=(), repr=False)
+    """Every noisy answer that the release was made of; none in releases of versions that did not keep them."""
 
     @property
     def model(self) -> FittedModel:
@@ -62,8 +71,11 @@ class Release:
             glance = self.tables.save(out, self.schema, format, escape=escape)
             for i, model in enumerate(self.models, start=1):
                 model.save(work / f"model-{i}")
+            if self.results:
+                out.text("results.json", results_text(self.results))
             out.text("schema.yaml", to_yaml(self.schema))
             out.table("codebook.csv", codebook(self.schema))
+            write_measurements(out, self.measurements)
             out.text("report.html", page(report_page(self, glance)))
             card = replace(self.card, files={name: digest(work / name) for name in files_of(work)})
             out.text("card.html", card.to_html())
@@ -87,7 +99,26 @@ class Release:
         card = read_card(path)
         schema = read_schema(path)
         tables = tuple(read_table(set_file(path, i), schema) for i in range(1, card.sets + 1))
-        return cls(TableSets(tables), read_models(path), schema, card, path)
+        measured = read_measurements(path, schema)
+        models, results = read_models(path), read_results(path)
+        return cls(TableSets(tables), models, schema, card, path, None, results, measured)
+
+    def supports(self, *asked: str) -> Support:
+        """What this release carries of a formula, or of some columns: measured, carried or not carried.
+
+        ``release.supports("log(pay) ~ sex | agency")``, ``release.supports("sex", "pay")``; from the noisy tables
+        and the model alone (`dipsmith.synthesis.supports`).
+        """
+        if not asked:
+            raise UsageError("supports: give a formula, or one column or more")
+        if len(asked) == 1 and asked[0] not in self.schema and "~" in asked[0]:
+            return self.support_index.formula(asked[0])
+        return self.support_index.columns(*asked)
+
+    @cached_property
+    def support_index(self) -> SupportIndex:
+        """What answers `supports`; made once."""
+        return SupportIndex(self)
 
     def report_page(self) -> Page:
         """The releasable report: made from the release alone."""
@@ -110,6 +141,17 @@ def read_card(folder: Path) -> Card:
     if not (folder / "card.json").is_file():
         raise InputError(f"'{folder}' is not a release: it has no card.json; give the folder of --out")
     return Card.from_json((folder / "card.json").read_text("utf-8", errors="replace"))
+
+
+def read_results(folder: Path) -> tuple[Result, ...]:
+    """The results of planned analyses in a release folder; none where nothing was planned."""
+    file = folder / "results.json"
+    if not file.is_file():
+        return ()
+    try:
+        return tuple(Result.from_dict(r) for r in json.loads(file.read_text("utf-8"))["results"])
+    except (ValueError, LookupError, TypeError):
+        raise damage("'results.json' is not what a release holds") from None
 
 
 def read_models(folder: Path) -> tuple[FittedModel, ...]:

@@ -8,7 +8,7 @@ bytes. It has no script. Without the `analysis` extra it has tables only, and sa
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting.tally import count
 from dipsmith.report import figures
+from dipsmith.report.commands import command
 from dipsmith.report.content import Block, Code, Facts, Figure, Page, Section, Table
-from dipsmith.schema import Bins, Codes, Marginal, Schema
-from dipsmith.schema.formula.tree import quoted
-from dipsmith.synthesis.spent import Z95, MeasuredTable, column_noise, drowned_below, measured
+from dipsmith.schema import Codes, Marginal, Schema
+from dipsmith.synthesis.spent import Z95, TableNoise, column_noise, drowned_below, measured
+from dipsmith.synthesis.suggestion import suggested_formula
+from dipsmith.synthesis.support_section import support_blocks
 
 if TYPE_CHECKING:
     from dipsmith.synthesis.release import Release
@@ -34,7 +36,10 @@ MOST_ASSOCIATED = 24
 MOST_ROWS = 200_000
 """Rows that associations are computed from at most: the first ones, in the release's own (random) order."""
 MOST_LINES = 20
-NUMBERS = ("number", "integer")
+NOTHING = (
+    "No regression is suggested here: no noisy table holds two columns together that would make one. Ask "
+    "release.supports(FORMULA) before you interpret what the rows show of several columns."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +72,7 @@ def report_page(release: Release, glance: Glance) -> Page:
         sections=(
             Section("What was done", _done(release)),
             Section("What the noise does", _noise(release, tables)),
+            Section("What this release carries", support_blocks(release)),
             Section("The synthetic columns", _columns(release, glance, tables)),
             Section("Associations in the synthetic rows", _associations(glance.some)),
             Section("How to analyse it", _analysis(release, glance)),
@@ -76,14 +82,12 @@ def report_page(release: Release, glance: Glance) -> Page:
     )
 
 
-def _lead(release: Release, tables: list[MeasuredTable]) -> tuple[str, ...]:
+def _lead(release: Release, tables: list[TableNoise]) -> tuple[str, ...]:
     card = release.card
     named = list(dict.fromkeys(t.what for t in tables if t.attributes is not None))
     kept = _listed(named, 5) if named else "what the method measured, listed below"
     limit = drowned_below(tables)
-    small = (
-        f"groups of fewer than about {max(1, round(limit)):,} rows" if np.isfinite(limit) else "small groups"
-    )
+    small = f"groups of fewer than about {max(1, round(limit)):,} rows" if np.isfinite(limit) else "small groups"
     return (
         f"{card.rows:,} synthetic rows by {card.method}, released under differential privacy: {card.guarantee}. {card.meaning}",
         f"Kept, up to known noise: {kept}.",
@@ -128,22 +132,13 @@ def _in_words(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _noise(release: Release, tables: list[MeasuredTable]) -> tuple[Block, ...]:
+def _noise(release: Release, tables: list[TableNoise]) -> tuple[Block, ...]:
     n = max(1, release.card.rows)
     rest = len(tables) - MOST_LINES
     nbsp = "\N{NO-BREAK SPACE}"
-    names = (
-        "table",
-        "cells",
-        "times",
-        "noise s.d.",
-        f"95 % within{nbsp}±",
-        f"of a share{nbsp}±",
-        "expected TVD",
-    )
     asked = Table.of(
         "Every table that was measured, and the noise on one of its counts",
-        names,
+        ("table", "cells", "times", "noise s.d.", f"95 % within{nbsp}±", f"of a share{nbsp}±", "expected TVD"),
         [
             (t.what, t.cells, t.times, t.sd, Z95 * t.sd, Z95 * t.sd / n, _expected_tvd(t, n))
             for t in tables[:MOST_LINES]
@@ -155,12 +150,11 @@ def _noise(release: Release, tables: list[MeasuredTable]) -> tuple[Block, ...]:
     blocks: list[Block] = [asked] if tables else ["Nothing was measured: no noise line is on the card."]
     public = release.schema.public if release.card.neighbours == "label" else ()
     rows: list[tuple[str | int | float | None, ...]] = []
-    for column in column_noise(tables, release.schema):
-        if column.name not in public and column.sd is None:
-            rows.append((column.name, column.levels, None, None))
-        elif column.name not in public and column.sd is not None:
-            tvd = min(1.0, 0.5 * column.levels * np.sqrt(2 / np.pi) * column.sd / n)
-            rows.append((column.name, column.levels, Z95 * column.sd / n, tvd))
+    for name, sd in column_noise(tables, release.schema).items():
+        levels = release.schema[name].size
+        if name not in public:
+            tvd = None if sd is None else min(1.0, 0.5 * levels * np.sqrt(2 / np.pi) * sd / n)
+            rows.append((name, levels, None if sd is None else Z95 * sd / n, tvd))
     if rows:
         dash = "A dash: the column was not measured in a table of its own; its distribution follows from the model."
         expected = Table.of(
@@ -170,8 +164,7 @@ def _noise(release: Release, tables: list[MeasuredTable]) -> tuple[Block, ...]:
             dash if any(row[2] is None for row in rows) else "",
         )
         blocks.append(expected)
-    shares = (0.01, 0.1, 0.5)
-    drawing = ", ".join(f"±{Z95 * np.sqrt(p * (1 - p) / n):.2g} for a share of {p:g}" for p in shares)
+    drawing = ", ".join(f"±{Z95 * np.sqrt(p * (1 - p) / n):.2g} for a share of {p:g}" for p in (0.01, 0.1, 0.5))
     blocks.append(
         f"Drawing {n:,} rows from the noisy model adds its own error: {drawing} (95 %). "
         "The larger of the two errors decides what the rows can tell."
@@ -179,50 +172,39 @@ def _noise(release: Release, tables: list[MeasuredTable]) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def _expected_tvd(table: MeasuredTable, n: int) -> float:
+def _expected_tvd(table: TableNoise, n: int) -> float:
     """Half the sum over the cells of the expected absolute noise: s.d./√2 for Laplace noise, s.d.·√(2/π) for Gaussian."""
     mean = table.sd * (np.sqrt(2 / np.pi) if "Gauss" in table.mechanism else np.sqrt(0.5))
     return min(1.0, float(0.5 * table.cells * mean / n))
 
 
-def _columns(release: Release, glance: Glance, tables: list[MeasuredTable]) -> tuple[Block, ...]:
+def _columns(release: Release, glance: Glance, tables: list[TableNoise]) -> tuple[Block, ...]:
     schema, n, counts = release.schema, max(1, glance.rows), glance.counts
     public = set(schema.public) if release.card.neighbours == "label" else set()
-    noise = {c.name: c.sd for c in column_noise(tables, schema)}
+    noise = column_noise(tables, schema)
     listing = Table.of(
         "What was released",
         ("column", "type", "role", "levels", "most frequent"),
         [(a.name, a.type, a.role, a.size, _most_frequent(a.labels, counts[a.name], n)) for a in schema],
     )
-    drawn = [a for a in schema if a.size > 1][:MOST_DRAWN]
-    levels = [
-        (a.name, a.labels[i], int(counts[a.name][i]), counts[a.name][i] / n)
-        for a in schema
-        for i in range(a.size)
-    ]
-    shares = Table.of("Shares of the synthetic rows", ("column", "level", "rows", "share"), levels)
-    if not figures.available():
-        some = [
+
+    def shares(caption: str, order: Callable[[NDArray[np.int64]], Iterable[int]]) -> Table:
+        rows = [
             (a.name, a.labels[i], int(counts[a.name][i]), counts[a.name][i] / n)
             for a in schema
-            for i in np.argsort(-counts[a.name], kind="stable")[:8]
+            for i in order(counts[a.name])
         ]
-        return (
-            listing,
-            Table.of("Most frequent levels", ("column", "level", "rows", "share"), some),
-            "Figures need more libraries (pip install 'dipsmith[analysis]'); this report has tables only.",
-        )
-    panels = [
-        figures.Distribution(
-            a.name,
-            a.labels,
-            counts[a.name] / n,
-            bool(a.domain.ordered),
-            a.name in public,
-            None if a.name in public or (sd := noise[a.name]) is None else Z95 * sd / n,
-        )
-        for a in drawn
-    ]
+        return Table.of(caption, ("column", "level", "rows", "share"), rows)
+
+    if not figures.available():
+        missing = "Figures need more libraries (pip install 'dipsmith[analysis]'); this report has tables only."
+        return listing, shares("Most frequent levels", lambda c: np.argsort(-c, kind="stable")[:8]), missing
+    drawn = [a for a in schema if a.size > 1][:MOST_DRAWN]
+    panels = []
+    for a in drawn:
+        sd = None if a.name in public else noise[a.name]
+        bars = a.labels, counts[a.name] / n, bool(a.domain.ordered), a.name in public
+        panels.append(figures.Distribution(a.name, *bars, None if sd is None else Z95 * sd / n))
     frequent = "; ".join(f"{a.name}: {_most_frequent(a.labels, counts[a.name], n)}" for a in drawn)
     left = len(schema.names) - len(drawn)
     figure = Figure(
@@ -233,7 +215,7 @@ def _columns(release: Release, glance: Glance, tables: list[MeasuredTable]) -> t
         + (" Grey: public, as they are." if public else "")
         + (f" {left} more columns are not drawn." if left > 0 else ""),
         alternative=f"Bar charts of the shares of every level. Most frequent: {frequent}.",
-        numbers=shares,
+        numbers=shares("Shares of the synthetic rows", lambda c: range(len(c))),
     )
     return listing, figure
 
@@ -247,14 +229,9 @@ def _associations(some: Codes) -> tuple[Block, ...]:
     if not found:
         return ("There are no two columns to associate.",)
     note = f"Cramér's V: 0 is none, 1 is complete. From {len(some):,} synthetic rows"
-    return (
-        Table.of(
-            "The strongest associations between two columns",
-            ("columns", "Cramér's V"),
-            found[:10],
-            note + (f"; {len(found) - 10} weaker pairs are not shown." if len(found) > 10 else "."),
-        ),
-    )
+    note += f"; {len(found) - 10} weaker pairs are not shown." if len(found) > 10 else "."
+    columns = "columns", "Cramér's V"
+    return (Table.of("The strongest associations between two columns", columns, found[:10], note),)
 
 
 def _analysis(release: Release, glance: Glance) -> tuple[Block, ...]:
@@ -262,18 +239,21 @@ def _analysis(release: Release, glance: Glance) -> tuple[Block, ...]:
     in_r = "open_dataset" if glance.several_files else "read_parquet"
     rule = {
         None: "There is one set. Its ordinary standard errors leave the noise out: dipsmith.fit adds it.",
-        "split": "The sets were sanitised separately: analyse each, then combine with T = ū + B/m (dipsmith.combine).",
+        "split": "The sets were sanitised separately. T = ū + B/m (dipsmith.combine) combines them, but sees no bias that all "
+        "share: dipsmith.fit takes it off.",
         "draw": "The sets were drawn from one sanitised model and share its noise: T = ū + B/m does not apply, "
         "use the noise-aware intervals of dipsmith.fit.",
     }[card.each]
-    formula = _formula(release.schema)
+    formula = suggested_formula(release)
+    answered = "" if formula is None else f"\nds.fit(release, {formula!r})     # estimates with honest intervals"
     return (
         Code(
             "import dipsmith as ds\n"
             'release = ds.Release.load("FOLDER")\n'
-            "release.tables[0].to_pandas()                    # the first set\n"
-            f"ds.fit(release, {formula!r})     # estimates with honest intervals"
+            "release.tables[0].to_pandas()                    # the first set" + answered
         ),
+        *(() if formula is None else (Code(command("fit", "FOLDER", formula)),)),
+        *((NOTHING,) if formula is None else ()),
         Code(
             f'R:      arrow::{in_r}("synthetic-1.parquet")\n'
             '        read.csv("synthetic-1.csv")             (release made with --format csv)\n'
@@ -283,30 +263,6 @@ def _analysis(release: Release, glance: Glance) -> tuple[Block, ...]:
         "Check that the folder is whole and unchanged with: dipsmith verify FOLDER. Counts near the noise's standard "
         "deviation are not evidence of anything; combinations that schema.yaml calls impossible were never synthesised.",
     )
-
-
-def _formula(schema: Schema) -> str:
-    """A regression to start from: the finest number on a few columns, the private ones first."""
-    private_first = sorted(schema, key=lambda a: a.role == "public")
-    # Between backticks there is no way to write one.
-    private_first = [a for a in private_first if "`" not in a.name and a.name.isprintable()]
-    numbers = [a for a in schema if a in private_first and a.type in NUMBERS and isinstance(a.domain, Bins)]
-    two = [a for a in private_first if len(a.labels) == 2]
-    one = [a for a in private_first if _can_be_quoted(a.labels[0])]
-    if not (numbers or two or one):
-        return "RESPONSE ~ TERMS"
-    chosen = max(numbers, key=lambda a: a.size) if numbers else (two or one)[0]
-    response, label = quoted(chosen.name), chosen.labels[0]
-    if not numbers and not two:
-        response += f' == "{label}"' if "'" in label else f" == '{label}'"
-    others = [a for a in private_first if a is not chosen and a.size > 1]
-    terms = [quoted(a.name) for a in others][: 3 if numbers else 0]
-    return f"{response} ~ {' + '.join(terms) or '1'}"
-
-
-def _can_be_quoted(label: str) -> bool:
-    """Whether a formula can name the level: it knows quotes, but no escapes."""
-    return label.isprintable() and "\\" not in label and not ("'" in label and '"' in label)
 
 
 def _cramer(table: NDArray[np.int64]) -> float:

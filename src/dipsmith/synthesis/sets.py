@@ -31,6 +31,7 @@ from dipsmith.sources.source import companion
 from dipsmith.synthesis.canonical import PublicRows, as_type, canonical_type
 from dipsmith.synthesis.exit import TYPES, Exit
 from dipsmith.synthesis.fitted import FittedModel, drawn_table, labelled_table, predictors
+from dipsmith.synthesis.planned import Calibration
 from dipsmith.synthesis.report import Glance
 
 LEAST_BYTES = 8
@@ -42,7 +43,7 @@ class Recipe:
     """What the sets of a release are made from.
 
     One model for all sets, or one for each; `private` is the confidential table. The stream draws the order of rows; the seed
-    repeats the drawing from the models, None draws freshly.
+    repeats the drawing from the models, None draws freshly. `calibration` holds what labels are made to carry.
     """
 
     schema: Schema
@@ -52,6 +53,7 @@ class Recipe:
     stream: Stream
     seed: int | None
     progress: Progress | None
+    calibration: Calibration | None = None
 
     @property
     def models_and_seeds(self) -> tuple[tuple[FittedModel, int | None], ...]:
@@ -193,7 +195,11 @@ class InMemory:
         tables = []
         for model, seed in recipe.each("labelling"):
             rows = order if in_file_order else order[recipe.stream.permutation(public.rows)]
-            tables.append(labelled_table(model.labeller(), public.table(rows), seed).select(wanted))
+            labeller = model.labeller()
+            if recipe.calibration is None or self.target is not recipe.private:
+                tables.append(labelled_table(labeller, public.table(rows), seed).select(wanted))
+            else:
+                tables.append(recipe.calibration.table(labeller, rows, seed).select(wanted))
         return TableSets(tuple(tables))
 
     def label_rows(self, model: FittedModel, seed: int | None, out: str | None) -> pa.Table:

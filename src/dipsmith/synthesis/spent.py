@@ -27,7 +27,7 @@ Z95 = 1.959963984540054
 
 
 @dataclass(frozen=True)
-class MeasuredTable:
+class TableNoise:
     """A table that was measured `times` times with noise of standard deviation `sd` on each of its `cells` counts."""
 
     what: str
@@ -38,25 +38,21 @@ class MeasuredTable:
     times: int = 1
 
 
-@dataclass(frozen=True)
-class ColumnNoise:
-    """The noise on the count of one level of a column; None where no measured table holds the column by itself."""
-
-    name: str
-    levels: int
-    sd: float | None
-
-
-def measured(card: Card, schema: Schema) -> list[MeasuredTable]:
+def measured(card: Card, schema: Schema) -> list[TableNoise]:
     """The measured tables of a release, the loudest noise last; equal lines are counted once."""
-    lines = [line for line in card.spending if line["cells"] is not None and line["cost"]]
+    # Sums of weights have noise in units of their weights: it says nothing about counts.
+    asked = [line for line in card.spending if not line.get("weighted")]
+    lines = [line for line in asked if line["cells"] is not None and line["cost"]]
     tables = Counter(_measured(line, schema, card.currency) for line in lines)
     return sorted((replace(table, times=n) for table, n in tables.items()), key=lambda table: table.sd)
 
 
-def column_noise(tables: Sequence[MeasuredTable], schema: Schema) -> list[ColumnNoise]:
-    """The noise on one level of every column, from all measured tables that hold it."""
-    found = []
+def column_noise(tables: Sequence[TableNoise], schema: Schema) -> dict[str, float | None]:
+    """By column, the standard deviation of the noise on the count of one level, from all measured tables that hold it.
+
+    None where no measured table holds the column by itself.
+    """
+    found = {}
     for attribute in schema:
         information = 0.0
         for table in tables:
@@ -65,21 +61,19 @@ def column_noise(tables: Sequence[MeasuredTable], schema: Schema) -> list[Column
                 summed = max(1.0, table.cells / attribute.size)
                 # At a very large ε the noise is 0 to double precision.
                 information += table.times / (max(table.sd**2, LEAST_VARIANCE) * summed)
-        found.append(
-            ColumnNoise(attribute.name, attribute.size, 1 / sqrt(information) if information else None)
-        )
+        found[attribute.name] = 1 / sqrt(information) if information else None
     return found
 
 
-def drowned_below(tables: Sequence[MeasuredTable]) -> float:
+def drowned_below(tables: Sequence[TableNoise]) -> float:
     """The count that the noise of the finest measured tables drowns: twice its standard deviation."""
     return 2 * max((t.sd for t in tables), default=inf)
 
 
-def _measured(line: Mapping[str, Any], schema: Schema, currency: str) -> MeasuredTable:
+def _measured(line: Mapping[str, Any], schema: Schema, currency: str) -> TableNoise:
     what, mechanism = str(line["what"]), str(line["mechanism"])
     names = line["attributes"] if "attributes" in line else _attributes_before_0_2(what)
-    return MeasuredTable(
+    return TableNoise(
         what=what.replace("counts of ", "", 1),
         # None for other partitions (the leaves of a tree), and where a column was not released.
         attributes=tuple(names) if names and all(name in schema for name in names) else None,

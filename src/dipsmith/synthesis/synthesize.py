@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dipsmith.codec.decode import released_schema
 from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import UsageError
+from dipsmith.estimation.measured_table import measured_tables
 from dipsmith.methods.method import Method, Model, Selection
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator, Progress
-from dipsmith.privacy.events import Event
-from dipsmith.privacy.journal import Journal, Rehearsal
+from dipsmith.privacy.events import Event, Journal, Rehearsal
 from dipsmith.privacy.ledger import AlreadyReleased, Ledger, Reservation
 from dipsmith.privacy.observer import observed_rows
 from dipsmith.privacy.protection import protection_of
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Schema
+from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.sources import Source, source
 from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.synthesis.card import Card
 from dipsmith.synthesis.fitted import FittedModel
 from dipsmith.synthesis.order import Each, Order
+from dipsmith.synthesis.planned import (
+    Calibration,
+    Prepared,
+    calibration_notes,
+    prepare_method,
+    require_designs,
+    require_places,
+    whole_row_results,
+)
 from dipsmith.synthesis.release import Release
 from dipsmith.synthesis.sets import Recipe, place_of
 from dipsmith.synthesis.verify import released_before
@@ -46,6 +57,7 @@ def synthesize(
     each: Each | None = None,
     rows: int | None = None,
     onto: Any = None,
+    analyses: Sequence[PlannedAnalysis | str] = (),
     request: str | None = None,
     another_grant: bool = False,
     seed: int | None = None,
@@ -74,6 +86,9 @@ def synthesize(
     onto
         Under `label`: another, public file with every public column, to be labelled instead, in its own order, which is
         public as the rest of it. (Rows that are the private table's own are released in a drawn order all the same.)
+    analyses
+        Planned analyses, beside those of the schema: formulas whose results are measured directly, stand on the card with
+        their intervals, and are carried by the synthetic rows.
     request
         An id for this run: the same id never draws noise twice.
     another_grant
@@ -90,13 +105,16 @@ def synthesize(
     Reads `data` only after the whole budget is durably reserved, except for the syntax pass, the header
     and a digest of its bytes, which the ledger keeps sealed. The release satisfies `budget` for the schema's unit and neighbours.
     """
-    order = Order(schema, method, budget, sets, each, rows, onto is not None, testing)
+    planned = tuple(PlannedAnalysis.of(a) for a in (*schema.analyses, *analyses))
+    method = prepare_method(method, planned, schema)
+    order = Order(schema, method, budget, sets, each, rows, onto is not None, testing, planned)
     if noise_seed is not None and not testing:
         raise UsageError("a noise seed voids the guarantee and is accepted only with testing=True")
     if ledger is None and not testing:
         raise UsageError("a ledger is required: ledger=Ledger('budget.db'), with a grant for the dataset")
     if not testing:
         order.dry_run()
+    require_designs(planned, schema)
     private = source(data)
     target = private if onto is None else source(onto)
     place = place_of(target)
@@ -107,7 +125,10 @@ def synthesize(
         target.check(schema.public)
     stream = Stream.of(noise_seed)
     # Reads no row: an engine is only asked for its columns, so that it is refused before anything is charged.
-    counted = rows_of(private, schema, _staged(progress, "reading"), key=stream.child("key").new_seed("key"))
+    reading = None if progress is None else partial(progress, "reading")
+    counted = rows_of(private, schema, reading, key=stream.child("key").new_seed("key"))
+    if planned and schema.neighbours == "label":
+        require_places(counted)
     counted = observed_rows(counted, stream.observer)
     # An empty id is refused by the ledger: whoever repeats it by a script would be charged again each time.
     request = str(uuid.uuid4()) if request is None else request
@@ -133,9 +154,11 @@ def synthesize(
         begun = datetime.now(UTC) if reservation is None else datetime.fromisoformat(reservation.time)
         journal = _Journal(reservation)
         curator = Curator(counted, budget, stream=stream, journal=journal, given_rows=rows, progress=progress)
-        made = _fit(curator, order)
+        calibration, rest = _measure_planned(curator, order, private)
+        made = _fit(curator, order, rest)
+        results = whole_row_results(order, curator) if calibration is None else calibration.results
         models = tuple(FittedModel(maker.name, model) for maker, model in made)
-        recipe = Recipe(schema, models, private, sets, stream, seed, progress)
+        recipe = Recipe(schema, models, private, sets, stream, seed, progress, calibration)
         if schema.neighbours == "label":
             tables, rows_known = place.label(recipe), "public"
         else:
@@ -151,23 +174,36 @@ def synthesize(
             rows=tables.rows,
             rows_known=rows_known,
             looks=0 if book is None else book.looks(schema.name),
+            calibrated=calibration_notes(calibration, order, models),
+            results=results,
         )
         # From here on the run is settled by saving the release; a failure until now was noted as one.
         settling.pop_all()
     finish = None if reservation is None else reservation.finish
     # Under `label` private columns that are no target are not released, and so not described.
     released = released_schema(schema.project([n for n in schema.names if n in tables.columns]))
-    return Release(tables, models, released, card, None, finish)
+    measured = measured_tables(curator.answers, schema)
+    return Release(tables, models, released, card, None, finish, results, measured)
 
 
-def _fit(curator: Curator, order: Order) -> list[tuple[Method, Model]]:
+def _measure_planned(curator: Curator, order: Order, private: Source) -> tuple[Calibration | None, Budget]:
+    """Buy what planned analyses need under `label`; and what is left of the budget for the models."""
+    if not order.analyses or order.schema.neighbours != "label":
+        return None, order.budget
+    curator.report("planned analyses", 0.0)
+    prepared = Prepared.of(order.analyses, private, curator)
+    ours, rest = prepared.split(order.budget)
+    calibration = prepared.measure(curator, ours)
+    curator.report("planned analyses", 1.0)
+    return calibration, rest
+
+
+def _fit(curator: Curator, order: Order, budget: Budget) -> list[tuple[Method, Model]]:
     """One model, or one for each set where each is sanitised by itself; and which method made it."""
-    if len(order.shares) == 1:
-        return [_fit_one(curator, order.method)]
-    return [
-        _fit_one(curator.nested(share, f"set {i}"), order.method)
-        for i, share in enumerate(order.shares, start=1)
-    ]
+    shares = order.shares(budget)
+    if len(shares) == 1:
+        return [_fit_one(curator if budget == order.budget else curator.nested(budget, "labels"), order.method)]
+    return [_fit_one(curator.nested(share, f"set {i}"), order.method) for i, share in enumerate(shares, start=1)]
 
 
 def _fit_one(curator: Curator, method: Method) -> tuple[Method, Model]:
@@ -198,10 +234,6 @@ class _Journal:
         """Record durably, then remember."""
         self._durable.record(*events)
         self.events.extend(events)
-
-
-def _staged(progress: Progress | None, stage: str) -> Callable[[float], None] | None:
-    return None if progress is None else lambda share: progress(stage, share)
 
 
 def _refuse_the_private_file(private: Source, target: Source) -> None:

@@ -16,15 +16,8 @@ from dipsmith.errors import DamageError
 from dipsmith.privacy.ledger import AlreadyReleased, Ledger
 from dipsmith.schema import Attribute, Bins, Categories, Schema
 from dipsmith.synthesis.canonical import is_text
-from dipsmith.synthesis.release import (
-    Release,
-    files_of,
-    read_card,
-    read_models,
-    read_schema,
-    set_file,
-    set_parts,
-)
+from dipsmith.synthesis.measurement_file import FILE, read_measurements
+from dipsmith.synthesis.release import Release, files_of, read_card, read_models, read_schema, set_file, set_parts
 from dipsmith.synthesis.writing import damage, digest
 
 ADVICE = "it may tell private values: withdraw it, see SECURITY.md, and make it anew with this version"
@@ -76,6 +69,8 @@ def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Ver
             raise damage(f"'{name}' was changed after the release: its SHA-256 is not the card's")
     models = read_models(path)
     schema = read_schema(path)
+    if read_measurements(path, schema):
+        _check_traces(path / FILE, schema)
     for i in range(1, card.sets + 1):
         _check_traces(set_file(path, i), schema)
         rows = 0
@@ -117,7 +112,7 @@ def released_before(earlier: AlreadyReleased) -> Release:
 
 
 def _check_traces(place: Path, schema: Schema) -> None:
-    """Refuse a set that tells more than its rows do."""
+    """Refuse a file that tells more than its rows do."""
     if place.suffix != ".parquet":
         return
     for file in sorted(place.glob("*.parquet")) if place.is_dir() else [place]:

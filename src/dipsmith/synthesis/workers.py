@@ -92,7 +92,7 @@ class WritePartition:
     """
 
     make: Function
-    folder: str
+    folder: Path  # at the same place for the workers as for this machine
     columns: tuple[str, ...]
     schema: Schema | None = None
 
@@ -102,13 +102,13 @@ class WritePartition:
         first = next(pieces, None)
         if first is None:
             return
-        partial = Path(self.folder) / f".{secrets.token_hex(16)}.partial"
+        partial = self.folder / f".{secrets.token_hex(16)}.partial"
         try:
             with partial.open("xb") as file:
                 rows = write_rows(file, chain([first], pieces), first.schema)
                 file.flush()
                 os.fsync(file.fileno())
-            partial.replace(Path(self.folder) / f"{_partition():05d}.parquet")
+            partial.replace(self.folder / f"{_partition():05d}.parquet")
         finally:
             partial.unlink(missing_ok=True)
         yield pa.record_batch({"rows": pa.array([rows], pa.int64())})

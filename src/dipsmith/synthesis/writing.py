@@ -56,9 +56,7 @@ def whole_folder(target: Path, mode: int = 0o755) -> Iterator[Path]:
         work.rename(target)
         _sync(parent)
     except OSError as error:
-        raise OutputError(
-            f"'{target}' cannot be written: {error.strerror or error}; nothing was left behind"
-        ) from None
+        raise OutputError(f"'{target}' cannot be written: {error.strerror or error}; nothing was left behind") from None
     finally:
         if work.exists():
             shutil.rmtree(work, ignore_errors=True)
@@ -90,9 +88,7 @@ def replaced_file(target: Path) -> Iterator[Path]:
         work.chmod(0o666 & ~_umask())
         work.rename(target)
     except OSError as error:
-        raise OutputError(
-            f"'{target}' cannot be written: {error.strerror or error}; nothing was left behind"
-        ) from None
+        raise OutputError(f"'{target}' cannot be written: {error.strerror or error}; nothing was left behind") from None
     finally:
         work.unlink(missing_ok=True)
 

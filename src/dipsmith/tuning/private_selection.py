@@ -34,20 +34,12 @@ if TYPE_CHECKING:
 class Selected:
     """The best of several methods or settings, chosen on the private rows.
 
-    Parameters
-    ----------
-    candidates, score
-        Methods with their settings, and by what runs are compared: `LogLoss` for labellers, `MarginalFit` for tables,
-        or another class whose score is differentially private within the curator it is given.
-    eta
-        The price is (2 + η)·ε₀. With 0 a run gets half of ε and one run alone is likely; with 1 it gets
-        a third, and the number of runs is geometric.
-    runs, score_share
-        How many runs there are on average (default: twice as many as candidates), and the share of ε₀ that is spent
-        on the score.
-    conceal
-        A release takes as long as this share of all numbers of runs would at most, so that how long it took does
-        not tell how many there were.
+    Runs of the `candidates` (methods with their settings) are compared by a `score`: `LogLoss` for labellers,
+    `MarginalFit` for tables, or another class whose score is differentially private within the curator it is given, for
+    which a `score_share` of ε₀ is spent. The price is (2 + η)·ε₀: with η = 0 a run gets half of ε and one run alone is
+    likely; with 1 it gets a third, and the number of runs is geometric. There are `runs` on average (default: twice as
+    many as candidates). A release takes as long as the share `conceal` of all numbers of runs would at most, so that how
+    long it took does not tell how many there were.
 
     Examples
     --------
@@ -78,17 +70,13 @@ class Selected:
             raise UsageError(f"selected: conceal is {self.conceal}, expected a share from 0 to below 1")
         if not self.relations:
             raise UnsupportedError("selected: no neighbouring relation is supported by all candidates")
-        object.__setattr__(
-            self, "eta", Fraction(str(self.eta)) if isinstance(self.eta, float) else Fraction(self.eta)
-        )
+        object.__setattr__(self, "eta", Fraction(str(self.eta)) if isinstance(self.eta, float) else Fraction(self.eta))
         self.law.mean  # noqa: B018 — refuses impossible laws when made, not when run
 
     @property
     def relations(self) -> tuple[str, ...]:
         """The neighbouring relations that all candidates support."""
-        return tuple(
-            r for r in self.candidates[0].relations if all(r in c.relations for c in self.candidates)
-        )
+        return tuple(r for r in self.candidates[0].relations if all(r in c.relations for c in self.candidates))
 
     @property
     def models(self) -> tuple[type[Model], ...]:
@@ -139,7 +127,9 @@ class Selected:
         each = self.law.each(_require_pure(budget))
         for candidate in self.candidates:
             candidate.plan(schema, each.split([1 - self.score_share, self.score_share])[0], public)
-            if isinstance(self.score, LogLoss) and not _labels(candidate, schema.neighbours):
+            able = all(hasattr(model, "label") for model in candidate.models)
+            labels = able and (schema.neighbours == "label" or bool(getattr(candidate, "targets", None)))
+            if isinstance(self.score, LogLoss) and not labels:
                 raise UnsupportedError(
                     f"selected: log loss is for models that label rows, and {candidate.name} makes whole ones here; name "
                     "its targets, or use MarginalFit"
@@ -168,19 +158,9 @@ def _require_pure(budget: Budget) -> PureDP:
     )
 
 
-def _labels(candidate: Method, relation: str) -> bool:
-    """Whether a candidate's models label rows."""
-    able = all(hasattr(model, "label") for model in candidate.models)
-    return able and (relation == "label" or bool(getattr(candidate, "targets", None)))
-
-
 def select(data: Any, schema: Schema, selected: Selected, **options: Any) -> Release:
     """Deprecated: `synthesize(data, schema, selected, …)` does the same."""
     from dipsmith.synthesis.synthesize import synthesize
 
-    warn(
-        "select(data, schema, selected, …) is now synthesize(data, schema, selected, …)",
-        DeprecationWarning,
-        2,
-    )
+    warn("select(data, schema, selected, …) is now synthesize(data, schema, selected, …)", DeprecationWarning, 2)
     return synthesize(data, schema, selected, **options)

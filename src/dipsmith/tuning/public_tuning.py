@@ -31,15 +31,14 @@ from dipsmith.schema import Codes, Marginal, Schema
 from dipsmith.sources import source
 from dipsmith.synthesis.release import Release
 from dipsmith.tuning.scores import label_chances
+from dipsmith.utility.disclosure import RAREST
 from dipsmith.utility.pair import authentic_codes
 
 Metric = Literal["log loss", "tvd"]
+Grid = Mapping[str, Sequence[object]] | Sequence[Mapping[str, object]]
 
 HELD_OUT: Final = 0.3
 """Share of the stand-in on which labellers are judged and which they are not fitted to."""
-
-RAREST: Final = 1e-9
-"""Probabilities below this count as it: a label that was called impossible costs 21 nats, not infinity."""
 
 
 @dataclass(frozen=True)
@@ -85,22 +84,12 @@ class Tuning:
 
     def to_dict(self) -> dict[str, Any]:
         """The ranking as JSON-able values."""
-        plain = str | int | float | bool
-        return {
-            "metric": self.metric,
-            "budget": {self.budget.currency: float(self.budget.exact)},
-            "rows": self.rows,
-            "reference": self.floor,
-            "trials": [
-                {
-                    "settings": {k: v if isinstance(v, plain) else repr(v) for k, v in t.settings.items()},
-                    "mean": t.mean,
-                    "error": t.error,
-                    "scores": list(t.scores),
-                }
-                for t in self.trials
-            ],
-        }
+        trials = []
+        for t in self.trials:
+            plain = {k: v if isinstance(v, str | int | float) else repr(v) for k, v in t.settings.items()}
+            trials.append({"settings": plain, "mean": t.mean, "error": t.error, "scores": list(t.scores)})
+        budget = {self.budget.currency: float(self.budget.exact)}
+        return {"metric": self.metric, "budget": budget, "rows": self.rows, "reference": self.floor, "trials": trials}
 
     def content(self) -> Table:
         """The ranking as a table of a report."""
@@ -121,7 +110,7 @@ class Tuning:
 
 def tune(
     method: Method,
-    grid: Mapping[str, Sequence[object]] | Sequence[Mapping[str, object]],
+    grid: Grid,
     *,
     tune_on: Any,
     schema: Schema,
@@ -146,14 +135,12 @@ def tune(
     metric
         "log loss" (held-out, labellers) or "tvd" (mean total variation distance of all 1- and 2-way
         marginals); default: by the relation.
-    repeats
-        How often each setting is fitted, each time with other noise and another half held out; the same for
-        all settings.
+    repeats, seed
+        How often each setting is fitted, each time with other noise and other rows held out, the same for all settings;
+        and what makes that repeatable: the noise protects nobody here.
     rows
         The private table's number of rows, if the stand-in has another: it is drawn up or thinned to it, because
         what is best depends on rows against noise.
-    seed
-        Makes the comparison repeatable; the noise protects nobody here.
 
     Privacy
     -------
@@ -195,9 +182,7 @@ def tune(
     return Tuning(tuple(trials), wanted, budget, len(train), sum(floors) / repeats)
 
 
-def _settings(
-    grid: Mapping[str, Sequence[object]] | Sequence[Mapping[str, object]],
-) -> list[dict[str, object]]:
+def _settings(grid: Grid) -> list[dict[str, object]]:
     if isinstance(grid, Mapping):
         for name, values in grid.items():
             if isinstance(values, str) or not isinstance(values, Sequence):
@@ -266,8 +251,6 @@ def _distance(made: Codes, rows: Codes) -> float:
     found = []
     for group in (g for k in (1, 2) for g in combinations(rows.schema.names, k)):
         marginal = Marginal.of(rows.schema, group)
-        one, other = (
-            np.bincount(marginal.index(c), minlength=marginal.size) / max(len(c), 1) for c in (made, rows)
-        )
+        one, other = (np.bincount(marginal.index(c), minlength=marginal.size) / max(len(c), 1) for c in (made, rows))
         found.append(float(np.abs(one - other).sum()) / 2)
     return mean(found)

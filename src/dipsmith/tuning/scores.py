@@ -24,7 +24,6 @@ Floats = NDArray[np.float64]
 
 LEAST_DRAWN, MOST_DRAWN = 50_000, 200_000
 """Rows that are drawn from a model to see its marginals, as many as the table has within these bounds."""
-
 ALL_PAIRS: Final = 5
 """Up to so many columns a model is judged by all pairs, beyond by each column with the next."""
 
@@ -186,14 +185,10 @@ class MarginalFit:
 
 def _expected(model: Model, curator: Curator, marginals: Sequence[Marginal], rows: float) -> list[Floats]:
     """The model's expected counts: exactly for given public rows, from a large sample otherwise."""
-    if curator.relation == "label" and isinstance(model, Labeller):
-        return _labelled(model, curator, marginals)
-    size = int(min(max(rows, LEAST_DRAWN), MOST_DRAWN))
-    drawn = model.sample(size, int(curator.coins("sample to score").integers(1 << 62)))
-    return [np.bincount(m.index(drawn), minlength=m.size).astype(np.float64) * rows / size for m in marginals]
-
-
-def _labelled(model: Labeller, curator: Curator, marginals: Sequence[Marginal]) -> list[Floats]:
+    if not (curator.relation == "label" and isinstance(model, Labeller)):
+        size = int(min(max(rows, LEAST_DRAWN), MOST_DRAWN))
+        drawn = model.sample(size, int(curator.coins("sample to score").integers(1 << 62)))
+        return [np.bincount(m.index(drawn), minlength=m.size).astype(np.float64) * rows / size for m in marginals]
     schema, targets = curator.schema, model.targets
     codes, often = curator.public_rows([n for n in schema.public if n not in targets])
     p = model.probabilities(codes) * often[:, None]

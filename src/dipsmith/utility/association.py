@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.report.content import Block, Cell, Table
+from dipsmith.report.content import Block, Table
 from dipsmith.utility.crosstabs import Crosstab, Crosstabs
 from dipsmith.utility.findings import Findings, decimal, mean, table
 from dipsmith.utility.metric import ONE_IS_PERFECT, Chapter, Metric, SideBySide
 
-LEVELS = (0.01, 0.05, 0.10)
 CUTS = (0.01, 0.05, 0.10)
 CLASSES = ("≤ .01", ".01 – .05", ".05 – .1", "> .1")
 
@@ -56,7 +56,7 @@ class Associations:
 
     def consistency(self) -> list[Consistency]:
         """Agreement at 1, 5 and 10 %."""
-        return [consistency([a.p[0] for a in self.pairs], [a.p[1] for a in self.pairs], at) for at in LEVELS]
+        return [consistency([a.p[0] for a in self.pairs], [a.p[1] for a in self.pairs], at) for at in CUTS]
 
     @property
     def rank_correlation(self) -> float:
@@ -151,13 +151,6 @@ def _consistency(both: SideBySide) -> list[Consistency]:
     ]
 
 
-def _lines(found: Findings) -> list[tuple[str, Cell, Cell]]:
-    return [
-        ("χ² conclusions at 5 %: κ", found["agreement"][1].kappa, 0.0),
-        ("Cramér's V, rank correlation", found["associations"].rank_correlation, 0.0),
-    ]
-
-
 def _blocks(found: Sequence[Findings]) -> list[Block]:
     pairs = len(found[0]["associations"].pairs)
     if not pairs:
@@ -177,9 +170,7 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
         counts = f["associations"].p_table().tolist()
         rows = [(name, *row) for name, row in zip(CLASSES, counts, strict=True)]
         blocks.append(Table.of(title, ("authentic p", *CLASSES), rows))
-    ranks = [
-        (f"{f.name}: " if several else "") + decimal(f["associations"].rank_correlation, 3) for f in found
-    ]
+    ranks = [(f"{f.name}: " if several else "") + decimal(f["associations"].rank_correlation, 3) for f in found]
     blocks.append(f"Rank correlation of Cramér's V over {pairs:,} pairs: {'; '.join(ranks)}.")
     changed = table(
         "Associations that changed most",
@@ -197,7 +188,10 @@ ASSOCIATIONS = Chapter(
     "Associations",
     lambda both: {"associations": associations(both.tables[0]), "agreement": tuple(_consistency(both))},
     _blocks,
-    _lines,
+    lambda found: [
+        ("χ² conclusions at 5 %: κ", found["agreement"][1].kappa, 0.0),
+        ("Cramér's V, rank correlation", found["associations"].rank_correlation, 0.0),
+    ],
     place=3,
 )
 
@@ -207,27 +201,15 @@ def _agreement(both: SideBySide) -> tuple[float, float]:
     return found.agreement, max(found.nothing, found.everything)
 
 
-ASSOCIATION_AGREEMENT = Metric(
-    "association-agreement",
-    "agreement of χ² tests at 5 %",
-    "higher",
-    _agreement,
-    "the better constant answer",
-    ASSOCIATIONS,
+def _rank(both: SideBySide) -> tuple[float, float]:
+    return float(np.mean([associations(t).rank_correlation for t in both.tables])), 1.0
+
+
+_higher = partial(Metric, better="higher", reference=ONE_IS_PERFECT, chapter=ASSOCIATIONS)
+ASSOCIATION_AGREEMENT = _higher(
+    "association-agreement", "agreement of χ² tests at 5 %", measure=_agreement, reference="the better constant answer"
 )
-ASSOCIATION_KAPPA = Metric(
-    "association-kappa",
-    "Cohen's κ of χ² tests at 5 %",
-    "higher",
-    lambda both: (_consistency(both)[1].kappa, 1.0),
-    ONE_IS_PERFECT,
-    ASSOCIATIONS,
+ASSOCIATION_KAPPA = _higher(
+    "association-kappa", "Cohen's κ of χ² tests at 5 %", measure=lambda both: (_consistency(both)[1].kappa, 1.0)
 )
-ASSOCIATION_RANK = Metric(
-    "association-rank",
-    "rank correlation of Cramér's V",
-    "higher",
-    lambda both: (float(np.mean([associations(t).rank_correlation for t in both.tables])), 1.0),
-    ONE_IS_PERFECT,
-    ASSOCIATIONS,
-)
+ASSOCIATION_RANK = _higher("association-rank", "rank correlation of Cramér's V", measure=_rank)

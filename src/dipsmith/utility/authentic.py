@@ -60,9 +60,7 @@ def _column(attribute: Attribute, column: pa.Array, codes: NDArray[np.unsignedin
     return array if kind is None else array.cast(kind)
 
 
-def values_of(
-    column: pa.Array, domain: Bins, beyond: int = 0
-) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+def values_of(column: pa.Array, domain: Bins, beyond: int = 0) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     """The numbers of a column, days and moments as integers, and which are readable (None: all).
 
     Moments whose unit could overflow are clipped to the bounds, or so many microseconds beyond them.

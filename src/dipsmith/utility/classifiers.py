@@ -52,9 +52,7 @@ def classifier_of(given: Any, codes: Codes, seed: int) -> tuple[str, Any, Featur
         "cart": tree.DecisionTreeClassifier(min_samples_leaf=20, max_leaf_nodes=1000, random_state=seed),
         "forest": ensemble.RandomForestClassifier(100, min_samples_leaf=10, n_jobs=2, random_state=seed),
         "boosting": ensemble.HistGradientBoostingClassifier(**boosting, random_state=seed),
-        "svm": pipeline.make_pipeline(
-            kernel_approximation.Nystroem(**kernel), svm.LinearSVC(C=1.0, random_state=seed)
-        ),
+        "svm": pipeline.make_pipeline(kernel_approximation.Nystroem(**kernel), svm.LinearSVC(C=1.0, random_state=seed)),
     }
     return given, made[given], "one-hot" if given == "svm" else "codes"
 
@@ -68,13 +66,9 @@ def matrix(codes: Codes, features: Features) -> Any:
 
     sizes = [codes.schema[n].size for n in codes.names]
     starts = np.concatenate([[0], np.cumsum(sizes)])
-    columns = np.column_stack(
-        [codes[n].astype(np.int64) + at for n, at in zip(codes.names, starts, strict=False)]
-    )
+    columns = np.column_stack([codes[n].astype(np.int64) + at for n, at in zip(codes.names, starts, strict=False)])
     pointers = np.arange(0, columns.size + 1, len(sizes))
-    return scipy.sparse.csr_matrix(
-        (np.ones(columns.size), columns.ravel(), pointers), (len(codes), int(starts[-1]))
-    )
+    return scipy.sparse.csr_matrix((np.ones(columns.size), columns.ravel(), pointers), (len(codes), int(starts[-1])))
 
 
 def fit_copy(classifier: Any, features: Any, outcome: NDArray[np.integer]) -> Any:

@@ -52,18 +52,16 @@ def compare(
 
     Parameters
     ----------
-    authentic
-        The confidential rows: a file, folder, glob or database address, or any frame.
-    releases
-        One to four releases, or their folders, compared side by side.
+    authentic, releases
+        The confidential rows (a file, folder, glob or database address, or any frame), and one to four releases, or their
+        folders, compared side by side.
     ledger
         Where the look is logged; required.
     analyses
         Regressions to compare: formulas, or `Regression` objects (or mappings) with `by`, `reference`, `family`.
-    schema
-        What codes mean; default: the schema that the first release was made by.
-    names
-        What to call the releases; default: their folders' names, or method and budget.
+    schema, names
+        What codes mean (default: the schema that the first release was made by), and what to call the releases (default:
+        method and budget).
     classifiers
         Who tries to tell the tables apart: "logistic", "interactions", "cart", "forest", "svm", "boosting", or any
         scikit-learn classifier. Default: logistic, interactions, CART and boosting.
@@ -73,12 +71,8 @@ def compare(
         A third file and the identifier (one or more columns) by which it is joined with the authentic rows; it is
         labelled by the release's model, and the labels compared. Without `third`, a release that holds the
         identifier itself is joined.
-    draws
-        Draws of every null distribution.
-    seed
-        For samples, folds and null draws.
-    progress
-        Called with (stage, share done).
+    draws, seed, progress
+        Draws of every null distribution; for samples, folds and null draws; called with (stage, share done).
 
     Privacy
     -------
@@ -97,9 +91,7 @@ def compare(
     metrics = all_metrics()
     book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
     if not isinstance(book, Ledger):
-        raise UsageError(
-            "a ledger is required, because every comparison is a look: ledger=Ledger('budget.db')"
-        )
+        raise UsageError("a ledger is required, because every comparison is a look: ledger=Ledger('budget.db')")
     private = source(authentic)
     private.check([*columns, *(c for c in on if c not in columns)])
     say = progress or (lambda stage, share: None)
@@ -134,9 +126,7 @@ def compare(
         part = table.select([n for n in table.column_names if n in regression.columns])
         regressions.append(compare_regression(regression, part, loaded, base))
         say("fitting", (i + 1) / len(wanted))
-    return Comparison(
-        base.name, base, tuple(findings), tuple(regressions), left_out, looks[0], seed, chapters, single
-    )
+    return Comparison(base.name, base, tuple(findings), tuple(regressions), left_out, looks[0], seed, chapters, single)
 
 
 def _values(metric: Metric, both: SideBySide) -> list[MetricValue]:
@@ -182,9 +172,7 @@ def _common_schema(loaded: Mapping[str, Release]) -> Schema:
 def _columns(schema: Schema, loaded: Mapping[str, Release], wanted: Sequence[Regression]) -> list[str]:
     shared = [n for n in schema.names if all(n in t.column_names for r in loaded.values() for t in r.tables)]
     if not shared:
-        raise UsageError(
-            f"the releases have no column in common with schema '{schema.name}'; give the right schema"
-        )
+        raise UsageError(f"the releases have no column in common with schema '{schema.name}'; give the right schema")
     for regression in wanted:
         if missing := [n for n in regression.columns if n not in shared]:
             raise UsageError(
@@ -202,9 +190,7 @@ def _look_note(loaded: Mapping[str, Release], wanted: Sequence[Regression], on: 
     return "".join(c if c.isprintable() else "?" for c in note)[:1000]
 
 
-def _match(
-    private: Source, codes: Codes, third: Any, release: Release, schema: Schema, on: tuple[str, ...]
-) -> Matched:
+def _match(private: Source, codes: Codes, third: Any, release: Release, schema: Schema, on: tuple[str, ...]) -> Matched:
     public = schema.public if schema.neighbours == "label" else ()
     file = source(release.tables[0] if third is None else third)
     labelled = release.tables[0] if third is None else release.model.label(file, seed=0)

@@ -20,11 +20,10 @@ from dipsmith.report.content import Block, Facts, Page, Section, Table
 from dipsmith.report.sections import framed, number, page
 from dipsmith.schema import Schema
 from dipsmith.synthesis.writing import whole_folder
-from dipsmith.utility.analyses import analyses, summary_line
 from dipsmith.utility.findings import Findings
 from dipsmith.utility.metric import Chapter, Metric
 from dipsmith.utility.panels import Points
-from dipsmith.utility.regression import Agreement, RegressionComparison
+from dipsmith.utility.regression import RegressionComparison, analyses, summary_line
 from dipsmith.version import VERSION
 
 NOTICE = (
@@ -41,6 +40,8 @@ CLASSIFIERS = {
 }
 """Classifiers, in words."""
 
+SCORES = ("overlap", "covered", "same_conclusion", "width_ratio")
+"""What is said of the coefficients of a regression together."""
 NOTICEABLE = 1.5
 """A distance this many times its floor is worth a sentence."""
 
@@ -99,7 +100,8 @@ class Comparison:
             "seed": self.seed,
             "releases": _plain(self.findings),
             "analyses": [
-                {**_plain(r), "agreements": [_agreement(a) for a in r.agreements]} for r in self.regressions
+                _plain(r) | {"agreements": [_plain(a) | {s: getattr(a, s) for s in SCORES} for a in r.agreements]}
+                for r in self.regressions
             ],
         }
 
@@ -109,17 +111,11 @@ class Comparison:
 
     def __str__(self) -> str:
         table = glance(self)
-        rows = [tuple(number(c) for c in row) for row in table.rows]
-        text = as_text(Table.of("", table.columns, rows))
+        text = as_text(Table.of("", table.columns, [[number(c) for c in row] for row in table.rows]))
         return f"CONFIDENTIAL comparison: reads authentic rows, not for release\n\n{text}"
 
     def _repr_html_(self) -> str:
         return framed(page(self.page))
-
-
-def _agreement(found: Agreement) -> dict[str, Any]:
-    scores = ("overlap", "covered", "same_conclusion", "width_ratio")
-    return {**_plain(found), **{name: getattr(found, name) for name in scores}}
 
 
 def _json(content: dict[str, Any], indent: int | None = None) -> str:
@@ -170,20 +166,14 @@ def lead(comparison: Comparison) -> tuple[str, ...]:
     """What was released under which guarantee; what is kept well; what is not, and who is served worst."""
     found = comparison.findings
     first = found[0]
-    guarantees = {f.card.guarantee for f in found}
-    if len(found) > 1 and len(guarantees) == 1:
+
+    def each_release(say: Callable[[Findings], str], end: str = ". ") -> str:
+        return say(first) if len(found) == 1 else end.join(f"{f.name}: {say(f)}" for f in found)
+
+    released = each_release(lambda f: f"{f.rows[1]:,} synthetic rows by {f.card.method}, {f.card.guarantee}", "; ")
+    if len(found) > 1 and len({f.card.guarantee for f in found}) == 1:
         each = ", ".join(f"{f.name} ({f.rows[1]:,} rows by {f.card.method})" for f in found)
         released = f"{len(found)} releases, {each}, each under {first.card.guarantee}"
-    else:
-        released = "; ".join(
-            (f"{f.name}: " if len(found) > 1 else "")
-            + f"{f.rows[1]:,} synthetic rows by {f.card.method}, {f.card.guarantee}"
-            for f in found
-        )
-
-    def each_release(say: Callable[[Findings], str]) -> str:
-        return say(first) if len(found) == 1 else ". ".join(f"{f.name}: {say(f)}" for f in found)
-
     return (
         f"{first.rows[0]:,} authentic rows of '{comparison.dataset}' are compared with {released}. {first.card.meaning}",
         f"Kept: {each_release(_strengths)}.",
@@ -233,9 +223,7 @@ def how(comparison: Comparison) -> Section:
         "sets; lists and figures are of the first set. Definitions: docs/reference/metrics.md.",
     ]
     if not figures.available():
-        blocks.append(
-            "Figures need more libraries (pip install 'dipsmith[analysis]'); this page has tables only."
-        )
+        blocks.append("Figures need more libraries (pip install 'dipsmith[analysis]'); this page has tables only.")
     return Section("How this was compared", tuple(blocks))
 
 
@@ -246,9 +234,7 @@ def _strengths(found: Findings) -> str:
         which = "the synthesised columns" if found.given else "single columns"
         close = best.mean / best.floor if best.floor else float("inf")
         near = "" if close > 1.5 else f"{'nearly ' if close > 1.1 else ''}as close as two samples are, "
-        parts.append(
-            f"the distributions of {which} ({near}mean TVD {best.mean:.2g}, by chance {best.floor:.2g})"
-        )
+        parts.append(f"the distributions of {which} ({near}mean TVD {best.mean:.2g}, by chance {best.floor:.2g})")
     if (rank := found["associations"].rank_correlation) >= 0.9:
         parts.append(f"the order of the associations (rank correlation {rank:.2f})")
     if (joint := found["joint"].correlation) >= 0.95:
@@ -263,9 +249,8 @@ def _weaknesses(found: Findings) -> str:
     parts = []
     worst = max((m.worst for m in found["marginals"] if m.worst), key=lambda t: t.tvd - t.floor, default=None)
     if worst is not None and worst.tvd > NOTICEABLE * worst.floor:
-        parts.append(
-            f"the table of {' × '.join(worst.names)} is farthest off (TVD {worst.tvd:.2g}, floor {worst.floor:.2g})"
-        )
+        names = " × ".join(worst.names)
+        parts.append(f"the table of {names} is farthest off (TVD {worst.tvd:.2g}, floor {worst.floor:.2g})")
     apart = [s for s in found["specks"] if s.beyond_chance]
     if apart:
         sharpest = max(apart, key=lambda s: s.value - s.null_95)

@@ -176,9 +176,7 @@ def _chunks(codes: Codes, rows: int = 1 << 17) -> Iterator[Codes]:
         yield codes.take(slice(start, start + rows))
 
 
-def expected_gaps(
-    pooled: NDArray[np.integer], n: NDArray[np.integer] | int, m: NDArray[np.integer] | int
-) -> Floats:
+def expected_gaps(pooled: NDArray[np.integer], n: NDArray[np.integer] | int, m: NDArray[np.integer] | int) -> Floats:
     """E|share of n − share of m| of cells with `pooled` rows in both tables together.
 
     >>> expected_gaps(np.array([0, 1, 2]), 100, 100).round(5).tolist()

@@ -27,7 +27,7 @@ from dipsmith.errors import InputError
 from dipsmith.methods.method import Labeller
 from dipsmith.report import figures
 from dipsmith.report.content import Block, Figure, Table
-from dipsmith.schema import Codes
+from dipsmith.schema import Codes, Marginal
 from dipsmith.sources import source
 from dipsmith.utility.classifiers import classifier_of, fit_copy, matrix
 from dipsmith.utility.findings import Findings, each, figure, mean, series, table
@@ -98,22 +98,10 @@ def disclosure(pair: Pair, target: str, *, rows: int = ROWS, seed: int = 0) -> D
     linked, label = _link(small, known, target, labels)
     roc, auc = _roc(guess, truth, counts)
     ceiling_roc, ceiling_auc = _roc(best, truth, counts)
-    return Disclosure(
-        target,
-        attack,
-        float((truth == common).mean()),
-        float(right.mean()),
-        float((best.argmax(axis=1) == truth).mean()),
-        auc,
-        ceiling_auc,
-        float(sure.mean()),
-        mean(right[sure]),
-        float(linked.mean()),
-        mean((label == truth)[linked]),
-        mean((truth == common)[linked]),
-        roc,
-        ceiling_roc,
-    )
+    shares = mean(truth == common), mean(right), mean(best.argmax(axis=1) == truth)
+    certain = mean(sure), mean(right[sure])
+    joined = mean(linked), mean((label == truth)[linked]), mean((truth == common)[linked])
+    return Disclosure(target, attack, *shares, auc, ceiling_auc, *certain, *joined, roc, ceiling_roc)
 
 
 def _halves(pair: Pair, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -168,9 +156,7 @@ def _naive(rows: Codes, known: Sequence[str], target: str, seed: int) -> Rule:
     return rule
 
 
-def _link(
-    pair: Pair, known: Sequence[str], target: str, labels: int
-) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+def _link(pair: Pair, known: Sequence[str], target: str, labels: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Whose other columns occur in the release, and the most frequent label of those rows."""
     mine, other, groups = pair.number_groups(known)
     table = np.bincount(other * labels + pair.synthetic[target], minlength=groups * labels)
@@ -198,7 +184,7 @@ def _roc(guess: Floats, truth: NDArray[np.int64], counts: NDArray[np.int64]) -> 
 
 MOST_SENSITIVE = 4
 RAREST = 1e-9
-"""Probabilities below this count as it, in log losses."""
+"""Probabilities below this count as it: a label that was called impossible costs 21 nats, not infinity."""
 
 
 def _attacks(both: SideBySide) -> tuple[Disclosure, ...]:
@@ -241,23 +227,17 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
         )
         blocks += [guesses, _roc_figure(attacked), certain]
     if labelled := [f for f in found if f["correct"]]:
-        title, note = (
-            "Correctly synthesised labels: expected share, row by row",
-            "The mean probability that the model gives a person's true label.",
-        )
+        title = "Correctly synthesised labels: expected share, row by row"
+        note = "The mean probability that the model gives a person's true label."
         columns = ("label", "right", "drawn from the marginal")
         blocks.append(table(title, columns, labelled, each("correct", *shares), note))
     for f in found:
         if (m := f["matched"]) is not None:
-            name = series(found, f, "") and f", {f.name}"
-            blocks.append(
-                Table.of(
-                    f"A third file joined by {' + '.join(m.on)}{name}: {m.rows:,} rows, {m.matched:.1%} matched",
-                    ("label", "right among matched", "by chance"),
-                    [attrgetter(*shares)(c) for c in m.correct],
-                    f"{m.ambiguous:.1%} of its rows have an identifier that occurs more than once and are not counted.",
-                )
-            )
+            on = " + ".join(m.on) + (series(found, f, "") and f", {f.name}")
+            title = f"A third file joined by {on}: {m.rows:,} rows, {m.matched:.1%} matched"
+            note = f"{m.ambiguous:.1%} of its rows have an identifier that occurs more than once and are not counted."
+            rows = [attrgetter(*shares)(c) for c in m.correct]
+            blocks.append(Table.of(title, ("label", "right among matched", "by chance"), rows, note))
     return blocks
 
 
@@ -269,17 +249,14 @@ def _roc_figure(found: Sequence[Findings]) -> Figure:
         lines = [figures.ChartLine(series(found, f, "attacker"), f["disclosures"][i].roc) for f in found]
         title = f"{best.target} (AUC {best.auc:.2f}, ceiling {best.ceiling_auc:.2f})"
         panels.append((title, figures.ChartLine("ceiling", best.ceiling_roc), lines))
+    svg, columns = "", ("release", "label", "attacker", "ceiling")
+    areas = [(f.name, d.target, d.auc, d.ceiling_auc) for f, d in attacks]
+    numbers = Table.of("Area under the ROC curve", columns, areas)
     if figures.available():
         svg = figures.curves(panels, GRID, "false positive rate", "true positive rate")
-        columns: tuple[str, ...] = ("release", "label", "false positive rate", "attacker", "ceiling")
-        curves = [
-            (f.name, d.target, *p) for f, d in attacks for p in zip(GRID, d.roc, d.ceiling_roc, strict=True)
-        ]
-        numbers = Table.of("ROC", columns, [(*row[:2], *map(float, row[2:])) for row in curves])
-    else:
-        svg, columns = "", ("release", "label", "attacker", "ceiling")
-        areas = [(f.name, d.target, d.auc, d.ceiling_auc) for f, d in attacks]
-        numbers = Table.of("Area under the ROC curve", columns, areas)
+        curves = [(f, d, *map(float, p)) for f, d in attacks for p in zip(GRID, d.roc, d.ceiling_roc, strict=True)]
+        rows = [(f.name, d.target, *point) for f, d, *point in curves]
+        numbers = Table.of("ROC", (*columns[:2], "false positive rate", *columns[2:]), rows)
     in_words = "; ".join(f"{d.target}: attacker {d.auc:.2f}, ceiling {d.ceiling_auc:.2f}" for d in first)
     return figure(
         found,
@@ -310,9 +287,7 @@ def _log_loss(both: SideBySide) -> tuple[float, float]:
         names = [n for n in schema.names if n in rows.names]
         rows = authentic_codes(source(both.fresh), schema, names)[0]
     p = model.probabilities(rows)
-    joint = np.zeros(len(rows), dtype=np.int64)
-    for name in model.targets:
-        joint = joint * schema[name].size + rows[name]
+    joint = Marginal.of(schema, model.targets).index(rows)
     seen = np.bincount(joint, minlength=p.shape[1]) / max(1, len(rows))
     marginal = -float((seen[seen > 0] * np.log(seen[seen > 0])).sum())
     return -float(np.log(np.maximum(p[np.arange(len(rows)), joint], RAREST)).mean()), marginal
@@ -327,10 +302,5 @@ ATTACK_AUC = Metric(
     DISCLOSURE,
 )
 LOG_LOSS = Metric(
-    "log-loss",
-    "log loss of labels of unseen rows",
-    "lower",
-    _log_loss,
-    "the label marginal alone",
-    DISCLOSURE,
+    "log-loss", "log loss of labels of unseen rows", "lower", _log_loss, "the label marginal alone", DISCLOSURE
 )

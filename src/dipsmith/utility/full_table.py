@@ -45,16 +45,8 @@ def cell_sizes(pair: Pair) -> CellSizes:
     """Tabulate the full cross-table of all compared columns."""
     *sides, groups = pair.number_groups(pair.names)
     a, s = (np.bincount(side, minlength=groups) for side in sides)
-    return CellSizes(
-        pair.schema.size(pair.names),
-        _by_size(a),
-        _by_size(s),
-        _share(((s > 0) & (a == 0)).sum(), (s > 0).sum()),
-        _share(s[a == 0].sum(), s.sum()),
-        _share(((a > 0) & (s == 0)).sum(), (a > 0).sum()),
-        _share(a[s == 0].sum(), a.sum()),
-        _correlation(a, s, pair.schema.size(pair.names)),
-    )
+    cells = pair.schema.size(pair.names)
+    return CellSizes(cells, _by_size(a), _by_size(s), *_only(s, a), *_only(a, s), _correlation(a, s, cells))
 
 
 def _by_size(counts: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
@@ -70,8 +62,10 @@ def _correlation(a: NDArray[np.int64], s: NDArray[np.int64], cells: int) -> floa
     return covariance / sqrt(variances[0] * variances[1]) if min(variances) > 0 else float("nan")
 
 
-def _share(part: np.integer, whole: np.integer) -> float:
-    return float(part) / float(whole) if whole else 0.0
+def _only(table: NDArray[np.int64], other: NDArray[np.int64]) -> tuple[float, float]:
+    """The shares of a table's combinations, and of its rows, that the other table does not have."""
+    alone = table[other == 0]
+    return float((alone > 0).sum() / max(1, (table > 0).sum())), float(alone.sum() / max(1, table.sum()))
 
 
 def _blocks(found: Sequence[Findings]) -> list[Block]:

@@ -2,7 +2,7 @@
 
 The linear predictor of a row is an intercept plus one number per column, looked up by the row's code. So the gradient
 is a handful of `bincount`s and the Hessian a handful of cross-tables, and a million rows take seconds. Rows are given
-once per distinct combination, with how often each outcome occurred; `dipsmith.inference.logistic` does the fitting.
+once per distinct combination, with how often each outcome occurred; `dipsmith.regression.logistic` does the fitting.
 
 A ridge so small that it only decides among equivalent parametrisations (an intercept and all levels are redundant)
 keeps the Hessian invertible; contrasts between levels are those of maximum likelihood.
@@ -18,7 +18,7 @@ import scipy.optimize
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from dipsmith.inference.logistic import climb
+from dipsmith.regression.logistic import climb
 from dipsmith.schema import Codes
 
 RIDGE = 1e-4

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -160,11 +161,6 @@ def _find(both: SideBySide) -> dict[str, Any]:
     }
 
 
-def _lines(found: Findings) -> list[tuple[str, Cell, Cell]]:
-    means = zip(found["marginals"], found["set_tvd"], strict=True)
-    return [(f"mean TVD, {error.ways}-way tables", tvd, error.floor) for error, tvd in means]
-
-
 def _blocks(found: Sequence[Findings]) -> list[Block]:
     note = "Half the sum of absolute differences of shares: the share of rows that would have to move. Floor: chance alone."
     if found[0].given:
@@ -181,9 +177,7 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
         ]
 
     def farthest(f: Findings) -> Sequence[tuple[Cell, ...]]:
-        every = [
-            (" × ".join(t.names), t.tvd, t.floor, t.tvd - t.floor) for e in f["marginals"] for t in e.tables
-        ]
+        every = [(" × ".join(t.names), t.tvd, t.floor, t.tvd - t.floor) for e in f["marginals"] for t in e.tables]
         return sorted(every, key=lambda row: -row[3])[:WORST]
 
     title, heads = "The tables farthest off, beyond what chance explains", ("table", "TVD", "floor", "excess")
@@ -192,19 +186,21 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
         table(title, heads, found, farthest),
     ]
     if any(f["ranges"] for f in found):
-        blocks.append(
-            table(
-                "Range queries: error of the share of rows between two bounds",
-                ("columns", "queries", "mean", "floor", "largest", "mean relative"),
-                found,
-                lambda f: [
-                    (" × ".join(r.names), r.queries, r.mean, r.floor, r.largest, r.relative)
-                    for r in f["ranges"][:WORST]
-                ],
-                "All ranges of a column, a thousand random rectangles of a pair. Floor: the mean by chance alone. Relative to the authentic share, at least .001.",
-            )
+        shown = attrgetter("queries", "mean", "floor", "largest", "relative")
+        ranges = table(
+            "Range queries: error of the share of rows between two bounds",
+            ("columns", "queries", "mean", "floor", "largest", "mean relative"),
+            found,
+            lambda f: [(" × ".join(r.names), *shown(r)) for r in f["ranges"][:WORST]],
+            "All ranges of a column, a thousand random rectangles of a pair. Floor: the mean by chance alone. Relative to the authentic share, at least .001.",
         )
+        blocks.append(ranges)
     return blocks
+
+
+def _lines(found: Findings) -> list[tuple[str, Cell, Cell]]:
+    means = zip(found["marginals"], found["set_tvd"], strict=True)
+    return [(f"mean TVD, {error.ways}-way tables", tvd, error.floor) for error, tvd in means]
 
 
 MARGINALS = Chapter("Marginals", _find, _blocks, _lines, place=2)

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from dipsmith.codec.parse import texts
 from dipsmith.errors import SourceError, UsageError
 from dipsmith.methods.method import Labeller
-from dipsmith.schema import Codes, Schema
+from dipsmith.schema import Codes, Marginal, Schema
 from dipsmith.sources import Source
 from dipsmith.utility.findings import mean
 from dipsmith.utility.pair import comparable, released_codes
@@ -149,10 +149,6 @@ def _single(keys: pa.Array) -> pa.Array:
 
 def _by_chance(truth: Codes, drawn: Codes, names: Sequence[str]) -> float:
     """Agreement of labels drawn from the marginal, regardless of the row: Σ p·q."""
-    shares = []
-    for codes in (truth, drawn):
-        key = np.zeros(len(codes), dtype=np.int64)
-        for name in names:
-            key = key * truth.schema[name].size + codes[name]
-        shares.append(np.bincount(key, minlength=truth.schema.size(names)) / max(1, len(key)))
-    return float(shares[0] @ shares[1])
+    cells = Marginal.of(truth.schema, names)
+    p, q = (np.bincount(cells.index(c), minlength=cells.size) / max(1, len(c)) for c in (truth, drawn))
+    return float(p @ q)

@@ -94,18 +94,9 @@ class MetricValue:
 class Chapter:
     """A chapter of a comparison's report.
 
-    Attributes
-    ----------
-    heading
-        Its title.
-    find
-        What it shows of one release, by key; the keys are those of comparison.json.
-    blocks
-        Its content, from the findings of all releases; nothing leaves the chapter out.
-    lines
-        Its lines of the summary for one release: what, value, and what chance alone would give.
-    place
-        Where it stands on the page: dipsmith's own chapters have 1 to 7.
+    `find` gives what it shows of one release, by the keys of comparison.json; `blocks` its content, from the findings of
+    all releases (nothing leaves the chapter out); `lines` its lines of the summary for one release: what, value, and what
+    chance alone would give. `place` is where it stands on the page: dipsmith's own chapters have 1 to 7.
     """
 
     heading: str
@@ -119,20 +110,9 @@ class Chapter:
 class Metric:
     """A number of a release beside the authentic rows.
 
-    Attributes
-    ----------
-    name
-        What studies call it; the name of its entry point.
-    title
-        What it says, in words.
-    better
-        Whether "lower" or "higher" is better, or its reference is the "target".
-    measure
-        The value; or the value and its reference; or several values, each with its level.
-    reference
-        What the reference is, in words.
-    chapter
-        What shows it in the report of a comparison; None: a line of the summary.
+    Studies call it by its `name`, which is that of its entry point; `title` and `reference` say in words what it is and
+    what it is held against. It gives a value; or the value and its reference; or several values, each with its level.
+    Without a `chapter` it is a line of the summary.
     """
 
     name: str

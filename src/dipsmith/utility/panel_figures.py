@@ -124,22 +124,13 @@ def _bars(found: Sequence[Findings]) -> Figure:
 def _against(found: Sequence[Findings], points: Sequence[Points], panel: _Panel) -> Figure:
     """Authentic against synthetic values, a panel for each release."""
     each = list(zip(found, points, strict=True))
-    svg = ""
-    if figures.available():
-        panels = [
-            figures.Against(
-                series(found, f, ""),
-                p.authentic,
-                p.synthetic,
-                p.labels,
-                f"r = {decimal(p.correlation, 3)}\nslope {decimal(p.slope, 2)}",
-                None if p.authentic_se is None else 1.96 * p.authentic_se,
-                None if p.synthetic_se is None else 1.96 * p.synthetic_se,
-            )
-            for f, p in each
-        ]
-        x, y = (panel.axis.format(side) for side in ("authentic", "synthetic"))
-        svg = figures.against(panels, x, y, power=panel.power)
+    panels = []
+    for f, p in each:
+        text = f"r = {decimal(p.correlation, 3)}\nslope {decimal(p.slope, 2)}"
+        bars = [None if se is None else 1.96 * se for se in (p.authentic_se, p.synthetic_se)]
+        panels.append(figures.Against(series(found, f, ""), p.authentic, p.synthetic, p.labels, text, *bars))
+    axes = [panel.axis.format(side) for side in ("authentic", "synthetic")]
+    svg = figures.against(panels, *axes, power=panel.power) if figures.available() else ""
     first = points[0]
     order = np.argsort(-np.abs(first.synthetic - first.authentic), kind="stable")[:3]
     named = [(first.labels[i], first.authentic[i], first.synthetic[i]) for i in order]
@@ -177,9 +168,7 @@ def _point_numbers(each: Sequence[tuple[Findings, Points]]) -> Table:
         columns += ["authentic s.e.", "synthetic s.e."]
     rows: Rows = []
     for f, p in each:
-        parts = [
-            v.tolist() for v in (p.authentic, p.synthetic, p.authentic_se, p.synthetic_se) if v is not None
-        ]
+        parts = [v.tolist() for v in (p.authentic, p.synthetic, p.authentic_se, p.synthetic_se) if v is not None]
         rows += [(f.name, *values) for values in zip(p.labels, *parts, strict=True)]
     return Table.of("Points", columns, rows)
 

@@ -173,9 +173,7 @@ def logistic_panel(pair: Pair) -> LogisticPanel | None:
     )
 
 
-def _effects(
-    codes: Codes, target: Attribute, predictors: Sequence[str]
-) -> tuple[Logistic, Indicators, list[Floats]]:
+def _effects(codes: Codes, target: Attribute, predictors: Sequence[str]) -> tuple[Logistic, Indicators, list[Floats]]:
     number, first = group_of(codes, predictors)
     total = np.bincount(number, minlength=len(first))
     ones = np.bincount(number[codes[target.name] == 0], minlength=len(first))
@@ -212,9 +210,7 @@ def _points(crosstabs: Crosstabs, table: Crosstab) -> Points:
     return Points(tuple(" · ".join(row) for row in zip(*levels, strict=True)), authentic[at], synthetic[at])
 
 
-def _level_pairs(
-    crosstabs: Crosstabs, of: Callable[[NDArray[np.integer]], Floats], *, both_ways: bool
-) -> Points:
+def _level_pairs(crosstabs: Crosstabs, of: Callable[[NDArray[np.integer]], Floats], *, both_ways: bool) -> Points:
     """A quantity of row and column levels, for all pairs of columns (and, both ways, with x and y exchanged)."""
     found: list[Points] = []
     for table in crosstabs.dense(2):
@@ -244,6 +240,4 @@ def _indicators(y: Attribute, x: Attribute, values: Sequence[Floats], frequent: 
 def _join(parts: Sequence[Points]) -> Points:
     labels = tuple(label for part in parts for label in part.labels)
     authentic, synthetic = ([getattr(p, side) for p in parts] for side in ("authentic", "synthetic"))
-    return Points(
-        labels, np.concatenate([np.zeros(0), *authentic]), np.concatenate([np.zeros(0), *synthetic])
-    )
+    return Points(labels, np.concatenate([np.zeros(0), *authentic]), np.concatenate([np.zeros(0), *synthetic]))

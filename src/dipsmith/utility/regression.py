@@ -1,7 +1,7 @@
 """Regressions in both tables: would an analyst of the release have concluded the same.
 
 A formula is fitted to the authentic rows and to every set of every release by the same code
-(`dipsmith.inference.analysis`), with the same levels and references. Sets that were sanitised separately are combined by
+(`dipsmith.regression.analysis`), with the same levels and references. Sets that were sanitised separately are combined by
 T = ū + B/m; of others the ordinary intervals are taken, which leave the noise out, as most analysts would do, or the
 noise-aware ones (`replicates`). Differences in differences, fixed effects, ridge and logistic models are formulas and
 families like any other.
@@ -21,19 +21,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dipsmith.errors import UsageError
-from dipsmith.inference.analysis import Analysis, Family
 from dipsmith.inference.combine import Combined, Rule
-from dipsmith.inference.estimates import Estimates
-from dipsmith.inference.model_frame import distinct_values, text_of
 from dipsmith.inference.noise_aware import Replication, combine_by, sampling_only
+from dipsmith.regression.analysis import Analysis, Family
+from dipsmith.regression.estimates import Estimates
+from dipsmith.regression.model_frame import distinct_values, text_of
+from dipsmith.report import figures
+from dipsmith.report.content import Block, Cell, Figure, Heading, Section, Table
 from dipsmith.schema.formula import Formula
-from dipsmith.utility.findings import mean
+from dipsmith.utility.findings import Findings, figure, mean, series
 
 if TYPE_CHECKING:
     from dipsmith.schema import Schema
     from dipsmith.synthesis.release import Release
 
 MOST_LEVELS = 60
+MOST_COEFFICIENTS, MOST_TRENDS, MOST_IN_WORDS = 30, 12, 6
 
 Interval = tuple[float, float]
 
@@ -132,7 +135,10 @@ class Coefficient:
     @property
     def same_conclusion(self) -> bool:
         """Whether both are significantly positive, both significantly negative, or neither is significant."""
-        return _conclusion(self.authentic_interval) == _conclusion(self.synthetic_interval)
+        signs = [
+            1 if low > 0 else -1 if high < 0 else 0 for low, high in (self.authentic_interval, self.synthetic_interval)
+        ]
+        return signs[0] == signs[1]
 
 
 @dataclass(frozen=True)
@@ -183,10 +189,7 @@ class RegressionComparison:
 
 
 def compare_regression(
-    regression: Regression,
-    authentic: pa.Table,
-    releases: Mapping[str, Release],
-    schema: Schema,
+    regression: Regression, authentic: pa.Table, releases: Mapping[str, Release], schema: Schema
 ) -> RegressionComparison:
     """Fit a regression to the authentic rows and to every set of every release.
 
@@ -196,13 +199,8 @@ def compare_regression(
     """
     tables = [authentic, *(t for r in releases.values() for t in r.tables)]
     tables = [t.select([c for c in authentic.column_names if c in t.column_names]) for t in tables]
-    analysis = Analysis.of(
-        regression.formula,
-        tables,
-        schema=schema,
-        reference={k: str(v) for k, v in regression.reference.items()},
-        family=regression.family,
-    )
+    reference = {k: str(v) for k, v in regression.reference.items()}
+    analysis = Analysis.of(regression.formula, tables, schema=schema, reference=reference, family=regression.family)
     levels = _levels(tables, regression.by)
     analysis = _one_family(analysis, tables, regression.by, levels)
     found: list[Agreement] = []
@@ -222,9 +220,7 @@ def compare_regression(
     )
 
 
-def _one_family(
-    analysis: Analysis, tables: Sequence[pa.Table], by: str | None, levels: Sequence[str]
-) -> Analysis:
+def _one_family(analysis: Analysis, tables: Sequence[pa.Table], by: str | None, levels: Sequence[str]) -> Analysis:
     """Firth's method for all tables where "auto" finds one of them separated."""
     if not (analysis.falls_back and analysis.family == "logistic"):
         return analysis
@@ -277,5 +273,119 @@ def _at(table: pa.Table, by: str | None, level: str) -> pa.Table:
     return table if by is None else table.filter(pc.equal(text_of(table.column(by)), level))
 
 
-def _conclusion(interval: Interval) -> int:
-    return 1 if interval[0] > 0 else -1 if interval[1] < 0 else 0
+def analyses(compared: Sequence[RegressionComparison], found: Sequence[Findings]) -> Section:
+    """The steward's analyses in both tables."""
+    blocks: list[Block] = []
+    for i, comparison in enumerate(compared, start=1):
+        blocks.append(Heading(comparison.regression.formula))
+        if not comparison.agreements:
+            blocks += [f"Could not be fitted. {note}" for note in comparison.notes]
+            continue
+        draw, terms = _trends if comparison.levels else _intervals, _choose_coefficients(comparison, found)
+        blocks += [_agreement(comparison), draw(comparison, found, terms, i)]
+        blocks += [f"Left out: {note}" for note in comparison.notes]
+    return Section("Analyses", tuple(blocks))
+
+
+def summary_line(compared: RegressionComparison, found: Findings) -> tuple[str, Cell, Cell]:
+    """The mean interval overlap of one release."""
+    overlaps = [a.overlap for a in compared.agreements if a.release == found.name]
+    formula, by = compared.regression.formula, compared.regression.by
+    short = formula if len(formula) <= 34 else formula[:33] + "…"
+    return f"interval overlap: {short}" + (f", by {by}" if by else ""), mean(overlaps), None
+
+
+def _agreement(comparison: RegressionComparison) -> Table:
+    # The columns that say which agreement it is, where there are several releases or levels.
+    place = {"release": "release"} if len({a.release for a in comparison.agreements}) > 1 else {}
+    if comparison.levels:
+        place[comparison.regression.by or ""] = "level"
+    rows: list[list[Cell]] = []
+    for a in comparison.agreements:
+        at = [getattr(a, name) for name in place.values()]
+        rows.append([*at, len(a.coefficients), a.overlap, a.covered, a.same_conclusion, a.width_ratio])
+    return Table.of(
+        f"{comparison.name}: would an analyst of the release conclude the same?",
+        (*place, "coefficients", "overlap", "authentic interval covers", "same conclusion", "width ratio"),
+        rows,
+        "Overlap: Karr's J, 1 is equality, at least ½ where one interval lies in the other. Covers: share of the authentic "
+        f"95 % intervals that contain the synthetic estimate. {comparison.rule}."
+        + (f" Reference: {comparison.references}." if comparison.references else ""),
+    )
+
+
+def _choose_coefficients(comparison: RegressionComparison, found: Sequence[Findings]) -> list[str]:
+    """The coefficients to draw: as asked, else those of synthesised columns, else all."""
+    names = list(dict.fromkeys(c.name for a in comparison.agreements for c in a.coefficients))
+    starts = comparison.regression.shown or found[0].changed
+    effects = [n for n in names if n != "Intercept"]
+    chosen = [n for n in effects if n.startswith(tuple(starts))]
+    return (chosen or effects or names)[:MOST_COEFFICIENTS]
+
+
+def _intervals(comparison: RegressionComparison, found: Sequence[Findings], terms: list[str], number: int) -> Figure:
+    agreements = [(f, a) for f in found if (a := comparison.of(f.name)) is not None]
+    first = agreements[0][1]
+    lines = [_line(series(found, f), [(a, t) for t in terms], authentic=False) for f, a in agreements]
+    original = _line("authentic", [(first, t) for t in terms], authentic=True)
+    svg = figures.intervals(terms, original, lines, "coefficient, 95 % interval") if figures.available() else ""
+    of = "" if len(found) == 1 else f" ({first.release})"
+    return figure(
+        found,
+        f"Coefficients: mean interval overlap {first.overlap:.2f}{of}",
+        svg,
+        f"{comparison.regression.formula}.",
+        _in_words(first, terms),
+        _numbers([a for _, a in agreements], comparison.regression.by),
+        f"coefficients-{number}",
+    )
+
+
+def _trends(comparison: RegressionComparison, found: Sequence[Findings], terms: list[str], number: int) -> Figure:
+    by = comparison.regression.by or ""
+    levels = [level for level in comparison.levels if comparison.of(found[0].name, level) is not None]
+    at = {f.name: [comparison.of(f.name, level) for level in levels] for f in found}
+    panels = []
+    for term in terms[:MOST_TRENDS]:
+        original = _line("authentic", [(a, term) for a in at[found[0].name]], authentic=True)
+        lines = [_line(series(found, f), [(a, term) for a in at[f.name]], authentic=False) for f in found]
+        panels.append(figures.Trend(term, original, lines))
+    svg = figures.trends(levels, panels, "coefficient") if figures.available() and terms else ""
+    first = at[found[0].name][0] if levels else None
+    return figure(
+        found,
+        f"Coefficients by {by}: is the trend kept?",
+        svg,
+        f"{comparison.regression.formula}, one regression for each {by}; authentic solid with its 95 % band, synthetic dashed with 95 % whiskers.",
+        f"Coefficients by {by}. " + (f"In {levels[0]}: {_in_words(first, terms)}" if first else ""),
+        _numbers(comparison.agreements, comparison.regression.by),
+        f"coefficients-{number}",
+    )
+
+
+def _line(name: str, places: Sequence[tuple[Agreement | None, str]], *, authentic: bool) -> figures.ChartLine:
+    """One estimate with its half-width at each place; nan where there is none."""
+    values, halves = np.full(len(places), np.nan), np.full(len(places), np.nan)
+    for i, (agreement, term) in enumerate(places):
+        c = next((c for c in agreement.coefficients if c.name == term), None) if agreement else None
+        if c is not None:
+            low, high = c.authentic_interval if authentic else c.synthetic_interval
+            values[i], halves[i] = c.authentic if authentic else c.synthetic, (high - low) / 2
+    return figures.ChartLine(name, values, halves)
+
+
+def _in_words(agreement: Agreement, terms: Sequence[str]) -> str:
+    some = [c for c in agreement.coefficients if c.name in set(terms)][:MOST_IN_WORDS]
+    return "; ".join(f"{c.name} {c.authentic:.3g} authentic, {c.synthetic:.3g} synthetic" for c in some) + "."
+
+
+def _numbers(agreements: Sequence[Agreement], by: str | None) -> Table:
+    estimates = ("authentic", "from", "to", "synthetic", "synthetic from", "synthetic to")
+    rows: list[list[Cell]] = []
+    for a in agreements:
+        place = [a.release, a.level] if by else [a.release]
+        for c in a.coefficients:
+            both = (c.authentic, *c.authentic_interval, c.synthetic, *c.synthetic_interval)
+            rows.append([*place, c.name, *both, c.overlap, "yes" if c.covered else "no"])
+    columns = ("release", *([by] if by else []), "coefficient", *estimates, "overlap", "covered")
+    return Table.of("Coefficients", columns, rows)

@@ -58,9 +58,7 @@ class SizeClass:
     floor: float
 
     def __str__(self) -> str:
-        return (
-            f"{self.smallest:,} or more" if self.largest is None else f"{self.smallest:,} to {self.largest:,}"
-        )
+        return f"{self.smallest:,} or more" if self.largest is None else f"{self.smallest:,} to {self.largest:,}"
 
 
 @dataclass(frozen=True)
@@ -133,16 +131,11 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
     classes: tuple[SizeClass, ...] = found[0]["subgroups"].classes
     if not classes:
         return []
-    svg = ""
-    if figures.available():
-        lines = [
-            figures.ChartLine(series(found, f), np.array([c.tvd for c in f["subgroups"].classes]))
-            for f in found
-            if len(f["subgroups"].classes) == len(classes)
-        ]
-        labels, floor = [str(c) for c in classes], np.array([c.floor for c in classes])
-        x, y = "authentic rows in the subgroup", "mean TVD within it (log scale)"
-        svg = figures.by_size(labels, floor, lines, x, y)
+    alike = [f for f in found if len(f["subgroups"].classes) == len(classes)]
+    lines = [figures.ChartLine(series(found, f), np.array([c.tvd for c in f["subgroups"].classes])) for f in alike]
+    labels, floor = [str(c) for c in classes], np.array([c.floor for c in classes])
+    axes = "authentic rows in the subgroup", "mean TVD within it (log scale)"
+    svg = figures.by_size(labels, floor, lines, *axes) if figures.available() else ""
     smallest, largest = classes[0], classes[-1]
     drawn = figure(
         found,
@@ -158,9 +151,7 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
         "The subgroups served worst, beyond what chance explains",
         ("subgroup", "authentic rows", "synthetic rows", "TVD", "floor", "excess"),
         found,
-        lambda f: [
-            (str(g), g.authentic, g.synthetic, g.tvd, g.floor, g.excess) for g in f["subgroups"].worst
-        ],
+        lambda f: [(str(g), g.authentic, g.synthetic, g.tvd, g.floor, g.excess) for g in f["subgroups"].worst],
         f"Groups of fewer than {SMALLEST} authentic rows are counted above but not named.",
     )
     lost = "Lost: the synthetic table has no such row."
@@ -168,9 +159,7 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
     return [drawn, by_class, worst] if svg else [drawn, worst]
 
 
-SUBGROUPS = Chapter(
-    "Who is served worst", lambda both: {"subgroups": subgroups(both.tables[0])}, _blocks, place=5
-)
+SUBGROUPS = Chapter("Who is served worst", lambda both: {"subgroups": subgroups(both.tables[0])}, _blocks, place=5)
 
 
 def _mean(both: SideBySide) -> tuple[float, float]:

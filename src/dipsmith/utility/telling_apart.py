@@ -20,7 +20,9 @@ ratio of 1/(1 − c) to the first null is what an independent sample would get.
 **Binned scores** (Sakshaug and Raghunathan 2010, "Synthetic data for small area estimation", Privacy in Statistical
 Databases): scores are cut at the quantiles of the pooled scores, and the number of synthetic rows in each group is
 compared with its expectation by Pearson's statistic. With scores from cross-fitting its null is χ² with (groups − 1)
-degrees of freedom; scores fitted to the same rows inflate it, so the mean of the null draws stands beside it.
+degrees of freedom. Scores fitted to the same rows inflate it fourfold and more (referred to χ², .99 of equal tables of
+nine columns are rejected), so these are referred to a multiple of χ² with the mean and variance of the null draws, which
+were scored in the same way.
 """
 
 from __future__ import annotations
@@ -74,14 +76,11 @@ def distance(scored: Scored) -> float:
     >>> distance(Scored(np.array([.1, .2, .2, .9]), np.array([1., 1, 0, 0]), np.array([0., 0, 1, 1])))
     0.5
     """
-    order = scored.order
-    ordered = scored.scores[order]
-    last = np.append(ordered[1:] > ordered[:-1], True) if len(ordered) else np.zeros(0, dtype=bool)
-    gaps = [
-        np.cumsum(weights[order]) / max(1.0, float(weights.sum()))
-        for weights in (scored.authentic, scored.synthetic)
-    ]
-    return float(np.abs(gaps[0] - gaps[1])[last].max(initial=0.0))
+    ordered = scored.scores[scored.order]
+    last = np.append(ordered[1:] > ordered[:-1], True)[: len(ordered)]
+    sides = (scored.authentic, scored.synthetic)
+    a, s = (np.cumsum(rows[scored.order]) / max(1.0, float(rows.sum())) for rows in sides)
+    return float(np.abs(a - s)[last].max(initial=0.0))
 
 
 @dataclass(frozen=True)
@@ -135,19 +134,18 @@ def independent_null(parameters: int, rows: float, share: float) -> tuple[float,
 
 def pmse(found: Propensity) -> Pmse:
     """PMSE of logistic main effects, whose nulls are the formulas above."""
-    whole = float(found.scored.authentic.sum() + found.scored.synthetic.sum())
-    share = float(found.scored.synthetic.sum()) / whole if whole else 0.0
     assert found.parameters is not None
-    nulls = [null(found.parameters, whole, share) for null in (snoke_null, independent_null)]
+    synthetic = float(found.scored.synthetic.sum())
+    whole = float(found.scored.authentic.sum()) + synthetic
+    nulls = [null(found.parameters, whole, synthetic / whole) for null in (snoke_null, independent_null)]
     return Pmse(found.classifier, mean_squared(found.scored), *nulls[0], *nulls[1])
 
 
 def mean_squared(scored: Scored) -> float:
     """The mean of (score − c)² over all rows."""
     weight = scored.authentic + scored.synthetic
-    whole = float(weight.sum())
-    share = float(scored.synthetic.sum()) / whole
-    return float((weight * (scored.scores - share) ** 2).sum() / whole)
+    share = scored.synthetic.sum() / weight.sum()
+    return float(np.average((scored.scores - share) ** 2, weights=weight))
 
 
 @dataclass(frozen=True)
@@ -167,14 +165,26 @@ class BinnedScores:
 
 def binned_scores(found: Propensity, groups: int = 10) -> BinnedScores:
     """Bin the scores of a pair and compare the groups."""
-    from scipy.special import chdtrc
-
     bins = _groups(found.scored, groups)
     value = statistic(found.scored, groups)
-    null_mean = mean([statistic(draw, groups) for draw in found.null])
-    freedom = max(0, len(bins) - 1)
-    p = float(chdtrc(freedom, value)) if freedom else 1.0
+    chance = [statistic(draw, groups) for draw in found.null]
+    freedom, null_mean = max(0, len(bins) - 1), mean(chance)
+    p = _tail(value, freedom, freedom) if found.crossfitted else _tail(value, null_mean, _moment_freedom(chance))
     return BinnedScores(found.classifier, value, freedom, p, null_mean, tuple(bins))
+
+
+def _moment_freedom(chance: Sequence[float]) -> float:
+    """Degrees of freedom of the multiple of χ² with the mean and variance of null draws; NaN of fewer than two."""
+    if len(chance) < 2:
+        return float("nan")
+    return 2 * float(np.mean(chance)) ** 2 / max(float(np.var(chance, ddof=1)), 1e-300)
+
+
+def _tail(value: float, expected: float, freedom: float) -> float:
+    """The chance of as much, by a multiple of χ² with this mean."""
+    from scipy.special import chdtrc
+
+    return float(chdtrc(freedom, value * freedom / expected)) if expected else 1.0
 
 
 def statistic(scored: Scored, groups: int = 10) -> float:
@@ -197,22 +207,16 @@ def _groups(scored: Scored, groups: int) -> list[tuple[float, float, float]]:
         starts = np.append(True, scores[1:] > scores[:-1])
         group = group[np.maximum.accumulate(np.where(starts, np.arange(len(group)), 0))]
     sums = [np.bincount(group, v, minlength=groups) for v in (weight, scores * weight, a, s)]
-    return [
-        (total / rows, a, s) for rows, total, a, s in zip(*(v.tolist() for v in sums), strict=True) if rows
-    ]
+    return [(total / rows, a, s) for rows, total, a, s in zip(*(v.tolist() for v in sums), strict=True) if rows]
 
 
 def _find(both: SideBySide) -> dict[str, Any]:
     scores, binned, squared = [], [], None
     for classifier in both.classifiers:
-        sets = []
-        for i in range(len(both.pairs)):
-            scored = both.propensity(classifier, i)
-            sets.append(specks(scored))
-            if i == 0:
-                binned.append(binned_scores(scored))
-                squared = pmse(scored) if classifier == "logistic" else squared
-        scores.append(mean_specks(sets))
+        first, *others = (both.propensity(classifier, i) for i in range(len(both.pairs)))
+        scores.append(mean_specks([specks(scored) for scored in (first, *others)]))
+        binned.append(binned_scores(first))
+        squared = pmse(first) if classifier == "logistic" else squared
     squared = squared or pmse(propensity(both.pairs[0], draws=0))
     return {"specks": tuple(scores), "pmse": squared, "binned": tuple(binned)}
 
@@ -272,24 +276,9 @@ def _specks(classifier: str) -> Measure:
     return measure
 
 
-def _logistic(score: Callable[[Propensity], tuple[float, float]]) -> Measure:
-    """A score, and its reference, of the first set by logistic main effects."""
-    return lambda both: score(both.cached_propensity("logistic"))
-
-
-def _pmse(found: Propensity) -> tuple[float, float]:
-    squared = pmse(found)
-    return squared.value, squared.independent_mean
-
-
-def _s_pmse(found: Propensity) -> tuple[float, float]:
-    squared = pmse(found)
-    return squared.standardised, replace(squared, value=squared.independent_mean).standardised
-
-
-def _binned(found: Propensity) -> tuple[float, float]:
-    bins = binned_scores(found)
-    return bins.statistic, bins.null_mean
+def _pmse(score: Callable[[Pmse], tuple[float, float]]) -> Measure:
+    """A score of the first set's pMSE by logistic main effects, and its reference."""
+    return lambda both: score(pmse(both.cached_propensity("logistic")))
 
 
 _lower = partial(Metric, better="lower", chapter=TELLING_APART)
@@ -298,12 +287,13 @@ SPECKS_INTERACTIONS = _lower("specks-interactions", "SPECKS, interactions", meas
 SPECKS_CART = _lower("specks-cart", "SPECKS, classification tree", measure=_specks("cart"))
 SPECKS_FOREST = _lower("specks-forest", "SPECKS, random forest", measure=_specks("forest"))
 SPECKS_BOOSTING = _lower("specks-boosting", "SPECKS, boosting", measure=_specks("boosting"))
-PMSE = _lower("pmse", "pMSE, logistic main effects", measure=_logistic(_pmse))
-PMSE_RATIO = _lower(
-    "pmse-ratio",
-    "pMSE against two independent samples",
-    measure=_logistic(lambda p: (pmse(p).independent_ratio, 1.0)),
-    reference="1 is chance",
+PMSE = _lower("pmse", "pMSE, logistic main effects", measure=_pmse(lambda s: (s.value, s.independent_mean)))
+_ratio = _pmse(lambda s: (s.independent_ratio, 1.0))
+PMSE_RATIO = _lower("pmse-ratio", "pMSE against two independent samples", measure=_ratio, reference="1 is chance")
+_standardised = _pmse(lambda s: (s.standardised, replace(s, value=s.independent_mean).standardised))
+S_PMSE = _lower("s-pmse", "standardised pMSE", measure=_standardised)
+BINNED_SCORES = _lower(
+    "binned-scores",
+    "binned propensity scores",
+    measure=lambda both: attrgetter("statistic", "null_mean")(binned_scores(both.cached_propensity("logistic"))),
 )
-S_PMSE = _lower("s-pmse", "standardised pMSE", measure=_logistic(_s_pmse))
-BINNED_SCORES = _lower("binned-scores", "binned propensity scores", measure=_logistic(_binned))

@@ -320,8 +320,8 @@ MUTANTS = (
     one(
         "labels drawn before the rows are permuted",
         "synthesis/sets.py",
-        "labelled_table(model.labeller(), public.table(rows), seed).select(wanted)",
-        "labelled_table(model.labeller(), public.table(np.arange(public.rows)), seed).select(wanted).take(rows)",
+        "labelled_table(labeller, public.table(rows), seed).select(wanted)",
+        "labelled_table(labeller, public.table(np.arange(public.rows)), seed).select(wanted).take(rows)",
         f"{BYTES}::test_a_seed_does_not_tell_where_a_row_was",
     ),
     one(
@@ -401,10 +401,10 @@ MUTANTS = (
         "synthesis/sets.py",
         (
             (
-                "            tables.append(labelled_table(model.labeller(), public.table(rows), seed).select(wanted))",
-                "            made = labelled_table(model.labeller(), public.table(rows), seed).select(wanted)\n"
-                "            cuts = np.cumsum([0, *(b.num_rows for b in self.target.batches(names))]).tolist()\n"
-                "            tables.append(pa.concat_tables([made.slice(a, b - a) for a, b in zip(cuts, cuts[1:])]))",
+                "                tables.append(labelled_table(labeller, public.table(rows), seed).select(wanted))",
+                "                made = labelled_table(labeller, public.table(rows), seed).select(wanted)\n"
+                "                cuts = np.cumsum([0, *(b.num_rows for b in self.target.batches(names))]).tolist()\n"
+                "                tables.append(pa.concat_tables([made.slice(a, b - a) for a, b in zip(cuts, cuts[1:])]))",
             ),
         ),
         f"{BYTES}::test_labelled_releases_tell_no_order_in_either_format",
@@ -518,14 +518,14 @@ MUTANTS = (
     ),
     one(
         "a formula may call any function",
-        "inference/formula.py",
+        "regression/formula.py",
         "        if node.function not in FUNCTIONS:\n",
         "        if False:\n",
         "tests/inference/test_fit.py::test_formulas_that_are_refused",
     ),
     one(
         "a function in a formula is evaluated as Python",
-        "inference/arithmetic.py",
+        "regression/arithmetic.py",
         "            return _plain(FUNCTIONS[function](_number(argument, columns)))\n",
         "            return _plain(eval(written(node), dict(FUNCTIONS), dict(columns)))\n",
         "tests/inference/test_hostile_formulas.py::test_no_name_of_a_column_compiles_runs_or_opens_anything",

@@ -86,9 +86,7 @@ def main() -> int:
     for mutant in chosen:
         start = time.perf_counter()
         found, last = caught(mutant)
-        rows.append(
-            {"mutant": mutant.name, "file": mutant.file, "test": mutant.test, "caught": found, "said": last}
-        )
+        rows.append({"mutant": mutant.name, "file": mutant.file, "test": mutant.test, "caught": found, "said": last})
         mark = "caught" if found else "MISSED"
         print(f"{mark}  {mutant.name}: {mutant.test} ({time.perf_counter() - start:.0f} s)", flush=True)
         if not found:

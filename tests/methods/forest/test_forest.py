@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from dipsmith.counting.memory_rows import HeldRows
+from dipsmith.counting.count import HeldRows
 from dipsmith.errors import BudgetError, UnsupportedError, UsageError
-from dipsmith.methods.forest.ensemble import Ensemble, LeafTable
 from dipsmith.methods.forest.forest import Forest
-from dipsmith.methods.forest.model import ForestModel
+from dipsmith.methods.forest.model import Ensemble, ForestModel, LeafTable
 from dipsmith.methods.forest.training import Dependence
 from dipsmith.methods.forest.tree_shape import LabelledLeaves, TreeShape
 from dipsmith.methods.method import PublicFacts
@@ -170,9 +169,7 @@ def test_below_a_private_split_nothing_is_public(monkeypatch):
     # Growth knows nothing of private splits: the trees below the labels of race have the same shape.
     paths = asked.paths()
     race = asked.columns.index("race")
-    shapes = [
-        {tuple(np.delete(p, race)) for p in paths[paths[:, race] == label].tolist()} for label in range(3)
-    ]
+    shapes = [{tuple(np.delete(p, race)) for p in paths[paths[:, race] == label].tolist()} for label in range(3)]
     assert shapes[0] == shapes[1] == shapes[2]
     assert isinstance(model, ForestModel)
 
@@ -263,8 +260,7 @@ def test_growth_reads_public_columns_only():
     )
     for forest in (Forest(weights=None, trees=3, n_b=30), Forest(weights={"grade": 20}, n_b=30, n_leaf=2)):
         one, other = (
-            forest.fit(Curator.rehearse(c, PureDP(1), seed=2)).blocks[0].ensembles[0].trees
-            for c in (codes, shuffled)
+            forest.fit(Curator.rehearse(c, PureDP(1), seed=2)).blocks[0].ensembles[0].trees for c in (codes, shuffled)
         )
         assert [t.tree.key for t in one] == [t.tree.key for t in other]
 
@@ -311,9 +307,7 @@ def test_the_memos_grid_of_48_settings_costs_108():
     for trees, n_b, weight, epsilon, depth in grid:
         budget = PureDP.of_units(trees * PureDP(epsilon).units)
         forest = Forest(["sex"], trees=trees, n_b=n_b, weights={"grade": weight}, max_depth=depth, **MEMO)
-        with ledger.reserve(
-            "people", budget, protects=Label(Unit(), ("sex",)), source=None, method="forest"
-        ) as run:
+        with ledger.reserve("people", budget, protects=Label(Unit(), ("sex",)), source=None, method="forest") as run:
             run.read()
             forest.fit(Curator(HeldRows(codes), budget, stream=Stream(), journal=run))
             run.finish("0" * 64, "nowhere")
@@ -364,9 +358,7 @@ def test_preview_shows_depths_and_sizes_from_public_rows():
     assert sum(shape.rows_by_depth) == 6000  # both trees
     assert shape.leaf_sizes[-1] < 100 or shape.rows_by_depth[-1] > 0
     assert (
-        shape.leaf_sizes[0]
-        >= 1
-        == len({(c.question, c.each) for c in preview.costs if c.question == "label marginal"})
+        shape.leaf_sizes[0] >= 1 == len({(c.question, c.each) for c in preview.costs if c.question == "label marginal"})
     )
     leaves = next(c for c in preview.costs if c.question == "leaves of a tree")
     assert (leaves.each, leaves.times) == (PureDP("0.4"), 2)
@@ -444,9 +436,7 @@ def test_joint_leaves_and_authentic_sequences_keep_the_association_and_the_memos
     assert authentic == pytest.approx(2.0, abs=0.1)
     settings = {"n_b": 800, "predictors": ["place", "grade"]}
     for leaves in ("joint", "sequential"):
-        model = Forest(["sex", "race"], leaves=leaves, **settings).fit(
-            Curator.rehearse(codes, PureDP(1000), seed=1)
-        )
+        model = Forest(["sex", "race"], leaves=leaves, **settings).fit(Curator.rehearse(codes, PureDP(1000), seed=1))
         made = model.label(public, 3)
         assert association(made["sex"], made["race"], within) == pytest.approx(authentic, abs=0.1)
     # The memo: the second ensemble is trained on the first one's output instead of the authentic labels.
@@ -460,9 +450,7 @@ def test_joint_leaves_and_authentic_sequences_keep_the_association_and_the_memos
 
 def test_an_effect_is_kept_in_proportion_to_the_trees_that_ask_for_it():
     """Attenuation law: if a share s of the trees asks x, the difference due to x is s times the true one."""
-    schema = Schema(
-        "law", (*(column(f"x{i}", 2) for i in range(6)), column("y", 2, "private")), Unit(), "label"
-    )
+    schema = Schema("law", (*(column(f"x{i}", 2) for i in range(6)), column("y", 2, "private")), Unit(), "label")
     rng = np.random.default_rng(1)
     columns = {f"x{i}": rng.integers(0, 2, 50_000) for i in range(6)}
     columns["y"] = (rng.random(50_000) < 0.3 + 0.4 * columns["x0"]).astype(int)
@@ -511,9 +499,7 @@ def test_never_materially_worse_than_the_private_marginal(epsilon):
     base = -np.log(marginal[test["race"]]).mean()
     for n_b, trees in ((10, 1), (10, 3), (500, 1)):
         forest = Forest(["race"], n_b=n_b, trees=trees)
-        found = np.mean(
-            [log_loss(forest.fit(Curator.rehearse(train, budget, seed=s)), test, "race") for s in range(3)]
-        )
+        found = np.mean([log_loss(forest.fit(Curator.rehearse(train, budget, seed=s)), test, "race") for s in range(3)])
         assert found < base + 0.01
 
 
@@ -562,9 +548,7 @@ def test_dead_leaves_are_as_frequent_as_the_law_says_and_no_row_goes_without_a_l
     for rows in (0, 1, 2, 5):
         codes = Codes.of(schema, {"x": np.repeat(np.arange(size), rows), "y": np.zeros(size * rows, int)})
         curator = Curator.rehearse(codes, PureDP("0.25"), seed=rows)
-        values = curator.measure([LabelledLeaves(tree, Marginal.of(schema, ["y"]))], [PureDP("0.25")])[
-            0
-        ].values
+        values = curator.measure([LabelledLeaves(tree, Marginal.of(schema, ["y"]))], [PureDP("0.25")])[0].values
         dead = (values.reshape(-1, 2) <= 0).all(axis=1).mean()
         law = q**rows / (1 + q) * 1 / (1 + q)
         # 5 standard errors: false alarm below 1e-6
@@ -584,8 +568,7 @@ def test_models_of_different_targets_draw_independently_from_one_seed():
     codes = people(schema, 20_000, odds=0.0, spread=0.0)
     public = codes.project(schema.public)
     sex, race = (
-        Forest([t]).fit(Curator.rehearse(codes, PureDP(1), seed=1)).label(public, 3)[t]
-        for t in ("sex", "race")
+        Forest([t]).fit(Curator.rehearse(codes, PureDP(1), seed=1)).label(public, 3)[t] for t in ("sex", "race")
     )
     # The standard error of a log-odds ratio here is at most .03; five of them.
     assert abs(association(sex, race, np.zeros(len(codes)))) < 0.15
@@ -619,9 +602,7 @@ def test_authentic_labels_beside_the_rows_are_not_used():
 def test_probabilities_of_a_sequence_are_those_of_its_labels():
     schema = schema_of(labels=3)
     codes = people(schema, 3000)
-    model = Forest(["race", "sex"], leaves="sequential", n_b=300).fit(
-        Curator.rehearse(codes, PureDP(3), seed=1)
-    )
+    model = Forest(["race", "sex"], leaves="sequential", n_b=300).fit(Curator.rehearse(codes, PureDP(3), seed=1))
     row = codes.project(schema.public).take(np.zeros(60_000, dtype=int))
     p = model.probabilities(row.take(slice(0, 1)))[0]
     made = model.label(row, 2)

@@ -7,6 +7,7 @@ from dipsmith.methods.forest.pooled_leaf import pooled_width, simulate_pooled_le
 from dipsmith.planning.leaf_interval import interval
 
 
+@pytest.mark.slow
 def test_siblings_narrow_a_small_leaf():
     alone = interval(0.25, 0.1, 60, kind="equal", noise="discrete")
     assert pooled_width(0.25, 0.9, 0.1, 60, 50) < 0.6 * alone.width
@@ -14,6 +15,7 @@ def test_siblings_narrow_a_small_leaf():
     assert simulate_pooled_leaf(0.05, 0.1, 60, spread=2.0, draws=200, seed=1).mean() > 0.06
 
 
+@pytest.mark.slow
 def test_a_large_leaf_stands_alone():
     alone = interval(0.25, 1.0, 3000, kind="equal", noise="discrete")
     together = simulate_pooled_leaf(0.25, 1.0, 3000, draws=300, seed=2)

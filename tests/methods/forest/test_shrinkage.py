@@ -13,8 +13,7 @@ from dipsmith.schema import Attribute, Categories, Schema, Unit
 
 def schema_of(sizes):
     attributes = [
-        Attribute(f"x{i}", "string", Categories.of([str(v) for v in range(s)]), "public")
-        for i, s in enumerate(sizes)
+        Attribute(f"x{i}", "string", Categories.of([str(v) for v in range(s)]), "public") for i, s in enumerate(sizes)
     ]
     return Schema("leaves", tuple(attributes), Unit(), "label")
 
@@ -143,9 +142,7 @@ def test_steps_that_mean_the_same_everywhere_are_learned_from_tiny_leaves():
     nothing = loss(truth, np.tile(marginal, (tree.size, 1)), sizes)
     counts = noisy(tree, sizes, truth, 5.0, 6)
     assert loss(truth, shrink(counts, marginal), sizes) < 0.2 * nothing
-    assert (
-        loss(truth, np.clip(estimate_separately(counts, np.full(2, 0.5)), 0.01, 0.99), sizes) > 0.5 * nothing
-    )
+    assert loss(truth, np.clip(estimate_separately(counts, np.full(2, 0.5)), 0.01, 0.99), sizes) > 0.5 * nothing
 
 
 @pytest.mark.parametrize("scale", [0.5, 5.0, 40.0, 400.0])
@@ -258,6 +255,4 @@ def test_plain_leaves_back_off_to_an_ancestor_when_noise_ate_them():
     np.testing.assert_allclose(p[2], p[3])
     np.testing.assert_allclose(p[2], [24 / 24, 0])  # up to the root, whose second label is negative
     everything = LeafCounts(tree, -np.ones((4, 2)), 2.0, np.full(4, 5.0), True)
-    np.testing.assert_allclose(
-        estimate_separately(everything, np.array([0.4, 0.6])), np.tile([0.4, 0.6], (4, 1))
-    )
+    np.testing.assert_allclose(estimate_separately(everything, np.array([0.4, 0.6])), np.tile([0.4, 0.6], (4, 1)))

@@ -29,9 +29,7 @@ def schema_of(sizes, labels=3, rules=(), roles=None):
 
 def rows_of(schema, n, seed=0):
     rng = np.random.default_rng(seed)
-    return Codes.of(
-        schema, {a.name: np.minimum(rng.geometric(0.4, n) - 1, a.size - 1) for a in schema.attributes}, n
-    )
+    return Codes.of(schema, {a.name: np.minimum(rng.geometric(0.4, n) - 1, a.size - 1) for a in schema.attributes}, n)
 
 
 def fair(columns, seed=0, forced=()):
@@ -119,6 +117,7 @@ def test_no_path_asks_twice_and_every_path_asks_what_it_must():
         assert set(asked[:2]) <= {2, 3}
 
 
+@pytest.mark.slow
 def test_weights_decide_how_often_an_attribute_comes_first():
     columns = ["x0", "x1", "x2"]
     codes = rows_of(schema_of([2, 2, 2]), 100)

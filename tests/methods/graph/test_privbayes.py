@@ -6,7 +6,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from dipsmith.counting import memory_rows
+from dipsmith.counting import count
 from dipsmith.counting.tally import Tally
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.methods.graph import privbayes
@@ -86,6 +86,7 @@ def association(table):
 # --- sensitivities ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "n"), [((2, 2), 7), ((2, 3), 5), ((3, 3), 3)])
 def test_association_is_within_its_sensitivity_by_enumeration(shape, n):
     """Every table of n rows and every neighbour: 2 − 2/(n+1) for a row added, below 3 for one replaced."""
@@ -124,6 +125,7 @@ def test_adding_a_row_changes_the_residuals_by_a_rank_one_matrix():
         np.testing.assert_allclose(residual(more) - residual(table), expected, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "n", "value"),
     [((2, 2), 8, 0.54356), ((2, 2), 12, 0.41382), ((2, 3), 6, None), ((3, 3), 5, 1.10196)],
@@ -210,7 +212,7 @@ def test_all_families_are_counted_in_one_pass_where_they_are_few(monkeypatch):
             passes[-1].append(len(self._cells))
             super().add(codes)
 
-    monkeypatch.setattr(memory_rows, "Tally", Watched)
+    monkeypatch.setattr(count, "Tally", Watched)
     made = []
     for most in (privbayes.PREFETCHED, 0):
         monkeypatch.setattr(privbayes, "PREFETCHED", most)
@@ -303,9 +305,7 @@ def test_theta_limits_the_families():
         PrivBayes(theta=theta, share=0.2, one_way=0.3).fit(curator)
         limit = 2000 * 0.5 / (2 * 4 * theta)
         # Laplace noise of scale b has mean absolute value b; its discrete law differs by less than 1 %.
-        assert (
-            max(e.size for e in events(curator, Measured) if " × " in e.cells or e.size > 4) <= limit * 1.01
-        )
+        assert max(e.size for e in events(curator, Measured) if " × " in e.cells or e.size > 4) <= limit * 1.01
     free = Curator.rehearse(codes, PureDP(1), seed=1)
     PrivBayes(theta=0).fit(free)
     assert max(e.size for e in events(free, Measured)) > 12

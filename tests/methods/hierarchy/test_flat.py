@@ -25,17 +25,13 @@ def ages_and_jobs(relation="add-remove", jobs=3):
     edges = tuple(float(x) for x in range(17, 92))
     bins = Bins(edges, "integer", tuple(str(int(e)) for e in edges[:-1]), 17, 90)
     listed = Categories.of([f"job {i}" for i in range(jobs)], other="job 0")
-    return Schema(
-        "t", (Attribute("age", "integer", bins), Attribute("job", "string", listed)), Unit(), relation
-    )
+    return Schema("t", (Attribute("age", "integer", bins), Attribute("job", "string", listed)), Unit(), relation)
 
 
 def workers(schema, n=20_000, seed=0):
     rng = np.random.default_rng(seed)
     ages = np.clip(rng.normal(22, 13, n), 0, 73).astype(int)
-    return Codes.of(
-        schema, {"age": ages, "job": (ages + rng.integers(0, 20, n)) * schema["job"].size // 94}, n
-    )
+    return Codes.of(schema, {"age": ages, "job": (ages + rng.integers(0, 20, n)) * schema["job"].size // 94}, n)
 
 
 def test_charges_are_what_was_measured():
@@ -64,6 +60,7 @@ def test_large_tables_buy_their_row_count():
     assert abs(model.rows - 20_000) < 600  # 20/ε·√2 = 28 is the sd of the count; P(|noise| > 600) < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [ds.Flat(), ds.Marginals(), ds.Marginals(cliques=2)])
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 def test_answers_cover_the_truth(method, relation):
@@ -113,9 +110,7 @@ def test_hopeless_noise_is_said_before_it_is_bought():
 
 
 def test_tables_beyond_reach_are_refused_by_name():
-    bins = Bins(
-        tuple(float(x) for x in range(10**4 + 1)), "integer", tuple(map(str, range(10**4))), 0, 10**4 - 1
-    )
+    bins = Bins(tuple(float(x) for x in range(10**4 + 1)), "integer", tuple(map(str, range(10**4))), 0, 10**4 - 1)
     schema = Schema("t", tuple(Attribute(f"a{i}", "integer", bins) for i in range(3)), Unit(), "replace")
     codes = Codes.of(schema, {f"a{i}": np.zeros(5, int) for i in range(3)})
     with pytest.raises(UsageError, match=r"a2 \(10,000\)"):
@@ -164,9 +159,7 @@ needs_adult = pytest.mark.skipif(
 def adult():
     with ADULT.open() as file:
         rows = list(csv.DictReader(file))[:32_561]
-    return pa.table(
-        {"age": [int(r["age"]) for r in rows], "occupation": [r["occupation"].strip() for r in rows]}
-    )
+    return pa.table({"age": [int(r["age"]) for r in rows], "occupation": [r["occupation"].strip() for r in rows]})
 
 
 def adult_schema(occupations=None):
@@ -180,9 +173,7 @@ def adult_schema(occupations=None):
 @pytest.mark.needs_adult
 def test_the_chapters_figures(adult):
     """Range queries, mean and marginals of the Programming Differential Privacy chapter, at ε so large that noise is 0."""
-    release = ds.synthesize(
-        adult, adult_schema(), ds.Flat(), budget=ds.PureDP(100), testing=True, noise_seed=1
-    )
+    release = ds.synthesize(adult, adult_schema(), ds.Flat(), budget=ds.PureDP(100), testing=True, noise_seed=1)
     model = release.model
     for low, high, rows in (
         (21, 33, 9878),
@@ -206,9 +197,7 @@ def test_the_chapters_two_way_marginal(adult):
     assert set(jobs) <= set(listed)
     assert len(listed) == 14
     method = ds.Marginals(cliques=[["age", "occupation"]])
-    model = ds.synthesize(
-        adult, adult_schema(listed), method, budget=ds.PureDP(100), testing=True, noise_seed=1
-    ).model
+    model = ds.synthesize(adult, adult_schema(listed), method, budget=ds.PureDP(100), testing=True, noise_seed=1).model
     for job, rows in (("Adm-clerical", 23), ("Craft-repair", 14), ("Other-service", 129)):
         assert model.count({"age": "17", "occupation": job}).value == pytest.approx(rows, abs=1e-6)
     assert model.count({"occupation": "(missing)"}).value == pytest.approx(1843, abs=1e-6)

@@ -45,9 +45,7 @@ def tables(levels, most):
 
 def schema_of(relation="add-remove", **sizes):
     listed = {name: Categories.of([str(i) for i in range(k)], other="0") for name, k in sizes.items()}
-    return Schema(
-        "t", tuple(Attribute(n, "string", d) for n, d in listed.items()), Unit("person", 1), relation
-    )
+    return Schema("t", tuple(Attribute(n, "string", d) for n, d in listed.items()), Unit("person", 1), relation)
 
 
 @pytest.mark.parametrize(
@@ -153,9 +151,7 @@ def test_privacy_loss_of_choices_by_enumeration(relation, law, kind):
     def chances(cells):
         if cells not in known:
             values = scores_of(score, schema, cells, candidates)
-            known[cells] = selection_probabilities(
-                values, score.sensitivity(relation, 1), epsilon, **settings
-            )
+            known[cells] = selection_probabilities(values, score.sensitivity(relation, 1), epsilon, **settings)
         return known[cells]
 
     worst = max(
@@ -246,8 +242,6 @@ def test_contrast_prefers_the_better_group():
     table = Marginal.of(schema, ["a", "b"])
     cells = np.zeros(table.size, dtype=int)
     cells[:5] = 100
-    first, second = scores_of(
-        Contrast(InformationCriterion(schema), ("a", "b")), schema, cells, [("a",), ("b",)]
-    )
+    first, second = scores_of(Contrast(InformationCriterion(schema), ("a", "b")), schema, cells, [("a",), ("b",)])
     assert first > 0 > second
     assert first == pytest.approx(-second)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from dipsmith.errors import UsageError
-from dipsmith.estimation.hopeless import spurious_rows
 from dipsmith.methods.hierarchy.layers import Layer, LayerCells, Layers
 from dipsmith.methods.hierarchy.levels import Readable
 from dipsmith.methods.hierarchy.noisy_tree import NoisyTree, _round_at_random, measure
@@ -18,6 +17,7 @@ from dipsmith.methods.hierarchy.ranges import (
     range_weights,
 )
 from dipsmith.methods.hierarchy.tree import Tree, level_weights
+from dipsmith.methods.outlook import spurious_rows
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.randomness import generator
@@ -133,9 +133,7 @@ def test_state_round_trips(schema):
 
 
 def noisy(layers, seed=0, epsilon="1", relation_rows=None):
-    curator = Curator.rehearse(
-        rows_of(layers.schema, 400), PureDP(epsilon), given_rows=relation_rows, seed=seed
-    )
+    curator = Curator.rehearse(rows_of(layers.schema, 400), PureDP(epsilon), given_rows=relation_rows, seed=seed)
     weights = level_weights(layers.nodes[1:], "epsilon")
     return measure(curator, layers, [None, *curator.budget.split(weights)])
 
@@ -149,7 +147,7 @@ def test_counts_are_consistent_lawful_and_have_the_public_total(schema, post, se
     assert made[0] == pytest.approx(tree.values[0][0])
     for family in tree.tree.families():
         assert family.sums(made[family.children]) == pytest.approx(made[family.nodes], abs=1e-8)
-    forbidden = ~tree.table.possible()
+    forbidden = ~tree.marginal.possible()
     assert (tree.cells(post)[forbidden] == 0).all()
     assert (tree.estimates[~tree.possible] == 0).all()
     drawn = tree.rows(post, 1000, generator(seed))
@@ -157,6 +155,7 @@ def test_counts_are_consistent_lawful_and_have_the_public_total(schema, post, se
     assert (drawn[forbidden] == 0).all()
 
 
+@pytest.mark.slow
 def test_rows_meet_the_upper_levels_and_every_cell_on_average(schema):
     tree = noisy(branching(schema), 3)
     made = tree.counts("project") * 250 / tree.total
@@ -209,7 +208,7 @@ def test_a_tree_of_noise_alone_still_gives_rows(schema):
     tree = NoisyTree(layers, values, (4.0, 2.0, 2.0, 2.0, 1.0))
     drawn = tree.rows("project", 100, generator(0))
     assert drawn.sum() == 100
-    assert (drawn[~tree.table.possible()] == 0).all()
+    assert (drawn[~tree.marginal.possible()] == 0).all()
 
 
 def test_answers_have_the_variance_of_least_squares(schema):
@@ -282,6 +281,7 @@ def test_branching_is_the_smallest_that_reaches(values, depth):
     assert b == 2 or (b - 1) ** depth < values
 
 
+@pytest.mark.slow
 def test_depth_pays_only_for_many_values():
     assert best_depth(50, "epsilon") == 1
     assert best_depth(256, "epsilon") == 2

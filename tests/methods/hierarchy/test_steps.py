@@ -28,17 +28,14 @@ RULES = (Rule((("vote", (1,)), ("home", (2,)))),)
 
 def schema_of(relation="replace", rules=RULES, unit=None, **sizes):
     listed = {n: Categories.of([str(i) for i in range(k)], other="0") for n, k in (sizes or SIZES).items()}
-    return Schema(
-        "t", tuple(Attribute(n, "string", d) for n, d in listed.items()), unit or Unit(), relation, rules
-    )
+    return Schema("t", tuple(Attribute(n, "string", d) for n, d in listed.items()), unit or Unit(), relation, rules)
 
 
 def people(schema, n=3000, seed=0):
     rng = np.random.default_rng(seed)
     latent = rng.random(n)
     columns = {
-        a.name: np.minimum((a.size * (0.5 * latent + 0.5 * rng.random(n)) ** 2).astype(int), a.size - 1)
-        for a in schema
+        a.name: np.minimum((a.size * (0.5 * latent + 0.5 * rng.random(n)) ** 2).astype(int), a.size - 1) for a in schema
     }
     codes = Codes.of(schema, columns, n)
     return codes.take(codes.lawful())
@@ -54,9 +51,7 @@ def fitted(method, relation="replace", epsilon="1", codes=None, seed=1, rows=Non
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
-@pytest.mark.parametrize(
-    "layers", [[], [["vote"]], [["vote"], ["degree"]], [["vote", "age"], ["degree"], ["home"]]]
-)
+@pytest.mark.parametrize("layers", [[], [["vote"]], [["vote"], ["degree"]], [["vote", "age"], ["degree"], ["home"]]])
 def test_every_level_that_gets_noise_is_charged(relation, layers):
     """L layers and the leaves are L + 1 levels; the row count is one more where it is private."""
     model, events = fitted(ds.Steps(layers=layers), relation)
@@ -155,6 +150,7 @@ def test_nothing_is_paid_for_a_choice_without_alternatives():
 # --- choices -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("select", ["aic", "marginal-error"])
 def test_the_joint_loss_of_all_choices_is_within_what_was_paid(relation, select, monkeypatch):
@@ -280,9 +276,7 @@ def test_branches_have_their_own_order():
     rng = np.random.default_rng(0)
     a = rng.integers(0, 2, 6000)
     even, skewed = rng.integers(0, 3, 6000), np.where(rng.random(6000) < 0.95, 1, 0)
-    codes = Codes.of(
-        schema, {"a": a, "b": np.where(a == 0, skewed, even), "c": np.where(a == 0, even, skewed)}
-    )
+    codes = Codes.of(schema, {"a": a, "b": np.where(a == 0, skewed, even), "c": np.where(a == 0, even, skewed)})
     method = ds.Steps(layers=2, select="marginal-error", groups=[["a"], ["b"], ["c"]])
     model, events = fitted(method, codes=codes, epsilon="50")
     layers = model.noisy.hierarchy
@@ -421,6 +415,7 @@ def test_upper_marginals_are_more_precise_than_flat_and_cells_are_not():
     assert cell[0] > cell[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 def test_answers_cover_the_truth(relation):
     # 200 fits, 2 questions: a 95 % interval covers 380 ± 4.4 (sd; 6.2 if the two always go together) of 400.

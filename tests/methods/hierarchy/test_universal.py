@@ -33,8 +33,7 @@ def several(relation="replace"):
     listed = {"a": 2, "b": 3, "c": 4, "d": 5}
     rules = (Rule((("a", (1,)), ("d", (0, 1)))),)
     attributes = tuple(
-        Attribute(n, "string", Categories.of([str(i) for i in range(k)], other="0"))
-        for n, k in listed.items()
+        Attribute(n, "string", Categories.of([str(i) for i in range(k)], other="0")) for n, k in listed.items()
     )
     return Schema("t", attributes, Unit(), relation, rules)
 
@@ -61,9 +60,7 @@ def test_ranges_agree_with_their_parts(relation):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("relation", "currency"), [("add-remove", "pure"), ("replace", "pure"), ("replace", "zcdp")]
-)
+@pytest.mark.parametrize(("relation", "currency"), [("add-remove", "pure"), ("replace", "pure"), ("replace", "zcdp")])
 def test_standard_errors_of_ranges_are_right(relation, currency):
     """600 fits, 4 ranges: the mean squared error over the stated variance."""
     codes = rows_of(one_column(300, relation), 3000)
@@ -87,6 +84,7 @@ def test_standard_errors_of_ranges_are_right(relation, currency):
     assert np.abs(errors.mean(axis=0)[used] / np.array(stated)[used]).max() < 0.245
 
 
+@pytest.mark.slow
 def test_many_values_are_answered_better_than_by_a_flat_histogram():
     codes = rows_of(one_column(1024))
     rng = np.random.default_rng(1)

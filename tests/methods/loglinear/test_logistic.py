@@ -5,7 +5,8 @@ import pytest
 
 from dipsmith.methods.loglinear import solver as logistic
 from dipsmith.methods.loglinear.penalty import Penalty
-from dipsmith.methods.loglinear.public_design import BarredLabels, LabelTerm, PublicDesign, contrasts
+from dipsmith.methods.loglinear.public_design import LabelTerm, PublicDesign, contrasts
+from dipsmith.methods.loglinear.softmax import BarredLabels
 from dipsmith.methods.loglinear.solver import FREE, EffectEquations, estimate_effects
 
 
@@ -13,9 +14,7 @@ def design_of(columns, sizes, labels, maps=None, multiplicities=None, barred=())
     rows = len(columns[0]) if columns else 0
     every = np.arange(labels)
     intercept = LabelTerm(np.zeros(rows, dtype=np.int32), 1, every, labels)
-    terms = [intercept] + [
-        LabelTerm(np.asarray(c), s, every, labels) for c, s in zip(columns, sizes, strict=True)
-    ]
+    terms = [intercept] + [LabelTerm(np.asarray(c), s, every, labels) for c, s in zip(columns, sizes, strict=True)]
     for of_label, size, column, cells in maps or ():
         terms.append(LabelTerm(np.asarray(column), cells, np.asarray(of_label), size))
     weights = np.ones(rows, dtype=np.int64) if multiplicities is None else multiplicities
@@ -119,19 +118,15 @@ def test_without_noise_and_penalty_it_is_statsmodels_logistic_regression(labels)
     design = design_of(columns, [3, 4], labels)
     found = estimate_effects(exact(design, counted(design, y)))
     dummies = [(c[:, None] == np.arange(1, s)) for c, s in zip(columns, [3, 4], strict=True)]
-    theirs = statsmodels.MNLogit(y, statsmodels.add_constant(np.hstack(dummies).astype(float))).fit(
-        disp=0, tol=1e-12
-    )
+    theirs = statsmodels.MNLogit(y, statsmodels.add_constant(np.hstack(dummies).astype(float))).fit(disp=0, tol=1e-12)
     tables = design.effects(found.effects)
     odds = [t[:, 1:] - t[:, :1] for t in tables]
-    ours = np.vstack(
-        [odds[0] + odds[1][:1] + odds[2][:1], odds[1][1:] - odds[1][:1], odds[2][1:] - odds[2][:1]]
-    )
+    ours = np.vstack([odds[0] + odds[1][:1] + odds[2][:1], odds[1][1:] - odds[1][:1], odds[2][1:] - odds[2][:1]])
     np.testing.assert_allclose(ours, np.asarray(theirs.params), atol=1e-4)
     # … and so are the standard errors of differences between levels.
     k = labels - 1
     basis = contrasts(labels)
-    cov = found.covariances[1].reshape(3, k, 3, k)
+    cov = found.reading.covariances[1].reshape(3, k, 3, k)
     q = basis[1] - basis[0]
     variance = np.einsum("a,xayb,b->xy", q, cov, q)
     ours_se = np.sqrt(variance[1, 1] + variance[0, 0] - 2 * variance[0, 1])
@@ -144,9 +139,7 @@ def test_without_noise_it_is_ridge_regression_of_scikit_learn():
     design = design_of(columns, [5, 3], 3)
     penalties = [Penalty(1, 2, fixed=FREE), Penalty(5, 2, fixed=4.0), Penalty(3, 2, fixed=4.0)]
     found = estimate_effects(exact(design, counted(design, y), penalties))
-    hot = np.hstack([(c[:, None] == np.arange(s)) for c, s in zip(columns, [5, 3], strict=True)]).astype(
-        float
-    )
+    hot = np.hstack([(c[:, None] == np.arange(s)) for c, s in zip(columns, [5, 3], strict=True)]).astype(float)
     theirs = linear_model.LogisticRegression(C=1 / 4.0, tol=1e-10, max_iter=5000).fit(hot, y)
     tables = design.effects(found.effects)
     ours = np.vstack(tables[1:])
@@ -167,10 +160,7 @@ def test_solution_satisfies_its_equations():
     H = moments.information
     left = H @ np.linalg.solve(H + np.diag(noise), equations.statistics - moments.expected)
     right = np.concatenate(
-        [
-            p.pull(s, found.effects[h])
-            for p, s, h in zip(penalties, found.log_strengths, design.slices, strict=True)
-        ]
+        [p.pull(s, found.effects[h]) for p, s, h in zip(penalties, found.log_strengths, design.slices, strict=True)]
     )
     # The weights are those of an earlier step, less than a tenth of an error bar away.
     np.testing.assert_allclose(left, right, rtol=0.02, atol=0.03)
@@ -186,7 +176,7 @@ def test_noise_of_any_size_gives_finite_effects():
         found = estimate_effects(exact(design, tables, penalties, variance=2 * sd**2))
         assert np.isfinite(found.effects).all()
         assert np.abs(found.effects).max() < 8
-        assert np.isfinite(found.unshrunk).all()
+        assert np.isfinite(found.reading.unshrunk).all()
 
 
 def test_separated_data_end_at_large_finite_effects():
@@ -208,7 +198,7 @@ def test_thinned_steps_solve_the_equations_of_all_rows(monkeypatch):
     monkeypatch.setattr(logistic, "THINNED", 1500)
     thin = estimate_effects(equations)
     # Weights and penalties come from a quarter of the rows, expectations from all: a fraction of an error bar.
-    errors = np.sqrt(np.concatenate([np.diag(c) for c in whole.covariances]))
+    errors = np.sqrt(np.concatenate([np.diag(c) for c in whole.reading.covariances]))
     assert np.abs((thin.effects - whole.effects) / np.minimum(errors, 1)).max() < 0.35
     assert len(design.thinned(1500).multiplicities) <= 1500
     assert design.thinned(1500).multiplicities.sum() == pytest.approx(6000)
@@ -223,7 +213,7 @@ def test_a_large_term_solved_by_itself_agrees_with_all_together(monkeypatch):
     together = estimate_effects(equations)
     monkeypatch.setattr(logistic, "TOGETHER", 30)
     apart = estimate_effects(equations)
-    assert apart.covariances[1].shape == (40, 2, 2)
+    assert apart.reading.covariances[1].shape == (40, 2, 2)
     for one, other in zip(design.effects(together.effects), design.effects(apart.effects), strict=True):
         one, other = one - one.mean(axis=0), other - other.mean(axis=0)
         assert np.abs(one - other).max() < 0.05
@@ -238,3 +228,78 @@ def test_starting_from_a_fit_ends_where_it_was():
     first = estimate_effects(equations)
     again = estimate_effects(equations, first.effects, first.log_strengths)
     np.testing.assert_allclose(first.effects, again.effects, atol=2e-3)
+
+
+# --- label contrasts one at a time ------------------------------------------------------------------------
+
+
+def labelled_rows(n=3000, sizes=(6, 9, 4), labels=4):
+    rng = np.random.default_rng(11)
+    columns = [rng.integers(0, s, n) for s in sizes]
+    odds = sum(rng.normal(0, 0.7, (s, labels))[c] for s, c in zip(sizes, columns, strict=True))
+    p = np.exp(odds) / np.exp(odds).sum(axis=1, keepdims=True)
+    y = (rng.random((n, 1)) > np.cumsum(p, axis=1)[:, :-1]).sum(axis=1)
+    return design_of(columns, list(sizes), labels), y, rng
+
+
+def fitted(*args, **kwargs):
+    return estimate_effects(exact(*args, **kwargs))
+
+
+def by_contrast(monkeypatch, *args, **kwargs):
+    with monkeypatch.context() as patch:
+        patch.setattr(logistic, "EXACT", 0)
+        return fitted(*args, **kwargs)
+
+
+def test_contrast_information_is_the_diagonal_of_the_whole():
+    design, _, rng = labelled_rows()
+    phi = rng.normal(0, 0.5, design.size)
+    found = design.contrast_information(phi)
+    whole = design.moments(phi, dense=range(len(design.terms))).information
+    cells, k = sum(t.cells for t in design.terms), len(found.basis)
+    turned = np.einsum("xayb,aj,bj->jxy", whole.reshape(cells, k, cells, k), found.basis, found.basis)
+    for j, block in enumerate(found.blocks):
+        np.testing.assert_allclose(np.tril(block), np.tril(turned[j]), atol=1e-8)
+
+
+def test_contrasts_of_rows_with_one_label_distribution_differ_by_a_factor():
+    design, _, rng = labelled_rows()
+    phi = np.zeros(design.size)
+    phi[design.slices[0]] = rng.normal(0, 1, design.terms[0].size)
+    alike = design.contrast_information(phi)
+    phi[-1] = 1e-9
+    other = design.contrast_information(phi)
+    for one, two in zip(alike.blocks, other.blocks, strict=True):
+        np.testing.assert_allclose(np.tril(one), np.tril(two), rtol=1e-6, atol=1e-5)
+
+
+def test_without_noise_contrasts_one_at_a_time_change_nothing(monkeypatch):
+    design, y, _ = labelled_rows()
+    penalties = [Penalty(t.cells, t.contrasts, fixed=4.0) for t in design.terms]
+    whole = fitted(design, counted(design, y), penalties)
+    found = by_contrast(monkeypatch, design, counted(design, y), penalties)
+    errors = np.sqrt(np.concatenate([np.diag(c) for c in whole.reading.covariances]))
+    assert np.abs(found.effects - whole.effects).max() < 0.01
+    np.testing.assert_array_less(np.abs(found.reading.unshrunk - whole.reading.unshrunk), 0.02 * errors + 1e-3)
+
+
+def test_with_noise_contrasts_one_at_a_time_stay_within_a_fraction_of_the_error(monkeypatch):
+    design, y, rng = labelled_rows()
+    noise = [rng.normal(0, 15, t.shape) for t in counted(design, y)]
+    tables = [t + e - e.mean(axis=1, keepdims=True) for t, e in zip(counted(design, y), noise, strict=True)]
+    penalties = [Penalty(t.cells, t.contrasts) for t in design.terms]
+    whole = fitted(design, tables, penalties, variance=225.0)
+    found = by_contrast(monkeypatch, design, tables, penalties, variance=225.0)
+    errors = np.sqrt(np.concatenate([np.diag(c) for c in whole.reading.covariances]))
+    assert np.sqrt(np.mean(((found.effects - whole.effects) / errors) ** 2)) < 0.2
+
+
+def test_what_is_only_for_reading_waits_until_it_is_asked_for(monkeypatch):
+    design, y, _ = labelled_rows(n=200)
+    read = []
+    monkeypatch.setattr(logistic, "_read", lambda *_: read.append(1) or "read")
+    found = fitted(design, counted(design, y))
+    assert not read
+    assert (found.reading, found.reading) == ("read", "read")
+    assert len(read) == 1

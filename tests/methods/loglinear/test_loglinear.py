@@ -5,12 +5,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dipsmith.counting.memory_rows import HeldRows
+from dipsmith.counting.count import HeldRows
 from dipsmith.errors import SchemaError, UnsupportedError, UsageError
 from dipsmith.methods.loglinear.clique import Clique
-from dipsmith.methods.loglinear.effects import centred
 from dipsmith.methods.loglinear.loglinear import LogLinear
-from dipsmith.methods.loglinear.model import LogLinearModel
+from dipsmith.methods.loglinear.model import LogLinearModel, centred
 from dipsmith.methods.loglinear.noisy_tables import LabelMisfit, allowance
 from dipsmith.methods.method import PublicFacts
 from dipsmith.privacy.budget import ZCDP, PureDP
@@ -53,9 +52,7 @@ def test_noise_to_zero_gives_logistic_regression(labels, budget):
     api = pytest.importorskip("statsmodels.api")
     schema = schema_of({"a": 3, "b": 4}, {"y": labels})
     codes, _ = simulated(schema, "y", 3000, seed=1)
-    model = LogLinear(targets=["y"], interactions=0, shrink=False).fit(
-        Curator.rehearse(codes, budget, seed=1)
-    )
+    model = LogLinear(targets=["y"], interactions=0, shrink=False).fit(Curator.rehearse(codes, budget, seed=1))
     dummies = [codes[n][:, None] == np.arange(1, schema[n].size) for n in ("a", "b")]
     design = api.add_constant(np.hstack(dummies).astype(float))
     theirs = api.MNLogit(codes["y"].astype(int), design).fit(disp=0, tol=1e-12)
@@ -69,9 +66,7 @@ def test_shrinkage_vanishes_with_rows_at_large_budgets():
     codes, effects = simulated(schema, "y", 60_000, seed=2)
     model = LogLinear(targets=["y"]).fit(Curator.rehearse(codes, PureDP(100), seed=1))
     block = model.blocks[0]
-    for clique, table, errors, sizes in zip(
-        block.cliques, block.tables, block.errors, block.sizes, strict=True
-    ):
+    for clique, table, errors, sizes in zip(block.cliques, block.tables, block.errors, block.sizes, strict=True):
         if len(clique.predictors) == 1:
             truth = centred(effects[clique.predictors[0]], sizes)
             assert (np.abs(centred(table, sizes) - truth) < 5 * errors).all()
@@ -87,9 +82,7 @@ def test_small_budgets_never_lose_to_the_private_marginal(labels, epsilon):
         codes, _ = simulated(schema, "y", 20_000, seed=seed, scale=0.15)
         test, _ = simulated(schema, "y", 20_000, seed=seed, scale=0.15)
         model = LogLinear(targets=["y"]).fit(Curator.rehearse(codes, PureDP(epsilon), seed=seed))
-        alone = LogLinear(targets=["y"], predictors=[]).fit(
-            Curator.rehearse(codes, PureDP(epsilon), seed=seed)
-        )
+        alone = LogLinear(targets=["y"], predictors=[]).fit(Curator.rehearse(codes, PureDP(epsilon), seed=seed))
         loss, marginal = (log_loss(m.probabilities(test), test["y"]) for m in (model, alone))
         excess.append(loss - marginal)
     assert np.mean(excess) < 0.01
@@ -185,9 +178,7 @@ def test_smoothness_helps_along_an_ordered_attribute():
     losses = []
     for smooth in (None, ()):
         made = [
-            LogLinear(targets=["y"], interactions=0, smooth=smooth).fit(
-                Curator.rehearse(codes, PureDP(0.05), seed=s)
-            )
+            LogLinear(targets=["y"], interactions=0, smooth=smooth).fit(Curator.rehearse(codes, PureDP(0.05), seed=s))
             for s in range(5)
         ]
         losses.append(np.mean([log_loss(m.probabilities(codes), codes["y"]) for m in made]))
@@ -503,6 +494,7 @@ def test_no_rows_give_a_model_that_knows_nothing():
     np.testing.assert_allclose(model.probabilities(some), 0.25)
 
 
+@pytest.mark.slow
 def test_ten_thousand_labels_in_a_predictor():
     schema = schema_of({"place": 10_000, "b": 3}, {"y": 3})
     codes, effects = simulated(schema, "y", 60_000, seed=18, scale=1.0)
@@ -551,9 +543,7 @@ def test_contradictions_are_named(given, error, says):
 
 def test_analyses_decide_the_terms():
     schema = schema_of({"pay": 9, "age": 5, "agency": 4, "other": 3}, {"sex": 2})
-    method = LogLinear(
-        targets="sex", predictors=[], analyses=["log(pay) ~ sex*agency + I(age**2)", ("other",)]
-    )
+    method = LogLinear(targets="sex", predictors=[], analyses=["log(pay) ~ sex*agency + I(age**2)", ("other",)])
     lines = method.plan(schema, PureDP(1), PublicFacts(10_000))
     found = [line.what.split(":")[0] for line in lines]
     assert found == [

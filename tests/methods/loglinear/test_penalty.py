@@ -11,6 +11,7 @@ from dipsmith.methods.loglinear.penalty import (
     SPREAD,
     Penalty,
     cellwise_covariance,
+    choose_by_contrast,
     choose_cellwise,
     choose_dense,
     dense_covariance,
@@ -57,9 +58,7 @@ def test_choice_maximises_the_evidence():
     def loss(x):
         return -log_evidence(G, g, penalties, [start[0], x[:1], x[1:]])
 
-    best = minimize(
-        loss, np.concatenate(start[1:]), method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 1e-9}
-    )
+    best = minimize(loss, np.concatenate(start[1:]), method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 1e-9})
     chosen = np.concatenate(found.log_strengths[1:])
     # The fixed point stops when λ moves by less than a tenth on the log scale.
     np.testing.assert_allclose(chosen, best.x, atol=0.35)
@@ -157,3 +156,23 @@ def test_pull_is_the_gradient_of_the_cost():
     assert effects @ pull == pytest.approx(penalty.cost(strengths, effects))
     whole = np.kron(penalty.precision(strengths), np.eye(2))
     np.testing.assert_allclose(whole @ effects, pull)
+
+
+def test_contrasts_that_do_not_inform_each_other_are_chosen_as_if_together():
+    rng = np.random.default_rng(8)
+    k, cells = 3, 14
+    penalties = [Penalty(5, k), Penalty(9, k, trend(9, 9))]
+    blocks = []
+    for _ in range(k):
+        root = rng.normal(size=(cells, 40))
+        blocks.append(root @ root.T)
+    g = rng.normal(0, 8, (k, cells))
+    G = np.zeros((cells, k, cells, k))
+    for j, block in enumerate(blocks):
+        G[:, j, :, j] = block
+    start = [p.start() for p in penalties]
+    whole = choose_dense(G.reshape(cells * k, -1), g.T.ravel(), penalties, start, rounds=50)
+    found = choose_by_contrast([np.tril(b) for b in blocks], g, penalties, start, rounds=50)
+    np.testing.assert_allclose(found.effects, whole.effects, rtol=1e-8)
+    for one, two in zip(found.log_strengths, whole.log_strengths, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-8)

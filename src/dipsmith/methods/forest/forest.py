@@ -29,9 +29,9 @@ from typing import ClassVar, Final, Literal, get_args
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.estimation.answers import pooled
 from dipsmith.estimation.lawful import require_possible
-from dipsmith.methods.forest.ensemble import Ensemble
+from dipsmith.estimation.parameters import freeze_names, require_least, require_one_of
 from dipsmith.methods.forest.forest_plan import ForestPlan, Strata
-from dipsmith.methods.forest.model import ForestModel, StratumForest
+from dipsmith.methods.forest.model import Ensemble, ForestModel, StratumForest
 from dipsmith.methods.forest.settings import EnsembleSpec, TreeSettings, split_among
 from dipsmith.methods.forest.training import EnsembleTraining, GrowthRows
 from dipsmith.methods.method import Planned, PublicFacts, knob, require_relation
@@ -90,8 +90,6 @@ class Forest:
     marginal_share, order_share, growth_share
         Shares of the budget for the label marginal, the order of attributes and noisy growth.
 
-    Examples
-    --------
     >>> Forest(targets=["sex", "race"], trees=3, n_b=500).targets
     ('sex', 'race')
     """
@@ -123,20 +121,15 @@ class Forest:
     models: ClassVar[tuple[type[ForestModel], ...]] = (ForestModel,)
 
     def __post_init__(self) -> None:
-        for name in ("targets", "predictors", "must_include"):
-            value = getattr(self, name)
-            if value is not None:
-                object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
-        for name in ("trees", "n_b", "n_leaf", "max_depth"):
-            value = getattr(self, name)
-            _require(value is None or value >= 1, f"{name} is {value}, expected at least 1")
+        freeze_names(self, "targets", "predictors", "must_include")
+        require_least(self, 1, "trees", "n_b", "n_leaf", "max_depth")
         shares = {n: getattr(self, n) for n in ("marginal_share", "order_share", "growth_share")}
         for name, share in shares.items():
             _require(0 <= share < 1, f"{name} is {share}, expected a share from 0 to 1")
         spare = sum(shares.values()) < 1
         _require(spare, "the shares leave nothing for the leaves; they must add up to less than 1")
-        known = self.leaves in (None, "joint", "sequential")
-        _require(known, f"leaves is '{self.leaves}', expected 'joint' or 'sequential'")
+        if self.leaves is not None:
+            require_one_of(self, "leaves", ("joint", "sequential"))
         known = self.weights == "auto" or not isinstance(self.weights, str)
         _require(known, f"weights is '{self.weights}', expected 'auto', a mapping or nothing")
         if isinstance(self.weights, Mapping):
@@ -144,9 +137,8 @@ class Forest:
             for name, weight in self.weights.items():
                 fine = 0 <= weight < float("inf")
                 _require(fine, f"the weight of '{name}' must be a finite number from 0")
-        *ways, last = (f"'{way}'" for way in get_args(Growth))
-        known = self.growth in (None, *get_args(Growth))
-        _require(known, f"growth is '{self.growth}', expected {', '.join(ways)} or {last}")
+        if self.growth is not None:
+            require_one_of(self, "growth", get_args(Growth))
         both = self.growth is None or (self.growth == "public-data") == (self.public is not None)
         _require(both, "growth 'public-data' and a public table go together; give both or neither")
         fine = self.n_leaf is None or self.growth != "noisy"
@@ -268,9 +260,7 @@ class Forest:
             specs.append(self._spec((name,), given, tuple(before)))
         return specs
 
-    def _spec(
-        self, targets: tuple[str, ...], given: Sequence[str], before: tuple[str, ...] = ()
-    ) -> EnsembleSpec:
+    def _spec(self, targets: tuple[str, ...], given: Sequence[str], before: tuple[str, ...] = ()) -> EnsembleSpec:
         """An ensemble whose trees may ask the attributes `given`, and must ask the targets `before` it."""
         asked = tuple(n for n in given if self._settings.weight(n) > 0)
         forced = tuple(n for n in self.must_include if n in asked)
@@ -305,9 +295,7 @@ class Forest:
         """The ε table, and under `label` with public rows the depths of branches and sizes of leaves."""
         return self._plan(schema, budget, public).preview()
 
-    def outlook(
-        self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts
-    ) -> Outlook:
+    def outlook(self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts) -> Outlook:
         """The label marginals, and under `label` the leaves of the trees."""
         return self._plan(schema, budget, public).outlook(steps)
 

@@ -142,9 +142,7 @@ class ForestPlan:
         for spec, budget in zip(self.specs, self.budgets, strict=True):
             yield (
                 spec,
-                self.settings.costs(
-                    self.schema, spec, budget, relation=relation, rows=typical, noisy=self.noisy
-                ),
+                self.settings.costs(self.schema, spec, budget, relation=relation, rows=typical, noisy=self.noisy),
             )
 
     def _lines(self, spec: EnsembleSpec, costs: EnsembleCosts, prefix: str) -> Iterator[Planned]:

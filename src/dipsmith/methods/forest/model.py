@@ -1,12 +1,19 @@
 """A fitted forest: ensembles that label rows one after another, in every stratum.
 
-Made of noisy numbers and public facts only; labelling, sampling and saving it are post-processing.
+An ensemble is some trees with a label distribution in every leaf. A row's distribution is the average of the
+distributions of its leaves, one from each tree. Drawing one tree at random and then a label from its leaf gives
+exactly the same distribution to a single draw, so that labels are drawn through one tree per row. Labels that a rule
+forbids for a row have probability 0; a row that the rules leave no label keeps its distribution.
+
+Privacy: made of noisy numbers and public facts only; labelling, sampling and saving are post-processing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from math import prod
 from typing import Any, ClassVar, Final, Self
 
@@ -14,15 +21,141 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
-from dipsmith.estimation.lawful import lawful_rows
+from dipsmith.estimation.lawful import label_codes, lawful_rows, meets
 from dipsmith.estimation.sampling import sample_cells
-from dipsmith.methods.forest.ensemble import Ensemble
-from dipsmith.methods.method import Arrays
+from dipsmith.methods.forest.tree_shape import TreeShape
+from dipsmith.methods.method import Arrays, arrays_of, join_states
 from dipsmith.privacy.randomness import Generator, generator, named_seed
-from dipsmith.schema import Codes, Schema
+from dipsmith.schema import Codes, Marginal, Schema
+from dipsmith.schema.rules import Rule
 
+Floats = NDArray[np.float64]
+Narrow = NDArray[np.float32]
+
+BLOCK: Final = 1 << 19
+"""Probabilities held at once when labelling."""
 MOST_LABELS: Final = 2000
 """Joint labels whose probabilities can be asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class LeafTable:
+    """A tree with the label distribution of each leaf (leaves × labels)."""
+
+    tree: TreeShape
+    p: Narrow
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """Trees that label some targets jointly; joint labels vary fastest in the last target.
+
+    There is at least one tree. A tree without questions has one leaf, the label marginal.
+    """
+
+    schema: Schema
+    targets: tuple[str, ...]
+    trees: tuple[LeafTable, ...]
+
+    @cached_property
+    def labels(self) -> Marginal:
+        """The joint labels."""
+        return Marginal.of(self.schema, self.targets)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The attributes that some tree asks."""
+        asked = {name for t in self.trees for name in t.tree.attributes}
+        return tuple(name for name in self.schema.names if name in asked)
+
+    def probabilities(self, rows: Codes) -> Floats:
+        """The probability of every joint label for every row (rows × labels)."""
+        p = np.empty((len(rows), self.labels.size))
+        for here, part in self._blocks(rows):
+            p[here] = self._average(part)
+        return p
+
+    def draw(self, rows: Codes, generator: Generator) -> Codes:
+        """The rows with the targets drawn; other columns are kept."""
+        drawn = np.empty(len(rows), dtype=np.int64)
+        if not self.columns and not self._barring(rows):
+            drawn = sample_cells(self.trees[0].p[0].astype(np.float64), len(rows), generator)
+        else:
+            for here, part in self._blocks(rows):
+                drawn[here] = self._labels(part, generator)
+        codes = dict(zip(self.targets, np.unravel_index(drawn, self.labels.shape), strict=True))
+        return Codes.of(self.schema, {**rows.columns, **codes}, len(rows))
+
+    def _blocks(self, rows: Codes) -> Iterator[tuple[slice, Codes]]:
+        if absent := [name for name in self.columns if name not in rows.columns]:
+            needed = ", ".join(self.columns)
+            raise UsageError(f"rows to be labelled have no column '{absent[0]}'; the model needs: {needed}")
+        step = max(256, BLOCK // self.labels.size)
+        for start in range(0, len(rows), step):
+            here = slice(start, min(start + step, len(rows)))
+            yield here, rows.take(here) if rows.columns else Codes(self.schema, {}, here.stop - start)
+
+    def _labels(self, part: Codes, generator: Generator) -> NDArray[np.int64]:
+        if len(self.trees) == 1 or self._barring(part):
+            return _pick(self._average(part), generator)
+        which = generator.integers(0, len(self.trees), len(part))
+        asked = part.project(self.columns)
+        label = np.empty(len(part), dtype=np.int64)
+        for i, table in enumerate(self.trees):
+            mine = np.flatnonzero(which == i)
+            label[mine] = _pick(table.p.take(table.tree.index(asked.take(mine)), axis=0), generator)
+        return label
+
+    def _average(self, part: Codes) -> Floats:
+        p = np.zeros((len(part), self.labels.size))
+        for table in self.trees:
+            p += table.p.take(table.tree.index(part), axis=0)
+        for rule in self._barring(part):
+            p = self._barred(p, part, rule)
+        p /= p.sum(axis=1, keepdims=True)
+        return p
+
+    def _barring(self, part: Codes) -> list[Rule]:
+        """The rules that name a target, and nothing that these rows lack."""
+        known, targets = {*part.columns, *self.targets}, {*self.targets}
+        return [r for r in self.schema.rules if set(r.attributes) <= known and set(r.attributes) & targets]
+
+    def _barred(self, p: Floats, part: Codes, rule: Rule) -> Floats:
+        barred = meets(rule, label_codes(self.schema, self.targets), self.labels.size)
+        others = {n: c for n, c in part.columns.items() if n not in self.targets}
+        concerned = meets(rule, others, len(part))
+        allowed = p.copy()
+        allowed[np.ix_(concerned, barred)] = 0.0
+        hopeless = allowed.sum(axis=1) <= 0
+        allowed[hopeless] = p[hopeless]
+        return allowed
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The ensemble as JSON-able facts and arrays."""
+        trees, arrays = join_states(
+            (
+                {"columns": list(t.tree.columns), "levels": [int(x) for x in t.tree.levels]},
+                {"asks": t.tree.asks, "p": t.p},
+            )
+            for t in self.trees
+        )
+        return {"targets": list(self.targets), "trees": trees}, arrays
+
+    @classmethod
+    def from_state(cls, schema: Schema, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The ensemble back from its state."""
+        targets = tuple(facts["targets"])
+        tables = []
+        for i, fact in enumerate(facts["trees"]):
+            tree = TreeShape.root(schema, fact["columns"])
+            asks, levels = np.asarray(arrays[f"{i}/asks"]), fact["levels"]
+            for start, stop in pairwise(levels[:-1]):
+                tree = tree.split(asks[start:stop])
+            p = np.asarray(arrays[f"{i}/p"], dtype=np.float32)
+            if len(tree.asks) != len(asks) or p.shape != (tree.size, schema.size(targets)):
+                raise ValueError("a tree and its leaves do not fit together")
+            tables.append(LeafTable(tree, p))
+        return cls(schema, targets, tuple(tables))
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,19 +236,20 @@ class ForestModel:
 
         return lawful_rows(draw, self.rows if n is None else n, seed)
 
+    def kept_tables(self) -> tuple[tuple[str, ...], ...]:
+        """The targets that are drawn jointly, with the strata; what leaves keep of other columns is shrunk."""
+        strata = () if self.strata is None else (self.strata,)
+        return tuple((*strata, *e.targets) for e in self.blocks[0].ensembles)
+
     # --- keeping ----------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """The model as JSON-able facts and arrays."""
-        arrays: dict[str, NDArray[Any]] = {}
-        blocks = []
-        for i, block in enumerate(self.blocks):
-            ensembles = []
-            for j, ensemble in enumerate(block.ensembles):
-                facts, held = ensemble.state()
-                ensembles.append(facts)
-                arrays |= {f"{i}/{j}/{key}": value for key, value in held.items()}
-            blocks.append({"rows": float(block.rows), "ensembles": ensembles})
+        states = []
+        for block in self.blocks:
+            ensembles, held = join_states(e.state() for e in block.ensembles)
+            states.append(({"rows": float(block.rows), "ensembles": ensembles}, held))
+        blocks, arrays = join_states(states)
         public = {"relation": self.relation, "targets": list(self.targets), "strata": self.strata}
         return {**public, "blocks": blocks}, arrays
 
@@ -124,12 +258,9 @@ class ForestModel:
         """The model back from its state."""
         blocks = []
         for i, block in enumerate(facts["blocks"]):
-            ensembles = []
-            for j, fact in enumerate(block["ensembles"]):
-                start = f"{i}/{j}/"
-                held = {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}
-                ensembles.append(Ensemble.from_state(schema, fact, held))
-            blocks.append(StratumForest(tuple(ensembles), float(block["rows"])))
+            each = ((fact, arrays_of(j, arrays_of(i, arrays))) for j, fact in enumerate(block["ensembles"]))
+            ensembles = tuple(Ensemble.from_state(schema, fact, held) for fact, held in each)
+            blocks.append(StratumForest(ensembles, float(block["rows"])))
         return cls(schema, facts["relation"], tuple(facts["targets"]), facts["strata"], tuple(blocks))
 
     # --- inside -----------------------------------------------------------------------------------
@@ -144,17 +275,13 @@ class ForestModel:
 
     def _parts(self, rows: Codes) -> Iterator[tuple[StratumForest, NDArray[np.int64] | slice, Codes]]:
         if not self.targets:
-            raise UsageError(
-                "this forest was made without targets and draws whole rows; name targets to label"
-            )
+            raise UsageError("this forest was made without targets and draws whole rows; name targets to label")
         bare = rows.project([n for n in rows.names if n not in self.targets])
         if self.strata is None:
             yield self.blocks[0], slice(None), bare
             return
         if self.strata not in rows.columns:
-            raise UsageError(
-                f"rows to be labelled have no column '{self.strata}', by which the forests are divided"
-            )
+            raise UsageError(f"rows to be labelled have no column '{self.strata}', by which the forests are divided")
         for code, block in enumerate(self.blocks):
             here = np.flatnonzero(rows[self.strata] == code)
             if len(here):
@@ -177,3 +304,19 @@ class ForestModel:
         shape = [self.schema[n].size for n in order]
         axes = [1 + order.index(n) for n in self.targets]
         return p.reshape([len(rows), *shape]).transpose([0, *axes]).reshape(p.shape)
+
+
+def _pick(p: NDArray[np.floating], generator: Generator) -> NDArray[np.int64]:
+    """One label for each row, with the given probabilities."""
+    # Label by label, which is several times as fast as along so short an axis.
+    reached = p.T.copy()
+    for before, here in pairwise(reached):
+        here += before
+    at = generator.random(len(p)) * reached[-1]
+    label = np.zeros(len(p), dtype=np.int64)
+    for limit in reached:
+        label += limit <= at
+    # A label of probability 0 at the end must not be reached by rounding.
+    if (beyond := np.flatnonzero(label == len(reached))).size:
+        label[beyond] = len(reached) - 1 - (p[beyond, ::-1] > 0).argmax(axis=1)
+    return label

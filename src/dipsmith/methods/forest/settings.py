@@ -101,14 +101,7 @@ class TreeSettings:
         return max(LEAST_SPLIT, ceil(SPLIT_WHILE * spec.leaf_noise(schema, relation, budget)))
 
     def costs(
-        self,
-        schema: Schema,
-        spec: EnsembleSpec,
-        budget: Budget,
-        *,
-        relation: str,
-        rows: int | None,
-        noisy: bool,
+        self, schema: Schema, spec: EnsembleSpec, budget: Budget, *, relation: str, rows: int | None, noisy: bool
     ) -> EnsembleCosts:
         """Divide an ensemble's budget among its questions, given the public number of rows."""
         if not spec.predictors:
@@ -118,11 +111,7 @@ class TreeSettings:
         levels = depth - 1 if noisy else 0
         marginal = self._marginal_share(schema, spec, budget, relation, rows)
         rest = (1.0 - marginal) / (1.0 - self.marginal_share)
-        asked = [
-            marginal,
-            rest * self.order_share if choices else 0.0,
-            rest * self.growth_share if levels else 0.0,
-        ]
+        asked = [marginal, rest * self.order_share if choices else 0.0, rest * self.growth_share if levels else 0.0]
         parts: list[Budget] = list(budget.split([*(a for a in asked if a > 0), 1.0 - sum(asked)]))
         trees: tuple[Budget, ...] = tuple(parts.pop().split(self.trees))
         given: list[Budget | None] = [parts.pop(0) if a > 0 else None for a in asked]

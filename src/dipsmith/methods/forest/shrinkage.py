@@ -300,9 +300,7 @@ class _Smoother:
             moved = np.clip(z[:, nodes] - odds[:, nodes], -STEP, STEP)
             odds[:, nodes] = np.clip(odds[:, nodes] + moved, -SUREST, SUREST)
 
-    def without_rows(
-        self, odds: Narrow, effects: list[_LevelEffects]
-    ) -> Iterator[tuple[NDArray[np.int32], Narrow]]:
+    def without_rows(self, odds: Narrow, effects: list[_LevelEffects]) -> Iterator[tuple[NDArray[np.int32], Narrow]]:
         """Leaves without rows and their log-odds: what the nearest node above with rows lets expect."""
         tree, place = self.tree, self.shape.place
         for depth, (start, stop) in enumerate([(0, 1), *tree.below_root]):

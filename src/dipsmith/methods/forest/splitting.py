@@ -8,24 +8,16 @@ public facts, coins and what was paid for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.methods.forest.tree_shape import TreeShape
+from dipsmith.privacy.budget import Budget
+from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.randomness import Generator
-
-
-class Counter(Protocol):
-    """Counts rows at the nodes of a growing tree: public rows, or noisy counts that were paid for."""
-
-    def count(self, tree: TreeShape) -> NDArray[np.float64]:
-        """The counts of the last level; to be asked level by level."""
-
-    def keep(self, kept: NDArray[np.bool_]) -> None:
-        """Forget the other nodes of the level just counted: their parents were not split after all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +51,7 @@ class RowCounter:
     """Counts rows given as a `code_table`, each as often as its weight says; moves them down level by level."""
 
     def __init__(
-        self,
-        table: NDArray[np.unsignedinteger],
-        weights: NDArray[np.integer] | NDArray[np.floating] | None = None,
+        self, table: NDArray[np.unsignedinteger], weights: NDArray[np.integer] | NDArray[np.floating] | None = None
     ) -> None:
         self._table, self._weights = table, weights
         self._rows = np.arange(table.shape[1], dtype=np.int32)
@@ -84,6 +74,32 @@ class RowCounter:
         self._rows, self._place = self._rows[here], number.take(self._place[here])
 
 
+class NoisyCounter:
+    """Noisy sizes of branches, bought level by level; once all is spent, an equal share of the branch above."""
+
+    def __init__(self, curator: Curator, rows: float, levels: Sequence[Budget]) -> None:
+        self._curator = curator
+        self._last = np.array([rows])
+        self.unspent = list(levels)
+
+    def count(self, tree: TreeShape) -> NDArray[np.float64]:
+        """The sizes of the nodes of the last level."""
+        if len(tree.levels) == 2:
+            return self._last
+        start, stop = tree.levels[-2:]
+        if self.unspent:
+            measured = self._curator.measure([tree], [self.unspent.pop(0)])[0]
+            self._last = measured.values[tree.leaf_of[start:stop]].astype(np.float64)
+        else:
+            up = tree.parent[start:stop]
+            self._last = self._last[up - tree.levels[-3]] / tree.fans[tree.asks[up]]
+        return self._last
+
+    def keep(self, kept: NDArray[np.bool_]) -> None:
+        """Forget nodes of the last level."""
+        self._last = self._last[kept]
+
+
 @dataclass(frozen=True, eq=False)
 class GrownTree:
     """A tree and the counts of all its nodes that decided its growth."""
@@ -94,7 +110,7 @@ class GrownTree:
 
 def grow(
     root: TreeShape,
-    counter: Counter,
+    counter: RowCounter | NoisyCounter,
     draw: AttributeDraw,
     n_b: float,
     n_leaf: float | None = None,

@@ -21,11 +21,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.methods.forest.ensemble import Ensemble, LeafTable
 from dipsmith.methods.forest.leaves import LeafCounts, estimate_separately, estimate_sizes, join_marginals
+from dipsmith.methods.forest.model import Ensemble, LeafTable
 from dipsmith.methods.forest.settings import EnsembleCosts, EnsembleSpec, TreeSettings
 from dipsmith.methods.forest.shrinkage import shrink
-from dipsmith.methods.forest.splitting import AttributeDraw, Counter, GrownTree, RowCounter, grow
+from dipsmith.methods.forest.splitting import AttributeDraw, GrownTree, NoisyCounter, RowCounter, grow
 from dipsmith.methods.forest.tree_shape import LabelledLeaves, TreeShape, code_table
 from dipsmith.methods.public_table import PublicTable
 from dipsmith.privacy.budget import Budget
@@ -124,32 +124,6 @@ class Dependence:
         return False
 
 
-class NoisyCounter:
-    """Noisy sizes of branches, bought level by level; once all is spent, an equal share of the branch above."""
-
-    def __init__(self, curator: Curator, rows: float, levels: Sequence[Budget]) -> None:
-        self._curator = curator
-        self._last = np.array([rows])
-        self.unspent = list(levels)
-
-    def count(self, tree: TreeShape) -> NDArray[np.float64]:
-        """The sizes of the nodes of the last level."""
-        if len(tree.levels) == 2:
-            return self._last
-        start, stop = tree.levels[-2:]
-        if self.unspent:
-            measured = self._curator.measure([tree], [self.unspent.pop(0)])[0]
-            self._last = measured.values[tree.leaf_of[start:stop]].astype(np.float64)
-        else:
-            up = tree.parent[start:stop]
-            self._last = self._last[up - tree.levels[-3]] / tree.fans[tree.asks[up]]
-        return self._last
-
-    def keep(self, kept: NDArray[np.bool_]) -> None:
-        """Forget nodes of the last level."""
-        self._last = self._last[kept]
-
-
 @dataclass(frozen=True, eq=False)
 class EnsembleTraining:
     """One ensemble being trained.
@@ -241,7 +215,7 @@ class EnsembleTraining:
             alone = settings.ordered and len(self.costs.trees) == 1
             coins = None if alone else curator.coins(f"{self.spec}: tree {i + 1}")
             noisy = NoisyCounter(curator, rows, self.costs.levels(i))
-            counter: Counter = noisy
+            counter: RowCounter | NoisyCounter = noisy
             if self.growth_rows is not None and table is not None:
                 counter = RowCounter(table, self.growth_rows.weights)
             root, draw = TreeShape.root(self.schema, names), AttributeDraw(weights, coins, forced)

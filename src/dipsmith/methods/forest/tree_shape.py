@@ -9,7 +9,7 @@ partition in the sense of `dipsmith.schema.Cells`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
-from dipsmith.schema import Cells, Codes, Crossed, Marginal, Schema
-from dipsmith.schema.rules import Rule
+from dipsmith.estimation.lawful import label_codes, meets
+from dipsmith.schema import Cells, Codes, Condition, Conditions, Crossed, Marginal, Schema
 
 BLOCK = 1 << 15
 """Rows routed at a time: their codes and positions stay in the processor's cache."""
@@ -34,8 +34,6 @@ class TreeShape:
     leaves of these numbers, ascending, are cells of their own, and one more cell is all the others: where sizes are
     public, most leaves of a deep tree are known to be empty.
 
-    Examples
-    --------
     >>> from dipsmith.schema import Attribute, Categories, Schema, Unit
     >>> s = Schema("t", (Attribute("a", "string", Categories.of("xyz")),), Unit(), "replace")
     >>> tree = TreeShape.root(s, ["a"]).split(np.array([0]))
@@ -136,9 +134,7 @@ class TreeShape:
             known[start:stop] = known[up]
             known[np.arange(start, stop), self.asks[up]] = self.code[start:stop]
         leaves = known[self.leaves]
-        return (
-            leaves if self.occupied is None else np.append(leaves[self.occupied], -1 + 0 * leaves[:1], axis=0)
-        )
+        return leaves if self.occupied is None else np.append(leaves[self.occupied], -1 + 0 * leaves[:1], axis=0)
 
     # --- cells ------------------------------------------------------------------------------------
 
@@ -230,6 +226,11 @@ class TreeShape:
         paths = dict(zip(self.columns, self.paths().T, strict=True))
         return np.asarray(~np.any([meets(rule, paths, self.size) for rule in rules], axis=0))
 
+    def conditions(self, cells: NDArray[np.int64]) -> Conditions:
+        """The labels on the path to each leaf."""
+        paths = dict(zip(self.columns, self.paths()[cells].T, strict=True))
+        return {n: Condition(self.schema[n].labels, paths[n]) for n in self.attributes}
+
     def by_role(self) -> tuple[Cells | None, Cells | None]:
         """(self, None) when only public attributes are asked, otherwise not factored."""
         public = all(self.schema[name].role == "public" for name in self.attributes)
@@ -249,29 +250,12 @@ class LabelledLeaves(Crossed):
             return None
         tree, targets = self.first, self.second
         paths = dict(zip(tree.columns, tree.paths().T, strict=True))
-        labels = label_codes(targets)
+        labels = label_codes(self.schema, targets.attributes)
         broken = [np.outer(meets(r, paths, tree.size), meets(r, labels, targets.size)) for r in rules]
         return np.asarray(~np.any(broken, axis=0).ravel())
 
 
-def label_codes(labels: Marginal) -> dict[str, NDArray[np.intp]]:
-    """For every joint label its code in each target."""
-    codes = np.unravel_index(np.arange(labels.size), labels.shape)
-    return dict(zip(labels.attributes, codes, strict=True))
-
-
-def meets(rule: Rule, columns: Mapping[str, NDArray[np.integer]], size: int) -> NDArray[np.bool_]:
-    """Which of `size` rows meet every condition of the rule that is about one of the columns."""
-    met = np.ones(size, dtype=bool)
-    for name, codes in rule.never:
-        if name in columns:
-            met &= np.isin(columns[name], codes)
-    return met
-
-
-def code_table(
-    codes: Codes, columns: Sequence[str], asked: Sequence[str] | None = None
-) -> NDArray[np.unsignedinteger]:
+def code_table(codes: Codes, columns: Sequence[str], asked: Sequence[str] | None = None) -> NDArray[np.unsignedinteger]:
     """The codes of some columns as one matrix, columns × rows, in the smallest type that holds them all.
 
     With `asked`, only those columns are filled: rows that are counted hold no others.

@@ -7,6 +7,9 @@ and fit again; when a measurement changes the model by no more than its own nois
 get more budget each. Candidates are the workload's marginals and all marginals below them, as long as
 the model with them stays within `max_cells`, a limit that opens as the budget is spent.
 
+With ``degree="auto"`` the workload is all pairs, and some rounds are *wide*: they also offer triples and
+fours (`wide`), so that what pairs cannot show is found without being told.
+
 What is different here, at the same ε: fewer and better measurements to begin with (three times as many
 rounds as columns instead of sixteen times); the noise that counts is what is left of it after negative counts
 are gone (`misfit.noise_left`), so that sparse tables are not shunned; columns get a budget of their own;
@@ -23,29 +26,42 @@ Whitehouse, Ramdas, Rogers and Wu, ICML 2023, section 3). ``docs/proofs/aim.md``
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import ClassVar
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
-from dipsmith.estimation.parameters import require_least, require_shares
+from dipsmith.estimation.parameters import as_groups, require_least, require_one_of, require_shares
 from dipsmith.methods.graph.entropy import Fitted, fit
 from dipsmith.methods.graph.evidence import Evidence, join_repeats
 from dipsmith.methods.graph.junction import Array, Attributes, cells_needed
 from dipsmith.methods.graph.misfit import Misfit, noise_left
 from dipsmith.methods.graph.model import COUNTED_CELLS, GraphModel, rule_links, within_cells
+from dipsmith.methods.graph.planned import measure_planned, plan_tables, sets_for
 from dipsmith.methods.graph.queries import marginal, pairs
-from dipsmith.methods.graph.stages import FIT_SECONDS, graph_outlook, measure_columns, plan_columns, signal
+from dipsmith.methods.graph.stages import (
+    graph_outlook,
+    measure_columns,
+    measured_tables,
+    plan_columns,
+    signal,
+)
+from dipsmith.methods.graph.wide import bearable_cells, choice_doubt, drawn_tables, handicap, larger_sets
 from dipsmith.methods.method import Planned, PublicFacts, count_noise, knob, require_relation
 from dipsmith.methods.outlook import Outlook, Suitability
+from dipsmith.privacy import neighbours
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Marginal, Schema
+from dipsmith.schema.analysis import PlannedAnalysis
 
 ROUGH, STEPS = 1e-3, 40
 """Tolerance of the fits between rounds, in nats per row, and their steps at most."""
+
+COLUMN_SECONDS = 0.1
+"""For each column: CPU seconds of choosing and fitting in typical rounds."""
 
 PREFETCHED = 1 << 22
 """Cells of all candidates up to which they are counted together with the columns, in one pass."""
@@ -65,83 +81,97 @@ on one of the two, from 5,000 on AIM errs less on both.
 class AIM:
     """Marginals chosen adaptively for a workload.
 
-    Parameters
-    ----------
-    degree
-        The workload: all marginals of so many attributes.
-    workload
-        Instead of `degree`: the sets of attributes whose marginals matter.
-    rounds
-        Into how many rounds the budget is divided at first; default: three times the number of columns.
-    one_way
-        Share of the budget for the columns one by one.
-    choice
-        Share of each round's budget for choosing.
-    max_cells
-        Cells of the model at most.
+    The workload is all marginals of `degree` attributes ("auto": pairs, and larger ones where pairs do not show what
+    there is), or those of the sets of attributes in `workload`. The sets in `planned` are measured before anything is
+    chosen, with `planned_share` of what the columns leave. The budget is divided into so many `rounds` at first, by
+    default three times the number of columns. `one_way` is the share of the budget for the columns one by one, `choice`
+    the share of each round's budget for choosing. The model has at most `max_cells` cells.
     """
 
-    degree: int = field(default=2, metadata=knob(1, 3, 1, "columns in a marginal"))
+    degree: int | Literal["auto"] = field(default="auto", metadata=knob(1, 3, 1, "columns in a marginal"))
     workload: Sequence[Sequence[str]] | None = None
+    planned: Sequence[Sequence[str]] = ()
     rounds: int | None = field(default=None, metadata=knob(1, 200, 1, "rounds"))
     one_way: float = 0.35
+    planned_share: float = 0.6
     choice: float = 0.1
     max_cells: int = 1 << 18
 
     name: ClassVar[str] = "aim"
-    summary: ClassVar[str] = (
-        "Chooses marginals in rounds, by what the model still gets wrong; repays a larger budget."
-    )
+    summary: ClassVar[str] = "Chooses marginals in rounds, by what the model still gets wrong; repays a larger budget."
     relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace")
     models: ClassVar[tuple[type[GraphModel], ...]] = (GraphModel,)
 
     def __post_init__(self) -> None:
-        require_least(self, 1, "degree", "rounds", "max_cells")
+        if not isinstance(self.degree, int):
+            require_one_of(self, "degree", ("auto",))
+        require_least(self, 1, *(["degree"] if self.degree != "auto" else []), "rounds", "max_cells")
         require_shares(self, "one_way")
+        require_shares(self, "planned_share")
         require_shares(self, "choice")
+        object.__setattr__(self, "planned", as_groups(self.planned))
         if self.workload is not None:
             object.__setattr__(self, "workload", tuple(tuple(w) for w in self.workload))
+
+    def for_analyses(self, analyses: Sequence[PlannedAnalysis], schema: Schema) -> Self:
+        """The same method, with the tables that these analyses need measured before anything is chosen."""
+        return replace(self, planned=sets_for(analyses, schema, self.max_cells, self.planned))
 
     def fit(self, curator: Curator) -> GraphModel:
         """Measure columns; then choose, measure and fit until the budget is spent."""
         require_relation(self, curator.relation)
         schema, budget = curator.schema, curator.budget
+        asked = len(curator.answers)
         weights = self.weights(schema)
-        for_columns, for_rounds = self._stages(budget, weights)
+        for_columns, for_planned, for_rounds = self._stages(budget, weights)
         if for_rounds is not None and sum(map(schema.size, weights)) <= PREFETCHED:
             curator.prefetch(Marginal.of(schema, c) for c in weights)
         columns = measure_columns(curator, for_columns)
         evidence, total = list(columns.evidence), columns.total
-        links = rule_links(schema, [], self.max_cells // 2)
+        if for_planned is not None:
+            evidence += measure_planned(curator, self.planned, for_planned, self.max_cells)
+        links = rule_links(schema, [e.attributes for e in evidence if len(e.attributes) > 1], self.max_cells // 2)
         fitted = fit(schema, evidence, total, linked=links)
         refused: set[Attributes] = set()
         share = 0 if for_rounds is None else max(1, for_rounds.units // self._rounds(schema))
+        looking, quiet = self.degree == "auto" and self.workload is None, False
         while for_rounds is not None and curator.remaining is not None:
             left = curator.remaining.units
             spend = left if left < 2 * share else share
             done = 1 - (left - spend) / budget.units
             linked = [*(e.attributes for e in evidence), *links]
-            allowed = self._allowed(schema, weights, fitted, linked, done, refused)
-            curator.report("choosing, measuring, fitting", done)
+            late = left <= for_rounds.units / 2
             for_choice, for_table = type(budget).of_units(spend).split([self.choice, 1 - self.choice])
             sd = count_noise(curator.relation, curator.max_rows, for_table).sd
-            score = _score(schema, fitted, allowed, weights, sd)
+            wide = looking and (quiet or late)
+            larger = larger_sets(schema, bearable_cells(total, sd)) if wide else []
+            offered = weights | dict.fromkeys(larger, 1.0)
+            allowed = self._allowed(schema, offered, fitted, linked, done, refused)
+            curator.report("choosing, measuring, fitting", done)
+            doubt = choice_doubt(neighbours.l1(curator.relation, curator.max_rows), for_choice, len(larger))
+            score = _score(schema, fitted, allowed, offered, sd, dict.fromkeys(set(larger) - set(weights), doubt))
             chosen = curator.choose(allowed, score, for_choice)
+            before = fitted.total * marginal(fitted.tree, fitted.beliefs, chosen)
             (table,) = curator.measure([Marginal.of(schema, chosen)], [for_table])
+            if chosen in weights:
+                looking = looking and not (wide and late)
+            else:
+                weights[chosen] = 1.0
             evidence = join_repeats([*evidence, Evidence.of(table)])
-            fitted = fit(
-                schema, evidence, total, linked=links, start=fitted, tolerance=ROUGH, iterations=STEPS
-            )
-            if _change(fitted, score.expected[chosen], chosen) <= score.cost[chosen]:
+            fitted = fit(schema, evidence, total, linked=links, start=fitted, tolerance=ROUGH, iterations=STEPS)
+            quiet = _change(fitted, before, chosen) <= score.cost[chosen]
+            if quiet:
                 share *= ANNEALING
         fitted = fit(schema, evidence, total, linked=links, start=fitted)
-        return GraphModel.of(schema, fitted, columns.rows)
+        return GraphModel.of(schema, fitted, columns.rows, measured_tables(curator, asked, columns))
 
     def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
         """Every column, then rounds of one choice and one marginal."""
         weights = self.weights(schema)
-        for_columns, for_rounds = self._stages(budget, weights)
-        steps = plan_columns(schema, for_columns, public.rows, weights)
+        for_columns, for_planned, for_rounds = self._stages(budget, weights)
+        steps = plan_columns(schema, for_columns, public.rows, [*weights, *as_groups(self.planned)])
+        if for_planned is not None:
+            steps += plan_tables(schema, self.planned, for_planned)
         if for_rounds is None:
             return steps
         rounds = self._rounds(schema)
@@ -155,17 +185,15 @@ class AIM:
             Planned("chosen marginals", what, for_tables, sd=sd, note=note),
         ]
 
-    def outlook(
-        self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts
-    ) -> Outlook:
+    def outlook(self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts) -> Outlook:
         """The columns, and every pair as if it were chosen in an average round."""
-        return graph_outlook(schema, steps, seconds=FIT_SECONDS)
+        return graph_outlook(schema, steps, seconds=COLUMN_SECONDS * len(schema.names))
 
     @classmethod
     def suits(cls, schema: Schema, budget: Budget, rows: int) -> Suitability | None:
         """Rounds of choices repay their budget where there is some."""
         learned = signal(schema, budget, rows)
-        if schema.neighbours not in cls.relations or learned < REPAID_SIGNAL:
+        if learned < REPAID_SIGNAL:
             return None
         reason = f"{len(schema.names)} columns, and rows × ε = {learned:,.0f} is enough to choose marginals adaptively"
         return Suitability(1, reason)
@@ -173,7 +201,8 @@ class AIM:
     def weights(self, schema: Schema) -> dict[Attributes, float]:
         """The candidates, from public sizes only, and how much of the workload each overlaps (at most 1)."""
         if self.workload is None:
-            workload = list(combinations(schema.names, min(self.degree, len(schema.names))))
+            degree = 2 if self.degree == "auto" else self.degree
+            workload = list(combinations(schema.names, min(degree, len(schema.names))))
         else:
             rank = {name: i for i, name in enumerate(schema.names)}
             for name in (n for w in self.workload for n in w):
@@ -187,11 +216,16 @@ class AIM:
         most = max(overlap.values(), default=1.0)
         return {c: o / most for c, o in overlap.items()}
 
-    def _stages(self, budget: Budget, weights: dict[Attributes, float]) -> tuple[Budget, Budget | None]:
-        if not any(len(c) > 1 for c in weights):
-            return budget, None
-        first, second = budget.split([self.one_way, 1 - self.one_way])
-        return first, second
+    def _stages(self, budget: Budget, weights: dict[Attributes, float]) -> tuple[Budget, Budget | None, Budget | None]:
+        """What columns, planned tables and rounds may cost; None where there is no such stage."""
+        choosing = any(len(c) > 1 for c in weights)
+        if not (choosing or self.planned):
+            return budget, None, None
+        first, rest = budget.split([self.one_way, 1 - self.one_way])
+        if not (choosing and self.planned):
+            return (first, None, rest) if choosing else (first, rest, None)
+        second, third = rest.split([self.planned_share, 1 - self.planned_share])
+        return first, second, third
 
     def _rounds(self, schema: Schema) -> int:
         return 3 * len(schema.names) if self.rounds is None else self.rounds
@@ -225,16 +259,23 @@ class AIM:
 
 
 def _score(
-    schema: Schema, fitted: Fitted, candidates: list[Attributes], weights: dict[Attributes, float], sd: float
+    schema: Schema,
+    fitted: Fitted,
+    candidates: list[Attributes],
+    weights: dict[Attributes, float],
+    sd: float,
+    doubts: Mapping[Attributes, float],
 ) -> Misfit:
-    """Misfit of the current model, less the noise to come."""
+    """Misfit of the current model, less the noise to come, and less a handicap of larger sets, which have `doubts`."""
     two_way = pairs(fitted.tree, fitted.beliefs, candidates)
-    expected: dict[Attributes, Array] = {}
-    for c in candidates:
+    drawn = [c for c in candidates if c in doubts]
+    expected = drawn_tables(schema, fitted, drawn) if drawn else {}
+    for c in (c for c in candidates if c not in doubts):
         table = two_way[c[0], c[1]] if len(c) == 2 else marginal(fitted.tree, fitted.beliefs, c)
         expected[c] = fitted.total * table
     cost = {c: noise_left(table, sd) for c, table in expected.items()}
-    return Misfit(schema, expected, cost=cost, weights={c: weights[c] for c in candidates})
+    bonus = {c: -handicap(expected[c], fitted.total) - doubts[c] for c in candidates if c in doubts}
+    return Misfit(schema, expected, cost=cost, weights={c: weights[c] for c in candidates}, bonus=bonus)
 
 
 def _change(fitted: Fitted, before: Array, chosen: Attributes) -> float:

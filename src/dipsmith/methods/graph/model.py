@@ -14,9 +14,8 @@ Privacy: everything here is computed from noisy measurements and public facts; p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -29,7 +28,8 @@ from dipsmith.methods.graph.completion import complete
 from dipsmith.methods.graph.entropy import Fitted, fit
 from dipsmith.methods.graph.evidence import Evidence
 from dipsmith.methods.graph.junction import Array, JunctionTree, cells_needed
-from dipsmith.methods.graph.queries import marginal, pairs
+from dipsmith.methods.graph.queries import marginal
+from dipsmith.methods.method import arrays_of, join_states
 from dipsmith.privacy.randomness import generator
 from dipsmith.schema import Codes, Schema
 
@@ -46,7 +46,8 @@ COUNTED_CELLS = 1 << 25
 class GraphModel:
     """A distribution over all columns of a schema: the probabilities (`beliefs`) of every clique of a junction tree.
 
-    `total` is the number of rows in the measurements, `rows` how many `sample` draws when not told.
+    `total` is the number of rows in the measurements, `rows` how many `sample` draws when not told; `measurements` are
+    all noisy tables as they were measured, also those that the model does not hold.
     """
 
     schema: Schema
@@ -54,36 +55,30 @@ class GraphModel:
     beliefs: tuple[Array, ...]
     total: float
     rows: int
+    measurements: tuple[NoisyTable, ...] = ()
 
     kind: ClassVar[str] = "graph"
 
     @classmethod
-    def of(cls, schema: Schema, fitted: Fitted, rows: int | None = None) -> Self:
+    def of(
+        cls, schema: Schema, fitted: Fitted, rows: int | None = None, measurements: tuple[NoisyTable, ...] = ()
+    ) -> Self:
         """The model of a fit; it draws as many rows as were measured unless told otherwise."""
         count = max(0, round(fitted.total)) if rows is None else rows
-        return cls(schema, fitted.tree, fitted.beliefs, fitted.total, count)
+        return cls(schema, fitted.tree, fitted.beliefs, fitted.total, count, measurements)
 
     def marginal(self, attributes: Sequence[str]) -> Array:
         """The probabilities of the cross-table of some attributes, in the order given."""
         return marginal(self.tree, self.beliefs, attributes)
 
-    @cached_property
-    def pairs(self) -> dict[tuple[str, str], Array]:
-        """The probabilities of every pair of attributes, in the order of the schema."""
-        return pairs(self.tree, self.beliefs)
-
-    def sampler(self, seed: int | None = None) -> Callable[[int], Codes]:
-        """A function that draws any number of rows, of which some may break a rule over several cliques."""
+    def sample(self, n: int | None = None, seed: int | None = None) -> Codes:
+        """Draw rows that break no rule, also those over several cliques."""
         random = generator(seed)
 
-        def draw(n: int) -> Codes:
-            return Codes.of(self.schema, complete(self.tree, self.beliefs, {}, n, random), n)
+        def draw(wanted: int) -> Codes:
+            return Codes.of(self.schema, complete(self.tree, self.beliefs, {}, wanted, random), wanted)
 
-        return draw
-
-    def sample(self, n: int | None = None, seed: int | None = None) -> Codes:
-        """Draw rows that break no rule."""
-        return lawful_rows(self.sampler(seed), self.rows if n is None else n, seed)
+        return lawful_rows(draw, self.rows if n is None else n, seed)
 
     def sample_given(self, given: Codes, seed: int | None = None) -> Codes:
         """Complete rows: draw the columns that `given` does not have, given those that it has.
@@ -109,16 +104,22 @@ class GraphModel:
             "give fewer columns, or leave these rows out"
         )
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+    def kept_tables(self) -> tuple[tuple[str, ...], ...]:
+        """The cliques."""
+        return self.tree.cliques
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The model as JSON-able facts and arrays."""
+        tables, arrays = join_states(table.state() for table in self.measurements)
         facts = {
             "cliques": [list(c) for c in self.tree.cliques],
             "parents": list(self.tree.parents),
             "separators": [list(s) for s in self.tree.separators],
             "total": self.total,
             "rows": self.rows,
+            "measurements": tables,
         }
-        return facts, {f"clique/{i}": b for i, b in enumerate(self.beliefs)}
+        return facts, {f"clique/{i}": b for i, b in enumerate(self.beliefs)} | arrays
 
     @classmethod
     def from_state(cls, schema: Schema, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
@@ -130,7 +131,9 @@ class GraphModel:
             tuple(tuple(s) for s in facts["separators"]),
         )
         beliefs = tuple(arrays[f"clique/{i}"] for i in range(len(tree.cliques)))
-        return cls(schema, tree, beliefs, float(facts["total"]), int(facts["rows"]))
+        tables = enumerate(facts.get("measurements", ()))
+        measured = tuple(NoisyTable.from_state(schema, fact, arrays_of(i, arrays)) for i, fact in tables)
+        return cls(schema, tree, beliefs, float(facts["total"]), int(facts["rows"]), measured)
 
 
 def admit(
@@ -161,9 +164,7 @@ def rule_links(schema: Schema, linked: Sequence[Collection[str]], max_cells: int
     return admit(schema, linked, [r.attributes for r in schema.rules], max_cells)
 
 
-def fit_tables(
-    tables: Sequence[NoisyTable], post: Post = "project", max_cells: int = MAX_CELLS
-) -> GraphModel:
+def fit_tables(tables: Sequence[NoisyTable], post: Post = "project", max_cells: int = MAX_CELLS) -> GraphModel:
     """The joint model of noisy tables.
 
     Tables that share no attribute are taken as they are after projecting or clipping. Tables that

@@ -30,21 +30,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
-from dipsmith.estimation.parameters import require_least, require_shares
+from dipsmith.estimation.parameters import as_groups, require_least, require_shares
 from dipsmith.methods.graph.evidence import Evidence
-from dipsmith.methods.graph.junction import Array
+from dipsmith.methods.graph.junction import Array, cells_needed
 from dipsmith.methods.graph.misfit import Misfit, budget_weights, noise_left
 from dipsmith.methods.graph.model import COUNTED_CELLS, GraphModel, within_cells
+from dipsmith.methods.graph.planned import carried_sets, measure_planned, plan_tables, sets_for
 from dipsmith.methods.graph.stages import (
     Columns,
+    Stages,
     fit_model,
     graph_outlook,
     measure_columns,
     measure_tables,
+    measured_tables,
     plan_columns,
     signal,
     split_stages,
@@ -54,6 +57,7 @@ from dipsmith.methods.outlook import Outlook, PlannedTable, Suitability
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Marginal, Schema
+from dipsmith.schema.analysis import PlannedAnalysis
 
 Pair = tuple[str, ...]
 
@@ -68,19 +72,16 @@ RICHNESS = 0.045
 class MST:
     """A tree of two-way marginals.
 
-    Parameters
-    ----------
-    one_way
-        Share of the budget for the columns one by one.
-    choice
-        Share of the budget for choosing the tree.
-    max_cells
-        Cells of the model at most. Pairs with more cells than fit are no candidates; a column that
-        fits with no other is drawn independently.
+    `one_way` is the share of the budget for the columns one by one, `choice` that for choosing the tree. The sets of
+    columns in `planned` are measured before the tree is chosen, with `planned_share` of what the columns leave; columns
+    that they link are not linked again. The model has at most `max_cells` cells: pairs with more than fit are no
+    candidates, and a column that fits with no other is drawn independently.
     """
 
     one_way: float = 0.35
     choice: float = 0.1
+    planned: Sequence[Sequence[str]] = ()
+    planned_share: float = 0.6
     max_cells: int = 1 << 19
 
     name: ClassVar[str] = "mst"
@@ -90,49 +91,74 @@ class MST:
 
     def __post_init__(self) -> None:
         require_shares(self, "one_way", "choice")
+        require_shares(self, "planned_share")
         require_least(self, 1, "max_cells")
+        object.__setattr__(self, "planned", as_groups(self.planned))
+
+    def for_analyses(self, analyses: Sequence[PlannedAnalysis], schema: Schema) -> Self:
+        """The same method, with the tables that these analyses need measured before the tree is chosen."""
+        return replace(self, planned=sets_for(analyses, schema, self.max_cells, self.planned))
 
     def fit(self, curator: Curator) -> GraphModel:
         """Measure columns, choose a tree, measure its pairs, fit."""
         require_relation(self, curator.relation)
-        schema = curator.schema
-        for_columns, for_tree = self._budgets(schema, curator.budget)
+        schema, asked = curator.schema, len(curator.answers)
+        for_columns, for_planned, for_tree = self._budgets(schema, curator.budget)
         if for_tree is not None:
             # One pass over the rows then counts everything that the choices will look at.
             curator.prefetch(Marginal.of(schema, pair) for pair in self.candidates(schema))
         columns = measure_columns(curator, for_columns)
         evidence = list(columns.evidence)
+        if for_planned is not None:
+            evidence += measure_planned(curator, self.planned, for_planned, self.max_cells)
         if for_tree is not None:
             curator.report("choosing pairs", 0.2)
             tree = self._choose_tree(curator, columns, *for_tree)
             curator.report("measuring pairs", 0.5)
-            evidence += measure_tables(curator, [Marginal.of(schema, pair) for pair in tree])
+            # Where no pair has room beside the planned tables, the columns themselves are measured again.
+            tables = tree or [(name,) for name in schema.names]
+            evidence += measure_tables(curator, [Marginal.of(schema, names) for names in tables])
         curator.report("fitting", 0.7)
         tolerance = min(ROUGHEST, max(CLOSEST, _noise_per_row(evidence, columns.total) / 4))
-        return fit_model(schema, columns, evidence, self.max_cells, tolerance)
+        tables_measured = measured_tables(curator, asked, columns)
+        return fit_model(schema, columns, evidence, self.max_cells, tolerance, tables_measured)
 
     def candidates(self, schema: Schema) -> list[Pair]:
         """The pairs that may be chosen, from public sizes only."""
         fitting = [p for p in combinations(schema.names, 2) if schema.size(p) <= self.max_cells]
         return within_cells(schema, fitting, COUNTED_CELLS)
 
-    def _budgets(self, schema: Schema, budget: Budget) -> tuple[Budget, tuple[Budget, Budget] | None]:
-        """What the columns may cost, and what choosing and measuring pairs may; None where no pair fits."""
-        if not self.candidates(schema):
-            return budget, None
-        return split_stages(budget, self.one_way, self.choice)
+    def _budgets(self, schema: Schema, budget: Budget) -> Stages:
+        """What columns, planned tables, and choosing and measuring pairs may cost."""
+        share = self.planned_share if self.planned else None
+        return split_stages(budget, self.one_way, self.choice, share, self._count_joins(schema) > 0)
 
-    def _choose_tree(
-        self, curator: Curator, columns: Columns, for_choice: Budget, for_pairs: Budget
-    ) -> list[Pair]:
+    def _count_joins(self, schema: Schema) -> int:
+        """How many pairs the tree has at most: parts that planned tables leave, less connected ones."""
+        parts, joins = self._linked(schema), 0
+        for pair in self.candidates(schema):
+            if parts.apart(pair):
+                parts.join(pair)
+                joins += 1
+        return joins
+
+    def _linked(self, schema: Schema) -> _Parts:
+        """The parts into which planned tables join the columns."""
+        parts = _Parts(schema.names)
+        for names in carried_sets(schema, self.planned, self.max_cells):
+            for other in names[1:]:
+                parts.join((names[0], other))
+        return parts
+
+    def _choose_tree(self, curator: Curator, columns: Columns, for_choice: Budget, for_pairs: Budget) -> list[Pair]:
         """Kruskal's algorithm with private choices: the best pair that joins two parts, until one part is left."""
         schema, candidates = curator.schema, self.candidates(curator.schema)
-        joins = _count_joins(schema.names, candidates)
+        parts, joins = self._linked(schema), self._count_joins(schema)
         sd = count_noise(curator.relation, curator.max_rows, for_pairs.split(joins)[0]).sd
         score = _score(schema, columns, candidates, sd)
-        parts = _Parts(schema.names)
         tree: list[Pair] = []
-        cells = schema.size(())
+        carried = carried_sets(schema, self.planned, self.max_cells)
+        cells = cells_needed({a.name: a.size for a in schema.attributes}, carried) if carried else schema.size(())
         for share in for_choice.split(joins):
             room = self.max_cells - cells
             joining = [p for p in candidates if parts.apart(p) and schema.size(p) <= room]
@@ -147,12 +173,14 @@ class MST:
     def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
         """Every column, one choice per pair, every pair."""
         candidates = self.candidates(schema)
-        for_columns, for_tree = self._budgets(schema, budget)
-        steps = plan_columns(schema, for_columns, public.rows, candidates)
+        for_columns, for_planned, for_tree = self._budgets(schema, budget)
+        steps = plan_columns(schema, for_columns, public.rows, [*candidates, *as_groups(self.planned)])
+        if for_planned is not None:
+            steps += plan_tables(schema, self.planned, for_planned)
         if for_tree is None:
             return steps
         for_choice, for_pairs = for_tree
-        joins = _count_joins(schema.names, candidates)
+        joins = self._count_joins(schema)
         sd = count_noise(schema.neighbours, schema.unit.max_rows, for_pairs.split(joins)[0]).sd
         note = "larger pairs get a larger share"
         return [
@@ -161,11 +189,9 @@ class MST:
             Planned("chosen pairs", f"{joins} pairs", for_pairs, sd=sd, note=note),
         ]
 
-    def outlook(
-        self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts
-    ) -> Outlook:
+    def outlook(self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts) -> Outlook:
         """The columns, what a tree's pairs say of them at least, and every pair as if it were chosen."""
-        for_tree = self._budgets(schema, budget)[1]
+        for_tree = self._budgets(schema, budget)[2]
         if for_tree is None:
             return graph_outlook(schema, steps, {})
         noise = self._noise_if_chosen(schema, for_tree[1])
@@ -191,8 +217,6 @@ class MST:
     @classmethod
     def suits(cls, schema: Schema, budget: Budget, rows: int) -> Suitability | None:
         """A tree of pairs costs little and never blows up."""
-        if schema.neighbours not in cls.relations:
-            return None
         learned = f"{len(schema.names)} columns, and rows × ε = {signal(schema, budget, rows):,.0f}"
         return Suitability(0, f"{learned} is too little for more than a tree of pairs")
 
@@ -211,34 +235,17 @@ class _Parts:
         self.part.update(dict.fromkeys(joined, joined))
 
 
-def _count_joins(names: Iterable[str], candidates: Iterable[Pair]) -> int:
-    """How many pairs a tree over the candidates has at most: columns less connected parts."""
-    parts, joins = _Parts(names), 0
-    for pair in candidates:
-        if parts.apart(pair):
-            parts.join(pair)
-            joins += 1
-    return joins
-
-
 def _score(schema: Schema, columns: Columns, candidates: Sequence[Pair], sd: float) -> Misfit:
     """Misfit of independence, less the noise to come, with a preference for rich columns."""
     alone = columns.distributions()
-    rich = {name: _entropy(p) for name, p in alone.items()}
-    expected: dict[Pair, Array] = {
-        (a, b): columns.total * np.multiply.outer(alone[a], alone[b]) for a, b in candidates
-    }
+    rich = {name: float(-(p * np.log(p)).sum()) for name, p in alone.items()}  # entropy in nats
+    expected: dict[Pair, Array] = {(a, b): columns.total * np.multiply.outer(alone[a], alone[b]) for a, b in candidates}
     return Misfit(
         schema,
         expected,
         cost={pair: noise_left(table, sd) for pair, table in expected.items()},
         bonus={(a, b): RICHNESS * columns.total * (rich[a] + rich[b]) for a, b in candidates},
     )
-
-
-def _entropy(probabilities: Array) -> float:
-    """Shannon's entropy in nats."""
-    return float(-(probabilities * np.log(probabilities)).sum())
 
 
 def _noise_per_row(evidence: Sequence[Evidence], total: float) -> float:

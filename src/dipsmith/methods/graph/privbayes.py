@@ -23,26 +23,29 @@ Privacy
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain, combinations
 from math import comb, inf, pi, prod, sqrt
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
 from dipsmith.errors import UnsupportedError
-from dipsmith.estimation.parameters import require_least, require_one_of, require_shares
+from dipsmith.estimation.parameters import as_groups, require_least, require_one_of, require_shares
 from dipsmith.methods.graph.association import Association, Family, MutualInformation, table_of
 from dipsmith.methods.graph.junction import Attributes, cells_needed
 from dipsmith.methods.graph.misfit import noise_left
 from dipsmith.methods.graph.model import COUNTED_CELLS, GraphModel
+from dipsmith.methods.graph.planned import carried_sets, measure_planned, plan_tables, sets_for
 from dipsmith.methods.graph.stages import (
     Columns,
+    Stages,
     fit_model,
     graph_outlook,
     measure_columns,
     measure_tables,
+    measured_tables,
     plan_columns,
     split_stages,
 )
@@ -51,6 +54,7 @@ from dipsmith.methods.outlook import Outlook
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Marginal, Schema
+from dipsmith.schema.analysis import PlannedAnalysis
 
 ENUMERATED = 200_000
 """Up to so many possible tables are looked at one by one to see which can be counted."""
@@ -69,27 +73,20 @@ CAUTION = 0.25
 class PrivBayes:
     """A Bayesian network of bounded degree.
 
-    Parameters
-    ----------
-    degree
-        Parents of a column at most.
-    theta
-        A family is a candidate while the rows per cell are at least θ times the mean noise; 0 for no
-        such limit. The paper takes 4; tables that are fitted together bear more noise than that.
-    share
-        Share of the budget for choosing the network.
-    one_way
-        Share of the budget for the columns one by one.
-    score
-        "association" (n·R) or "mutual-information" (only under `replace`).
-    max_cells
-        Cells of the joint model at most.
+    A column has at most `degree` parents. A family is a candidate while the rows per cell are at least `theta` times
+    the mean noise, 0 for no such limit (the paper takes 4; tables that are fitted together bear more noise than that).
+    `share` is the share of the budget for choosing the network, `one_way` that for the columns one by one. The sets of
+    columns in `planned` are measured first, with `planned_share` of what the columns leave, and the network grows from
+    them. `score` is "association" (n·R) or "mutual-information" (only under `replace`). The joint model has at most
+    `max_cells` cells.
     """
 
     degree: int = field(default=2, metadata=knob(1, 4, 1, "parents of a column"))
     theta: float = 0.5
     share: float = 0.1
     one_way: float = 0.35
+    planned: Sequence[Sequence[str]] = ()
+    planned_share: float = 0.6
     score: Literal["association", "mutual-information"] = "association"
     max_cells: int = 1 << 18
 
@@ -102,16 +99,24 @@ class PrivBayes:
         require_least(self, 1, "degree", "max_cells")
         require_least(self, 0, "theta")
         require_shares(self, "share", "one_way")
+        require_shares(self, "planned_share")
+        object.__setattr__(self, "planned", as_groups(self.planned))
         require_one_of(self, "score", ("association", "mutual-information"))
+
+    def for_analyses(self, analyses: Sequence[PlannedAnalysis], schema: Schema) -> Self:
+        """The same method, with the tables that these analyses need measured before the network grows from them."""
+        return replace(self, planned=sets_for(analyses, schema, self.max_cells, self.planned))
 
     def fit(self, curator: Curator) -> GraphModel:
         """Measure columns, build the network, measure its families, fit them together."""
         require_relation(self, curator.relation)
-        schema = curator.schema
+        schema, asked = curator.schema, len(curator.answers)
         self._refuse_information(schema, curator.relation, curator.max_rows)
-        for_columns, for_network = self._budgets(schema, curator.budget)
+        for_columns, for_planned, for_network = self._budgets(schema, curator.budget)
         columns = measure_columns(curator, for_columns)
         evidence = list(columns.evidence)
+        if for_planned is not None:
+            evidence += measure_planned(curator, self.planned, for_planned, self.max_cells)
         if for_network is not None:
             network = self._build_network(curator, columns, *for_network)
             families = [family for family in network if family[1]]
@@ -119,17 +124,20 @@ class PrivBayes:
             families = families or [(name, ()) for name in schema.names]
             evidence += measure_tables(curator, [table_of(schema, family) for family in families])
         curator.report("fitting", 0.8)
-        return fit_model(schema, columns, evidence, self.max_cells, TOLERANCE)
+        tables = measured_tables(curator, asked, columns)
+        return fit_model(schema, columns, evidence, self.max_cells, TOLERANCE, tables)
 
     def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
         """Every column, one choice per column but the first, every family."""
         self._refuse_information(schema, schema.neighbours, schema.unit.max_rows)
-        for_columns, for_network = self._budgets(schema, budget)
-        steps = plan_columns(schema, for_columns, public.rows, self._pairs(schema))
+        for_columns, for_planned, for_network = self._budgets(schema, budget)
+        steps = plan_columns(schema, for_columns, public.rows, [*self._pairs(schema), *as_groups(self.planned)])
+        if for_planned is not None:
+            steps += plan_tables(schema, self.planned, for_planned)
         if for_network is None:
             return steps
         for_choice, for_tables = for_network
-        links = len(schema.names) - 1
+        links = self._count_links(schema)
         sd = count_noise(schema.neighbours, schema.unit.max_rows, for_tables.split(links)[0]).sd
         largest = self._useful_cells(float(public.rows or inf), sd, for_tables.currency)
         note = "" if largest == inf else f"families of at most {largest:,.0f} cells are useful"
@@ -139,9 +147,7 @@ class PrivBayes:
             Planned("families", f"up to {links} tables", for_tables, sd=sd, note=note),
         ]
 
-    def outlook(
-        self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts
-    ) -> Outlook:
+    def outlook(self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts) -> Outlook:
         """The columns, and every pair as if it were measured with an average share."""
         return graph_outlook(schema, steps)
 
@@ -159,9 +165,15 @@ class PrivBayes:
         largest = min(self.max_cells, _countable(schema, self.degree + 1))
         return [p for p in combinations(schema.names, 2) if schema.size(p) <= largest]
 
-    def _budgets(self, schema: Schema, budget: Budget) -> tuple[Budget, tuple[Budget, Budget] | None]:
-        """What the columns may cost, and what choosing and measuring families may; None with one column."""
-        return split_stages(budget, self.one_way, self.share) if len(schema.names) > 1 else (budget, None)
+    def _budgets(self, schema: Schema, budget: Budget) -> Stages:
+        """What columns, planned tables, and choosing and measuring families may cost."""
+        share = self.planned_share if self.planned else None
+        return split_stages(budget, self.one_way, self.share, share, self._count_links(schema) > 0)
+
+    def _count_links(self, schema: Schema) -> int:
+        """How many columns are attached to others: all but the first, or all but those of planned tables."""
+        inside = {n for names in carried_sets(schema, self.planned, self.max_cells) for n in names}
+        return len(schema.names) - max(1, len(inside))
 
     def _useful_cells(self, rows: float, sd: float, currency: str) -> float:
         """The largest table whose cells hold θ times the mean absolute noise: θ-usefulness, section 4.3."""
@@ -176,14 +188,15 @@ class PrivBayes:
     ) -> list[Family]:
         """Attach column after column to those already in the network."""
         schema = curator.schema
-        links = len(schema.names) - 1
+        links = self._count_links(schema)
         sd = count_noise(curator.relation, curator.max_rows, for_tables.split(links)[0]).sd
         largest = min(
             self._useful_cells(columns.total, sd, for_tables.currency),
             self.max_cells,
             _countable(schema, self.degree + 1),
         )
-        growth = _Growth(schema, self.degree, largest, self.max_cells)
+        planned = carried_sets(schema, self.planned, self.max_cells)
+        growth = _Growth(schema, self.degree, largest, self.max_cells, planned)
         curator.prefetch(_tables_of_families(schema, self.degree + 1, largest))
         shares: list[Budget] = list(for_choice.split(links))
         for done, share in enumerate(shares):
@@ -201,13 +214,15 @@ class PrivBayes:
 class _Growth:
     """A network that grows by one column at a time and never outgrows its limits; public sizes only."""
 
-    def __init__(self, schema: Schema, degree: int, largest: float, max_cells: int) -> None:
+    def __init__(
+        self, schema: Schema, degree: int, largest: float, max_cells: int, planned: Sequence[Attributes] = ()
+    ) -> None:
         self.sizes = {a.name: a.size for a in schema.attributes}
         self.degree, self.largest = degree, largest
         self.limit = max(max_cells, sum(self.sizes.values()))
         self.network: list[Family] = []
-        self.inside: list[str] = []
-        self.links: list[Attributes] = []
+        self.inside = [n for n in schema.names if any(n in names for names in planned)]
+        self.links = list(planned)
         self.refused: set[Attributes] = set()
 
     def candidates(self) -> list[Family]:

@@ -65,9 +65,7 @@ def _within(tree: JunctionTree, scope: Attributes, axes: Attributes, table: int 
 class _Clique:
     """The tables of one clique, and their sums."""
 
-    def __init__(
-        self, tree: JunctionTree, names: Attributes, scopes: Sequence[Attributes], small: int
-    ) -> None:
+    def __init__(self, tree: JunctionTree, names: Attributes, scopes: Sequence[Attributes], small: int) -> None:
         x, y, tied = _apart(tree, names, scopes, small)
         rest = tuple(n for n in names if n not in (*x, *y, *tied))
         self.names = names

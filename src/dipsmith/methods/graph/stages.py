@@ -18,9 +18,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from math import inf
 from typing import Final
 
-from dipsmith.estimation.hopeless import hopeless_note
+from dipsmith.estimation.answers import NoisyTable
 from dipsmith.estimation.lawful import require_possible
 from dipsmith.methods.graph.entropy import fit
 from dipsmith.methods.graph.evidence import Evidence, column_distribution, pool_total
@@ -28,7 +29,7 @@ from dipsmith.methods.graph.junction import Array
 from dipsmith.methods.graph.misfit import budget_weights
 from dipsmith.methods.graph.model import GraphModel, rule_links
 from dipsmith.methods.method import Planned, count_noise
-from dipsmith.methods.outlook import Names, Outlook, table_effort, tables_of
+from dipsmith.methods.outlook import Names, Outlook, hopeless_note, table_effort, tables_of
 from dipsmith.privacy.budget import Budget, PureDP, zcdp_to_approx
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Marginal, Schema
@@ -76,19 +77,50 @@ def measure_tables(curator: Curator, tables: Sequence[Marginal]) -> list[Evidenc
     return [Evidence.of(m) for m in curator.measure(tables, list(shares))]
 
 
+def measured_tables(curator: Curator, asked: int, columns: Columns) -> tuple[NoisyTable, ...]:
+    """All noisy tables of marginals since the curator had answered `asked` questions, as they were measured."""
+    exact = columns.rows is not None and not curator.schema.rules
+    total, variance = (columns.total, 0.0) if exact else (columns.total, inf)
+    found = []
+    for answer in curator.answers[asked:]:
+        m = answer.measurement
+        if isinstance(m.cells, Marginal) and m.kept is None:
+            found.append(NoisyTable(m.cells, m.values, m.variance, total, variance, mechanism=m.mechanism))
+    return tuple(found)
+
+
 def fit_model(
-    schema: Schema, columns: Columns, evidence: Sequence[Evidence], max_cells: int, tolerance: float
+    schema: Schema,
+    columns: Columns,
+    evidence: Sequence[Evidence],
+    max_cells: int,
+    tolerance: float,
+    tables: tuple[NoisyTable, ...] = (),
 ) -> GraphModel:
-    """Fit one model to all noisy tables, with the rules that it can hold."""
+    """Fit one model to noisy tables, with the rules that it can hold; it keeps all `tables` that were measured."""
     links = rule_links(schema, [e.attributes for e in evidence], max_cells)
     fitted = fit(schema, evidence, columns.total, linked=links, tolerance=tolerance)
-    return GraphModel.of(schema, fitted, columns.rows)
+    return GraphModel.of(schema, fitted, columns.rows, tables)
 
 
-def split_stages(budget: Budget, one_way: float, choice: float) -> tuple[Budget, tuple[Budget, Budget]]:
-    """What the columns may cost, and what choosing and measuring tables may cost."""
-    for_columns, for_choice, for_tables = budget.split([one_way, choice, 1 - one_way - choice])
-    return for_columns, (for_choice, for_tables)
+Stages = tuple[Budget, Budget | None, tuple[Budget, Budget] | None]
+"""What the columns may cost, what planned tables may, and what choosing and measuring others may; None: no such stage."""
+
+
+def split_stages(budget: Budget, one_way: float, choice: float, planned: float | None, choosing: bool) -> Stages:
+    """Divide a budget; `planned` is the share of planned tables in what the columns leave, None where there are none."""
+    if not choosing and planned is None:
+        return budget, None, None
+    if not choosing:
+        for_columns, for_planned = budget.split([one_way, 1 - one_way])
+        return for_columns, for_planned, None
+    rest = 1 - one_way - choice
+    if planned is None:
+        for_columns, for_choice, for_tables = budget.split([one_way, choice, rest])
+        return for_columns, None, (for_choice, for_tables)
+    left = 1 - planned
+    shares = budget.split([one_way, (1 - one_way) * planned, choice * left, rest * left])
+    return shares[0], shares[1], (shares[2], shares[3])
 
 
 def _column_budgets(schema: Schema, budget: Budget) -> list[Budget]:
@@ -97,9 +129,7 @@ def _column_budgets(schema: Schema, budget: Budget) -> list[Budget]:
     return list(budget.split(budget_weights([a.size for a in schema.attributes], budget.currency)))
 
 
-def plan_columns(
-    schema: Schema, budget: Budget, rows: int | None, candidates: Collection[Names]
-) -> list[Planned]:
+def plan_columns(schema: Schema, budget: Budget, rows: int | None, candidates: Collection[Names]) -> list[Planned]:
     """One line for every column; `candidates` are the sets of columns that may be measured together."""
     together = {name for names in candidates if len(names) > 1 for name in names}
     steps = []
@@ -115,10 +145,7 @@ def plan_columns(
 
 
 def graph_outlook(
-    schema: Schema,
-    steps: Sequence[Planned],
-    if_chosen: Mapping[Names, float] | None = None,
-    seconds: float = 0.0,
+    schema: Schema, steps: Sequence[Planned], if_chosen: Mapping[Names, float] | None = None, seconds: float = 0.0
 ) -> Outlook:
     """The columns, and the tables that may be chosen with the variance of the noise on each.
 

@@ -15,13 +15,12 @@ from typing import Any, ClassVar, Self, get_args
 import numpy as np
 
 from dipsmith.errors import UsageError
-from dipsmith.estimation.answers import Answer, NoisyTable, Post, pooled
-from dipsmith.estimation.hopeless import hopeless_note, spurious_rows
+from dipsmith.estimation.answers import Answering, NoisyTable, Post, pooled
 from dipsmith.estimation.lawful import lawful_rows, require_possible
 from dipsmith.estimation.parameters import require_one_of, require_shares
 from dipsmith.estimation.sampling import sample_cells
 from dipsmith.methods.method import Arrays, Planned, PublicFacts, count_noise, require_relation
-from dipsmith.methods.outlook import Outlook, Suitability, table_effort, tables_of
+from dipsmith.methods.outlook import Outlook, Suitability, hopeless_note, spurious_rows, table_effort, tables_of
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.randomness import generator
@@ -44,7 +43,7 @@ COUNT_CELLS = 400
 
 
 @dataclass(frozen=True, eq=False)
-class FlatModel:
+class FlatModel(Answering):
     """The noisy full table."""
 
     noisy: NoisyTable
@@ -77,17 +76,13 @@ class FlatModel:
 
         return lawful_rows(draw, self.rows if n is None else n, seed)
 
-    def range_query(self, attribute: str, low: float, high: float, rows: int | None = None) -> Answer:
-        """How many rows have low ≤ value < high, of all rows or rescaled to `rows`."""
-        return self.noisy.range_query(attribute, low, high).scaled(self.noisy.total, rows)
+    def about(self, *attributes: str) -> NoisyTable:
+        """The full table."""
+        return self.noisy
 
-    def count(self, where: Mapping[str, str], rows: int | None = None) -> Answer:
-        """How many rows have the given labels."""
-        return self.noisy.count(where).scaled(self.noisy.total, rows)
-
-    def mean(self, attribute: str) -> Answer:
-        """The mean of a numeric attribute."""
-        return self.noisy.mean(attribute)
+    def kept_tables(self) -> tuple[tuple[str, ...], ...]:
+        """All columns together."""
+        return (self.schema.names,)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """The noisy counts and what is known of the noise."""
@@ -104,14 +99,9 @@ class FlatModel:
 class Flat:
     """Noise on every cell of the cross-table of all attributes.
 
-    Parameters
-    ----------
-    post
-        "project" (nearest non-negative table with the right total, default) or "clip" (negative
-        counts to zero, then rescale, as in most papers).
-    count_share
-        Share of the budget for the row count where it is neither public nor given, and the table is
-        so large that its sum would be a worse estimate.
+    `post` is "project" (nearest non-negative table with the right total, default) or "clip" (negative counts to zero,
+    then rescale, as in most papers). `count_share` is the share of the budget for the row count where it is neither
+    public nor given, and the table is so large that its sum would be a worse estimate.
     """
 
     post: Post = "project"
@@ -167,17 +157,13 @@ class Flat:
         table = Planned("full table", marginal.key, budget, marginal.size, noise.sd, note)
         return [*steps, replace(table, attributes=marginal.attributes, hopeless=bool(note))]
 
-    def outlook(
-        self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts
-    ) -> Outlook:
+    def outlook(self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts) -> Outlook:
         """One table, which is all that is ever known."""
         return Outlook(tables_of(schema, steps), complete=True, effort=table_effort(steps))
 
     @classmethod
     def suits(cls, schema: Schema, budget: Budget, rows: int) -> Suitability | None:
         """A full table is best while its noise is small against the rows."""
-        if schema.neighbours not in cls.relations:
-            return None
         cells, sd = schema.size(), count_noise(schema.neighbours, schema.unit.max_rows, budget).sd
         if spurious_rows(cells, sd) > SMALL_NOISE * rows:
             return None

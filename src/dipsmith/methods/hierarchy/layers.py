@@ -26,9 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
+from dipsmith.estimation.lawful import meets
 from dipsmith.methods.hierarchy.tree import Tree
 from dipsmith.methods.outlook import Names
-from dipsmith.schema import Cells, Codes, Marginal, Schema
+from dipsmith.schema import Cells, Codes, Condition, Conditions, Marginal, Schema
 from dipsmith.schema.codes import code_dtype
 
 
@@ -80,7 +81,7 @@ class Layers:
             above = [name for group in self.order[:level] for name in group]
             names = layer.groups[0]
             return next((n for i, n in enumerate(names) if n in above or n in names[:i]), None)
-        path = self._path(level)
+        path = self.path(level)
         for i, group in enumerate(layer.groups):
             for place, name in enumerate(group):
                 if name in group[:place] or (name in path and (path[name][layer.chosen == i] >= 0).any()):
@@ -108,14 +109,15 @@ class Layers:
 
     @cached_property
     def _nodes_above_leaves(self) -> tuple[int, ...]:
-        return (1, *(int(self._fanouts(layer).sum()) for layer in self.layers))
+        return (1, *(int(self.fanouts(layer).sum()) for layer in self.layers))
 
     @property
     def nodes(self) -> tuple[int, ...]:
         """Number of nodes of each level: root, layers, leaves."""
         return (*self._nodes_above_leaves, self.schema.size())
 
-    def _fanouts(self, layer: Layer) -> NDArray[np.int64]:
+    def fanouts(self, layer: Layer) -> NDArray[np.int64]:
+        """How many children each node that the layer divides has."""
         sizes = np.array([self.schema.size(group) for group in layer.groups], dtype=np.int64)
         return np.asarray(sizes[layer.chosen], dtype=np.int64)
 
@@ -147,7 +149,7 @@ class Layers:
         used = np.ones(1, dtype=np.int64)
         fans = []
         for layer in self.layers:
-            fan = self._fanouts(layer)
+            fan = self.fanouts(layer)
             fans.append(fan)
             used = np.repeat(used * fan, fan)
         return Tree.grown([*fans, self.schema.size() // used])
@@ -161,29 +163,11 @@ class Layers:
         node = LayerCells(self, self.depth).index(every)
         return np.argsort(node.astype(np.int32), kind="stable")
 
-    def descend(self, codes: Codes, level: int) -> NDArray[np.int64]:
-        """The node of a level in which every row lies."""
-        node = np.zeros(len(codes), dtype=np.int64)
-        for layer in self.layers[:level]:
-            fan = self._fanouts(layer)
-            first = np.cumsum(fan) - fan
-            step = np.zeros(len(codes), dtype=np.int64)
-            taken = layer.chosen[node]
-            for i, group in enumerate(layer.groups):
-                here = np.flatnonzero(taken == i) if len(layer.groups) > 1 else slice(None)
-                key: NDArray[np.int64] = np.zeros(len(step[here]), dtype=np.int64)
-                for name in group:
-                    key *= self.schema[name].size
-                    key += codes[name][here]
-                step[here] = key
-            node = first[node] + step
-        return node
-
-    def _path(self, level: int) -> Mapping[str, NDArray[np.int64]]:
+    def path(self, level: int) -> Mapping[str, NDArray[np.int64]]:
         """For every attribute used above a level, its code at each node; -1 where the branch has not used it."""
         path: dict[str, NDArray[np.int64]] = {}
         for layer in self.layers[:level]:
-            fan = self._fanouts(layer)
+            fan = self.fanouts(layer)
             place = np.arange(fan.sum()) - np.repeat(np.cumsum(fan) - fan, fan)
             taken = np.repeat(layer.chosen, fan)
             path = {name: np.repeat(codes, fan) for name, codes in path.items()}
@@ -194,15 +178,6 @@ class Layers:
                     codes[taken == i] = below % self.schema[name].size
                     below = below // self.schema[name].size
         return path
-
-    def possible(self, level: int) -> NDArray[np.bool_] | None:
-        """The nodes of a level that no rule over their own path forbids; None when all are possible."""
-        path = self._path(level)
-        forbidden = np.zeros(self._nodes_above_leaves[level], dtype=bool)
-        for rule in self.schema.rules:
-            if set(rule.attributes) <= set(path):
-                forbidden |= np.logical_and.reduce([np.isin(path[name], codes) for name, codes in rule.never])
-        return ~forbidden if forbidden.any() else None
 
     @cached_property
     def digest(self) -> str:
@@ -258,11 +233,34 @@ class LayerCells:
 
     def index(self, codes: Codes) -> NDArray[np.int64]:
         """The node of every row."""
-        return self.layers.descend(codes, self.level)
+        node = np.zeros(len(codes), dtype=np.int64)
+        for layer in self.layers.layers[: self.level]:
+            fan = self.layers.fanouts(layer)
+            first = np.cumsum(fan) - fan
+            step = np.zeros(len(codes), dtype=np.int64)
+            taken = layer.chosen[node]
+            for i, group in enumerate(layer.groups):
+                here = np.flatnonzero(taken == i) if len(layer.groups) > 1 else slice(None)
+                key: NDArray[np.int64] = np.zeros(len(step[here]), dtype=np.int64)
+                for name in group:
+                    key *= self.schema[name].size
+                    key += codes[name][here]
+                step[here] = key
+            node = first[node] + step
+        return node
 
     def possible(self) -> NDArray[np.bool_] | None:
-        """Which nodes no rule forbids."""
-        return self.layers.possible(self.level)
+        """The nodes that no rule over their own path forbids; None when all are possible."""
+        path, forbidden = self.layers.path(self.level), np.zeros(self.size, dtype=bool)
+        for rule in self.schema.rules:
+            if set(rule.attributes) <= set(path):
+                forbidden |= meets(rule, path, self.size)
+        return ~forbidden if forbidden.any() else None
+
+    def conditions(self, cells: NDArray[np.int64]) -> Conditions:
+        """The labels on the path to each node."""
+        path = self.layers.path(self.level)
+        return {n: Condition(self.schema[n].labels, path[n][cells]) for n in self.attributes}
 
     def by_role(self) -> tuple[Cells | None, Cells | None]:
         """Not factored: which attributes decide differs from branch to branch."""

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
 
 from dipsmith.errors import UsageError
-from dipsmith.estimation.hopeless import hopeless_note, spurious_rows
 from dipsmith.estimation.lawful import require_possible
 from dipsmith.methods.hierarchy.noisy_tree import LARGEST_TABLE, Hierarchy
 from dipsmith.methods.hierarchy.tree import level_weights
 from dipsmith.methods.method import Planned, count_noise
-from dipsmith.methods.outlook import Effort, Outlook, tables_of
+from dipsmith.methods.outlook import Effort, Outlook, hopeless_note, spurious_rows, tables_of
 from dipsmith.privacy.budget import Budget
-from dipsmith.privacy.calibration import noise_for
 from dipsmith.schema import Marginal, Schema
 
 
@@ -42,12 +39,12 @@ class Readable:
     def sd(self, nodes: int) -> float:
         """The noise on a level with so many nodes that shares the budget with the leaves."""
         share = self.budget.split(level_weights([nodes, self.leaves], self.budget.currency))[0]
-        return sqrt(noise_for(self.relation, self.max_rows, share).variance)
+        return count_noise(self.relation, self.max_rows, share).sd
 
     @property
     def sd_alone(self) -> float:
         """The noise on the leaves when nothing else is measured."""
-        return sqrt(noise_for(self.relation, self.max_rows, self.budget).variance)
+        return count_noise(self.relation, self.max_rows, self.budget).sd
 
     def hopeless(self, cells: int, sd: float) -> bool:
         """Whether noise makes more rows than there are; unknown rows are given the benefit of the doubt."""
@@ -89,21 +86,14 @@ def level_budgets(
     weights = list(default if rows is None else default[1:])
     if given is not None:
         if len(given) != below and (rows is not None or len(given) != below + 1):
-            raise UsageError(
-                f"{len(given)} layer_weights, expected {below}: one for each level below the row count"
-            )
+            raise UsageError(f"{len(given)} layer_weights, expected {below}: one for each level below the row count")
         weights = [float(w) for w in given]
     shares: list[Budget] = list(budget.split(weights))
     return [None] * (len(default) - len(shares)) + shares
 
 
 def plan_levels(
-    hierarchy: Hierarchy,
-    budgets: Sequence[Budget | None],
-    facts: Readable,
-    *,
-    ordered: bool = True,
-    remark: str = "",
+    hierarchy: Hierarchy, budgets: Sequence[Budget | None], facts: Readable, *, ordered: bool = True, remark: str = ""
 ) -> list[Planned]:
     """One line for every level that gets noise, with a warning where it is hopeless.
 
@@ -121,12 +111,7 @@ def plan_levels(
         usable = "only sums over the layers are usable; " if i == last > 1 else ""
         hopeless = hopeless_note(size, sd, facts.rows, usable)
         note = hopeless or note
-        if (
-            not hopeless
-            and i == last > 1
-            and facts.rows is not None
-            and not facts.hopeless(size, facts.sd_alone)
-        ):
+        if not hopeless and i == last > 1 and facts.rows is not None and not facts.hopeless(size, facts.sd_alone):
             note = "readable by itself: flat makes single cells more precise, layers only sums over them"
         named = isinstance(cells, Marginal) and (ordered or i == last)
         line = Planned(stage, cells.key, share, size, sd, note, hopeless=bool(hopeless))
@@ -135,8 +120,8 @@ def plan_levels(
     return steps
 
 
-LEVEL_SECONDS, LEVEL_BYTES = 6e-7, 160.0
-"""Per noisy number of a hierarchy: counting, least squares, projection, drawing."""
+LEVEL_SECONDS, LEVEL_BYTES = 6e-7, 330.0
+"""Per noisy number of a hierarchy: counting, least squares, projection, drawing, its row in the file of measurements."""
 
 
 def level_outlook(schema: Schema, steps: Sequence[Planned]) -> Outlook:

@@ -5,7 +5,8 @@ them were measured with noise of known variance (or not at all, or are public). 
 
 * unbiased estimates of every cell that use all measurements (`tree.gls`), and with them the
   answer to any counting question with its standard error;
-* a table without negative counts, made from the root down (`top_down`);
+* a table without negative counts, made from the root down, as in the TopDown algorithm of the 2020 census (Abowd et
+  al. 2022), which solves larger problems by optimisation (`project_down`);
 * whole rows: counts are rounded within each node, so that upper levels are met exactly.
 
 A hierarchy buys precise sums of the nodes it measures. It never makes single cells more precise than
@@ -24,14 +25,22 @@ from math import inf, isinf, sqrt
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from dipsmith.estimation.answers import Answer, Post, ask_count, ask_mean, ask_range
-from dipsmith.estimation.simplex import clip_within
+from dipsmith.errors import UsageError
+from dipsmith.estimation.answers import Answer, Answering, Post
+from dipsmith.estimation.simplex import (
+    any_within,
+    as_finite,
+    as_mask,
+    clip_within,
+    project_within,
+    round_to,
+    round_within,
+)
 from dipsmith.methods.hierarchy.layers import Layers
 from dipsmith.methods.hierarchy.ranges import Ranges
-from dipsmith.methods.hierarchy.top_down import project_down, round_top_down
-from dipsmith.methods.hierarchy.tree import Tree, gls, sum_variance
+from dipsmith.methods.hierarchy.tree import CONFLICT_TOLERANCE, Tree, gls, sum_variance, upward
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.randomness import Generator, generator
@@ -65,7 +74,7 @@ class NoisyTree:
         return self.hierarchy.tree
 
     @property
-    def table(self) -> Marginal:
+    def marginal(self) -> Marginal:
         """The cross-table whose cells the leaves are."""
         return self.hierarchy.table
 
@@ -73,7 +82,7 @@ class NoisyTree:
     def possible(self) -> NDArray[np.bool_]:
         """The nodes that hold at least one cell that no rule forbids."""
         nodes = np.ones(self.tree.size, dtype=bool)
-        cells = self.table.possible()
+        cells = self.marginal.possible()
         if cells is None:
             return nodes
         nodes[self._leaves] = cells[self.hierarchy.leaf_cells]
@@ -136,9 +145,9 @@ class NoisyTree:
 
     def sample(self, post: Post, n: int, random: Generator) -> Codes:
         """Draw `n` rows, in random order."""
-        drawn = np.repeat(np.arange(self.table.size), self.rows(post, n, random))
-        columns = np.unravel_index(random.permutation(drawn), self.table.shape)
-        return Codes.of(self.table.schema, dict(zip(self.table.attributes, columns, strict=True)), len(drawn))
+        drawn = np.repeat(np.arange(self.marginal.size), self.rows(post, n, random))
+        columns = np.unravel_index(random.permutation(drawn), self.marginal.shape)
+        return Codes.of(self.marginal.schema, dict(zip(self.marginal.attributes, columns, strict=True)), len(drawn))
 
     def answer(self, weights: NDArray[np.float64]) -> Answer:
         """The sum of the table's cells with these weights, and its standard error."""
@@ -162,7 +171,7 @@ class NoisyTree:
 
 
 @dataclass(frozen=True, eq=False)
-class TreeModel:
+class TreeModel(Answering):
     """Noisy counts of all levels, and how negative ones are removed when rows are drawn."""
 
     noisy: NoisyTree
@@ -173,7 +182,7 @@ class TreeModel:
     @property
     def schema(self) -> Schema:
         """The schema of the rows."""
-        return self.noisy.table.schema
+        return self.noisy.marginal.schema
 
     @property
     def rows(self) -> int:
@@ -184,18 +193,13 @@ class TreeModel:
         """Draw rows: upper levels are met as exactly as whole numbers allow, cells on average."""
         return self.noisy.sample(self.post, self.rows if n is None else n, generator(seed))
 
-    def range_query(self, attribute: str, low: float, high: float, rows: int | None = None) -> Answer:
-        """How many rows have low ≤ value < high, of all rows or rescaled to `rows`."""
-        found = ask_range(self.noisy.table, self.noisy.answer, attribute, low, high)
-        return found.scaled(self.noisy.total, rows)
+    def about(self, *attributes: str) -> NoisyTree:
+        """All levels together."""
+        return self.noisy
 
-    def count(self, where: Mapping[str, str], rows: int | None = None) -> Answer:
-        """How many rows have the given labels."""
-        return ask_count(self.noisy.table, self.noisy.answer, where).scaled(self.noisy.total, rows)
-
-    def mean(self, attribute: str) -> Answer:
-        """The mean of a numeric attribute."""
-        return ask_mean(self.noisy.table, self.noisy.answer, attribute)
+    def kept_tables(self) -> tuple[tuple[str, ...], ...]:
+        """All columns together."""
+        return (self.schema.names,)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The hierarchy, the noisy counts and what is known of the noise."""
@@ -263,9 +267,10 @@ def _round_at_random(
     reached -= np.repeat(reached[starts] - expected[starts], sizes)
     # Rounding must not lose a family's last row, nor give one to a cell of weight 0.
     low = np.floor(reached + np.repeat(random.random(sizes.size), sizes))
-    last = _last_positive(expected, starts, sizes)
+    place = np.arange(expected.size)
+    last = np.maximum(np.maximum.reduceat(np.where(expected > 0, place, -1), starts), starts)
     goal = np.repeat(totals, sizes).astype(np.float64)
-    low = np.where(np.arange(low.size) >= np.repeat(last, sizes), goal, np.minimum(low, goal))
+    low = np.where(place >= np.repeat(last, sizes), goal, np.minimum(low, goal))
     steps = np.diff(low, prepend=0.0)
     steps[starts] = low[starts]
     drawn = np.empty(weights.size, dtype=np.int64)
@@ -273,9 +278,78 @@ def _round_at_random(
     return drawn
 
 
-def _last_positive(
-    expected: NDArray[np.float64], starts: NDArray[np.int64], sizes: NDArray[np.int64]
+def project_down(tree: Tree, x: ArrayLike, variances: ArrayLike) -> NDArray[np.float64]:
+    """Make a consistent tree non-negative from the root down, and keep it consistent.
+
+    The children of a node are projected onto the node's final value with the variances that `gls`
+    gave them; `x` and `variances` are its estimates and what it was given. Exactly known nodes keep their value:
+    every node stays at or above the sum of the exactly known counts below it.
+
+    >>> from dipsmith.methods.hierarchy.tree import gls
+    >>> tree, noise = Tree([-1, 0, 0, 0]), [0, 1, 1, 0]
+    >>> x = gls(tree, [10, -3, 13, 2], noise)
+    >>> x.tolist(), project_down(tree, x, noise).tolist()
+    ([10.0, -4.0, 12.0, 2.0], [10.0, 0.0, 8.0, 2.0])
+    """
+    up = upward(tree, variances)
+    estimate = _estimates(tree, x)
+    floor = _known_below(tree, estimate, np.asarray(variances, dtype=np.float64) == 0)
+    spread = np.where(up.free > 0, np.inf, up.own)
+    movable = spread > 0
+    out = np.where(movable, np.maximum(estimate, floor), floor)
+    for family in tree.families():
+        children, owner = family.children, family.owner
+        room = np.maximum(out[family.nodes] - family.sums(floor[children]), 0.0)
+        room[~any_within(movable[children], owner, room.size)] = 0.0
+        beyond = estimate[children] - floor[children]
+        out[children] = floor[children] + project_within(beyond, owner, room, spread[children], movable[children])
+    return out
+
+
+def _known_below(tree: Tree, estimate: NDArray[np.float64], exact: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Sum the exactly known counts at or below each node."""
+    floor = np.where(exact, estimate, 0.0)
+    if (floor < -CONFLICT_TOLERANCE).any():
+        raise UsageError("Exactly known counts: expected none below 0; correct the public totals")
+    np.maximum(floor, 0.0, out=floor)
+    for family in reversed(tree.families()):
+        below, own, known = family.sums(floor[family.children]), floor[family.nodes], exact[family.nodes]
+        if (known & (below - own > CONFLICT_TOLERANCE * np.maximum(1.0, own))).any():
+            raise UsageError(
+                "Exactly known counts contradict each other: parts exceed their total; "
+                "correct the public totals or the impossible cells"
+            )
+        floor[family.nodes] = np.where(known, own, below)
+    return floor
+
+
+def round_top_down(
+    tree: Tree, x: ArrayLike, total: int | None = None, possible: NDArray[np.bool_] | None = None
 ) -> NDArray[np.int64]:
-    """The position of each family's last positive number (its first position when there is none)."""
-    place = np.where(expected > 0, np.arange(expected.size), -1)
-    return np.maximum(np.maximum.reduceat(place, starts), starts)
+    """Round a non-negative, consistent tree, such as that of `project_down`, to whole numbers that are consistent too.
+
+    The roots sum to `total`, by default the nearest whole number to their sum. `possible` is False for leaves that
+    must be 0 (inner nodes are ignored); it matters only where `x` is 0 everywhere although `total` is not.
+
+    >>> round_top_down(Tree([-1, 0, 0, 1, 1]), [3.6, 2.5, 1.1, 1.25, 1.25]).tolist()
+    [4, 3, 1, 2, 1]
+    """
+    estimate = _estimates(tree, x)
+    allowed = as_mask(estimate, possible).copy()
+    for family in reversed(tree.families()):
+        allowed[family.nodes] = np.logical_or.reduceat(allowed[family.children], family.starts)
+    out = np.zeros(tree.size, dtype=np.int64)
+    roots = slice(0, tree.layers[1])
+    top = np.maximum(estimate[roots], 0.0)
+    out[roots] = round_to(top, round(float(top.sum())) if total is None else total, allowed[roots])
+    for family in tree.families():
+        children = family.children
+        out[children] = round_within(estimate[children], family.owner, out[family.nodes], allowed[children])
+    return out
+
+
+def _estimates(tree: Tree, x: ArrayLike) -> NDArray[np.float64]:
+    estimate = as_finite(x)
+    if estimate.shape != (tree.size,):
+        raise UsageError(f"Estimates of a tree: expected {tree.size} numbers, got {estimate.size}")
+    return estimate

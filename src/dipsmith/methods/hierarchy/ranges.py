@@ -15,13 +15,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
 from dipsmith.methods.hierarchy.tree import Tree, level_weights, sum_variance
-from dipsmith.schema import Cells, Codes, Marginal, Schema
+from dipsmith.schema import Cells, Codes, Condition, Conditions, Marginal, Schema
 
 RANGES = 48
 """Ranges over which `best_depth` averages, spread evenly over starts and lengths."""
@@ -45,9 +46,7 @@ class Ranges:
     def __post_init__(self) -> None:
         columns = len(self.schema.names)
         if columns != 1:
-            raise UsageError(
-                f"a tree of ranges has one column, and the schema has {columns}; keep one of them"
-            )
+            raise UsageError(f"a tree of ranges has one column, and the schema has {columns}; keep one of them")
         if self.branching < 2:
             raise UsageError(f"a tree of ranges: branching is {self.branching}, expected at least 2")
 
@@ -111,6 +110,14 @@ class Intervals:
         if values is None:
             return None
         return np.logical_or.reduceat(values, np.arange(0, values.size, self.width))
+
+    def conditions(self, cells: NDArray[np.int64]) -> Conditions:
+        """The first and the last value of each interval."""
+        (name,) = self.schema.names
+        labels = self.schema[name].labels
+        parts = [labels[i : i + self.width] for i in range(0, len(labels), self.width)]
+        words = tuple(part[0] if len(part) == 1 else f"{part[0]} … {part[-1]}" for part in parts)
+        return {name: Condition(words, cells)}
 
     def by_role(self) -> tuple[Cells | None, Cells | None]:
         """Not factored."""
@@ -186,8 +193,5 @@ def _level_sizes(values: int, branching: int) -> tuple[int, ...]:
 
 
 def _tree(nodes: Sequence[int], branching: int) -> Tree:
-    parents, above = [np.array([-1])], 0
-    for size, upper in zip(nodes[1:], nodes[:-1], strict=True):
-        parents.append(above + np.arange(size) // branching)
-        above += upper
-    return Tree(np.concatenate(parents))
+    fans = [np.minimum(branching, size - branching * np.arange(above)) for above, size in pairwise(nodes)]
+    return Tree.grown(fans)

@@ -35,13 +35,8 @@ from typing import ClassVar, Literal, get_args
 
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.estimation.answers import Post
-from dipsmith.estimation.parameters import require_least, require_one_of, require_shares
-from dipsmith.methods.hierarchy.importance import (
-    Contrast,
-    InformationCriterion,
-    MisplacedRows,
-    misplaced_by_noise,
-)
+from dipsmith.estimation.parameters import as_groups, require_least, require_one_of, require_shares
+from dipsmith.methods.hierarchy.importance import Contrast, InformationCriterion, MisplacedRows, misplaced_by_noise
 from dipsmith.methods.hierarchy.layers import Layer, Layers
 from dipsmith.methods.hierarchy.levels import (
     Readable,
@@ -103,8 +98,6 @@ class Steps:
         several rows. Default: for "auto", whose trees are deep; not for a given number of layers, as in the
         paper.
 
-    Examples
-    --------
     >>> Steps(layers=[["voted"], ["college_degree"]]).layers
     (('voted',), ('college_degree',))
     """
@@ -124,9 +117,7 @@ class Steps:
 
     def __post_init__(self) -> None:
         if isinstance(self.layers, str) and self.layers != "auto":
-            raise UsageError(
-                f"steps: layers is '{self.layers}', expected a number, a list of layers or 'auto'"
-            )
+            raise UsageError(f"steps: layers is '{self.layers}', expected a number, a list of layers or 'auto'")
         if isinstance(self.layers, int):
             require_least(self, 0, "layers")
         if self.groups is not None and not isinstance(self.layers, int | str):
@@ -137,9 +128,9 @@ class Steps:
         require_one_of(self, "post", get_args(Post))
         require_shares(self, "share")
         if not isinstance(self.layers, int | str):
-            object.__setattr__(self, "layers", _as_groups(self.layers))
+            object.__setattr__(self, "layers", as_groups(self.layers))
         if self.groups is not None and not isinstance(self.groups, int):
-            object.__setattr__(self, "groups", _as_groups(self.groups))
+            object.__setattr__(self, "groups", as_groups(self.groups))
         if self.layer_weights is not None:
             object.__setattr__(self, "layer_weights", check_weights(self.name, self.layer_weights))
 
@@ -175,9 +166,7 @@ class Steps:
         ordered = stages.for_choice is None
         return steps + plan_levels(layers, self._budgets(stages, layers), stages.facts, ordered=ordered)
 
-    def outlook(
-        self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts
-    ) -> Outlook:
+    def outlook(self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts) -> Outlook:
         """What the levels say."""
         return level_outlook(schema, steps)
 
@@ -239,9 +228,7 @@ class Steps:
             depth += 1
         return depth
 
-    def _dividing(
-        self, schema: Schema, facts: Readable, candidates: Sequence[Names], nodes: int
-    ) -> list[Names]:
+    def _dividing(self, schema: Schema, facts: Readable, candidates: Sequence[Names], nodes: int) -> list[Names]:
         """The groups that may divide a node that is one of `nodes` like it."""
         if self.layers != "auto":
             return list(candidates)
@@ -373,7 +360,3 @@ def _above_leaves(schema: Schema, groups: Sequence[Sequence[str]]) -> tuple[Name
     whole = all(name in named or schema[name].size == 1 for name in schema.names)
     kept = groups[:-1] if whole else groups
     return tuple(tuple(group) for group in kept)
-
-
-def _as_groups(groups: Sequence[Sequence[str]]) -> tuple[Names, ...]:
-    return tuple((group,) if isinstance(group, str) else tuple(group) for group in groups)

@@ -69,15 +69,16 @@ class Tree:
 
     @classmethod
     def grown(cls, children: Sequence[ArrayLike]) -> Tree:
-        """Build a tree from the number of children of each node, layer by layer (0 makes a leaf).
+        """Build a tree from the number of children of each node, or of all nodes, layer by layer (0 makes a leaf).
 
-        >>> Tree.grown([[2], [3, 0]]).parent.tolist()
-        [-1, 0, 0, 1, 1, 1]
+        >>> Tree.grown([[2], [3, 0]]).parent.tolist(), Tree.grown([2, 3]).layers
+        ([-1, 0, 0, 1, 1, 1], (0, 1, 3, 9))
         """
         parents = [np.array([-1], dtype=np.int64)]
         start = 0
         for counts in children:
             fan, nodes = np.asarray(counts, dtype=np.int64), parents[-1].size
+            fan = np.full(nodes, fan) if fan.ndim == 0 else fan
             if fan.shape != (nodes,) or (fan < 0).any():
                 wanted = f"expected {nodes} numbers of children, none negative"
                 raise UsageError(f"A layer of {nodes} nodes: {wanted}, got {fan.size}")
@@ -87,16 +88,6 @@ class Tree:
                 break
             parents.append(below)
         return cls(np.concatenate(parents))
-
-    @classmethod
-    def balanced(cls, fanouts: Sequence[int]) -> Tree:
-        """Build the tree in which every node of layer `l` has `fanouts[l]` children.
-
-        >>> Tree.balanced([2, 3]).layers
-        (0, 1, 3, 9)
-        """
-        sizes = np.cumprod([1, *fanouts])
-        return cls.grown([np.full(size, fan) for size, fan in zip(sizes, fanouts, strict=False)])
 
     @property
     def size(self) -> int:
@@ -248,30 +239,19 @@ def gls(tree: Tree, values: ArrayLike, variances: ArrayLike) -> NDArray[np.float
         # Adding w·(y − S) to S would return an exact value only up to rounding.
         x[family.nodes] = np.where(w == 1.0, y, s + w * (y - s))
         sums[family.inner] = s
-    _refuse_conflicts(tree, given, np.asarray(variances, dtype=np.float64), up, sums)
+    exact = (np.asarray(variances)[tree.inner] == 0) & (up.below == 0) & (up.free_below == 0)
+    known = given[tree.inner[exact]]
+    gap = np.abs(known - sums[exact])
+    if conflicts := int((gap > CONFLICT_TOLERANCE * np.maximum(1.0, np.abs(known))).sum()):
+        raise UsageError(
+            f"Exactly known counts contradict each other: {conflicts} nodes differ from the sum of "
+            "their exactly known children; correct the public totals or the impossible cells"
+        )
     for family in families:
         correction = family.spread(x[family.nodes] - sums[family.inner])
         correction *= up.share(family)
         x[family.children] += correction
     return x
-
-
-def _refuse_conflicts(
-    tree: Tree,
-    values: NDArray[np.float64],
-    variances: NDArray[np.float64],
-    up: Upward,
-    sums: NDArray[np.float64],
-) -> None:
-    exact = (variances[tree.inner] == 0) & (up.below == 0) & (up.free_below == 0)
-    known, below = values[tree.inner[exact]], sums[exact]
-    gap = np.abs(known - below)
-    conflicts = int((gap > CONFLICT_TOLERANCE * np.maximum(1.0, np.abs(known))).sum())
-    if conflicts:
-        raise UsageError(
-            f"Exactly known counts contradict each other: {conflicts} nodes differ from the sum of "
-            "their exactly known children; correct the public totals or the impossible cells"
-        )
 
 
 def sum_variance(tree: Tree, variances: ArrayLike, weights: ArrayLike) -> float:

@@ -50,18 +50,11 @@ LAYERS = 2
 class Universal:
     """A hierarchy of counts: intervals of one column, or several columns in random order.
 
-    Parameters
-    ----------
-    depth
-        One column: levels of intervals, single values included; default: the number with the smallest
-        error of an average range. Several columns: how many of them divide the rows one after another.
-    branching
-        One column only: how many intervals make one of the next level, instead of `depth`.
-    layer_weights
-        Budget weights of the levels below the root, and before them of the row count where it is private
-        and is to be measured.
-    post
-        "project" or "clip", within each parent from the root down.
+    With one column, `depth` is the number of levels of intervals, single values included, by default that with the
+    smallest error of an average range, or `branching` says how many intervals make one of the next level. With
+    several, `depth` of them divide the rows one after another. `layer_weights` are budget weights of the levels below
+    the root, and before them of the row count where it is private and is to be measured. `post` is "project" or
+    "clip", within each parent from the root down.
     """
 
     depth: int | None = field(default=None, metadata=knob(1, 12, 1, "layers"))
@@ -102,9 +95,7 @@ class Universal:
         budgets = self._budgets(hierarchy, budget, public.rows)
         return plan_levels(hierarchy, budgets, facts, ordered=not remark, remark=remark)
 
-    def outlook(
-        self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts
-    ) -> Outlook:
+    def outlook(self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts) -> Outlook:
         """What the levels say."""
         return level_outlook(schema, steps)
 

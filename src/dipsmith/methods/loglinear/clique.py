@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.methods.loglinear.public_design import BarredLabels, LabelTerm
+from dipsmith.estimation.lawful import label_codes, meets
+from dipsmith.methods.loglinear.public_design import LabelTerm
+from dipsmith.methods.loglinear.softmax import BarredLabels
 from dipsmith.schema import Codes, Marginal, Schema
 
 
@@ -22,6 +24,12 @@ class Clique:
 
     predictors: tuple[str, ...]
     targets: tuple[str, ...]
+
+    @classmethod
+    def of(cls, schema: Schema, attributes: Sequence[str]) -> Clique:
+        """The clique of some attributes, told apart by their roles."""
+        public = tuple(n for n in attributes if schema[n].role == "public")
+        return cls(public, tuple(n for n in attributes if n not in public))
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -56,7 +64,7 @@ class Clique:
 
     def of_label(self, schema: Schema, targets: Sequence[str]) -> NDArray[np.int64]:
         """The label within this clique of every joint label of `targets`."""
-        joint = _label_codes(schema, targets)
+        joint = label_codes(schema, targets)
         label = np.zeros(schema.size(targets), dtype=np.int64)
         for name in self.targets:
             label = label * schema[name].size + joint[name]
@@ -64,12 +72,6 @@ class Clique:
 
     def __str__(self) -> str:
         return " × ".join(self.attributes)
-
-
-def _label_codes(schema: Schema, targets: Sequence[str]) -> dict[str, NDArray[np.intp]]:
-    """For every joint label its code in each target."""
-    codes = np.unravel_index(np.arange(schema.size(targets)), [schema[t].size for t in targets])
-    return dict(zip(targets, codes, strict=True))
 
 
 def needed_columns(schema: Schema, targets: Sequence[str], predictors: Collection[str]) -> tuple[str, ...]:
@@ -84,18 +86,12 @@ def barred_labels(rows: Codes, targets: Sequence[str]) -> tuple[BarredLabels, ..
     A rule that names a private attribute besides the targets says nothing here: that attribute is not made.
     """
     schema = rows.schema
-    joint = _label_codes(schema, targets)
+    joint = label_codes(schema, targets)
+    given = {n: c for n, c in rows.columns.items() if n not in joint}
     found = []
     for rule in schema.rules:
-        private = [n for n in rule.attributes if schema[n].role == "private"]
-        if not private or not set(private) <= set(targets):
-            continue
-        labels = np.ones(schema.size(targets), dtype=bool)
-        concerned = np.ones(len(rows), dtype=bool)
-        for name, codes in rule.never:
-            if name in joint:
-                labels &= np.isin(joint[name], codes)
-            else:
-                concerned &= np.isin(rows[name], codes)
-        found.append(BarredLabels(concerned, labels))
+        private = {n for n in rule.attributes if schema[n].role == "private"}
+        if private and private <= set(targets):
+            labels = meets(rule, joint, schema.size(targets))
+            found.append(BarredLabels(meets(rule, given, len(rows)), labels))
     return tuple(found)

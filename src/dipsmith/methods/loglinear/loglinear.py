@@ -17,18 +17,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from math import prod
 from typing import ClassVar, Final, Literal
 
 import numpy as np
 
-from dipsmith.errors import UsageError
+from dipsmith.errors import UnsupportedError, UsageError
+from dipsmith.estimation.lawful import require_possible
+from dipsmith.estimation.parameters import as_groups, freeze_names, require_least
 from dipsmith.methods.loglinear.clique import Clique, needed_columns
+from dipsmith.methods.loglinear.effort import FitSize
 from dipsmith.methods.loglinear.model import LogLinearModel, StratumEffects
 from dipsmith.methods.loglinear.noisy_tables import NoisyTables
 from dipsmith.methods.loglinear.penalty import SCALE, Penalty, trend, walk
 from dipsmith.methods.loglinear.solver import FREE
-from dipsmith.methods.loglinear.table_plan import ModelSpec, TablePlan, TablePlanner, noise_sd, target_groups
+from dipsmith.methods.loglinear.table_plan import (
+    NOISE_TO_SAMPLING,
+    ModelSpec,
+    TablePlan,
+    TablePlanner,
+    noise_sd,
+    target_groups,
+)
 from dipsmith.methods.method import Planned, PublicFacts
 from dipsmith.methods.outlook import (
     QUANTILES,
@@ -44,13 +55,14 @@ from dipsmith.privacy import neighbours
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Codes, Marginal, Schema
+from dipsmith.schema.formula import Formula
 
+MOST_LABELS: Final = 2000
+"""Joint labels whose probabilities are held for each row of a chunk, at most."""
 WIDE: Final = 0.25
 """Precision of the intercepts: labels may well be a thousand times as frequent as others."""
 WALKED: Final = 1500
 """Cells of a table along which smoothness is reckoned with at most."""
-LABEL_SECONDS, LABEL_BYTES = 4e-6, 110.0
-"""Per distinct public row and label: its gradients and curvatures."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +93,6 @@ class LogLinear:
     max_effects
         Interactions are chosen adaptively while the model has at most so many effects (cells × labels − 1).
 
-    Examples
-    --------
     >>> LogLinear(targets=["sex", "race"], interactions=[("occupation", "pay")]).interactions
     (('occupation', 'pay'),)
     """
@@ -102,10 +112,7 @@ class LogLinear:
     models: ClassVar[tuple[type[LogLinearModel], ...]] = (LogLinearModel,)
 
     def __post_init__(self) -> None:
-        for field in ("targets", "predictors", "smooth"):
-            value = getattr(self, field)
-            if value is not None:
-                object.__setattr__(self, field, (value,) if isinstance(value, str) else tuple(value))
+        freeze_names(self, "targets", "predictors", "smooth")
         analyses = (self.analyses,) if isinstance(self.analyses, str) else self.analyses
         object.__setattr__(self, "analyses", tuple(a if isinstance(a, str) else tuple(a) for a in analyses))
         if not self.targets:
@@ -116,12 +123,11 @@ class LogLinear:
                     f"loglinear: interactions is '{self.interactions}', expected 'auto', 0 or a list of groups"
                 )
         else:
-            groups = tuple((g,) if isinstance(g, str) else tuple(g) for g in self.interactions)
+            groups = as_groups(self.interactions)
             if short := [g for g in groups if len(set(g)) < 2]:
                 raise UsageError(f"loglinear: interaction {short[0]} needs two different predictors or more")
             object.__setattr__(self, "interactions", groups)
-        if self.max_effects < 1:
-            raise UsageError(f"loglinear: max_effects is {self.max_effects}, expected at least 1")
+        require_least(self, 1, "max_effects")
 
     def fit(self, curator: Curator) -> LogLinearModel:
         """Measure the tables, fit, add interactions if there is budget for them.
@@ -167,10 +173,43 @@ class LogLinear:
     # --- what is asked ----------------------------------------------------------------------------
 
     def _spec(self, schema: Schema, relation: str) -> ModelSpec:
-        groups = () if isinstance(self.interactions, str | int) else self.interactions
-        return ModelSpec.of(
-            schema, relation, self.targets, self.predictors, groups, self.analyses, self.strata
-        )
+        """Check roles and names; a formula adds its public attributes and its products."""
+        if relation != "label":
+            raise UnsupportedError(
+                f"loglinear needs public predictors, neighbours label, and the schema says {relation}: "
+                "its likelihood is public only given public columns; use forest, mst or aim to make whole rows"
+            )
+        require_possible(schema)
+        for name in self.targets:
+            if schema[name].role == "public":
+                raise UsageError(f"loglinear: target '{name}' is public, nothing to synthesise; make it private")
+        labelled = tuple(n for n in schema.names if n in set(self.targets))
+        if (joint := schema.size(labelled)) > MOST_LABELS:
+            raise UnsupportedError(
+                f"loglinear: {', '.join(labelled)} have {joint:,} joint labels, at most {MOST_LABELS:,} are "
+                "possible; collapse labels, label some of them in another run, or use forest"
+            )
+        wanted = set(schema.public if self.predictors is None else self.predictors)
+        groups = [] if isinstance(self.interactions, str | int) else [tuple(g) for g in self.interactions]
+        responses: set[str] = set()
+        for analysis in self.analyses:
+            names, products, explained = _analysed(schema, analysis)
+            responses |= {n for n in explained if schema[n].role == "public" and n != self.strata}
+            for name in names:
+                if schema[name].role == "private" and name not in labelled:
+                    raise UsageError(f"loglinear: an analysis uses private column '{name}'; add it to targets")
+            wanted |= {n for n in names if schema[n].role == "public"}
+            groups += products
+        wanted |= {n for g in groups for n in g} | ({self.strata} if self.strata else set())
+        for name in schema.names:
+            if name in wanted and schema[name].role == "private":
+                raise UsageError(f"loglinear: predictor '{name}' is private; predictors must be public columns")
+        for name in wanted:
+            schema[name]
+        groups = [tuple(n for n in g if n != self.strata) for g in groups]
+        distinct = {frozenset(g): g for g in reversed(groups) if len(g) > 1}
+        asked = tuple(n for n in schema.names if n in wanted and n != self.strata)
+        return ModelSpec(schema, labelled, asked, tuple(reversed(distinct.values())), frozenset(responses))
 
     def _table_plan(self, planner: TablePlanner, budget: Budget) -> TablePlan:
         return planner.plan(budget, adaptive=self.interactions == "auto" and not self.analyses)
@@ -252,17 +291,41 @@ class LogLinear:
             lines.append(Planned(f"{group} {which}", "as chosen", cost, None, sd, group=group))
         return lines
 
-    def outlook(
-        self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts
-    ) -> Outlook:
+    def outlook(self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts) -> Outlook:
         """The tables, and the cells in which labels are made."""
         cells = [self._cells(schema, step, public) for step in steps if step.attributes]
-        distinct = public.rows or 0 if public.public_rows is None else len(public.public_rows[0])
-        labels, effort = distinct * schema.size(self.targets), table_effort(steps)
+        tables, fitting = table_effort(steps), self._size(schema, steps, public).effort
+        strata = schema.size(() if self.strata is None else (self.strata,))
         return Outlook(
             tables_of(schema, steps, self.strata),
             label_cells=tuple(c for c in cells if c is not None),
-            effort=Effort(effort.seconds + LABEL_SECONDS * labels, effort.memory + LABEL_BYTES * labels),
+            effort=Effort(tables.seconds + strata * fitting.seconds, tables.memory + fitting.memory),
+        )
+
+    def _size(self, schema: Schema, steps: Sequence[Planned], public: PublicFacts) -> FitSize:
+        """How large the fit of one stratum is."""
+        distinct = public.rows or 0 if public.public_rows is None else len(public.public_rows[0])
+        strata = schema.size(() if self.strata is None else (self.strata,))
+        spec = self._spec(schema, schema.neighbours)
+        named = {s.attributes for s in steps if s.attributes}
+        cliques = [Clique.of(schema, names) for names in named]
+        rounds = [s for s in steps if not s.attributes and s.sd is not None]
+        added = candidates = 0
+        if rounds:
+            labels = cliques[0].labels(schema)
+            most = NOISE_TO_SAMPLING * (public.rows or 0) / strata / labels / (rounds[0].sd or 1.0) ** 2
+            pairs = [schema.size(p) for p in combinations(spec.predictors, 2)]
+            small = [p for p in pairs if p <= most] or [int(most)]
+            added, candidates = sum(small) // len(small), len(small)
+        return FitSize(
+            rows=distinct // strata,
+            labels=schema.size(spec.targets),
+            cells=tuple(schema.size(c.predictors) for c in cliques),
+            effects=tuple(c.effects(schema) for c in cliques),
+            alike=len({c.targets for c in cliques}) <= 1,
+            rounds=len({s.stage for s in rounds}),
+            candidates=candidates,
+            added=added,
         )
 
     def _cells(self, schema: Schema, step: Planned, public: PublicFacts) -> LabelCells | None:
@@ -286,8 +349,6 @@ class LogLinear:
     @classmethod
     def suits(cls, schema: Schema, budget: Budget, rows: int) -> Suitability | None:
         """Private columns beside public ones."""
-        if schema.neighbours not in cls.relations:
-            return None
         return Suitability(
             1,
             "private columns beside public ones: a log-linear model holds all public columns at once with one small noisy "
@@ -302,3 +363,24 @@ def _expected_error(rows: int | None, cells: int, labels: int, sd: float) -> flo
     information = rows / max(cells, 1) / labels
     variance = sd**2 * (2 if labels == 2 else 1)
     return float(np.sqrt(2 * (information + variance)) / information)
+
+
+def _analysed(
+    schema: Schema, text: str | Sequence[str]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]], tuple[str, ...]]:
+    """The attributes of an analysis, the groups of public ones that it multiplies, and what it explains.
+
+    A product with a private column ("sex*agency") is about how the response depends on it, so the
+    response belongs to the group.
+    """
+    if not isinstance(text, str):
+        return tuple(text), [], ()
+    if "~" not in text:
+        return (text,), [], ()
+    formula = Formula.parse(text)
+    groups = []
+    for product in formula.products:
+        private = any(schema[n].role == "private" for n in product)
+        names = dict.fromkeys((*product, *(formula.response if private else ())))
+        groups.append(tuple(n for n in names if schema[n].role == "public"))
+    return formula.attributes, [g for g in groups if len(g) > 1], tuple(formula.response)

@@ -16,18 +16,20 @@ from numpy.typing import NDArray
 
 from dipsmith.errors import UnsupportedError
 from dipsmith.methods.loglinear.clique import Clique, barred_labels
-from dipsmith.methods.loglinear.effects import standard_errors
-from dipsmith.methods.loglinear.model import StratumEffects
+from dipsmith.methods.loglinear.model import ReadEffects, StratumEffects, standard_errors
 from dipsmith.methods.loglinear.penalty import Penalty
-from dipsmith.methods.loglinear.public_design import PublicDesign
+from dipsmith.methods.loglinear.public_design import PublicDesign, contrasts
 from dipsmith.methods.loglinear.solver import EffectEquations, EffectEstimate, estimate_effects
-from dipsmith.methods.loglinear.table_plan import noise_sd
+from dipsmith.methods.loglinear.table_plan import noise_sd, target_groups
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.schema import Codes, Marginal, Schema
 
 Float = NDArray[np.float64]
+
+LEAST_SHARE = 1e-3
+"""Share of a label at which effects start at least: noise may have left it none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +82,7 @@ class NoisyTables:
             penalties=tuple(self.penalty(c) for c in self.cliques),
             reported_free=tuple(len(c.predictors) <= 1 for c in self.cliques),
         )
-        start, strengths = np.zeros(self.design.size), [p.start() for p in equations.penalties]
+        start, strengths = self._marginal_effects(), [p.start() for p in equations.penalties]
         if before is not None:
             start[: len(before.effects)] = before.effects
             strengths[: len(before.log_strengths)] = before.log_strengths
@@ -89,6 +91,16 @@ class NoisyTables:
             curator.report("fitting", share)
 
         return estimate_effects(equations, start, strengths, report, rough=rough)
+
+    def _marginal_effects(self) -> Float:
+        """Flat effects that are all zero but for the label marginals: the model that knows nothing else."""
+        design, schema = self.design, self.rows.schema
+        start, groups = np.zeros(design.size), target_groups(schema, self.targets)
+        for clique, term, table, here in zip(self.cliques, design.terms, self.tables, design.slices, strict=True):
+            if not clique.predictors and clique.targets in groups:
+                shares = np.maximum(table[0], LEAST_SHARE * max(table.sum(), 1.0))
+                start[here] = np.log(shares) @ contrasts(term.labels)
+        return start
 
     def misfit(self, candidates: Sequence[Clique], found: EffectEstimate, cost: Budget) -> LabelMisfit:
         """The score by which the next interaction is chosen."""
@@ -99,17 +111,20 @@ class NoisyTables:
         return LabelMisfit(expected, allowed, schema)
 
     def effects(self, found: EffectEstimate) -> StratumEffects:
-        """The estimate as tables of effects with standard errors."""
+        """The estimate as tables of effects, which tell their standard errors when asked."""
         design = self.design
         sizes = [np.bincount(t.cell, self.multiplicities, t.cells).astype(np.int64) for t in design.terms]
-        errors = map(standard_errors, design.terms, found.covariances, sizes)
+
+        def read() -> ReadEffects:
+            errors = map(standard_errors, design.terms, found.reading.covariances, sizes)
+            return ReadEffects(tuple(design.effects(found.reading.unshrunk)), tuple(errors))
+
         return StratumEffects(
             cliques=self.cliques,
             tables=tuple(design.effects(found.effects)),
-            unshrunk=tuple(design.effects(found.unshrunk)),
-            errors=tuple(errors),
             sizes=tuple(sizes),
             strengths=found.log_strengths,
+            read=read,
         )
 
 
@@ -154,9 +169,7 @@ class LabelMisfit:
     def sensitivity(self, relation: str, max_rows: int) -> Fraction:
         """Half of one label leaving a cell and entering another, for k rows."""
         if relation != "label":
-            raise UnsupportedError(
-                f"the misfit of label counts has a proof for neighbours label, not {relation}"
-            )
+            raise UnsupportedError(f"the misfit of label counts has a proof for neighbours label, not {relation}")
         return Fraction(max_rows)
 
     def monotone(self, relation: str) -> bool:

@@ -22,8 +22,9 @@ Post-processing: everything here is a function of noisy tables and public rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import exp, log
 from typing import Final
 
 import numpy as np
@@ -41,6 +42,10 @@ SETTLED: Final = 0.1
 ROUNDS: Final = 30
 EXACT: Final = 700
 """Above so many effects the choice of λ takes the label contrasts one by one."""
+
+
+BLOCK: Final = 128
+"""Side of the squares in which a matrix is mirrored."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,10 +96,16 @@ class Penalty:
 
 @dataclass(frozen=True, eq=False)
 class PenaltyChoice:
-    """Chosen penalties (log λ, one array per term) and the posterior mean of the flat effects."""
+    """Chosen penalties (log λ, one array per term) and the posterior mean of the flat effects.
+
+    `settled` says whether the last step hardly moved the penalties; `factors` are those of G + P of each contrast,
+    where these were taken one by one.
+    """
 
     log_strengths: tuple[Float, ...]
     effects: Float
+    settled: bool = True
+    factors: tuple[Float, ...] = ()
 
 
 def trend(cells: int, ordered: int) -> tuple[Float, Float, Float]:
@@ -151,34 +162,89 @@ def choose_dense(
     the order of the effects; `log_strengths` is where to start.
     """
     current = [np.array(s) for s in log_strengths]
-    slices = slices_of(penalties)
-    thinned = _Thinned.of(G, penalties) if len(g) > EXACT else None
+    by_contrast = len(g) > EXACT and any(p.contrasts > 1 for p in penalties)
+    thinned = _Thinned.of(G, penalties) if by_contrast else None
     for step in range(rounds + 1):
-        factor = _factor(G, penalties, current)
+        factor = _factor(G, _precisions(penalties, current))
         effects, _ = linalg.lapack.dpotrs(factor, g, lower=1)
         if step == rounds:
             break
         spreads = _spreads(factor, penalties) if thinned is None else thinned.spreads(penalties, current)
-        following = [s.copy() for s in current]
-        for t, (penalty, here) in enumerate(zip(penalties, slices, strict=True)):
-            prior = _prior_covariance(penalty, current[t])
-            table = effects[here].reshape(penalty.cells, penalty.contrasts)
-            for i, structure in enumerate(penalty.structures if penalty.fixed is None else ()):
-                explained = penalty.contrasts * _inner(structure, prior) - _inner(structure, spreads[t])
-                gain = float(np.exp(current[t][i])) * explained
-                following[t][i] = _balanced(current[t][i], gain, quadratic(structure, table))
-        moved = max(
-            (float(np.abs(f - c).max()) for f, c in zip(following, current, strict=True)), default=0.0
-        )
-        if moved < SETTLED:
+        following = _following(penalties, current, effects, spreads)
+        if _distance(following, current) < SETTLED:
             break
         current = following
     return PenaltyChoice(tuple(current), effects)
 
 
+def choose_by_contrast(
+    G: Sequence[Float],
+    g: Float,
+    penalties: Sequence[Penalty],
+    log_strengths: Sequence[Float],
+    rounds: int = ROUNDS,
+) -> PenaltyChoice:
+    """`choose_dense` where label contrasts do not inform each other: k times cells × cells (lower triangles) for G.
+
+    g is k × cells; the effects are cells × k, flat, as those of the terms one after the other.
+    """
+    current = [np.array(s) for s in log_strengths]
+    single = [replace(p, contrasts=1) for p in penalties]
+    settled = False
+    for step in range(rounds + 1):
+        precisions = _precisions(single, current)
+        factors = [_factor(block, precisions) for block in G]
+        effects = solve_by_contrast(factors, g)
+        if step == rounds:
+            break
+        following = _following(penalties, current, effects, _spreads_by_contrast(factors, single))
+        if settled := _distance(following, current) < SETTLED:
+            break
+        current = following
+    return PenaltyChoice(tuple(current), effects, settled, tuple(factors))
+
+
+def solve_by_contrast(factors: Sequence[Float], g: Float) -> Float:
+    """The effects (cells × k, flat) from the factor of G + P of each contrast, and g (k × cells)."""
+    solved = [linalg.lapack.dpotrs(f, b, lower=1)[0] for f, b in zip(factors, g, strict=True)]
+    return np.stack(solved, axis=1).ravel()
+
+
+def _spreads_by_contrast(factors: Sequence[Float], single: Sequence[Penalty]) -> list[Float]:
+    """Each term's posterior covariance over its cells, summed over contrasts: of L⁻ᵀL⁻¹ only the terms' own blocks."""
+    spreads = [np.zeros((p.cells, p.cells)) for p in single]
+    for factor in factors:
+        inverse, _ = linalg.lapack.dtrtri(factor, lower=1)
+        for spread, here in zip(spreads, slices_of(single), strict=True):
+            columns = inverse[here.start :, here]
+            spread += columns.T @ columns
+    return spreads
+
+
+def _following(
+    penalties: Sequence[Penalty], current: Sequence[Float], effects: Float, spreads: Sequence[Float]
+) -> list[Float]:
+    """One step of the fixed point: the λ that balance effects and their posterior covariance over the cells."""
+    following = [s.copy() for s in current]
+    for t, (penalty, here) in enumerate(zip(penalties, slices_of(penalties), strict=True)):
+        if penalty.fixed is not None:
+            continue
+        prior = _prior_covariance(penalty, current[t])
+        table = effects[here].reshape(penalty.cells, penalty.contrasts)
+        for i, structure in enumerate(penalty.structures):
+            explained = penalty.contrasts * _inner(structure, prior) - _inner(structure, spreads[t])
+            gain = float(np.exp(current[t][i])) * explained
+            following[t][i] = _balanced(float(current[t][i]), gain, quadratic(structure, table))
+    return following
+
+
+def _distance(following: Sequence[Float], current: Sequence[Float]) -> float:
+    return max((float(np.abs(f - c).max()) for f, c in zip(following, current, strict=True)), default=0.0)
+
+
 def dense_covariance(G: Float, penalties: Sequence[Penalty], log_strengths: Sequence[Float]) -> Float:
     """The posterior covariance (G + P)⁻¹ of effects that are estimated together."""
-    inverse, _ = linalg.lapack.dpotri(_factor(G, penalties, log_strengths), lower=1, overwrite_c=1)
+    inverse, _ = linalg.lapack.dpotri(_factor(G, _precisions(penalties, log_strengths)), lower=1, overwrite_c=1)
     return symmetric(inverse)
 
 
@@ -187,9 +253,7 @@ def cellwise_covariance(G: Float, log_strength: float) -> Float:
     return np.asarray(np.linalg.inv(G + np.exp(log_strength) * np.eye(G.shape[1])))
 
 
-def choose_cellwise(
-    G: Float, g: Float, penalty: Penalty, log_strengths: Float, rounds: int = 200
-) -> PenaltyChoice:
+def choose_cellwise(G: Float, g: Float, penalty: Penalty, log_strengths: Float, rounds: int = 200) -> PenaltyChoice:
     """Choose λ for one large term whose cells are estimated apart (R = I); G is cells × k × k and g cells × k."""
     value, basis = np.linalg.eigh(G)
     value = np.maximum(value, 0.0)
@@ -254,14 +318,19 @@ def _spreads(factor: Float, penalties: Sequence[Penalty]) -> list[Float]:
     return found
 
 
-def _factor(G: Float, penalties: Sequence[Penalty], log_strengths: Sequence[Float]) -> Float:
+def _precisions(penalties: Sequence[Penalty], log_strengths: Sequence[Float]) -> list[tuple[slice, int, Float]]:
+    """Where each term's effects are, how many contrasts it has, and its precision over the cells."""
+    each = zip(slices_of(penalties), penalties, log_strengths, strict=True)
+    return [(here, p.contrasts, p.precision(chosen)) for here, p, chosen in each]
+
+
+def _factor(G: Float, precisions: Sequence[tuple[slice, int, Float]]) -> Float:
     """The lower Cholesky factor of G + P."""
     total = np.array(G, order="F")
-    for penalty, chosen, here in zip(penalties, log_strengths, slices_of(penalties), strict=True):
-        precision = penalty.precision(chosen)
-        for j in range(penalty.contrasts):
-            total[here, here][j :: penalty.contrasts, j :: penalty.contrasts] += precision
-    factor, failed = linalg.lapack.dpotrf(total, lower=1, clean=0, overwrite_a=1)
+    for here, contrasts, precision in precisions:
+        for j in range(contrasts):
+            total[here, here][j::contrasts, j::contrasts] += precision
+    factor, failed = linalg.lapack.dpotrf(total, lower=1, clean=1, overwrite_a=1)
     if failed:
         raise np.linalg.LinAlgError("the penalised information is not positive definite")
     return np.asarray(factor)
@@ -269,7 +338,13 @@ def _factor(G: Float, penalties: Sequence[Penalty], log_strengths: Sequence[Floa
 
 def symmetric(lower: Float) -> Float:
     """The whole matrix, from its lower triangle."""
-    return np.asfortranarray(np.tril(lower) + np.tril(lower, -1).T)
+    whole = np.array(lower, order="F")
+    for start in range(0, len(whole), BLOCK):
+        stop = min(start + BLOCK, len(whole))
+        square = whole[start:stop, start:stop]
+        square[:] = np.tril(square) + np.tril(square, -1).T
+        whole[start:stop, stop:] = whole[stop:, start:stop].T
+    return whole
 
 
 def slices_of(penalties: Sequence[Penalty]) -> list[slice]:
@@ -293,10 +368,10 @@ def _balanced(x: float, gain: float, square: float) -> float:
     gain = max(gain, 0.0)
     low, high = -25.0, 40.0
     for _ in range(60):
-        z = (-x / 2 - np.log(SCALE)) / SPREAD
-        value = gain - np.exp(x) * square + z / SPREAD
+        z = (-x / 2 - log(SCALE)) / SPREAD
+        value = gain - exp(x) * square + z / SPREAD
         low, high = (x, high) if value > 0 else (low, x)
-        slope = -np.exp(x) * square - 0.5 / SPREAD**2
+        slope = -exp(x) * square - 0.5 / SPREAD**2
         following = x - value / slope
         x, before = following if low < following < high else (low + high) / 2, x
         if abs(x - before) < 1e-6:

@@ -23,29 +23,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
+from dipsmith.methods.loglinear.softmax import BarredLabels, barred_softmax
+
 Float = NDArray[np.float64]
 
 CHUNK_BYTES = 1 << 22
 """Size of the widest array of one chunk of rows."""
-FEW = 32
-"""Labels up to which a pass over the rows for each label is faster than one along the labels."""
 LEAST_ROWS = 256
+BASIS_ROWS = 4000
+"""Rows by which the basis of the label contrasts is chosen at most."""
 
 
+@cache
 def contrasts(labels: int) -> Float:
     """An orthonormal basis (labels × labels − 1) of the vectors that sum to zero (Helmert's).
 
     >>> bool(np.allclose(contrasts(3).T @ contrasts(3), np.eye(2)))
     True
     """
-    return np.ascontiguousarray(-linalg.helmert(labels).T)
+    basis = np.ascontiguousarray(-linalg.helmert(labels).T)
+    basis.flags.writeable = False
+    return basis
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,14 +74,6 @@ class LabelTerm:
 
 
 @dataclass(frozen=True, eq=False)
-class BarredLabels:
-    """Joint labels that a rule forbids for some rows."""
-
-    rows: NDArray[np.bool_]
-    labels: NDArray[np.bool_]
-
-
-@dataclass(frozen=True, eq=False)
 class Moments:
     """What one pass over the rows finds at given effects.
 
@@ -87,6 +84,39 @@ class Moments:
     expected: Float
     information: Float | None
     blocks: dict[int, Float]
+
+
+@dataclass(frozen=True, eq=False)
+class ContrastInformation:
+    """Cov_θ S of terms with the same targets, without what different label contrasts say of each other.
+
+    Contrasts are turned by `basis` (k × k), in which those of the average row are uncorrelated; `blocks` are
+    k matrices over the cells of all terms, of which the lower triangle counts.
+    """
+
+    basis: Float
+    blocks: tuple[Float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _SameTargets:
+    """The terms with the same targets: where each row's cells are among all their cells, rows × terms."""
+
+    terms: tuple[int, ...]
+    starts: tuple[int, ...]
+    cells: int
+    index: NDArray[np.int32]
+
+    def pick(self, rows: slice) -> sparse.sparray:
+        """The matrix rows × cells that has a one for each cell of a row."""
+        return self._whole if rows == slice(0, len(self.index)) else self._picked(rows)
+
+    @cached_property
+    def _whole(self) -> sparse.sparray:
+        return self._picked(slice(0, len(self.index)))
+
+    def _picked(self, rows: slice) -> sparse.sparray:
+        return _gathered(self.index[rows], self.cells).T
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +138,11 @@ class PublicDesign:
     def size(self) -> int:
         """Number of free effects."""
         return sum(t.size for t in self.terms)
+
+    @property
+    def same_targets(self) -> bool:
+        """Whether all terms have the same targets."""
+        return len(set(self._maps)) == 1
 
     def effects(self, phi: Float) -> list[Float]:
         """Every term's effects as a table cells × labels, from the flat vector of contrasts."""
@@ -132,12 +167,43 @@ class PublicDesign:
         wide = max([self.labels, *(shape.shape[1] for shape in sums.values())])
         for rows, p, _ in self._passes(phi, wide):
             self._expect(expected, rows, p)
-            self._covary(sums, rows, p)
+            if sums:
+                self._covary(sums, rows, p)
         return Moments(
             expected=self.statistics(expected),
             information=self._assembled(dense, sums) if dense else None,
             blocks={c: self._finished(c, c, sums[c, c]) for c in blocks},
         )
+
+    def contrast_information(self, phi: Float) -> ContrastInformation:
+        """Cov_θ S where all terms have the same targets, one label contrast at a time."""
+        (same,), first = self._same_targets, self.terms[0]
+        basis = self.thinned(BASIS_ROWS)._uncorrelated(phi, first)
+        turned = contrasts(first.labels) @ basis
+        alike = not self.barred and not any(
+            phi[here].any() for t, here in zip(self.terms, self.slices, strict=True) if t.cells > 1
+        )
+        above = np.zeros((1 if alike else first.contrasts, same.cells, same.cells))
+        scale = np.ones(first.contrasts)
+        for rows, p, _ in self._passes(phi, self.labels):
+            own = _marginal(p[:1] if alike else p, first)
+            variance = own @ turned**2 - (own @ turned) ** 2
+            if alike:
+                # All rows have the same label distribution, so that contrasts differ by a factor alone.
+                scale, variance = variance[0], np.ones((rows.stop - rows.start, 1))
+            self._add_crossed(above, variance * self.multiplicities[rows, None], rows)
+        whole = np.broadcast_to(above, (first.contrasts, same.cells, same.cells))
+        return ContrastInformation(basis, tuple((s * block).T for s, block in zip(scale, whole, strict=True)))
+
+    def _uncorrelated(self, phi: Float, term: LabelTerm) -> Float:
+        """The basis in which a term's contrasts are uncorrelated in the average row."""
+        within = np.zeros((term.labels, term.labels))
+        for rows, p, _ in self._passes(phi, self.labels):
+            own = _marginal(p, term)
+            weighted = own * self.multiplicities[rows, None]
+            within += np.diag(weighted.sum(axis=0)) - own.T @ weighted
+        helmert = contrasts(term.labels)
+        return np.asarray(np.linalg.eigh(helmert.T @ within @ helmert)[1])
 
     def thinned(self, rows: int) -> PublicDesign:
         """The same design seen through about `rows` of its distinct rows, drawn by multiplicity.
@@ -162,28 +228,52 @@ class PublicDesign:
         """E_θ of the label counts of terms that are not (yet) in the model: cells × labels each."""
         tables = [np.zeros((t.cells, t.labels)) for t in others]
         for rows, p, _ in self._passes(phi, self.labels):
-            self._expect(tables, rows, p, others)
+            weighted = p * self.multiplicities[rows, None]
+            for term, table in zip(others, tables, strict=True):
+                table += scattered(term.cell[rows], term.cells, _marginal(weighted, term))
         return tables
 
     # --- passes -----------------------------------------------------------------------------------
 
     def _passes(self, phi: Float, wide: int) -> Iterator[tuple[slice, Float, Float]]:
-        spread = [e[:, t.of_label] for t, e in zip(self.terms, self.effects(phi), strict=True)]
+        effects = self.effects(phi)
+        stacked = [np.concatenate([effects[c] for c in same.terms]) for same in self._same_targets]
         rows = len(self.multiplicities)
         step = max(LEAST_ROWS, CHUNK_BYTES // (8 * wide))
         for start in range(0, rows, step):
             chunk = slice(start, min(start + step, rows))
             eta = np.zeros((chunk.stop - chunk.start, self.labels))
-            for term, table in zip(self.terms, spread, strict=True):
-                eta += table[0] if term.cells == 1 else table.take(term.cell[chunk], axis=0)
+            for same, table in zip(self._same_targets, stacked, strict=True):
+                eta += _spread(same.pick(chunk) @ table, self.terms[same.terms[0]])
             yield chunk, *barred_softmax(eta, self.barred, chunk)
 
-    def _expect(
-        self, tables: list[Float], rows: slice, p: Float, terms: Sequence[LabelTerm] | None = None
-    ) -> None:
+    def _expect(self, tables: list[Float], rows: slice, p: Float) -> None:
         weighted = p * self.multiplicities[rows, None]
-        for term, table in zip(self.terms if terms is None else terms, tables, strict=True):
-            table += scattered(term.cell[rows], term.cells, _marginal(weighted, term))
+        for same in self._same_targets:
+            found = same.pick(rows).T @ _marginal(weighted, self.terms[same.terms[0]])
+            for c, start in zip(same.terms, same.starts, strict=True):
+                tables[c] += found[start : start + self.terms[c].cells]
+
+    def _add_crossed(self, blocks: Float, weights: Float, rows: slice) -> None:
+        """Add every contrast's weights of the rows to the pairs of cells that they lie in: a term and those after."""
+        (same,) = self._same_targets
+        for i, (term, start) in enumerate(zip(self.terms, same.starts, strict=True)):
+            after = same.cells - start
+            pairs = same.index[rows, i:] + (term.cell[rows, None].astype(np.int32) * np.int32(after) - np.int32(start))
+            found = _gathered(pairs, term.cells * after) @ weights
+            blocks[:, start : start + term.cells, start:] += found.T.reshape(-1, term.cells, after)
+
+    @cached_property
+    def _same_targets(self) -> tuple[_SameTargets, ...]:
+        found = []
+        for number in sorted(set(self._maps)):
+            terms = tuple(c for c, m in enumerate(self._maps) if m == number)
+            starts = np.cumsum([0, *(self.terms[c].cells for c in terms)])
+            index = np.empty((len(self.multiplicities), len(terms)), dtype=np.int32)
+            for i, c in enumerate(terms):
+                np.add(self.terms[c].cell, starts[i], out=index[:, i], casting="unsafe")
+            found.append(_SameTargets(terms, tuple(int(s) for s in starts[:-1]), int(starts[-1]), index))
+        return tuple(found)
 
     def _covary(self, sums: dict[tuple[int, int], Float], rows: slice, p: Float) -> None:
         m = self.multiplicities[rows, None]
@@ -245,48 +335,19 @@ class PublicDesign:
         return whole
 
 
-def softmax(eta: Float) -> tuple[Float, Float]:
-    """Probabilities along the last axis, in place, and the log of their normaliser."""
-    top = _along_labels(np.maximum, eta)
-    eta -= top[:, None]
-    np.exp(eta, out=eta)
-    total = _along_labels(np.add, eta)
-    eta /= total[:, None]
-    return eta, np.log(total) + top
-
-
-def _along_labels(ufunc: np.ufunc, x: Float) -> Float:
-    """Reduce rows × labels over the labels; label by label while these are few, which is faster."""
-    if x.shape[1] > FEW:
-        return np.asarray(ufunc.reduce(x, axis=1))
-    total = x[:, 0].copy()
-    for k in range(1, x.shape[1]):
-        ufunc(total, x[:, k], out=total)
-    return total
-
-
-def barred_softmax(eta: Float, barred: Sequence[BarredLabels], chunk: slice) -> tuple[Float, Float]:
-    """`softmax` with probability 0 for labels that a rule forbids.
-
-    A row whose labels are all forbidden breaks the rules whatever it is called; it gets the model's label.
-    """
-    if not barred:
-        return softmax(eta)
-    allowed = eta.copy()
-    for bar in barred:
-        allowed[np.ix_(bar.rows[chunk], bar.labels)] = -np.inf
-    hopeless = np.isneginf(allowed).all(axis=1)
-    allowed[hopeless] = eta[hopeless]
-    return softmax(allowed)
-
-
 def scattered(cell: NDArray[np.integer], cells: int, rows: Float) -> Float:
     """Sum the rows that fall in the same cell."""
     if cells == 1:
         return np.asarray(rows.sum(axis=0, keepdims=True))
-    n = len(cell)
-    one_hot = sparse.csc_array((np.ones(n), cell, np.arange(n + 1)), shape=(cells, n))
-    return np.asarray(one_hot @ rows)
+    return np.asarray(_gathered(cell[:, None], cells) @ rows)
+
+
+def _gathered(index: NDArray[np.integer], cells: int) -> sparse.csc_array:
+    """The matrix cells × rows that has a one for each of a row's cells."""
+    whole = np.int32 if cells < 1 << 31 and index.size < 1 << 31 else np.int64
+    ends = np.arange(0, index.size + 1, max(index.shape[1], 1), dtype=whole)
+    each = index.astype(whole, copy=False).ravel()
+    return sparse.csc_array((np.ones(index.size), each, ends), shape=(cells, len(index)))
 
 
 def _marginal(p: Float, term: LabelTerm) -> Float:
@@ -294,6 +355,13 @@ def _marginal(p: Float, term: LabelTerm) -> Float:
     if np.array_equal(term.of_label, np.arange(term.labels)):
         return p
     return np.asarray(scattered(term.of_label, term.labels, np.ascontiguousarray(p.T)).T)
+
+
+def _spread(own: Float, term: LabelTerm) -> Float:
+    """Values of the term's own labels, for every joint label."""
+    if np.array_equal(term.of_label, np.arange(term.labels)):
+        return own
+    return own.take(term.of_label, axis=1)
 
 
 def _covariances(p: Float, one: LabelTerm, other: LabelTerm, same: bool) -> Float:

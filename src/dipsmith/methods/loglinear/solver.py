@@ -15,70 +15,81 @@ solved by Gauss–Newton steps, which need G = H(H + V)⁻¹H and its right-hand
 chooses the penalties anew. A step that would raise the weighted residual plus penalty is shortened, so
 noise of any size gives finite effects.
 
-Terms with few effects are solved together with their full multinomial information matrix. A term with
-very many cells is solved by itself, cell by cell (its own information matrix is block-diagonal), in
-turn with the others.
+Few effects are solved together with their full multinomial information matrix, more of them one label contrast at a
+time: the weights H(H + V)⁻¹ then leave out what contrasts say of each other (`dipsmith.methods.loglinear.weighing`). A
+term with very many cells is solved by itself, cell by cell (its own information matrix is block-diagonal), in turn
+with the others. What is reported, with standard errors, always comes from the full matrix, and is only computed when
+it is asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 
-from dipsmith.methods.loglinear.penalty import (
-    Penalty,
-    PenaltyChoice,
-    cellwise_covariance,
-    choose_cellwise,
-    choose_dense,
-    dense_covariance,
-    slices_of,
-    symmetric,
-)
+from dipsmith.methods.loglinear.penalty import EXACT, Penalty, slices_of
 from dipsmith.methods.loglinear.public_design import PublicDesign
+from dipsmith.methods.loglinear.secants import Secants
+from dipsmith.methods.loglinear.weighing import ContrastWeighing, Weighing
 
 Float = NDArray[np.float64]
+Form = Literal["together", "by contrast", "cell by cell"]
 
 TOGETHER: Final = 3000
 """Effects that are solved together at most: the matrix takes 72 MB, its inverse about a second."""
 FREE: Final = 1e-6
 """Precision of effects that are not to be shrunk; above 0 because tables overlap in their sums."""
-CANCELS: Final = 1e6
-"""Noise variance above which H − V + VWV would lose digits that matter."""
 LEAST_VARIANCE: Final = 1e-3
 """Tables overlap in their sums, so exact ones would have a singular covariance."""
 NEGLIGIBLE: Final = 1e-6
 """A step whose mean square, in posterior standard deviations, is below this is the last one."""
 SHORT: Final = 1e-2
 """After a step with a mean square below this the information matrix is used again."""
+NEARLY: Final = 1e-5
+"""`NEGLIGIBLE` for accelerated steps, of which the last one goes far beyond its length."""
+FAR: Final = 0.25
+"""The same where contrasts are taken one by one: weights need not be those of the very last effects."""
 THINNED: Final = 250_000
 """Distinct rows that the steps go through at most; all rows are used to correct them."""
 STEPS: Final = 40
 HALVINGS: Final = 6
-ROUNDS: Final = 3
-"""Rounds of choosing penalties in each step."""
 TURNS: Final = 6
 SWEEPS: Final = 30
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """Effects for reading rather than labelling, in label contrasts.
+
+    `unshrunk` are the effects without the pull of the penalties on terms that are reported so, `covariances` those
+    of every term's own unshrunk effects: (cells·k)² for a term that is read together with others, cells × k × k
+    for one that is read cell by cell.
+    """
+
+    unshrunk: Float
+    covariances: tuple[Float, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class EffectEstimate:
     """Flat effects in label contrasts, in the order of the design, with log λ of every term.
 
-    `unshrunk` are the effects without the pull of the penalties on terms that are reported so, `covariances` those
-    of every term's own unshrunk effects: (cells·k)² for a term that was solved together with others, cells × k × k
-    for one that was solved cell by cell.
+    `read` finds the effects without shrinkage and their covariances; it is called once, when they are asked for.
     """
 
     effects: Float
     log_strengths: tuple[Float, ...]
-    unshrunk: Float
-    covariances: tuple[Float, ...]
+    read: Callable[[], Reading]
+
+    @cached_property
+    def reading(self) -> Reading:
+        """The effects for reading."""
+        return self.read()
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,10 +132,10 @@ def estimate_effects(
     strengths = [p.start() for p in equations.penalties] if log_strengths is None else [*log_strengths]
     phi = np.zeros(design.size) if start is None else start.copy()
     thin = design.thinned(THINNED)
-    groups = [_Group(equations, thin, tuple(terms), apart) for terms, apart in _groups(design)]
+    groups = [_Group(equations, thin, *group) for group in _solved(design)]
     enough = SHORT if rough else NEGLIGIBLE
+    held = np.zeros(design.size)
     for turn in range(1 if rough or thin is design else TURNS):
-        held = np.zeros(design.size)
         if thin is not design:
             held = design.moments(phi).expected - thin.moments(phi).expected
         phi, strengths, moved = _settled(groups, phi, strengths, held, enough)
@@ -132,13 +143,21 @@ def estimate_effects(
             report(min(0.95, (turn + 1) / 3))
         if moved < enough:
             break
+    chosen = tuple(strengths)
+    return EffectEstimate(phi, chosen, lambda: _read(equations, thin, phi, chosen, held))
+
+
+def _read(
+    equations: EffectEquations, design: PublicDesign, phi: Float, strengths: Sequence[Float], held: Float
+) -> Reading:
+    """One step from the solution with the full matrices and without the pull of the penalties."""
     unshrunk = phi.copy()
     covariances: dict[int, Float] = {}
-    for group in groups:
-        unshrunk[group.at], held_by = group.reported(phi, strengths)
-        covariances |= held_by
-    every = tuple(covariances[c] for c in range(len(design.terms)))
-    return EffectEstimate(phi, tuple(strengths), unshrunk, every)
+    for terms, form in _together(equations.design):
+        group = _Group(equations, design, terms, form)
+        unshrunk[group.at], found = group.reported(phi, strengths, held)
+        covariances |= found
+    return Reading(unshrunk, tuple(covariances[c] for c in range(len(design.terms))))
 
 
 def _settled(
@@ -149,9 +168,7 @@ def _settled(
     for sweep in range(SWEEPS):
         moved = 0.0
         for group in groups:
-            phi, strengths, length = group.solve(
-                phi, strengths, held, enough, STEPS if len(groups) == 1 else 3
-            )
+            phi, strengths, length = group.solve(phi, strengths, held, enough, STEPS if len(groups) == 1 else 3)
             moved = max(moved, length)
         first = moved if sweep == 0 else first
         if len(groups) == 1 or moved < max(enough, 1e-4):
@@ -159,15 +176,33 @@ def _settled(
     return phi, strengths, first
 
 
-def _groups(design: PublicDesign) -> list[tuple[list[int], bool]]:
-    """Which terms are solved together (smallest first, up to a limit) and which by themselves."""
-    together: list[int] = []
-    apart: list[int] = []
-    total = 0
-    for c in sorted(range(len(design.terms)), key=lambda c: design.terms[c].size):
-        total += design.terms[c].size
-        (together if total <= TOGETHER else apart).append(c)
-    return [(sorted(together), False)] * bool(together) + [([c], True) for c in sorted(apart)]
+def _solved(design: PublicDesign) -> list[tuple[tuple[int, ...], Form]]:
+    """Which terms are solved at once, and in which form."""
+    cells, k = sum(t.cells for t in design.terms), max((t.contrasts for t in design.terms), default=0)
+    if design.size > EXACT and design.same_targets and k * cells**2 <= TOGETHER**2:
+        return [(tuple(range(len(design.terms))), "by contrast")]
+    return _together(design)
+
+
+def _together(design: PublicDesign) -> list[tuple[tuple[int, ...], Form]]:
+    """Terms with one matrix over all their effects, and the others by themselves."""
+    together, apart = divide([t.size for t in design.terms])
+    first: list[tuple[tuple[int, ...], Form]] = [(tuple(together), "together")] if together else []
+    return first + [((c,), "cell by cell") for c in apart]
+
+
+def divide(sizes: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Terms with so many effects each: those that fit in one matrix together, smallest first, and the others.
+
+    >>> divide([2500, 40, 400])
+    ([0, 1, 2], [])
+    >>> divide([2600, 40, 400])
+    ([1, 2], [0])
+    """
+    order = sorted(range(len(sizes)), key=lambda c: sizes[c])
+    reached = dict(zip(order, np.cumsum([sizes[c] for c in order]), strict=True))
+    together = [c for c in range(len(sizes)) if reached[c] <= TOGETHER]
+    return together, [c for c in range(len(sizes)) if reached[c] > TOGETHER]
 
 
 class _Group:
@@ -177,17 +212,15 @@ class _Group:
     The information matrix is kept for as long as steps are short.
     """
 
-    def __init__(
-        self, equations: EffectEquations, design: PublicDesign, terms: tuple[int, ...], apart: bool
-    ) -> None:
-        self.design, self.terms, self.apart = design, terms, apart
+    def __init__(self, equations: EffectEquations, design: PublicDesign, terms: tuple[int, ...], form: Form) -> None:
+        self.design, self.terms, self.form = design, terms, form
         self.statistics = equations.statistics
         self.at = np.concatenate([np.arange(s.start, s.stop) for s in (design.slices[c] for c in terms)])
-        self.weighing: _Weighing | None = None
+        self.weighing: Weighing | ContrastWeighing | None = None
         self.penalties = [equations.penalties[c] for c in terms]
-        if apart:
+        if form == "cell by cell":
             self.penalties = [Penalty(p.cells, p.contrasts, fixed=p.fixed) for p in self.penalties]
-        self.noise = np.concatenate([np.full(design.terms[c].size, equations.noise(c)) for c in terms])
+        self.noise = [equations.noise(c) for c in terms]
         self.free = [equations.reported_free[c] for c in terms]
 
     def solve(
@@ -199,140 +232,76 @@ class _Group:
         ]
         first, length, limit, halved = 0.0, 0.0, np.inf, 0
         before, phi = phi, phi.copy()
+        kept, secants = None, Secants()
         for step in range(steps):
-            weighing, residual = self._weighed(phi, held, again=length < SHORT)
+            residual = self._residual(phi, held)
             if length >= SHORT and halved < HALVINGS and self._merit(residual, chosen, phi[self.at]) > limit:
                 phi, halved = (phi + before) / 2, halved + 1
                 continue
             halved = 0
-            self.weighing = weighing
-            choice = weighing.choose(residual, phi[self.at], self.penalties, chosen)
+            if self.weighing is None or length >= (FAR if self.form == "by contrast" else SHORT):
+                self.weighing, kept, secants = self._weighed(phi), None, Secants()
+            if isinstance(self.weighing, ContrastWeighing) and kept is not None:
+                choice = self.weighing.follow(residual, phi[self.at], kept)
+            else:
+                choice = self.weighing.choose(residual, phi[self.at], self.penalties, chosen)
             chosen = choice.log_strengths
             limit = self._merit(residual, chosen, phi[self.at]) * (1 + 1e-9) + 1e-9
             before, phi = phi, phi.copy()
             phi[self.at] = choice.effects
             delta = phi[self.at] - before[self.at]
-            length = (weighing.length(delta) + _cost(self.penalties, chosen, delta)) / len(delta)
+            length = self._length(delta, chosen)
             first = length if step == 0 else first
-            if length < enough:
+            if length < (max(enough, NEARLY) if kept is not None else enough):
                 break
+            if self.form == "by contrast" and length < SHORT and choice.settled:
+                # From here on the penalties stay, and steps only make up for what H̃ leaves out.
+                kept = choice
+                phi[self.at] = secants.accelerated(before[self.at], delta)
         by_term = dict(zip(self.terms, chosen, strict=True))
         return phi, [by_term.get(c, s) for c, s in enumerate(strengths)], first
 
-    def reported(self, phi: Float, strengths: Sequence[Float]) -> tuple[Float, dict[int, Float]]:
+    def reported(self, phi: Float, strengths: Sequence[Float], held: Float) -> tuple[Float, dict[int, Float]]:
         """Effects without the pull of the penalties, and each term's own block of their covariance.
 
-        At the solution the right-hand side is (G + P)φ, so one step with P taken off gives the estimate
-        (G + P₀)⁻¹(G + P)φ, which is unbiased where P₀ is 0, with covariance (G + P₀)⁻¹.
+        One Gauss–Newton step from the solution with P taken off gives (G + P₀)⁻¹(Gφ + HW(S̃ − E_θ S)), which is
+        unbiased where P₀ is 0, with covariance (G + P₀)⁻¹.
         """
-        assert self.weighing is not None
-        shrunk = [strengths[c] for c in self.terms]
+        weighing, residual = self._weighed(phi), self._residual(phi, held)
+        assert isinstance(weighing, Weighing)
         unshrunk = [
             Penalty(p.cells, p.contrasts, fixed=FREE) if f else p
             for p, f in zip(self.penalties, self.free, strict=True)
         ]
+        shrunk = [strengths[c][: len(p.structures)] for c, p in zip(self.terms, self.penalties, strict=True)]
         off = [p.start() if f else s for p, s, f in zip(unshrunk, shrunk, self.free, strict=True)]
-        pull = np.zeros(len(self.at))
-        for p, s, here in zip(self.penalties, shrunk, slices_of(self.penalties), strict=True):
-            pull[here] = p.pull(s, phi[self.at][here])
-        return self.weighing.reported(phi[self.at], pull, self.terms, unshrunk, off)
+        effects, blocks = weighing.reported(phi[self.at], residual, self.terms, unshrunk, off)
+        return (effects if self.form == "together" or self.free[0] else phi[self.at]), blocks
 
-    def _weighed(self, phi: Float, held: Float, again: bool) -> tuple[_Weighing, Float]:
-        if again and self.weighing is not None:
-            weighing, moments = self.weighing, self.design.moments(phi)
-        elif self.apart:
-            moments = self.design.moments(phi, blocks=self.terms)
-            weighing = _Weighing.cellwise(moments.blocks[self.terms[0]], float(self.noise[0]))
-        else:
-            moments = self.design.moments(phi, dense=self.terms)
-            assert moments.information is not None
-            weighing = _Weighing.dense(moments.information, self.noise)
-        return weighing, (self.statistics - moments.expected - held)[self.at]
+    def _residual(self, phi: Float, held: Float) -> Float:
+        return np.asarray((self.statistics - self.design.moments(phi).expected - held)[self.at])
+
+    def _weighed(self, phi: Float) -> Weighing | ContrastWeighing:
+        if self.form == "cell by cell":
+            blocks = self.design.moments(phi, blocks=self.terms).blocks
+            return Weighing.cellwise(blocks[self.terms[0]], self.noise[0])
+        if self.form == "by contrast":
+            cells = [self.design.terms[c].cells for c in self.terms]
+            information = self.design.contrast_information(phi)
+            return ContrastWeighing.of(information, np.repeat(self.noise, cells))
+        whole = self.design.moments(phi, dense=self.terms).information
+        assert whole is not None
+        sizes = [self.design.terms[c].size for c in self.terms]
+        return Weighing.dense(whole, np.repeat(self.noise, sizes))
+
+    def _length(self, delta: Float, strengths: Sequence[Float]) -> float:
+        """Mean square of a step, in posterior standard deviations."""
+        assert self.weighing is not None
+        return (self.weighing.length(delta) + _cost(self.penalties, strengths, delta)) / len(delta)
 
     def _merit(self, residual: Float, strengths: Sequence[Float], phi: Float) -> float:
         assert self.weighing is not None
         return self.weighing.square(residual) + _cost(self.penalties, strengths, phi)
-
-
-@dataclass(frozen=True, eq=False)
-class _Weighing:
-    """The information matrix weighed against noise: W = (H + V)⁻¹ and G = HWH.
-
-    For one large term each is one small block per cell: cells × k × k.
-    """
-
-    H: Float
-    W: Float
-    G: Float
-
-    @classmethod
-    def dense(cls, H: Float, noise: Float) -> _Weighing:
-        """Of terms that are solved together.
-
-        G = H − V + VWV needs no product of large matrices, but loses the last digits of V.
-        """
-        total = np.array(H, order="F")
-        total[np.diag_indices(len(H))] += noise
-        factor, failed = linalg.lapack.dpotrf(total, lower=1, clean=0, overwrite_a=1)
-        if failed:
-            raise np.linalg.LinAlgError("information plus noise is not positive definite")
-        inverse, _ = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
-        W = symmetric(inverse)
-        if noise.max(initial=0.0) > CANCELS:
-            G = H @ (W @ H)
-            return cls(H, W, (G + G.T) / 2)
-        G = noise[:, None] * W * noise
-        G += H
-        G[np.diag_indices(len(H))] -= noise
-        return cls(H, W, G)
-
-    @classmethod
-    def cellwise(cls, H: Float, noise: float) -> _Weighing:
-        """Of one large term."""
-        W = np.asarray(np.linalg.inv(H + noise * np.eye(H.shape[1])), dtype=np.float64)
-        G = H @ W @ H
-        return cls(H, W, (G + G.transpose(0, 2, 1)) / 2)
-
-    def choose(
-        self, residual: Float, phi: Float, penalties: Sequence[Penalty], strengths: Sequence[Float]
-    ) -> PenaltyChoice:
-        """Penalties and effects, from HW(residual + Hφ)."""
-        right = _times(self.H, _times(self.W, residual + _times(self.H, phi)))
-        if self.G.ndim == 2:
-            return choose_dense(self.G, right, penalties, strengths, ROUNDS)
-        return choose_cellwise(self.G, right.reshape(self.G.shape[:2]), penalties[0], strengths[0])
-
-    def square(self, residual: Float) -> float:
-        """Squared length of a residual, scaled by sampling and noise."""
-        return float(residual @ _times(self.W, residual))
-
-    def length(self, delta: Float) -> float:
-        """Squared length of a step, scaled by the information."""
-        return float(delta @ _times(self.G, delta))
-
-    def reported(
-        self,
-        phi: Float,
-        pull: Float,
-        terms: Sequence[int],
-        penalties: Sequence[Penalty],
-        strengths: Sequence[Float],
-    ) -> tuple[Float, dict[int, Float]]:
-        """(G + P₀)⁻¹(Gφ + pull), and every term's own block of (G + P₀)⁻¹."""
-        if self.G.ndim == 3:
-            whole = cellwise_covariance(self.G, float(strengths[0][0]))
-            blocks = {terms[0]: whole}
-        else:
-            whole = dense_covariance(self.G, penalties, strengths)
-            blocks = {c: whole[s, s].copy() for c, s in zip(terms, slices_of(penalties), strict=True)}
-        return _times(whole, _times(self.G, phi) + pull), blocks
-
-
-def _times(matrix: Float, flat: Float) -> Float:
-    """A matrix, or one block for each cell, times a flat vector."""
-    if matrix.ndim == 2:
-        return np.asarray(matrix @ flat)
-    return np.asarray(matrix @ flat.reshape(len(matrix), -1, 1)).ravel()
 
 
 def _cost(penalties: Sequence[Penalty], strengths: Sequence[Float], phi: Float) -> float:

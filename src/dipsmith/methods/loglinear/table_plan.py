@@ -24,24 +24,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from math import prod
 from typing import Final
 
 import numpy as np
 
-from dipsmith.errors import UnsupportedError, UsageError
-from dipsmith.estimation.lawful import require_possible
 from dipsmith.methods.loglinear.clique import Clique
 from dipsmith.methods.method import PublicFacts, count_noise
 from dipsmith.privacy.budget import Budget
 from dipsmith.schema import Marginal, Schema
-from dipsmith.schema.formula import Formula
 
 JOINT_LABELS: Final = 50
 """Up to so many joint labels several targets are modelled as one."""
-MOST_LABELS: Final = 2000
-"""Joint labels whose probabilities are held for each row of a chunk, at most."""
 MARGINAL_COST: Final = 1e-3
 LEAST_MARGINAL, MOST_MARGINAL = 0.1, 0.95
 ADAPTIVE_SHARE, GENEROUS_SHARE = 0.2, 0.4
@@ -65,61 +61,6 @@ class ModelSpec:
     predictors: tuple[str, ...]
     interactions: tuple[tuple[str, ...], ...]
     responses: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(
-        cls,
-        schema: Schema,
-        relation: str,
-        targets: Sequence[str],
-        predictors: Sequence[str] | None,
-        interactions: Sequence[Sequence[str]],
-        analyses: Sequence[str | Sequence[str]],
-        strata: str | None,
-    ) -> ModelSpec:
-        """Check roles and names; a formula adds its public attributes and its products."""
-        if relation != "label":
-            raise UnsupportedError(
-                f"loglinear needs public predictors, neighbours label, and the schema says {relation}: "
-                "its likelihood is public only given public columns; use forest, mst or aim to make whole rows"
-            )
-        require_possible(schema)
-        for name in targets:
-            if schema[name].role == "public":
-                raise UsageError(
-                    f"loglinear: target '{name}' is public, nothing to synthesise; make it private"
-                )
-        labelled = tuple(n for n in schema.names if n in set(targets))
-        if (joint := schema.size(labelled)) > MOST_LABELS:
-            raise UnsupportedError(
-                f"loglinear: {', '.join(labelled)} have {joint:,} joint labels, at most {MOST_LABELS:,} are "
-                "possible; collapse labels, label some of them in another run, or use forest"
-            )
-        wanted = set(schema.public if predictors is None else predictors)
-        groups = [tuple(g) for g in interactions]
-        responses: set[str] = set()
-        for analysis in analyses:
-            names, products, explained = _analysed(schema, analysis)
-            responses |= {n for n in explained if schema[n].role == "public" and n != strata}
-            for name in names:
-                if schema[name].role == "private" and name not in labelled:
-                    raise UsageError(
-                        f"loglinear: an analysis uses private column '{name}'; add it to targets"
-                    )
-            wanted |= {n for n in names if schema[n].role == "public"}
-            groups += products
-        wanted |= {n for g in groups for n in g} | ({strata} if strata else set())
-        for name in schema.names:
-            if name in wanted and schema[name].role == "private":
-                raise UsageError(
-                    f"loglinear: predictor '{name}' is private; predictors must be public columns"
-                )
-        for name in wanted:
-            schema[name]
-        groups = [tuple(n for n in g if n != strata) for g in groups]
-        distinct = {frozenset(g): g for g in reversed(groups) if len(g) > 1}
-        asked = tuple(n for n in schema.names if n in wanted and n != strata)
-        return cls(schema, labelled, asked, tuple(reversed(distinct.values())), frozenset(responses))
 
 
 @dataclass(frozen=True)
@@ -163,7 +104,7 @@ class TablePlanner:
         marginals = [Clique((), g) for g in groups]
         if len(groups) > 1:
             marginals += [Clique((), (a[0], b[0])) for a, b in combinations(groups, 2)]
-        telling = [p for p in spec.predictors if self.facts.occupied(schema, (p,)) > 1]
+        telling = [p for p in spec.predictors if self._occupied[p] > 1]
         effects = [Clique((p,), g) for p in telling for g in groups]
         effects += [Clique(i, g) for i in spec.interactions for g in groups]
         share = self._marginal_share(budget, marginals) if effects else 1.0
@@ -190,9 +131,7 @@ class TablePlanner:
         """A budget over tables by the cube-root rule (square root under zCDP)."""
         return list(budget.split(self._weights(tables, budget)))
 
-    def next_candidates(
-        self, candidates: Sequence[Clique], model: Sequence[Clique], cost: Budget
-    ) -> list[Clique]:
+    def next_candidates(self, candidates: Sequence[Clique], model: Sequence[Clique], cost: Budget) -> list[Clique]:
         """The candidates after the model's last table was chosen: those left, and it with one predictor more.
 
         Kept are those that the budget can measure well enough and with which the model stays small enough.
@@ -211,14 +150,10 @@ class TablePlanner:
         room = self.max_effects - sum(c.effects(schema) for c in model)
         return [c for c in candidates if c.effects(schema) <= room]
 
-    def _weights(
-        self, cliques: Sequence[Clique], budget: Budget, responses: Collection[str] = ()
-    ) -> list[float]:
+    def _weights(self, cliques: Sequence[Clique], budget: Budget, responses: Collection[str] = ()) -> list[float]:
         power = 1 / 3 if budget.currency == "epsilon" else 1 / 2
         cells = [self._cells(c) * c.labels(self.spec.schema) for c in cliques]
-        weights = [
-            float((n * self._bearing(c, responses)) ** power) for n, c in zip(cells, cliques, strict=True)
-        ]
+        weights = [float((n * self._bearing(c, responses)) ** power) for n, c in zip(cells, cliques, strict=True)]
         total = sum(weights)
         return [w / total for w in weights]
 
@@ -280,7 +215,18 @@ class TablePlanner:
 
     def _affordable(self, clique: Clique, cost: Budget) -> bool:
         """Whether the noise variance on a cell is at most four times the sampling variance of an average one."""
-        return self._noise_to_sampling(clique, cost) <= NOISE_TO_SAMPLING
+        schema, names = self.spec.schema, clique.predictors
+        labels = clique.labels(schema)
+        most = NOISE_TO_SAMPLING * (self.facts.rows or 0) / labels / noise_sd(schema, cost, labels) ** 2
+        # A table has at least as many occupied cells as each of its columns, and at most all: few need be looked up.
+        if max((self._occupied[n] for n in names), default=1) > most:
+            return False
+        return schema.size(names) <= most or self._cells(clique) <= most
+
+    @cached_property
+    def _occupied(self) -> dict[str, int]:
+        """Levels of every predictor that hold a row."""
+        return {n: self.facts.occupied(self.spec.schema, (n,)) for n in self.spec.predictors}
 
     def _noise_to_sampling(self, clique: Clique, cost: Budget) -> float:
         """Noise variance of a count over the sampling variance of an average cell with equally frequent labels."""
@@ -291,24 +237,3 @@ class TablePlanner:
 
 def _part(budget: Budget, share: float) -> Budget:
     return type(budget).of_units(max(1, int(budget.units * share)))
-
-
-def _analysed(
-    schema: Schema, text: str | Sequence[str]
-) -> tuple[tuple[str, ...], list[tuple[str, ...]], tuple[str, ...]]:
-    """The attributes of an analysis, the groups of public ones that it multiplies, and what it explains.
-
-    A product with a private column ("sex*agency") is about how the response depends on it, so the
-    response belongs to the group.
-    """
-    if not isinstance(text, str):
-        return tuple(text), [], ()
-    if "~" not in text:
-        return (text,), [], ()
-    formula = Formula.parse(text)
-    groups = []
-    for product in formula.products:
-        private = any(schema[n].role == "private" for n in product)
-        names = dict.fromkeys((*product, *(formula.response if private else ())))
-        groups.append(tuple(n for n in names if schema[n].role == "public"))
-    return formula.attributes, [g for g in groups if len(g) > 1], tuple(formula.response)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dipsmith.schema.formula.parser import Parsed, parse
+from dipsmith.schema.formula.parser import parse
 from dipsmith.schema.formula.tree import Group, Node, Operation, SignedTerm, columns
 
 
@@ -19,15 +19,6 @@ from dipsmith.schema.formula.tree import Group, Node, Operation, SignedTerm, col
 class Formula:
     """The attributes of an analysis.
 
-    Attributes
-    ----------
-    response
-        The names left of the tilde.
-    terms
-        For every term right of it the names that it multiplies (one name for a main effect).
-
-    Examples
-    --------
     >>> f = Formula.parse("log(pay) ~ sex*agency + I(age**2) | occupation")
     >>> f.attributes
     ('pay', 'sex', 'agency', 'age', 'occupation')
@@ -35,8 +26,8 @@ class Formula:
     (('sex', 'agency'), ('age',), ('occupation',))
     """
 
-    response: tuple[str, ...]
-    terms: tuple[tuple[str, ...], ...]
+    response: tuple[str, ...]  # the names left of the tilde
+    terms: tuple[tuple[str, ...], ...]  # for every term right of it the names that it multiplies: one for a main effect
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -51,11 +42,7 @@ class Formula:
     @classmethod
     def parse(cls, text: str) -> Formula:
         """Read a formula; UsageError where it departs from the grammar (`dipsmith.schema.formula.parser`)."""
-        return cls.of(parse(text))
-
-    @classmethod
-    def of(cls, parsed: Parsed) -> Formula:
-        """The attributes of a formula that was read already."""
+        parsed = parse(text)
         terms: list[tuple[str, ...]] = []
         for part in (part for section in parsed.sections for part in _summands(section)):
             names = columns(part)

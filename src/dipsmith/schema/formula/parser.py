@@ -33,17 +33,7 @@ from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
 from dipsmith.errors import UsageError
-from dipsmith.schema.formula.tree import (
-    COMPARISONS,
-    Call,
-    Column,
-    Group,
-    Node,
-    Number,
-    Operation,
-    SignedTerm,
-    Text,
-)
+from dipsmith.schema.formula.tree import COMPARISONS, Call, Column, Group, Node, Number, Operation, SignedTerm, Text
 from dipsmith.schema.formula.words import END, Word, shown, split
 
 MOST_NESTED: Final = 20
@@ -58,21 +48,11 @@ _ALLOWED: Final = (
 
 @dataclass(frozen=True)
 class Parsed:
-    """A formula as a tree.
+    """A formula as a tree."""
 
-    Attributes
-    ----------
-    text
-        As it was written.
-    response
-        Arithmetic left of the tilde.
-    sections
-        What is right of it, cut at the bars: terms, then fixed effects.
-    """
-
-    text: str
-    response: Node
-    sections: tuple[Node, ...]
+    text: str  # as it was written
+    response: Node  # arithmetic left of the tilde
+    sections: tuple[Node, ...]  # what is right of it, cut at the bars: terms, then fixed effects
 
 
 def parse(text: str) -> Parsed:
@@ -92,9 +72,7 @@ def parse(text: str) -> Parsed:
         )
     response = _Reader(text, left).whole(_Reader.arithmetic)
     found = _Reader(text, right).whole(_Reader.right)
-    if isinstance(found, Operation) and found.signs[0] == "|":
-        return Parsed(text, response, found.parts)
-    return Parsed(text, response, (found,))
+    return Parsed(text, response, found.parts if isinstance(found, Operation) and found.signs[0] == "|" else (found,))
 
 
 @dataclass
@@ -116,40 +94,26 @@ class _Reader:
     def next(self) -> Word:
         return self.words[self.at] if self.at < len(self.words) else END
 
-    # --- terms ----------------------------------------------------------------------------------------------
-
     def right(self) -> Node:
-        return self._row(_Reader.sum, "|")
+        return self._row(_Reader.sum, ("|",))
 
     def sum(self) -> Node:
-        signs: list[str] = []
-        found: list[Node] = []
-        sign = self._signs()
+        sign, signs = self._signs(), list[str]()
         first = self.product()
-        found.append(first if sign is None else SignedTerm(sign, first))
+        found = [first if sign is None else SignedTerm(sign, first)]
         while (sign := self._signs()) is not None:
             signs.append(sign)
             found.append(self.product())
         return _joined(signs, found)
 
     def product(self) -> Node:
-        return self._row(_Reader.interaction, "*", "/")
-
-    def interaction(self) -> Node:
-        return self._row(_Reader.power, ":")
+        return self._row(_Reader.power, ("*", "/"), (":",))
 
     def power(self) -> Node:
         return self._raised(self.term(), _Reader.power)
 
     def term(self) -> Node:
-        if self._take("("):
-            with self._deeper():
-                inner = self.right()
-            self._close()
-            return Group(inner)
-        return self._value(texts=False)
-
-    # --- arithmetic -----------------------------------------------------------------------------------------
+        return Group(self._inside(_Reader.right)) if self._take("(") else self._value(texts=False)
 
     def arithmetic(self) -> Node:
         left = self.both()
@@ -162,13 +126,7 @@ class _Reader:
         return found
 
     def both(self) -> Node:
-        return self._row(_Reader.total, "&")
-
-    def total(self) -> Node:
-        return self._row(_Reader.multiple, "+", "-")
-
-    def multiple(self) -> Node:
-        return self._row(_Reader.signed, "*", "/", "%")
+        return self._row(_Reader.signed, ("&",), ("+", "-"), ("*", "/", "%"))
 
     def signed(self) -> Node:
         if self.next.is_sign("+", "-"):
@@ -178,14 +136,7 @@ class _Reader:
         return self._raised(self.atom(), _Reader.signed)
 
     def atom(self) -> Node:
-        if self._take("("):
-            with self._deeper():
-                inner = self.arithmetic()
-            self._close()
-            return inner
-        return self._value(texts=True)
-
-    # --- columns, numbers, calls ----------------------------------------------------------------------------
+        return self._inside(_Reader.arithmetic) if self._take("(") else self._value(texts=True)
 
     def _value(self, *, texts: bool) -> Node:
         word = self.next
@@ -194,16 +145,14 @@ class _Reader:
         if word.kind in ("sign", "end"):
             self._refuse()
         self._step()
-        if word.kind == "column":
-            return Column(word.value)
         if word.kind == "text":
             return Text(word.value)
         if word.kind == "number":
             return _number(word.value)
-        if self._take("("):
+        if word.kind == "name" and self._take("("):
             with self._deeper():
                 return self._call(word.value.removeprefix("np."))
-        if word.value in _CONSTANTS:
+        if word.kind == "name" and word.value in _CONSTANTS:
             return Number(_CONSTANTS[word.value], word.value)
         return Column(word.value)
 
@@ -228,15 +177,21 @@ class _Reader:
             self._refuse('Q takes a column\'s name in quotes: Q("pay rate")')
         return Column(name.value)
 
-    # --- steps ----------------------------------------------------------------------------------------------
-
-    def _row(self, rule: Callable[[_Reader], Node], *among: str) -> Node:
-        signs: list[str] = []
-        found = [rule(self)]
-        while self.next.is_sign(*among):
+    def _row(self, rule: Callable[[_Reader], Node], *levels: tuple[str, ...]) -> Node:
+        """What a rule reads, joined by signs; those of the first level bind most loosely."""
+        if not levels:
+            return rule(self)
+        signs, found = list[str](), [self._row(rule, *levels[1:])]
+        while self.next.is_sign(*levels[0]):
             signs.append(self._step().value)
-            found.append(rule(self))
+            found.append(self._row(rule, *levels[1:]))
         return _joined(signs, found)
+
+    def _inside(self, rule: Callable[[_Reader], Node]) -> Node:
+        with self._deeper():
+            inner = rule(self)
+        self._close()
+        return inner
 
     def _raised(self, base: Node, rule: Callable[[_Reader], Node]) -> Node:
         if not self._take("**"):
@@ -246,12 +201,10 @@ class _Reader:
 
     def _signs(self) -> str | None:
         """A run of pluses and minuses, as one sign."""
-        if not self.next.is_sign("+", "-"):
-            return None
-        minuses = 0
+        run = ""
         while self.next.is_sign("+", "-"):
-            minuses += self._step().value == "-"
-        return "-" if minuses % 2 else "+"
+            run += self._step().value
+        return ("-" if run.count("-") % 2 else "+") if run else None
 
     def _step(self) -> Word:
         word = self.next
@@ -271,9 +224,8 @@ class _Reader:
     def _deeper(self) -> Iterator[None]:
         self.depth += 1
         if self.depth > MOST_NESTED:
-            raise UsageError(
-                f"analysis '{shown(self.text)}' is nested more than {MOST_NESTED} deep; write it more simply"
-            )
+            name = shown(self.text)
+            raise UsageError(f"analysis '{name}' is nested more than {MOST_NESTED} deep; write it more simply")
         yield
         self.depth -= 1
 

@@ -23,19 +23,8 @@ FUNCTIONS: Final = ("C", "I", "Q", *MATHEMATICS)
 
 COMPARISONS: Final = ("==", "!=", "<", "<=", ">", ">=")
 
-_RANKS: Final = {
-    **dict.fromkeys(COMPARISONS, 1),
-    "&": 2,
-    "+": 3,
-    "-": 3,
-    "*": 4,
-    "/": 4,
-    "%": 4,
-    "**": 6,
-}
-
-_SIGNED: Final = 5
-_ATOM: Final = 7
+_RANKS: Final = {**dict.fromkeys(COMPARISONS, 1), "&": 2, "+": 3, "-": 3, "*": 4, "/": 4, "%": 4, "**": 6}
+_SIGNED, _ATOM = 5, 7
 
 
 @dataclass(frozen=True)
@@ -98,20 +87,12 @@ Node = Column | Number | Text | Call | SignedTerm | Operation | Group
 def nodes(root: Node) -> Iterator[Node]:
     """Every node, in the order in which they are written; settings of calls are left out."""
     yield root
-    for part in parts(root):
-        yield from nodes(part)
-
-
-def parts(node: Node) -> tuple[Node, ...]:
-    """What a node is made of."""
-    match node:
-        case Call():
-            return node.arguments
-        case SignedTerm() | Group():
-            return (node.part,)
-        case Operation():
-            return node.parts
-    return ()
+    match root:
+        case Call(arguments=parts) | Operation(parts=parts):
+            for part in parts:
+                yield from nodes(part)
+        case SignedTerm(part=part) | Group(part=part):
+            yield from nodes(part)
 
 
 def columns(root: Node) -> tuple[str, ...]:
@@ -119,18 +100,13 @@ def columns(root: Node) -> tuple[str, ...]:
     return tuple(dict.fromkeys(node.name for node in nodes(root) if isinstance(node, Column)))
 
 
-def written(node: Node) -> str:
-    """Arithmetic as text, with single spaces and no more parentheses than it needs.
+def written(node: Node, rank: int = 0) -> str:
+    """Arithmetic as text, with single spaces; in parentheses when it binds more loosely than its place's `rank` demands.
 
     >>> age = Column("age")
     >>> written(Call("I", (Operation(("**",), (age, Number(2, "2"))),)))
     'I(age ** 2)'
     """
-    return _written(node, 0)
-
-
-def _written(node: Node, rank: int) -> str:
-    """Text of a node; in parentheses when it binds more loosely than its place demands."""
     own, text = _ATOM, ""
     match node:
         case Column(name):
@@ -145,13 +121,13 @@ def _written(node: Node, rank: int) -> str:
             given = [written(a) for a in node.arguments] + [f"{n}={written(v)}" for n, v in node.settings]
             text = f"{node.function}({', '.join(given)})"
         case SignedTerm(sign, part):
-            own, text = _SIGNED, f"{sign}{_written(part, _SIGNED)}"
+            own, text = _SIGNED, f"{sign}{written(part, _SIGNED)}"
         case Operation(signs, pieces):
             own = _RANKS.get(signs[0], 0)
             alone = signs[0] in COMPARISONS or signs[0] == "**"
-            text = _written(pieces[0], own + alone)
+            text = written(pieces[0], own + alone)
             for sign, piece in zip(signs, pieces[1:], strict=True):
-                text += f" {sign} {_written(piece, own if sign == '**' else own + 1)}"
+                text += f" {sign} {written(piece, own if sign == '**' else own + 1)}"
     return f"({text})" if own < rank else text
 
 

@@ -7,9 +7,8 @@ as they stand, without escapes; what is in them is a value from here on, never s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from dipsmith.errors import UsageError
 
@@ -19,8 +18,8 @@ _SHOWN: Final = 200
 
 _WORD: Final = re.compile(
     r"""\s*(?:
-        `(?P<ticked>[^`]+)`
-      | "(?P<double>[^"]*)" | '(?P<single>[^']*)'
+        (?P<column>`[^`]+`)
+      | (?P<text>"[^"]*"|'[^']*')
       | (?P<number>[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?)
       | (?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)
       | (?P<sign>\*\*|==|!=|<=|>=|[-+*/:|~^%(),=<>&])
@@ -28,32 +27,13 @@ _WORD: Final = re.compile(
     re.VERBOSE,
 )
 
-Kind = Literal["column", "text", "number", "name", "sign", "end"]
-
-_KINDS: Final[dict[str, Kind]] = {
-    "ticked": "column",
-    "double": "text",
-    "single": "text",
-    "number": "number",
-    "name": "name",
-    "sign": "sign",
-}
-
 
 @dataclass(frozen=True)
 class Word:
-    """One word.
+    """One word."""
 
-    Attributes
-    ----------
-    kind
-        "column" for a name in backticks; "end" after the last word.
-    value
-        Its text, without quotes.
-    """
-
-    kind: Kind
-    value: str
+    kind: str  # column (a name in backticks), text, number, name, sign; "end" after the last word
+    value: str  # without quotes
 
     def is_sign(self, *signs: str) -> bool:
         """Whether it is one of some signs."""
@@ -74,21 +54,20 @@ def split(text: str) -> tuple[Word, ...]:
             f"analysis '{shown(text)}' has {len(text):,} characters, at most {MOST_CHARACTERS:,} are read; "
             "use fewer terms"
         )
-    return tuple(_words(text.rstrip()))
-
-
-def _words(text: str) -> Iterator[Word]:
-    at = 0
+    text, at = text.rstrip(), 0
+    words: list[Word] = []
     while at < len(text):
         found = _WORD.match(text, at)
         if found is None or found.lastgroup is None:
-            odd = text[at:].strip()[:1]
             raise UsageError(
-                f"analysis '{shown(text)}': '{odd}' is not part of a formula; write other names as `name` or Q(\"name\")"
+                f"analysis '{shown(text)}': '{text[at:].strip()[:1]}' is not part of a formula; "
+                'write other names as `name` or Q("name")'
             )
-        value = found[found.lastgroup]
-        yield Word(_KINDS[found.lastgroup], "**" if found["sign"] == "^" else value)
-        at = found.end()
+        kind, value, at = found.lastgroup, found[found.lastgroup], found.end()
+        if kind in ("column", "text"):
+            value = value[1:-1]
+        words.append(Word(kind, "**" if (kind, value) == ("sign", "^") else value))
+    return tuple(words)
 
 
 def shown(text: str) -> str:

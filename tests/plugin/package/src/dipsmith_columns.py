@@ -91,9 +91,7 @@ class Columns:
         lines = []
         for attribute, share in zip(schema, budget.split(len(schema.names)), strict=True):
             sd = count_noise(schema.neighbours, schema.unit.max_rows, share).sd
-            lines.append(
-                Planned("column", attribute.name, share, attribute.size, sd, attributes=(attribute.name,))
-            )
+            lines.append(Planned("column", attribute.name, share, attribute.size, sd, attributes=(attribute.name,)))
         return lines
 
 

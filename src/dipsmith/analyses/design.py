@@ -1,0 +1,355 @@
+"""The design of a planned analysis: a formula taken apart into what is public and what the private labels decide.
+
+Every column of the regression is a public number times a function of the row's private labels. Columns in which no
+label occurs are public altogether; of the others, rows meet the private labels only through sums of public weights
+(Frisch, Waugh and Lovell; ``docs/proofs/weighted-sums.md``). This module names the parts:
+
+* a `PublicBlock`: columns w·1[group], one for each group: an intercept, a number, a category, a fixed effect;
+* a `PrivateTerm`: columns w·1[group]·h(labels).
+
+Rows are the distinct public rows of the table, each with how often it counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dipsmith.errors import UsageError
+from dipsmith.regression.arithmetic import Category, Columns, evaluate
+from dipsmith.regression.formula import Factor, RegressionFormula, category_of
+from dipsmith.regression.matrix import INTERCEPT, CodedFactor, code_terms, column_names, split_factors
+from dipsmith.regression.model_frame import Levels, levels_of, number_combinations, number_groups, read_columns
+from dipsmith.schema import Attribute, Bins, Marginal, Schema
+from dipsmith.schema.analysis import PlannedAnalysis
+from dipsmith.schema.formula.tree import Column, Node, nodes, written
+from dipsmith.schema.formula.words import shown
+
+Float = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MOST_PUBLIC = 3000
+"""Public columns of one analysis, fixed effects included: their cross-products are inverted."""
+
+MOST_LABELS = 200
+"""Combinations of private labels that one analysis may tell apart."""
+
+
+@dataclass(frozen=True, eq=False)
+class PublicBlock:
+    """Public columns weight·1[group], one for each of `levels`; `name` tells two blocks apart."""
+
+    name: str
+    groups: Ints
+    size: int
+    weight: Float | None
+    levels: Ints
+    names: tuple[str, ...]
+
+    @property
+    def is_table(self) -> bool:
+        """Whether every row weighs 1 and lies in one of the columns."""
+        return self.weight is None and len(self.levels) == self.size
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateTerm:
+    """Columns weight·1[group]·h(labels): for every column its name, its group and h over the joint labels."""
+
+    name: str
+    labels: tuple[str, ...]
+    groups: Ints
+    size: int
+    weight: Float | None
+    names: tuple[str, ...]
+    level: Ints
+    on_label: Float
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """A planned analysis on distinct public rows, each of which counts `often` times.
+
+    The response is `y`, a public number, or `response`, a private term of one column.
+    """
+
+    analysis: PlannedAnalysis
+    formula: RegressionFormula
+    levels: Levels
+    often: Float
+    blocks: tuple[PublicBlock, ...]
+    terms: tuple[PrivateTerm, ...]
+    y: Float | None
+    response: PrivateTerm | None
+    names: tuple[str, ...]
+    sizes: Mapping[str, int]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def private(self) -> tuple[PrivateTerm, ...]:
+        """The terms that labels decide, the response last where it is one."""
+        return self.terms if self.response is None else (*self.terms, self.response)
+
+    @property
+    def rows(self) -> float:
+        """How many rows count."""
+        return float(self.often.sum())
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The private columns."""
+        return tuple(dict.fromkeys(name for term in self.private for name in term.labels))
+
+
+def design_of(analysis: PlannedAnalysis, schema: Schema, table: pa.Table, often: Ints) -> Design:
+    """Read a formula against the distinct public rows of a table; private columns are known by their labels alone."""
+    private = [n for n in schema.private if n in analysis.columns]
+    for name in private:
+        table = table.append_column(name, _constant(schema[name], table.num_rows))
+    formula = RegressionFormula.parse(analysis.formula, table.column_names)
+    levels = levels_of(formula, [table], schema, dict(analysis.reference))
+    columns, known = read_columns(formula, table, levels)
+    maker = _Maker(schema, formula, columns, table.num_rows)
+    y, response = maker.response()
+    blocks, terms = maker.split()
+    if not (terms or response):
+        raise UsageError(
+            f"analysis '{shown(analysis.formula)}' names no private column, so that it needs no privacy: fit it to the "
+            "released table, whose public columns are the authentic ones"
+        )
+    blocks += [_fixed(table, effect) for effect in formula.fixed]
+    if formula.fixed:
+        blocks = [b for b in blocks if b.name != INTERCEPT]
+    numbers = [b.weight for b in blocks if b.weight is not None] + [t.weight for t in terms if t.weight is not None]
+    for number in (*numbers, *(() if y is None else (y,))):
+        known = known & np.isfinite(number)
+    wide = sum(len(b.levels) for b in blocks)
+    if wide > MOST_PUBLIC:
+        raise UsageError(
+            f"analysis '{shown(analysis.formula)}' has {wide:,} public columns, at most {MOST_PUBLIC:,} are planned; use "
+            "coarser fixed effects"
+        )
+    names = tuple(n for b in blocks if b.name[0] != "|" for n in b.names) + tuple(n for t in terms for n in t.names)
+    counted = np.where(known, often, 0).astype(np.float64)
+    return Design(
+        analysis,
+        formula,
+        levels,
+        counted,
+        tuple(blocks),
+        tuple(terms),
+        y,
+        response,
+        names,
+        {n: schema[n].size for n in private},
+        tuple(maker.notes),
+    )
+
+
+@dataclass
+class _Maker:
+    """Takes the terms of one formula apart."""
+
+    schema: Schema
+    formula: RegressionFormula
+    columns: Columns
+    rows: int
+
+    def __post_init__(self) -> None:
+        self.notes: list[str] = []
+
+    def private_columns(self, node: Node) -> tuple[str, ...]:
+        """The private columns of a part of the formula; refuses parts that mix private and public ones."""
+        names = dict.fromkeys(n.name for n in nodes(node) if isinstance(n, Column))
+        private = tuple(n for n in names if self.schema[n].role == "private")
+        if private and len(private) < len(names):
+            raise UsageError(
+                f"analysis '{shown(self.formula.text)}': '{shown(written(node))}' mixes private and public columns; write "
+                "the product of two terms instead, as in sex:agency"
+            )
+        return private
+
+    def on_labels(self, node: Node, names: Sequence[str]) -> Float:
+        """A number of every combination of the labels of private columns."""
+        grid = _grid(self.schema, names)
+        known: dict[str, Float | Category] = {}
+        for name, codes in zip(names, grid, strict=True):
+            column = self.columns[name]
+            if isinstance(column, Category):
+                known[name] = Category(self.positions(name)[codes], column.levels)
+            else:
+                known[name] = self.label_values(self.schema[name])[codes]
+        return evaluate(node, known, len(grid[0]))
+
+    def positions(self, name: str) -> Ints:
+        """The place of each label of a private column among the levels of its category, the reference first."""
+        column = self.columns[name]
+        assert isinstance(column, Category)
+        return np.array([column.levels.index(label) for label in self.schema[name].domain.labels], np.int64)
+
+    def label_values(self, attribute: Attribute) -> Float:
+        """The number that each label of a private column stands for."""
+        domain = attribute.domain
+        if isinstance(domain, Bins):
+            self.notes.append(f"{attribute.name} is known in bins, and each bin is taken for its middle.")
+            last = domain.cuts[1:] - int(domain.whole)
+            return np.asarray((domain.cuts[:-1] + last) / 2)
+        if attribute.type == "boolean":
+            return np.array([0.0, 1.0])
+        return np.array([float(v) for v in domain.labels])
+
+    def response(self) -> tuple[Float | None, PrivateTerm | None]:
+        """The response: a public number, or a private term."""
+        node = self.formula.response
+        private = self.private_columns(node)
+        if not private:
+            column = self.columns[node.name] if isinstance(node, Column) else None
+            if isinstance(column, Category):
+                if len(column.levels) != 2:
+                    raise UsageError(
+                        f"analysis '{shown(self.formula.text)}': the response has {len(column.levels)} levels; a regression "
+                        "takes a number, a column with two levels, or a comparison"
+                    )
+                return np.where(column.codes < 0, np.nan, column.codes.astype(np.float64)), None
+            return evaluate(node, self.columns, self.rows), None
+        column = self.columns[node.name] if isinstance(node, Column) else None
+        if isinstance(column, Category):
+            if len(column.levels) != 2:
+                raise UsageError(
+                    f"analysis '{shown(self.formula.text)}': '{shown(written(node))}' has {len(column.levels)} labels; compare "
+                    'it with one of them, as in I(race == "A")'
+                )
+            values = self.positions(private[0]).astype(np.float64)
+        else:
+            values = self.on_labels(node, private)
+        none = np.zeros(self.rows, np.int64)
+        name = written(node)
+        return None, PrivateTerm(name, private, none, 1, None, (name,), np.zeros(1, np.int64), values[None, :])
+
+    def split(self) -> tuple[list[PublicBlock], list[PrivateTerm]]:
+        """The public blocks and the private terms of the right side."""
+        _, categories = split_factors(self.formula.terms, self.columns)
+        blocks, terms = [], []
+        for coded in code_terms(self.formula.terms, categories):
+            named = {c: self.private_columns(c.factor) for c in coded}
+            public = [c for c in coded if not named[c]]
+            groups, size, chosen = self._groups([c for c in public if c.factor in categories], categories)
+            weight = self._weight([c.factor for c in public if c.factor not in categories])
+            names = column_names(coded, categories)
+            if len(public) == len(coded):
+                name = ":".join(written(c.factor) for c in coded) or INTERCEPT
+                blocks.append(PublicBlock(name, groups, size, weight, chosen, tuple(names)))
+                continue
+            labels = tuple(dict.fromkeys(n for c in coded for n in named[c]))
+            terms.append(self._term(coded, labels, named, categories, groups, size, weight, names))
+        return blocks, terms
+
+    def _term(
+        self,
+        coded: Sequence[CodedFactor],
+        labels: tuple[str, ...],
+        named: Mapping[CodedFactor, tuple[str, ...]],
+        categories: Mapping[Factor, Category],
+        groups: Ints,
+        size: int,
+        weight: Float | None,
+        names: Sequence[str],
+    ) -> PrivateTerm:
+        grid = dict(zip(labels, _grid(self.schema, labels), strict=True))
+        cells = len(next(iter(grid.values())))
+        if cells > MOST_LABELS:
+            raise UsageError(
+                f"analysis '{shown(self.formula.text)}' tells {cells} combinations of private labels apart, at most "
+                f"{MOST_LABELS} are planned; collapse labels"
+            )
+        each = []
+        for c in coded:
+            if c.factor in categories:
+                each.append([(c, level) for level in range(int(c.reduced), len(categories[c.factor].levels))])
+            else:
+                each.append([(c, -1)])
+        level, values = [], []
+        for combination in product(*reversed(each)):
+            h, place = np.ones(cells), []
+            for c, at in combination:
+                private = named[c]
+                if not private:
+                    place += [at] if at >= 0 else []
+                elif at >= 0:
+                    column = category_of(c.factor)
+                    assert column is not None
+                    h = h * (self.positions(column)[grid[column]] == at)
+                else:
+                    index = Marginal.of(self.schema, private)
+                    on = self.on_labels(c.factor, private)
+                    codes = np.zeros(cells, np.int64)
+                    for name, length in zip(private, index.shape, strict=True):
+                        codes = codes * length + grid[name]
+                    h = h * on[codes]
+            level.append(_place([*reversed(place)], coded, named, categories))
+            values.append(h)
+        name = ":".join(written(c.factor) for c in coded)
+        return PrivateTerm(
+            name, labels, groups, size, weight, tuple(names), np.array(level, np.int64), np.array(values)
+        )
+
+    def _groups(self, coded: Sequence[CodedFactor], categories: Mapping[Factor, Category]) -> tuple[Ints, int, Ints]:
+        """The combination of public categories of each row, how many there are, and which have a column."""
+        groups, size = np.zeros(self.rows, np.int64), 1
+        chosen = np.zeros(1, np.int64)
+        for c in coded:
+            levels = len(categories[c.factor].levels)
+            groups = groups * levels + np.maximum(categories[c.factor].codes, 0)
+            kept = np.arange(int(c.reduced), levels)
+            chosen = (chosen[None, :] * levels + kept[:, None]).ravel()
+            size *= levels
+        return groups, size, chosen
+
+    def _weight(self, factors: Sequence[Factor]) -> Float | None:
+        if not factors:
+            return None
+        return np.asarray(np.prod([evaluate(f, self.columns, self.rows) for f in factors], axis=0))
+
+
+def _place(
+    at: Sequence[int],
+    coded: Sequence[CodedFactor],
+    named: Mapping[CodedFactor, tuple[str, ...]],
+    categories: Mapping[Factor, Category],
+) -> int:
+    """The group of a column, as `_groups` numbers combinations of public categories."""
+    number = 0
+    public = [c for c in coded if not named[c] and c.factor in categories]
+    for c, level in zip(public, at, strict=True):
+        number = number * len(categories[c.factor].levels) + level
+    return number
+
+
+def _fixed(table: pa.Table, effect: Sequence[str]) -> PublicBlock:
+    groups = number_combinations([number_groups(table, name) for name in effect])
+    size = int(groups.max(initial=-1)) + 1
+    name = "|" + "^".join(effect)
+    return PublicBlock(name, groups, size, None, np.arange(size), tuple(f"{name}[{i}]" for i in range(size)))
+
+
+def _grid(schema: Schema, names: Sequence[str]) -> list[Ints]:
+    """The code of every private column in every combination of their labels, the last varying fastest."""
+    shape = [schema[name].size for name in names]
+    return [g.ravel() for g in np.indices(shape)]
+
+
+def _constant(attribute: Attribute, rows: int) -> pa.Array:
+    """A column in a private one's place: its type is what matters."""
+    if attribute.domain.missing:
+        raise UsageError(
+            f"column '{attribute.name}' may be missing, and a planned analysis needs every label: give missing values a "
+            "label of their own in the schema"
+        )
+    if attribute.type == "string":
+        return pa.array([attribute.domain.labels[0]]).take(pa.array(np.zeros(rows, np.int64)))
+    return pa.array(np.zeros(rows)) if attribute.type != "boolean" else pa.array(np.zeros(rows, dtype=bool))

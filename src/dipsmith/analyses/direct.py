@@ -1,0 +1,246 @@
+"""Direct estimates: a regression's coefficients from noisy sums, with an interval that knows the noise.
+
+By Frisch, Waugh and Lovell the coefficients of private columns S beside public ones Z are β = V⁻¹T with V = S′MS =
+N − A′(Z′Z)⁻¹A and T = S′My. N, A and T are linear in the private rows and were measured with noise of known law;
+(Z′Z)⁻¹ is public. The noise E on A makes A′(Z′Z)⁻¹A too large by E[E′(Z′Z)⁻¹E] on average, which is known and taken
+off. Then β̂ = V̂⁻¹T̂, and its variance is that of sampling, σ̂²(X′X)⁻¹, plus that of the noise, found by drawing the
+noise again a thousand times through the same formula.
+
+The odds of a private label given public columns need Z′y alone, the sufficient statistics of a logistic regression.
+
+Privacy
+-------
+Reads noisy sums and public rows: post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+
+from dipsmith.analyses.design import Float
+from dipsmith.analyses.noisy_sums import NoisySums, Spread
+from dipsmith.analyses.prior import FLOOR, Prior
+from dipsmith.analyses.sums import Layout
+from dipsmith.errors import UsageError
+from dipsmith.privacy.randomness import generator
+from dipsmith.regression.least_squares import independent
+
+DRAWS = 1000
+"""Draws of the noise: its standard deviation is then known to 3 %."""
+
+AT_A_TIME = 4_000_000
+"""Numbers of one batch of draws."""
+
+
+@dataclass(frozen=True, eq=False)
+class DirectEstimate:
+    """Coefficients, their covariance, and the part of it that is noise; NaN where a column was not told apart."""
+
+    names: tuple[str, ...]
+    values: Float
+    covariance: Float
+    noise: Float
+    sigma: float
+    df: float
+    rows: int
+    private: int
+    notes: tuple[str, ...] = ()
+
+
+def estimate(layout: Layout, sums: Mapping[str, NoisySums], *, draws: int = DRAWS, seed: int = 0) -> DirectEstimate:
+    """Estimate the coefficients of a design from its noisy sums."""
+    spread = Spread.of(layout, sums)
+    agreed = spread.apply({t.key: sums[t.key].values[None] for t in layout.tables})
+    random = generator(seed)
+    if is_logistic(layout):
+        return _logistic(layout, sums, spread, layout.assemble(agreed)[0][0][:, -1], draws, random)
+    A, N, T = (part[0] for part in layout.assemble(agreed))
+    G = layout.inverse
+    noise = [_Noise(*parts) for parts in _draws(layout, sums, spread, draws, random)]
+    bias = np.sum([n.square(G).sum(axis=0) for n in noise], axis=0) / draws
+    W = N - A.T @ G @ A + bias
+    moved = [n.moved(G, A, bias) for n in noise]
+    q = sum(len(t.names) for t in layout.design.terms)
+    prior = Prior.of(layout, agreed, np.concatenate(moved)[:, :q, :q])
+    solution = _Solution.of(layout, A, W, T, prior.shrink(W[:q, :q]))
+    scattered = [solution.again(n, w, prior.redraw(w[:, :q, :q], random)) for n, w in zip(noise, moved, strict=True)]
+    return solution.result(np.concatenate(scattered), prior.swamped)
+
+
+def is_logistic(layout: Layout) -> bool:
+    """Whether odds are wanted: the model says so, or the response is a private label that occurs or not."""
+    model, response = layout.design.analysis.model, layout.design.response
+    if response is None or model == "ols":
+        return False
+    binary = bool(np.isin(response.on_label, (0.0, 1.0)).all())
+    if model == "logistic" and not (binary and not layout.design.terms):
+        raise UsageError(
+            f"analysis '{layout.design.formula.text}': the odds of a private label are planned given public columns alone; "
+            "use model: ols, or leave private columns out on the right"
+        )
+    return binary and not layout.design.terms
+
+
+@dataclass(frozen=True, eq=False)
+class _Noise:
+    """Noise on A, N and T, drawn again: draws first."""
+
+    A: Float
+    N: Float
+    T: Float
+
+    def square(self, G: Float) -> Float:
+        """E′GE of every draw."""
+        return np.asarray(
+            np.einsum("dpk,dpm->dkm", np.einsum("pr,drk->dpk", G, self.A, optimize=True), self.A, optimize=True)
+        )
+
+    def moved(self, G: Float, A: Float, bias: Float) -> Float:
+        """By how much it moves N − A′GA + bias."""
+        first = np.einsum("pk,dpm->dkm", G @ A, self.A)
+        return np.asarray(self.N - first - first.transpose(0, 2, 1) - (self.square(G) - bias))
+
+
+@dataclass(frozen=True, eq=False)
+class _Solution:
+    """The algebra of one least-squares fit, for the sums that were measured and for sums with noise drawn again."""
+
+    layout: Layout
+    A: Float
+    V: Float
+    T: Float
+    square: float
+    cross: Float
+    beta: Float
+
+    @classmethod
+    def of(cls, layout: Layout, A: Float, W: Float, T: Float, V: Float) -> _Solution:
+        q = len(V)
+        if layout.design.response is not None:
+            T, square, cross = W[:q, q], float(W[q, q]), A[:, q]
+        else:
+            square, cross = layout.square, layout.public_cross
+        return cls(layout, A[:, :q], V, T, square, cross, np.asarray(np.linalg.solve(V, T) if q else np.zeros(0)))
+
+    @property
+    def whole(self) -> Float:
+        """The coefficients of the public columns, then of the private ones."""
+        return np.concatenate([self.layout.inverse @ (self.cross - self.A @ self.beta), self.beta])
+
+    def again(self, noise: _Noise, moved: Float, V: Float) -> Float:
+        """The coefficients that noise drawn again would give; `moved` is by how much it moves W, and `V` by how much V."""
+        q, draws = len(self.beta), len(moved)
+        if self.layout.design.response is not None:
+            score, cross = self.T + moved[:, :q, q], self.cross + noise.A[:, :, q]
+        else:
+            score, cross = self.T + noise.T, np.broadcast_to(self.cross, (draws, len(self.cross)))
+        scale = np.sqrt(np.diag(self.V))
+        scaled = (self.V + V) / np.outer(scale, scale)
+        if q:
+            values, vectors = np.linalg.eigh((scaled + scaled.transpose(0, 2, 1)) / 2)
+            inverse = (vectors / np.maximum(values, FLOOR)[:, None, :]) @ vectors.transpose(0, 2, 1)
+            beta = (inverse @ (score / scale)[..., None])[..., 0] / scale
+        else:
+            beta = np.zeros((draws, 0))
+        public = (cross - np.einsum("dpk,dk->dp", self.A + noise.A[:, :, :q], beta)) @ self.layout.inverse
+        return np.concatenate([public, beta], axis=1)
+
+    def result(self, again: Float, swamped: NDArray[np.bool_]) -> DirectEstimate:
+        """The estimate of the reported coefficients: those of terms, not of fixed effects."""
+        layout, q = self.layout, len(self.beta)
+        df = max(layout.design.rows - layout.rank - q, 1.0)
+        sigma2 = max((self.square - float(self.T @ self.beta)) / df, 0.0)
+        inverse = np.linalg.inv(self.V) if q else np.zeros((0, 0))
+        GA = layout.inverse @ self.A
+        sampling = (
+            np.block([[layout.inverse + GA @ inverse @ GA.T, -GA @ inverse], [-inverse @ GA.T, inverse]]) * sigma2
+        )
+        # Half the distance of two quantiles: a few draws in which V is nearly singular say nothing about the others.
+        low, high = np.quantile(again, [0.025, 0.975], axis=0)
+        sd, raw = (high - low) / 3.92, again.std(axis=0)
+        scattered = np.cov(again, rowvar=False) * np.outer(
+            *(2 * [np.divide(sd, raw, out=np.zeros_like(sd), where=raw > 0)])
+        )
+        covariance, notes = sampling + scattered, layout.design.notes
+        if swamped.any():
+            hidden = np.flatnonzero(np.concatenate([np.zeros(len(GA), dtype=bool), swamped]))
+            covariance[hidden, :] = covariance[:, hidden] = np.nan
+            notes = (*notes, "Not told: what noise hides at this budget; ask for a larger one, or for coarser labels.")
+        return _reported(layout, self.whole, covariance, scattered, float(np.sqrt(sigma2)), df, q, notes)
+
+
+def _reported(
+    layout: Layout,
+    values: Float,
+    covariance: Float,
+    noise: Float,
+    sigma: float,
+    df: float,
+    q: int,
+    notes: tuple[str, ...],
+) -> DirectEstimate:
+    """Coefficients under the formula's names, of its own columns, fixed effects left out."""
+    design = layout.design
+    names = [n for b in design.blocks for n in b.names] + [n for t in design.terms for n in t.names][:q]
+    back = np.eye(len(values))
+    size = len(layout.back)
+    back[:size, :size] = layout.back
+    hidden = np.isnan(np.diag(covariance))
+    values, noise = back @ values, back @ noise @ back.T
+    covariance = back @ np.where(np.isnan(covariance), 0.0, covariance) @ back.T
+    covariance[hidden, :] = covariance[:, hidden] = np.nan
+    chosen = [i for i, name in enumerate(names) if not name.startswith("|")]
+    pick = np.ix_(chosen, chosen)
+    kept = tuple(names[i] for i in chosen)
+    return DirectEstimate(kept, values[chosen], covariance[pick], noise[pick], sigma, df, int(design.rows), q, notes)
+
+
+def _logistic(
+    layout: Layout, sums: Mapping[str, NoisySums], spread: Spread, goal: Float, draws: int, random: np.random.Generator
+) -> DirectEstimate:
+    """The odds of a private label given public columns: Z′μ(β) = Z′y, solved by Newton's method on the public rows."""
+    Z, often = layout.public_columns, layout.design.often
+    keep = [int(i) for i in independent(layout.gram)]
+    X = sparse.csr_array(Z[:, keep])
+    beta = np.zeros(len(keep))
+    information = np.eye(len(keep))
+    for _ in range(60):
+        mu = 1 / (1 + np.exp(-np.clip(X @ beta, -30, 30)))
+        weight = often * mu * (1 - mu)
+        information = np.asarray((X.T @ X.multiply(weight[:, None])).toarray())
+        ridge = 1e-9 * np.diag(np.maximum(np.diag(information), 1e-9))
+        step = linalg.solve(information + ridge, goal[keep] - X.T @ (often * mu), assume_a="pos")
+        beta = beta + step / max(1.0, float(np.abs(step).max()) / 2)
+        if np.abs(step).max() < 1e-10:
+            break
+    notes = list(layout.design.notes)
+    inverse = linalg.pinvh(information)
+    again = _draws(layout, sums, spread, draws, random)
+    noise = np.cov(np.concatenate([E[:, keep, -1] for E, _, _ in again]), rowvar=False)
+    scattered = inverse @ np.atleast_2d(noise) @ inverse
+    if not np.isfinite(beta).all() or np.abs(beta).max() > 15 or np.abs(step).max() > 1e-4:
+        scattered = np.full(inverse.shape, np.nan)
+        notes.append("Too noisy at this budget: no odds fit the noisy sums.")
+    size = Z.shape[1]
+    values, cov, part = np.full(size, np.nan), np.full((size, size), np.nan), np.full((size, size), np.nan)
+    values[keep], cov[np.ix_(keep, keep)], part[np.ix_(keep, keep)] = beta, inverse + scattered, scattered
+    values, cov, part = np.nan_to_num(values), np.nan_to_num(cov, nan=np.nan), part
+    return _reported(layout, values, cov, part, 1.0, max(layout.design.rows - len(keep), 1.0), 0, tuple(notes))
+
+
+def _draws(
+    layout: Layout, sums: Mapping[str, NoisySums], spread: Spread, draws: int, random: np.random.Generator
+) -> Iterator[tuple[Float, Float, Float]]:
+    """Noise on A, N and T, drawn again in batches."""
+    used = [t.key for t in layout.tables]
+    size = max(1, layout.public_columns.shape[1] * len(layout.columns) + sum(sums[k].values.size for k in used))
+    left = draws
+    while left:
+        now = min(left, max(1, AT_A_TIME // size))
+        left -= now
+        yield layout.assemble(spread.apply({k: sums[k].draw(random, now) for k in used}))

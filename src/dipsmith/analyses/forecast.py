@@ -1,0 +1,253 @@
+"""What a planned analysis will cost and how precise it will be: a forecast from public facts alone.
+
+Nothing is known of the labels before they are paid for. The forecast takes them to be equally frequent, to vary over
+groups by a quarter, and to have an effect of three tenths of a residual's standard deviation. Under these assumptions
+each table of sums adds a·σ² + b·σ⁴ to the variance of a coefficient, where σ is its noise: the first through T and
+through V to first order, the second through the square of the noise in V, as far as V is not believed anyway. Shares of the budget are chosen to make the
+sum of these, against the variance that the rows themselves have, as small as possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from scipy import optimize
+
+from dipsmith.analyses.design import Design, Float
+from dipsmith.analyses.direct import is_logistic
+from dipsmith.analyses.noisy_sums import NoisySums, Spread
+from dipsmith.analyses.prior import SD
+from dipsmith.analyses.purchase import Purchase
+from dipsmith.analyses.sum_table import SumTable
+from dipsmith.analyses.sums import Layout
+from dipsmith.privacy.budget import Budget, PureDP
+from dipsmith.privacy.calibration import noise_for
+from dipsmith.privacy.randomness import generator
+
+TRIALS = 60
+"""Draws by which the effect of each table's noise is found."""
+
+VARIES, EFFECT = 0.25, 0.3
+"""By how much shares of labels are taken to vary over groups, and the size of an effect against a residual's."""
+
+LEAST = 1e-3
+"""The smallest share of a table."""
+
+SHARES = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6)
+"""Shares of the whole budget that analyses may take."""
+
+ENOUGH = 0.5
+"""Analyses take no more once noise adds less than this to the variance of the rows themselves."""
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """How the noise of each table moves the coefficients of one design.
+
+    `sampling` is the variance that the rows have by themselves. `score` is the effect of each table's noise on a
+    coefficient through T; `first` and `second` are its effects on V, as a share of it, by the noise and by its square: tables ×
+    coefficients. `effect` is the size that a coefficient is taken to have.
+    """
+
+    layout: Layout
+    names: tuple[str, ...]
+    keys: tuple[str, ...]
+    sampling: Float
+    effect: Float
+    score: Float
+    first: Float
+    second: Float
+
+    @classmethod
+    def of(cls, layout: Layout) -> Forecast:
+        """Find out by drawing noise of standard deviation 1 on each table in turn."""
+        world = _World.of(layout)
+        random = generator(0)
+        found = []
+        for table in layout.tables:
+            one = {t.key: world.sums[t.key] if t is table else world.silent[t.key] for t in layout.tables}
+            noise = {k: s.draw(random, TRIALS) for k, s in one.items()}
+            found.append([part.var(axis=0) for part in world.effects(*layout.assemble(world.spread.apply(noise)))])
+        score, first, second = (np.array(part) for part in zip(*found, strict=True))
+        keys = tuple(t.key for t in layout.tables)
+        return cls(layout, world.names, keys, world.sampling, world.effect, score, first, second)
+
+    def noise(self, sds: Mapping[str, float]) -> Float:
+        """The variance that noise adds to each coefficient."""
+        variances = np.array([sds[key] ** 2 for key in self.keys])
+        share = variances @ self.first + variances**2 @ self.second
+        return np.asarray(variances @ self.score + self.effect**2 * share * SD**2 / (share + SD**2))
+
+    @property
+    def reach(self) -> Float:
+        """A size beyond which noise hides any effect: three times the one that a coefficient is taken to have."""
+        return np.where(self.effect > 0, 3 * self.effect, 10 * np.sqrt(self.sampling))
+
+    def width(self, sds: Mapping[str, float]) -> Float:
+        """The width of each coefficient's 95 % interval."""
+        return np.asarray(2 * 1.96 * np.sqrt(self.sampling + self.noise(sds)))
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """How a budget is shared among tables of sums: what each costs, and the noise that this buys."""
+
+    purchases: tuple[Purchase, ...]
+    budgets: tuple[Budget, ...]
+    max_rows: int
+
+    @property
+    def sds(self) -> dict[str, float]:
+        """The standard deviation of the noise of every table that a design needs, in its weight's unit."""
+        found: dict[str, float] = {}
+        for one, budget in zip(self.purchases, self.budgets, strict=True):
+            table = one.table
+            law = noise_for("label", self.max_rows, budget, single=table.is_single, heaviest=table.heaviest)
+            found |= dict.fromkeys(one.keys, float(np.sqrt(law.variance)) * table.unit)
+        return found
+
+
+def split(forecasts: Sequence[Forecast], purchases: Sequence[Purchase], budget: Budget, max_rows: int) -> Split:
+    """Share a budget among tables of sums so that noise adds as little as possible to what is wanted."""
+    wanted = [_wanted(f) for f in forecasts]
+    scales = [_scale(one.table, budget, max_rows) for one in purchases]
+    power = 1.0 if isinstance(budget, PureDP) else 0.5
+
+    def loss(logs: Float) -> float:
+        shares = _shares(logs)
+        sds: dict[str, float] = {}
+        for one, scale, share in zip(purchases, scales, shares, strict=True):
+            sds |= dict.fromkeys(one.keys, scale / share**power)
+        return float(sum(np.log1p(f.noise(sds) / w).sum() for f, w in zip(forecasts, wanted, strict=True)))
+
+    start = np.log([_cells(one.table) ** (1 / 3) for one in purchases])
+    logs = start
+    if len(purchases) > 1:
+        logs = optimize.minimize(loss, start - start.mean(), method="L-BFGS-B", options={"maxiter": 40}).x
+    weights = [Fraction(int(1e6 * share) + 1) for share in _shares(logs)]
+    return Split(tuple(purchases), tuple(budget.split(weights)), max_rows)
+
+
+def choose_share(forecasts: Sequence[Forecast], purchases: Sequence[Purchase], budget: Budget, max_rows: int) -> float:
+    """The share of the whole budget that analyses need: as little as gives what is wanted, half of it at most."""
+    typical = split(forecasts, purchases, _part(budget, SHARES[2]), max_rows)
+    weights = [b.exact for b in typical.budgets]
+    for share in SHARES:
+        sds = Split(tuple(purchases), tuple(_part(budget, share).split(weights)), max_rows).sds
+        if all(bool((f.noise(sds) <= _enough(f)).all()) for f in forecasts):
+            return share
+    return SHARES[-1]
+
+
+def _part(budget: Budget, share: float) -> Budget:
+    return budget.split([share, 1 - share])[0]
+
+
+def _wanted(forecast: Forecast) -> Float:
+    """The variance against which noise is weighed."""
+    width = forecast.layout.design.analysis.width
+    return forecast.sampling if width is None else np.full_like(forecast.sampling, (width / 3.92) ** 2)
+
+
+def _enough(forecast: Forecast) -> Float:
+    """The variance that noise may add."""
+    width = forecast.layout.design.analysis.width
+    if width is None:
+        return ENOUGH * forecast.sampling
+    return np.maximum((width / 3.92) ** 2 - forecast.sampling, 0.02 * forecast.sampling)
+
+
+def _shares(logs: Float) -> Float:
+    shares = np.exp(logs - logs.max())
+    shares = shares / shares.sum() + LEAST
+    return np.asarray(shares / shares.sum())
+
+
+def _scale(table: SumTable, budget: Budget, max_rows: int) -> float:
+    """The noise of a table that costs the whole budget; it grows as the share shrinks, by the law's power."""
+    moved = max_rows * table.heaviest * table.unit * (1 if table.is_single else 2)
+    if isinstance(budget, PureDP):
+        return float(np.sqrt(2) * moved / budget.exact)
+    return float(moved / np.sqrt((2 if table.is_single else 4) * float(budget.exact)))
+
+
+def _cells(table: SumTable) -> float:
+    return float(table.size * table.label_cells)
+
+
+@dataclass(frozen=True, eq=False)
+class _World:
+    """Labels as the forecast takes them to be, and what noise does to coefficients in that world."""
+
+    layout: Layout
+    names: tuple[str, ...]
+    sums: Mapping[str, NoisySums]
+    silent: Mapping[str, NoisySums]
+    spread: Spread
+    A: Float
+    inverse: Float
+    sampling: Float
+    effect: Float
+
+    @classmethod
+    def of(cls, layout: Layout) -> _World:
+        d = layout.design
+        sums = {}
+        for t in layout.tables:
+            expected = t.totals(d.often)[:, None] * _labels_believed(d, t.labels)[None, :]
+            sums[t.key] = NoisySums(t, expected, 1.0, np.ones(t.size), True, t.is_single)
+        silent = {k: replace(s, sd=0.0) for k, s in sums.items()}
+        A, N, _ = (part[0] for part in layout.assemble({k: s.values[None] for k, s in sums.items()}))
+        W, rows = N - A.T @ layout.inverse @ A, max(d.rows, 1.0)
+        spread = Spread.of(layout, sums)
+        if d.response is not None and not d.terms:
+            names = tuple(n for b in d.blocks for n in b.names)
+            kept = [i for i, n in enumerate(names) if not n.startswith("|")]
+            share = W[-1, -1] / rows
+            # Of odds the information is Z′Z·p(1 − p); a share has that variance itself.
+            inverse = (layout.back @ (layout.inverse / (share if is_logistic(layout) else 1.0)))[kept]
+            sampling = np.diag(layout.back @ layout.inverse @ layout.back.T)[kept] * (
+                1 / share if is_logistic(layout) else share
+            )
+            none = np.zeros(len(kept))
+            return cls(layout, tuple(names[i] for i in kept), sums, silent, spread, A, inverse, sampling, none)
+        q = sum(len(t.names) for t in d.terms)
+        V = W[:q, :q] + 1e-9 * np.trace(W[:q, :q]) / q * np.eye(q)
+        size = np.sqrt(np.diag(layout.gram))
+        reach = (
+            np.minimum(size**2, size * np.sqrt(rows))[:, None] * np.sqrt(np.maximum(np.diag(W), 0.0) / rows)[None, :]
+        )
+        A = VARIES * reach * generator(1).standard_normal(A.shape)
+        square = (W[-1, -1] if d.y is None else layout.square) / rows
+        effect = EFFECT * np.sqrt(square) * np.ones(q)
+        names = tuple(n for t in d.terms for n in t.names)
+        inverse = np.linalg.inv(V)
+        return cls(layout, names, sums, silent, spread, A, inverse, square * np.diag(inverse), effect)
+
+    def effects(self, E: Float, EN: Float, ET: Float) -> tuple[Float, Float, Float]:
+        """By how much noise moves each coefficient through T, and V as a share of it, by itself and by its square."""
+        d = self.layout.design
+        if d.response is not None and not d.terms:
+            none = np.zeros((len(E), len(self.names)))
+            return E[:, :, -1] @ self.inverse.T, none, none
+        q, G = len(self.effect), self.layout.inverse
+        first = np.einsum("pk,dpm->dkm", G @ self.A, E)
+        moved = EN - first - first.transpose(0, 2, 1)
+        squared = np.einsum("dpk,pr,drk->dk", E, G, E, optimize=True)[:, :q]
+        score = (ET if d.y is not None else moved[:, :q, q]) @ self.inverse
+        size = 1 / np.diag(self.inverse)
+        return score, np.einsum("dkk->dk", moved[:, :q, :q]) / size, squared / size
+
+
+def _labels_believed(design: Design, labels: Sequence[str]) -> Float:
+    """How often each combination of labels is taken to occur: of several, all but the first are half as rare as they could be."""
+    found = np.ones(1)
+    for name in labels:
+        size = design.sizes[name]
+        shares = np.full(size, 1 / size if size == 2 else 1 / (2 * size))
+        shares[0] = 1 - shares[1:].sum()
+        found = np.outer(found, shares).ravel()
+    return found

@@ -1,0 +1,155 @@
+"""Odds from a measured table: logistic regression of whole rows, with an interval that knows the noise.
+
+A logistic regression is not determined by tables of pairs, but it is by one table that holds all of its columns. With n
+the counts of its cells, maximum likelihood solves U(β) = X′n(y − p(Xβ)) = 0, which is linear in the counts: with noisy
+counts in their place, negative ones too, the equation still has mean 0 at the truth. So β̂ solves it with the noisy table
+as it was measured, and its variance is that of sampling, J⁻¹ with J = X′np(1 − p)X, plus that of the noise, found by drawing
+the noise of the table again and taking one step of Newton's. Where the noise outweighs J there is no estimate.
+
+Numbers that are known in bins stand for the middle of their bin.
+
+Privacy
+-------
+Reads noisy tables and public facts: post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from scipy.special import expit
+
+from dipsmith.analyses.agreed_tables import AgreedTables, Float, NoisyMarginal
+from dipsmith.analyses.cross_products import CrossProducts
+from dipsmith.analyses.direct import DRAWS, DirectEstimate
+from dipsmith.analyses.results import Result
+from dipsmith.errors import UsageError
+from dipsmith.privacy.randomness import generator
+from dipsmith.regression.formula import RegressionFormula
+from dipsmith.schema import Schema
+
+MOST_NUMBERS = 20_000_000
+"""Cells times pairs of coefficients."""
+
+AT_A_TIME = 4_000_000
+"""Numbers of one batch of draws."""
+
+SWAMPED = 0.5
+"""Noise on J, in units of J itself, above which its inverse says nothing."""
+
+STEPS = 60
+
+
+def odds_from_tables(
+    formula: RegressionFormula,
+    schema: Schema,
+    tables: Iterable[NoisyMarginal],
+    *,
+    rows: int | None = None,
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> Result | None:
+    """Estimate a logistic regression from noisy tables; None where none holds all columns, or they are too large.
+
+    Where noise outweighs the table nothing is told of any coefficient; None too where a column predicts the response without
+    error, so that there is no maximum.
+
+    `rows` is the number of rows where it is public.
+    """
+    tables = list(tables)
+    names = tuple(n for n in schema.names if n in formula.columns)
+    if not any(set(names) <= set(t.attributes) for t in tables):
+        return None
+    terms = CrossProducts.terms_alone(formula, schema)
+    p = len(terms.names)
+    if schema.size(names) * p**2 > MOST_NUMBERS:
+        return None
+    columns = terms.columns_on(names, schema)
+    X, y = columns[:, :-1], columns[:, -1]
+    if not np.isin(y, (0.0, 1.0)).all():
+        raise UsageError("odds are those of a response with two levels, or of a comparison")
+    sizes = {a.name: a.size for a in schema.attributes}
+    agreement = AgreedTables.of(tables, [names], sizes, None if rows is None or schema.rules else float(rows))
+    n = agreement.table(names, agreement.measured()).ravel()
+    solved = _solve(X, y, n)
+    beta = np.zeros(p) if solved is None else solved
+    q = expit(X @ beta)
+    J = (X * (n * q * (1 - q))[:, None]).T @ X
+    score, products = X * (y - q)[:, None], np.einsum("ci,cj,c->cij", X, X, q * (1 - q)).reshape(len(X), -1)
+    noise = _noise(agreement, names, np.concatenate([score, products], axis=1), draws, seed)
+    E = noise[:, p:].reshape(-1, p, p)
+    if _is_swamped(J, E):
+        return _nothing(formula, terms, n)
+    if solved is None:
+        return None
+    inverse = np.linalg.inv(J)
+    moved = np.linalg.solve(J + E, noise[:, :p, None])[..., 0]
+    low, high = np.quantile(moved, [0.025, 0.975], axis=0)
+    spread = np.atleast_2d(np.cov(moved, rowvar=False))
+    raw = np.sqrt(np.diag(spread))
+    ratio = np.divide((high - low) / 3.92, raw, out=np.zeros_like(raw), where=raw > 0)
+    spread = spread * np.outer(ratio, ratio)
+    back = terms.back()
+    kept = [i for i, name in enumerate(terms.names) if not name.startswith("|")]
+    found = DirectEstimate(
+        tuple(terms.names[i] for i in kept),
+        (back @ (beta - np.median(moved, axis=0)))[kept],
+        (back @ (inverse + spread) @ back.T)[np.ix_(kept, kept)],
+        (back @ spread @ back.T)[np.ix_(kept, kept)],
+        float("nan"),
+        max(float(n.sum()) - p, 1.0),
+        round(float(n.sum())),
+        len(kept),
+    )
+    return Result.of(formula.text, "logistic", None, found)
+
+
+def _is_swamped(J: Float, noise: Float) -> bool:
+    """Whether noise outweighs J in some direction."""
+    values, vectors = np.linalg.eigh(J)
+    if values.min() <= 0:
+        return True
+    root = vectors / np.sqrt(values)
+    return bool(np.sqrt(np.mean(np.linalg.norm(root.T @ noise @ root, 2, axis=(1, 2)) ** 2)) > SWAMPED)
+
+
+def _nothing(formula: RegressionFormula, terms: CrossProducts, n: Float) -> Result:
+    """No coefficient is told."""
+    names = tuple(name for name in terms.names if not name.startswith("|"))
+    none = np.full(len(names), np.nan)
+    whole = np.diag(none)
+    found = DirectEstimate(names, none, whole, whole, float("nan"), 1.0, round(float(n.sum())), len(names))
+    return Result.of(formula.text, "logistic", None, found)
+
+
+def _solve(X: Float, y: Float, n: Float) -> Float | None:
+    """The root of X′n(y − p), by Newton's steps no longer than two on the scale of the odds; None where there is none."""
+    beta = np.zeros(X.shape[1])
+    for _ in range(STEPS):
+        q = expit(X @ beta)
+        J = (X * (n * q * (1 - q))[:, None]).T @ X
+        size = np.sqrt(np.maximum(np.diag(J), 0.0))
+        if not (size > 0).all() or np.linalg.eigvalsh(J / np.outer(size, size)).min() <= 1e-6:
+            return None
+        step = np.linalg.solve(J, X.T @ (n * (y - q)))
+        longest = float(np.abs(X @ step).max())
+        beta = beta + step * min(1.0, 2.0 / max(longest, 1e-12))
+        if longest < 1e-9:
+            return beta
+    return None
+
+
+def _noise(agreement: AgreedTables, names: tuple[str, ...], onto: Float, draws: int, seed: int) -> Float:
+    """The noise of the table again, added up over its cells by some weights: draws × weights."""
+    random = generator(seed)
+
+    def batches() -> Iterator[Float]:
+        size = len(onto) + sum(t.values.size for t in agreement.tables)
+        left = draws
+        while left:
+            now = min(left, max(1, AT_A_TIME // size))
+            left -= now
+            yield agreement.table(names, agreement.redraw(random, now)).reshape(now, -1) @ onto
+
+    return np.concatenate(list(batches()))

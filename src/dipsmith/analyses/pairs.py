@@ -1,0 +1,255 @@
+"""Direct estimates from measured tables: least squares of whole rows, with an interval that knows the noise.
+
+Under `replace` and `add-remove` every column is private. Least squares needs the cross-products of its columns, which are
+sums over tables of two terms each (`regression.tables`): pairs of columns, triples for products. Where all of them were
+measured, the tables are made to agree (`agreed_tables`), the cross-products added up (`cross_products`) and β̂ = (X′X)⁻¹X′y solved. The
+cross-products are linear in the noisy counts, so that they have no bias; the variance of β̂ is that of sampling, σ̂²(X′X)⁻¹,
+plus that of the noise, found by drawing the noise of every table again through the same equations X′(y − Xβ̂). The estimate
+does not depend on any model fitted to the tables, nor on what it carries.
+
+What is estimated is the coefficient of the columns as they are known: numbers by the middles of their bins.
+
+A logistic regression is not determined by tables of pairs, and is refused.
+
+Privacy
+-------
+Reads noisy tables and public facts: post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dipsmith.analyses.agreed_tables import AgreedTables, Float, Names, NoisyMarginal
+from dipsmith.analyses.cross_products import CrossProducts
+from dipsmith.analyses.direct import DRAWS, DirectEstimate
+from dipsmith.analyses.results import Result
+from dipsmith.errors import UsageError
+from dipsmith.estimation.answers import NoisyTable
+from dipsmith.estimation.measured_table import MeasuredTable
+from dipsmith.privacy.measurement import Measurement
+from dipsmith.privacy.randomness import generator
+from dipsmith.regression.formula import RegressionFormula
+from dipsmith.regression.least_squares import independent
+from dipsmith.regression.tables import columns_of, tables_needed
+from dipsmith.schema import Bins, Schema
+from dipsmith.schema.analysis import PlannedAnalysis
+from dipsmith.schema.formula.words import shown
+
+AT_A_TIME = 4_000_000
+"""Numbers of one batch of draws."""
+
+RARE = 4.0
+"""A column of X is told apart where its own sum of squares is so many times the noise on it."""
+
+SWAMPED = 0.5
+"""Noise on X′X, in units of X′X itself, above which its inverse says nothing."""
+
+VISIBLE = 0.02
+"""Bins whose own variance is more than this share of a column's are said to move its coefficient."""
+
+
+def estimate_from_tables(
+    analysis: PlannedAnalysis | str,
+    schema: Schema,
+    tables: Iterable[Measurement | NoisyTable | MeasuredTable | NoisyMarginal],
+    *,
+    rows: int | None = None,
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> tuple[Result, ...]:
+    """Estimate a planned analysis from noisy tables, once or for each value of `by`.
+
+    `rows` is the number of rows where it is public. Raises where a table that the formula needs was not measured.
+    """
+    analysis = PlannedAnalysis.of(analysis)
+    formula = _formula(analysis, schema)
+    found = [m for t in tables if (m := NoisyMarginal.of(t)) is not None]
+    require_measured(analysis, schema, [m.attributes for m in found])
+    moments = CrossProducts.of(formula, schema)
+    by: Names = () if analysis.by is None else (analysis.by,)
+    wanted = {names: _with(schema, names, by) for names in dict.fromkeys(moments.tables.values())}
+    sizes = {a.name: a.size for a in schema.attributes}
+    total = None if rows is None or schema.rules else float(rows)
+    agreement = AgreedTables.of(found, wanted.values(), sizes, total)
+    results = []
+    codes: Sequence[int | None] = [None] if analysis.by is None else range(sizes[analysis.by])
+    for code in codes:
+        sums = _Sums(moments, agreement, wanted, by, code)
+        part = None if code is None or analysis.by is None else f"{analysis.by} {schema[analysis.by].labels[code]}"
+        direct = _estimate(sums, _notes(formula, schema, sums), draws, seed)
+        results.append(Result.of(analysis.text, "least squares", part, direct))
+    return tuple(results)
+
+
+def unmeasured(analysis: PlannedAnalysis, schema: Schema, measured: Iterable[Sequence[str]]) -> list[Names]:
+    """The tables that a formula needs and that lie in none of those measured."""
+    sets = [set(names) for names in measured]
+    return [names for names in tables_needed([analysis], schema) if not any(set(names) <= s for s in sets)]
+
+
+def require_measured(analysis: PlannedAnalysis, schema: Schema, measured: Iterable[Sequence[str]]) -> None:
+    """Refuse a formula of which a table was not measured, and say which."""
+    missing = unmeasured(analysis, schema, measured)
+    if missing:
+        some = ", ".join(" × ".join(names) for names in missing[:4]) + (", …" if len(missing) > 4 else "")
+        raise UsageError(
+            f"'{shown(analysis.text)}' cannot be estimated from what was measured: no noisy table holds {some}; ask for a "
+            "release in which this analysis is planned"
+        )
+
+
+def _formula(analysis: PlannedAnalysis, schema: Schema) -> RegressionFormula:
+    formula = RegressionFormula.parse(analysis.formula, schema.names)
+    if analysis.model == "logistic":
+        raise UsageError(
+            f"'{shown(analysis.text)}': a logistic regression is not determined by tables of pairs; use model: ols for the "
+            "difference in shares"
+        )
+    if analysis.by is not None and analysis.by in formula.columns:
+        raise UsageError(f"'{shown(analysis.text)}' is repeated by '{analysis.by}', which is also one of its terms")
+    return formula
+
+
+def _with(schema: Schema, names: Names, more: Names) -> Names:
+    return tuple(n for n in schema.names if n in names or n in more)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """The cross-products of one part of the rows: as they were measured, and their noise again."""
+
+    moments: CrossProducts
+    agreement: AgreedTables
+    wanted: dict[Names, Names]
+    by: Names
+    code: int | None
+
+    def measured(self) -> Float:
+        return np.asarray(self._assemble(self.agreement.measured())[0])
+
+    def rows(self) -> float:
+        """The number of rows of this part."""
+        parts = self.agreement.measured()
+        return float(self._count((), parts)[0])
+
+    def margin(self, name: str) -> Float:
+        """How often each code of a column occurs."""
+        return np.asarray(self._count((name,), self.agreement.measured())[0])
+
+    def redraw(self, random: np.random.Generator, draws: int) -> Iterator[Float]:
+        size = sum(t.values.size for t in self.agreement.tables) + (len(self.moments.names) + 1) ** 2
+        left = draws
+        while left:
+            now = min(left, max(1, AT_A_TIME // size))
+            left -= now
+            yield self._assemble(self.agreement.redraw(random, now))
+
+    def _assemble(self, parts: dict[Names, Float]) -> Float:
+        return self.moments.assemble({names: self._count(names, parts) for names in self.wanted})
+
+    def _count(self, names: Names, parts: dict[Names, Float]) -> Float:
+        whole = self.wanted.get(names) or tuple(n for n in self.agreement.sizes if n in (*names, *self.by))
+        table = self.agreement.table(whole, parts)
+        if self.code is None:
+            return table
+        return np.asarray(np.take(table, self.code, axis=1 + whole.index(self.by[0])))
+
+
+def _estimate(sums: _Sums, notes: tuple[str, ...], draws: int, seed: int) -> DirectEstimate:
+    M = sums.measured()
+    names = sums.moments.names
+    random = generator(seed)
+    noise = np.concatenate(list(sums.redraw(random, draws)))
+    # A level that nobody, or hardly anybody, has is not told apart: its rows count with the reference.
+    spread = noise.std(axis=0)
+    told = np.diag(M)[:-1] > RARE * np.diag(spread)[:-1]
+    kept = np.flatnonzero(told)
+    kept = kept[independent(M[np.ix_(kept, kept)])]
+    values = np.full(len(names), np.nan)
+    covariance, noisy = np.full((len(names),) * 2, np.nan), np.full((len(names),) * 2, np.nan)
+    rows = sums.rows()
+    df = max(rows - len(kept), 1.0)
+    solved = _solve(M, noise, kept, df)
+    rare = [n for n, ok in zip(names, told, strict=True) if not ok and not n.startswith("|")]
+    if rare:
+        notes += (f"Too rare to be told apart, and counted with the reference level: {', '.join(rare[:8])}.",)
+    if solved is None:
+        notes += ("The noise is as large as what it is added to: this release cannot tell. Ask for a larger budget.",)
+        sigma = float("nan")
+    else:
+        beta, total, scattered, sigma2 = solved
+        shift, scale = sums.moments.centred()
+        back = sums.moments.back()[np.ix_(kept, kept)] * scale
+        values[kept] = back @ beta
+        if "Intercept" in names:
+            values[names.index("Intercept")] += shift
+        at = np.ix_(kept, kept)
+        covariance[at], noisy[at] = back @ total @ back.T, back @ scattered @ back.T
+        sigma = float(np.sqrt(sigma2)) * scale
+    chosen = [i for i, n in enumerate(names) if not n.startswith("|")]
+    pick = np.ix_(chosen, chosen)
+    shown_names = tuple(names[i] for i in chosen)
+    return DirectEstimate(
+        shown_names, values[chosen], covariance[pick], noisy[pick], sigma, df, round(rows), len(chosen), notes
+    )
+
+
+def _solve(M: Float, noise: Float, kept: np.ndarray, df: float) -> tuple[Float, Float, Float, float] | None:
+    """The coefficients, their covariance, the part of it that is noise, and σ²; None where noise swamps X′X."""
+    X, y = M[np.ix_(kept, kept)], M[kept, -1]
+    E, e = noise[:, kept[:, None], kept], noise[:, kept, -1]
+    size = np.sqrt(np.diag(X))
+    X, E = X / np.outer(size, size), E / np.outer(size, size)
+    y, e = y / size, e / size
+    values, vectors = np.linalg.eigh(X)
+    if values.min(initial=0.0 if not len(values) else np.inf) <= 0:
+        return None
+    root = vectors / np.sqrt(values)
+    white = root.T @ E @ root
+    if np.sqrt(np.mean(np.linalg.norm(white, 2, axis=(1, 2)) ** 2)) > SWAMPED:
+        return None
+    inverse = root @ root.T
+    beta = inverse @ y
+    # By how much noise moves X′(y − Xβ), whose zero β is: linear, so that draws are not inverted one by one, of which some
+    # would be nearly singular. Measured: intervals that invert every draw cover .98 to 1 where noise is large.
+    moved = (e - E @ beta) @ inverse
+    scattered = np.atleast_2d(np.cov(moved, rowvar=False))
+    sigma2 = max(float(M[-1, -1] - y @ beta) / df, 0.0)
+    total = sigma2 * inverse + scattered
+    return beta / size, total / np.outer(size, size), scattered / np.outer(size, size), sigma2
+
+
+def _notes(formula: RegressionFormula, schema: Schema, sums: _Sums) -> tuple[str, ...]:
+    """What a reader has to know: numbers in bins, and which bins are so wide that they move a coefficient."""
+    found = []
+    right = columns_of([factor for term in formula.terms for factor in term.factors])
+    for name in formula.columns:
+        domain = schema[name].domain
+        if not isinstance(domain, Bins) or not _wide(domain).any():
+            continue
+        found.append(f"{name} is known in bins, and each bin is taken for its middle.")
+        counts = np.maximum(sums.margin(name), 0.0)
+        share = counts / max(counts.sum(), 1e-9)
+        middle = (domain.cuts[:-1] + domain.cuts[1:]) / 2
+        variance = float(share @ (middle - share @ middle) ** 2)
+        inside = float(share @ (_wide(domain) ** 2 / 12))
+        if inside > VISIBLE * variance and name in right:
+            effect = min(inside / max(variance, 1e-12), 1.0)
+            found.append(
+                f"The bins of {name} are wide: a coefficient of {name} itself may differ by about {effect:.0%}."
+            )
+    if schema.unit.max_rows > 1:
+        found.append(
+            f"Rows of one unit (up to {schema.unit.max_rows}) are taken to be independent; intervals may be too short."
+        )
+    return tuple(found)
+
+
+def _wide(domain: Bins) -> Float:
+    """The width of every bin; 0 where it holds one whole number."""
+    width = np.diff(domain.cuts) - (1.0 if domain.whole else 0.0)
+    return np.asarray(np.where(width > 0, np.diff(domain.cuts), 0.0) if domain.whole else width)

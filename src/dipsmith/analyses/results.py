@@ -1,0 +1,114 @@
+"""Results: planned analyses with their estimates, as the card and `results.json` tell them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from dipsmith.analyses.direct import DirectEstimate
+from dipsmith.errors import UsageError
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class DirectCoefficient:
+    """One coefficient: its estimate, its interval, and how much of its variance is noise; None where it is not told."""
+
+    name: str
+    estimate: float | None
+    se: float | None
+    low: float | None
+    high: float | None
+    noise_share: float | None
+
+
+@dataclass(frozen=True)
+class Result:
+    """A planned analysis and what the noisy sums say of it; `part` is the value of `by`."""
+
+    formula: str
+    model: str
+    part: str | None
+    rows: int
+    df: float
+    sigma: float
+    coefficients: tuple[DirectCoefficient, ...]
+    covariance: tuple[tuple[float, ...], ...]
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, formula: str, model: str, part: str | None, found: DirectEstimate) -> Result:
+        """From an estimate."""
+        told = np.isfinite(np.diag(found.covariance)) & np.isfinite(found.values)
+        se = np.sqrt(np.where(told, np.diag(found.covariance), np.nan))
+        t = float(special.stdtrit(found.df, 0.5 + LEVEL / 2))
+        share = np.diag(found.noise) / np.diag(found.covariance)
+        coefficients = [
+            DirectCoefficient(n, float(b), float(s), float(b - t * s), float(b + t * s), float(x))
+            if ok
+            else DirectCoefficient(n, None, None, None, None, None)
+            for n, b, s, x, ok in zip(found.names, found.values, se, share, told, strict=True)
+        ]
+        covariance = tuple(
+            tuple(float(x) for x in row) for row in np.where(np.isfinite(found.covariance), found.covariance, 0.0)
+        )
+        return cls(
+            formula, model, part, found.rows, found.df, found.sigma, tuple(coefficients), covariance, found.notes
+        )
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Result:
+        """From what `results.json` holds."""
+        given = dict(data)
+        given["coefficients"] = tuple(DirectCoefficient(**c) for c in given["coefficients"])
+        given["covariance"] = tuple(tuple(row) for row in given["covariance"])
+        given["notes"] = tuple(given["notes"])
+        return cls(**given)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+    @property
+    def title(self) -> str:
+        """The formula, and which part of the rows it is about."""
+        return self.formula if self.part is None else f"{self.formula}, {self.part}"
+
+    def __getitem__(self, name: str) -> DirectCoefficient:
+        for c in self.coefficients:
+            if c.name == name:
+                return c
+        raise UsageError(
+            f"there is no coefficient '{name}'; there are: {', '.join(c.name for c in self.coefficients[:20])}"
+        )
+
+    def __str__(self) -> str:
+        width = max(len(c.name) for c in self.coefficients)
+        lines = [f"{self.title}: direct estimate, {self.rows:,} rows"]
+        lines += [f"  {'':{width}}  estimate  [95 % interval]      noise's share"]
+        for c in self.coefficients:
+            if c.estimate is None or c.se is None:
+                lines.append(f"  {c.name:{width}}  not told")
+            else:
+                lines.append(
+                    f"  {c.name:{width}}  {c.estimate: .4f}  [{c.low: .4f}, {c.high: .4f}]  {c.noise_share:.0%}"
+                )
+        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+
+
+def result_for(results: Iterable[Result], formula: str) -> list[Result]:
+    """The results of a formula, one for each part."""
+    plain = " ".join(formula.split())
+    return [r for r in results if " ".join(r.formula.split()) == plain]
+
+
+def results_text(results: Iterable[Result]) -> str:
+    """`results.json`."""
+    told = {"format": 1, "level": LEVEL, "results": [r.to_dict() for r in results]}
+    return json.dumps(told, ensure_ascii=False, indent=1, allow_nan=False) + "\n"

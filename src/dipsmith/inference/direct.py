@@ -1,0 +1,160 @@
+"""Direct estimates of a formula: from what was planned for it, or from noisy tables that hold all it needs.
+
+Neither depends on what the synthetic rows carry, and neither needs the mechanism to be run again. A planned analysis has
+its result in the release. Otherwise least squares of whole rows needs the cross-tables of every two of its terms; where
+all of them were measured, coefficients follow from the noisy tables themselves (`dipsmith.analyses.pairs`). A logistic
+regression needs one table that holds all of its columns (`dipsmith.analyses.odds`).
+
+Privacy
+-------
+Reads the release and nothing else: post-processing, free.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from dipsmith.analyses.agreed_tables import NoisyMarginal
+from dipsmith.analyses.odds import odds_from_tables
+from dipsmith.analyses.pairs import estimate_from_tables, unmeasured
+from dipsmith.analyses.results import Result, result_for
+from dipsmith.errors import NotCarried, UsageError
+from dipsmith.inference.combine import Combined
+from dipsmith.regression.analysis import Analysis
+from dipsmith.regression.estimates import Estimates, Float
+from dipsmith.regression.matrix import INTERCEPT
+from dipsmith.schema import Schema
+from dipsmith.schema.analysis import PlannedAnalysis
+from dipsmith.synthesis.release import Release
+
+LEVEL: Final = re.compile(r"\[(?:T\.)?.*?\](?=:|$)")
+"""The level in a coefficient's name: what it leaves is the term."""
+
+PLANNED = "Direct estimates from the noisy sums that were planned for this analysis"
+SWAMPED = (
+    "this release cannot say: the noise of the tables that hold these columns is as large as what they count; ask the steward "
+    "for a larger budget, or for coarser labels"
+)
+MEASURED = "Direct estimates from the noisy tables that hold these columns"
+
+
+Estimated = tuple[Combined, Estimates]
+"""What is printed, and what tests of several coefficients together need."""
+
+References = Mapping[str, object]
+
+
+def planned_estimate(release: Release, formula: str, references: References) -> Estimated | None:
+    """What the release says of a formula that was planned; None where it was not, or is told part by part."""
+    found = [r for r in result_for(release.results, formula) if r.part is None]
+    return _estimated(found[0], release, references, PLANNED) if found else None
+
+
+def measured_estimate(release: Release, analysis: Analysis, references: References) -> Estimated | None:
+    """What measured tables say of a formula; None where they do not hold all of it. Raises where they are all noise."""
+    schema = release.schema
+    if schema.neighbours == "label" or analysis.family not in ("ols", "logistic"):
+        return None
+    tables = [m for t in release.measurements if (m := NoisyMarginal.of(t)) is not None]
+    rows = None if release.card.rows_known == "noisy estimate" else release.card.rows
+    try:
+        found = _from_tables(analysis, schema, tables, rows)
+    except UsageError:
+        return None  # missing values, or a term without a value in some bin: synthetic rows may still tell
+    if found is None:
+        return None
+    if _loses_a_term(found):
+        raise NotCarried(SWAMPED)
+    return _estimated(found, release, references, MEASURED)
+
+
+def _loses_a_term(found: Result) -> bool:
+    """Whether a whole term is not told: without it the coefficients of the others would mean something else."""
+    told: dict[str, bool] = {}
+    for c in found.coefficients:
+        term = LEVEL.sub("", c.name)
+        told[term] = told.get(term, False) or c.estimate is not None
+    return not all(told.values())
+
+
+def _from_tables(analysis: Analysis, schema: Schema, tables: list[NoisyMarginal], rows: int | None) -> Result | None:
+    if analysis.family == "logistic":
+        return odds_from_tables(analysis.formula, schema, tables, rows=rows)
+    planned = PlannedAnalysis(analysis.formula.text, model="ols")
+    if unmeasured(planned, schema, [t.attributes for t in tables]):
+        return None
+    (found,) = estimate_from_tables(planned, schema, tables, rows=rows)
+    return found
+
+
+def _estimated(found: Result, release: Release, references: References, rule: str) -> Estimated:
+    parts = _Coefficients.of(found)
+    for name, level in references.items():
+        parts = parts.relative_to(name, release.schema[name].labels, str(level), found.formula)
+    variance, noise = np.diag(parts.covariance), np.diag(parts.noise)
+    combined = Combined(
+        names=parts.names,
+        estimate=parts.values,
+        within=variance - noise,
+        between=np.zeros(len(variance)),
+        noise=noise,
+        variance=variance,
+        df=np.full(len(variance), found.df),
+        sets=1,
+        rule=rule,
+        notes=found.notes,
+    )
+    return combined, Estimates(parts.names, parts.values, parts.covariance, found.rows, found.df)
+
+
+@dataclass(frozen=True, eq=False)
+class _Coefficients:
+    """Coefficients with their covariance, and the part of it that is noise; NaN where they are not told."""
+
+    names: tuple[str, ...]
+    values: Float
+    covariance: Float
+    noise: Float
+
+    @classmethod
+    def of(cls, found: Result) -> _Coefficients:
+        told = [c.estimate is not None for c in found.coefficients]
+        values = np.array([np.nan if c.estimate is None else c.estimate for c in found.coefficients])
+        share = np.sqrt([0.0 if c.noise_share is None else c.noise_share for c in found.coefficients])
+        covariance = np.where(np.outer(told, told), np.array(found.covariance), np.nan)
+        return cls(tuple(c.name for c in found.coefficients), values, covariance, covariance * np.outer(share, share))
+
+    def relative_to(self, name: str, levels: Sequence[str], level: str, formula: str) -> _Coefficients:
+        """The same with another level of a column as reference: differences of coefficients."""
+        if level == levels[0]:
+            return self
+        old, new = f"{name}[T.{levels[0]}]", f"{name}[T.{level}]"
+        of_column = [i for i, n in enumerate(self.names) if n.startswith(f"{name}[")]
+        if new not in self.names or any(f"{name}[" in n and (":" in n) for n in self.names):
+            raise UsageError(
+                f"'{formula}' is told with {name} = {levels[0]} as reference, got {level}; leave reference out, and take "
+                "differences of coefficients"
+            )
+        at, change = self.names.index(new), np.eye(len(self.names))
+        change[of_column, at] = -1.0
+        if INTERCEPT in self.names:
+            change[self.names.index(INTERCEPT), at] = 1.0
+        return replace(
+            self,
+            names=tuple(old if n == new else n for n in self.names),
+            values=_apply(change, self.values),
+            covariance=_apply(change, _apply(change, self.covariance).T),
+            noise=_apply(change, _apply(change, self.noise).T),
+        )
+
+
+def _apply(change: Float, values: Float) -> Float:
+    """A linear change that spreads NaN only to what depends on it."""
+    unknown = np.isnan(values)
+    found = change @ np.where(unknown, 0.0, values)
+    return np.asarray(np.where((change != 0).astype(float) @ unknown > 0, np.nan, found))

@@ -1,0 +1,1 @@
+"""Regressions of one table: formulas, their columns, least squares and odds."""

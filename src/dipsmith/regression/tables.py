@@ -1,0 +1,54 @@
+"""The tables that a regression is computed from: which sets of columns have to be counted together.
+
+Least squares needs X′X, X′y and y′y and nothing else, and each of their entries is a sum over the cross-table of the
+columns that occur in two terms (of the response, the terms and the fixed effects). So terms of one column each need
+all pairs of columns; a product of two needs triples; a formula that is repeated by a column needs that column in
+every table. A logistic regression is not determined by these tables, but what is known of it without larger ones is
+in them.
+
+Reads a formula and names of columns: public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations_with_replacement
+
+from dipsmith.regression.formula import RegressionFormula
+from dipsmith.schema import Schema
+from dipsmith.schema.analysis import PlannedAnalysis
+from dipsmith.schema.formula.tree import Column, Node, nodes
+
+Names = tuple[str, ...]
+
+
+def tables_needed(analyses: Iterable[PlannedAnalysis], schema: Schema) -> tuple[Names, ...]:
+    """The cross-tables that planned analyses need, columns in the schema's order, none of them part of another.
+
+    >>> from dipsmith.schema import Attribute, Categories, Unit
+    >>> columns = [Attribute(n, "string", Categories.of(["0", "1"], other="0")) for n in "abcy"]
+    >>> tables_needed([PlannedAnalysis("y ~ a + b")], Schema("t", tuple(columns), Unit(), "replace"))
+    (('a', 'y'), ('b', 'y'), ('a', 'b'))
+    >>> tables_needed([PlannedAnalysis("y ~ a:b | by c")], Schema("t", tuple(columns), Unit(), "replace"))
+    (('a', 'b', 'c', 'y'),)
+    """
+    found: dict[frozenset[str], None] = {}
+    for analysis in analyses:
+        formula = RegressionFormula.parse(analysis.formula, schema.names)
+        by = () if analysis.by is None else (schema[analysis.by].name,)
+        for one, other in combinations_with_replacement(parts_of(formula), 2):
+            found.setdefault(frozenset((*one, *other, *by)))
+    rank = {name: i for i, name in enumerate(schema.names)}
+    largest = [s for s in found if s and not any(s < other for other in found)]
+    return tuple(tuple(sorted(s, key=rank.__getitem__)) for s in largest)
+
+
+def parts_of(formula: RegressionFormula) -> list[Names]:
+    """The columns of the response, of each term and of each fixed effect."""
+    terms = [columns_of(term.factors) for term in formula.terms]
+    return [columns_of([formula.response]), *terms, *formula.fixed]
+
+
+def columns_of(parts: Sequence[Node]) -> Names:
+    """The columns that occur in parts of a formula, each once."""
+    return tuple(dict.fromkeys(n.name for part in parts for n in nodes(part) if isinstance(n, Column)))

@@ -1,0 +1,70 @@
+"""A map of columns × columns in three shades, as SVG that needs no library.
+
+Shades differ in how dark they are, so that the map reads in grey too; each cell says in words what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from dipsmith.report.canvas import short
+
+CELL, GAP = 26, 3
+CHARACTER = 6.4
+LONGEST = 20
+
+FULL = '<rect{place} fill="var(--accent)"/>'
+HALF = '<rect{place} fill="var(--accent)" fill-opacity=".38"/>'
+EMPTY = '<rect{place} fill="none" stroke="var(--soft)" stroke-width="1"/>'
+GREY = '<rect{place} fill="var(--rule)"/>'
+SHADES = {"measured": FULL, "carried": HALF, "not carried": EMPTY, "public": GREY}
+
+
+@dataclass(frozen=True)
+class Shade:
+    """What a cell of the map shows, one of `SHADES`, and what it says."""
+
+    level: str
+    words: str
+
+
+def support_map(names: Sequence[str], at: Callable[[str, str], Shade]) -> str:
+    """The lower triangle of all pairs, each column by itself on the diagonal; labels left and at the diagonal's foot."""
+    n = len(names)
+    left = CHARACTER * min(LONGEST, max(len(x) for x in names)) + 12
+    foot = CHARACTER * min(LONGEST, max(len(x) for x in names)) * 0.72 + 16
+    top = 30
+    parts = [_key(left, at, names)]
+    for i, row in enumerate(names):
+        y = top + i * CELL
+        parts.append(
+            f'<text x="{left - 8:.0f}" y="{y + CELL * 0.66:.0f}" text-anchor="end">{escape(short(row, LONGEST))}</text>'
+        )
+        for j, column in enumerate(names[: i + 1]):
+            shade = at(row, column)
+            place = f' x="{left + j * CELL:.0f}" y="{y}" width="{CELL - GAP}" height="{CELL - GAP}" rx="{CELL / 2 if i == j else 2}"'
+            parts.append(f"<g><title>{escape(shade.words)}</title>{SHADES[shade.level].format(place=place)}</g>")
+    for j, column in enumerate(names):
+        x, y = left + j * CELL + CELL * 0.6, top + n * CELL + 10
+        parts.append(
+            f'<text x="{x:.0f}" y="{y}" text-anchor="end" transform="rotate(-50 {x:.0f} {y})">'
+            f"{escape(short(column, LONGEST))}</text>"
+        )
+    width, height = max(left + n * CELL + 10, left + 400), top + n * CELL + foot
+    return (
+        f'<svg class="map" viewBox="0 0 {width:.0f} {height:.0f}" '
+        f'style="max-width: {width:.0f}px" font-size="12" fill="var(--ink)">{"".join(parts)}</svg>'
+    )
+
+
+def _key(left: float, at: Callable[[str, str], Shade], names: Sequence[str]) -> str:
+    """The shades that occur, named once."""
+    used = {at(a, b).level for i, a in enumerate(names) for b in names[: i + 1]}
+    parts, x = [], left
+    for level in (level for level in SHADES if level in used):
+        place = f' x="{x:.0f}" y="4" width="14" height="14" rx="2"'
+        parts.append(f'{SHADES[level].format(place=place)}<text x="{x + 20:.0f}" y="16">{level}</text>')
+        x += 34 + CHARACTER * len(level) + 10
+    return "".join(parts)

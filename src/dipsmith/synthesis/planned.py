@@ -1,0 +1,237 @@
+"""Planned analyses of a run under `label`: bought before the labeller is fitted, carried by its labels afterwards."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dipsmith.analyses.calibrate import Tilt, joint_codes, order_of, targets_of
+from dipsmith.analyses.design import design_of
+from dipsmith.analyses.measure import Agenda, Expectation
+from dipsmith.analyses.noisy_sums import NoisySums
+from dipsmith.analyses.pairs import estimate_from_tables
+from dipsmith.analyses.results import Result
+from dipsmith.counting.count import Rows
+from dipsmith.counting.pushed import STAYS, PushedRows
+from dipsmith.errors import HopelessNoise, UnsupportedError, UsageError
+from dipsmith.methods.method import Labeller, Method, PlansAnalyses
+from dipsmith.privacy.budget import Budget
+from dipsmith.privacy.curator import Curator
+from dipsmith.privacy.randomness import generator, named_seed
+from dipsmith.schema import Categories, Codes, Schema
+from dipsmith.schema.analysis import PlannedAnalysis
+from dipsmith.sources import Source, source
+from dipsmith.synthesis.canonical import PublicRows, blocks
+from dipsmith.synthesis.fitted import FittedModel, drawn_table, public_codes
+from dipsmith.synthesis.order import Order
+
+MOST_LISTED = 2000
+"""Listed values of a column that a formula is read against before rows are."""
+
+FEWEST_TENTHS, MOST_TENTHS = -60, 48
+"""Budgets that are looked through: from 0.003 to 97, in steps of a tenth."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Planned analyses read against the public columns of the confidential table; nothing private is known yet."""
+
+    agenda: Agenda
+    public: PublicRows
+    place: NDArray[np.int64]
+    share: float
+
+    @classmethod
+    def of(cls, analyses: Sequence[PlannedAnalysis], private: Source, curator: Curator) -> Prepared:
+        """Read the public columns.
+
+        Privacy
+        -------
+        Reads public columns only, and which rows count by them (`Curator.public_places`).
+        """
+        schema = curator.schema
+        public = PublicRows.of(private.batches(schema.public), schema, schema.public)
+        first, place = public.distinct()
+        often = np.bincount(place[curator.public_places()], minlength=len(first))
+        agenda = Agenda.of(analyses, schema, public.table(first), often)
+        share = agenda.share(curator.budget)
+        for e in agenda.expectations(curator.budget.split([share, 1 - share])[0]):
+            if e.hopeless:
+                warnings.warn(
+                    f"{e.analysis}: noise will hide {e.name} (± {1.96 * e.noise:.2g})", HopelessNoise, stacklevel=4
+                )
+        return cls(agenda, public, place, share)
+
+    def split(self, budget: Budget) -> tuple[Budget, Budget]:
+        """What the analyses take of a budget, and what is left for the labeller."""
+        ours, rest = budget.split([self.share, 1 - self.share])
+        return ours, rest
+
+    def measure(self, curator: Curator, budget: Budget) -> Calibration:
+        """Buy the sums and estimate.
+
+        Privacy
+        -------
+        See `Agenda.measure`.
+        """
+        sums = self.agenda.measure(curator, budget, self.place)
+        return Calibration(self, sums, self.agenda.results(sums))
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """The results of planned analyses, and labels that carry them."""
+
+    prepared: Prepared
+    sums: dict[str, NoisySums]
+    results: tuple[Result, ...]
+
+    def table(self, labeller: Labeller, rows: NDArray[np.int64], seed: int | None) -> pa.Table:
+        """Rows of the confidential table's public columns, in this order, beside labels that carry the results.
+
+        Privacy
+        -------
+        Reads public columns, the model and noisy sums.
+        """
+        schema, public, names = labeller.schema, self.prepared.public, labeller.targets
+        table = public.table(rows)
+        p = np.concatenate([labeller.probabilities(public_codes(labeller, batch)) for batch in blocks(table)])
+        place = self.prepared.place[rows]
+        found, _ = targets_of(self.prepared.agenda, self.results, self.sums, place, self.prepared.agenda.schema, names)
+        shape = [schema[name].size for name in names]
+        random = generator(None if seed is None else named_seed(seed, ("calibrated labels",)))
+        drawn = Tilt(p, found, place, shape).draw(random, order_of(found, place))
+        codes = Codes.of(schema, dict(zip(names, joint_codes(drawn, shape), strict=True)), len(rows))
+        labels = drawn_table(codes, seed)
+        for name in names:
+            table = table.append_column(name, labels.column(name))
+        return table
+
+
+@dataclass(frozen=True)
+class AnalysisPlan:
+    """What planned analyses will cost and how precise they will be, before anything is spent."""
+
+    share: float
+    expectations: tuple[Expectation, ...]
+    enough: Budget | None
+
+    @classmethod
+    def of(cls, analyses: Sequence[PlannedAnalysis], schema: Schema, data: Any, budget: Budget) -> AnalysisPlan:
+        """Forecast planned analyses under `label`, and the least budget that gives the widths that are wanted.
+
+        Privacy
+        -------
+        Reads the public columns of `data` only; rows beyond `max_rows` are not left out.
+        """
+        found = source(data)
+        found.check(schema.public)
+        public = PublicRows.of(found.batches(schema.public), schema, schema.public)
+        first, place = public.distinct()
+        agenda = Agenda.of(analyses, schema, public.table(first), np.bincount(place, minlength=len(first)))
+        share = agenda.share(budget)
+        expectations = agenda.expectations(budget.split([share, 1 - share])[0])
+        wanted = any(a.width is not None for a in analyses)
+        return cls(share, expectations, _enough(agenda, budget) if wanted else None)
+
+    def rest(self, budget: Budget) -> Budget:
+        """What is left of a budget for the labeller."""
+        return budget.split([self.share, 1 - self.share])[1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-able values."""
+        enough = None if self.enough is None else {self.enough.currency: float(self.enough.exact)}
+        return {
+            "share": self.share,
+            "coefficients": [asdict(e) for e in self.expectations],
+            "budget_for_widths": enough,
+        }
+
+
+def _enough(agenda: Agenda, like: Budget) -> Budget | None:
+    """The least whole budget at which every width is as wanted, to a tenth; None where the rows themselves are too few."""
+
+    def suffices(step: int) -> bool:
+        budget = _tenths(like, step)
+        share = agenda.share(budget)
+        found = agenda.expectations(budget.split([share, 1 - share])[0])
+        return all(e.wanted is None or e.width <= e.wanted for e in found)
+
+    low, high = FEWEST_TENTHS, MOST_TENTHS
+    if not suffices(high):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if suffices(middle) else (middle + 1, high)
+    return _tenths(like, low)
+
+
+def _tenths(like: Budget, step: int) -> Budget:
+    """A budget of so many steps of a tenth from 1."""
+    return type(like)(float(f"{1.1**step:.3g}"))
+
+
+def prepare_method(method: Method, analyses: Sequence[PlannedAnalysis], schema: Schema) -> Method:
+    """A method of whole rows that measures what planned analyses need before everything else."""
+    if not analyses or schema.neighbours == "label":
+        return method
+    if not isinstance(method, PlansAnalyses):
+        raise UnsupportedError(
+            f"{getattr(method, 'name', method)} cannot be told which analyses are planned under neighbours "
+            f"'{schema.neighbours}'; use a method of measured tables, or leave the analyses out"
+        )
+    return method.for_analyses(analyses, schema)
+
+
+def whole_row_results(order: Order, curator: Curator) -> tuple[Result, ...]:
+    """Direct estimates of planned regressions from the tables that were measured for them; none where tables cannot tell.
+
+    Privacy
+    -------
+    Reads noisy tables, and the number of rows where it is public.
+    """
+    if not order.analyses or len(order.shares(order.budget)) > 1:
+        return ()
+    found: list[Result] = []
+    for analysis in order.analyses:
+        try:
+            tables = [answer.measurement for answer in curator.answers if not answer.block]
+            found += estimate_from_tables(analysis, order.schema, tables, rows=curator.rows)
+        except UsageError as error:
+            warnings.warn(f"{analysis}: no direct estimate, {error}", HopelessNoise, stacklevel=3)
+    return tuple(found)
+
+
+def calibration_notes(calibration: Calibration | None, order: Order, models: Sequence[FittedModel]) -> tuple[str, ...]:
+    """What the card says of labels that were adjusted to planned results."""
+    if calibration is None:
+        return ()
+    if order.labels_another:
+        return ("Planned analyses are of the confidential table; labels of another file are not adjusted to them.",)
+    agenda, names = calibration.prepared.agenda, models[0].labeller().targets
+    _, left = targets_of(agenda, calibration.results, calibration.sums, np.zeros(1, np.int64), agenda.schema, names)
+    carried = "Labels are adjusted so that planned analyses come out of the synthetic rows as they were estimated."
+    return (carried, *(f"Not carried by the labels: {what}." for what in left))
+
+
+def require_designs(analyses: Sequence[PlannedAnalysis], schema: Schema) -> None:
+    """Refuse, while nothing is spent, formulas that cannot be planned under `label`: read against listed values alone."""
+    if schema.neighbours != "label":
+        return
+    listed = {a.name: a.domain.values if isinstance(a.domain, Categories) else (a.domain.minimum,) for a in schema}
+    rows = np.arange(min(max((len(v) for v in listed.values()), default=1), MOST_LISTED))
+    public = {n: pa.array(listed[n]).take(pa.array(rows % len(listed[n]))) for n in schema.public}
+    for analysis in analyses:
+        design_of(analysis, schema, pa.table(public), np.ones(len(rows), np.int64))
+
+
+def require_places(rows: Rows) -> None:
+    """Refuse, while nothing is spent, rows that stay in an engine: planned analyses read public columns row by row."""
+    if isinstance(rows, PushedRows):
+        raise UnsupportedError(STAYS)

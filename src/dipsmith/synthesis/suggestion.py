@@ -1,0 +1,76 @@
+"""A formula to start from: one that the release can answer, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dipsmith.errors import UsageError
+from dipsmith.schema import Attribute, Bins
+from dipsmith.schema.formula.tree import quoted
+from dipsmith.synthesis.supports import Support
+
+if TYPE_CHECKING:
+    from dipsmith.synthesis.release import Release
+
+NUMBERS = ("number", "integer")
+MOST_TERMS = 3
+MOST_RESPONSES, MOST_TRIED = 4, 12
+"""Columns that are tried as response and as terms: every trial costs a moment."""
+
+
+def carries(found: Support) -> bool:
+    """Whether synthetic rows, with the mechanism run again on them, can be believed: every group of columns is there."""
+    if found.level == "not carried" or not found.in_rows:
+        return False
+    return all(carries(part) for part in found.parts)
+
+
+def suggested_formula(release: Release) -> str | None:
+    """A regression that this release answers: a planned one, or a number or share by columns it was measured with."""
+    if release.results:
+        return release.results[0].formula
+    if not release.measurements:
+        return None
+    schema = release.schema
+    private_first = sorted(schema, key=lambda a: a.role == "public")
+    # Between backticks there is no way to write one.
+    named = [a for a in private_first if "`" not in a.name and a.name.isprintable() and a.size > 1]
+    for chosen, response in _responses(named):
+        terms: list[str] = []
+        for other in [a for a in named if a is not chosen][:MOST_TRIED]:
+            longer = [*terms, quoted(other.name)]
+            try:
+                found = release.supports(f"{response} ~ {' + '.join(longer)}")
+            except UsageError:
+                # A report is made after the charge: what cannot be suggested is left out.
+                continue
+            if not found.public and carries(found):
+                terms = longer
+            if len(terms) == MOST_TERMS:
+                break
+        if terms:
+            return f"{response} ~ {' + '.join(terms)}"
+    return None
+
+
+def _responses(named: list[Attribute]) -> Iterator[tuple[Attribute, str]]:
+    """Numbers, the finest first; columns with two levels; comparisons with a level."""
+    numbers = [a for a in named if a.type in NUMBERS and isinstance(a.domain, Bins)]
+    two = [a for a in named if len(a.labels) == 2 and a not in numbers]
+    chosen = [*sorted(numbers, key=lambda a: -a.size), *two]
+    found = [(a, quoted(a.name)) for a in chosen]
+    found += [
+        (a, _comparison(a)) for a in named if a not in chosen and a.type == "string" and _can_be_quoted(a.labels[0])
+    ]
+    yield from found[:MOST_RESPONSES]
+
+
+def _comparison(attribute: Attribute) -> str:
+    label = attribute.labels[0]
+    return quoted(attribute.name) + (f' == "{label}"' if "'" in label else f" == '{label}'")
+
+
+def _can_be_quoted(label: str) -> bool:
+    """Whether a formula can name the level: it knows quotes, but no escapes."""
+    return label.isprintable() and "\\" not in label and not ("'" in label and '"' in label)

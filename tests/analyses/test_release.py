@@ -1,0 +1,183 @@
+"""Planned analyses in a release: results on the card, labels that carry them, bytes that tell nothing of the file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.analyses.test_direct import people, schema
+
+import dipsmith as ds
+from dipsmith.errors import SchemaError, UnsupportedError, UsageError
+from dipsmith.schema.analysis import PlannedAnalysis
+from dipsmith.sources import source
+
+FORMULA = "log(pay) ~ sex + race + age | agency + year"
+METHODS = [ds.LogLinear(targets=["sex", "race"]), ds.Forest(targets=["sex", "race"])]
+
+
+def release(frame: pd.DataFrame, method: ds.Method, seed: int = 1, **asked: object) -> ds.Release:
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    wanted = {"analyses": [FORMULA], "budget": ds.PureDP(1), **asked}
+    return ds.synthesize(table, schema(), method, testing=True, noise_seed=seed, seed=seed, **wanted)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
+def test_a_plain_regression_of_the_release_says_the_direct_estimate(method: ds.Method) -> None:
+    made = release(people(6000, 11), method)
+    (result,) = made.results
+    found = ds.fit(made.tables[0], FORMULA, rule="sampling")
+    for name in ("sex[T.M]", "race[T.B]", "race[T.C]"):
+        direct = result[name].estimate
+        assert direct is not None
+        assert float(found[name]) == pytest.approx(direct, abs=0.003)
+
+
+def test_labels_without_a_plan_do_not_carry_it() -> None:
+    """What the test above shows of the forest is the calibration's doing."""
+    plain = release(people(6000, 11), METHODS[1], analyses=())
+    assert plain.results == ()
+    assert abs(float(ds.fit(plain.tables[0], FORMULA, rule="sampling")["sex[T.M]"])) < 0.08
+
+
+def test_odds_and_shares_of_a_label_are_carried() -> None:
+    asked = ["I(sex == 'F') ~ age + agency", PlannedAnalysis("I(race == 'B') ~ 0 + C(year)", model="ols")]
+    made = release(people(6000, 12), METHODS[1], analyses=asked)
+    for result, formula in zip(
+        made.results, ("I(sex == 'F') ~ age + agency", "I(race == 'B') ~ 0 + C(year)"), strict=True
+    ):
+        family = "logistic" if result.model == "logistic" else "ols"
+        found = ds.fit(made.tables[0], formula, rule="sampling", family=family)
+        for c in result.coefficients:
+            assert c.estimate is not None
+            assert c.se is not None
+            assert float(found[c.name]) == pytest.approx(c.estimate, abs=max(0.1 * c.se, 0.004)), c.name
+
+
+@pytest.mark.slow
+def test_results_are_saved_read_back_and_on_the_card(tmp_path: Path) -> None:
+    made = release(people(3000, 13), METHODS[0])
+    folder = made.save(tmp_path / "release")
+    read = ds.Release.load(folder)
+    assert read.results == made.results
+    assert read.card.analyses == (FORMULA,)
+    assert "Results of planned analyses" in (folder / "card.html").read_text("utf-8")
+    told = json.loads((folder / "results.json").read_text("utf-8"))
+    assert told["results"][0]["coefficients"][0]["name"] == "age"
+    spent = sum(float(line["cost"]) for line in read.card.spending)
+    assert spent == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.slow
+def test_damaged_results_are_refused(tmp_path: Path) -> None:
+    folder = release(people(1000, 13), METHODS[1]).save(tmp_path / "release")
+    (folder / "results.json").write_text("{}", "utf-8")
+    with pytest.raises(ds.errors.DipsmithError, match=r"results\.json"):
+        ds.Release.load(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
+def test_the_bytes_do_not_tell_the_file(method: ds.Method, tmp_path: Path) -> None:
+    """Rows sorted by their labels, as dictionaries in Parquet, against rows in another order as plain text in CSV."""
+    frame = people(1500, 14)
+    first, second = tmp_path / "a.parquet", tmp_path / "b.csv"
+    by_label = frame.sort_values(["sex", "race"], kind="stable")
+    table = pa.Table.from_pandas(by_label, preserve_index=False)
+    for name in ("agency", "sex", "race"):
+        i = table.column_names.index(name)
+        table = table.set_column(i, name, table.column(name).combine_chunks().dictionary_encode())
+    pq.write_table(table, first, row_group_size=97)
+    frame.sample(frac=1, random_state=3).to_csv(second, index=False)
+    folders = []
+    for file in (first, second):
+        made = ds.synthesize(
+            file,
+            schema(),
+            method,
+            budget=ds.PureDP(1),
+            testing=True,
+            noise_seed=4,
+            seed=4,
+            analyses=[FORMULA],
+            request="r",
+        )
+        folders.append(made.save(tmp_path / file.stem))
+    for path in sorted(folders[0].iterdir()):
+        if path.name not in ("card.json", "card.html"):  # which tell when they were made
+            assert path.read_bytes() == (folders[1] / path.name).read_bytes(), path.name
+
+
+def test_what_cannot_be_planned_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
+    frame = people(300, 15)
+    ledger = ds.Ledger(tmp_path / "budget.db")
+    ledger.grant("staff", ds.PureDP(1))
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    only_sex = ds.Forest(targets=["sex"])
+    for method, asked, message in (
+        (METHODS[1], "log(pay) ~ sex + height", "'height', which is no column"),
+        (only_sex, "log(pay) ~ race", "does not label"),
+        (METHODS[1], "log(pay) ~ sex | by race", "which is private"),
+        (METHODS[1], "log(pay) ~ I(age * (sex == 'F'))", "mixes private and public"),
+        (METHODS[1], "race ~ age", "compare it with one of them"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            ds.synthesize(table, schema(), method, budget=ds.PureDP(1), ledger=ledger, analyses=[asked])
+    with pytest.raises(SchemaError, match="model is"):
+        PlannedAnalysis("log(pay) ~ sex", model="probit")  # type: ignore[arg-type]
+    assert ledger.show("staff").remaining == 1
+
+
+@pytest.mark.slow
+def test_rows_that_stay_in_an_engine_are_refused(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    frame = people(300, 16)
+    path = tmp_path / "people.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.register("frame", frame)
+        connection.execute("create table people as select * from frame")
+    with pytest.raises(UnsupportedError, match="stay there"):
+        ds.synthesize(
+            source(f"duckdb:///{path}", table="people"),
+            schema(),
+            METHODS[1],
+            budget=ds.PureDP(1),
+            testing=True,
+            analyses=[FORMULA],
+        )
+
+
+def test_analyses_of_the_schema_file(tmp_path: Path) -> None:
+    text = schema()
+    declared = ds.Schema.from_dict(
+        {
+            **text.to_dict(),
+            "analyses": [FORMULA, {"formula": "log(pay) ~ sex", "width": 0.05, "reference": {"sex": "M"}}],
+        }
+    )
+    assert declared.analyses[1].reference == (("sex", "M"),)
+    file = tmp_path / "staff.yaml"
+    declared.write(file)
+    assert ds.Schema.read(file) == declared
+    table = pa.Table.from_pandas(people(800, 17), preserve_index=False)
+    made = ds.synthesize(table, declared, METHODS[1], budget=ds.PureDP(1), testing=True, noise_seed=1)
+    assert [r.formula for r in made.results] == [FORMULA, "log(pay) ~ sex"]
+    assert made.results[1].coefficients[1].name == "sex[T.F]"
+
+
+def test_units_with_several_rows(tmp_path: Path) -> None:
+    """Rows beyond max_rows are in no sum: the results are of those that count."""
+    frame = people(600, 18)
+    frame["person"] = np.arange(600) // 3
+    declared = ds.Schema.from_dict({**schema().to_dict(), "unit": {"column": "person", "max_rows": 2}})
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    made = ds.synthesize(
+        table, declared, METHODS[1], budget=ds.PureDP(5), testing=True, noise_seed=1, analyses=[FORMULA]
+    )
+    assert made.results[0].rows == 400
+    assert made.tables[0].num_rows == 600

@@ -1,0 +1,236 @@
+"""`fit` is honest or refuses: planned results, direct estimates, what is carried, and what is not."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dipsmith as ds
+from dipsmith.errors import NotCarried, UncheckedSupport, UnsupportedError, UsageError
+from dipsmith.inference.tests import independence
+
+FIELDS = [
+    {"name": "a", "type": "string", "enum": ["p", "q", "r"], "other": "p", "role": "public"},
+    {"name": "x", "type": "integer", "minimum": 0, "maximum": 9, "bins": {"width": 1}, "role": "public"},
+    {"name": "y", "type": "integer", "minimum": 0, "maximum": 19, "bins": {"width": 1}, "role": "public"},
+    {"name": "s", "type": "string", "enum": ["M", "F"], "other": "M", "role": "private"},
+]
+MAIN, PRODUCT, ODDS = "y ~ s + x + a", "y ~ s*x", "s ~ x + y"
+
+
+def schema(neighbours, **more):
+    return ds.Schema.from_dict({"name": "t", "unit": "row", "neighbours": neighbours, "fields": FIELDS, **more})
+
+
+def rows(n=2000, seed=0, **more):
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, 3, n)
+    x = np.clip(a + rng.integers(0, 8, n), 0, 9)
+    s = rng.random(n) < 0.25 + 0.05 * x
+    y = np.clip(np.round(5 + 0.6 * x + a - 2.0 * s + rng.normal(0, 2, n)), 0, 19).astype(int)
+    return pa.table({"a": np.array(list("pqr"))[a], "x": x, "y": y, "s": np.where(s, "F", "M"), **more})
+
+
+def made(method, neighbours="replace", budget=1, table=None, layout=None, seed=1, **more):
+    return ds.synthesize(
+        rows() if table is None else table,
+        schema(neighbours) if layout is None else layout,
+        method,
+        budget=ds.PureDP(budget),
+        testing=True,
+        noise_seed=seed,
+        **more,
+    )
+
+
+@pytest.fixture(scope="module")
+def tree():
+    return made(ds.MST())
+
+
+@pytest.fixture(scope="module")
+def labels():
+    return made(ds.LogLinear(targets=["s"]), "label", budget=3, table=rows(1000))
+
+
+def test_what_no_table_holds_is_refused_in_one_line(tree):
+    for formula in (MAIN, PRODUCT, ODDS):
+        with pytest.raises(NotCarried, match=r"this release cannot tell .* noisy table .* ask the steward") as refused:
+            ds.fit(tree, formula)
+        assert "\n" not in str(refused.value)
+        assert formula in str(refused.value)
+    assert issubclass(NotCarried, UnsupportedError)
+    assert NotCarried.exit_code == 2
+
+
+def test_an_estimate_can_be_had_without_an_interval(tree):
+    found = ds.fit(tree, MAIN, allow_unsupported=True)
+    plain = ds.fit(tree.tables[0], MAIN, reference={"s": "M"})
+    assert found["s[T.F]"].value == pytest.approx(plain["s[T.F]"].value)
+    assert np.isnan(found.combined.interval).all()
+    assert np.isnan(found.combined.p_value).all()
+    assert "without intervals" in str(found)
+    assert "cannot tell" in str(found)
+    with pytest.raises(NotCarried, match="no interval here"):
+        found.joint("s")
+
+
+def test_ordinary_intervals_are_still_to_be_had(tree):
+    assert "too short" in str(ds.fit(tree, MAIN, rule="sampling"))
+
+
+def test_tables_that_hold_all_give_direct_estimates():
+    release = made(ds.Flat(), budget=8)
+    for formula, family in ((MAIN, "auto"), (PRODUCT, "auto"), ("y ~ 1", "ols"), ("I(s == 'F') ~ 1", "ols")):
+        found = ds.fit(release, formula, family=family)
+        assert found.direct
+        assert "Direct estimates from the noisy tables" in str(found)
+        truth = ds.fit(rows(), formula, family=family, **({"reference": {"s": "M"}} if " s" in formula else {}))
+        # ε = 8 on 2000 rows: every estimate within five of its own standard errors of the authentic one (6e-7 each)
+        assert (np.abs(found.combined.estimate - truth.combined.estimate) < 5 * found.combined.std_error).all()
+        assert (found.combined.std_error >= 0.9 * truth.combined.std_error).all()
+
+
+def test_another_reference_is_a_difference_of_coefficients():
+    release = made(ds.Flat(), budget=8)
+    by_m, by_f = (ds.fit(release, "y ~ s + a", reference={"s": level}) for level in "MF")
+    assert by_f["s[T.M]"].value == pytest.approx(-by_m["s[T.F]"].value)
+    assert by_f["s[T.M]"].std_error == pytest.approx(by_m["s[T.F]"].std_error)
+    assert by_f["Intercept"].value == pytest.approx(by_m["Intercept"].value + by_m["s[T.F]"].value)
+    by_q = ds.fit(release, "y ~ s + a", reference={"a": "q"})
+    assert by_q["a[T.r]"].value == pytest.approx(by_m["a[T.r]"].value - by_m["a[T.q]"].value)
+    assert by_q["s[T.F]"] == by_m["s[T.F]"]
+    with pytest.raises(UsageError, match="leave reference out"):
+        ds.fit(release, PRODUCT, reference={"s": "F"})
+
+
+def test_odds_of_a_table_are_those_of_its_rows():
+    """With next to no noise, direct odds are maximum likelihood's."""
+    release = made(ds.Flat(), budget=500)
+    found, plain = ds.fit(release, ODDS), ds.fit(rows(), ODDS, reference={"s": "M"})
+    assert found.direct
+    assert found.analysis.family == "logistic"
+    assert found.combined.estimate == pytest.approx(plain.combined.estimate, abs=0.02)
+    assert found.combined.std_error == pytest.approx(plain.combined.std_error, rel=0.05)
+
+
+def test_direct_odds_cover():
+    """A noisy table of 2 × 2 × 3 cells, 1,500 rows, Laplace noise of scale 8."""
+    from dipsmith.analyses.agreed_tables import NoisyMarginal
+    from dipsmith.analyses.odds import odds_from_tables
+    from dipsmith.regression.formula import RegressionFormula
+
+    layout = schema("replace").project(["a", "s"])
+    layout = replace(layout, attributes=(*layout.attributes, replace(layout["s"], name="t")))
+    formula = RegressionFormula.parse("s ~ a + t", layout.names)
+    rng = np.random.default_rng(3)
+    odds = -0.4 + np.array([0, 0.5, -0.3])[:, None] + np.array([0, 0.8])[None, :]
+    p = 1 / (1 + np.exp(-odds))
+    cells = np.stack([1 - p, p], axis=1) / 6  # a × s × t
+    hits = 0
+    for i in range(200):
+        counts = rng.multinomial(1500, cells.ravel()).reshape(3, 2, 2) + rng.laplace(0, 8, (3, 2, 2))
+        noisy = NoisyMarginal(("a", "s", "t"), counts, np.full((3, 2, 2), 128.0), True)
+        found = odds_from_tables(formula, layout, [noisy], rows=1500, draws=300, seed=i)
+        low, high = found["t[T.F]"].low, found["t[T.F]"].high
+        hits += low <= 0.8 <= high
+    # 200 repeats: .95 ± 5 · .0154 (6e-7)
+    assert abs(hits / 200 - 0.95) < 0.077
+
+
+def test_noise_that_swamps_the_tables_is_said():
+    with pytest.raises(NotCarried, match=r"as large as what they count; ask the steward for a larger budget"):
+        ds.fit(made(ds.Flat(), budget="0.02"), MAIN)
+
+
+def test_odds_of_whole_rows_need_one_table():
+    """All pairs are measured: least squares is told from them; the model's own odds covered .17 to .38 of the time."""
+    release = made(ds.Marginals(cliques=2), budget=3)
+    assert ds.fit(release, MAIN).direct
+    with pytest.raises(NotCarried, match="no noisy table holds s, x and y together"):
+        ds.fit(release, ODDS)
+    assert ds.fit(release, "s ~ x").direct
+
+
+def test_labels_that_carry_it_are_run_again(labels):
+    found = ds.fit(labels, MAIN, replicates=10, seed=1)
+    assert not found.direct
+    assert "by 10 runs of loglinear" in str(found)
+    with pytest.raises(NotCarried, match="no noisy table holds y, s"):
+        ds.fit(labels, "y ~ s*x*a")
+
+
+def test_a_control_that_the_schema_collapses_is_not_carried():
+    fields = [
+        {**f, "collapse": {"prefix": 1}, "enum": ["p1", "p2", "q1", "q2"], "other": "p1"} if f["name"] == "a" else f
+        for f in FIELDS
+    ]
+    layout = ds.Schema.from_dict({"name": "t", "unit": "row", "neighbours": "label", "fields": fields})
+    rng = np.random.default_rng(1)
+    table = rows().set_column(0, "a", pa.array(np.array(["p1", "p2", "q1", "q2"])[rng.integers(0, 4, 2000)]))
+    release = made(ds.LogLinear(targets=["s"]), "label", 3, table, layout)
+    with pytest.raises(NotCarried, match="collapses its 4 values to 2 labels"):
+        ds.fit(release, "y ~ s + x | a")
+    assert not ds.fit(release, "y ~ s + x", replicates=10, seed=1).direct
+
+
+def test_planned_results_come_first(labels):
+    release = made(ds.LogLinear(targets=["s"]), "label", budget=3, analyses=[MAIN])
+    found = ds.fit(release, " y ~  s + x + a ")
+    (result,) = release.results
+    assert found.direct
+    assert "planned" in str(found)
+    for c in result.coefficients:
+        assert found[c.name].value == c.estimate
+        assert found[c.name].low == pytest.approx(c.low)
+    wide, narrow = (f.combined.interval[1] - f.combined.interval[0] for f in (found, found.at(0.5)))
+    assert (wide > narrow).all()
+    assert found.joint("s").p_value < 1e-6
+    # what was not planned is run again with the budget that the labels had
+    from dipsmith.inference.mechanism import Mechanism
+
+    assert Mechanism.of(labels).budget == ds.PureDP(3)
+    planned = sum(t.budget.units for t in release.measurements if t.kind == "weighted sums")
+    assert planned > 0
+    assert Mechanism.of(release).budget.units == ds.PureDP(3).units - planned
+
+
+def test_independence_demands_the_pair(tree):
+    measured = next(t.attributes for t in tree.measurements if len(t.attributes) == 2)
+    assert independence(tree, *measured, replicates=10, seed=1).p_value < 0.05
+    pairs = [{"a", "s"}, {"y", "s"}, {"x", "s"}, {"x", "y"}]
+    missing = next(p for p in pairs if not any(p <= set(t.attributes) for t in tree.measurements))
+    with pytest.raises(NotCarried, match="together"):
+        independence(tree, *sorted(missing))
+    found = independence(tree, *sorted(missing), allow_unsupported=True)
+    assert np.isnan(found.p_value)
+    assert "no p-value" in str(found)
+
+
+def test_functions_of_ones_own_are_checked_by_their_columns(tree):
+    def mean(table):
+        y = table["y"].to_numpy()
+        return y.mean(), y.var() / len(y)
+
+    with pytest.warns(UncheckedSupport, match="was not checked"):
+        unchecked = ds.noise_aware(tree, mean, replicates=10, seed=1)
+    assert "was not checked" in str(unchecked)
+    checked = ds.noise_aware(tree, mean, columns=["y"], replicates=10, seed=1)
+    assert checked.variance.tolist() == unchecked.variance.tolist()
+    assert "was not checked" not in str(checked)
+    with pytest.raises(NotCarried, match="a × s × y"):
+        ds.noise_aware(tree, mean, columns=["a", "s", "y"])
+
+
+def test_rows_of_one_unit_are_said_to_be_taken_as_independent():
+    layout = schema("label", unit={"column": "id", "max_rows": 2})
+    release = made(ds.LogLinear(targets=["s"]), "label", 3, rows(id=np.arange(2000) // 2), layout)
+    found = ds.fit(release, "y ~ s + x", replicates=10, seed=1)
+    assert "Rows of one id are taken as independent" in str(found)
+    assert "taken as independent" not in str(ds.fit(release, "y ~ s + x", replicates=10, seed=1, cluster="a"))
+
+
+def test_a_release_that_kept_no_measurements_is_refused(labels):
+    with pytest.raises(NotCarried, match="made by an earlier version"):
+        ds.fit(replace(labels, measurements=()), MAIN)
