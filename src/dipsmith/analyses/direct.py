@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from dipsmith.analyses.design import Float
-from dipsmith.analyses.noisy_sums import NoisySums, Spread
+from dipsmith.analyses.noisy_sums import Bought, NoisySums
 from dipsmith.analyses.prior import FLOOR, Prior
 from dipsmith.analyses.sums import Layout
 from dipsmith.errors import UsageError
@@ -52,16 +53,30 @@ class DirectEstimate:
     notes: tuple[str, ...] = ()
 
 
+class Answers(Protocol):
+    """Noisy sums of every table of a layout, by the tables' keys: draws × groups × labels."""
+
+    def measured(self) -> dict[str, Float]:
+        """The sums as they were measured: one draw."""
+
+    def redraw(self, random: np.random.Generator, draws: int) -> dict[str, Float]:
+        """Their noise again."""
+
+
 def estimate(layout: Layout, sums: Mapping[str, NoisySums], *, draws: int = DRAWS, seed: int = 0) -> DirectEstimate:
-    """Estimate the coefficients of a design from its noisy sums."""
-    spread = Spread.of(layout, sums)
-    agreed = spread.apply({t.key: sums[t.key].values[None] for t in layout.tables})
+    """Estimate the coefficients of a design from the sums that were bought for it."""
+    return estimate_from(layout, Bought.of(layout, sums), draws=draws, seed=seed)
+
+
+def estimate_from(layout: Layout, sums: Answers, *, draws: int = DRAWS, seed: int = 0) -> DirectEstimate:
+    """Estimate the coefficients of a design from noisy sums, wherever they come from."""
+    agreed = sums.measured()
     random = generator(seed)
     if is_logistic(layout):
-        return _logistic(layout, sums, spread, layout.assemble(agreed)[0][0][:, -1], draws, random)
+        return _logistic(layout, sums, layout.assemble(agreed)[0][0][:, -1], draws, random)
     A, N, T = (part[0] for part in layout.assemble(agreed))
     G = layout.inverse
-    noise = [_Noise(*parts) for parts in _draws(layout, sums, spread, draws, random)]
+    noise = [_Noise(*parts) for parts in _draws(layout, sums, draws, random)]
     bias = np.sum([n.square(G).sum(axis=0) for n in noise], axis=0) / draws
     W = N - A.T @ G @ A + bias
     moved = [n.moved(G, A, bias) for n in noise]
@@ -200,9 +215,7 @@ def _reported(
     return DirectEstimate(kept, values[chosen], covariance[pick], noise[pick], sigma, df, int(design.rows), q, notes)
 
 
-def _logistic(
-    layout: Layout, sums: Mapping[str, NoisySums], spread: Spread, goal: Float, draws: int, random: np.random.Generator
-) -> DirectEstimate:
+def _logistic(layout: Layout, sums: Answers, goal: Float, draws: int, random: np.random.Generator) -> DirectEstimate:
     """The odds of a private label given public columns: Z′μ(β) = Z′y, solved by Newton's method on the public rows."""
     Z, often = layout.public_columns, layout.design.often
     keep = [int(i) for i in independent(layout.gram)]
@@ -220,7 +233,7 @@ def _logistic(
             break
     notes = list(layout.design.notes)
     inverse = linalg.pinvh(information)
-    again = _draws(layout, sums, spread, draws, random)
+    again = _draws(layout, sums, draws, random)
     noise = np.cov(np.concatenate([E[:, keep, -1] for E, _, _ in again]), rowvar=False)
     scattered = inverse @ np.atleast_2d(noise) @ inverse
     if not np.isfinite(beta).all() or np.abs(beta).max() > 15 or np.abs(step).max() > 1e-4:
@@ -234,13 +247,13 @@ def _logistic(
 
 
 def _draws(
-    layout: Layout, sums: Mapping[str, NoisySums], spread: Spread, draws: int, random: np.random.Generator
+    layout: Layout, sums: Answers, draws: int, random: np.random.Generator
 ) -> Iterator[tuple[Float, Float, Float]]:
     """Noise on A, N and T, drawn again in batches."""
-    used = [t.key for t in layout.tables]
-    size = max(1, layout.public_columns.shape[1] * len(layout.columns) + sum(sums[k].values.size for k in used))
+    numbers = sum(t.size * t.label_cells for t in layout.tables)
+    size = max(1, layout.public_columns.shape[1] * len(layout.columns) + numbers)
     left = draws
     while left:
         now = min(left, max(1, AT_A_TIME // size))
         left -= now
-        yield layout.assemble(spread.apply({k: sums[k].draw(random, now) for k in used}))
+        yield layout.assemble(sums.redraw(random, now))

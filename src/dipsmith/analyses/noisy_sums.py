@@ -112,3 +112,24 @@ def _total_variance(sums: NoisySums, labels: tuple[str, ...], sizes: Mapping[str
     """The variance of the number of one label, added up over groups and over the other private columns."""
     others = float(np.prod([sizes[n] for n in sums.table.labels if n not in labels] or [1]))
     return float(sums.noisy.sum()) * sums.sd**2 * others
+
+
+@dataclass(frozen=True, eq=False)
+class Bought:
+    """The sums that were bought for a layout, each with its own noise, made to agree."""
+
+    sums: Mapping[str, NoisySums]
+    spread: Spread
+
+    @classmethod
+    def of(cls, layout: Layout, sums: Mapping[str, NoisySums]) -> Bought:
+        """The sums of one layout among all that were bought."""
+        return cls({t.key: sums[t.key] for t in layout.tables}, Spread.of(layout, sums))
+
+    def measured(self) -> dict[str, Float]:
+        """The sums as they were measured: one draw."""
+        return self.spread.apply({k: s.values[None] for k, s in self.sums.items()})
+
+    def redraw(self, random: np.random.Generator, draws: int) -> dict[str, Float]:
+        """Their noise again."""
+        return self.spread.apply({k: s.draw(random, draws) for k, s in self.sums.items()})
