@@ -18,6 +18,7 @@
 
     HopelessNoise                   –   a warning: noise will outweigh the rows, said before anything is spent
     UncheckedSupport                –   a warning: nobody can see whether a release carries what a function of one's own asks
+    ContradictedRows                –   a warning: noisy counts are far from the stated number of rows
     LostKey                         –   a warning: the ledger cannot recognise the sources of earlier runs
 
 A message is one line. It says what was got, what was expected and what to do, and names the
@@ -111,6 +112,10 @@ class HopelessNoise(UserWarning):
 
 class UncheckedSupport(UserWarning):
     """An estimator of one's own: whether the release carries what it asks cannot be seen."""
+
+
+class ContradictedRows(UserWarning):
+    """A number of rows that was stated as publicly known, and that noisy counts contradict."""
 
 
 class LostKey(UserWarning):

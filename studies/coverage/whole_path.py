@@ -80,7 +80,7 @@ def released(table: pa.Table, relation: str, seed: int, each: Literal["split", "
         schema,
         ds.Flat(),
         budget=ds.PureDP(EPSILON),
-        rows=ROWS if relation == "add-remove" else None,
+        known_rows=ROWS if relation == "add-remove" else None,
         sets=SETS if each else 1,
         each=each,
         testing=True,

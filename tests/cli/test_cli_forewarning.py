@@ -16,7 +16,7 @@ def test_a_note_names_the_better_method(dipsmith, tmp_path):
     (tmp_path / "people.yaml").write_text(SCHEMA)
     (tmp_path / "people.csv").write_text("place,grade\n" + "v,1\nw,2\n" * 20)
     assert dipsmith("ledger", "grant", "people", "--ledger", "b.db", "--epsilon", 1).code == 0
-    common = ["people.csv", "--schema", "people.yaml", "--ledger", "b.db", "--rows", 40, "--method", "flat"]
+    common = ["people.csv", "--schema", "people.yaml", "--ledger", "b.db", "--known-rows", 40, "--method", "flat"]
     hopeless = dipsmith("synthesize", *common, "--epsilon", "0.02", "--out", "one", "--json")
     assert hopeless.code == 0, hopeless.err
     assert "dipsmith: note: flat, full table: hopeless" in hopeless.err

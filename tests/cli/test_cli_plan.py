@@ -111,10 +111,10 @@ def test_a_target_width_under_delta_is_told_as_epsilon_and_delta(dipsmith, peopl
 def test_settings_reach_the_next_command(dipsmith, people):
     ran = dipsmith(
         "plan", "--schema", "add-remove.yaml", "--method", "marginals", "--set", "cliques=2", "--rho", "0.1",
-        "--rows", 3000, "--sets", 3, "--each", "draw",
+        "--known-rows", 3000, "--sets", 3, "--each", "draw",
     )  # fmt: skip
     assert ran.out.splitlines()[-1].endswith(
-        "--method marginals --rho 0.1 --rows 3000 --sets 3 --each draw --set cliques=2 --ledger budget.db --out release/"
+        "--method marginals --rho 0.1 --known-rows 3000 --sets 3 --each draw --set cliques=2 --ledger budget.db --out release/"
     )
 
 

@@ -104,8 +104,8 @@ def test_synthetic_rows_encode_to_what_was_drawn():
 
 
 def test_a_given_row_count_is_given_again():
-    given = made(rows(), schema("add-remove"), ds.Flat(), ds.PureDP(1), rows=500)
-    assert (Mechanism.of(given).given_rows, Mechanism.of(given).rows) == (500, 500)
+    given = made(rows(), schema("add-remove"), ds.Flat(), ds.PureDP(1), known_rows=590, rows=500)
+    assert (Mechanism.of(given).given_rows, Mechanism.of(given).rows) == (590, 500)
     noisy = Mechanism.of(made(rows(), schema("add-remove"), ds.Flat(), ds.PureDP(1)))
     assert (noisy.given_rows, noisy.rows) == (None, None)
     public = Mechanism.of(made(rows(), schema("replace"), ds.Flat(), ds.PureDP(1)))

@@ -142,7 +142,7 @@ def test_a_script_is_the_expected_calls_whatever_the_values_say(name, columns, f
     assert calls["PureDP"] == (("0.5",), {})
     assert calls["Marginals"] == ((), {"cliques": 2})
     assert calls["synthesize"][0][0] == data
-    assert calls["synthesize"][1]["rows"] == 7
+    assert calls["synthesize"][1]["known_rows"] == 7
     assert calls["release.save"] == ((), {"folder": out, "format": "csv"})
     assert calls["compare"][0][0] == data
     assert calls["compare"][1]["analyses"] == asked

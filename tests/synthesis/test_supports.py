@@ -36,7 +36,7 @@ def make(method, relation="add-remove", epsilon=3, **options):
     schema = Schema("t", tuple(column(n, k) for n, k in SIZES.items()), Unit(), relation)
     options = {"noise_seed": 3, "seed": 1} | options
     return ds.synthesize(
-        table(8, **SIZES), schema, method, budget=ds.PureDP(epsilon), rows=ROWS, testing=True, **options
+        table(8, **SIZES), schema, method, budget=ds.PureDP(epsilon), known_rows=ROWS, testing=True, **options
     )
 
 

@@ -192,7 +192,7 @@ def test_row_count_policy(ledger):
     assert private.card.rows_known == "noisy estimate"
     assert private.card.rows != 3000  # the seed's noise on n is not 0
     given = ds.synthesize(table, schema("add-remove"), ds.Flat(), budget=ds.PureDP(1), rows=777, testing=True)
-    assert (given.card.rows, given.card.rows_known) == (777, "given by the steward")
+    assert (given.card.rows, given.card.rows_known) == (777, "as many as were asked for")
     public = ds.synthesize(table, schema(), ds.Flat(), budget=ds.PureDP(1), ledger=ledger)
     assert (public.card.rows, public.card.rows_known) == (3000, "public")
 

@@ -22,6 +22,10 @@ Rho = Annotated[str | None, Option("--rho", help="ρ of zero-concentrated differ
 Delta = Annotated[str | None, Option("--delta", help="With --epsilon: run in ρ, converted from (ε, δ).")]
 Sets = Annotated[int, Option("--sets", help="How many synthetic sets.")]
 Each = Annotated[str | None, Option("--each", help="split: m sanitisations; draw: m draws from one.")]
+KnownRows = Annotated[
+    int | None,
+    Option("--known-rows", help="Under add-remove: how many rows FILE has, where everybody knows that; costs nothing."),
+]
 Settings = Annotated[list[str] | None, Option("--set", help="A parameter of the method, NAME=VALUE; may be repeated.")]
 
 LEAST_WIDTH = 1e-9

@@ -50,7 +50,8 @@ def plan(
     ] = None,
     p0: Annotated[float, Option("--p0", help="Under label: the authentic share of a label that widths are for.")] = 0.5,
     level: Annotated[float, Option("--level", help="Probability that such an interval holds.")] = 0.9,
-    rows: Annotated[int | None, Option("--rows", help="The number of rows, when it is public.")] = None,
+    rows: Annotated[int | None, Option("--rows", help="A number of rows to plan with: public, or a guess.")] = None,
+    known_rows: options.KnownRows = None,
     sets: options.Sets = 1,
     each: options.Each = None,
     analysis: options.Analyses = None,
@@ -74,8 +75,9 @@ def plan(
     if not 0 < level < 1:
         raise UsageError(f"--level is {level:g}, expected a probability between 0 and 1, such as 0.9")
     budget = options.budget_of("1", None, delta) if target_width is not None else options.budget_of(epsilon, rho, delta)
+    declared.check_known_rows(known_rows)
     given = None if data is None else source(data, table=of_table)
-    facts = public_facts(declared, given, rows)
+    facts = public_facts(declared, given, rows if known_rows is None else known_rows)
     suggestion = propose(declared, budget, facts.rows) if suggest or method is None else None
     chosen = method_of(method or (suggestion.method if suggestion else ""), settings, declared)
     run: dict[str, Any] = {"public": facts, "sets": sets, "each": each, "p0": p0, "level": level}
@@ -103,7 +105,7 @@ def plan(
         _show_analyses(analyses)
     for text in dict.fromkeys(planned.warnings):
         warn(text)
-    command = _next_command(planned, budget, schema, data, of_table, settings, analysis)
+    command = _next_command(planned, budget, schema, data, of_table, settings, analysis, known_rows)
     say(f"Nothing private was read, nothing was spent. Next: {command}")
 
 
@@ -160,6 +162,7 @@ def _next_command(
     of_table: str | None,
     settings: list[str] | None,
     analyses: list[str] | None,
+    known_rows: int | None,
 ) -> str:
     """The command that would do it, without the user and password of a database address."""
     amount, stated = f"{float(budget.exact):.12g}", getattr(budget, "stated", None)
@@ -170,8 +173,8 @@ def _next_command(
         words += [f"--{budget.currency}", amount]
     else:
         words += ["--epsilon", f"{stated[0]:.12g}", "--delta", f"{stated[1]:g}"]
-    if planned.neighbours == "add-remove" and planned.rows is not None:
-        words += ["--rows", str(planned.rows)]
+    if known_rows is not None:
+        words += ["--known-rows", str(known_rows)]
     if planned.sets > 1:
         words += ["--sets", str(planned.sets), "--each", str(planned.each)]
     for formula in analyses or ():

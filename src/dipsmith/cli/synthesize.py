@@ -9,7 +9,7 @@ from typer import Argument, Option
 from dipsmith.cli import options
 from dipsmith.cli.settings import method_of
 from dipsmith.cli.terminal import answer, progress, warn, warnings_as_notes
-from dipsmith.errors import HopelessNoise, LostKey, UsageError
+from dipsmith.errors import ContradictedRows, HopelessNoise, LostKey, UsageError
 from dipsmith.report.commands import command
 
 EXAMPLES = options.examples(
@@ -31,14 +31,8 @@ def synthesize(
     delta: options.Delta = None,
     sets: options.Sets = 1,
     each: options.Each = None,
-    rows: Annotated[
-        int | None,
-        Option(
-            "--rows",
-            help="Rows to make. Under add-remove also taken as the number of rows in FILE, free of charge: give the true number "
-            "or one near it.",
-        ),
-    ] = None,
+    rows: Annotated[int | None, Option("--rows", help="How many rows to make; default: as many as FILE has.")] = None,
+    known_rows: options.KnownRows = None,
     onto: Annotated[str | None, Option("--onto", help="Under label: another file to label.")] = None,
     analysis: options.Analyses = None,
     settings: options.Settings = None,
@@ -75,7 +69,7 @@ def synthesize(
     confidential = source(data, table=table, encoding=encoding, delimiter=delimiter)
     if onto is None:
         place_of(confidential).require_output(out, format)
-    with progress(json) as show, warnings_as_notes(HopelessNoise, LostKey):
+    with progress(json) as show, warnings_as_notes(HopelessNoise, ContradictedRows, LostKey):
         release = run(
             confidential,
             declared,
@@ -85,6 +79,7 @@ def synthesize(
             sets=sets,
             each=each,  # type: ignore[arg-type]  # checked by the callee
             rows=rows,
+            known_rows=known_rows,
             onto=onto,
             analyses=analysis or (),
             request=request,

@@ -160,7 +160,7 @@ class Laboratory:
             rows = getattr(data.rows, "num_rows", None) if schema.neighbours == "add-remove" else None
             noise = int(run.id[:12], 16)
             return synthesize(
-                data.rows, schema, method, **asked, rows=rows, seed=run.repeat, testing=True, noise_seed=noise
+                data.rows, schema, method, **asked, known_rows=rows, seed=run.repeat, testing=True, noise_seed=noise
             )
         assert self.study.data.ledger is not None
         ledger = Ledger(self.base / self.study.data.ledger)

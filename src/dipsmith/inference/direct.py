@@ -61,7 +61,8 @@ def measured_estimate(release: Release, analysis: Analysis, references: Referenc
     if schema.neighbours == "label" or analysis.family not in ("ols", "logistic"):
         return None
     tables = [m for t in release.measurements if (m := NoisyMarginal.of(t)) is not None]
-    rows = None if release.card.rows_known == "noisy estimate" else release.card.rows
+    card = release.card
+    rows = card.rows if card.rows_known == "public" else card.known_rows
     try:
         found = _from_tables(analysis, schema, tables, rows)
     except UsageError:

@@ -37,7 +37,7 @@ class Mechanism:
     """A method with its budget, for the schema that private rows had.
 
     `budget` is what one sanitisation cost; `schema` encodes private rows (unit and neighbours decide the noise),
-    `released` reads synthetic ones; `given_rows` is the count that the steward gave, if any, `rows` how many to draw
+    `released` reads synthetic ones; `given_rows` is the count that is publicly known, if any, `rows` how many to draw
     (None: the model's own estimate).
     """
 
@@ -61,7 +61,7 @@ class Mechanism:
             budget=_budget_of_one(release),
             schema=release.model.schema,
             released=release.schema,
-            given_rows=card.rows if card.rows_known == "given by the steward" else None,
+            given_rows=card.known_rows,
             rows=None if card.rows_known == "noisy estimate" else card.rows,
         )
 

@@ -45,8 +45,9 @@ from dipsmith.inference.combine import Combined, Rule, average, check_level, com
 from dipsmith.inference.gate import missing_for, recurring
 from dipsmith.inference.mechanism import Mechanism
 from dipsmith.methods.method import Method
-from dipsmith.privacy.randomness import generator
+from dipsmith.privacy.randomness import Generator, generator
 from dipsmith.regression.estimates import Estimates, Estimator, Float, join_notes, stack
+from dipsmith.schema import Codes
 from dipsmith.synthesis.release import Release
 
 REPLICATES = 50
@@ -163,6 +164,7 @@ def combine_by(
     """
     if rule == "sampling" or release is None:
         return sampling_only(each, level, why)
+    each = tuple(_for_people(e, release) for e in each)
     if rule == "combine":
         found = combine(*stack(each), names=each[0].names, level=level, df=min(e.df for e in each), release=release)
         return replace(found, notes=(*join_notes(each), *found.notes))
@@ -196,7 +198,7 @@ def rerun(release: Release, estimate: Estimator, each: tuple[Estimates, ...], ho
             f"replicates is {how.replicates}, expected at least {FEWEST}: fewer say nothing about a variance"
         )
     mechanism, random = Mechanism.of(release, how.method), generator(how.seed)
-    codes = [mechanism.codes(t) for t in release.tables]
+    codes = [_resized(mechanism.codes(t), release.people, random) for t in release.tables]
     moved, drawing = [], []
     if how.progress is not None:
         how.progress(STAGE, 0.0)
@@ -209,6 +211,21 @@ def rerun(release: Release, estimate: Estimator, each: tuple[Estimates, ...], ho
         if how.progress is not None:
             how.progress(STAGE, (run + 1) / how.replicates)
     return Runs(np.array(moved), _moments(np.array(drawing)).mean, draws)
+
+
+def _for_people(found: Estimates, release: Release) -> Estimates:
+    """Estimates as uncertain as the rows behind a set leave them, where more or fewer were drawn."""
+    rows = release.card.rows
+    return found if release.people == rows else replace(found, covariance=found.covariance * (rows / release.people))
+
+
+def _resized(codes: Codes, rows: int, random: Generator) -> Codes:
+    """Rows that say the same, as many as a mechanism was run on: whole copies, and some of them once more."""
+    if rows == len(codes) or not len(codes):
+        return codes
+    copies, more = divmod(rows, len(codes))
+    kept = np.tile(np.arange(len(codes)), copies), random.permutation(len(codes))[:more]
+    return codes.take(np.concatenate(kept))
 
 
 def with_noise(

@@ -123,6 +123,7 @@ class SchemaEntry(Entry):
     provenance: Provenance = "declared"
     notes: list[Text] = []
     analyses: list[Text | PlannedEntry] = []
+    rows: int | None = None
 
 
 _NEEDED = {

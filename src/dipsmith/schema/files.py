@@ -80,6 +80,7 @@ def _schema(data: object, folder: Path, line: Callable[[Place], str]) -> Schema:
         provenance=entry.provenance,
         notes=(*entry.notes, *(f"rule without effect: {text}" for text in inert)),
         analyses=tuple(_analysis(a) for a in entry.analyses),
+        known_rows=entry.rows,
     )
     schema.check()
     return schema

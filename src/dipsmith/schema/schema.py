@@ -63,6 +63,7 @@ class Schema:
     provenance: Provenance = "declared"
     notes: tuple[str, ...] = field(default=())
     analyses: tuple[PlannedAnalysis, ...] = ()
+    known_rows: int | None = None  # how many rows the table has, where everybody knows that
 
     to_dict = writing.to_dict
     write = writing.write
@@ -117,6 +118,7 @@ class Schema:
                 raise SchemaError(f"unit.per '{unit.per}' must be one of the columns in fields; add it")
             if relation == "label" and self[unit.per].role != "public":
                 raise SchemaError(f"column '{unit.per}' is unit.per and must have role: public under label")
+        self.check_known_rows(self.known_rows)
         if relation == "label" and not self.private:
             raise SchemaError("neighbours is label but no column has role: private, so nothing would be protected")
         if relation != "add-remove":
@@ -126,6 +128,23 @@ class Schema:
                         f"column '{attribute.name}': say where a value outside enum goes, with other: LABEL or "
                         f"missing: true; under {relation} its row cannot be dropped"
                     )
+
+    @property
+    def counts_are_public(self) -> bool:
+        """Whether the relation itself makes the number of rows public."""
+        return self.neighbours == "label" or (self.neighbours == "replace" and self.unit.max_rows == 1)
+
+    def check_known_rows(self, known_rows: int | None) -> None:
+        """Refuse a stated number of rows where none is needed, or that is no number of rows."""
+        if known_rows is None:
+            return
+        if self.counts_are_public:
+            raise SchemaError(
+                f"a known number of rows is stated, but under neighbours '{self.neighbours}' it is public and read from the "
+                "table; leave it out"
+            )
+        if known_rows < 0:
+            raise SchemaError(f"the known number of rows is {known_rows}, expected 0 or more")
 
     @cached_property
     def _by_name(self) -> Mapping[str, Attribute]:

@@ -36,6 +36,7 @@ def to_dict(schema: Schema) -> dict[str, object]:
         "provenance": None if schema.provenance == "declared" else schema.provenance,
         "notes": list(schema.notes) or None,
         "analyses": [a.to_dict() for a in schema.analyses] or None,
+        "rows": schema.known_rows,
     }
     return dict(_without_blanks(document))
 

@@ -38,8 +38,8 @@ def supported(neighbours: str) -> list[str]:
 class Choices:
     """A method, its settings where they differ from its defaults, a budget and how many sets.
 
-    `currency` is pure ε; ε with δ (run in ρ); or ρ. Amounts are kept as they were typed: exact decimals. `rows` is the number
-    of rows, where it is public or stated.
+    `currency` is pure ε; ε with δ (run in ρ); or ρ. Amounts are kept as they were typed: exact decimals. `rows` is the
+    number of rows, where it is publicly known.
     """
 
     method: str = ""
@@ -110,7 +110,7 @@ class Choices:
 
     def run_command(self, schema_file: str, data: str, neighbours: str, ledger: str, out: str) -> str:
         """`dipsmith synthesize …`."""
-        more = ["--rows", str(self.rows)] if self.rows is not None and neighbours == "add-remove" else []
+        more = ["--known-rows", str(self.rows)] if self.rows is not None and neighbours == "add-remove" else []
         more += ["--format", "csv"] if self.format == "csv" else []
         files = ("--ledger", Path(ledger), "--out", Path(out))
         read = Path(data or "FILE")
@@ -139,7 +139,7 @@ class Choices:
         }
         more: dict[str, Any] = {"sets": self.sets, "each": self.each} if self.sets > 1 else {}
         if (rows := self.rows_for(schema)) is not None:
-            more["rows"] = rows
+            more["known_rows"] = rows
         made = type(self.method_for(schema)).__name__
         settings = settings_for(self.method, self.settings, schema)
         saved = {"folder": out} | ({"format": "csv"} if self.format == "csv" else {})

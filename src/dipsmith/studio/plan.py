@@ -119,7 +119,7 @@ def answer(visit: Visit) -> Mapping[str, Any]:
 def facts_of(workspace: Workspace, project: Project, schema: Schema, choices: Choices) -> PublicFacts:
     """The public facts: under `label` the public columns of the file, otherwise the number that was stated."""
     if schema.neighbours != "label" or not project.data:
-        return PublicFacts(rows=choices.rows)
+        return PublicFacts(rows=schema.known_rows if choices.rows is None else choices.rows)
     file = workspace.inside(project.data)
     stamp = file.stat()
     return _public(schema, file, stamp.st_size, stamp.st_mtime_ns)

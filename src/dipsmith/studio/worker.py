@@ -142,7 +142,7 @@ def _run(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
             ledger=ledger,
             sets=choices.sets,
             each=choices.each,
-            rows=choices.rows_for(schema),
+            known_rows=choices.rows_for(schema),
             request=job["id"],
             progress=_through(door, notes),
         )

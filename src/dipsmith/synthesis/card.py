@@ -33,6 +33,8 @@ DELTA = 1e-9
 """The δ at which a ρ is also shown as (ε, δ) when none was stated."""
 
 STATED = "The guarantee takes these statements on trust; whoever signs for the release answers for them."
+GIVEN, ASKED, KNOWN = "given by the steward", "as many as were asked for", "publicly known, as the steward states"
+"""How a number of rows is known that was stated: GIVEN, in versions that did not tell what is made from what is known."""
 _ALWAYS = ("spending", "disclosed", "notes")
 """Lists that cards of every version have."""
 
@@ -80,6 +82,7 @@ class Card:
     steward_says: tuple[str, ...] = ()
     analyses: tuple[Any, ...] = ()
     results: tuple[Mapping[str, Any], ...] = ()
+    known_rows: int | None = None
 
     @classmethod
     def of(
@@ -94,7 +97,7 @@ class Card:
         rows: int,
         rows_known: str,
         looks: int,
-        calibrated: Sequence[str] = (),
+        notes: Sequence[str] = (),
         results: Sequence[Result] = (),
     ) -> Card:
         """The card of a run that followed an order."""
@@ -125,11 +128,12 @@ class Card:
             reservation=None if reservation is None else str(reservation.id),
             looks=looks,
             testing=order.testing,
-            notes=(*schema.notes, *sums(schema, events), *calibrated),
+            notes=(*schema.notes, *sums(schema, events), *notes),
             analyses=tuple(a.to_dict() for a in order.analyses),
             results=tuple(_result(r) for r in results),
             files={},
             steward_says=steward_says(order, events),
+            known_rows=order.public_rows,
         )
 
     @property
@@ -184,6 +188,8 @@ class Card:
                 facts[name] = tuple(facts[name] if name in _ALWAYS else facts.get(name, ()))
             if facts["stated"] is not None:
                 facts["stated"] = tuple(facts["stated"])
+            if facts["rows_known"] == GIVEN:
+                facts.setdefault("known_rows", facts["rows"])
             known = {f.name for f in fields(cls)}
             card = cls(**{k: v for k, v in facts.items() if k in known})
             _require_lawful(card)
@@ -282,8 +288,8 @@ def steward_says(order: Order, events: Sequence[Event]) -> tuple[str, ...]:
         f"'{order.schema.name}' is the one name of this table: its budget is kept under it",
         f"the domains are public ({order.schema.provenance})",
     ]
-    if order.rows is not None:
-        says.append(f"the number of rows is publicly known: {order.rows:,}")
+    if order.public_rows is not None:
+        says.append(f"the number of rows is publicly known: {order.public_rows:,}")
     if order.labels_another:
         says.append("the file whose rows were labelled is public, and so is the order of its rows")
     says += [supply_statement(event.what, event.budget) for event in events if isinstance(event, Supplied)]
@@ -335,7 +341,7 @@ def _require_lawful(card: Card) -> None:
         *(name for line in card.spending for name in line.get("attributes") or ()),
     )
     optional = (card.each, card.ledger_head, card.reservation)
-    counts = (card.sets, card.rows, card.looks, card.units, card.format)
+    counts = (card.sets, card.rows, card.looks, card.units, card.format, card.known_rows or 0)
     if not (
         all(isinstance(t, str) for t in texts)
         and all(t is None or isinstance(t, str) for t in optional)

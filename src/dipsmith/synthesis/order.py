@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any, Literal
 
-from dipsmith.errors import HopelessNoise, UnsupportedError, UsageError
+from dipsmith.errors import HopelessNoise, SchemaError, UnsupportedError, UsageError
 from dipsmith.methods.catalogue import require_loadable
 from dipsmith.methods.method import Method, PublicFacts, Selection, require_relation
 from dipsmith.privacy.budget import Budget
@@ -33,13 +33,15 @@ class Order:
     budget: Budget
     sets: int = 1
     each: Each | None = None
-    rows: int | None = None  # as the steward states it
+    rows: int | None = None  # how many to make
     labels_another: bool = False  # whether another file's rows are labelled
     testing: bool = False  # whether the release will be stamped NOT PRIVATE
     analyses: tuple[PlannedAnalysis, ...] = ()  # what researchers will ask, agreed upon before
+    known_rows: int | None = None  # how many the table has, as the steward states; default: as the schema says
 
     def __post_init__(self) -> None:
         neighbours = self.schema.neighbours
+        self._require_known_rows()
         _require_method(self.method)
         require_relation(self.method, neighbours)
         require_loadable(self.method)
@@ -63,6 +65,22 @@ class Order:
         for analysis in self.analyses:
             _require_columns(analysis, self.schema, self.method)
 
+    @property
+    def public_rows(self) -> int | None:
+        """The number of rows that is known although the relation keeps it private, if one is."""
+        if self.schema.counts_are_public:
+            return None
+        return self.schema.known_rows if self.known_rows is None else self.known_rows
+
+    def _require_known_rows(self) -> None:
+        stated, given = self.schema.known_rows, self.known_rows
+        try:
+            self.schema.check_known_rows(given)
+        except SchemaError as error:
+            raise UsageError(f"known_rows: {error}") from None
+        if None not in (stated, given) and stated != given:
+            raise UsageError(f"known_rows is {given}, but the schema says rows: {stated}; there can be one number only")
+
     def shares(self, budget: Budget) -> tuple[Budget, ...]:
         """What each sanitisation may cost of a budget: one for all sets, or one for each."""
         return tuple(budget.split(self.sets if self.each == "split" else 1))
@@ -78,10 +96,10 @@ class Order:
         """Dry-run the plan: raise if impossible, warn if noise swamps the data. Reads the schema only."""
         schema, share = self.schema, self.shares(self.budget)[0]
         try:
-            steps = self.method.plan(schema, share, PublicFacts(self.rows))
+            steps = self.method.plan(schema, share, PublicFacts(self.public_rows))
         except UnsupportedError:
             # Some plans need a row count, which under `replace` becomes known only by reading: any will do to see.
-            if self.rows is not None or schema.neighbours != "replace" or schema.unit.max_rows > 1:
+            if self.public_rows is not None or schema.neighbours != "replace" or schema.unit.max_rows > 1:
                 raise
             self.method.plan(schema, share, PublicFacts(1))
             return

@@ -29,7 +29,7 @@ def public_facts(schema: Schema, data: Any = None, rows: int | None = None) -> P
     count). Under other relations nothing of `data` is public, and giving it is refused.
     """
     if data is None:
-        return PublicFacts(rows=rows)
+        return PublicFacts(rows=schema.known_rows if rows is None else rows)
     if schema.neighbours != "label":
         raise UsageError(
             f"under neighbours '{schema.neighbours}' a plan reads no file: leave it out, and give --rows if n is public"

@@ -21,7 +21,7 @@ from dipsmith.report.content import Page
 from dipsmith.report.sections import framed, page
 from dipsmith.schema import Schema
 from dipsmith.schema.writing import to_yaml
-from dipsmith.synthesis.card import Card
+from dipsmith.synthesis.card import ASKED, Card
 from dipsmith.synthesis.exit import Exit, unescaped
 from dipsmith.synthesis.fitted import FittedModel
 from dipsmith.synthesis.measurement_file import read_measurements, write_measurements
@@ -57,6 +57,15 @@ class Release:
     def model(self) -> FittedModel:
         """The first model."""
         return self.models[0]
+
+    @property
+    def people(self) -> int:
+        """How many rows of the confidential table a set stands for: as many as it has, unless another number was asked for."""
+        if self.card.rows_known != ASKED or not self.models or self.model.missing:
+            return self.card.rows
+        if self.card.known_rows is not None:
+            return self.card.known_rows
+        return max(1, round(sum(model.rows for model in self.models) / len(self.models)))
 
     def save(self, folder: str | Path, *, format: Format = "parquet", escape: bool = False) -> Path:  # noqa: A002
         """Write the release as a folder, whole or not at all; refuses to overwrite.

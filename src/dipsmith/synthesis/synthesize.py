@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from typing import Any
 
 from dipsmith.codec.decode import released_schema
 from dipsmith.counting.pushed import rows_of
-from dipsmith.errors import UsageError
+from dipsmith.errors import ContradictedRows, UsageError
 from dipsmith.estimation.measured_table import measured_tables
 from dipsmith.methods.method import Method, Model, Selection
 from dipsmith.privacy.budget import Budget
@@ -26,8 +27,9 @@ from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.sources import Source, source
 from dipsmith.sources.fingerprint import fingerprint
-from dipsmith.synthesis.card import Card
+from dipsmith.synthesis.card import ASKED, KNOWN, Card
 from dipsmith.synthesis.fitted import FittedModel
+from dipsmith.synthesis.known_rows import contradiction
 from dipsmith.synthesis.order import Each, Order
 from dipsmith.synthesis.planned import (
     Calibration,
@@ -42,9 +44,6 @@ from dipsmith.synthesis.release import Release
 from dipsmith.synthesis.sets import Recipe, place_of
 from dipsmith.synthesis.verify import released_before
 
-GIVEN = "given by the steward"
-"""How a number of rows is known that was stated."""
-
 
 def synthesize(
     data: Any,
@@ -56,6 +55,7 @@ def synthesize(
     sets: int = 1,
     each: Each | None = None,
     rows: int | None = None,
+    known_rows: int | None = None,
     onto: Any = None,
     analyses: Sequence[PlannedAnalysis | str] = (),
     request: str | None = None,
@@ -79,10 +79,12 @@ def synthesize(
         How many synthetic sets; with more than one, "split" sanitises m times with budget/m each,
         "draw" draws m times from one model.
     rows
-        The number of rows to make, stated by the steward; without it, under add-remove, the noisy
-        row count. Under add-remove it is taken for the table's own number of rows, which then costs
-        nothing, and counts are made to add up to it: state the true number, or one near it, and draw
-        more or fewer rows from the released model. Intervals take the rows of a set for people asked.
+        How many rows to make; it changes nothing else. Default: as many as the table has, by its public number, the known
+        one, or a noisy count.
+    known_rows
+        Under add-remove: how many rows the table has, where everybody knows that (default: what the schema says under
+        `rows`). It then costs nothing, and counts are made to add up to it. Noisy counts that are too far from it
+        contradict it, in a warning and on the card.
     onto
         Under `label`: another, public file with every public column, to be labelled instead, in its own order, which is
         public as the rest of it. (Rows that are the private table's own are released in a drawn order all the same.)
@@ -107,7 +109,7 @@ def synthesize(
     """
     planned = tuple(PlannedAnalysis.of(a) for a in (*schema.analyses, *analyses))
     method = prepare_method(method, planned, schema)
-    order = Order(schema, method, budget, sets, each, rows, onto is not None, testing, planned)
+    order = Order(schema, method, budget, sets, each, rows, onto is not None, testing, planned, known_rows)
     if noise_seed is not None and not testing:
         raise UsageError("a noise seed voids the guarantee and is accepted only with testing=True")
     if ledger is None and not testing:
@@ -153,16 +155,19 @@ def synthesize(
         # The time of the reservation, not that of the end: how long reading takes depends on the rows.
         begun = datetime.now(UTC) if reservation is None else datetime.fromisoformat(reservation.time)
         journal = _Journal(reservation)
-        curator = Curator(counted, budget, stream=stream, journal=journal, given_rows=rows, progress=progress)
+        curator = Curator(
+            counted, budget, stream=stream, journal=journal, given_rows=order.public_rows, progress=progress
+        )
         calibration, rest = _measure_planned(curator, order, private)
         made = _fit(curator, order, rest)
+        doubt = _doubt(curator, order)
         results = whole_row_results(order, curator) if calibration is None else calibration.results
         models = tuple(FittedModel(maker.name, model) for maker, model in made)
         recipe = Recipe(schema, models, private, sets, stream, seed, progress, calibration)
         if schema.neighbours == "label":
             tables, rows_known = place.label(recipe), "public"
         else:
-            n, rows_known = _row_count(curator, models, rows)
+            n, rows_known = _row_count(curator, models, order)
             tables = place.draw(recipe, n)
         card = Card.of(
             order,
@@ -174,7 +179,7 @@ def synthesize(
             rows=tables.rows,
             rows_known=rows_known,
             looks=0 if book is None else book.looks(schema.name),
-            calibrated=calibration_notes(calibration, order, models),
+            notes=(*calibration_notes(calibration, order, models), *doubt),
             results=results,
         )
         # From here on the run is settled by saving the release; a failure until now was noted as one.
@@ -213,10 +218,22 @@ def _fit_one(curator: Curator, method: Method) -> tuple[Method, Model]:
     return method.candidates[winner], model
 
 
-def _row_count(curator: Curator, models: Sequence[FittedModel], rows: int | None) -> tuple[int, str]:
+def _doubt(curator: Curator, order: Order) -> tuple[str, ...]:
+    """Say aloud, and for the card, where noisy counts contradict the stated number of rows."""
+    known = order.public_rows
+    said = "" if known is None else contradiction(curator.answers, known)
+    if not said:
+        return ()
+    warnings.warn(said, ContradictedRows, stacklevel=3)
+    return (f"{said[:1].upper()}{said[1:]}.",)
+
+
+def _row_count(curator: Curator, models: Sequence[FittedModel], order: Order) -> tuple[int, str]:
     """How many rows to make, and how that number is known."""
-    if rows is not None:
-        return rows, GIVEN
+    if order.rows is not None:
+        return order.rows, ASKED
+    if order.public_rows is not None:
+        return order.public_rows, KNOWN
     if curator.rows is not None:
         return curator.rows, "public"
     # Models that were sanitised separately count differently; their sets have one size, the card's.
