@@ -20,9 +20,11 @@ from dipsmith.cli import (
     experiment,
     fit,
     interval,
+    label,
     ledger,
     plan,
     report,
+    sample,
     schema,
     studio,
     supports,
@@ -74,6 +76,8 @@ app.command(epilog=demo.EXAMPLES)(demo.demo)
 app.add_typer(schema.app, name="schema")
 app.command(epilog=plan.EXAMPLES)(plan.plan)
 app.command(epilog=synthesize.EXAMPLES)(synthesize.synthesize)
+app.command(epilog=sample.EXAMPLES)(sample.sample)
+app.command(epilog=label.EXAMPLES)(label.label)
 app.command(epilog=verify.EXAMPLES)(verify.verify)
 app.command(epilog=fit.EXAMPLES)(fit.fit)
 app.command(epilog=compare.EXAMPLES)(compare.compare)

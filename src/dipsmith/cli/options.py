@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option
+from typer import Argument, Option
 
 from dipsmith.errors import UsageError
 
@@ -16,6 +16,13 @@ Json = Annotated[bool, Option("--json", help="Print the result as JSON on standa
 SchemaFile = Annotated[Path, Option("--schema", help="The schema file (YAML).")]
 LedgerFile = Annotated[Path, Option("--ledger", help="The budget ledger (an SQLite file).")]
 NewFolder = Annotated[Path, Option("--out", help="The folder to write; must not exist.")]
+NewTable = Annotated[Path, Option("--out", help="The file to write, .csv or .parquet; must not exist.")]
+Release = Annotated[Path, Argument(metavar="RELEASE", help="The folder of a release.")]
+DrawSeed = Annotated[int | None, Option("--seed", help="Draws the same again; says nothing of the noise.")]
+WhichModel = Annotated[int, Option("--model", help="Which model, where sets were sanitised separately.")]
+Escape = Annotated[bool, Option("--escape-formulas", help="CSV: quote text that starts like a formula.")]
+Encoding = Annotated[str | None, Option("--encoding", help="CSV that is not UTF-8, e.g. latin-1.")]
+Delimiter = Annotated[str | None, Option("--delimiter", help="CSV: , ; tab or | (found when omitted).")]
 Table = Annotated[str | None, Option("--table", help="The table, when FILE is a database address.")]
 Epsilon = Annotated[str | None, Option("--epsilon", help="Pure ε; with --delta the ε of (ε, δ).")]
 Rho = Annotated[str | None, Option("--rho", help="ρ of zero-concentrated differential privacy.")]

@@ -41,10 +41,10 @@ def synthesize(
         bool, Option("--another-grant", help="Confirm that these rows were charged under another name before.")
     ] = False,
     format: Annotated[str, Option("--format", help="parquet or csv.")] = "parquet",  # noqa: A002
-    escape: Annotated[bool, Option("--escape-formulas", help="CSV: quote text that starts like a formula.")] = False,
+    escape: options.Escape = False,
     table: options.Table = None,
-    encoding: Annotated[str | None, Option("--encoding", help="CSV that is not UTF-8, e.g. latin-1.")] = None,
-    delimiter: Annotated[str | None, Option("--delimiter", help="CSV: , ; tab or | (found when omitted).")] = None,
+    encoding: options.Encoding = None,
+    delimiter: options.Delimiter = None,
     json: options.Json = False,
 ) -> None:
     """Make synthetic tables in place of a confidential one, and charge the ledger."""

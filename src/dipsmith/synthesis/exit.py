@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
+from dipsmith.synthesis.writing import require_absent, whole_file
 
 GROUP_ROWS: Final = 1 << 17
 """Rows of a row group."""
@@ -73,6 +74,20 @@ class Exit:
         seconds = datetime.fromisoformat(moment).timestamp()
         for path in (*sorted(self.folder.rglob("*")), self.folder):
             os.utime(path, (seconds, seconds))
+
+
+def require_table_file(target: Path) -> None:
+    """Refuse a file that exists, cannot be written, or whose name does not say which kind of table it is."""
+    if target.suffix not in (".csv", ".parquet"):
+        raise UsageError(f"--out is '{target}', expected a name that ends in .csv or .parquet")
+    require_absent(target)
+
+
+def write_table_file(target: Path, table: pa.Table, *, escape: bool = False) -> None:
+    """Write one table by itself, as Parquet or CSV by the ending of its name; whole or not at all."""
+    require_table_file(target)
+    with whole_file(target) as work, work.open("wb") as file:
+        write_rows(file, [table], table.schema, as_csv=target.suffix == ".csv", escape=escape)
 
 
 def write_rows(

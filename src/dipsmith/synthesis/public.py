@@ -6,17 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
-
 from dipsmith.codec.encode import Encoder
-from dipsmith.codec.parse import numbers
 from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import SourceError, UsageError
 from dipsmith.methods.method import PublicFacts
 from dipsmith.methods.public_table import PublicTable
 from dipsmith.privacy.budget import Budget
 from dipsmith.schema import Codes, Schema, Unit
+from dipsmith.schema.formula.tree import quoted
 from dipsmith.sources import source
+from dipsmith.synthesis.column_map import mapped
 
 
 def public_facts(schema: Schema, data: Any = None, rows: int | None = None) -> PublicFacts:
@@ -47,41 +46,30 @@ def public_table(
     *,
     columns: Mapping[str, str] | None = None,
     scale: Mapping[str, float] | None = None,
+    factors: Any = None,
     cost: Budget | None = None,
 ) -> PublicTable:
     """A public table (file, folder, glob or frame) for a forest to grow on, encoded by the private table's schema.
 
-    `columns` says where its columns are named differently: the schema's name → its name ({"pay": "basic_pay"}); `scale`
-    where its numbers are scaled differently: what to multiply them with ({"pay": 1.12}); `cost` what the table cost in
-    privacy, if it was made from the private rows: charged to every run.
+    `columns` says where its columns are named or scaled differently: the schema's name → its name, or arithmetic
+    ({"pay": "basic_pay * 1.08"}); `scale` multiplies what is there ({"pay": 1.12}); `factors` is another public table of
+    numbers by group, which arithmetic may use ({"pay": "basic_pay * ratio"}, `dipsmith.synthesis.column_map`); `cost` what
+    the table cost in privacy, if it was made from the private rows: charged to every run.
 
     ``Forest(targets=["sex"], public=public_table("dibbs.csv", schema, columns={"pay": "basic_pay"}))``
     """
-    found = source(data)
-    named = {name: (columns or {}).get(name, name) for name in schema.names}
-    for name in (*(columns or {}), *(scale or {})):
+    meanings = dict(columns or {})
+    for name in (*meanings, *(scale or {})):
         schema[name]
-    wanted = {name: there for name, there in named.items() if there in found.columns}
-    if columns and (absent := [there for name, there in named.items() if name in columns and name not in wanted]):
-        has = ", ".join(found.columns[:12])
-        raise SourceError(f"{found.describe()}: there is no column '{absent[0]}'; it has: {has}")
+    found = mapped(data, meanings, factors)
+    if scale:
+        found = mapped(found, {name: f"{quoted(name)} * {by!r}" for name, by in scale.items()})
+    wanted = tuple(name for name in schema.names if name in found.columns)
     if not wanted:
         raise SourceError(f"{found.describe()}: it has no column of schema '{schema.name}'; say columns=")
-    found.check(tuple(wanted.values()))
-    encoder = Encoder(schema, tuple(wanted))
-    parts = [encoder.encode(_renamed(batch, wanted, scale or {}))[0] for batch in found.batches(tuple(wanted.values()))]
+    found.check(wanted)
+    encoder = Encoder(schema, wanted)
+    parts = [encoder.encode(batch)[0] for batch in found.batches(wanted)]
     if not parts:
         raise SourceError(f"{found.describe()}: it has no rows to grow on")
     return PublicTable(Codes.concatenate(parts), cost, found.describe())
-
-
-def _renamed(batch: pa.RecordBatch, wanted: Mapping[str, str], scale: Mapping[str, float]) -> pa.Table:
-    made = {}
-    for name, there in wanted.items():
-        column = batch.column(there)
-        if name in scale:
-            plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-            values, known = numbers(plain)
-            column = pa.array(values * scale[name], mask=None if known is None else ~known)
-        made[name] = column
-    return pa.table(made)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -22,11 +22,12 @@ from dipsmith.report.sections import framed, page
 from dipsmith.schema import Schema
 from dipsmith.schema.writing import to_yaml
 from dipsmith.synthesis.card import ASKED, Card
+from dipsmith.synthesis.column_map import ColumnMap, mapped
 from dipsmith.synthesis.exit import Exit, unescaped
-from dipsmith.synthesis.fitted import FittedModel
+from dipsmith.synthesis.fitted import FittedModel, drawn_table, predictors
 from dipsmith.synthesis.measurement_file import read_measurements, write_measurements
 from dipsmith.synthesis.report import Glance, report_page
-from dipsmith.synthesis.sets import Sets, TableSets
+from dipsmith.synthesis.sets import Sets, TableSets, require_memory
 from dipsmith.synthesis.supports import Support, SupportIndex
 from dipsmith.synthesis.writing import damage, digest, whole_folder
 
@@ -66,6 +67,51 @@ class Release:
         if self.card.known_rows is not None:
             return self.card.known_rows
         return max(1, round(sum(model.rows for model in self.models) / len(self.models)))
+
+    def sample(self, rows: int | None = None, seed: int | None = None, *, model: int = 1) -> pa.Table:
+        """Draw further rows from a saved model, as many as wanted: free, and a seed draws them again.
+
+        `model` says which one, where sets were sanitised separately.
+        """
+        if self.schema.neighbours == "label":
+            raise UsageError(
+                "a release under neighbours 'label' has no rows to draw: its model labels given ones; use release.label(…), "
+                "or: dipsmith label RELEASE FILE --out …"
+            )
+        chosen, n = self._chosen(model), self.card.rows if rows is None else rows
+        if n < 0:
+            raise UsageError(f"rows is {n}, expected 0 or more")
+        require_memory(self.schema, 1, n)
+        return drawn_table(chosen.inner.sample(n, seed), seed)
+
+    def label(
+        self,
+        data: Any,
+        columns: ColumnMap | None = None,
+        seed: int | None = None,
+        *,
+        factors: Any = None,
+        model: int = 1,
+    ) -> Any:
+        """Label the rows of a public file or frame from a saved model, in its order: free, and a seed draws labels again.
+
+        The file must have every public column, under its name or by a map such as ``{"pay": "basic_pay * 1.08"}``;
+        `factors` is a public table of numbers by group that the map uses (`dipsmith.synthesis.column_map`). The
+        result has the public columns and the labels.
+        """
+        chosen = self._chosen(model)
+        needed = predictors(chosen.labeller())
+        found = mapped(data, columns, factors)
+        found.check(needed)
+        labelled = chosen.label(found, seed)
+        if not isinstance(labelled, pa.Table):
+            return labelled
+        return labelled.select([name for name in self.schema.names if name in labelled.column_names])
+
+    def _chosen(self, model: int) -> FittedModel:
+        if not 1 <= model <= len(self.models):
+            raise UsageError(f"model is {model}, but this release has {len(self.models)}")
+        return self.models[model - 1]
 
     def save(self, folder: str | Path, *, format: Format = "parquet", escape: bool = False) -> Path:  # noqa: A002
         """Write the release as a folder, whole or not at all; refuses to overwrite.

@@ -121,6 +121,18 @@ def place_of(target: Source) -> Place:
     return place
 
 
+def require_memory(schema: Schema, sets: int, rows: int | None) -> None:
+    """Refuse more rows than the memory of this machine holds."""
+    if rows is None or not hasattr(os, "sysconf"):
+        return
+    most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if rows * sets * len(schema.names) * LEAST_BYTES > most:
+        raise UsageError(
+            f"rows is {rows}, which with {len(schema.names)} columns and {sets} set{'s' if sets > 1 else ''} is more "
+            f"than the {most / 1e9:,.0f} GB of memory here; ask for fewer, and draw more from the saved model in parts"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class TableSets(Sets):
     """Sets in this machine's memory."""
@@ -165,14 +177,7 @@ class InMemory:
 
     def require_room(self, schema: Schema, sets: int, rows: int | None) -> None:
         """Refuse rows that cannot be held here."""
-        if rows is None or not hasattr(os, "sysconf"):
-            return
-        most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        if rows * sets * len(schema.names) * LEAST_BYTES > most:
-            raise UsageError(
-                f"rows is {rows}, which with {len(schema.names)} columns and {sets} set{'s' if sets > 1 else ''} is more "
-                f"than the {most / 1e9:,.0f} GB of memory here; ask for fewer, and draw more from the saved model in parts"
-            )
+        require_memory(schema, sets, rows)
 
     def draw(self, recipe: Recipe, rows: int) -> TableSets:
         """Draw whole rows."""
