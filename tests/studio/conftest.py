@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from dipsmith.examples import personnel
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PEOPLE = """\
 name: people
@@ -181,6 +183,17 @@ def shared(tmp_path_factory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("shared")
     write_people(folder)
     running = serve(folder, "--grace", "0", "--most-upload", "0.001")
+    running.enter()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def rooms(tmp_path_factory) -> Iterator[Running]:
+    """A studio beside simulated personnel records."""
+    folder = tmp_path_factory.mktemp("personnel")
+    personnel.write(folder, rows_per_year=250, seed=7)
+    running = serve(folder, "--grace", "0")
     running.enter()
     yield running
     running.stop()

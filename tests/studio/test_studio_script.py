@@ -99,7 +99,8 @@ def test_a_script_is_the_expected_calls_whatever_the_values_say(name, columns, f
     data, ledger, out = files
     schema = schema_called(name, columns, name)
     comparison = {"releases": [out], "analyses": asked, "classifiers": [name]}
-    chosen = Choices(method="marginals", amount="0.5", settings={"cliques": 2}, format="csv", rows=7)
+    formulas = tuple(a["formula"] for a in asked)
+    chosen = Choices("marginals", amount="0.5", settings={"cliques": 2}, format="csv", rows=7, analyses=formulas)
     text = chosen.script(schema, data, ledger, out, comparison)
 
     tree = ast.parse(text)
@@ -143,6 +144,7 @@ def test_a_script_is_the_expected_calls_whatever_the_values_say(name, columns, f
     assert calls["Marginals"] == ((), {"cliques": 2})
     assert calls["synthesize"][0][0] == data
     assert calls["synthesize"][1]["known_rows"] == 7
+    assert calls["synthesize"][1].get("analyses", []) == list(formulas)
     assert calls["release.save"] == ((), {"folder": out, "format": "csv"})
     assert calls["compare"][0][0] == data
     assert calls["compare"][1]["analyses"] == asked
@@ -154,20 +156,23 @@ def test_a_script_is_the_expected_calls_whatever_the_values_say(name, columns, f
 def test_commands_and_yaml_hold_values_as_values(files, values, amount):
     """A shell takes a command apart into the words that were meant; YAML gives back what was put in."""
     schema_file, data, ledger, out = files
-    chosen = Choices(method="forest", amount=amount, currency="approx", delta=amount, settings={"targets": values})
+    chosen = Choices("forest", "approx", amount, amount, settings={"targets": values}, analyses=(amount,))
     words = shlex.split(chosen.run_command(schema_file, data, "label", ledger, out))
     named = dict(zip(words[3::2], words[4::2], strict=True))
     assert words[:2] == ["dipsmith", "synthesize"]
     assert Path(words[2]) == Path(data)
     assert not words[2].startswith("-")
-    assert list(named) == ["--schema", "--method", "--epsilon", "--delta", "--set", "--ledger", "--out"]
-    assert (named["--epsilon"], named["--delta"]) == (amount, amount)
+    assert list(named) == [
+        *("--schema", "--method", "--epsilon", "--delta", "--set", "--analysis", "--ledger", "--out")
+    ]
+    assert (named["--epsilon"], named["--delta"], named["--analysis"]) == (amount, amount, amount)
     assert yaml.safe_load(named["--set"].removeprefix("targets=")) == values
     for option, given_file in (("--schema", schema_file), ("--ledger", ledger), ("--out", out)):
         assert Path(named[option]) == Path(given_file)
     told = yaml.safe_load(chosen.to_yaml(data, schema_file))
     assert (told["data"], told["schema"], told["epsilon"]) == (data, schema_file, amount)
     assert told.get("settings", {}).get("targets", []) == values
+    assert told["analyses"] == [amount]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1: print}, type, ..., "x" and ast.parse("1")])

@@ -183,7 +183,8 @@ class _Solution:
         )
         covariance, notes = sampling + scattered, layout.design.notes
         if swamped.any():
-            hidden = np.flatnonzero(np.concatenate([np.zeros(len(GA), dtype=bool), swamped]))
+            # Public coefficients are what is left once the private ones are taken off: these must be told first.
+            hidden = np.flatnonzero(np.concatenate([np.ones(len(GA), dtype=bool), swamped]))
             covariance[hidden, :] = covariance[:, hidden] = np.nan
             notes = (*notes, "Not told: what noise hides at this budget; ask for a larger one, or for coarser labels.")
         return _reported(layout, self.whole, covariance, scattered, float(np.sqrt(sigma2)), df, q, notes)

@@ -67,7 +67,9 @@ def require_width(option: str, width: float | None) -> None:
 Analyses = Annotated[
     list[str] | None,
     Option(
-        "--analysis", metavar="FORMULA", help="A planned analysis, e.g. 'log(pay) ~ sex + age | agency'; repeatable."
+        "--analysis",
+        metavar="FORMULA",
+        help="A planned analysis, e.g. 'log(pay) ~ sex + age | agency; width 0.05'; may be repeated.",
     ),
 ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from dipsmith.planning.plan import Plan
     from dipsmith.privacy.budget import Budget
     from dipsmith.schema import Schema
+    from dipsmith.schema.analysis import PlannedAnalysis
     from dipsmith.sources import Source
     from dipsmith.synthesis.planned import AnalysisPlan
 
@@ -33,6 +35,7 @@ EXAMPLES = options.examples(
     "dipsmith plan --schema people.yaml --method mst --epsilon 1 --rows 50000",
     "dipsmith plan --schema people.yaml --method mst --target-width 0.05 --rows 50000        (how much ε?)",
     "dipsmith plan people.csv --schema people.yaml --method forest --epsilon 0.75        (label: reads public columns only)",
+    "dipsmith plan people.csv --schema people.yaml --epsilon 0.75 --analysis 'log(pay) ~ sex + age | agency; width 0.05'",
 )
 
 
@@ -63,7 +66,9 @@ def plan(
     from dipsmith.planning.plan import plan as make
     from dipsmith.planning.suggest import suggest as propose
     from dipsmith.schema import Schema
+    from dipsmith.schema.analysis import PlannedAnalysis
     from dipsmith.sources import source
+    from dipsmith.synthesis.planned import AnalysisPlan, ready_method
     from dipsmith.synthesis.public import public_facts
 
     declared = Schema.read(schema)
@@ -83,8 +88,12 @@ def plan(
     run: dict[str, Any] = {"public": facts, "sets": sets, "each": each, "p0": p0, "level": level}
     if target_width is not None:
         budget = _solve(declared, chosen, target_width, budget, run)
-    analyses = _planned_analyses(declared, analysis, given, budget)
+    asked = tuple(PlannedAnalysis.of(a) for a in (*declared.analyses, *(analysis or ())))
+    chosen = ready_method(chosen, asked, declared, budget)
+    analyses = _label_forecast(declared, asked, given, budget)
     planned = make(declared, chosen, budget if analyses is None else analyses.rest(budget), **run)
+    if asked and declared.neighbours != "label":
+        analyses = AnalysisPlan.of_tables(asked, declared, planned.steps, facts.rows)
     if json:
         found: dict[str, Any] = planned.to_dict()
         if analyses is not None:
@@ -100,6 +109,9 @@ def plan(
     if target_width is not None:
         of = "a label's share in the leaf or cell of the median row" if planned.widths else "every share"
         say(f"{budget} makes the {level:.0%} interval of {of} at most {target_width:g} wide.")
+    if analyses is not None and analyses.share:
+        taken = f"planned analyses take {analyses.share:.0%} of it"
+        say(f"Of {budget} {taken}; what follows is the plan of the rest.")
     _show(planned)
     if analyses is not None:
         _show_analyses(analyses)
@@ -109,14 +121,12 @@ def plan(
     say(f"Nothing private was read, nothing was spent. Next: {command}")
 
 
-def _planned_analyses(
-    schema: Schema, given: list[str] | None, data: Source | None, budget: Budget
+def _label_forecast(
+    schema: Schema, analyses: tuple[PlannedAnalysis, ...], data: Source | None, budget: Budget
 ) -> AnalysisPlan | None:
     """What to expect of planned analyses under `label`, where the public columns are there to be read."""
-    from dipsmith.schema.analysis import PlannedAnalysis
     from dipsmith.synthesis.planned import AnalysisPlan
 
-    analyses = tuple(PlannedAnalysis.of(a) for a in (*schema.analyses, *(given or ())))
     if not analyses or schema.neighbours != "label":
         return None
     if data is None:
@@ -129,28 +139,24 @@ def _show_analyses(analyses: AnalysisPlan) -> None:
     lines = [
         (
             e.name,
-            f"± {1.96 * e.sampling:.3g}",
-            f"± {1.96 * e.noise:.3g}",
+            *(f"± {1.96 * sd:.3g}" for sd in (e.sampling, e.noise)),
             f"{e.width:.3g}",
             "" if e.wanted is None else f"{e.wanted:g}",
         )
+        if isfinite(e.width)
+        else (e.name, "–", "–", "–", "hopeless")
         for e in analyses.expectations
     ]
     columns = ("coefficient", "by the rows themselves", "by noise", "interval's width", "wanted")
-    table(
-        f"Planned analyses take {analyses.share:.0%} of the budget; to expect",
-        columns,
-        lines[:COSTS],
-        right=range(1, 5),
-    )
+    if lines:
+        table("What to expect of planned analyses (95 % intervals)", columns, lines[:COSTS], right=range(1, 5))
     if len(lines) > COSTS:
         say(f"… and {len(lines) - COSTS} more coefficients: --json has all.")
-    for e in analyses.expectations:
-        if e.hopeless:
-            warn(f"{e.analysis}: noise will hide {e.name}; raise the budget, or ask for less")
+    for text in (*analyses.notes, *analyses.hopeless):
+        warn(text)
     if analyses.enough is not None:
         say(f"The widths that are wanted need {analyses.enough}.")
-    elif any(e.wanted is not None and e.width > e.wanted for e in analyses.expectations):
+    elif analyses.beyond_reach:
         warn("the widths that are wanted cannot be had from so many rows at any budget")
 
 

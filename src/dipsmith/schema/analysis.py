@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import Any, Literal, cast, get_args
 
 from dipsmith.errors import SchemaError, UsageError
@@ -17,6 +18,10 @@ Model = Literal["auto", "ols", "logistic"]
 
 BY = re.compile(r"\|\s*by\s+(\w+)\s*$")
 """The end of a formula that is fitted to every year, or group, by itself."""
+
+
+WIDTH = re.compile(r";\s*width\s*[:=]?\s*([^\s`]+)\s*$")
+"""The end of a line that says how wide intervals may be."""
 
 
 @dataclass(frozen=True)
@@ -39,20 +44,27 @@ class PlannedAnalysis:
     def __post_init__(self) -> None:
         if self.model not in get_args(Model):
             raise SchemaError(f"analysis '{shown(self.text)}': model is '{self.model}', expected ols, logistic or auto")
-        if self.width is not None and not self.width > 0:
+        if self.width is not None and not 0 < self.width < inf:
             raise SchemaError(f"analysis '{shown(self.text)}': width is {self.width}, expected a number above 0")
         try:
             parse(self.formula)
         except UsageError as error:
-            raise SchemaError(f"analysis '{shown(self.text)}': {error}") from None
+            raise SchemaError(str(error)) from None
 
     @classmethod
     def of(cls, given: PlannedAnalysis | str | Mapping[str, Any]) -> PlannedAnalysis:
-        """A formula by itself, or with what is wanted of it: formula, width, model, reference."""
+        """A formula by itself, or with what is wanted of it: as a mapping, or on one line.
+
+        >>> PlannedAnalysis.of("log(pay) ~ sex | agency; width 0.05").width
+        0.05
+        """
         if isinstance(given, cls):
             return given
         if isinstance(given, str):
-            return cls(given)
+            wanted = WIDTH.search(given)
+            return (
+                cls(given) if wanted is None else cls(given[: wanted.start()].strip(), _number(given, wanted.group(1)))
+            )
         asked = dict(cast("Mapping[str, Any]", given))
         if "formula" not in asked or not set(asked) <= {"formula", "width", "model", "reference"}:
             raise SchemaError("an analysis is a formula, or a mapping of formula, width, model and reference")
@@ -87,3 +99,10 @@ class PlannedAnalysis:
 
     def __str__(self) -> str:
         return self.text
+
+
+def _number(text: str, width: str) -> float:
+    try:
+        return float(width)
+    except ValueError:
+        raise SchemaError(f"analysis '{shown(text)}': width is '{width}', expected a number above 0") from None

@@ -19,12 +19,15 @@ from dipsmith.methods.method import Method
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
 from dipsmith.report.commands import command
 from dipsmith.schema import Schema
+from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.markup import render
 from dipsmith.studio.script import script
 
 Currency = Literal["epsilon", "approx", "rho"]
 ALLOWED = {"currency": ("epsilon", "approx", "rho"), "each": ("split", "draw"), "format": ("parquet", "csv")}
 MOST_SETS = 50
+MOST_ANALYSES, LONGEST = 20, 1000
+"""Planned analyses, and characters of one."""
 WIDEST = 2**31 - 1
 """Characters of a line that is never broken."""
 
@@ -36,10 +39,11 @@ def supported(neighbours: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Choices:
-    """A method, its settings where they differ from its defaults, a budget and how many sets.
+    """A method, its settings where they differ from its defaults, a budget, how many sets, and planned analyses.
 
     `currency` is pure ε; ε with δ (run in ρ); or ρ. Amounts are kept as they were typed: exact decimals. `rows` is the
-    number of rows, where it is publicly known.
+    number of rows, where it is publicly known. `analyses` are formulas as they were typed,
+    beside those of the schema.
     """
 
     method: str = ""
@@ -51,6 +55,7 @@ class Choices:
     rows: int | None = None
     format: Literal["parquet", "csv"] = "parquet"
     settings: Mapping[str, Any] = field(default_factory=dict)
+    analyses: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Choices:
@@ -69,6 +74,7 @@ class Choices:
                 raise UsageError(f"{name} must be a whole number from {least} to {most:,}")
         if not isinstance(chosen.get("settings", {}), dict):
             raise UsageError("settings must be names with values")
+        chosen["analyses"] = _lines(chosen.get("analyses", ()))
         if chosen.get("sets", 1) == 1:
             chosen.pop("each", None)
         return cls(**chosen)
@@ -88,6 +94,10 @@ class Choices:
             raise UsageError(f"method {self.method} has no setting '{unknown[0]}'")
         return make_method(self.method, self.settings, schema)
 
+    def planned(self, schema: Schema) -> tuple[PlannedAnalysis, ...]:
+        """All planned analyses, those of the schema first."""
+        return (*schema.analyses, *map(PlannedAnalysis.of, self.analyses))
+
     def rows_for(self, schema: Schema) -> int | None:
         """The number of rows that `synthesize` is told: only under add-remove, where it is stated."""
         return self.rows if schema.neighbours == "add-remove" else None
@@ -100,6 +110,8 @@ class Choices:
         words += ["--sets", str(self.sets), "--each", str(self.each)] if self.sets > 1 else []
         for name, value in self.settings.items():
             words += ["--set", f"{name}={_value(value)}"]
+        for line in self.analyses:
+            words += ["--analysis", line]
         return words
 
     def plan_command(self, schema_file: str, data: str, neighbours: str) -> str:
@@ -123,10 +135,10 @@ class Choices:
         if self.currency == "approx":
             chosen["delta"] = self.delta
         chosen |= {"sets": self.sets, "each": self.each, "rows": self.rows, "format": self.format}
-        chosen["settings"] = dict(self.settings)
+        chosen |= {"settings": dict(self.settings), "analyses": list(self.analyses)}
         if comparison is not None:
             chosen["compare"] = {k: comparison[k] for k in ("releases", "analyses", "classifiers")}
-        return render({k: v for k, v in chosen.items() if v not in (None, {})})
+        return render({k: v for k, v in chosen.items() if v not in (None, {}, [])})
 
     def script(
         self, schema: Schema, data: str, ledger: str, out: str, comparison: Mapping[str, Any] | None = None
@@ -140,10 +152,24 @@ class Choices:
         more: dict[str, Any] = {"sets": self.sets, "each": self.each} if self.sets > 1 else {}
         if (rows := self.rows_for(schema)) is not None:
             more["known_rows"] = rows
+        if self.analyses:
+            more["analyses"] = list(self.analyses)
         made = type(self.method_for(schema)).__name__
         settings = settings_for(self.method, self.settings, schema)
         saved = {"folder": out} | ({"format": "csv"} if self.format == "csv" else {})
         return script(schema, data, (made, settings), amounts[self.currency], ledger, more, saved, comparison)
+
+
+def _lines(given: object) -> tuple[str, ...]:
+    """Formulas, one a line."""
+    if not isinstance(given, list | tuple) or not all(isinstance(line, str) for line in given):
+        raise UsageError("analyses must be a list of formulas")
+    found = tuple(line.strip() for line in given if line.strip())
+    if len(found) > MOST_ANALYSES:
+        raise UsageError(f"{len(found)} planned analyses, at most {MOST_ANALYSES} are made at once")
+    if any(len(line) > LONGEST or not line.isprintable() for line in found):
+        raise UsageError(f"a planned analysis is one line of at most {LONGEST} printable characters")
+    return found
 
 
 def _value(value: object) -> str:

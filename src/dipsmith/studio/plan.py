@@ -8,9 +8,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from dipsmith.errors import BudgetError, SchemaError, UsageError
+from dipsmith.errors import BudgetError, DipsmithError, SchemaError, UsageError
 from dipsmith.methods.catalogue import METHODS
-from dipsmith.methods.method import PublicFacts
+from dipsmith.methods.method import Method, PublicFacts
 from dipsmith.planning.plan import Plan
 from dipsmith.planning.plan import plan as make
 from dipsmith.planning.suggest import suggest
@@ -20,6 +20,7 @@ from dipsmith.privacy.protection import protection_of, require_agreement
 from dipsmith.privacy.statement import Statement
 from dipsmith.report.commands import command
 from dipsmith.schema import Schema
+from dipsmith.studio.analyses import forecast, forecast_facts
 from dipsmith.studio.budget_bar import budget_bar, symbol
 from dipsmith.studio.choices import Choices, supported
 from dipsmith.studio.jobs import list_jobs
@@ -27,6 +28,7 @@ from dipsmith.studio.projects import account_of
 from dipsmith.studio.schema import schema_file, schema_of
 from dipsmith.studio.views import Download, Screen, Visit
 from dipsmith.studio.workspace import Project, Workspace
+from dipsmith.synthesis.planned import AnalysisPlan, ready_method
 from dipsmith.synthesis.public import public_facts
 
 SHOWN = 8
@@ -62,6 +64,7 @@ def show(visit: Visit) -> Screen:
             "remaining_units": account.remaining_units,
             "currency": account.currency,
             "neighbours": schema.neighbours,
+            "agreed": [str(a) for a in schema.analyses],
         },
     }
     return Screen("plan.html", values)
@@ -103,17 +106,36 @@ def answer(visit: Visit) -> Mapping[str, Any]:
         raise UsageError("the choices are missing; reload the page")
     choices = Choices.of(given)
     schema = schema_of(workspace, project)
-    if dict(project.choices) != asdict(choices):
+    if not project.choices or Choices.of(project.choices) != choices:
         workspace.choose(project.id, asdict(choices))
     facts = facts_of(workspace, project, schema, choices)
-    method, budget = choices.method_for(schema), choices.budget
-    planned = make(schema, method, budget, public=facts, sets=choices.sets, each=choices.each)
+    budget = choices.budget
+    try:
+        method, expected = ready(workspace, project, schema, choices)
+        problem = ""
+    except DipsmithError as error:
+        # Said beside the formulas; the rest of the page goes on without them.
+        method, expected, problem = choices.method_for(schema), None, str(error)
+    rest = budget if expected is None else expected.rest(budget)
+    planned = make(schema, method, rest, public=facts, sets=choices.sets, each=choices.each)
+    if expected is None and not problem and choices.planned(schema):
+        expected = AnalysisPlan.of_tables(choices.planned(schema), schema, planned.steps, facts.rows)
     return {
         **_plan_facts(planned),
+        "analyses": {"problem": problem} if expected is None else {"problem": "", **forecast_facts(expected, budget)},
         "spending": spending(account_of(workspace, project.name), budget, schema),
         "suggestion": asdict(suggest(schema, budget, facts.rows)),
         "commands": commands(workspace, project, schema, choices),
     }
+
+
+def ready(
+    workspace: Workspace, project: Project, schema: Schema, choices: Choices
+) -> tuple[Method, AnalysisPlan | None]:
+    """The method as a run would use it, and under `label` what planned analyses take; raises what a run would refuse."""
+    analyses = choices.planned(schema)
+    method = ready_method(choices.method_for(schema), analyses, schema, choices.budget)
+    return method, forecast(workspace, project, schema, analyses, choices.budget)
 
 
 def facts_of(workspace: Workspace, project: Project, schema: Schema, choices: Choices) -> PublicFacts:

@@ -20,6 +20,8 @@ from dipsmith.synthesis.verify import verify
 from dipsmith.synthesis.writing import digest
 
 PREVIEWED = 12
+SHOWN = ("Guarantee", "Stated by the steward", "Spending")
+"""Sections of the card that the page repeats; the results of planned analyses stand above them."""
 
 
 def releases_of(workspace: Workspace, project: Project) -> dict[str, Path]:
@@ -49,11 +51,13 @@ def show(visit: Visit) -> Screen:
         return Screen("release.html", {**values, "card": None})
     folder = found[request]
     card, where = read_card(folder), workspace.relative(folder)
+    sections = tuple(s for s in card.page().sections if s.heading in SHOWN)
     values |= {
         "card": card,
         "where": where,
         "others": [(r, read_card(p)) for r, p in found.items()],
-        "sections": fragment(Page("", (), card.page().sections[:3]), "").html,
+        "results": fragment(Page("", (), (card.result_section,)), "").html if card.results else "",
+        "sections": fragment(Page("", (), sections), "").html,
         "preview": _preview(folder),
         "files": [(p.name, p.stat().st_size, card.files.get(p.name, "")) for p in sorted(folder.iterdir())],
         "command": command("verify", Path(where), "--ledger", Path(workspace.ledger_name)),

@@ -18,7 +18,7 @@ from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.sources.header import check_header
 from dipsmith.studio import jobs
 from dipsmith.studio.budget_bar import budget_bar, symbol
-from dipsmith.studio.plan import choices_of, commands, facts_of, spending
+from dipsmith.studio.plan import choices_of, commands, facts_of, ready, spending
 from dipsmith.studio.projects import account_of
 from dipsmith.studio.schema import schema_of
 from dipsmith.studio.views import Screen, Visit
@@ -34,6 +34,7 @@ def show(visit: Visit) -> Screen:
         choices = choices_of(workspace, project, schema)
         account = account_of(workspace, project.name)
         spends = spending(account, choices.budget, schema)
+        analyses = choices.planned(schema)
     except (SchemaError, UsageError) as error:
         return Screen("run.html", {**values, "command": "", "problem": str(error)})
     values |= {
@@ -41,6 +42,7 @@ def show(visit: Visit) -> Screen:
         "schema": schema,
         "choices": choices,
         "spending": spends,
+        "analyses": [str(a) for a in analyses],
         "settings": ", ".join(f"{k} = {v}" for k, v in choices.settings.items()) or "as by default",
         "command": commands(workspace, project, schema, choices)["run"],
         "bar": budget_bar(account),
@@ -58,14 +60,15 @@ def start(visit: Visit) -> Mapping[str, Any]:
     choices = choices_of(workspace, project, schema)
     file = workspace.inside(project.data)
     check_header(project.data, source(file).columns, schema.columns)
-    method = choices.method_for(schema)
     out = f"releases/{project.id}-{request[:8]}"
     target = workspace.inside(out)
     target.parent.mkdir(exist_ok=True)
     require_absent(target)
     # Raises what no budget can pay for, before anything is charged.
     facts = facts_of(workspace, project, schema, choices)
-    make(schema, method, choices.budget, public=facts, sets=choices.sets, each=choices.each)
+    method, expected = ready(workspace, project, schema, choices)
+    rest = choices.budget if expected is None else expected.rest(choices.budget)
+    make(schema, method, rest, public=facts, sets=choices.sets, each=choices.each)
     job = {"data": project.data, "schema": schema.to_dict(), "choices": asdict(choices), "out": out}
     job["says"] = f"{choices.method}, {choices.budget}"
     if not jobs.submit(workspace, request, "run", project.id, job):

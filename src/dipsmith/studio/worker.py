@@ -143,6 +143,7 @@ def _run(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
             sets=choices.sets,
             each=choices.each,
             known_rows=choices.rows_for(schema),
+            analyses=choices.analyses,
             request=job["id"],
             progress=_through(door, notes),
         )

@@ -237,7 +237,7 @@ class Card:
         sections = (
             Section("Guarantee", (guarantee,)),
             Section("Stated by the steward", (STATED, *self.steward_says) if self.steward_says else ()),
-            Section("Results of planned analyses", tuple(_result_table(r) for r in self.results)),
+            self.result_section,
             Section("Spending", (spending,)),
             Section("How it was made", (made,)),
             Section("Notes", self.notes),
@@ -250,6 +250,11 @@ class Card:
             stamp="NOT PRIVATE: made with a fixed noise seed, for tests only" if self.testing else "",
             footer="Check this release with: dipsmith verify FOLDER",
         )
+
+    @property
+    def result_section(self) -> Section:
+        """A table for every planned analysis."""
+        return Section("Results of planned analyses", tuple(_result_table(r) for r in self.results))
 
     def to_html(self) -> str:
         """card.html."""
@@ -363,14 +368,10 @@ def _result(result: Result) -> dict[str, Any]:
 
 def _result_table(result: Mapping[str, Any]) -> Table:
     title = result["formula"] if result["part"] is None else f"{result['formula']}, {result['part']}"
-    rows = [
-        (c["name"], "not told", "", "", "")
-        if c["estimate"] is None
-        else (c["name"], c["estimate"], c["low"], c["high"], c["noise_share"])
-        for c in result["coefficients"]
-    ]
+    rows = [(c["name"], c["estimate"], c["low"], c["high"], c["noise_share"]) for c in result["coefficients"]]
+    dash = ["A dash: not told."] if any(row[1] is None for row in rows) else []
     columns = ("coefficient", "estimate", "95 % from", "to", "share due to noise")
     note = " ".join(
-        [f"Direct estimate ({result['model']}) from noisy sums of {result['rows']:,} rows.", *result["notes"]]
+        [f"Direct estimate ({result['model']}) from noisy sums of {result['rows']:,} rows.", *dash, *result["notes"]]
     )
     return Table.of(title, columns, rows, note)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ from dipsmith.analyses.measure import Agenda, Expectation
 from dipsmith.analyses.noisy_sums import NoisySums
 from dipsmith.analyses.pairs import estimate_from_tables
 from dipsmith.analyses.results import Result
+from dipsmith.analyses.table_forecast import expect_from_tables
 from dipsmith.counting.count import Rows
 from dipsmith.counting.pushed import STAYS, PushedRows
 from dipsmith.errors import HopelessNoise, UnsupportedError, UsageError
-from dipsmith.methods.method import Labeller, Method, PlansAnalyses
+from dipsmith.methods.method import Labeller, Method, Planned, PlansAnalyses
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.randomness import generator, named_seed
@@ -116,11 +118,16 @@ class Calibration:
 
 @dataclass(frozen=True)
 class AnalysisPlan:
-    """What planned analyses will cost and how precise they will be, before anything is spent."""
+    """What planned analyses will cost and how precise they will be, before anything is spent.
+
+    `share` is what they take of the budget under `label`; of whole rows their tables are part of the method's own plan.
+    `notes` say which analyses cannot be forecast, and why.
+    """
 
     share: float
     expectations: tuple[Expectation, ...]
     enough: Budget | None
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, analyses: Sequence[PlannedAnalysis], schema: Schema, data: Any, budget: Budget) -> AnalysisPlan:
@@ -140,17 +147,51 @@ class AnalysisPlan:
         wanted = any(a.width is not None for a in analyses)
         return cls(share, expectations, _enough(agenda, budget) if wanted else None)
 
+    @classmethod
+    def of_tables(
+        cls, analyses: Sequence[PlannedAnalysis], schema: Schema, steps: Sequence[Planned], rows: int | None
+    ) -> AnalysisPlan:
+        """Forecast planned analyses of whole rows from the tables that will be measured."""
+        if rows is None:
+            return cls(0.0, (), None, ("how precise planned analyses will be depends on the number of rows: state it",))
+        found: list[Expectation] = []
+        notes = []
+        for analysis in analyses:
+            try:
+                found += expect_from_tables([analysis], schema, steps, rows)
+            except UsageError as error:
+                notes.append(f"{analysis}: there will be no direct estimate, since {error}")
+        return cls(0.0, tuple(found), None, tuple(notes))
+
+    @property
+    def hopeless(self) -> tuple[str, ...]:
+        """One sentence for every coefficient that noise will hide."""
+        return tuple(
+            f"{e.analysis}: noise will hide {e.name}; raise the budget, or ask for less"
+            for e in self.expectations
+            if e.hopeless
+        )
+
+    @property
+    def beyond_reach(self) -> bool:
+        """Whether a width is wanted that no budget gives."""
+        return self.enough is None and any(e.wanted is not None and e.width > e.wanted for e in self.expectations)
+
     def rest(self, budget: Budget) -> Budget:
         """What is left of a budget for the labeller."""
-        return budget.split([self.share, 1 - self.share])[1]
+        return budget.split([self.share, 1 - self.share])[1] if self.share else budget
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON-able values."""
         enough = None if self.enough is None else {self.enough.currency: float(self.enough.exact)}
         return {
             "share": self.share,
-            "coefficients": [asdict(e) for e in self.expectations],
+            "coefficients": [
+                {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in asdict(e).items()}
+                for e in self.expectations
+            ],
             "budget_for_widths": enough,
+            "notes": list(self.notes),
         }
 
 
@@ -175,6 +216,14 @@ def _enough(agenda: Agenda, like: Budget) -> Budget | None:
 def _tenths(like: Budget, step: int) -> Budget:
     """A budget of so many steps of a tenth from 1."""
     return type(like)(float(f"{1.1**step:.3g}"))
+
+
+def ready_method(method: Method, analyses: Sequence[PlannedAnalysis], schema: Schema, budget: Budget) -> Method:
+    """A method as a run with these analyses would use it; raises what such a run would refuse. Reads the schema only."""
+    found = prepare_method(method, analyses, schema)
+    Order(schema, found, budget, analyses=tuple(analyses))
+    require_designs(analyses, schema)
+    return found
 
 
 def prepare_method(method: Method, analyses: Sequence[PlannedAnalysis], schema: Schema) -> Method:

@@ -70,6 +70,7 @@ def report_page(release: Release, glance: Glance) -> Page:
         title=f"Synthetic data: {card.dataset}",
         lead=_lead(release, tables),
         sections=(
+            *((card.result_section,) if card.results else ()),
             Section("What was done", _done(release)),
             Section("What the noise does", _noise(release, tables)),
             Section("What this release carries", support_blocks(release)),

@@ -15,6 +15,9 @@ function fill() {
   el('rows').value = choices.rows ?? '';
   el('format').value = choices.format;
   el('rows-box').hidden = held.neighbours === 'label';
+  el('analyses').value = (choices.analyses || []).join('\n');
+  el('agreed').hidden = !held.agreed.length;
+  el('agreed').textContent = `Agreed upon in the schema: ${held.agreed.join('; ')}.`;
   settings();
 }
 
@@ -50,10 +53,32 @@ function sketch() {
 }
 
 function stages(scale) {
-  el('stages').replaceChildren(table([['stage', false], ['asked', true], [last.symbol, true], ['', false], ['noisy numbers', true], ['noise s.d.', true]], last.stages.map((s) => [
-    s.stage, number(s.questions), number(s.cost * scale), bar(s.share, `${Math.round(100 * s.share)} %`), s.cells === null ? '–' : number(s.cells),
+  const ours = last.analyses.share || 0, first = ours ? [['planned analyses', '', number(last.analyses.cost * scale), bar(ours, `${Math.round(100 * ours)} %`), '', '']] : [];
+  el('stages').replaceChildren(table([['stage', false], ['asked', true], [last.symbol, true], ['', false], ['noisy numbers', true], ['noise s.d.', true]], [...first, ...last.stages.map((s) => [
+    s.stage, number(s.questions), number(s.cost * scale), bar(s.share * (1 - ours), `${Math.round(100 * s.share * (1 - ours))} %`), s.cells === null ? '–' : number(s.cells),
     s.sd === null ? '–' : [...new Set(s.sd.map((v) => number(v / scale)))].join(' to '),
-  ])));
+  ])]));
+}
+
+const wide = (sd) => sd === null ? '–' : `± ${number(1.96 * sd)}`;
+function forecasts(found) {
+  const told = found.coefficients || [];
+  el('analyses-says').textContent = found.problem ? `Not planned: ${found.problem}.` : '';
+  el('forecast-box').hidden = !told.length && !found.notes?.length;
+  if (el('forecast-box').hidden) return;
+  const parts = [];
+  for (const hopeless of found.hopeless) parts.push(node('p', { class: 'verdict error' }, `Hopeless: ${hopeless}.`));
+  if (found.beyond) parts.push(node('p', { class: 'verdict error' }, 'So many rows do not give the widths that are wanted at any budget.'));
+  if (found.enough) parts.push(node('p', { class: 'verdict' }, `The widths that are wanted need ${found.enough}.`));
+  for (const note of found.notes) parts.push(node('p', { class: 'soft' }, `Note: ${note}.`));
+  const most = 12;
+  for (const title of [...new Set(told.map((c) => c.analysis))]) {
+    const lines = told.filter((c) => c.analysis === title);
+    parts.push(node('p', { class: 'soft' }, `${title}: 95 % intervals${lines.length > most ? `; ${lines.length - most} more coefficients` : ''}`), node('div', { class: 'scroll' }, table([['coefficient', false], ['by the rows themselves', true], ['by noise', true], ['width of the interval', true], ['wanted', true], ['', false]],
+      lines.slice(0, most).map((c) => [c.name, wide(c.sampling), wide(c.noise), number(c.width), c.wanted === null ? '' : number(c.wanted), c.hopeless ? 'hopeless' : c.wanted !== null && c.width > c.wanted ? 'too wide' : '']))));
+  }
+  if (found.share) parts.unshift(node('p', {}, `They take ${Math.round(100 * found.share)} % of the budget; what is below is planned with the rest. Their results will stand on the card, and synthetic rows will carry them.`));
+  el('forecasts').replaceChildren(...parts);
 }
 
 function tell(found) {
@@ -61,6 +86,7 @@ function tell(found) {
   el('sentence').textContent = found.spending.sentence;
   el('sentence').classList.toggle('error', !found.spending.allowed);
   el('suggestion').textContent = found.suggestion.method === choices.method ? `Suggested, and chosen: ${found.suggestion.reason}.` : `Suggested: ${found.suggestion.method} — ${found.suggestion.reason}.`;
+  forecasts(found.analyses);
   const parts = [];
   if (found.widths.length) {
     parts.push(table([['labels in', false], ['cells', true], ['λ = ε/Δ', true], ['rows, median', true], ['width of a share', true]],
@@ -120,6 +146,7 @@ el('choices').addEventListener('input', (event) => {
   const rows = el('rows').value.replace(/[ ,_]/g, '');
   choices.rows = /^\d+$/.test(rows) ? Number(rows) : null;
   choices.format = el('format').value;
+  choices.analyses = el('analyses').value.split('\n').map((line) => line.trim()).filter(Boolean);
   redraw();
 });
 
