@@ -17,6 +17,12 @@ class PublicTable:
         # No dataclass: `asdict` of a method must not take its rows for parameters.
         self.codes, self.cost, self.what = codes, cost, what
 
+    def within(self, attribute: str, code: int) -> PublicTable:
+        """Its own rows of one label; a table without the attribute stands for every label alike."""
+        if attribute not in self.codes.columns:
+            return self
+        return PublicTable(self.codes.take(self.codes[attribute] == code), self.cost, self.what)
+
     def __deepcopy__(self, memo: object) -> PublicTable:
         return self
 

@@ -424,6 +424,38 @@ def test_trees_grown_on_a_public_table_follow_its_counts():
     assert tree.size == sum(schema[n].size for n in schema.public) - 3  # only one branch was ever split
 
 
+@pytest.mark.parametrize("has_years", [True, False])
+def test_every_stratum_grows_on_its_own_public_rows(has_years):
+    """Counted by hand along every path: a node splits if, and only if, the public rows of its year stand for n_b rows."""
+    schema, n_b = schema_of(), 60
+    codes = people(schema, 3000)
+    other = people(schema, 900, seed=5).project(schema.public)
+    year = other["year"] % 2  # no public row is of year 2
+    other = Codes.of(
+        schema, {**other.columns, "year": year, "place": np.where(year == 0, 0, other["place"])}, len(other)
+    )
+    table = PublicTable(other if has_years else other.project(["age", "place", "grade"]))
+    forest = Forest(["sex"], public=table, strata="year", n_b=n_b, weights=None, **MEMO)
+    model = forest.fit(Curator.rehearse(codes, PureDP(1), seed=1))
+    for code, block in enumerate(model.blocks):
+        tree = block.ensembles[0].trees[0].tree
+        own = other.take(other["year"] == code) if has_years else other
+        private = int((codes["year"] == code).sum())
+        reached = {0: np.arange(len(own))}
+        for node in range(len(tree.asks)):
+            stands_for = len(reached[node]) * private / max(len(own), 1)
+            on_path, up = 0, node
+            while (up := tree.parent[up]) >= 0:
+                on_path += 1
+            assert (tree.asks[node] >= 0) == (stands_for >= n_b and on_path < len(tree.columns))
+            if tree.asks[node] >= 0:
+                name = tree.columns[tree.asks[node]]
+                for label in range(schema[name].size):
+                    rows = reached[node]
+                    reached[int(tree.first[node]) + label] = rows[own[name][rows] == label]
+    assert (len(model.blocks[2].ensembles[0].trees[0].tree.asks) == 1) == has_years
+
+
 # --- what it keeps --------------------------------------------------------------------------------
 
 

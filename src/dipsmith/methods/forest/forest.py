@@ -174,18 +174,27 @@ class Forest:
         if left is None:
             raise UsageError("forest: the public table cost the whole budget, nothing is left for the trees")
         if self.strata is None:
-            blocks = [self._fit_stratum(curator, left, curator.rows, specs, growth)]
+            blocks = [self._fit_stratum(curator, left, curator.rows, specs, growth, self.public)]
         else:
             children = curator.partition(self.strata, Strata.of(schema, self.strata, left).whole)
             typical = None if curator.rows is None else curator.rows // len(children)
-            blocks = [self._fit_stratum(child, child.budget, typical, specs, growth) for child in children]
+            blocks = []
+            for code, child in enumerate(children):
+                own = None if self.public is None else self.public.within(self.strata, code)
+                blocks.append(self._fit_stratum(child, child.budget, typical, specs, growth, own))
         targets = self._targets(schema, curator.relation)
         return ForestModel(schema, curator.relation, targets, self.strata, tuple(blocks))
 
     def _fit_stratum(
-        self, curator: Curator, budget: Budget, rows: int | None, specs: list[EnsembleSpec], growth: Growth
+        self,
+        curator: Curator,
+        budget: Budget,
+        rows: int | None,
+        specs: list[EnsembleSpec],
+        growth: Growth,
+        public: PublicTable | None,
     ) -> StratumForest:
-        """One stratum; `rows` is the public number of rows by which the budget is divided."""
+        """One stratum; `rows` is the public number of rows by which the budget is divided, `public` the table to grow on."""
         ensembles, totals = list[Ensemble](), list[tuple[float, float]]()
         drawn: Codes | None = None
         for spec, share in zip(specs, split_among(budget, specs), strict=True):
@@ -197,7 +206,7 @@ class Forest:
             if drawn is not None:
                 growth_rows = GrowthRows.scaled(drawn, pooled(totals)[0])
             elif growth in ("public-predictors", "public-data") and spec.predictors:
-                growth_rows = GrowthRows.public(curator, spec, self.public)
+                growth_rows = GrowthRows.public(curator, spec, public)
             exact = growth == "public-predictors" and spec.all_public(curator.schema)
             training = EnsembleTraining(asked, self._settings, spec, costs, growth_rows, exact)
             ensemble, total = training.train()
