@@ -67,19 +67,19 @@ def split():
 
 
 def test_one_set_is_fitted_with_its_noise(released):
-    found = ds.fit(released, FORMULA, reference={"sex": "M"}, replicates=12, seed=1)
+    found = ds.fit(released, FORMULA, reference={"sex": "M"}, rule="noise-aware", replicates=12, seed=1)
     assert found.names == ("sex[T.F]", "age", "I(age ** 2)")
     ordinary = ds.fit(released, FORMULA, reference={"sex": "M"}, rule="sampling")
     assert found["sex[T.F]"].std_error > ordinary["sex[T.F]"].std_error
     assert found.combined.raw[0] == pytest.approx(ordinary["sex[T.F]"].value)
     assert "T = ū + Var_noise, by 12 runs of loglinear" in str(found)
     assert "too short" in str(ordinary)
-    again = ds.fit(released, FORMULA, reference={"sex": "M"}, replicates=12, seed=1)
+    again = ds.fit(released, FORMULA, reference={"sex": "M"}, rule="noise-aware", replicates=12, seed=1)
     assert again["sex[T.F]"] == found["sex[T.F]"]
 
 
 def test_separate_sets_are_corrected_like_one(split):
-    found = ds.fit(split, FORMULA, replicates=12, seed=1)
+    found = ds.fit(split, FORMULA, rule="noise-aware", replicates=12, seed=1)
     each = np.array([e.values[0] for e in found.each])
     assert len(found.each) == 3
     assert found.combined.raw[0] == pytest.approx(each.mean())
@@ -102,7 +102,7 @@ def test_clusters_leave_few_degrees_of_freedom_in_any_number_of_sets(split, rele
 @pytest.mark.slow
 def test_a_folder_is_a_release(tmp_path, split):
     split.save(tmp_path / "release")
-    options = {"replicates": 10, "seed": 1}
+    options = {"rule": "noise-aware", "replicates": 10, "seed": 1}
     inside = ds.fit(split, FORMULA, **options)["age"]
     assert ds.fit(tmp_path / "release", FORMULA, **options)["age"] == inside
     assert ds.fit(str(tmp_path / "release"), FORMULA, **options)["age"].value == inside.value
@@ -114,7 +114,7 @@ def test_draws_refuse_the_first_rule():
     draws = labelled(3, sets=2, each="draw")
     with pytest.raises(UnsupportedError, match="share its noise"):
         ds.fit(draws, FORMULA, rule="combine")
-    found = ds.fit(draws, FORMULA, replicates=10, seed=1)
+    found = ds.fit(draws, FORMULA, rule="noise-aware", replicates=10, seed=1)
     assert "sets drawn from one model" in str(found)
 
 

@@ -15,21 +15,26 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
-from dipsmith.analyses.agreed_tables import NoisyMarginal
+from dipsmith.analyses.agreed_tables import AgreedTables, NoisyMarginal
+from dipsmith.analyses.design import design_of
+from dipsmith.analyses.direct import DRAWS, estimate_from, is_logistic
 from dipsmith.analyses.odds import odds_from_tables
-from dipsmith.analyses.pairs import estimate_from_tables, unmeasured
+from dipsmith.analyses.pairs import RARE, estimate_from_tables, unmeasured
 from dipsmith.analyses.results import Result, result_for
+from dipsmith.analyses.sums import Layout
 from dipsmith.errors import NotCarried, UsageError
 from dipsmith.inference.combine import Combined
+from dipsmith.inference.label_tables import LabelTables
+from dipsmith.privacy.randomness import generator
 from dipsmith.regression.analysis import Analysis
 from dipsmith.regression.estimates import Estimates, Float
 from dipsmith.regression.matrix import INTERCEPT
 from dipsmith.schema import Schema
-from dipsmith.schema.analysis import PlannedAnalysis
+from dipsmith.schema.analysis import Model, PlannedAnalysis
 from dipsmith.synthesis.release import Release
 
 LEVEL: Final = re.compile(r"\[(?:T\.)?.*?\](?=:|$)")
@@ -58,8 +63,10 @@ def planned_estimate(release: Release, formula: str, references: References) -> 
 def measured_estimate(release: Release, analysis: Analysis, references: References) -> Estimated | None:
     """What measured tables say of a formula; None where they do not hold all of it. Raises where they are all noise."""
     schema = release.schema
-    if schema.neighbours == "label" or analysis.family not in ("ols", "logistic"):
+    if analysis.family not in ("ols", "logistic"):
         return None
+    if schema.neighbours == "label":
+        return _from_labels(release, analysis, references)
     tables = [m for t in release.measurements if (m := NoisyMarginal.of(t)) is not None]
     card = release.card
     rows = card.rows if card.rows_known == "public" else card.known_rows
@@ -72,6 +79,67 @@ def measured_estimate(release: Release, analysis: Analysis, references: Referenc
     if _loses_a_term(found):
         raise NotCarried(SWAMPED)
     return _estimated(found, release, references, MEASURED)
+
+
+def _from_labels(release: Release, analysis: Analysis, references: References) -> Estimated | None:
+    """What noisy label tables say of a formula beside public columns; None where they do not determine its sums."""
+    model = cast("Model", analysis.family)
+    planned = PlannedAnalysis(
+        analysis.formula.text, model=model, reference=tuple((n, str(level)) for n, level in references.items())
+    )
+    try:
+        tables = LabelTables.of(release)
+        layout = Layout.of(design_of(planned, release.schema, tables.public, tables.often))
+        logistic = is_logistic(layout)
+    except UsageError:
+        return None  # no private column, missing labels, or odds that sums do not determine
+    if logistic != (analysis.family == "logistic") or (sums := tables.sums(layout)) is None:
+        return None
+    name = "logistic" if logistic else "least squares"
+    found = Result.of(planned.text, name, None, estimate_from(layout, sums))
+    if _loses_a_term(found):
+        raise NotCarried(SWAMPED)
+    return _estimated(found, release, {}, MEASURED)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyPair:
+    """The noisy counts of two columns together, and their noise drawn again: draws first."""
+
+    counts: Float
+    noise: Float
+
+    def told_apart(self) -> NoisyPair:
+        """Without the levels that noise hides: their rows and columns are 0."""
+        kept = [self.counts.sum(axis=1 - axis) > RARE * self.noise.sum(axis=2 - axis).std(axis=0) for axis in (0, 1)]
+        inside = np.outer(*kept)
+        return NoisyPair(self.counts * inside, self.noise * inside)
+
+
+def measured_pair(release: Release, first: str, second: str, draws: int = DRAWS) -> NoisyPair | None:
+    """What noisy tables say of two columns together; None where they do not hold both, under `label` two private ones."""
+    schema, random = release.schema, generator(0)
+    if not {first, second} <= set(schema.names):
+        return None
+    shape = schema[first].size, schema[second].size
+    if schema.neighbours == "label":
+        if schema[first].role != "private" or schema[second].role != "private":
+            return None
+        sums = LabelTables.of(release).joint((first, second))
+        if sums is None:
+            return None
+        found = sums.measured()[""].reshape(shape), sums.redraw(random, draws)[""].reshape(-1, *shape)
+        return NoisyPair(*found).told_apart()
+    tables = [m for t in release.measurements if (m := NoisyMarginal.of(t)) is not None]
+    names = tuple(n for n in schema.names if n in (first, second))
+    if not any(set(names) <= set(t.attributes) for t in tables):
+        return None
+    rows = None if release.card.rows_known == "noisy estimate" or schema.rules else float(release.card.rows)
+    agreed = AgreedTables.of(tables, [names], {a.name: a.size for a in schema}, rows)
+    counts, noise = agreed.table(names, agreed.measured())[0], agreed.table(names, agreed.redraw(random, draws))
+    if names != (first, second):
+        counts, noise = counts.T, noise.transpose(0, 2, 1)
+    return NoisyPair(counts, noise).told_apart()
 
 
 def _loses_a_term(found: Result) -> bool:

@@ -34,6 +34,7 @@ from scipy import special
 from dipsmith.codec.encode import Encoder
 from dipsmith.errors import NotCarried, UsageError
 from dipsmith.inference.combine import Rule, choose_rule, show_p
+from dipsmith.inference.direct import measured_pair
 from dipsmith.inference.gate import missing_for
 from dipsmith.inference.noise_aware import REPLICATES, Progress, Replication, rerun
 from dipsmith.methods.method import Method
@@ -108,6 +109,8 @@ def independence(
 ) -> Significance:
     """Test whether two categories are independent, from a release; refused where it does not carry the two together.
 
+    Where noisy tables hold the two, they are tested themselves, with their known noise.
+
     Parameters
     ----------
     first, second
@@ -123,6 +126,9 @@ def independence(
     if first == second:
         raise UsageError(f"'{first}' is not independent of itself; name two columns")
     name = f"{first} and {second} independent"
+    if rule == "auto" and (noisy := measured_pair(release, first, second)) is not None:
+        average = _Average.of([noisy.counts])
+        return average.test(np.array([average.residuals(noisy.counts + e) for e in noisy.noise]), 1.0, name)
     tables = [cross_table(t, release.schema, first, second) for t in release.tables]
     average = _Average.of(tables)
     if chosen != "sampling" and (gap := missing_for(release, first, second)) is not None:

@@ -217,7 +217,8 @@ class TablePlanner:
         """Whether the noise variance on a cell is at most four times the sampling variance of an average one."""
         schema, names = self.spec.schema, clique.predictors
         labels = clique.labels(schema)
-        most = NOISE_TO_SAMPLING * (self.facts.rows or 0) / labels / noise_sd(schema, cost, labels) ** 2
+        noise = noise_sd(schema, cost, labels) ** 2
+        most = NOISE_TO_SAMPLING * (self.facts.rows or 0) / labels / noise if noise > 0 else np.inf
         # A table has at least as many occupied cells as each of its columns, and at most all: few need be looked up.
         if max((self._occupied[n] for n in names), default=1) > most:
             return False

@@ -1,0 +1,381 @@
+"""Noisy label tables of a release under `label`, and the best estimate of a regression's sums that they give.
+
+Under `label` public columns are released as they stand, so that anyone knows which cell of a noisy table every public row
+lies in. What a regression needs are sums Σ w·1[labels] over the rows with public weights w (`dipsmith.analyses.sums`). Such
+a sum follows from noisy tables wherever its weight is a sum of functions of their cells, w(row) = Σ_t f_t(cell of the row in
+t): shares by agency follow from a table of agency × sex or any larger one, and what pay has beyond agency and age follows
+from three small tables. Of all f the one with the least noise is taken: min Σ σ_t²·f_t² under that condition, the
+Gauss–Markov estimate, in which tables that say the same are averaged by their variance, and sums of sums agree.
+
+So a regression all of whose sums are determined has a direct estimate (`dipsmith.analyses.direct`), planned or not: the
+synthetic labels are not needed, and it does not matter whether they were adjusted to something else. Everything is linear in
+the noisy counts, so that noise is drawn again and sent the same way.
+
+A table is used only if its public totals are those of the released rows: labels of another file, or rows that were left
+out, are not told by it.
+
+Privacy
+-------
+Reads the release and nothing else: post-processing, free.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+
+import numpy as np
+import pyarrow as pa
+from scipy import linalg, sparse
+
+from dipsmith.analyses.design import Float, Ints
+from dipsmith.analyses.measure import Agenda
+from dipsmith.analyses.sums import Layout
+from dipsmith.codec.encode import Encoder
+from dipsmith.errors import UsageError
+from dipsmith.estimation.measured_table import MeasuredTable
+from dipsmith.privacy.randomness import generator
+from dipsmith.schema import Schema
+from dipsmith.schema.analysis import PlannedAnalysis
+from dipsmith.synthesis.canonical import PublicRows
+from dipsmith.synthesis.release import Release
+
+AT_A_TIME = 4_000_000
+"""Numbers of one batch of draws."""
+
+MOST_CELLS = 1500
+"""Cells of all tables that are asked together: their cross-products are inverted."""
+
+SINGULAR = 1e-12
+"""Directions in which cells are told apart by less than this share of the largest are the same direction."""
+
+EXACT = 1e-6
+"""Weights are met up to this share of the largest."""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTable:
+    """Noisy sums by cell and label: `cell` has the cell of every distinct public row, `weight` what the row counts for.
+
+    `values` are cells × labels and agree with the public totals; `noise` has the variance of each before they were made
+    to. With `single` only the second of two labels was drawn.
+    """
+
+    labels: tuple[str, ...]
+    cell: Ints
+    weight: Float | None
+    values: Float
+    noise: Float
+    laplace: bool
+    single: bool
+
+    @cached_property
+    def _free(self) -> Float:
+        """The share of a cell's surplus that each label takes: equal ones of those with noise."""
+        noisy = (self.noise > 0).astype(np.float64)
+        return np.asarray(noisy / np.maximum(noisy.sum(axis=1, keepdims=True), 1.0))
+
+    def agreeing(self, totals: Float) -> LabelTable:
+        """The same with labels that add up to the public total of each cell."""
+        if self.single:
+            return self
+        lacking = totals - self.values.sum(axis=1)
+        return replace(self, values=self.values + self._free * lacking[:, None])
+
+    def noise_of(self, labels: int) -> Float:
+        """The variance of one of so many labels in each cell, others added up, on average."""
+        mean = self.noise.mean(axis=1)
+        if self.single or labels == 1:
+            return np.asarray(mean)
+        together = self.noise.shape[1] / labels
+        return np.asarray(mean * together * (1 - 1 / labels))
+
+    def draw(self, random: np.random.Generator, draws: int) -> Float:
+        """The noise again: draws × cells × labels."""
+        shape = (draws, *self.noise.shape)
+        noise = random.laplace(0.0, np.sqrt(0.5), shape) if self.laplace else random.normal(0.0, 1.0, shape)
+        noise = noise * np.sqrt(self.noise)
+        if self.single:
+            return np.concatenate([-noise[..., 1:], noise[..., 1:]], axis=-1)
+        return np.asarray(noise - self._free * noise.sum(axis=-1, keepdims=True))
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTables:
+    """All noisy label tables of a release over its distinct public rows, each of which occurs `often`."""
+
+    schema: Schema
+    public: pa.Table
+    often: Ints
+    tables: tuple[LabelTable, ...]
+
+    @classmethod
+    def of(cls, release: Release) -> LabelTables:
+        """Find out which cell of each noisy table the public rows lie in."""
+        schema, table = release.schema, release.tables[0]
+        names = [n for n in schema.public if n in table.column_names]
+        rows = PublicRows.of(table.to_batches(), schema, names)
+        first, place = rows.distinct()
+        public, often = rows.table(first), np.bincount(place, minlength=len(first)).astype(np.int64)
+        codes, _ = Encoder(schema, names).encode(public)
+        reader = _Reader(schema, {n: codes[n].astype(np.int64) for n in names}, often)
+        found = [*reader.crossed(release.measurements), *reader.margins(release.measurements)]
+        found += reader.bought(release, public)
+        return cls(schema, public, often, tuple(found))
+
+    def sums(self, layout: Layout) -> DeterminedSums | None:
+        """The sums that a regression needs; None where some are not determined."""
+        wanted = {t.key: (t.labels, t.groups, t.size, t.weight) for t in layout.tables}
+        if layout.design.y is not None:
+            # Nothing is bought, so that residuals need not be clipped; and only whole ones are sums of functions of cells.
+            for i, term in enumerate(layout.design.terms):
+                table, scale = layout.score(i), 1.0 if term.weight is None else np.nan_to_num(term.weight)
+                wanted[table.key] = (table.labels, table.groups, table.size, layout.whole_residual * scale)
+        return self._determined(wanted)
+
+    def joint(self, labels: tuple[str, ...]) -> DeterminedSums | None:
+        """How often some labels occur together over all rows, under the key ""."""
+        return self._determined({"": (labels, np.zeros(len(self.often), np.int64), 1, None)})
+
+    def _determined(
+        self, wanted: Mapping[str, tuple[tuple[str, ...], Ints, int, Float | None]]
+    ) -> DeterminedSums | None:
+        found = {}
+        for key, (labels, groups, size, weight) in wanted.items():
+            system = self._systems.get(labels) or self._systems.setdefault(
+                labels, _System.of(self.tables, labels, self.schema)
+            )
+            inside = np.flatnonzero(groups >= 0)
+            heavy = np.ones(len(inside)) if weight is None else weight[inside]
+            columns = sparse.csr_array((heavy, (inside, groups[inside])), shape=(len(groups), size))
+            solved = system.solve(columns)
+            if solved is None:
+                return None
+            found[key] = solved
+        return DeterminedSums({n: self.schema[n].size for n in self.schema.private}, self.tables, found)
+
+    @cached_property
+    def _systems(self) -> dict[tuple[str, ...], _System]:
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class _System:
+    """The tables that tell some labels, and how their cells add up to weights of the rows."""
+
+    labels: tuple[str, ...]
+    tables: tuple[int, ...]
+    cells: sparse.csr_array
+    noise: Float
+    inverse: Float
+
+    @classmethod
+    def of(cls, tables: Sequence[LabelTable], labels: tuple[str, ...], schema: Schema) -> _System:
+        """Of tables that have these labels, the smallest first, as many as fit."""
+        having = sorted(
+            (i for i, t in enumerate(tables) if set(labels) <= set(t.labels)), key=lambda i: len(tables[i].values)
+        )
+        ends = np.cumsum([len(tables[i].values) for i in having])
+        used = tuple(i for i, end in zip(having, ends, strict=True) if end <= MOST_CELLS)
+        blocks, noise = [], []
+        for i in used:
+            t = tables[i]
+            rows = np.arange(len(t.cell))
+            weight = np.ones(len(rows)) if t.weight is None else t.weight
+            blocks.append(sparse.csr_array((weight, (rows, t.cell)), shape=(len(rows), len(t.values))))
+            noise.append(t.noise_of(prod(schema[n].size for n in labels)))
+        if not used:
+            return cls(labels, (), sparse.csr_array((0, 0)), np.zeros(0), np.zeros((0, 0)))
+        cells, variance = sparse.csr_array(sparse.hstack(blocks)), np.concatenate(noise)
+        size = np.sqrt(np.maximum(variance, 1e-12 * max(float(variance.max()), 1e-300)))
+        scaled = sparse.csr_array(cells.multiply(1 / size[None, :]))
+        # Of all functions that meet the weights, the pseudo-inverse finds the one with the least noise.
+        inverse = linalg.pinvh(np.asarray((scaled.T @ scaled).toarray()), rtol=SINGULAR)
+        return cls(labels, used, cells, size, inverse)
+
+    def solve(self, columns: sparse.csr_array) -> _Solved | None:
+        """The functions of cells that add up to weights of the rows, with the least noise; None where there are none."""
+        if not self.tables:
+            return None
+        right = np.asarray((self.cells.T @ columns).toarray()) / self.noise[:, None]
+        found = (self.inverse @ right) / self.noise[:, None]
+        # Weights that were met in one direction chosen by chance are met in all.
+        chance = generator(0).normal(size=(columns.shape[1], 2))
+        wanted = columns @ chance
+        largest = float(np.abs(wanted).max(initial=0.0))
+        if np.abs(self.cells @ (found @ chance) - wanted).max(initial=0.0) > EXACT * max(largest, 1e-300):
+            return None
+        return _Solved(self.labels, self.tables, found)
+
+
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """Sums of some labels: functions of the cells of tables, cells × groups."""
+
+    labels: tuple[str, ...]
+    tables: tuple[int, ...]
+    functions: Float
+
+
+@dataclass(frozen=True, eq=False)
+class DeterminedSums:
+    """Sums from label tables, by the keys of a layout's tables."""
+
+    sizes: Mapping[str, int]
+    tables: tuple[LabelTable, ...]
+    parts: Mapping[str, _Solved]
+
+    @cached_property
+    def used(self) -> tuple[int, ...]:
+        """The tables that are asked."""
+        return tuple(sorted({i for part in self.parts.values() for i in part.tables}))
+
+    def measured(self) -> dict[str, Float]:
+        """The sums as they were measured: one draw."""
+        return self._send({i: self.tables[i].values[None] for i in self.used})
+
+    def redraw(self, random: np.random.Generator, draws: int) -> dict[str, Float]:
+        """Their noise again."""
+        size = sum(self.tables[i].values.size for i in self.used)
+        most = max(1, AT_A_TIME // max(size, 1))
+        some = [min(most, draws - start) for start in range(0, draws, most)]
+        batches = [self._send({i: self.tables[i].draw(random, now) for i in self.used}) for now in some]
+        return {key: np.concatenate([b[key] for b in batches]) for key in self.parts}
+
+    def _send(self, values: Mapping[int, Float]) -> dict[str, Float]:
+        """Sums from the counts of every table: draws × groups × labels."""
+        folded: dict[tuple[tuple[str, ...], int], Float] = {}
+        found = {}
+        for key, part in self.parts.items():
+            for i in part.tables:
+                if (part.labels, i) not in folded:
+                    folded[part.labels, i] = self._fold(values[i], self.tables[i].labels, part.labels)
+            cells = np.concatenate([folded[part.labels, i] for i in part.tables], axis=1)
+            found[key] = np.asarray(np.einsum("cg,dcl->dgl", part.functions, cells, optimize=True))
+        return found
+
+    def _fold(self, values: Float, given: tuple[str, ...], wanted: tuple[str, ...]) -> Float:
+        """Counts of some labels, the others added up."""
+        draws, cells, _ = values.shape
+        table = values.reshape(draws, cells, *(self.sizes[n] for n in given))
+        dropped = tuple(2 + i for i, n in enumerate(given) if n not in wanted)
+        table = table.sum(axis=dropped) if dropped else table
+        order = [n for n in given if n in wanted]
+        return np.transpose(table, (0, 1, *(2 + order.index(n) for n in wanted))).reshape(draws, cells, -1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Reader:
+    """Reads measured tables against the codes of the distinct public rows."""
+
+    schema: Schema
+    codes: dict[str, Ints]
+    often: Ints
+
+    def crossed(self, measured: Sequence[MeasuredTable]) -> Iterator[LabelTable]:
+        """Cross-tables of public columns and labels; those of parts of the rows are put together."""
+        alike: dict[tuple[tuple[str, ...], tuple[str, ...], str], dict[tuple[str, ...], list[MeasuredTable]]]
+        alike = defaultdict(lambda: defaultdict(list))
+        for table in measured:
+            if table.kind == "cross-table" and table.threshold is None and self._is_labels(table):
+                parts, values = tuple(n for n, _ in table.within), tuple(v for _, v in table.within)
+                sanitised = table.block.split("/")[0] if table.block.startswith("set ") else ""
+                alike[table.attributes, parts, sanitised][values].append(table)
+        for (_, parts, _), by_part in alike.items():
+            for i in range(min(len(same) for same in by_part.values())):
+                made = self._crossed([same[i] for same in by_part.values()], parts)
+                if made is not None:
+                    yield made
+
+    def _is_labels(self, table: MeasuredTable) -> bool:
+        """Whether it is public columns × private labels, in the sizes of the schema."""
+        schema = self.schema
+        if len(table.shape) != len(table.attributes) or not table.in_group:
+            return False
+        labels = [n for n in table.attributes if schema[n].role == "private"]
+        own = [n for n in table.attributes if n not in labels]
+        known = {*own, *dict(table.within)} <= set(self.codes)
+        fits = tuple(schema[n].size for n in table.attributes) == table.shape
+        return known and fits and table.attributes == (*own, *labels) and table.in_group == schema.size(labels)
+
+    def _crossed(self, tables: Sequence[MeasuredTable], parts: Sequence[str]) -> LabelTable | None:
+        first = tables[0]
+        labels = tuple(n for n in first.attributes if self.schema[n].role == "private")
+        public = first.attributes[: len(first.attributes) - len(labels)]
+        own = np.zeros(len(self.often), np.int64)
+        for name in public:
+            own = own * self.schema[name].size + self.codes[name]
+        groups = first.size // first.in_group
+        cell = np.full(len(own), -1, np.int64)
+        for i, table in enumerate(tables):
+            inside = np.ones(len(own), dtype=bool)
+            for name, label in table.within:
+                inside &= self.codes[name] == self.schema[name].labels.index(label)
+            cell[inside] = i * groups + own[inside]
+        if (cell < 0).any():
+            return None
+        values = np.concatenate([t.array.reshape(groups, -1) for t in tables]).astype(np.float64)
+        noise = np.concatenate([(t.carries_noise * t.variance).reshape(groups, -1) for t in tables])
+        totals = [np.zeros(groups) if t.totals is None else t.totals for t in tables]
+        return self._made(labels, cell, None, values, noise, np.concatenate(totals), first)
+
+    def margins(self, measured: Sequence[MeasuredTable]) -> Iterator[LabelTable]:
+        """How often labels occur over all rows, by the leaves of trees."""
+        for table in measured:
+            if table.kind != "regions" or table.within or table.totals is None or len(table.shape) != 2:
+                continue
+            labels = tuple(n for n in table.attributes if self.schema[n].role == "private")
+            if table.in_group != table.shape[1] or self.schema.size(labels) != table.in_group or not labels:
+                continue
+            values = table.array.astype(np.float64).sum(axis=0, keepdims=True)
+            noise = (table.carries_noise * table.variance).astype(np.float64).sum(axis=0, keepdims=True)
+            cell = np.zeros(len(self.often), np.int64)
+            made = self._made(labels, cell, None, values, noise, table.totals.sum(keepdims=True), table)
+            if made is not None:
+                yield replace(made, laplace=False)
+
+    def bought(self, release: Release, public: pa.Table) -> Iterator[LabelTable]:
+        """The sums of planned analyses, of whose groups and weights the formulas tell."""
+        sums = [t for t in release.measurements if t.kind == "weighted sums"]
+        planned = [PlannedAnalysis.of(a) for a in release.card.analyses]
+        if not sums or not planned:
+            return
+        try:
+            purchases = Agenda.of(planned, self.schema, public, self.often).purchases
+        except UsageError:
+            return  # formulas of columns that were not released
+        for one, table in zip(purchases, sums, strict=False):
+            bought, groups = one.table, one.table.size + 1
+            if table.shape != (groups, bought.label_cells) or table.attributes != bought.labels or table.totals is None:
+                continue
+            cell = np.where(bought.groups < 0, bought.size, bought.groups)
+            weight = None if bought.weight is None else np.asarray(bought.steps * bought.unit, np.float64)
+            unit = bought.unit
+            values = table.array.astype(np.float64) * unit
+            noise = (table.carries_noise * table.variance).astype(np.float64) * unit**2
+            made = self._made(
+                bought.labels, cell, weight, values, noise, np.asarray(table.totals * unit, np.float64), table
+            )
+            if made is not None:
+                yield made
+
+    def _made(
+        self,
+        labels: tuple[str, ...],
+        cell: Ints,
+        weight: Float | None,
+        values: Float,
+        noise: Float,
+        totals: Float,
+        table: MeasuredTable,
+    ) -> LabelTable | None:
+        """A table, if its public totals are those of the released rows."""
+        heavy = self.often.astype(np.float64) * (1.0 if weight is None else weight)
+        own = np.bincount(cell, weights=heavy, minlength=len(values))
+        if not np.allclose(own, totals, rtol=1e-9, atol=1e-6 * max(1.0, float(np.abs(totals).max(initial=0.0)))):
+            return None
+        law = table.law != "discrete Gaussian"
+        return LabelTable(labels, cell, weight, values, noise, law, table.single).agreeing(totals.astype(np.float64))
