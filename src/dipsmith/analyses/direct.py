@@ -53,7 +53,7 @@ class DirectEstimate:
     notes: tuple[str, ...] = ()
 
 
-class Answers(Protocol):
+class KnownSums(Protocol):
     """Noisy sums of every table of a layout, by the tables' keys: draws × groups × labels."""
 
     def measured(self) -> dict[str, Float]:
@@ -68,7 +68,7 @@ def estimate(layout: Layout, sums: Mapping[str, NoisySums], *, draws: int = DRAW
     return estimate_from(layout, Bought.of(layout, sums), draws=draws, seed=seed)
 
 
-def estimate_from(layout: Layout, sums: Answers, *, draws: int = DRAWS, seed: int = 0) -> DirectEstimate:
+def estimate_from(layout: Layout, sums: KnownSums, *, draws: int = DRAWS, seed: int = 0) -> DirectEstimate:
     """Estimate the coefficients of a design from noisy sums, wherever they come from."""
     agreed = sums.measured()
     random = generator(seed)
@@ -216,7 +216,7 @@ def _reported(
     return DirectEstimate(kept, values[chosen], covariance[pick], noise[pick], sigma, df, int(design.rows), q, notes)
 
 
-def _logistic(layout: Layout, sums: Answers, goal: Float, draws: int, random: np.random.Generator) -> DirectEstimate:
+def _logistic(layout: Layout, sums: KnownSums, goal: Float, draws: int, random: np.random.Generator) -> DirectEstimate:
     """The odds of a private label given public columns: Z′μ(β) = Z′y, solved by Newton's method on the public rows."""
     Z, often = layout.public_columns, layout.design.often
     keep = [int(i) for i in independent(layout.gram)]
@@ -248,7 +248,7 @@ def _logistic(layout: Layout, sums: Answers, goal: Float, draws: int, random: np
 
 
 def _draws(
-    layout: Layout, sums: Answers, draws: int, random: np.random.Generator
+    layout: Layout, sums: KnownSums, draws: int, random: np.random.Generator
 ) -> Iterator[tuple[Float, Float, Float]]:
     """Noise on A, N and T, drawn again in batches."""
     numbers = sum(t.size * t.label_cells for t in layout.tables)
