@@ -11,6 +11,8 @@ COMPILE := $(UV) compile --quiet --universal --python-version 3.11 --custom-comp
 export UV_CACHE_DIR ?= $(abspath $(VENV))/cache
 # Processes that run side by side must not fight for the cores with the threads of their linear algebra.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+# Tests start many processes: what they import is compiled once, also where the environment forbids to keep it.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo quick test browser lint types bench audit mutants faults fuzz assurance docs lock sbom dist lowest clean
 
@@ -22,7 +24,8 @@ quick: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not (server or browser or audit or slow or crowd)" \
 	  $(addprefix --ignore tests/,audit docs experiments inference packaging plugin report sources studies studio tuning utility)
 
-test: $(VENV)/.dev browser lint types
+test: $(VENV)/.dev
+	$(MAKE) --jobs 3 --output-sync browser lint types
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # The web page is tested in a real browser; without one those tests say so, and fail in CI.

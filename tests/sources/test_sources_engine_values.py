@@ -15,7 +15,7 @@ from test_sources_values import ATTRIBUTES, chain
 from dipsmith.counting import BatchRows
 from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import SourceError
-from dipsmith.schema import Marginal, Schema, Unit
+from dipsmith.schema import Attribute, Marginal, Schema, Unit
 from dipsmith.sources import Source, source
 
 psycopg = pytest.importorskip("psycopg")
@@ -102,25 +102,34 @@ DUCKDB = {
 }  # fmt: skip
 
 
+COLUMNS = tuple(f"x{i}" for i in range(len(ATTRIBUTES)))
+"""Copies of one column: each is encoded as another kind of attribute, all of them by one statement."""
+
+
 def outcome(opened: Source) -> list[str]:
     """Why a table is refused, or that every kind of attribute and of unit has the same counts, there and here."""
-    found = []
     try:
-        opened.check(["x"])
+        opened.check([*COLUMNS])
     except SourceError as refused:
         return [_told(refused)]
-    for attribute, unit in itertools.product(ATTRIBUTES, (Unit(), Unit("x", 1))):
-        schema = Schema("t", (attribute,), unit, "replace")
-        cells = [Marginal.of(schema, ["x"])]
-        try:
-            pushed = rows_of(opened, schema, key=KEY)
-        except SourceError as refused:
-            found.append(_told(refused))
-            continue
-        here = BatchRows(opened, schema, key=KEY)
-        np.testing.assert_array_equal(pushed.count(cells)[0], here.count(cells)[0], str(attribute))
-        found.append("counted")
-    return found
+    attributes = tuple(replace(a, name=name) for a, name in zip(ATTRIBUTES, COLUMNS, strict=True))
+    joint = _counted(opened, attributes, Unit())
+    # one statement for all of them tells only what is refused first
+    each = [joint] if joint == "counted" else [_counted(opened, (a,), Unit()) for a in attributes]
+    return [*each, _counted(opened, attributes[:1], Unit("x0", 1))]
+
+
+def _counted(opened: Source, attributes: tuple[Attribute, ...], unit: Unit) -> str:
+    schema = Schema("t", attributes, unit, "replace")
+    cells = [Marginal.of(schema, [a.name]) for a in attributes]
+    try:
+        pushed = rows_of(opened, schema, key=KEY)
+    except SourceError as refused:
+        return _told(refused)
+    here = BatchRows(opened, schema, key=KEY)
+    for attribute, one, other in zip(attributes, pushed.count(cells), here.count(cells), strict=True):
+        np.testing.assert_array_equal(one, other, str(attribute))
+    return "counted"
 
 
 def _told(refused: SourceError) -> str:
@@ -142,11 +151,12 @@ def test_no_value_of_postgresql_makes_a_run_fail(kind: str, tables: str) -> None
     full, empty = (f"odd{next(NUMBERS)}" for _ in range(2))
     with psycopg.connect(tables) as connection:
         for name in (full, empty):
-            connection.execute(f"CREATE TABLE {name} (x {kind})")
+            connection.execute(f"CREATE TABLE {name} ({', '.join(f'{x} {kind}' for x in COLUMNS)})")
         # A server that was built without xml has the type, and columns of it that hold nothing but nulls.
         values = [] if kind == "xml" and not _has_xml(connection) else POSTGRESQL[kind]
         for value in [*values, None, *values]:
-            connection.execute(f"INSERT INTO {full} VALUES (%s::text::{kind})", [value])
+            cast = ", ".join([f"%s::text::{kind}"] * len(COLUMNS))
+            connection.execute(f"INSERT INTO {full} VALUES ({cast})", [value] * len(COLUMNS))
     assert outcome(source(tables, table=full)) == outcome(source(tables, table=empty))
 
 
@@ -159,16 +169,25 @@ def _has_xml(connection: Any) -> bool:
     return True
 
 
-@pytest.mark.parametrize("kind", DUCKDB)
-@pytest.mark.parametrize("by", ["duckdb", "ibis"])
-def test_no_value_of_duckdb_makes_a_run_fail(kind: str, by: str, tmp_path: Path) -> None:
+DIRECTLY = ("DATE", "TIMESTAMPTZ", "HUGEINT", "DOUBLE", "JSON")
+"""Types that a table of ibis itself is tried with, which has no view of ours before it; the others by `make audit`."""
+ROUTES = [
+    pytest.param(by, kind, marks=() if by == "duckdb" or kind in DIRECTLY else pytest.mark.crowd)
+    for by in ("duckdb", "ibis")
+    for kind in DUCKDB
+]
+
+
+@pytest.mark.parametrize(("by", "kind"), ROUTES)
+def test_no_value_of_duckdb_makes_a_run_fail(by: str, kind: str, tmp_path: Path) -> None:
     path = tmp_path / "odd.db"
     with duckdb.connect(str(path)) as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        connection.execute(f"CREATE TABLE full_ (x {kind})")
-        connection.execute(f"CREATE TABLE empty_ (x {kind})")
+        for name in ("full_", "empty_"):
+            connection.execute(f"CREATE TABLE {name} ({', '.join(f'{x} {kind}' for x in COLUMNS)})")
+        cast = ", ".join([f"CAST(? AS {kind})"] * len(COLUMNS))
         for value in [*DUCKDB[kind], None, *DUCKDB[kind]]:
-            connection.execute(f"INSERT INTO full_ SELECT CAST(? AS {kind})", [value])
+            connection.execute(f"INSERT INTO full_ SELECT {cast}", [value] * len(COLUMNS))
     if by == "duckdb":
         full, empty = (source(f"duckdb:///{path}", table=name) for name in ("full_", "empty_"))
     else:
