@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dipsmith.errors import UsageError
 from dipsmith.estimation.answers import NoisyTable
-from dipsmith.methods.graph.completion import complete
+from dipsmith.methods.graph.completion import draw_columns
 from dipsmith.methods.graph.entropy import SHRINK, fit
 from dipsmith.methods.graph.evidence import Evidence, column_distribution, join_repeats, pool_total
 from dipsmith.methods.graph.junction import UNTHREADED, JunctionTree, cells_needed, product, sum_to
@@ -293,7 +293,7 @@ def lawful_joint(seed=0):
 
 def drawn_once(model, n):
     """Rows as the model draws them, those that break a rule included."""
-    return Codes.of(model.schema, complete(model.tree, model.beliefs, {}, n, generator(1)), n)
+    return Codes.of(model.schema, draw_columns(model.tree, model.beliefs, n, generator(1)), n)
 
 
 def test_impossible_combinations_have_probability_zero():

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from dipsmith.errors import UsageError
 from dipsmith.estimation.answers import NoisyTable, Post
 from dipsmith.estimation.lawful import ROUNDS, lawful_rows
-from dipsmith.methods.graph.completion import complete
+from dipsmith.methods.graph.completion import condition, draw_columns
 from dipsmith.methods.graph.entropy import Fitted, fit
 from dipsmith.methods.graph.evidence import Evidence
 from dipsmith.methods.graph.junction import Array, JunctionTree, cells_needed
@@ -76,7 +76,7 @@ class GraphModel:
         random = generator(seed)
 
         def draw(wanted: int) -> Codes:
-            return Codes.of(self.schema, complete(self.tree, self.beliefs, {}, wanted, random), wanted)
+            return Codes.of(self.schema, draw_columns(self.tree, self.beliefs, wanted, random), wanted)
 
         return lawful_rows(draw, self.rows if n is None else n, seed)
 
@@ -88,13 +88,20 @@ class GraphModel:
         if not given.lawful().all():
             raise UsageError("Rows to complete: some break a rule of the schema; leave them out first")
         random = generator(seed)
-        known: dict[str, NDArray[np.int64]] = {n: given[n].astype(np.int64) for n in given.names}
         columns = {name: np.zeros(len(given), dtype=np.int64) for name in self.schema.names}
+        columns |= {name: given[name].astype(np.int64) for name in given.names}
+        keys = np.array([given[name] for name in given.names], dtype=np.int64).reshape(len(given.names), len(given))
+        distinct, group = np.unique(keys, axis=1, return_inverse=True)
+        tables = [
+            condition(self.tree, self.beliefs, dict(zip(given.names, k, strict=True))) for k in distinct.T.tolist()
+        ]
         broken = np.arange(len(given))
         for _ in range(ROUNDS + 1):
-            again = {n: c[broken] for n, c in known.items()}
-            for name, column in complete(self.tree, self.beliefs, again, broken.size, random).items():
-                columns[name][broken] = column
+            for i in np.unique(group[broken]):
+                rows = broken[group[broken] == i]
+                for name, column in draw_columns(self.tree, tables[i], rows.size, random).items():
+                    if name not in given.names:
+                        columns[name][rows] = column
             completed = Codes.of(self.schema, columns, len(given))
             broken = np.flatnonzero(~completed.lawful())
             if not broken.size:

@@ -60,7 +60,7 @@ def marginal(tree: JunctionTree, beliefs: Sequence[Array], attributes: Sequence[
             continue
         through = {n for _, message in found for n in message if n in names}
         kept = tuple(n for n in names if n in separator or n in wanted or n in through)
-        table, axes = _given(_axes(beliefs[node], names, kept), kept, separator), kept
+        table, axes = given_separator(_axes(beliefs[node], names, kept), kept, separator), kept
         for i, (message, reached) in enumerate(found):
             later = {n for _, rest in found[i + 1 :] for n in rest}
             out = tuple(
@@ -108,7 +108,7 @@ def pairs(
     @cache
     def conditional(clique: int, separator: Attributes, target: Attributes) -> tuple[Array, Attributes]:
         axes = (*separator, *(n for n in target if n not in separator))
-        return _given(_axes(beliefs[clique], tree.cliques[clique], axes), axes, separator), axes
+        return given_separator(_axes(beliefs[clique], tree.cliques[clique], axes), axes, separator), axes
 
     def walk(name: str, came_from: int, clique: int, separator: Attributes, table: Array) -> None:
         """Go on from P(name, separator) into a clique and to all that lie behind it."""
@@ -137,8 +137,8 @@ def _axes(table: Array, names: Sequence[str], wanted: Sequence[str]) -> Array:
     return sum_axes(table, [names.index(n) for n in wanted])
 
 
-def _given(table: Array, names: Attributes, separator: Attributes) -> Array:
-    """Divide by the marginal of the separator."""
+def given_separator(table: Array, names: Attributes, separator: Attributes) -> Array:
+    """The probabilities of a table given some of its attributes: divided by their marginal."""
     below = sum_to(table, names, separator)
     spread = below.reshape([table.shape[i] if n in separator else 1 for i, n in enumerate(names)])
     return np.divide(table, spread, out=np.zeros_like(table), where=spread > 0)

@@ -17,7 +17,7 @@ from math import log, pi, sqrt
 
 import numpy as np
 
-from dipsmith.methods.graph.completion import complete
+from dipsmith.methods.graph.completion import draw_columns
 from dipsmith.methods.graph.entropy import Fitted
 from dipsmith.methods.graph.junction import Array, Attributes
 from dipsmith.methods.graph.model import within_cells
@@ -64,7 +64,7 @@ def drawn_tables(schema: Schema, fitted: Fitted, sets: Sequence[Attributes]) -> 
     Sets that lie in no clique would each need a table as large as several cliques.
     """
     drawn = min(DRAWN_ROWS, max(1, round(fitted.total)))
-    rows = Codes.of(schema, complete(fitted.tree, fitted.beliefs, {}, drawn, generator(0)), drawn)
+    rows = Codes.of(schema, draw_columns(fitted.tree, fitted.beliefs, drawn, generator(0)), drawn)
     found: dict[Attributes, Array] = {}
     for names in sets:
         table = Marginal.of(schema, names)
