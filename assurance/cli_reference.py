@@ -17,8 +17,8 @@ WIDTH = 100
 
 def pages() -> str:
     """The help of every command, as Markdown."""
+    from assurance.markdown import wrap
     from dipsmith.cli.main import app
-    from dipsmith.report.markdown import wrap
 
     root = typer.main.get_command(app)
     parts = ["# Command line", "", _exit_codes(), ""]

@@ -15,10 +15,10 @@ from typing import Any
 from assurance.bytes import EXCEPTED
 from assurance.cases import SECOND, Case, attack_cases, registered_cases, variants
 from assurance.forms import FORMS
+from assurance.markdown import wrap
 from assurance.matrix import FEW_MEASUREMENTS, currencies
 from assurance.pairs import PRIVATE
 from dipsmith.audit.worlds import TARGETS
-from dipsmith.report.markdown import wrap
 
 Pieces = Mapping[str, Any]
 

@@ -13,7 +13,7 @@ from studies.coverage.rules import AWARE, REFUSED, SEEN, SETS, SPLIT
 from studies.coverage.several_sets import KINDS as SEVERAL
 from studies.coverage.whole_path import CONTROL, ONE, RUNS
 
-from dipsmith.report.markdown import wrap
+from assurance.markdown import wrap
 
 OPENING = """# How often intervals cover
 

@@ -10,7 +10,7 @@ from math import exp, log
 from studies.steps_simulation.scenarios import EPSILONS, SCENARIOS, SIZES, Line, reference
 from studies.steps_simulation.variants import VARIANTS
 
-from dipsmith.report.markdown import wrap
+from assurance.markdown import wrap
 
 MONTE_CARLO = 0.03
 """Relative standard error of an RMSE over 200 repeats, about."""

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from studies.youth_voters.runs import AS_BY_DEFAULT, AS_IN_THE_PAPER, FLOOR, LOG_EPSILONS, REPETITIONS, Run
 
-from dipsmith.report.markdown import wrap
+from assurance.markdown import wrap
 
 NOISE = 0.02
 """How much a distance may differ by chance."""

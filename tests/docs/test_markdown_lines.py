@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dipsmith.report.markdown import wrap
+from assurance.markdown import wrap
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -19,4 +19,4 @@ PAGES = [
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_lines_are_under_120_characters(page):
     text = page.read_text("utf-8")
-    assert text == wrap(text), "wrap it: dipsmith.report.markdown.wrap"
+    assert text == wrap(text), "wrap it: assurance.markdown.wrap"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
+from textwrap import fill
 
 from dipsmith.errors import InputError
 from dipsmith.report.canvas import standalone
 from dipsmith.report.content import Block, Code, Facts, Heading, Page, Table
-from dipsmith.report.markdown import wrap
 from dipsmith.report.sections import number
+
+_paragraph = partial(fill, width=119, break_long_words=False, break_on_hyphens=False)
 
 
 def write(page: Page, path: Path, *, title: str, command: str, text: str | None) -> None:
@@ -26,16 +29,16 @@ def write(page: Page, path: Path, *, title: str, command: str, text: str | None)
             (folder / f"{figure.file}.svg").write_text(standalone(figure.svg), "utf-8")
         if figure.numbers is not None:
             (folder / f"{figure.file}.csv").write_text(figure.numbers.to_csv(), "utf-8")
-    parts = [f"# {plain(title)}", *map(plain, page.lead), f"Made by {_code(command)}."]
+    parts = [f"# {plain(title)}", *(_paragraph(plain(t)) for t in page.lead), _paragraph(f"Made by {_code(command)}.")]
     parts += [text.strip()] if text else []
     for section in page.sections:
         parts += [f"## {plain(section.heading)}", *(_block(b, folder.name) for b in section.blocks)]
-    path.write_text(wrap("\n\n".join(parts)) + "\n", "utf-8")
+    path.write_text("\n\n".join(parts) + "\n", "utf-8")
 
 
 def _block(block: Block, folder: str) -> str:
     if isinstance(block, str):
-        return plain(block)
+        return _paragraph(plain(block))
     if isinstance(block, Heading):
         return f"### {plain(block.text)}"
     if isinstance(block, Code):
@@ -48,11 +51,11 @@ def _block(block: Block, folder: str) -> str:
         lines = [block.columns, *([number(c) for c in row] for row in block.rows)]
         head, *rows = ("| " + " | ".join(map(plain, line)) + " |" for line in lines)
         rule = "|" + "|".join("---" if text else "---:" for text in texts) + "|"
-        note = f"\n\n{plain(block.note)}" if block.note else ""
-        return f"{plain(block.caption)}\n\n" + "\n".join([head, rule, *rows]) + note
+        note = f"\n\n{_paragraph(plain(block.note))}" if block.note else ""
+        return f"{_paragraph(plain(block.caption))}\n\n" + "\n".join([head, rule, *rows]) + note
     drawing = f"![{plain(block.alternative)}]({folder}/{block.file}.svg)\n\n" if block.svg else ""
     numbers = f" [Numbers]({folder}/{block.file}.csv)." if block.numbers is not None else ""
-    return f"**{plain(block.title)}**\n\n{drawing}{plain(block.caption)}{numbers}"
+    return f"{_paragraph(f'**{plain(block.title)}**')}\n\n{drawing}" + _paragraph(plain(block.caption) + numbers)
 
 
 def plain(text: str) -> str:
