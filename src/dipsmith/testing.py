@@ -10,13 +10,12 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import FrozenInstanceError, is_dataclass, replace
 from functools import partial
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dipsmith.counting.count import HeldRows
 from dipsmith.errors import UnsupportedError, UsageError
@@ -27,7 +26,7 @@ from dipsmith.privacy.budget import ZCDP, Budget, PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.events import Chosen, Event, Measured, Rehearsal
 from dipsmith.privacy.measurement import Measurement
-from dipsmith.privacy.observer import Counted, Observer, Picked, Question, Shown
+from dipsmith.privacy.observer import Counted, Observer, Picked
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Attribute, Bins, Categories, Codes, Rule, Schema, Unit
 from dipsmith.schema.schema import Neighbours
@@ -258,7 +257,7 @@ CHECKS: tuple[Check, ...] = tuple(
 # --- what they need -----------------------------------------------------------------------------------
 
 
-class Answers:
+class Answers(Observer):
     """An observer that keeps the noisy answers of a run, or gives those of another run instead."""
 
     def __init__(self, given: list[Any] | None = None) -> None:
@@ -272,10 +271,6 @@ class Answers:
         assert self._replayed, "more was asked than of the other rows"
         return self._replayed.pop(0)
 
-    def answering(self, question: Question) -> AbstractContextManager[object]:
-        """Nothing to note."""
-        return nullcontext()
-
     def counted(self, fact: Counted) -> Measurement:
         """A noisy table."""
         answer: Measurement = self._answer(fact.answer)
@@ -285,23 +280,6 @@ class Answers:
         """A private choice."""
         winner: int = self._answer(fact.winner)
         return winner
-
-    def shown(self, fact: Shown) -> None:
-        """A free answer: the relation declares it public."""
-
-    def sampled(self, law: Any, noise: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Noise that is part of an answer."""
-        return noise
-
-    def random(self, what: str, drawn: Any) -> Any:
-        """Public randomness."""
-        return drawn
-
-    def drew(self, count: int) -> None:
-        """Bytes of the stream."""
-
-    def read(self, what: str) -> None:
-        """Counts behind an answer."""
 
 
 def _fit(

@@ -26,13 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.audit.choice_law import choice_probabilities
-from dipsmith.audit.observation import Choice, NoiseLaw, ObservedTable
+from dipsmith.audit.observation import Auditor, Choice, NoiseLaw, ObservedTable
 from dipsmith.audit.worlds import TwinRows
 from dipsmith.errors import UnsupportedError
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.noise import DiscreteLaplace
-from dipsmith.privacy.observer import Shown
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Codes, Marginal
 
@@ -52,8 +51,10 @@ class BudgetSpent(BaseException):
 
 
 @dataclass
-class Transcript:
+class Transcript(Auditor):
     """Listens to one run and adds up the log-likelihood ratio of its answers, the second world over the first.
+
+    Free answers are the same in both worlds (record and replay sees to that), and coins tell nothing.
 
     `prices` are what each answer cost, for the optimal attacker; `laws` what the attacker knows of each before it comes.
     After `until` units of budget the run is stopped by `BudgetSpent`, since the curator would refuse another answer;
@@ -109,13 +110,6 @@ class Transcript:
             self.laws.append((first, second))
         self._pay(asked.budget)
         return fact.winner
-
-    def shown(self, seen: Shown) -> None:
-        """Free answers are the same in both worlds (record and replay sees to that)."""
-
-    def random(self, what: str, drawn: Any) -> Any:
-        """Coins tell nothing."""
-        return drawn
 
     def _pay(self, budget: Budget) -> None:
         self.spent += budget.units

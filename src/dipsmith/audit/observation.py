@@ -52,19 +52,23 @@ class Choice:
 
 
 class Auditor(Protocol):
-    """Whoever is told whole facts; what a method returns is what the run goes on with."""
+    """Whoever is told whole facts; what a method returns is what the run goes on with: by default what it was told."""
 
     def counted(self, seen: ObservedTable) -> Measurement:
         """A table was measured."""
+        return seen.fact.answer
 
     def picked(self, seen: Choice) -> int:
         """A candidate was chosen."""
+        return seen.fact.winner
 
     def shown(self, seen: Shown) -> None:
         """A free answer was given."""
+        return
 
     def random(self, what: str, drawn: Any) -> Any:
         """Randomness that reads no rows: "coins", "order", "key", "runs", and "run" at the start of each run."""
+        return drawn
 
 
 class Observation:

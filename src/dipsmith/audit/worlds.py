@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,25 +99,9 @@ class TwinRows:
         """The counts in this world."""
         return [self.both(c)[self.active] for c in cells]
 
-    def count_public(self, cells: Sequence[Cells]) -> list[Ints]:
-        """The public sizes, which are the same in both worlds."""
-        return self.worlds[self.active].count_public(cells)
-
-    def count_sparse(self, cells: Cells) -> tuple[Ints, Ints]:
-        """The occupied cells in this world."""
-        return self.worlds[self.active].count_sparse(cells)
-
-    def distinct_public(self, attributes: Sequence[str]) -> tuple[Codes, Ints]:
-        """The distinct public rows."""
-        return self.worlds[self.active].distinct_public(attributes)
-
-    def total(self) -> int:
-        """The number of rows in this world."""
-        return self.worlds[self.active].total()
-
-    def public_places(self) -> NDArray[np.bool_]:
-        """The rows that count by their public columns, the same in both worlds."""
-        return self.worlds[self.active].public_places()
+    def __getattr__(self, verb: str) -> Any:
+        """All else is asked of this world alone."""
+        return getattr(self.worlds[self.active], verb)
 
     def widened(self, schema: Schema, columns: Mapping[str, NDArray[np.integer]]) -> Rows:
         """Both worlds with more public columns."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 from urllib.parse import unquote
 
 from dipsmith.errors import BudgetError, DamageError
@@ -174,14 +174,8 @@ class Repeated:
 
 Event = Measured | Chosen | Partitioned | Supplied | Repeated | Looked
 
-_KINDS: Mapping[str, type[Event]] = {
-    "measured": Measured,
-    "chosen": Chosen,
-    "partitioned": Partitioned,
-    "supplied": Supplied,
-    "repeated": Repeated,
-    "looked": Looked,
-}
+_KINDS: Mapping[str, type[Event]] = {kind.__name__.lower(): kind for kind in get_args(Event)}
+"""By the name that ledgers have for them."""
 
 
 class Journal(Protocol):
@@ -236,14 +230,13 @@ def event_record(event: Event) -> dict[str, Any]:
     >>> event_record(Looked(what="comparison", by="ann"))
     {'event': 'looked', 'what': 'comparison', 'by': 'ann', 'block': '', 'relation': None}
     """
-    kind = next(name for name, cls in _KINDS.items() if isinstance(event, cls))
     fields = {name: _plain(getattr(event, name)) for name in event.__slots__}
     # Not written, as in older ledgers: their bytes and hashes stay.
     if fields.get("attributes", ()) is None:
         del fields["attributes"]
     if fields.get("weighted") is False:
         del fields["weighted"]
-    return {"event": kind, **fields}
+    return {"event": type(event).__name__.lower(), **fields}
 
 
 def event_from(record: Mapping[str, Any]) -> Event:

@@ -103,31 +103,39 @@ class Shown:
 
 
 class Observer(Protocol):
-    """Whoever watches a run; what a method returns is what the run goes on with."""
+    """Whoever watches a run; what a method returns is what the run goes on with: by default what it was told."""
 
     def answering(self, question: Question) -> AbstractContextManager[object]:
         """Something is being answered until the context ends; draws and reads at any other time are strays."""
+        return nullcontext()
 
     def counted(self, fact: Counted) -> Measurement:
         """A table was measured."""
+        return fact.answer
 
     def picked(self, fact: Picked) -> int:
         """A candidate was chosen."""
+        return fact.winner
 
     def shown(self, fact: Shown) -> None:
         """A free answer was given."""
+        return
 
     def sampled(self, law: NoiseLaw, noise: Ints) -> Ints:
         """Noise was drawn, before it is added to anything; copy it to keep it."""
+        return noise
 
     def random(self, what: str, drawn: Any) -> Any:
         """Randomness that reads no rows: "coins", "order", "key", "runs", and "run" (None) as each run starts."""
+        return drawn
 
     def drew(self, count: int) -> None:
         """So many random bytes were taken from the stream."""
+        return
 
     def read(self, what: str) -> None:
         """Rows are read, or counts that were kept of them; `what` is the verb of `Rows`."""
+        return
 
 
 class Witness:

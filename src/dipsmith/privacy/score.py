@@ -37,7 +37,8 @@ class Score(Protocol[C_contra]):
         """By how much one unit can change a score."""
 
     def monotone(self, relation: str) -> bool:
-        """Whether one unit moves all scores the same way (halves the noise needed)."""
+        """Whether one unit moves all scores the same way (halves the noise needed); unless a score says so, it may not."""
+        return False
 
 
 class Passes:

@@ -31,6 +31,7 @@ from dipsmith.methods.public_table import PublicTable
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.measurement import Measurement
+from dipsmith.privacy.score import Score
 from dipsmith.schema import Codes, Marginal, Schema
 
 RANK_RATIO: Final = 3.0
@@ -83,7 +84,7 @@ class GrowthRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Dependence:
+class Dependence(Score[str]):
     """How far targets are from independent of an attribute: rows that would have to change their label.
 
     The score of attribute a is ½ Σ_c Σ_k |N_ck − N_c·π_k| minus what chance alone would give, N the counts of
@@ -118,10 +119,6 @@ class Dependence:
         asks_private = any(self.schema[name].role == "private" for name in self.chance)
         moves = relation == "replace" or (relation == "label" and asks_private)
         return Fraction(max_rows * (2 if moves else 1))
-
-    def monotone(self, relation: str) -> bool:
-        """A row may bring some attributes nearer to independence and others further from it."""
-        return False
 
 
 @dataclass(frozen=True, eq=False)

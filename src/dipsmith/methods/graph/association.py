@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from dipsmith.errors import UnsupportedError
 from dipsmith.methods.graph.junction import Array, Attributes
+from dipsmith.privacy.score import Score
 from dipsmith.schema import Marginal, Schema
 
 Family = tuple[str, Attributes]
@@ -43,7 +44,7 @@ def table_of(schema: Schema, family: Family) -> Marginal:
 
 
 @dataclass(frozen=True, eq=False)
-class Association:
+class Association(Score[Family]):
     """n·R: half the L1 distance between a table's counts and those of independence, less a public cost in rows."""
 
     schema: Schema
@@ -68,13 +69,9 @@ class Association:
         """2 per row added or removed, 3 per row replaced."""
         return Fraction((2 if relation == "add-remove" else 3) * max_rows)
 
-    def monotone(self, relation: str) -> bool:
-        """A row may bring a table nearer to independence or away from it."""
-        return False
-
 
 @dataclass(frozen=True, eq=False)
-class MutualInformation:
+class MutualInformation(Score[Family]):
     """I(X; Π) in bits, for a public number of rows."""
 
     schema: Schema
@@ -100,10 +97,6 @@ class MutualInformation:
                 f"depends on a public number of rows; got '{relation}' with {max_rows}: use score='association'"
             )
         return Fraction(information_sensitivity(self.rows, binary=False)) * (1 + Fraction(1, 10**12))
-
-    def monotone(self, relation: str) -> bool:
-        """A row may inform or confuse."""
-        return False
 
 
 def mutual_information(table: Array) -> float:

@@ -28,11 +28,12 @@ from numpy.typing import NDArray
 from dipsmith.errors import UsageError
 from dipsmith.methods.graph.junction import Array, Attributes
 from dipsmith.privacy import neighbours
+from dipsmith.privacy.score import Score
 from dipsmith.schema import Marginal, Schema
 
 
 @dataclass(frozen=True, eq=False)
-class Misfit:
+class Misfit(Score[Attributes]):
     """L1 distance between a marginal's counts and fixed expected counts, less the noise it would carry.
 
     `expected` has the model's expected counts of every candidate, shaped as its table; `cost` what to subtract
@@ -64,10 +65,6 @@ class Misfit:
     def sensitivity(self, relation: str, max_rows: int) -> Fraction:
         """L1 sensitivity of a table of counts: k, or 2k where a row may change."""
         return Fraction(neighbours.l1(relation, max_rows))
-
-    def monotone(self, relation: str) -> bool:
-        """A count may move towards its estimate or away from it."""
-        return False
 
 
 def noise_left(expected: Array, sd: float) -> float:

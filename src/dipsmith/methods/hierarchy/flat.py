@@ -15,10 +15,11 @@ from typing import Any, ClassVar, Self, get_args
 import numpy as np
 
 from dipsmith.errors import UsageError
-from dipsmith.estimation.answers import Answering, NoisyTable, Post, pooled
+from dipsmith.estimation.answers import NoisyTable, Post, pooled
 from dipsmith.estimation.lawful import lawful_rows, require_possible
 from dipsmith.estimation.parameters import require_one_of, require_shares
 from dipsmith.estimation.sampling import sample_cells
+from dipsmith.methods.hierarchy.noisy_tree import WholeTable
 from dipsmith.methods.method import Arrays, Planned, PublicFacts, count_noise, require_relation
 from dipsmith.methods.outlook import Outlook, Suitability, hopeless_note, spurious_rows, table_effort, tables_of
 from dipsmith.privacy.budget import Budget
@@ -42,24 +43,10 @@ COUNT_CELLS = 400
 """With more cells than this, 5 % of ε on the row count beats adding up all noisy cells."""
 
 
-@dataclass(frozen=True, eq=False)
-class FlatModel(Answering):
+class FlatModel(WholeTable[NoisyTable]):
     """The noisy full table."""
 
-    noisy: NoisyTable
-    post: Post
-
     kind: ClassVar[str] = "flat"
-
-    @property
-    def schema(self) -> Schema:
-        """The schema of the rows."""
-        return self.noisy.marginal.schema
-
-    @property
-    def rows(self) -> int:
-        """The model's own estimate of the number of rows."""
-        return max(0, round(self.noisy.total))
 
     def sample(self, n: int | None = None, seed: int | None = None) -> Codes:
         """Draw rows in proportion to the post-processed table."""
@@ -75,14 +62,6 @@ class FlatModel(Answering):
             return Codes.of(self.schema, dict(zip(table.attributes, columns, strict=True)), rows)
 
         return lawful_rows(draw, self.rows if n is None else n, seed)
-
-    def about(self, *attributes: str) -> NoisyTable:
-        """The full table."""
-        return self.noisy
-
-    def kept_tables(self) -> tuple[tuple[str, ...], ...]:
-        """All columns together."""
-        return (self.schema.names,)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """The noisy counts and what is known of the noise."""

@@ -101,7 +101,7 @@ def information_criterion(counts: NDArray[np.int64], penalty: float = 2.0) -> fl
 
 
 @dataclass(frozen=True, eq=False)
-class MisplacedRows:
+class MisplacedRows(Score[Names]):
     """Rows that an even spread over the group's cells would misplace, less those that noise would.
 
     `cost` has for each candidate the rows that noise on the split misplaces (`misplaced_by_noise`); public. Errors
@@ -129,10 +129,6 @@ class MisplacedRows:
         _refuse_unproved(self.name, relation)
         return Fraction(moves * max_rows)
 
-    def monotone(self, relation: str) -> bool:
-        """A row may bring a level nearer to the even spread or take it farther away."""
-        return False
-
 
 def misplaced_by_noise(cells: int, sd: float) -> float:
     """The rows that noise of standard deviation `sd` misplaces among so many cells: ½·cells·√(2/π)·sd."""
@@ -140,7 +136,7 @@ def misplaced_by_noise(cells: int, sd: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Contrast:
+class Contrast(Score[Names]):
     """How much better the attributes of a group score, on average, than those outside it.
 
     The paper chooses among unordered pairs of clusters by |difference of their mean AIC| and then puts the
@@ -170,10 +166,6 @@ class Contrast:
     def sensitivity(self, relation: str, max_rows: int) -> Fraction:
         """As one score's where all move the same way, else twice that."""
         return self.each.sensitivity(relation, max_rows) * (1 if self.each.monotone(relation) else 2)
-
-    def monotone(self, relation: str) -> bool:
-        """A difference has no direction."""
-        return False
 
 
 def _refuse_unproved(name: str, relation: str) -> None:

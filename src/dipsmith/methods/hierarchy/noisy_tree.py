@@ -22,13 +22,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, isinf, sqrt
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dipsmith.errors import UsageError
-from dipsmith.estimation.answers import Answer, Answering, Post
+from dipsmith.estimation.answers import Answer, Answering, NoisyTable, Post
 from dipsmith.estimation.simplex import (
     any_within,
     as_finite,
@@ -52,6 +52,8 @@ LARGEST_TABLE = 1 << 24
 LEAST_VARIANCE = 1e-9
 """Of a measured count, where noise is 0 to double precision: only what is public is exact, and may not be contradicted."""
 
+
+N = TypeVar("N", "NoisyTree", NoisyTable)
 
 Hierarchy = Layers | Ranges
 """A cross-table and coarser and coarser partitions above it, up to all rows in one node."""
@@ -171,13 +173,11 @@ class NoisyTree:
 
 
 @dataclass(frozen=True, eq=False)
-class TreeModel(Answering):
-    """Noisy counts of all levels, and how negative ones are removed when rows are drawn."""
+class WholeTable(Answering, Generic[N]):
+    """A model of all columns together: noisy counts, and how negative ones are removed when rows are drawn."""
 
-    noisy: NoisyTree
+    noisy: N
     post: Post
-
-    kind: ClassVar[str] = "tree"
 
     @property
     def schema(self) -> Schema:
@@ -189,17 +189,23 @@ class TreeModel(Answering):
         """The model's own estimate of the number of rows."""
         return max(0, round(self.noisy.total))
 
-    def sample(self, n: int | None = None, seed: int | None = None) -> Codes:
-        """Draw rows: upper levels are met as exactly as whole numbers allow, cells on average."""
-        return self.noisy.sample(self.post, self.rows if n is None else n, generator(seed))
-
-    def about(self, *attributes: str) -> NoisyTree:
-        """All levels together."""
+    def about(self, *attributes: str) -> N:
+        """All that was measured."""
         return self.noisy
 
     def kept_tables(self) -> tuple[tuple[str, ...], ...]:
         """All columns together."""
         return (self.schema.names,)
+
+
+class TreeModel(WholeTable[NoisyTree]):
+    """The noisy counts of all levels of a hierarchy."""
+
+    kind: ClassVar[str] = "tree"
+
+    def sample(self, n: int | None = None, seed: int | None = None) -> Codes:
+        """Draw rows: upper levels are met as exactly as whole numbers allow, cells on average."""
+        return self.noisy.sample(self.post, self.rows if n is None else n, generator(seed))
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The hierarchy, the noisy counts and what is known of the noise."""
