@@ -203,9 +203,9 @@ def check_is_a_function_of_noisy_answers(method: Method, relation: str) -> None:
     """With every noisy answer frozen, other private rows give the very same model, questions and charges."""
     codes = example_rows(example_schema(relation))
     other = _relabelled(codes) if relation == "label" else example_rows(codes.schema, seed=9)
-    answers = Answers()
+    answers = RecordedAnswers()
     first, asked = _fit(method, codes, BUDGETS[0], observer=answers)
-    second, asked_again = _fit(method, other, BUDGETS[0], observer=Answers(answers.given))
+    second, asked_again = _fit(method, other, BUDGETS[0], observer=RecordedAnswers(answers.given))
     assert asked == asked_again, "what is asked depends on private rows"
     assert first.state()[0] == second.state()[0], "the model's facts depend on private rows"
     assert _same(first.state()[1], second.state()[1]), "the model's arrays depend on private rows"
@@ -257,7 +257,7 @@ CHECKS: tuple[Check, ...] = tuple(
 # --- what they need -----------------------------------------------------------------------------------
 
 
-class Answers(Observer):
+class RecordedAnswers(Observer):
     """An observer that keeps the noisy answers of a run, or gives those of another run instead."""
 
     def __init__(self, given: list[Any] | None = None) -> None:
