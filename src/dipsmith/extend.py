@@ -32,6 +32,7 @@ from dipsmith.methods.method import (
     knob,
     require_relation,
 )
+from dipsmith.methods.model_tree import ModelTree, TreeNode, WithTrees
 from dipsmith.methods.outlook import Effort, LabelCells, Outlook, PlannedTable, Suitability, tables_of
 from dipsmith.methods.public_table import PublicTable
 from dipsmith.privacy.budget import Budget
@@ -89,6 +90,7 @@ __all__ = [
     "Metric",
     "MetricValue",
     "Model",
+    "ModelTree",
     "NoisyTable",
     "Outlook",
     "Planned",
@@ -103,9 +105,11 @@ __all__ = [
     "Source",
     "SourceError",
     "Suitability",
+    "TreeNode",
     "Unit",
     "UnsupportedError",
     "UsageError",
+    "WithTrees",
     "count_noise",
     "generator",
     "knob",

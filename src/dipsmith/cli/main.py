@@ -26,6 +26,7 @@ from dipsmith.cli import (
     report,
     sample,
     schema,
+    show,
     studio,
     supports,
     synthesize,
@@ -83,6 +84,7 @@ app.command(epilog=fit.EXAMPLES)(fit.fit)
 app.command(epilog=compare.EXAMPLES)(compare.compare)
 app.command(epilog=report.EXAMPLES)(report.report)
 app.command(epilog=supports.EXAMPLES)(supports.supports)
+app.command(epilog=show.EXAMPLES)(show.show)
 app.add_typer(ledger.app, name="ledger")
 app.command(epilog=interval.EXAMPLES)(interval.interval)
 app.command(epilog=studio.EXAMPLES)(studio.studio)

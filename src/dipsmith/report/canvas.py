@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
+from html import escape
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -142,14 +143,14 @@ def _shorter(svg: str) -> str:
     return re.sub(r"<[^>]*>", lambda tag: re.sub(r"(?<=[ \"(,LMCQ])(-?\d+\.\d{2})\d+(?=[ \"),\n])", r"\1", tag[0]), svg)
 
 
-def standalone(svg: str) -> str:
-    """A drawing as a file of its own: with its colours, and its size."""
+def standalone(svg: str, alternative: str = "") -> str:
+    """A drawing as a file of its own: with its colours, its size, and what it shows in words."""
     *_, width, height = svg[svg.index('viewBox="') + 9 :].split('"')[0].split()
     head, rest = svg.split(">", 1)
     size = f' width="{float(width) * 1.25:.0f}" height="{float(height) * 1.25:.0f}"'
     return (
         f'{head}{size} xmlns="http://www.w3.org/2000/svg" font-family="Charter, Georgia, \'DejaVu Serif\', serif">'
-        f"<style>{ROOT}</style>{rest}\n"
+        f"<style>{ROOT}</style>{f'<desc>{escape(alternative)}</desc>' if alternative else ''}{rest}\n"
     )
 
 

@@ -26,6 +26,7 @@ from dipsmith.schema import Codes, Marginal, Schema
 from dipsmith.synthesis.spent import Z95, TableNoise, column_noise, drowned_below, measured
 from dipsmith.synthesis.suggestion import suggested_formula
 from dipsmith.synthesis.support_section import support_blocks
+from dipsmith.synthesis.trees import tree_blocks
 
 if TYPE_CHECKING:
     from dipsmith.synthesis.release import Release
@@ -74,6 +75,7 @@ def report_page(release: Release, glance: Glance) -> Page:
             Section("What was done", _done(release)),
             Section("What the noise does", _noise(release, tables)),
             Section("What this release carries", support_blocks(release)),
+            *((Section("How rows are divided", trees),) if (trees := tree_blocks(release)) else ()),
             Section("The synthetic columns", _columns(release, glance, tables)),
             Section("Associations in the synthetic rows", _associations(glance.some)),
             Section("How to analyse it", _analysis(release, glance)),

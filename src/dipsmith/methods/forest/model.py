@@ -23,8 +23,10 @@ from numpy.typing import NDArray
 from dipsmith.errors import UsageError
 from dipsmith.estimation.lawful import label_codes, lawful_rows, meets
 from dipsmith.estimation.sampling import sample_cells
+from dipsmith.methods.forest.leaf_view import LeafView
 from dipsmith.methods.forest.tree_shape import TreeShape
 from dipsmith.methods.method import Arrays, arrays_of, join_states
+from dipsmith.methods.model_tree import ModelTree
 from dipsmith.privacy.randomness import Generator, generator, named_seed
 from dipsmith.schema import Codes, Marginal, Schema
 from dipsmith.schema.rules import Rule
@@ -40,10 +42,20 @@ MOST_LABELS: Final = 2000
 
 @dataclass(frozen=True, eq=False)
 class LeafTable:
-    """A tree with the label distribution of each leaf (leaves × labels)."""
+    """A tree with the label distribution of each leaf (leaves × labels), and the rows in each.
+
+    `sizes` are public, or estimated from noisy counts; None in models of versions that did not keep them.
+    """
 
     tree: TreeShape
     p: Narrow
+    sizes: Narrow | None = None
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The tree as JSON-able facts and arrays."""
+        facts = {"columns": list(self.tree.columns), "levels": [int(x) for x in self.tree.levels]}
+        arrays: dict[str, NDArray[Any]] = {"asks": self.tree.asks, "p": self.p}
+        return facts, arrays if self.sizes is None else arrays | {"sizes": self.sizes}
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,13 +144,7 @@ class Ensemble:
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The ensemble as JSON-able facts and arrays."""
-        trees, arrays = join_states(
-            (
-                {"columns": list(t.tree.columns), "levels": [int(x) for x in t.tree.levels]},
-                {"asks": t.tree.asks, "p": t.p},
-            )
-            for t in self.trees
-        )
+        trees, arrays = join_states(t.state() for t in self.trees)
         return {"targets": list(self.targets), "trees": trees}, arrays
 
     @classmethod
@@ -152,9 +158,13 @@ class Ensemble:
             for start, stop in pairwise(levels[:-1]):
                 tree = tree.split(asks[start:stop])
             p = np.asarray(arrays[f"{i}/p"], dtype=np.float32)
-            if len(tree.asks) != len(asks) or p.shape != (tree.size, schema.size(targets)):
+            held = arrays.get(f"{i}/sizes")
+            sizes = None if held is None else np.asarray(held, dtype=np.float32)
+            counted = sizes is None or (sizes.shape == (tree.size,) and bool(np.isfinite(sizes).all()))
+            fits = counted and p.shape == (tree.size, schema.size(targets))
+            if len(tree.asks) != len(asks) or not fits:
                 raise ValueError("a tree and its leaves do not fit together")
-            tables.append(LeafTable(tree, p))
+            tables.append(LeafTable(tree, p, sizes))
         return cls(schema, targets, tuple(tables))
 
 
@@ -240,6 +250,19 @@ class ForestModel:
         """The targets that are drawn jointly, with the strata; what leaves keep of other columns is shrunk."""
         strata = () if self.strata is None else (self.strata,)
         return tuple((*strata, *e.targets) for e in self.blocks[0].ensembles)
+
+    def trees(self) -> list[ModelTree]:
+        """All trees, those that label the targets first."""
+        found = []
+        for code, block in enumerate(self.blocks):
+            stratum = "" if self.strata is None else f"{self.strata} {self.schema[self.strata].labels[code]}, "
+            asking = [e for e in block.ensembles if e.columns]
+            for ensemble in sorted(asking, key=lambda e: not set(e.targets) & set(self.targets)):
+                public = self.relation == "label" and all(self.schema[n].role == "public" for n in ensemble.columns)
+                for i, table in enumerate(ensemble.trees, start=1):
+                    which = f"{stratum}{' × '.join(ensemble.targets)}, tree {i} of {len(ensemble.trees)}"
+                    found.append(LeafView(table.tree, table.p, table.sizes, ensemble.labels, public).tree(which))
+        return found
 
     # --- keeping ----------------------------------------------------------------------------------
 

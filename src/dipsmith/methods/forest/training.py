@@ -169,7 +169,8 @@ class EnsembleTraining:
             self.curator.report("shrinking", len(tables) / trees)
             counts = leaves.pop(0)
             # `replace` copies the shape without what was worked out on the way.
-            tables.append(LeafTable(replace(counts.tree), estimate(counts, marginal)))
+            sizes = counts.spread(counts.sizes).astype(np.float32)
+            tables.append(LeafTable(replace(counts.tree), estimate(counts, marginal), sizes))
         return Ensemble(self.schema, self.spec.targets, tuple(tables)), rows
 
     def _weights(self, marginal: NDArray[np.float64], rows: float) -> NDArray[np.float64]:

@@ -41,6 +41,8 @@ from dipsmith.estimation.simplex import (
 from dipsmith.methods.hierarchy.layers import Layers
 from dipsmith.methods.hierarchy.ranges import Ranges
 from dipsmith.methods.hierarchy.tree import CONFLICT_TOLERANCE, Tree, gls, sum_variance, upward
+from dipsmith.methods.hierarchy.tree_view import TreeView
+from dipsmith.methods.model_tree import ModelTree
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.randomness import Generator, generator
@@ -206,6 +208,10 @@ class TreeModel(WholeTable[NoisyTree]):
     def sample(self, n: int | None = None, seed: int | None = None) -> Codes:
         """Draw rows: upper levels are met as exactly as whole numbers allow, cells on average."""
         return self.noisy.sample(self.post, self.rows if n is None else n, generator(seed))
+
+    def trees(self) -> tuple[ModelTree, ...]:
+        """The one tree: which branch was divided by which columns."""
+        return (TreeView(self.noisy, self.post).tree(),)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The hierarchy, the noisy counts and what is known of the noise."""
