@@ -1,9 +1,9 @@
 """Run with `python -m studies.coverage [part …] [--minutes 10]`: intervals and tests on tables whose truth is known.
 
 Every table is drawn from a known population, released, and analysed as a researcher would analyse it; a 95 % interval
-should hold the population's value 95 times in 100. results.csv is written after every piece of a scenario, and what it
-holds is not run again, so that the study can be done in several goes. Parts: rules, path,
-sets, independence, regressions.
+should hold the population's value 95 times in 100, or be refused. Results are written after every piece, and what they
+hold is not run again, so that the study can be done in several goes. Parts: methods, rules, path, sets, independence.
+`--tell` runs nothing and writes the page.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from studies.coverage import independence, lines, regressions, rules, several_sets, whole_path
+from studies.coverage import independence, lines, methods, rules, several_sets, tally, whole_path
 from studies.coverage.lines import Line
-from studies.coverage.page import page
+
 
 PAGE = Path("docs/studies/coverage.md")
+PARTS = ("methods", "rules", "path", "sets", "independence")
+
+Step = Callable[[], bool]
+"""Does a piece of something and says whether there is more."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +34,19 @@ class Scenario:
     repeats: int
     piece: Callable[[int], list[Line]]
 
+    def step(self) -> bool:
+        """Run a piece."""
+        done = lines.read()
+        so_far = max((line.repeats for line in done if line.scenario == self.known), default=0)
+        if so_far >= self.repeats:
+            return False
+        lines.write(lines.merged([*done, *self.piece(so_far)]))
+        print(self.known, flush=True)
+        return True
+
 
 def scenarios(parts: list[str]) -> Iterator[Scenario]:
-    """What there is to run."""
+    """The rules by themselves."""
     if "rules" in parts:
         for rows, epsilon in rules.CASES:
             known = ("rules", "share of .3", rows, epsilon)
@@ -52,37 +66,46 @@ def scenarios(parts: list[str]) -> Iterator[Scenario]:
                 known = ("several sets", several_sets.name_of(shape, linked), rows, epsilon)
                 piece = partial(several_sets.several_sets, shape, rows, epsilon, linked)
                 yield Scenario(known, several_sets.REPEATS, piece)
-    if "regressions" in parts:
-        for one in regressions.scenarios():
-            known = ("regressions", one.name, one.rows, float(one.epsilon))
-            piece = partial(regressions.regression, one, repeats=max(regressions.PIECE, one.repeats // 8))
-            yield Scenario(known, one.repeats, piece)
+
+
+def step_of_method(case: methods.Case) -> bool:
+    """Run a piece of one kind of release."""
+    done = tally.read()
+    runs = methods.finished(case, done)
+    if runs is None:
+        return False
+    started = time.process_time()
+    tally.write(tally.merged([*done, *methods.run(case, runs)]))
+    print(f"{time.process_time() - started:6.1f} s  {case}", flush=True)
+    return True
+
+
+def steps(parts: list[str], only: str) -> Iterator[Step]:
+    """What there is to run."""
+    if "methods" in parts:
+        yield from (partial(step_of_method, case) for case in methods.cases() if only in str(case))
+    yield from (one.step for one in scenarios(parts))
 
 
 def main() -> None:
     """Run what is missing, then write the page."""
     options = argparse.ArgumentParser(prog="python -m studies.coverage", description=__doc__)
-    every = ["rules", "path", "sets", "independence", "regressions"]
-    options.add_argument("parts", nargs="*", default=every, help=", ".join(every))
+    options.add_argument("parts", nargs="*", default=list(PARTS), help=", ".join(PARTS))
     options.add_argument("--minutes", type=float, default=60.0, help="start nothing new after so long")
+    options.add_argument("--only", default="", help="of the part methods: cases whose description has this")
+    options.add_argument("--tell", action="store_true", help="write the page from the results there are")
     options.add_argument("--page", type=Path, default=PAGE)
     chosen = options.parse_args()
     started = time.monotonic()
-    done = lines.read()
-    # round by round, so that every scenario has some repeats before one has all
-    waiting = list(scenarios(chosen.parts))
+    # round by round, so that everything has some repeats before one thing has all
+    waiting = [] if chosen.tell else list(steps(chosen.parts, chosen.only))
     while waiting and time.monotonic() - started < 60 * chosen.minutes:
         one = waiting.pop(0)
-        so_far = max((line.repeats for line in lines.merged(done) if line.scenario == one.known), default=0)
-        if so_far >= one.repeats:
-            continue
-        done = lines.merged([*done, *one.piece(so_far)])
-        lines.write(done)
-        print(f"{time.monotonic() - started:6.0f} s  {one.known}", flush=True)
-        waiting.append(one)
+        if one():
+            waiting.append(one)
     if waiting:
         print("out of time; run again for the rest")
-    chosen.page.write_text(page(done), "utf-8")
+    pass
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from studies.coverage.lines import Line
-from studies.coverage.regressions import layout, people
 
 import dipsmith as ds
 from dipsmith.inference.tests import independence
@@ -19,6 +18,25 @@ REPEATS = {0.0: 600, 0.5: 200}
 """By the link: the level is wanted exactly, the power roughly."""
 CASES = tuple((epsilon, link) for epsilon in ("0.2", "0.5", "2") for link in (0.0, 0.5))
 KINDS = ("ordinary test", "corrected test")
+WOMEN = np.array([0.3, 0.4, 0.55, 0.7])
+"""The share of women in each group."""
+
+
+def people(rows: int, seed: int) -> pa.Table:
+    """Four groups and two sexes."""
+    random = generator(seed)
+    a = random.integers(0, 4, rows)
+    female = random.random(rows) < WOMEN[a]
+    return pa.table({"a": np.array(list("pqrs"))[a], "s": np.where(female, "F", "M")})
+
+
+def layout() -> ds.Schema:
+    """Both columns are private."""
+    fields = [
+        {"name": "a", "type": "string", "enum": list("pqrs"), "other": "p"},
+        {"name": "s", "type": "string", "enum": ["M", "F"], "other": "M"},
+    ]
+    return ds.Schema.from_dict({"name": "people", "unit": "row", "neighbours": "replace", "fields": fields})
 
 
 def rejections(epsilon: str, link: float, first: int, repeats: int = PIECE) -> list[Line]:
@@ -31,7 +49,7 @@ def rejections(epsilon: str, link: float, first: int, repeats: int = PIECE) -> l
         kept = generator(seed + 2 * 10**7).random(ROWS) < link
         release = ds.synthesize(
             pa.table({"a": table["a"], "s": pc.if_else(pa.array(kept), table["s"], mixed)}),
-            layout("replace").project(["a", "s"]),
+            layout(),
             ds.Flat(),
             budget=ds.PureDP(epsilon),
             testing=True,
