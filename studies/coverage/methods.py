@@ -11,9 +11,10 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from zlib import crc32
 
 from studies.coverage.people import FIRST, Population, voters
-from studies.coverage.tally import REFUSED, Asked, Question, Tally, counted, merged, ordinary_widths
+from studies.coverage.tally import REFUSED, Asked, Question, Tally, counted, merged
 
 import dipsmith as ds
 
@@ -69,6 +70,11 @@ class Case:
         return self.method, self.relation, self.planned, self.epsilon
 
     @property
+    def name(self) -> str:
+        """For print."""
+        return f"{self.method}{' planned' if self.planned else ''} {self.relation} {self.epsilon}"
+
+    @property
     def questions(self) -> tuple[Question, ...]:
         """What is asked of it."""
         return LABEL if self.relation == "label" else WHOLE
@@ -100,10 +106,16 @@ def cases() -> Iterator[Case]:
                 yield from (Case(m, "label", planned, epsilon) for planned in (True, False) for m in LABELLERS)
 
 
+def seeds(name: str, first: int, runs: int) -> range:
+    """Consecutive seeds: every kind of release has people and noise of its own."""
+    start = FIRST + crc32(name.encode()) * 10_000 + first
+    return range(start, start + runs)
+
+
 def run(case: Case, first: int, runs: int = PIECE) -> list[Tally]:
     """So many releases, from the first seed on; the authentic rows' own intervals beside them."""
     people, found = voters(), []
-    for seed in range(FIRST + first, FIRST + first + runs):
+    for seed in seeds(case.name, first, runs):
         table = people.sample(ROWS, seed)
         started = time.process_time()
         release = case.release(people, table, seed)
@@ -113,7 +125,7 @@ def run(case: Case, first: int, runs: int = PIECE) -> list[Tally]:
             asked = Asked.of(release, question, replicates=REPLICATES, seed=seed + 10**6)
             seconds = time.process_time() - started + share
             truth = people.truth(question.formula, question.family)
-            widths = dict.fromkeys(truth, 1.0) if asked.fit is None else ordinary_widths(table, question)
+            widths = people.widths(ROWS, question.formula, question.family)
             found += counted(case.key, question, asked, truth, widths, seconds)
     return merged(found)
 
@@ -121,14 +133,14 @@ def run(case: Case, first: int, runs: int = PIECE) -> list[Tally]:
 def control(relation: str, first: int, runs: int) -> list[Tally]:
     """The ordinary intervals of authentic rows, which are right by construction."""
     people, found = voters(), []
-    for seed in range(FIRST + first, FIRST + first + runs):
+    for seed in seeds(f"{AUTHENTIC} {relation}", first, runs):
         table = people.sample(ROWS, seed)
         for question in LABEL if relation == "label" else WHOLE:
             started = time.process_time()
             asked = Asked(ds.fit(table, question.formula, family=question.family))
             seconds = time.process_time() - started
             truth = people.truth(question.formula, question.family)
-            widths = {name: high - low for name, low, high in asked.intervals()}
+            widths = people.widths(ROWS, question.formula, question.family)
             found += counted((AUTHENTIC, relation, False, "none"), question, asked, truth, widths, seconds)
     return merged(found)
 
@@ -141,5 +153,3 @@ def finished(case: Case, tallies: list[Tally]) -> int | None:
     if runs >= RUNS or (runs >= ENOUGH_REFUSALS and all(t.coefficient == REFUSED for t in mine)):
         return None
     return runs
-
-

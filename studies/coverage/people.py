@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 import dipsmith as ds
+from dipsmith.inference.fit import Fit
 from dipsmith.privacy.randomness import generator
 
 SIZE = 200_000
-FIRST = 5_000_000
+FIRST = 0
 """The seed of the first published run. Whoever changes a constant of the package after looking at results moves it."""
 
 
@@ -39,15 +40,26 @@ class Population:
         return ds.Schema.from_dict({"name": "people", "unit": "row", "neighbours": neighbours, "fields": fields})
 
     @cached_property
-    def _truths(self) -> dict[tuple[str, str], dict[str, float]]:
+    def _fits(self) -> dict[tuple[str, str], Fit]:
         return {}
 
+    def fit(self, formula: str, family: Any = "auto") -> Fit:
+        """The regression of the whole population."""
+        if (formula, family) not in self._fits:
+            self._fits[formula, family] = ds.fit(self.table, formula, family=family)
+        return self._fits[formula, family]
+
     def truth(self, formula: str, family: Any = "auto") -> dict[str, float]:
-        """The coefficients of the population."""
-        if (formula, family) not in self._truths:
-            found = ds.fit(self.table, formula, family=family)
-            self._truths[formula, family] = dict(zip(found.names, found.combined.estimate.tolist(), strict=True))
-        return self._truths[formula, family]
+        """Its coefficients."""
+        found = self.fit(formula, family)
+        return dict(zip(found.names, found.combined.estimate.tolist(), strict=True))
+
+    def widths(self, rows: int, formula: str, family: Any = "auto") -> dict[str, float]:
+        """How wide the ordinary intervals of so many authentic rows are."""
+        found = self.fit(formula, family)
+        low, high = found.combined.interval
+        wide = (high - low) * np.sqrt(self.table.num_rows / rows)
+        return dict(zip(found.names, wide.tolist(), strict=True))
 
 
 def category(name: str, labels: str) -> dict[str, Any]:

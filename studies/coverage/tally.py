@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 import dipsmith as ds
 from dipsmith.errors import NotCarried
@@ -115,13 +114,6 @@ class Asked:
             for name, one, other in zip(self.fit.names, low.tolist(), high.tolist(), strict=True):
                 if np.isfinite(one) and np.isfinite(other):
                     yield name, one, other
-
-
-def ordinary_widths(table: pa.Table, question: Question) -> dict[str, float]:
-    """How wide the intervals of authentic rows are, by coefficient."""
-    found = ds.fit(table, question.formula, family=question.family)
-    low, high = found.combined.interval
-    return dict(zip(found.names, (high - low).tolist(), strict=True))
 
 
 def counted(

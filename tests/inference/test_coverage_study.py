@@ -12,8 +12,8 @@ import dipsmith as ds
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from studies.coverage import lines, regressions, rules  # noqa: E402
-from studies.coverage.page import monte_carlo, page  # noqa: E402
+from studies.coverage import adult, formulas, lines, methods, methods_page, people, personnel, rules, tally  # noqa: E402
+from studies.coverage.page import page  # noqa: E402
 from studies.coverage.whole_path import whole_path  # noqa: E402
 
 PAGE = ROOT / "docs" / "studies" / "coverage.md"
@@ -36,43 +36,75 @@ def test_the_heavy_tails_of_laplace_noise_are_paid_for():
     assert share == pytest.approx(0.95, abs=0.0055)
 
 
-def test_the_regression_on_cells_is_that_of_fit():
-    table = regressions.people(700, seed=4)
-    mine, found = regressions.estimate(table), ds.fit(table, regressions.FORMULA, reference={"s": "M"})
-    assert mine.names == found.names
-    assert np.abs(mine.values - found.combined.estimate).max() < 1e-10
-    assert np.abs(mine.variances - found.combined.variance).max() < 1e-12
-    # and so is what noise-aware intervals are made of
-    one = next(regressions.scenarios())
-    release = regressions.released(one, table, 7, sets=1)
-    whole = ds.fit(release, regressions.FORMULA, rule="noise-aware", replicates=12, seed=3).combined
-    again = ds.noise_aware(release, regressions.estimate, columns=["y", "a", "s"], replicates=12, seed=3)
-    for mine, its in zip(again.interval, whole.interval, strict=True):
-        assert np.array_equal(np.isnan(mine), np.isnan(its))
-        assert np.nanmax(np.abs(mine - its)) < 1e-8
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A population of 2,000: its truth is its own fit."""
+    whole = people.voters()
+    return people.Population(whole.table.slice(0, 2000), whole.fields)
 
 
-def test_the_population_is_the_one_that_people_are_drawn_from():
-    # 200,000 rows: no cell's share is off by more than six standard errors (2e-9 each, 96 cells)
-    shares, n = regressions.population(), 200_000
-    drawn = regressions.cells(regressions.people(n, seed=8)) / n
-    assert shares.sum() == pytest.approx(1)
-    assert (np.abs(drawn - shares) <= 6 * np.sqrt(shares / n) + 6 / n).all()
+def test_a_sample_is_drawn_with_replacement_and_the_truth_is_the_populations(small):
+    first, again = small.sample(3000, 4), small.sample(3000, 4)
+    assert first.equals(again)
+    assert first.num_rows == 3000
+    own = ds.fit(small.table, "y ~ a + s")
+    assert small.truth("y ~ a + s") == pytest.approx(dict(zip(own.names, own.combined.estimate, strict=True)))
+    low, high = own.combined.interval
+    assert small.widths(500, "y ~ a + s")["a[T.q]"] == pytest.approx(2 * (high - low)[1])
 
 
-def test_a_piece_of_a_regression():
-    one = next(regressions.scenarios())
-    found = {line.kind: line for line in regressions.regression(replace(one, runs=12), first=0, repeats=2)}
-    assert list(found) == list(regressions.KINDS)
-    assert found[regressions.ORDINARY].width < found[regressions.AWARE].width
+def test_schemas_have_the_first_level_as_reference_in_any_order():
+    # the population is fitted as a plain table, whose reference is the first in alphabetical order
+    for field in people.voters().fields:
+        assert field.get("enum", []) == sorted(field.get("enum", []))
 
 
-def test_monte_carlo_intervals_are_wilsons():
+def test_a_run_is_counted_coefficient_by_coefficient(small, monkeypatch):
+    monkeypatch.setattr(methods, "voters", lambda: small)
+    monkeypatch.setattr(methods, "ROWS", 400)
+    found = methods.run(methods.Case("mst", "replace", False, "3"), first=0, runs=2)
+    by = {(t.estimand, t.coefficient): t for t in found}
+    assert by["mean", "Intercept"].runs == by["mean", "Intercept"].intervals == 2
+    assert by["OLS, product", tally.REFUSED].intervals == 0
+    assert "noisy table" in by["OLS, product", tally.REFUSED].reason
+    assert methods.finished(methods.Case("mst", "replace", False, "3"), found) == 2
+    assert methods.finished(methods.Case("mst", "replace", False, "1"), found) == 0
+
+
+def test_tallies_add_up_and_are_read_again(tmp_path):
+    one = tally.Tally("flat", "replace", False, "1", "mean", "Intercept", 2, 2, 1, 2.5, 0.1)
+    (both,) = tally.merged([one, replace(one, held=2, reason="x")])
+    assert (both.runs, both.intervals, both.held, both.relative, both.reason) == (4, 4, 3, 5.0, "x")
+    tally.write([both], tmp_path / "t.csv")
+    assert tally.read(tmp_path / "t.csv") == [both]
+    cell = methods_page.Cell.of("", [both, replace(one, coefficient=tally.REFUSED, runs=6, intervals=0)])
+    assert (cell.answered, cell.refused, cell.held) == (4, 6, 0.75)
+    assert "4 of 10 answered" in str(cell)
+
+
+def test_random_formulas_have_the_truth_of_their_population(monkeypatch):
+    monkeypatch.setattr(formulas, "SIZE", 3000)
+    random = np.random.default_rng(3)
+    made = formulas.population(random)
+    texts = {formulas.formula(random).formula for _ in range(60)}
+    assert any("*" in t for t in texts)
+    assert any("|" in t for t in texts)
+    assert all(np.isfinite(list(made.truth(t).values())).all() for t in sorted(texts)[:5])
+
+
+def test_coverage_of_formulas_counts_intervals():
+    answers = [formulas.Answer(n, "labels", "forest", "label", "1", "y ~ b", 4, 4 - n) for n in range(2)]
+    share, error = formulas.coverage(answers)
+    assert share == 7 / 8
+    assert error == pytest.approx(np.sqrt(2 * 0.5**2) / 8)
+
+
+def test_wilson_intervals():
     from scipy import stats
 
     for hits, repeats in ((950, 1000), (0, 20), (3, 7)):
         wanted = stats.binomtest(hits, repeats).proportion_ci(method="wilson")
-        assert monte_carlo(hits / repeats, repeats) == pytest.approx((wanted.low, wanted.high), abs=1e-6)
+        assert tally.wilson(hits, repeats) == pytest.approx((wanted.low, wanted.high), abs=1e-6)
 
 
 def test_pieces_add_up(tmp_path):
@@ -94,19 +126,13 @@ def test_a_piece_of_the_whole_path():
 
 
 def test_the_page_is_made_from_the_results():
-    assert PAGE.read_text("utf-8") == page(lines.read()), "run: python -m studies.coverage rules"
+    assert PAGE.read_text("utf-8") == page(), "run: python -m studies.coverage --tell"
 
 
 def test_the_results_show_what_the_page_says():
     """Intervals and tests that know the noise hold what they say; the others do not (standard errors as measured)."""
     found = lines.read()
-    assert {line.part for line in found} == {
-        "rules",
-        "whole path",
-        "regressions",
-        "independence",
-        "several sets",
-    }
+    assert {line.part for line in found} == {"rules", "whole path", "independence", "several sets"}
     for line in found:
         error = (0.95 * 0.05 / line.repeats) ** 0.5
         # normal quantiles with the known variance do not know heavy tails: at ε = 0.03 they fall short, as the page says
@@ -117,3 +143,20 @@ def test_the_results_show_what_the_page_says():
             assert line.share < 0.95 - 3 * error, line
         if line.kind == "corrected test" and line.case == "independent":
             assert line.share < 0.05 + 4 * error, line
+
+
+def test_no_answered_cell_lies_below_90_per_cent():
+    """By more than Monte-Carlo error: four standard errors of a share of .90."""
+    for cell in methods_page.cells(tally.read()):
+        if cell.answered:
+            assert cell.held > 0.90 - 4 * (0.09 / cell.answered) ** 0.5, cell
+
+
+def test_the_other_results_keep_to_what_was_wanted():
+    share, error = formulas.coverage(formulas.read())
+    assert 0.93 - 3 * error < share < 0.97 + 3 * error
+    gaps = personnel.read()
+    held = np.mean([g.low <= g.truth <= g.high for g in gaps])
+    assert held > 0.93 - 3 * (0.05 / len(gaps)) ** 0.5
+    told = [c for c in adult.read() if c.low == c.low]
+    assert sum(c.low <= c.authentic <= c.high for c in told) >= 0.93 * len(told)

@@ -196,6 +196,34 @@ def test_planned_results_come_first(labels):
     assert Mechanism.of(release).budget.units == ds.PureDP(3).units - planned
 
 
+def test_a_planned_difference_of_shares_does_not_answer_for_odds():
+    release = made(ds.MST(), budget=3, analyses=[{"formula": "s ~ a", "model": "ols"}])
+    shares, odds = (ds.fit(release, "s ~ a", family=family) for family in ("ols", "logistic"))
+    assert "planned" in shares.combined.rule
+    assert "planned" not in odds.combined.rule
+    assert abs(odds["a[T.r]"].value - shares["a[T.r]"].value) > 0.1
+
+
+def test_odds_that_were_planned_for_whole_rows_are_told():
+    release = made(ds.MST(), budget=3, analyses=["s ~ a + x"])
+    assert ("a", "x", "s") in {t.attributes for t in release.measurements}
+    found = ds.fit(release, "s ~ a + x")
+    assert "planned" in found.combined.rule
+    authentic = ds.fit(rows(), "s ~ a + x", reference={"s": "M"})
+    # the slope is .22 ± .02 in the authentic rows; noise makes ± .03 of it
+    assert found["x"].value == pytest.approx(authentic["x"].value, abs=0.15)
+    with pytest.raises(UsageError, match="model: ols needs pairs alone"):
+        made(ds.MST(max_cells=100), analyses=["s ~ a + x + y"])
+
+
+@pytest.mark.filterwarnings("ignore::dipsmith.errors.HopelessNoise")
+def test_a_planned_result_that_noise_hides_is_refused():
+    release = made(ds.LogLinear(targets=["s"]), "label", budget="0.01", table=rows(300), analyses=[PRODUCT])
+    assert release.results[0]["s[T.F]"].estimate is None
+    with pytest.raises(NotCarried, match=r"noise .* ask the steward for a larger budget"):
+        ds.fit(release, PRODUCT)
+
+
 def test_independence_demands_the_pair(tree):
     measured = next(t.attributes for t in tree.measurements if len(t.attributes) == 2)
     assert independence(tree, *measured, replicates=10, seed=1).p_value < 0.05

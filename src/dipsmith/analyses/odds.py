@@ -25,9 +25,11 @@ from dipsmith.analyses.cross_products import CrossProducts
 from dipsmith.analyses.direct import DRAWS, DirectEstimate
 from dipsmith.analyses.results import Result
 from dipsmith.errors import UsageError
+from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.randomness import generator
 from dipsmith.regression.formula import RegressionFormula
 from dipsmith.schema import Schema
+from dipsmith.schema.analysis import PlannedAnalysis
 
 MOST_NUMBERS = 20_000_000
 """Cells times pairs of coefficients."""
@@ -103,6 +105,15 @@ def odds_from_tables(
         len(kept),
     )
     return Result.of(formula.text, "logistic", None, found)
+
+
+def planned_odds(
+    analysis: PlannedAnalysis, schema: Schema, tables: Iterable[Measurement], rows: int | None
+) -> Result | None:
+    """A planned logistic regression of whole rows, from the tables that were measured for it."""
+    formula = RegressionFormula.parse(analysis.formula, schema.names)
+    marginals = [m for t in tables if (m := NoisyMarginal.of(t)) is not None]
+    return odds_from_tables(formula, schema, marginals, rows=rows)
 
 
 def _is_swamped(J: Float, noise: Float) -> bool:

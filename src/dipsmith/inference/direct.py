@@ -45,6 +45,9 @@ SWAMPED = (
     "this release cannot say: the noise of the tables that hold these columns is as large as what they count; ask the steward "
     "for a larger budget, or for coarser labels"
 )
+MODELS: Final = {"ols": "least squares", "logistic": "logistic"}
+"""What results call a family: the odds that were asked for are not told by differences of shares that were planned."""
+
 MEASURED = "Direct estimates from the noisy tables that hold these columns"
 
 
@@ -54,10 +57,16 @@ Estimated = tuple[Combined, Estimates]
 References = Mapping[str, object]
 
 
-def planned_estimate(release: Release, formula: str, references: References) -> Estimated | None:
+def planned_estimate(release: Release, analysis: Analysis, references: References) -> Estimated | None:
     """What the release says of a formula that was planned; None where it was not, or is told part by part."""
-    found = [r for r in result_for(release.results, formula) if r.part is None]
-    return _estimated(found[0], release, references, PLANNED) if found else None
+    model = MODELS.get(analysis.family)
+    known = result_for(release.results, analysis.formula.text)
+    found = [r for r in known if r.part is None and r.model == model]
+    if not found:
+        return None
+    if _loses_a_term(found[0]):
+        raise NotCarried(SWAMPED)
+    return _estimated(found[0], release, references, PLANNED)
 
 
 def measured_estimate(release: Release, analysis: Analysis, references: References) -> Estimated | None:

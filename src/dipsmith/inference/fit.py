@@ -232,7 +232,7 @@ def _direct(release: Release, analysis: Analysis, family: Family, references: Ma
     """A direct estimate, where there is one and nothing is asked that it does not know."""
     if analysis.robust or analysis.cluster is not None or family in ("ridge", "firth") or analysis.penalty is not None:
         return None
-    planned = planned_estimate(release, analysis.formula.text, references)
+    planned = planned_estimate(release, analysis, references)
     return measured_estimate(release, analysis, references) if planned is None else planned
 
 

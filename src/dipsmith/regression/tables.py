@@ -3,8 +3,7 @@
 Least squares needs X′X, X′y and y′y and nothing else, and each of their entries is a sum over the cross-table of the
 columns that occur in two terms (of the response, the terms and the fixed effects). So terms of one column each need
 all pairs of columns; a product of two needs triples; a formula that is repeated by a column needs that column in
-every table. A logistic regression is not determined by these tables, but what is known of it without larger ones is
-in them.
+every table. A logistic regression is not determined by these tables: it needs one of all its columns.
 
 Reads a formula and names of columns: public.
 """
@@ -15,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations_with_replacement
 
 from dipsmith.regression.formula import RegressionFormula
-from dipsmith.schema import Schema
+from dipsmith.schema import Categories, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
-from dipsmith.schema.formula.tree import Column, Node, nodes
+from dipsmith.schema.formula.tree import COMPARISONS, Column, Node, Operation, nodes
 
 Names = tuple[str, ...]
 
@@ -27,20 +26,34 @@ def tables_needed(analyses: Iterable[PlannedAnalysis], schema: Schema) -> tuple[
 
     >>> from dipsmith.schema import Attribute, Categories, Unit
     >>> columns = [Attribute(n, "string", Categories.of(["0", "1"], other="0")) for n in "abcy"]
-    >>> tables_needed([PlannedAnalysis("y ~ a + b")], Schema("t", tuple(columns), Unit(), "replace"))
+    >>> tables_needed([PlannedAnalysis("y ~ a + b", model="ols")], Schema("t", tuple(columns), Unit(), "replace"))
     (('a', 'y'), ('b', 'y'), ('a', 'b'))
-    >>> tables_needed([PlannedAnalysis("y ~ a:b | by c")], Schema("t", tuple(columns), Unit(), "replace"))
+    >>> tables_needed([PlannedAnalysis("y ~ a:b | by c", model="ols")], Schema("t", tuple(columns), Unit(), "replace"))
     (('a', 'b', 'c', 'y'),)
+    >>> tables_needed([PlannedAnalysis("y ~ a + b", model="logistic")], Schema("t", tuple(columns), Unit(), "replace"))
+    (('a', 'b', 'y'),)
     """
     found: dict[frozenset[str], None] = {}
     for analysis in analyses:
         formula = RegressionFormula.parse(analysis.formula, schema.names)
         by = () if analysis.by is None else (schema[analysis.by].name,)
+        if asks_for_odds(analysis, schema):
+            found.setdefault(frozenset((*formula.columns, *by)))
         for one, other in combinations_with_replacement(parts_of(formula), 2):
             found.setdefault(frozenset((*one, *other, *by)))
     rank = {name: i for i, name in enumerate(schema.names)}
     largest = [s for s in found if s and not any(s < other for other in found)]
     return tuple(tuple(sorted(s, key=rank.__getitem__)) for s in largest)
+
+
+def asks_for_odds(analysis: PlannedAnalysis, schema: Schema) -> bool:
+    """Whether a plan is for a logistic regression: it says so, or the response is a column of two labels or a comparison."""
+    if analysis.model != "auto":
+        return analysis.model == "logistic"
+    response = RegressionFormula.parse(analysis.formula, schema.names).response
+    if isinstance(response, Column):
+        return isinstance(schema[response.name].domain, Categories) and schema[response.name].size == 2
+    return any(isinstance(n, Operation) and set(n.signs) & set(COMPARISONS) for n in nodes(response))
 
 
 def parts_of(formula: RegressionFormula) -> list[Names]:

@@ -21,7 +21,7 @@ from dipsmith.methods.graph.model import admit
 from dipsmith.methods.method import Planned, count_noise
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
-from dipsmith.regression.tables import tables_needed
+from dipsmith.regression.tables import asks_for_odds, tables_needed
 from dipsmith.schema import Marginal, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.formula.words import shown
@@ -32,11 +32,12 @@ def sets_for(
 ) -> tuple[Attributes, ...]:
     """The sets of columns that analyses need, before those of `also` that they do not hold; refuses tables too large."""
     for analysis in analyses:
+        instead = "; model: ols needs pairs alone" if asks_for_odds(analysis, schema) else ""
         for names in tables_needed([analysis], schema):
             if schema.size(names) > max_cells:
                 raise UsageError(
                     f"analysis '{shown(analysis.text)}' needs the table of {' × '.join(names)}, {schema.size(names):,} "
-                    f"cells, and at most {max_cells:,} are measured; use fewer bins or labels, or leave a term out"
+                    f"cells, and at most {max_cells:,} are measured; use fewer bins or labels, or leave a term out{instead}"
                 )
     found = tables_needed(analyses, schema)
     return (*found, *(w for w in as_groups(also) if not any(set(w) <= set(f) for f in found)))

@@ -1,0 +1,153 @@
+"""The tables of all methods: one for each question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from studies.coverage.methods import AUTHENTIC, EPSILONS, LABELLERS, METHODS, PLANS, REPLICATES, ROWS, WHOLE
+from studies.coverage.tally import REFUSED, Tally, wilson
+
+LEAST, NOMINAL = 0.90, 0.95
+
+ASKED = {
+    "mean": "The mean of a score, `y ~ 1`; under `label`, where only the sex is private, the difference of means `y ~ s`.",
+    "share": 'The share of women, `I(s == "W") ~ 1` by least squares.',
+    "OLS, main effects": "Least squares on a group and the sex, `y ~ a + s`.",
+    "OLS, product": "Least squares with a product, `y ~ s * v`: a method has to know three columns together.",
+    "logistic": "Odds of a vote, `v ~ a + s`; under `label` the odds of the private sex, `s ~ a + y`.",
+}
+
+TEXT = """## All methods, five questions
+
+{rows:,} rows of a population with four columns are released by each of the nine methods at ε = .5, 1 and 3 and asked five
+questions by `ds.fit`, as a researcher calls it (with {replicates} runs where the mechanism is run again). *Planned* releases were told all five
+questions beforehand and share their budget among them; the others were told nothing. A cell says how often the 95 % interval held the
+population's value, with its Monte-Carlo interval, and how wide it was in units of the authentic rows' own interval; all slopes of a regression are
+counted together, and a Monte-Carlo interval counts runs, not slopes. *Refused*: `ds.fit` raised `NotCarried` in every run. Where it
+refused in some runs, the cell says in how many it answered. `LogLinear` labels rows and makes none, so that it stands under `label` alone.
+
+{verdict}
+"""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One question to one kind of release, all slopes together."""
+
+    name: str
+    answered: int
+    refused: int
+    held: float
+    relative: float
+
+    @classmethod
+    def of(cls, name: str, tallies: Sequence[Tally]) -> Cell:
+        """From the tallies of its coefficients."""
+        told = [t for t in tallies if t.coefficient != REFUSED]
+        intervals = sum(t.intervals for t in told)
+        return cls(
+            name,
+            max((t.intervals for t in told), default=0),
+            sum(t.runs for t in tallies if t.coefficient == REFUSED),
+            sum(t.held for t in told) / intervals if intervals else float("nan"),
+            sum(t.relative for t in told) / intervals if intervals else float("nan"),
+        )
+
+    @property
+    def runs(self) -> int:
+        """Releases."""
+        return self.answered + self.refused
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Of the share, by runs."""
+        return wilson(self.held * self.answered, self.answered)
+
+    def __str__(self) -> str:
+        if not self.runs:
+            return ""
+        if not self.answered:
+            return "refused"
+        low, high = self.interval
+        some = f", {self.answered} of {self.runs} answered" if self.refused else ""
+        return f"{share(self.held)} ({share(low)}–{share(high)}) ×{self.relative:.1f}{some}"
+
+
+def share(value: float) -> str:
+    """A share in three digits.
+
+    >>> share(0.95), share(1.0)
+    ('.950', '1')
+    """
+    return f"{value:.3f}".removeprefix("0") if round(value, 3) < 1 else "1"
+
+
+def kinds() -> list[tuple[str, str, bool]]:
+    """Method, relation and whether it was planned: the lines of a table."""
+    whole = [m for m in METHODS if m != "loglinear"]
+    found = [(m, r, p) for r in ("replace", "add-remove") for p in (False, True) for m in (PLANS if p else whole)]
+    return [*found, *((m, "label", p) for p in (False, True) for m in LABELLERS)]
+
+
+def cells(tallies: Sequence[Tally]) -> list[Cell]:
+    """All cells that were run."""
+    return [
+        Cell.of(f"{_named(kind)}, ε = {e}, {q.name}", some)
+        for q in WHOLE
+        for kind in kinds()
+        for e in EPSILONS
+        if (some := _of(tallies, kind, e, q.name))
+    ]
+
+
+def tell(tallies: Sequence[Tally]) -> str:
+    """The section of the page."""
+    found = cells(tallies)
+    parts = [TEXT.format(rows=ROWS, replicates=REPLICATES, verdict=verdict(found))]
+    for question in WHOLE:
+        heads = " | ".join(f"ε = {e}" for e in EPSILONS)
+        shown = [f"| release | {heads} | runs |", "|---" * (2 + len(EPSILONS)) + "|"]
+        for relation in ("replace", "label"):
+            own = Cell.of(
+                "", [t for t in tallies if (t.method, t.relation, t.estimand) == (AUTHENTIC, relation, question.name)]
+            )
+            if own.runs:
+                low, high = own.interval
+                name = AUTHENTIC if relation == "replace" else f"{AUTHENTIC}, the question under `label`"
+                shown.append(f"| *{name}* | {share(own.held)} ({share(low)}–{share(high)}) | | | {own.runs:,} |")
+        for kind in kinds():
+            mine = [Cell.of("", _of(tallies, kind, e, question.name)) for e in EPSILONS]
+            if runs := [str(c.runs) for c in mine if c.runs]:
+                texts = " | ".join(map(str, mine))
+                shown.append(f"| {_named(kind)} | {texts} | {' / '.join(dict.fromkeys(runs))} |")
+        parts.append(f"### {question.name}\n\n{ASKED[question.name]}\n\n" + "\n".join(shown) + "\n")
+    return "\n".join(parts)
+
+
+def verdict(found: Sequence[Cell]) -> str:
+    """How many cells were answered, and which of them miss."""
+    answered = [c for c in found if c.answered]
+    if not answered:
+        return ""
+    missing = [c for c in answered if c.interval[1] < NOMINAL]
+    worst = [c for c in answered if c.interval[1] < LEAST or (c.held < LEAST and c.answered >= 100)]
+    held = sum(c.held * c.answered for c in answered) / sum(c.answered for c in answered)
+    text = (
+        f"Of {len(found)} cells {len(found) - len(answered)} were refused in every run. In the {len(answered)} others the intervals hold {share(held)} "
+        f"on average; the Monte-Carlo interval of {len(answered) - len(missing)} holds .950 or lies above it (of 40 right cells about one lies below by chance)."
+    )
+    if missing:
+        text += " Below lie " + "; ".join(f"{c.name}: {c}" for c in missing) + "."
+    return text + (
+        f" **Below .90: {'; '.join(c.name for c in worst)}.**" if worst else " None that was answered lies below .90."
+    )
+
+
+def _named(kind: tuple[str, str, bool]) -> str:
+    method, relation, planned = kind
+    return f"{method}, {relation}{', planned' if planned else ''}"
+
+
+def _of(tallies: Sequence[Tally], kind: tuple[str, str, bool], epsilon: str, question: str) -> list[Tally]:
+    return [t for t in tallies if t.case == (*kind, epsilon) and t.estimand == question]
