@@ -16,6 +16,7 @@ Reads noisy tables and public facts: post-processing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import expit
@@ -23,11 +24,13 @@ from scipy.special import expit
 from dipsmith.analyses.agreed_tables import AgreedTables, Float, NoisyMarginal
 from dipsmith.analyses.cross_products import CrossProducts
 from dipsmith.analyses.direct import DRAWS, DirectEstimate
+from dipsmith.analyses.pairs import estimate_from_tables
 from dipsmith.analyses.results import Result
 from dipsmith.errors import UsageError
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.randomness import generator
 from dipsmith.regression.formula import RegressionFormula
+from dipsmith.regression.tables import asks_for_odds
 from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 
@@ -107,13 +110,16 @@ def odds_from_tables(
     return Result.of(formula.text, "logistic", None, found)
 
 
-def planned_odds(
-    analysis: PlannedAnalysis, schema: Schema, tables: Iterable[Measurement], rows: int | None
-) -> Result | None:
-    """A planned logistic regression of whole rows, from the tables that were measured for it."""
-    formula = RegressionFormula.parse(analysis.formula, schema.names)
+def estimate_planned(
+    analysis: PlannedAnalysis, schema: Schema, tables: Iterable[Measurement | NoisyMarginal], *, rows: int | None
+) -> tuple[Result, ...]:
+    """A planned regression of whole rows, from the tables that were measured for it: odds, or least squares."""
     marginals = [m for t in tables if (m := NoisyMarginal.of(t)) is not None]
-    return odds_from_tables(formula, schema, marginals, rows=rows)
+    if analysis.by is not None or not asks_for_odds(analysis, schema):
+        return estimate_from_tables(analysis, schema, marginals, rows=rows)
+    formula = RegressionFormula.parse(analysis.formula, schema.names)
+    found = odds_from_tables(formula, schema, marginals, rows=rows)
+    return () if found is None else (replace(found, formula=analysis.text),)
 
 
 def _is_swamped(J: Float, noise: Float) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 
 from dipsmith.analyses.agreed_tables import NoisyMarginal
 from dipsmith.analyses.measure import Expectation
-from dipsmith.analyses.pairs import estimate_from_tables
+from dipsmith.analyses.odds import estimate_planned
 from dipsmith.analyses.results import DirectCoefficient, Result
 from dipsmith.methods.method import Planned
 from dipsmith.privacy.budget import PureDP
@@ -32,7 +32,7 @@ def expect_from_tables(
     tables = [_expected(schema, step, rows) for step in steps if step.attributes and step.sd is not None]
     found: list[Expectation] = []
     for analysis in analyses:
-        for result in estimate_from_tables(analysis, schema, tables, rows=rows):
+        for result in estimate_planned(analysis, schema, tables, rows=rows):
             found += [_expectation(analysis, result, c) for c in result.coefficients if c.name != "Intercept"]
     return tuple(found)
 

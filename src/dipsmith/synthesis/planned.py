@@ -16,8 +16,7 @@ from dipsmith.analyses.calibrate import Tilt, joint_codes, order_of, targets_of
 from dipsmith.analyses.design import design_of
 from dipsmith.analyses.measure import Agenda, Expectation
 from dipsmith.analyses.noisy_sums import NoisySums
-from dipsmith.analyses.odds import planned_odds
-from dipsmith.analyses.pairs import estimate_from_tables
+from dipsmith.analyses.odds import estimate_planned
 from dipsmith.analyses.results import Result
 from dipsmith.analyses.table_forecast import expect_from_tables
 from dipsmith.counting.count import Rows
@@ -27,7 +26,6 @@ from dipsmith.methods.method import Labeller, Method, Planned, PlansAnalyses
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.randomness import generator, named_seed
-from dipsmith.regression.tables import asks_for_odds
 from dipsmith.schema import Categories, Codes, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.sources import Source, source
@@ -253,12 +251,7 @@ def whole_row_results(order: Order, curator: Curator) -> tuple[Result, ...]:
     for analysis in order.analyses:
         try:
             tables = [answer.measurement for answer in curator.answers if not answer.block]
-            if not asks_for_odds(analysis, order.schema):
-                found += estimate_from_tables(analysis, order.schema, tables, rows=curator.rows)
-            elif (
-                analysis.by is None and (odds := planned_odds(analysis, order.schema, tables, curator.rows)) is not None
-            ):
-                found.append(odds)
+            found += estimate_planned(analysis, order.schema, tables, rows=curator.rows)
         except UsageError as error:
             warnings.warn(f"{analysis}: no direct estimate, {error}", HopelessNoise, stacklevel=3)
     return tuple(found)
