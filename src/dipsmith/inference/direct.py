@@ -20,34 +20,33 @@ from typing import Final, cast
 import numpy as np
 
 from dipsmith.analyses.agreed_tables import AgreedTables, NoisyMarginal
-from dipsmith.analyses.design import design_of
 from dipsmith.analyses.direct import DRAWS, estimate_from, is_logistic
+from dipsmith.analyses.measure import Agenda
 from dipsmith.analyses.odds import odds_from_tables
 from dipsmith.analyses.pairs import RARE, estimate_from_tables, unmeasured
 from dipsmith.analyses.results import Result, result_for
-from dipsmith.analyses.sums import Layout
 from dipsmith.errors import NotCarried, UsageError
 from dipsmith.inference.combine import Combined
 from dipsmith.inference.label_tables import LabelTables
+from dipsmith.inference.parts import split_by, stack_combined, stack_parts
 from dipsmith.privacy.randomness import generator
 from dipsmith.regression.analysis import Analysis
 from dipsmith.regression.estimates import Estimates, Float
 from dipsmith.regression.matrix import INTERCEPT
-from dipsmith.schema import Schema
 from dipsmith.schema.analysis import Model, PlannedAnalysis
 from dipsmith.synthesis.release import Release
 
 LEVEL: Final = re.compile(r"\[(?:T\.)?.*?\](?=:|$)")
 """The level in a coefficient's name: what it leaves is the term."""
 
+MODELS: Final = {"ols": "least squares", "logistic": "logistic"}
+"""What results call a family: the odds that were asked for are not told by differences of shares that were planned."""
+
 PLANNED = "Direct estimates from the noisy sums that were planned for this analysis"
 SWAMPED = (
     "this release cannot say: the noise of the tables that hold these columns is as large as what they count; ask the steward "
     "for a larger budget, or for coarser labels"
 )
-MODELS: Final = {"ols": "least squares", "logistic": "logistic"}
-"""What results call a family: the odds that were asked for are not told by differences of shares that were planned."""
-
 MEASURED = "Direct estimates from the noisy tables that hold these columns"
 
 
@@ -57,58 +56,75 @@ Estimated = tuple[Combined, Estimates]
 References = Mapping[str, object]
 
 
-def planned_estimate(release: Release, analysis: Analysis, references: References) -> Estimated | None:
-    """What the release says of a formula that was planned; None where it was not, or is told part by part."""
-    model = MODELS.get(analysis.family)
-    known = result_for(release.results, analysis.formula.text)
-    found = [r for r in known if r.part is None and r.model == model]
-    if not found:
-        return None
-    if _loses_a_term(found[0]):
+def term_of(name: str) -> str:
+    """The term of a coefficient: its name without levels, and without the part of the rows that it is about.
+
+    >>> term_of("year 1996: race[T.B]:age")
+    'race:age'
+    """
+    return LEVEL.sub("", name).rsplit(": ", 1)[-1]
+
+
+def planned_estimate(release: Release, analysis: Analysis, asked: str, references: References) -> Estimated | None:
+    """What the release says of a formula that was planned; None where it was not, or as another model."""
+    found = [r for r in result_for(release.results, asked) if r.model == MODELS.get(analysis.family)]
+    if any(_loses_a_term(part) for part in found):
         raise NotCarried(SWAMPED)
-    return _estimated(found[0], release, references, PLANNED)
+    return _estimated(found, release, references, PLANNED) if found else None
 
 
-def measured_estimate(release: Release, analysis: Analysis, references: References) -> Estimated | None:
+def measured_estimate(release: Release, analysis: Analysis, asked: str, references: References) -> Estimated | None:
     """What measured tables say of a formula; None where they do not hold all of it. Raises where they are all noise."""
-    schema = release.schema
     if analysis.family not in ("ols", "logistic"):
         return None
-    if schema.neighbours == "label":
-        return _from_labels(release, analysis, references)
-    tables = [m for t in release.measurements if (m := NoisyMarginal.of(t)) is not None]
-    card = release.card
-    rows = card.rows if card.rows_known == "public" else card.known_rows
+    labels = release.schema.neighbours == "label"
     try:
-        found = _from_tables(analysis, schema, tables, rows)
+        # Under `label` the design itself knows the reference; tables of whole rows are told with the schema's first level.
+        found = (
+            _from_labels(release, asked, analysis.family, references)
+            if labels
+            else _from_tables(release, asked, analysis)
+        )
     except UsageError:
         return None  # missing values, or a term without a value in some bin: synthetic rows may still tell
-    if found is None:
+    if not found:
         return None
-    if _loses_a_term(found):
+    if any(_loses_a_term(part) for part in found):
         raise NotCarried(SWAMPED)
-    return _estimated(found, release, references, MEASURED)
+    return _estimated(found, release, {} if labels else references, MEASURED)
 
 
-def _from_labels(release: Release, analysis: Analysis, references: References) -> Estimated | None:
-    """What noisy label tables say of a formula beside public columns; None where they do not determine its sums."""
-    model = cast("Model", analysis.family)
-    planned = PlannedAnalysis(
-        analysis.formula.text, model=model, reference=tuple((n, str(level)) for n, level in references.items())
-    )
-    try:
-        tables = LabelTables.of(release)
-        layout = Layout.of(design_of(planned, release.schema, tables.public, tables.often))
-        logistic = is_logistic(layout)
-    except UsageError:
-        return None  # no private column, missing labels, or odds that sums do not determine
-    if logistic != (analysis.family == "logistic") or (sums := tables.sums(layout)) is None:
-        return None
-    name = "logistic" if logistic else "least squares"
-    found = Result.of(planned.text, name, None, estimate_from(layout, sums))
-    if _loses_a_term(found):
-        raise NotCarried(SWAMPED)
-    return _estimated(found, release, {}, MEASURED)
+def _from_tables(release: Release, asked: str, analysis: Analysis) -> Sequence[Result]:
+    """What noisy tables of whole rows say, once or for each part of the rows."""
+    tables = [m for t in release.measurements if (m := NoisyMarginal.of(t)) is not None]
+    schema, rows = release.schema, _public_rows(release)
+    if analysis.family == "logistic":
+        one = None if split_by(asked)[1] else odds_from_tables(analysis.formula, schema, tables, rows=rows)
+        return [] if one is None else [one]
+    planned = PlannedAnalysis(asked, model="ols")
+    if unmeasured(planned, schema, [t.attributes for t in tables]):
+        return []
+    return estimate_from_tables(planned, schema, tables, rows=rows)
+
+
+def _from_labels(release: Release, asked: str, family: str, references: References) -> Sequence[Result]:
+    """What noisy label tables say beside public columns; nothing where they do not determine its sums."""
+    reference = tuple((n, str(level)) for n, level in references.items())
+    planned = PlannedAnalysis(asked, model=cast("Model", family), reference=reference)
+    tables = LabelTables.of(release)
+    found = []
+    for part in Agenda.of([planned], release.schema, tables.public, tables.often).all_parts:
+        model = "logistic" if is_logistic(part.layout) else "least squares"
+        if model != MODELS[family] or (sums := tables.sums(part.layout)) is None:
+            return []
+        found.append(Result.of(planned.text, model, part.value, estimate_from(part.layout, sums)))
+    return found
+
+
+def _public_rows(release: Release) -> int | None:
+    """The number of rows, where it is no estimate."""
+    card = release.card
+    return card.rows if card.rows_known == "public" else card.known_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,8 +159,9 @@ def measured_pair(release: Release, first: str, second: str, draws: int = DRAWS)
     names = tuple(n for n in schema.names if n in (first, second))
     if not any(set(names) <= set(t.attributes) for t in tables):
         return None
-    rows = None if release.card.rows_known == "noisy estimate" or schema.rules else float(release.card.rows)
-    agreed = AgreedTables.of(tables, [names], {a.name: a.size for a in schema}, rows)
+    rows = None if schema.rules else _public_rows(release)
+    total = None if rows is None else float(rows)
+    agreed = AgreedTables.of(tables, [names], {a.name: a.size for a in schema}, total)
     counts, noise = agreed.table(names, agreed.measured())[0], agreed.table(names, agreed.redraw(random, draws))
     if names != (first, second):
         counts, noise = counts.T, noise.transpose(0, 2, 1)
@@ -155,22 +172,24 @@ def _loses_a_term(found: Result) -> bool:
     """Whether a whole term is not told: without it the coefficients of the others would mean something else."""
     told: dict[str, bool] = {}
     for c in found.coefficients:
-        term = LEVEL.sub("", c.name)
+        term = term_of(c.name)
         told[term] = told.get(term, False) or c.estimate is not None
     return not all(told.values())
 
 
-def _from_tables(analysis: Analysis, schema: Schema, tables: list[NoisyMarginal], rows: int | None) -> Result | None:
-    if analysis.family == "logistic":
-        return odds_from_tables(analysis.formula, schema, tables, rows=rows)
-    planned = PlannedAnalysis(analysis.formula.text, model="ols")
-    if unmeasured(planned, schema, [t.attributes for t in tables]):
-        return None
-    (found,) = estimate_from_tables(planned, schema, tables, rows=rows)
-    return found
+def _estimated(found: Sequence[Result], release: Release, references: References, rule: str) -> Estimated:
+    """Results as a table of coefficients, those of all parts together."""
+    each = [_one(r, release, references, rule) for r in found]
+    if found[0].part is None:
+        return each[0]
+    parts = [str(r.part) for r in found]
+    return (
+        stack_combined([(part, combined) for part, (combined, _) in zip(parts, each, strict=True)]),
+        stack_parts([(part, estimates) for part, (_, estimates) in zip(parts, each, strict=True)]),
+    )
 
 
-def _estimated(found: Result, release: Release, references: References, rule: str) -> Estimated:
+def _one(found: Result, release: Release, references: References, rule: str) -> Estimated:
     parts = _Coefficients.of(found)
     for name, level in references.items():
         parts = parts.relative_to(name, release.schema[name].labels, str(level), found.formula)

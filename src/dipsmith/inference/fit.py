@@ -22,9 +22,10 @@ import pyarrow as pa
 
 from dipsmith.errors import NotCarried, UsageError
 from dipsmith.inference.combine import Combined, Estimate, Rule, as_text, check_level, choose_rule
-from dipsmith.inference.direct import LEVEL, Estimated, measured_estimate, planned_estimate
+from dipsmith.inference.direct import Estimated, measured_estimate, planned_estimate, term_of
 from dipsmith.inference.gate import Gap, missing_for, recurring
 from dipsmith.inference.noise_aware import REPLICATES, Flags, Progress, Replication, combine_by, without_intervals
+from dipsmith.inference.parts import PartByPart, split_by
 from dipsmith.inference.tests import Significance, refer
 from dipsmith.methods.method import Method
 from dipsmith.regression.analysis import Analysis, Family
@@ -47,11 +48,13 @@ class Fit:
     each: tuple[Estimates, ...]
     direct: bool = False
     """Whether the estimates are those of noisy sums or tables, and `each` has them with their whole covariance."""
+    by: str | None = None
+    """The column by whose values it was repeated."""
 
     @property
     def formula(self) -> str:
         """As it was written."""
-        return self.analysis.formula.text
+        return self.analysis.formula.text + (f" | by {self.by}" if self.by else "")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -68,9 +71,10 @@ class Fit:
     def joint(self, *terms: str) -> Significance:
         """Test that all coefficients of some terms are 0 together.
 
-        "race" means every level of race, "race:sex" every product of the two; single coefficients can be named too.
+        "race" means every level of race, in all parts of the rows, "race:sex" every product of the two; single coefficients
+        can be named too.
         """
-        at = [i for i, n in enumerate(self.names) if n in terms or LEVEL.sub("", n) in terms]
+        at = [i for i, n in enumerate(self.names) if n in terms or term_of(n) in terms]
         at = [i for i in at if np.isfinite(self.combined.estimate[i])]
         if at and not np.isfinite(self.combined.variance[at]).all():
             raise NotCarried(
@@ -155,7 +159,8 @@ def fit(
     ----------
     data, formula
         A release, its folder, or any table (frame, Arrow table, file); and a formula:
-        ``"log(pay) ~ sex + race + age + I(age**2) | agency + occupation"``: terms, and fixed effects after the bar.
+        ``"log(pay) ~ sex + race + age + I(age**2) | agency + occupation"``: terms, and fixed effects after the bar;
+        with ``| by year`` at the end it is fitted to each year by itself.
     reference
         For categories, the level that the others are compared with; default: the schema's first.
     family
@@ -188,8 +193,9 @@ def fit(
     extra("pyfixest")
     release, tables = _tables(data)
     chosen = choose_rule(release, rule)
+    inner, by = split_by(formula)
     analysis = Analysis.of(
-        formula,
+        inner,
         tables,
         schema=None if release is None else release.schema,
         reference=reference,
@@ -199,46 +205,50 @@ def fit(
         penalty=penalty,
     )
     check_level(level)
+    parts = None if by is None else PartByPart.of(analysis, by, tables)
     if release is not None and rule == "auto":
-        known = _direct(release, analysis, family, reference or {})
+        known = _direct(release, analysis, formula, family, reference or {})
         if known is not None:
             combined, estimates = known
             notes = () if any("independent" in note for note in combined.notes) else recurring(release)
             combined = replace(combined, level=level, notes=(*combined.notes, *notes))
-            return Fit(analysis, combined, (estimates,), direct=True)
-    each = tuple(analysis(table) for table in tables)
+            return Fit(analysis, combined, (estimates,), direct=True, by=by)
+    each = tuple((parts or analysis)(table) for table in tables)
     agreed = analysis.of_one_family(each)
     if agreed is not analysis:
-        analysis, each = agreed, tuple(agreed(table) for table in tables)
-    if release is not None and chosen != "sampling" and (gap := _gap(release, analysis)) is not None:
+        analysis, parts = agreed, None if parts is None else replace(parts, analysis=agreed)
+        each = tuple((parts or analysis)(table) for table in tables)
+    if release is not None and chosen != "sampling" and (gap := _gap(release, analysis, formula)) is not None:
         if not allow_unsupported:
             raise NotCarried(gap.sentence)
-        return Fit(analysis, without_intervals(each, level, gap.reason_and_ask), each)
+        return Fit(analysis, without_intervals(each, level, gap.reason_and_ask), each, by=by)
     why = (
         "Ordinary intervals: nothing is known of any noise in this table"
         if release is None
         else "Ordinary intervals: the noise of privacy is left out, so that they are too short"
     )
     how = Replication(replicates, correct, method, seed, progress)
-    estimate = replace(analysis, falls_back=True)
+    estimate = replace(analysis, falls_back=True) if parts is None else parts.falling_back()
     follows = None if release is None else _follows(analysis, each[0].names, release.schema)
     combined = combine_by(chosen, release, estimate, each, how, level=level, why=why, follows=follows)
     if release is not None and cluster is None:
         combined = replace(combined, notes=(*combined.notes, *recurring(release)))
-    return Fit(analysis, combined, each)
+    return Fit(analysis, combined, each, by=by)
 
 
-def _direct(release: Release, analysis: Analysis, family: Family, references: Mapping[str, object]) -> Estimated | None:
+def _direct(
+    release: Release, analysis: Analysis, asked: str, family: Family, references: Mapping[str, object]
+) -> Estimated | None:
     """A direct estimate, where there is one and nothing is asked that it does not know."""
     if analysis.robust or analysis.cluster is not None or family in ("ridge", "firth") or analysis.penalty is not None:
         return None
-    planned = planned_estimate(release, analysis, references)
-    return measured_estimate(release, analysis, references) if planned is None else planned
+    planned = planned_estimate(release, analysis, asked, references)
+    return measured_estimate(release, analysis, asked, references) if planned is None else planned
 
 
-def _gap(release: Release, analysis: Analysis) -> Gap | None:
+def _gap(release: Release, analysis: Analysis, asked: str) -> Gap | None:
     """What the release lacks for intervals; odds of whole rows need one table of all columns, not of every two."""
-    gap = missing_for(release, analysis.formula.text)
+    gap = missing_for(release, asked)
     if gap is None and release.schema.neighbours != "label" and analysis.family in ("logistic", "firth"):
         return missing_for(release, *analysis.formula.columns)
     return gap
@@ -250,7 +260,7 @@ def _follows(analysis: Analysis, names: tuple[str, ...], schema: Schema) -> Flag
     if schema.neighbours != "label" or private & _named(analysis.formula.response):
         return None
     terms = {str(t) for t in analysis.formula.terms if private & {n for f in t.factors for n in _named(f)}}
-    return np.array([LEVEL.sub("", name) not in terms for name in names])
+    return np.array([term_of(name) not in terms for name in names])
 
 
 def _named(node: Node) -> set[str]:

@@ -190,7 +190,7 @@ class _System:
         if not used:
             return cls(labels, (), sparse.csr_array((0, 0)), np.zeros(0), np.zeros((0, 0)))
         cells, variance = sparse.csr_array(sparse.hstack(blocks)), np.concatenate(noise)
-        size = np.sqrt(np.maximum(variance, 1e-12 * max(float(variance.max()), 1e-300)))
+        size = np.sqrt(np.maximum(variance, 1e-12 * (float(variance.max()) or 1.0)))
         scaled = sparse.csr_array(cells.multiply(1 / size[None, :]))
         # Of all functions that meet the weights, the pseudo-inverse finds the one with the least noise.
         inverse = linalg.pinvh(np.asarray((scaled.T @ scaled).toarray()), rtol=SINGULAR)
