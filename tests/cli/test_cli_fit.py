@@ -52,7 +52,8 @@ def test_a_table_json_and_csv_say_the_same(dipsmith, saved):
 @pytest.mark.slow
 def test_runs_are_foretold(dipsmith, saved):
     folder = saved(ds.LogLinear(targets=["s"]), "label")
-    ran = dipsmith("fit", folder, "y ~ s + x", "--replicates", "10", "--seed", "3", "--reference", "s=F")
+    options = ("--robust", "--replicates", "10", "--seed", "3", "--reference", "s=F")
+    ran = dipsmith("fit", folder, "y ~ s + x", *options)
     assert ran.code == 0
     assert "s[T.M]" in ran.out
     assert "the mechanism is run 10 times on the synthetic rows, about" in ran.err
