@@ -7,14 +7,16 @@ contradicts them about the third, so that it does not move the scores of all can
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from dipsmith.counting.count import HeldRows, Rows
+from dipsmith.counting.values import ValueReading, Values
 from dipsmith.errors import UsageError
 from dipsmith.schema import Attribute, Categories, Cells, Codes, Schema, Unit
 
@@ -102,6 +104,10 @@ class TwinRows:
     def __getattr__(self, verb: str) -> Any:
         """All else is asked of this world alone."""
         return getattr(self.worlds[self.active], verb)
+
+    def values(self, reading: ValueReading) -> Iterator[tuple[Values, pa.Array | None]]:
+        """The values of the rows in this world."""
+        return self.worlds[self.active].values(reading)
 
     def widened(self, schema: Schema, columns: Mapping[str, NDArray[np.integer]]) -> Rows:
         """Both worlds with more public columns."""

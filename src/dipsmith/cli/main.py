@@ -14,8 +14,10 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from dipsmith.cli import (
+    ask,
     audit,
     compare,
+    confirm,
     demo,
     experiment,
     fit,
@@ -81,6 +83,8 @@ app.command(epilog=sample.EXAMPLES)(sample.sample)
 app.command(epilog=label.EXAMPLES)(label.label)
 app.command(epilog=verify.EXAMPLES)(verify.verify)
 app.command(epilog=fit.EXAMPLES)(fit.fit)
+app.command(epilog=ask.EXAMPLES)(ask.ask)
+app.command(epilog=confirm.EXAMPLES)(confirm.confirm)
 app.command(epilog=compare.EXAMPLES)(compare.compare)
 app.command(epilog=report.EXAMPLES)(report.report)
 app.command(epilog=supports.EXAMPLES)(supports.supports)

@@ -19,12 +19,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from dipsmith.counting.encoded import CACHE_BYTES, EncodedRows
 from dipsmith.counting.memory import CountMemory, Fixed, rows_in
 from dipsmith.counting.memory import View as View
 from dipsmith.counting.tally import Tally, check_size, count_sparse, distinct
+from dipsmith.counting.values import ValueReading, Values, read_values, values_of_codes
+from dipsmith.errors import UnsupportedError
 from dipsmith.schema import Cells, Codes, Schema
 from dipsmith.sources import Progress, Source
 
@@ -63,6 +66,9 @@ class Rows(Protocol):
 
     def widened(self, schema: Schema, columns: Mapping[str, NDArray[np.integer]]) -> Rows:
         """The same rows with more public columns: codes of every row of the source, in its order."""
+
+    def values(self, reading: ValueReading) -> Iterator[tuple[Values, pa.Array | None]]:
+        """The values of the lawful rows, block by block in the order of the source, and the text of each row's unit."""
 
 
 class BatchRows:
@@ -130,7 +136,13 @@ class BatchRows:
 
     def public_places(self) -> NDArray[np.bool_]:
         """Which rows of the source `count_public` counts, in the order of the source."""
-        return self._encoded.public_places()
+        return self._encoded.places("public")
+
+    def values(self, reading: ValueReading) -> Iterator[tuple[Values, pa.Array | None]]:
+        """The values of the lawful rows, block by block in the order of the source, and the text of each row's unit."""
+        if self._fixed:
+            raise UnsupportedError("values are read of all rows, not of a block of them")
+        yield from read_values(self._encoded, reading)
 
     def widened(self, schema: Schema, columns: Mapping[str, NDArray[np.integer]]) -> Rows:
         """The same rows with more public columns: codes of every row of the source, in its order."""
@@ -167,6 +179,11 @@ class HeldRows(BatchRows):
     def public_places(self) -> NDArray[np.bool_]:
         """Which rows `count_public` counts."""
         return rows_in(self.held, "public")
+
+    def values(self, reading: ValueReading) -> Iterator[tuple[Values, pa.Array | None]]:
+        """Values that stand for the codes of the lawful rows; each row is a unit."""
+        for codes in self._passing([], "lawful"):
+            yield values_of_codes(codes, reading), None
 
     def widened(self, schema: Schema, columns: Mapping[str, NDArray[np.integer]]) -> Rows:
         """The same rows with more public columns."""

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from dipsmith.codec.encode import Encoder
@@ -46,17 +47,20 @@ class _Block:
         """The values of a column in the rows that are held."""
         return column if self.keep is None else column[np.unpackbits(self.keep, count=self.rows).view(bool)]
 
-    def public_places(self) -> NDArray[np.bool_]:
-        """Which rows are held and break no rule of the public columns."""
+    def places(self, view: View) -> NDArray[np.bool_]:
+        """Which rows are held and in a view."""
         places = np.ones(self.rows, bool) if self.keep is None else np.unpackbits(self.keep, count=self.rows).view(bool)
-        if self.public is not None:
-            places[places] = np.unpackbits(self.public, count=self.held).view(bool)
+        if (bits := self._bits(view)) is not None:
+            places[places] = np.unpackbits(bits, count=self.held).view(bool)
         return places
 
     def select(self, codes: Codes, view: View) -> Codes:
         """The rows of a view, of those that are held."""
-        bits = {"held": None, "lawful": self.lawful, "public": self.public}[view]
+        bits = self._bits(view)
         return codes if bits is None else codes.take(np.unpackbits(bits, count=self.held).view(bool))
+
+    def _bits(self, view: View) -> NDArray[np.uint8] | None:
+        return {"held": None, "lawful": self.lawful, "public": self.public}[view]
 
 
 class EncodedRows:
@@ -101,10 +105,21 @@ class EncodedRows:
                 pass
         return sum(block.held for block in self._blocks or [])
 
-    def public_places(self) -> NDArray[np.bool_]:
-        """Which rows of the source are held and break no rule of the public columns, in the order of the source."""
+    def places(self, view: View) -> NDArray[np.bool_]:
+        """Which rows of the source are held and in a view, in the order of the source."""
         self.total()
-        return np.concatenate([block.public_places() for block in self._blocks or []] or [np.zeros(0, dtype=bool)])
+        return np.concatenate([block.places(view) for block in self._blocks or []] or [np.zeros(0, dtype=bool)])
+
+    def raw(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Columns of every row of the source as they stand, in its order; a row more or less than before is an error."""
+        expected = sum(block.rows for block in self._blocks or [])
+        for batch in self._source.batches(names, self._progress):
+            expected -= batch.num_rows
+            if expected < 0:
+                raise self._changed()
+            yield batch
+        if expected:
+            raise self._changed()
 
     def widened(self, schema: Schema, columns: Mapping[str, NDArray[np.integer]]) -> EncodedRows:
         """The same rows with more columns, whose codes are given for every row of the source, in its order."""

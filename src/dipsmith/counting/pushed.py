@@ -12,12 +12,13 @@ Guarantee: the same counts, row for row, as `BatchRows` gives for the same rows 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from dipsmith.codec.encode import Encoder
@@ -26,6 +27,7 @@ from dipsmith.counting.joint import JOINT
 from dipsmith.counting.memory import CountMemory, Memory
 from dipsmith.counting.memory import Fixed as Fixed
 from dipsmith.counting.tally import check_index, check_size, fused, merged_keys, unfused, words_of
+from dipsmith.counting.values import ValueReading, Values
 from dipsmith.errors import UnsupportedError
 from dipsmith.schema import Cells, Codes, Rule, Schema
 from dipsmith.sources import Progress, Source
@@ -129,6 +131,10 @@ class PushedRows:
 
     def widened(self, schema: Schema, columns: Mapping[str, NDArray[np.integer]]) -> Rows:
         """Columns that are computed here cannot be added to rows that stay where they are."""
+        raise UnsupportedError(STAYS)
+
+    def values(self, reading: ValueReading) -> Iterator[tuple[Values, pa.Array | None]]:
+        """Rows that are counted where they are have no values here; `BatchRows` reads them, from the same source."""
         raise UnsupportedError(STAYS)
 
     def within(self, attribute: str, code: int) -> Rows:

@@ -32,11 +32,21 @@ _STEPS: Mapping[str, tuple[tuple[RunState, ...], RunState]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class Declined:
+    """A request for an answer about a dataset that was declined: by whom, why and when. Nothing was read or charged."""
+
+    name: str
+    by: str
+    why: str
+    time: str
+
+
+@dataclass(frozen=True, slots=True)
 class Books:
     """All accounts and runs as of one row of the chain.
 
     `id` is the ledger's own, drawn when it was opened; `signatory` the public key whose signature a grant needs, None while
-    none does; `nonces` those of the signed statements that were taken.
+    none does; `nonces` those of the signed statements that were taken; `declined` the requests that were, by their ids.
     """
 
     last: Row | None = None
@@ -45,13 +55,14 @@ class Books:
     runs: Mapping[str, PaidRun] = field(default_factory=dict)
     signatory: str | None = None
     nonces: frozenset[str] = frozenset()
+    declined: Mapping[str, Declined] = field(default_factory=dict)
 
     def after(self, rows: Iterable[Row]) -> Books:
         """The books after more rows; raises DamageError at a row that could not lawfully follow."""
         rows = list(rows)
         if not rows:
             return self
-        books = replace(self, accounts=dict(self.accounts), runs=dict(self.runs))
+        books = replace(self, accounts=dict(self.accounts), runs=dict(self.runs), declined=dict(self.declined))
         for row in rows:
             try:
                 books = _entered(books, row, json.loads(row.payload))
@@ -109,6 +120,9 @@ def _entered(books: Books, row: Row, content: dict[str, Any]) -> Books:
     elif row.kind == "looked":
         account = accounts.get(content["name"], Account(content["name"]))
         accounts[account.name] = replace(account, looks=account.looks + 1)
+    elif row.kind == "declined":
+        assert isinstance(books.declined, dict)
+        books.declined[content["request"]] = Declined(content["name"], content["by"], content["why"], row.time)
     elif row.kind == "reserved":
         run = PaidRun.from_row(row, content)
         if run.id in runs and runs[run.id].state != "cancelled":

@@ -7,7 +7,7 @@ from math import isqrt
 
 from dipsmith.privacy import neighbours
 from dipsmith.privacy.budget import Budget, PureDP
-from dipsmith.privacy.events import Measured
+from dipsmith.privacy.events import Chosen, Measured
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from dipsmith.schema import Cells, Marginal, WeightedSums
 
@@ -44,6 +44,24 @@ def noise_event(noise: NoiseLaw, cells: Cells, sensitivity: Fraction, budget: Bu
         sensitivity=sensitivity,
         scale=noise.scale if isinstance(noise, DiscreteLaplace) else noise.sigma2,
         budget=budget,
+    )
+
+
+def priced_table(
+    relation: str, max_rows: int, cells: Cells, budget: Budget, single: bool, block: str
+) -> tuple[NoiseLaw, Measured]:
+    """The noise that a table is given for its price, and the event of it."""
+    heaviest = cells.heaviest if isinstance(cells, WeightedSums) else 1
+    law = noise_for(relation, max_rows, budget, single=single, heaviest=heaviest)
+    sensitivity = sensitivity_for(relation, max_rows, budget, single=single, heaviest=heaviest)
+    return law, noise_event(law, cells, sensitivity, budget, block)
+
+
+def priced_choice(candidates: int, score: str, law: str, sensitivity: Fraction, budget: Budget, block: str) -> Chosen:
+    """The event of a choice by the law of its currency."""
+    name = law if isinstance(budget, PureDP) else "exponential mechanism"
+    return Chosen(
+        block=block, candidates=candidates, score=score, mechanism=name, sensitivity=sensitivity, budget=budget
     )
 
 

@@ -27,8 +27,8 @@ from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy import neighbours
 from dipsmith.privacy.accountant import Accountant, Purse, block_shares
 from dipsmith.privacy.budget import Budget, PureDP
-from dipsmith.privacy.calibration import choice_epsilon, noise_event, noise_for, sensitivity_for
-from dipsmith.privacy.events import Chosen, Journal, Partitioned, Rehearsal, Repeated, Supplied, block_of, inside
+from dipsmith.privacy.calibration import choice_epsilon, priced_choice, priced_table
+from dipsmith.privacy.events import Journal, Partitioned, Rehearsal, Repeated, Supplied, block_of, inside
 from dipsmith.privacy.measurement import Measurement, NoisyAnswer
 from dipsmith.privacy.noise import NoiseLaw, noisy_blocks
 from dipsmith.privacy.noisy_table import group_sizes, is_single, noisy_sums, noisy_table, public_groups
@@ -37,6 +37,7 @@ from dipsmith.privacy.randomness import Stream, coins
 from dipsmith.privacy.repetition import Repetitions
 from dipsmith.privacy.score import Passes, Score
 from dipsmith.privacy.selection import Law, select
+from dipsmith.privacy.value_question import ValueQuestion
 from dipsmith.schema import Attribute, Cells, Codes, Marginal, WeightedSums
 
 C = TypeVar("C")
@@ -124,8 +125,7 @@ class Curator:
     def rows(self) -> int | None:
         """The public or given number of rows, None when it is private and was not given.
 
-        Where the relation makes the number public it is the true one, whatever was given: sensitivities that
-        depend on it, such as that of mutual information, hold for no other.
+        Where the relation makes it public it is the true one, whatever was given: sensitivities may depend on it.
         """
         with self._witness.answering(self, "rows"):
             number = self._given_rows
@@ -135,18 +135,15 @@ class Curator:
 
     def _require_public(self, attributes: Sequence[str], verb: str) -> None:
         if self.relation != "label":
-            raise UnsupportedError(
-                f"{verb} is free only under neighbours 'label', where public columns are declared; "
-                f"this schema has '{self.relation}': measure them instead"
-            )
+            only = f"{verb} is free only under neighbours 'label', where public columns are declared"
+            raise UnsupportedError(f"{only}; this schema has '{self.relation}': measure them instead")
         private = [n for n in attributes if self.schema[n].role != "public"]
         if private:
             raise UnsupportedError(f"{verb}: column '{private[0]}' is private; measure it instead")
 
     def public_counts(self, cells: Sequence[Cells]) -> list[Ints]:
         """Exact counts of cells over public columns, free under `label`."""
-        for partition in cells:
-            self._require_public(partition.attributes, "public_counts")
+        self._require_public([name for partition in cells for name in partition.attributes], "public_counts")
         with self._witness.answering(self, "public counts"):
             return self._witness.shown(self, "public counts", self._rows.count_public(cells))
 
@@ -180,10 +177,9 @@ class Curator:
 
         Privacy
         -------
-        One unit moves at most k rows between cells: Δ₁ = k (add-remove) or 2k (replace, label), Δ₂² =
-        k² or 2k². Under `label`, for public groups × two labels only one count per group is drawn:
-        Δ₁ = k, Δ₂² = k². Cells that a rule forbids and groups that are publicly empty are 0 for every
-        neighbour and carry no noise. Each partition is charged its budget.
+        One unit moves at most k rows between cells: Δ₁ = k (add-remove) or 2k (replace, label), Δ₂² = k² or 2k². Under
+        `label`, for public groups × two labels only one count per group is drawn: Δ₁ = k, Δ₂² = k². Cells that a rule forbids
+        and publicly empty groups are 0 for every neighbour and carry no noise. Each partition is charged its budget.
         """
         if len(cells) != len(budgets):
             raise UsageError(f"{len(cells)} partitions but {len(budgets)} budgets")
@@ -206,8 +202,7 @@ class Curator:
         another's in its own group, by its weight of at most W: Δ₁ = 2kW, Δ₂² = 2k²W². Of two labels one sum is drawn and the
         other is the group's public weight minus it: Δ₁ = kW, Δ₂² = k²W² (``docs/proofs/weighted-sums.md``).
         """
-        for one in sums:
-            self._require_public(one.public.attributes, "add_up")
+        self._require_public([name for one in sums for name in one.public.attributes], "add_up")
         laws = self._charge(sums, budgets, [one.shape[1] == 2 for one in sums])
         with self._witness.answering(self, "measure"):
             counts = self._passes.count([one.table for one in sums])
@@ -224,8 +219,8 @@ class Curator:
 
         Privacy
         -------
-        Pure: ε-DP by permute-and-flip (McKenna and Sheldon 2020) at the score's sensitivity. zCDP:
-        the exponential mechanism at ε = √(8ρ), which is ρ-zCDP (Cesar and Rogers 2021).
+        Pure: ε-DP by permute-and-flip (McKenna and Sheldon 2020) at the score's sensitivity. zCDP: the exponential mechanism
+        at ε = √(8ρ), which is ρ-zCDP (Cesar and Rogers 2021).
         """
         if not candidates:
             raise UsageError("choose was given no candidates")
@@ -233,16 +228,27 @@ class Curator:
         charged = budget.split(2)[0] if self.moving and not self.pure else budget
         sensitivity = score.sensitivity(self.relation, self.max_rows)
         law: Law = "permute-and-flip" if self.pure else "exponential"
-        name, many = law if self.pure else "exponential mechanism", len(candidates)
-        event = Chosen(
-            block=self.block, candidates=many, score=score.name, mechanism=name, sensitivity=sensitivity, budget=charged
-        )
         self._purse.take(budget)
-        self._journal.record(event)
+        self._journal.record(priced_choice(len(candidates), score.name, law, sensitivity, charged, self.block))
         with self._witness.answering(self, "choose", candidates, score, budget):
             scores, monotone = self._passes.scores(candidates, score), score.monotone(self.relation)
             winner = select(self._stream, scores, sensitivity, choice_epsilon(charged), monotone=monotone, law=law)
         return candidates[winner]
+
+    def ask(self, question: ValueQuestion, budget: Budget) -> Measurement:
+        """Count what a question counts of the values of all rows, such as the votes of a poll, with exact noise.
+
+        Privacy
+        -------
+        The question states how far one unit moves its counts under the relation, and proves it (``docs/proofs/confirm.md``).
+        """
+        law, event = question.priced(self.relation, self.max_rows, budget, self.block)
+        self._purse.take(budget)
+        self._journal.record(event)
+        with self._witness.answering(self, "measure"):
+            counts = question.count(self._rows, self._stream)
+            noisy = counts + law.sample(self._stream, len(counts))
+            return self._answered(Measurement(question.cells, noisy, law.variance, budget, law.name), counts)
 
     def prefetch(self, tables: Iterable[Marginal]) -> None:
         """Count these in the next pass, so that later choices need none.
@@ -265,14 +271,12 @@ class Curator:
 
         Privacy
         -------
-        Each run is given a curator of its own that holds ε₀ = `law.each(budget)`, so that outcome and score
-        together are ε₀-DP; the best outcome is (2 + η)·ε₀-DP (``docs/proofs/private-selection.md``). One
-        event is recorded, before the first run. The runs write to no ledger and report no progress.
+        Each run is given a curator of its own that holds ε₀ = `law.each(budget)`, so that outcome and score together are ε₀-DP;
+        the best outcome is (2 + η)·ε₀-DP (``docs/proofs/private-selection.md``). One event is recorded, before the first run.
 
-        `run` asks the curator it is given, and returns an outcome with its score, a function of the answers alone. For the
-        record: among how many `candidates` a run draws, and by which `score` runs are compared. `conceal` is the share of all
-        numbers of runs that one duration stands for: the call returns no sooner than that many runs would have taken,
-        since its end is written down with the time.
+        `run` returns an outcome with its score, a function of the answers alone. For the record: among how many `candidates`
+        a run draws, and by which `score` runs are compared. The call returns no sooner than the share `conceal` of all
+        numbers of runs would have taken, since its end is written down with the time.
         """
         if not (self.pure and isinstance(budget, PureDP)):
             raise UnsupportedError(
@@ -323,11 +327,10 @@ class Curator:
 
         Privacy
         -------
-        Blocks are disjoint. Under add-remove, or under `label` with a public attribute, a unit lies
-        in one block and each child gets the whole budget. Under `replace`, or `label` with a private
-        attribute, a unit may leave one block and enter another: each child answers at its add-remove
-        sensitivity with half the budget. A unit that may recur in several blocks (people over years)
-        is charged the sum: the budget is divided among the blocks.
+        Blocks are disjoint. Under add-remove, or under `label` with a public attribute, a unit lies in one block and each child
+        gets the whole budget. Under `replace`, or `label` with a private attribute, a unit may leave one block and enter
+        another: each child answers at its add-remove sensitivity with half the budget. A unit that may recur in several
+        blocks (people over years) is charged the sum: the budget is divided among the blocks.
         """
         column = self.schema[attribute]
         public = column.role == "public"
@@ -375,15 +378,12 @@ class Curator:
 
     def _charge(self, cells: Sequence[Cells], budgets: Sequence[Budget], singles: Sequence[bool]) -> list[NoiseLaw]:
         """Take what tables cost from the purse and record it durably, before anything is counted; gives their noise."""
-        laws, events = [], []
-        for c, budget, single in zip(cells, budgets, singles, strict=True):
+        asked = zip(cells, budgets, singles, strict=True)
+        priced = [priced_table(self.relation, self.max_rows, *one, self.block) for one in asked]
+        for budget in budgets:
             self._purse.take(budget)
-            heaviest = c.heaviest if isinstance(c, WeightedSums) else 1
-            laws.append(noise_for(self.relation, self.max_rows, budget, single=single, heaviest=heaviest))
-            sensitivity = sensitivity_for(self.relation, self.max_rows, budget, single=single, heaviest=heaviest)
-            events.append(noise_event(laws[-1], c, sensitivity, budget, self.block))
-        self._journal.record(*events)
-        return laws
+        self._journal.record(*(event for _, event in priced))
+        return [law for law, _ in priced]
 
     def _answered(self, answer: Measurement, true: Ints, occupied: Ints | None = None) -> Measurement:
         """Remember an answer, as an observer leaves it."""

@@ -25,7 +25,7 @@ from typing import Any, overload
 
 from dipsmith.errors import BudgetError, DamageError, SameSourceError
 from dipsmith.privacy.account import PaidRun, grant_record, line, who
-from dipsmith.privacy.books import Anchor, Books, IntactLedger, require_heads, require_paid_events
+from dipsmith.privacy.books import Anchor, Books, Declined, IntactLedger, require_heads, require_paid_events
 from dipsmith.privacy.budget import Budget, budget_record, check_budget, decimal_text, of_units
 from dipsmith.privacy.chain import RESTORE, Chain, Row
 from dipsmith.privacy.events import Looked, event_record
@@ -201,7 +201,32 @@ class Ledger:
         _, books = self._write(lambda books: [("looked", content)], create=True)
         return books.accounts[name].looks
 
+    def decline(self, name: str, request_id: str, why: str, by: str | None = None) -> None:
+        """Note that a request for an answer was declined, and why; refuses one that was charged already."""
+        content = {
+            "name": line(name, "the dataset's name"),
+            "request": line(request_id, "the request id"),
+            "why": line(why, "the reason"),
+            "by": who(by),
+        }
+
+        def decide(books: Books) -> list[Entry]:
+            run = books.runs.get(request_id)
+            if run is not None and run.state != "cancelled":
+                raise BudgetError(f"request '{request_id}' was charged already ({run.state}); it cannot be declined")
+            return [("declined", content)]
+
+        self._write(decide, create=True)
+
     # --- reading ----------------------------------------------------------------------------------
+
+    def declined(self, request_id: str) -> Declined | None:
+        """Who declined a request and why; None where nobody did."""
+        return self._read().declined.get(request_id) if self._chain.exists() else None
+
+    def run(self, request_id: str) -> PaidRun | None:
+        """What a request was charged and how far it came; None where it never was."""
+        return self._read().runs.get(request_id) if self._chain.exists() else None
 
     @property
     def head(self) -> str:

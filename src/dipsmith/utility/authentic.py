@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +18,8 @@ from numpy.typing import NDArray
 
 from dipsmith.codec.decode import decode_column
 from dipsmith.codec.encode import Encoder
-from dipsmith.codec.parse import booleans, days, microseconds, numbers, texts
+from dipsmith.codec.parse import booleans, texts
+from dipsmith.codec.values import values_of
 from dipsmith.schema import Attribute, Bins, Schema
 from dipsmith.sources import Source
 from dipsmith.synthesis.canonical import as_declared
@@ -58,20 +58,6 @@ def _column(attribute: Attribute, column: pa.Array, codes: NDArray[np.unsignedin
     stored = values.astype({"date": np.int32, "datetime": np.int64}.get(domain.scale, np.float64))
     array = pa.array(stored, mask=None if known is None else ~known)
     return array if kind is None else array.cast(kind)
-
-
-def values_of(column: pa.Array, domain: Bins, beyond: int = 0) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-    """The numbers of a column, days and moments as integers, and which are readable (None: all).
-
-    Moments whose unit could overflow are clipped to the bounds, or so many microseconds beyond them.
-    """
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if domain.scale == "date":
-        return days(column)
-    if domain.scale == "datetime":
-        return microseconds(column, int(domain.minimum) - beyond, int(domain.maximum) + beyond)
-    return numbers(column)
 
 
 def conformity(source: Source, schema: Schema) -> dict[str, int]:

@@ -1,0 +1,286 @@
+"""The researcher's side: a question from a release and nothing else, and how likely it is to get a clear answer.
+
+Privacy
+-------
+Reads a release: post-processing, free.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import sqrt
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow.compute as pc
+
+from dipsmith.confirm.claim import (
+    Accuracy,
+    AgreesWithRelease,
+    Between,
+    Claim,
+    OneSided,
+    Residuals,
+    Roc,
+    TrendOver,
+    parse_claim,
+    resolve,
+)
+from dipsmith.confirm.design import PartDesign, is_category
+from dipsmith.confirm.part_fit import Combination
+from dipsmith.confirm.power import (
+    OFFERED,
+    VerdictChances,
+    best_parts,
+    enough_budget,
+    most_parts,
+    outlook,
+    outlook_of_interval,
+    outlook_of_share,
+)
+from dipsmith.confirm.question import Inquiry
+from dipsmith.confirm.votes import difference, vote_of
+from dipsmith.counting.values import ValueReading
+from dipsmith.errors import UsageError
+from dipsmith.inference.direct import planned_estimate
+from dipsmith.privacy.budget import Budget
+from dipsmith.regression.analysis import Analysis, Family
+from dipsmith.regression.estimates import Estimates
+from dipsmith.regression.formula import RegressionFormula
+from dipsmith.regression.model_frame import distinct_values
+from dipsmith.synthesis.release import Release
+from dipsmith.synthesis.writing import digest
+
+PARTS: Final = 50
+"""Of a poll about which nothing is known beforehand."""
+_LEVEL = re.compile(r"(\w+)\[(?:T\.)?([^\]]*)\]")
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """What can be expected of a question, from the release alone.
+
+    The release's estimate of what the claim is about, and its standard error; the chances of each verdict if the truth were
+    there; and which number of parts and which budget would do better.
+    """
+
+    estimate: float | None
+    std_error: float | None
+    expected: VerdictChances | None
+    parts: int | None
+    enough: Budget | None
+    offers: tuple[tuple[int, float], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-able values."""
+        chances = (
+            None
+            if self.expected is None
+            else {
+                "confirmed": round(self.expected.confirmed, 4),
+                "contradicted": round(self.expected.contradicted, 4),
+                "cannot tell": round(self.expected.undecided, 4),
+            }
+        )
+        enough = None if self.enough is None else {self.enough.currency: float(self.enough.exact)}
+        return {
+            "estimate": self.estimate,
+            "std_error": self.std_error,
+            "chances": chances,
+            "proposed_parts": self.parts,
+            "proposed_budget": enough,
+            "clear_by_parts": [{"parts": m, "clear": round(p, 4)} for m, p in self.offers],
+        }
+
+
+def ask(
+    release: Release | str | Path,
+    formula: str,
+    claim: str,
+    *,
+    budget: Budget,
+    parts: int | None = None,
+    family: Family = "auto",
+    reference: Mapping[str, str] | None = None,
+    by: str = "",
+    why: str = "",
+) -> Inquiry:
+    """Write down a question about the confidential rows behind a release.
+
+    Parameters
+    ----------
+    release, formula, claim
+        A release or its folder; a formula as `ds.fit` takes it; and a claim, such as ``"sex[F] < 0"``.
+    budget, parts
+        What the answer may cost, and of how many parts a poll is; proposed from the release when omitted.
+    family, reference, by, why
+        As for `ds.fit`; who asks, and why.
+    """
+    loaded = release if isinstance(release, Release) else Release.load(release)
+    if loaded.folder is None:
+        raise UsageError("the release was not saved yet: a question names it by the digest of its card")
+    made = draft(loaded, formula, claim, budget=budget, family=family, reference=reference or {}, by=by, why=why)
+    if made.measure != "poll":
+        return made
+    chosen = parts if parts is not None else (prospect(loaded, made).parts or PARTS)
+    return replace(made, parts=chosen)
+
+
+def draft(
+    release: Release,
+    formula: str,
+    claim: str,
+    *,
+    budget: Budget,
+    family: Family,
+    reference: Mapping[str, str],
+    by: str,
+    why: str,
+) -> Inquiry:
+    """A question with the usual number of parts; refuses what could not be answered."""
+    parsed = parse_claim(claim)
+    schema = release.schema
+    if isinstance(parsed, Accuracy | Residuals | Roc):
+        raise UsageError("claims about predictions are not supported yet")
+    references = _references(release, formula, parsed, reference)
+    analysis = Analysis.of(formula, release.tables, schema=schema, reference=references, family=family)
+    if analysis.family not in ("ols", "logistic"):
+        raise UsageError(f"family '{analysis.family}' cannot be asked about; use ols or logistic")
+    design = PartDesign.of(formula, schema, analysis.family, references)
+    known = None
+    if isinstance(parsed, AgreesWithRelease):
+        value, error = _estimate(release, design, analysis, parsed)
+        known = (float(f"{value:.6g}"), float(f"{error:.6g}"))
+    vote_of(parsed, design, PARTS, known)
+    folder = release.folder
+    assert folder is not None
+    return Inquiry(
+        dataset=release.card.dataset,
+        release=digest(folder / "card.json"),
+        formula=" ".join(formula.split()),
+        claim=str(parsed),
+        budget=budget,
+        parts=PARTS,
+        family=design.family,
+        reference=tuple(references.items()),
+        known=known,
+        by=by,
+        why=why,
+    )
+
+
+def prospect(release: Release, question: Inquiry) -> Prospect:
+    """What can be expected of a poll, if the truth is what the release says."""
+    schema, budget, relation = release.schema, question.budget, str(release.schema.neighbours)
+    design = PartDesign.of(question.formula, schema, question.family, dict(question.reference))
+    claim = question.parsed
+    parts = question.parts or PARTS
+    most = most_parts(release.card.rows, len(design.names))
+    analysis = Analysis.of(
+        question.formula, release.tables, schema=schema, reference=dict(question.reference), family=_family(question)
+    )
+    if isinstance(claim, AgreesWithRelease) and question.known is not None:
+        expected = outlook_of_share(0.95, parts, budget, relation)
+        return Prospect(question.known[0], question.known[1], expected, min(25, most), None)
+    value, error = _estimate(release, design, analysis, claim)
+    if not error > 0:
+        return Prospect(value, None, None, None, None)
+    if isinstance(claim, Between):
+        ends = (value - claim.low) / error, (claim.high - value) / error
+        offers = tuple(
+            (m, outlook_of_interval(*ends, m, budget, relation).clear) for m in OFFERED if m <= min(most, 100)
+        )
+        best = max(offers, key=lambda o: round(o[1], 3), default=(parts, 0.0))[0]
+        return Prospect(value, error, outlook_of_interval(*ends, parts, budget, relation), best, None, offers)
+    z = _distance(claim, value) / error
+    offers = tuple((m, outlook(z, m, budget, relation).clear) for m in OFFERED if m <= most)
+    best = best_parts(z, budget, relation, most)
+    return Prospect(
+        value, error, outlook(z, parts, budget, relation), best, enough_budget(z, budget, relation, most), offers
+    )
+
+
+def _distance(claim: Claim, value: float) -> float:
+    """How far on the claimed side of its threshold a value lies."""
+    if isinstance(claim, OneSided):
+        return claim.value - value if claim.side == "<" else value - claim.value
+    if isinstance(claim, TrendOver):
+        return -value if claim.side == "<" else value
+    raise UsageError("this claim has no threshold")
+
+
+def _family(question: Inquiry) -> Family:
+    return "logistic" if question.family == "logistic" else "ols"
+
+
+def _estimate(release: Release, design: PartDesign, analysis: Analysis, claim: Claim) -> tuple[float, float]:
+    """What the release says of the quantity that a claim is about, and its standard error."""
+    if isinstance(claim, TrendOver):
+        return _slope(release, design, analysis, claim)
+    if isinstance(claim, Between) and claim.less is not None:
+        wanted = difference(claim, design)
+    elif isinstance(claim, OneSided | Between | AgreesWithRelease):
+        wanted = Combination(((resolve(claim.coefficient, design.names), 1.0),))
+    else:
+        raise UsageError("this claim is about no coefficient")
+    direct = planned_estimate(release, analysis.formula.text, dict(_references_of(analysis)))
+    found = analysis(release.tables[0]) if direct is None else direct[1]
+    return _value(found, wanted)
+
+
+def _value(found: Estimates, wanted: Combination) -> tuple[float, float]:
+    at = [found.names.index(name) for name, _ in wanted.weights if name in found.names]
+    if len(at) < len(wanted.weights):
+        raise UsageError("the release does not tell the coefficient that the claim is about")
+    weights = np.array([weight for _, weight in wanted.weights])
+    variance = float(weights @ found.covariance[np.ix_(at, at)] @ weights)
+    return float(weights @ found.values[at]), sqrt(max(variance, 0.0))
+
+
+def _slope(release: Release, design: PartDesign, analysis: Analysis, claim: TrendOver) -> tuple[float, float]:
+    """The slope of the coefficient over the values of a column, each estimated by itself, as a part would."""
+    table = release.tables[0]
+    wanted = Combination(((resolve(claim.coefficient, design.names), 1.0),))
+    reading = vote_of(claim, design, PARTS).reading
+    place = {level: i for i, level in enumerate(reading.listed(claim.over))}
+    found = []
+    for text in distinct_values([table], claim.over):
+        rows = table.filter(pc.equal(table.column(claim.over).cast("string"), text))
+        try:
+            found.append((float(place.get(text, 0)), *_value(analysis(rows), wanted)))
+        except UsageError:
+            continue
+    if len(found) < 2:
+        raise UsageError(f"the release has too few values of '{claim.over}' for a trend")
+    at, values, errors = np.array(found).T
+    weights = (at - at.mean()) / float((at - at.mean()) @ (at - at.mean()))
+    return float(weights @ values), float(np.sqrt(weights**2 @ errors**2))
+
+
+def _references_of(analysis: Analysis) -> list[tuple[str, str]]:
+    return [(n, levels[0]) for n, levels in analysis.levels.items() if n in analysis.formula.inside]
+
+
+def _references(release: Release, formula: str, claim: Claim, given: Mapping[str, str]) -> dict[str, str]:
+    """For every category of the formula the level that others are compared with: never one that the claim names, if possible."""
+    schema = release.schema
+    parts = RegressionFormula.parse(formula, schema.names)
+    named = set(_LEVEL.findall(str(claim)))
+    found: dict[str, str] = {}
+    for name in parts.columns:
+        if name not in parts.inside or name == parts.response_column:
+            continue
+        if not (is_category(schema, name) or name in parts.factors or name in given):
+            continue
+        occurring = set(distinct_values(release.tables, name))
+        listed = ValueReading(schema, (), (name,)).listed(name)
+        levels = [v for v in listed if v in occurring] or list(listed)
+        free = [v for v in levels if (name, v) not in named]
+        found[name] = given.get(name) or (levels[0] if (name, levels[0]) not in named else (free or levels)[0])
+    for name in given:
+        if name not in found:
+            raise UsageError(f"reference names '{name}', which is no category of the formula")
+    return found

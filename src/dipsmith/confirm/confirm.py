@@ -1,0 +1,231 @@
+"""The steward's side: a question is checked, charged, answered once, and written.
+
+Nothing private is read before the whole price is reserved in the ledger. The request id is the question's digest, and an id
+draws once: the same question gets the stored answer, free of charge, and one that was killed after it had begun to read is
+never answered (ask again with another `round`, at a new charge).
+
+Guarantee: the folder that is written satisfies the question's budget for the schema's unit and neighbours; nothing that can
+be seen (bytes, messages, exit code) depends on more than the noisy numbers (``docs/proofs/confirm.md``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dipsmith.confirm.answer import AnswerCard, answered_before
+from dipsmith.confirm.claim import Claim
+from dipsmith.confirm.design import PartDesign
+from dipsmith.confirm.question import Inquiry
+from dipsmith.confirm.verdict import Posterior, posterior
+from dipsmith.confirm.votes import vote_of
+from dipsmith.counting.count import BatchRows
+from dipsmith.errors import UnsupportedError, UsageError
+from dipsmith.privacy.budget import PureDP, zcdp_to_approx
+from dipsmith.privacy.curator import Curator, Progress
+from dipsmith.privacy.events import Journal, Rehearsal
+from dipsmith.privacy.ledger import AlreadyReleased, Ledger, Reservation
+from dipsmith.privacy.poll import Poll, poll_sensitivity
+from dipsmith.privacy.protection import protection_of
+from dipsmith.privacy.randomness import Stream
+from dipsmith.privacy.value_question import noise_of, scale_of
+from dipsmith.schema import Schema
+from dipsmith.sources import Source, source
+from dipsmith.sources.fingerprint import fingerprint
+from dipsmith.synthesis.writing import require_absent
+from dipsmith.version import VERSION
+
+METHOD = "confirm"
+DELTA = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Confirmed:
+    """An answer, its folder, and whether it was there before (then nothing was read or charged)."""
+
+    answer: AnswerCard
+    folder: Path
+    before: bool
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredClaim:
+    """What came out of a measure, in the terms of an answer."""
+
+    verdict: Any
+    sentence: str
+    numbers: Mapping[str, list[int]]
+    noise: str
+    scale: float
+    sensitivity: float
+    quantity: str
+    estimate: float | None
+    interval: tuple[float, float] | None
+    probability: float | None
+    details: Mapping[str, Any]
+
+
+def confirm(
+    question: Inquiry | str | Path,
+    data: Any,
+    schema: Schema,
+    *,
+    ledger: Ledger | str | Path,
+    out: str | Path,
+    by: str | None = None,
+    testing: bool = False,
+    noise_seed: int | None = None,
+    progress: Progress | None = None,
+) -> Confirmed:
+    """Answer a question about confidential rows, and charge the ledger.
+
+    Parameters
+    ----------
+    question, data, schema
+        A question or its file; the confidential rows, any source; and their schema.
+    ledger, out
+        Where the price is charged; and the folder to write, which must not exist. The same question, asked before, is
+        answered from where its answer lies.
+    by
+        Who approves it; the OS user when omitted.
+    testing, noise_seed
+        A noise seed is accepted only with ``testing=True``, and the answer says NOT PRIVATE.
+
+    Privacy
+    -------
+    Reads `data` only after the whole budget is durably reserved, except for the syntax pass and a digest of its bytes.
+    """
+    asked = Inquiry.read(question) if isinstance(question, str | Path) else question
+    if noise_seed is not None and not testing:
+        raise UsageError("a noise seed voids the guarantee and is accepted only with testing=True")
+    measure = prepare(asked, schema)
+    book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
+    known = book.run(asked.request)
+    if known is None or known.state != "finished":
+        require_absent(Path(out))
+    private = source(data)
+    private.check(schema.columns)
+    stream = Stream.of(noise_seed)
+    reading = None if progress is None else partial(progress, "reading")
+    # Values are read row by row: an engine hands its rows over, in batches.
+    rows = BatchRows(private, schema, stream.child("key").new_seed("key"), progress=reading)
+    with ExitStack() as settling:
+        try:
+            reservation = book.reserve(
+                schema.name,
+                asked.budget,
+                protects=protection_of(schema),
+                source=fingerprint(private),
+                request_id=asked.request,
+                method=METHOD,
+                by=by,
+            )
+        except AlreadyReleased as earlier:
+            answer, folder = answered_before(earlier)
+            return Confirmed(answer, folder, before=True)
+        settling.enter_context(reservation)
+        reservation.read()
+        curator = Curator(rows, asked.budget, stream=stream, journal=reservation, progress=progress)
+        found = measure(curator, private)
+        answer = answer_of(asked, schema, found, reservation, testing=testing)
+        folder, stamped = answer.save(out)
+        reservation.finish(stamped, folder.absolute())
+    return Confirmed(answer, folder, before=False)
+
+
+def rehearse(question: Inquiry, data: Any, schema: Schema, *, seed: int) -> AnswerCard:
+    """Answer a question about rows that need no protection, without a ledger; for studies, tutorials and tests."""
+    private, stream = source(data), Stream.of(seed)
+    rows = BatchRows(private, schema, stream.child("key").new_seed("key"))
+    journal: Journal = Rehearsal()
+    curator = Curator(rows, question.budget, stream=stream, journal=journal)
+    return answer_of(question, schema, prepare(question, schema)(curator, private), None, testing=True)
+
+
+def prepare(question: Inquiry, schema: Schema) -> Any:
+    """How a question will be measured; refuses, before anything is spent, what cannot be answered under this schema."""
+    if question.dataset != schema.name:
+        raise UsageError(f"the question is about '{question.dataset}', the schema describes '{schema.name}'")
+    if question.measure != "poll":
+        raise UnsupportedError(f"measure '{question.measure}' is not supported")
+    design = PartDesign.of(question.formula, schema, question.family, dict(question.reference))
+    claim: Any = question.parsed
+    parts = question.parts or 0
+    poll = Poll(vote_of(claim, design, parts, question.known), parts)
+    return partial(_poll, question, claim, poll)
+
+
+def _poll(question: Inquiry, claim: Claim, poll: Poll, curator: Curator, private: Source) -> MeasuredClaim:
+    curator.report("asking parts", 0.0)
+    noisy = [int(v) for v in curator.ask(poll, question.budget).values]
+    curator.report("asking parts", 1.0)
+    sensitivity = poll_sensitivity(curator.relation, poll.vote.answers, question.budget)
+    law = noise_of(sensitivity, question.budget)
+    found = posterior(noisy, poll.parts, law)
+    names = ["parts that agree"] if len(noisy) == 1 else ["parts below", "parts above"]
+    return MeasuredClaim(
+        verdict=found.verdict,
+        sentence=_sentence(claim, found, three=len(noisy) == 2),
+        numbers={name: [value] for name, value in zip(names, noisy, strict=True)},
+        noise=law.name,
+        scale=scale_of(law),
+        sensitivity=float(sensitivity),
+        quantity="share of parts in which the claim holds",
+        estimate=None,
+        interval=(round(found.interval[0], 6), round(found.interval[1], 6)),
+        probability=round(found.probability, 9),
+        details={},
+    )
+
+
+def _sentence(claim: Claim, found: Posterior, *, three: bool) -> str:
+    most = "in most random parts"
+    told = f"posterior {_three(found.probability)}"
+    if found.verdict == "confirmed":
+        return f"Confirmed: {claim.words} {most}; {told}."
+    if found.verdict == "contradicted":
+        other = "most random parts lie on one side of the interval" if three else f"it is not so {most}"
+        return f"Contradicted: that {claim.words}; {other}; {told}."
+    return f"Cannot tell at this price whether {claim.words} {most}; {told}."
+
+
+def _three(probability: float) -> str:
+    """A probability in three digits that is never rounded to certainty.
+
+    >>> _three(0.99999), _three(0.9812), _three(0.00001)
+    ('above .999', '.981', 'below .001')
+    """
+    if probability > 0.9995:
+        return "above .999"
+    return "below .001" if probability < 0.0005 else f"{probability:.3f}"[1:]
+
+
+def answer_of(
+    question: Inquiry, schema: Schema, found: MeasuredClaim, reservation: Reservation | None, *, testing: bool
+) -> AnswerCard:
+    """The answer, from what was measured and what the ledger noted."""
+    moment = datetime.now(UTC).isoformat(timespec="microseconds") if reservation is None else reservation.time
+    return AnswerCard(
+        question=question,
+        **{name: getattr(found, name) for name in MeasuredClaim.__dataclass_fields__},
+        guarantee=f"{_price(question)}, unit {schema.unit}, neighbours {schema.neighbours}",
+        neighbours=str(schema.neighbours),
+        unit=str(schema.unit),
+        created=moment,
+        request=question.request,
+        ledger_head=None if reservation is None else reservation.head,
+        version=VERSION,
+        testing=testing,
+    )
+
+
+def _price(question: Inquiry) -> str:
+    budget = question.budget
+    if isinstance(budget, PureDP):
+        return str(budget)
+    return f"ρ = {budget.rho:.6g} (ε = {zcdp_to_approx(budget.rho, DELTA):.4g} at δ = {DELTA:g})"

@@ -1,0 +1,181 @@
+"""From noisy numbers to a verdict, by exact sums: what a poll tells of the share of parts in which a claim holds.
+
+A part's vote is "yes" with an unknown probability r. Before anything is known every r is as likely as any other, Beta(1, 1);
+then the number of yeses S among M parts is uniform on 0 … M, and given S, r is Beta(S + 1, M − S + 1). The noise has a
+known law p, so that given the noisy number s̃ the number S has weights p(s̃ − S), and r is a mixture of Beta laws:
+
+    P(r > ½ | s̃) = Σ_S p(s̃ − S) · P(Beta(S + 1, M − S + 1) > ½) / Σ_S p(s̃ − S).
+
+With three answers the shares (below, within, above) are Dirichlet(1, 1, 1) at first, and the claim is that neither end has
+a majority.
+
+A verdict also has to be a test: on the threshold itself, r = ½, the noisy number must be as extreme with probability .05
+at most, by the exact law of Binomial(M, ½) plus noise. The posterior alone is sure there in up to .06 of polls. An interval
+is confirmed when both of its ends pass (an intersection–union test), and contradicted when one fails at half the level.
+Everything is post-processing of the noisy numbers (Barrientos, Bolton, Balmat, Reiter et al. 2018, Annals of
+Applied Statistics 12; the sums over S replace their sampling).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc, ndtr
+from scipy.stats import binom
+
+from dipsmith.privacy.noise import DiscreteLaplace, NoiseLaw
+
+Verdict = Literal["confirmed", "contradicted", "cannot tell", "shown"]
+"""A picture without a claim is shown."""
+
+SURE: Final = 0.95
+"""A verdict needs at least this posterior probability."""
+LEVEL: Final = 0.95
+LARGE: Final = 2000.0
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Numbers = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """What is known of the share of parts in which the claim holds.
+
+    `probability` that the claim holds for most parts; `interval` of the share, at `LEVEL`; densities of the share before
+    and after, at `grid`; and the verdict.
+    """
+
+    probability: float
+    verdict: Verdict
+    interval: tuple[float, float]
+    grid: Floats
+    prior: Floats
+    density: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """For some noisy numbers: the probability of the claim, and which of them confirm or contradict it."""
+
+    probability: Floats
+    confirmed: NDArray[np.bool_]
+    contradicted: NDArray[np.bool_]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of a single one."""
+        if bool(self.confirmed.all()):
+            return "confirmed"
+        return "contradicted" if bool(self.contradicted.all()) else "cannot tell"
+
+
+def judge(noisy: Ints, parts: int, law: NoiseLaw) -> Judgement:
+    """Judge noisy numbers of yeses."""
+    yes = np.arange(parts + 1)
+    sure = np.asarray(_weights(noisy, parts, law) @ majority(yes, parts - yes))
+    confirmed = (sure > SURE) & (reached(noisy, parts, law) <= 1 - SURE)
+    contradicted = (sure < 1 - SURE) & (reached(parts - noisy, parts, law) <= 1 - SURE)
+    return Judgement(sure, confirmed, contradicted)
+
+
+def judge_ends(below: Ints, above: Ints, parts: int, law: NoiseLaw) -> Judgement:
+    """Judge every pair of noisy numbers of parts below and parts above an interval."""
+    number = np.arange(parts + 1)
+    possible = (number[:, None] + number[None, :] <= parts).astype(np.float64)
+    end = majority(number, parts - number + 1)
+    first, second = _weights(below, parts, law), _weights(above, parts, law)
+    told = np.maximum(first @ possible @ second.T, 1e-300)
+    # No two of three shares can both exceed one half.
+    lost = (first @ (possible * (end[:, None] + end[None, :])) @ second.T) / told
+    sure = np.clip(1 - lost, 0.0, 1.0)
+    inside = [reached(parts - n, parts, law) <= 1 - SURE for n in (below, above)]
+    outside = [reached(n, parts, law) <= (1 - SURE) / 2 for n in (below, above)]
+    confirmed = (sure > SURE) & inside[0][:, None] & inside[1][None, :]
+    contradicted = (sure < 1 - SURE) & (outside[0][:, None] | outside[1][None, :])
+    return Judgement(sure, confirmed, contradicted)
+
+
+def posterior(noisy: Sequence[int], parts: int, law: NoiseLaw) -> Posterior:
+    """The posterior of a poll, from its one noisy number (of yeses) or two (of parts below and above)."""
+    if len(noisy) == 1:
+        return _of_two(int(noisy[0]), parts, law)
+    return _of_three(int(noisy[0]), int(noisy[1]), parts, law)
+
+
+def _of_two(noisy: int, parts: int, law: NoiseLaw) -> Posterior:
+    told, yes = np.array([noisy]), np.arange(parts + 1)
+    found = judge(told, parts, law)
+    return _summary(found, _weights(told, parts, law)[0], yes + 1.0, parts - yes + 1.0, prior=(1.0, 1.0))
+
+
+def _of_three(below: int, above: int, parts: int, law: NoiseLaw) -> Posterior:
+    first, second = np.array([below]), np.array([above])
+    weights = np.outer(_weights(first, parts, law)[0], _weights(second, parts, law)[0])
+    number = np.arange(parts + 1)
+    outer = number[:, None] + number[None, :]
+    weights = np.where(outer <= parts, weights, 0.0)
+    within = np.bincount(np.maximum(parts - outer, 0).ravel(), weights.ravel(), parts + 1) / weights.sum()
+    found = judge_ends(first, second, parts, law)
+    return _summary(found, within, number + 1.0, parts - number + 2.0, prior=(1.0, 2.0))
+
+
+def reached(noisy: Ints, parts: int, law: NoiseLaw) -> Floats:
+    """P(Binomial(parts, ½) + noise ≥ noisy): how often so large a number comes up where parts are of two minds."""
+    yes = np.arange(parts + 1)
+    return np.asarray(exceeded(law, noisy[:, None] - yes[None, :]) @ binom.pmf(yes, parts, 0.5))
+
+
+def exceeded(law: NoiseLaw, k: Ints) -> Floats:
+    """P(noise ≥ k)."""
+    if isinstance(law, DiscreteLaplace):
+        rate = float(1 / law.scale)
+        above = np.exp(-rate * np.maximum(k, 0)) / (1 + np.exp(-rate))
+        below = 1 - np.exp(-rate * np.maximum(1 - k, 0)) / (1 + np.exp(-rate))
+        return np.asarray(np.where(k > 0, above, below))
+    sigma = float(law.sigma2) ** 0.5
+    if sigma > LARGE:  # the discrete law is the continuous one, cut at halves
+        return np.asarray(ndtr((0.5 - k) / sigma))
+    far = int(40 * sigma) + 40
+    tails = np.append(np.cumsum(law.pmf(np.arange(-far, far + 1))[::-1])[::-1], 0.0)
+    return np.asarray(np.minimum(tails[np.clip(k + far, 0, 2 * far + 1)], 1.0))
+
+
+def majority(yes: NDArray[np.int64], no: NDArray[np.int64]) -> Floats:
+    """P(Beta(yes + 1, no + 1) > ½)."""
+    return np.asarray(1.0 - betainc(yes + 1.0, no + 1.0, 0.5))
+
+
+def _weights(noisy: Ints, parts: int, law: NoiseLaw) -> Floats:
+    """The weight of every number of answers 0 … parts, given each noisy number."""
+    found = law.pmf(noisy[:, None] - np.arange(parts + 1)[None, :])
+    near = law.pmf(np.clip(noisy, 0, parts)[:, None] - np.arange(parts + 1)[None, :])
+    # So far out that the law is 0 in floating point, it decides as at the nearest end.
+    found = np.where(found.sum(axis=1, keepdims=True) > 0, found, near)
+    return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+
+def _summary(
+    found: Judgement, weights: Numbers, first: Numbers, second: Numbers, prior: tuple[float, float]
+) -> Posterior:
+    """Interval and densities of a mixture of Beta laws."""
+    grid = np.linspace(0.0, 1.0, 201)
+    centre = np.asarray((grid[1:] + grid[:-1]) / 2)
+    cumulative = np.array([float(weights @ betainc(first, second, x)) for x in grid])
+    before = betainc(*prior, grid)
+    tail = (1 - LEVEL) / 2
+    low, high = (_quantile(q, weights, first, second) for q in (tail, 1 - tail))
+    sure = float(found.probability.ravel()[0])
+    return Posterior(sure, found.verdict, (low, high), centre, np.diff(before) * 200, np.diff(cumulative) * 200)
+
+
+def _quantile(q: float, weights: Numbers, first: Numbers, second: Numbers) -> float:
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if float(weights @ betainc(first, second, middle)) < q else (low, middle)
+    return (low + high) / 2
