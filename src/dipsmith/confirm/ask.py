@@ -226,7 +226,7 @@ def _estimate(release: Release, design: PartDesign, analysis: Analysis, claim: C
         wanted = Combination(((resolve(claim.coefficient, design.names), 1.0),))
     else:
         raise UsageError("this claim is about no coefficient")
-    direct = planned_estimate(release, analysis.formula.text, dict(_references_of(analysis)))
+    direct = planned_estimate(release, analysis, dict(_references_of(analysis)))
     found = analysis(release.tables[0]) if direct is None else direct[1]
     return _value(found, wanted)
 
