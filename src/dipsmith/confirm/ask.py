@@ -45,7 +45,6 @@ from dipsmith.confirm.question import Inquiry
 from dipsmith.confirm.votes import difference, vote_of
 from dipsmith.counting.values import ValueReading
 from dipsmith.errors import UsageError
-from dipsmith.inference.direct import planned_estimate
 from dipsmith.privacy.budget import Budget
 from dipsmith.regression.analysis import Analysis, Family
 from dipsmith.regression.estimates import Estimates
@@ -226,9 +225,7 @@ def _estimate(release: Release, design: PartDesign, analysis: Analysis, claim: C
         wanted = Combination(((resolve(claim.coefficient, design.names), 1.0),))
     else:
         raise UsageError("this claim is about no coefficient")
-    direct = planned_estimate(release, analysis, dict(_references_of(analysis)))
-    found = analysis(release.tables[0]) if direct is None else direct[1]
-    return _value(found, wanted)
+    return _value(analysis(release.tables[0]), wanted)
 
 
 def _value(found: Estimates, wanted: Combination) -> tuple[float, float]:
@@ -258,10 +255,6 @@ def _slope(release: Release, design: PartDesign, analysis: Analysis, claim: Tren
     at, values, errors = np.array(found).T
     weights = (at - at.mean()) / float((at - at.mean()) @ (at - at.mean()))
     return float(weights @ values), float(np.sqrt(weights**2 @ errors**2))
-
-
-def _references_of(analysis: Analysis) -> list[tuple[str, str]]:
-    return [(n, levels[0]) for n, levels in analysis.levels.items() if n in analysis.formula.inside]
 
 
 def _references(release: Release, formula: str, claim: Claim, given: Mapping[str, str]) -> dict[str, str]:
