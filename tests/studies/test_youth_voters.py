@@ -1,8 +1,10 @@
 """The youth-voter application: the measures work, and the committed results support the page."""
 
 import sys
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
+from studies.youth_voters import __main__ as command  # noqa: E402
 from studies.youth_voters import conclusions, findings, runs  # noqa: E402
 from studies.youth_voters.conclusions import PRIMARY, Conclusions, agreement, regression  # noqa: E402
 from studies.youth_voters.propensity import RIDGE, Propensity, in_blocks  # noqa: E402
@@ -172,6 +175,38 @@ def test_ranks_are_shared_by_equals_and_summed():
 def test_the_page_is_made_from_the_committed_results():
     page = (ROOT / "docs" / "studies" / "youth-voters.md").read_text("utf-8")
     assert page == findings.page(committed())
+
+
+def test_the_command_asks_for_the_committed_runs_and_no_others(monkeypatch, capsys):
+    """Nothing is left to run, so that it only writes what is committed already."""
+    written = {}
+    monkeypatch.setattr(sys, "argv", ["youth_voters", "--minutes", "7"])
+    monkeypatch.setattr(command, "run", lambda *key: pytest.fail(f"{key} is not committed"))
+    monkeypatch.setattr(command, "draw", lambda found, folder: None)
+    monkeypatch.setattr(command, "write", lambda found, path: pytest.fail("results are written again"))
+    monkeypatch.setattr(command, "PAGE", SimpleNamespace(write_text=lambda text, _: written.update(page=text)))
+    command.main()
+    assert written["page"] == (ROOT / "docs" / "studies" / "youth-voters.md").read_text("utf-8")
+    assert "FAILS" not in capsys.readouterr().out
+
+
+def test_without_runs_of_everything_there_is_no_page_yet(monkeypatch, capsys, tmp_path):
+    runs.write(committed()[:12], tmp_path / "some.csv")
+    monkeypatch.setattr(sys, "argv", ["youth_voters", "--page-only", "--results", str(tmp_path / "some.csv")])
+    monkeypatch.setattr(command, "PAGE", tmp_path / "page.md")
+    command.main()
+    assert "no page yet: 63 runs to go" in capsys.readouterr().out
+    assert not (tmp_path / "page.md").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["UH-2"])
+def test_committed_results_are_what_the_methods_make(name, tmp_path):
+    """Seeds are fixed: a method that changed shows in the fourth digit."""
+    (before,) = (r for r in committed() if r.key == (name, 2, 0))
+    runs.write([runs.run(name, 2, 0)], tmp_path / "now.csv")
+    (now,) = runs.read(tmp_path / "now.csv")
+    assert replace(now, seconds=0, scoring=0) == replace(before, seconds=0, scoring=0)
 
 
 def test_runs_survive_the_file(tmp_path):
