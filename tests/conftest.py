@@ -16,6 +16,8 @@ SERVERS = {"postgresql", "spark", "opened", "studio", "shared"}
 BROWSERS = {"browser", "visit"}
 SLOW = {"plugged"}
 AUDIT = Path(__file__).parent / "audit"
+DRAWING = {"docs", "experiments", "packaging", "report", "studies", "studio", "utility"}
+"""Folders whose tests draw figures; elsewhere a release that is saved has tables only, unless a test is marked."""
 
 
 def pytest_collection_modifyitems(items):
@@ -30,6 +32,14 @@ def pytest_collection_modifyitems(items):
             item.add_marker("browser")
         if item.path.is_relative_to(AUDIT):
             item.add_marker("audit")
+
+
+@pytest.fixture(autouse=True)
+def _without_figures(request, monkeypatch):
+    """Figures take most of the time of a release: they are drawn where they are looked at."""
+    folder = request.path.relative_to(Path(__file__).parent).parts[0]
+    if folder not in DRAWING and request.node.get_closest_marker("figures") is None:
+        monkeypatch.setattr("dipsmith.report.figures.available", lambda: False)
 
 
 @pytest.fixture

@@ -75,6 +75,7 @@ def test_nothing_but_paid_answers_depends_on_one_unit_with_other_settings(case):
 
 
 @pytest.mark.parametrize("case", [c for c in CATALOGUE if c.relation == c.method.relations[-1]], ids=named)
+@pytest.mark.figures
 def test_files_and_ledgers_are_the_same(case, tmp_path):
     """With the ledger charged, several sets and the release written; figures are drawn for one method, and by `make audit`."""
     pair, figures = neighbours(case.relation, 12), case.name == "flat"
