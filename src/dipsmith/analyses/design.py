@@ -227,7 +227,7 @@ class _Maker:
             values = self.positions(private[0]).astype(np.float64)
         else:
             values = self.on_labels(node, private)
-        none = np.zeros(self.rows, np.int64)
+        none = np.broadcast_to(np.int64(0), self.rows)
         name = written(node)
         return None, PrivateTerm(name, private, none, 1, None, (name,), np.zeros(1, np.int64), values[None, :])
 
@@ -300,11 +300,13 @@ class _Maker:
 
     def _groups(self, coded: Sequence[CodedFactor], categories: Mapping[Factor, Category]) -> tuple[Ints, int, Ints]:
         """The combination of public categories of each row, how many there are, and which have a column."""
-        groups, size = np.zeros(self.rows, np.int64), 1
+        groups: Ints = np.broadcast_to(np.int64(0), self.rows)
+        size = 1
         chosen = np.zeros(1, np.int64)
         for c in coded:
             levels = len(categories[c.factor].levels)
-            groups = groups * levels + np.maximum(categories[c.factor].codes, 0)
+            codes = np.maximum(categories[c.factor].codes, 0)
+            groups = groups * levels + codes if size > 1 else codes
             kept = np.arange(int(c.reduced), levels)
             chosen = (chosen[None, :] * levels + kept[:, None]).ravel()
             size *= levels
@@ -334,7 +336,7 @@ def _fixed(table: pa.Table, effect: Sequence[str]) -> PublicBlock:
     groups = number_combinations([number_groups(table, name) for name in effect])
     size = int(groups.max(initial=-1)) + 1
     name = "|" + "^".join(effect)
-    return PublicBlock(name, groups, size, None, np.arange(size), tuple(f"{name}[{i}]" for i in range(size)))
+    return PublicBlock(name, groups, size, None, np.arange(size), ())
 
 
 def _grid(schema: Schema, names: Sequence[str]) -> list[Ints]:
@@ -351,5 +353,5 @@ def _constant(attribute: Attribute, rows: int) -> pa.Array:
             "label of their own in the schema"
         )
     if attribute.type == "string":
-        return pa.array([attribute.domain.labels[0]]).take(pa.array(np.zeros(rows, np.int64)))
+        return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int8)), [attribute.domain.labels[0]])
     return pa.array(np.zeros(rows)) if attribute.type != "boolean" else pa.array(np.zeros(rows, dtype=bool))

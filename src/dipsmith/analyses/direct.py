@@ -21,11 +21,12 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, sparse
+from scipy import linalg
 
 from dipsmith.analyses.design import Float
 from dipsmith.analyses.noisy_sums import Bought, NoisySums
 from dipsmith.analyses.prior import FLOOR, Prior
+from dipsmith.analyses.public_columns import Inverse
 from dipsmith.analyses.sums import Layout
 from dipsmith.errors import UsageError
 from dipsmith.privacy.randomness import generator
@@ -78,7 +79,7 @@ def estimate_from(layout: Layout, sums: KnownSums, *, draws: int = DRAWS, seed: 
     G = layout.inverse
     noise = [_Noise(*parts) for parts in _draws(layout, sums, draws, random)]
     bias = np.sum([n.square(G).sum(axis=0) for n in noise], axis=0) / draws
-    W = N - A.T @ G @ A + bias
+    W = N - A.T @ G.times(A) + bias
     moved = [n.moved(G, A, bias) for n in noise]
     q = sum(len(t.names) for t in layout.design.terms)
     prior = Prior.of(layout, agreed, np.concatenate(moved)[:, :q, :q])
@@ -109,15 +110,13 @@ class _Noise:
     N: Float
     T: Float
 
-    def square(self, G: Float) -> Float:
+    def square(self, G: Inverse) -> Float:
         """E′GE of every draw."""
-        return np.asarray(
-            np.einsum("dpk,dpm->dkm", np.einsum("pr,drk->dpk", G, self.A, optimize=True), self.A, optimize=True)
-        )
+        return self.A.transpose(0, 2, 1) @ G.each_times(self.A)
 
-    def moved(self, G: Float, A: Float, bias: Float) -> Float:
+    def moved(self, G: Inverse, A: Float, bias: Float) -> Float:
         """By how much it moves N − A′GA + bias."""
-        first = np.einsum("pk,dpm->dkm", G @ A, self.A)
+        first = G.times(A).T @ self.A
         return np.asarray(self.N - first - first.transpose(0, 2, 1) - (self.square(G) - bias))
 
 
@@ -144,8 +143,8 @@ class _Solution:
 
     @property
     def whole(self) -> Float:
-        """The coefficients of the public columns, then of the private ones."""
-        return np.concatenate([self.layout.inverse @ (self.cross - self.A @ self.beta), self.beta])
+        """The coefficients of the reported public columns, then of the private ones."""
+        return np.concatenate([self.layout.told_inverse @ (self.cross - self.A @ self.beta), self.beta])
 
     def again(self, noise: _Noise, moved: Float, V: Float) -> Float:
         """The coefficients that noise drawn again would give; `moved` is by how much it moves W, and `V` by how much V."""
@@ -162,19 +161,18 @@ class _Solution:
             beta = (inverse @ (score / scale)[..., None])[..., 0] / scale
         else:
             beta = np.zeros((draws, 0))
-        public = (cross - np.einsum("dpk,dk->dp", self.A + noise.A[:, :, :q], beta)) @ self.layout.inverse
+        explained = ((self.A + noise.A[:, :, :q]) @ beta[:, :, None])[..., 0]
+        public = (cross - explained) @ self.layout.told_inverse.T
         return np.concatenate([public, beta], axis=1)
 
     def result(self, again: Float, swamped: NDArray[np.bool_]) -> DirectEstimate:
         """The estimate of the reported coefficients: those of terms, not of fixed effects."""
         layout, q = self.layout, len(self.beta)
-        df = max(layout.design.rows - layout.rank - q, 1.0)
+        df = max(layout.design.rows - layout.inverse.rank - q, 1.0)
         sigma2 = max((self.square - float(self.T @ self.beta)) / df, 0.0)
         inverse = np.linalg.inv(self.V) if q else np.zeros((0, 0))
-        GA = layout.inverse @ self.A
-        sampling = (
-            np.block([[layout.inverse + GA @ inverse @ GA.T, -GA @ inverse], [-inverse @ GA.T, inverse]]) * sigma2
-        )
+        GA, G = layout.told_inverse @ self.A, layout.told_inverse[:, layout.reported]
+        sampling = np.block([[G + GA @ inverse @ GA.T, -GA @ inverse], [-inverse @ GA.T, inverse]]) * sigma2
         # Half the distance of two quantiles: a few draws in which V is nearly singular say nothing about the others.
         low, high = np.quantile(again, [0.025, 0.975], axis=0)
         sd, raw = (high - low) / 3.92, again.std(axis=0)
@@ -200,9 +198,11 @@ def _reported(
     q: int,
     notes: tuple[str, ...],
 ) -> DirectEstimate:
-    """Coefficients under the formula's names, of its own columns, fixed effects left out."""
+    """Coefficients under the formula's names, of its own columns."""
     design = layout.design
-    names = [n for b in design.blocks for n in b.names] + [n for t in design.terms for n in t.names][:q]
+    names = [n for b in design.blocks if b.name[0] != "|" for n in b.names] + [
+        n for t in design.terms for n in t.names
+    ][:q]
     back = np.eye(len(values))
     size = len(layout.back)
     back[:size, :size] = layout.back
@@ -210,41 +210,41 @@ def _reported(
     values, noise = back @ values, back @ noise @ back.T
     covariance = back @ np.where(np.isnan(covariance), 0.0, covariance) @ back.T
     covariance[hidden, :] = covariance[:, hidden] = np.nan
-    chosen = [i for i, name in enumerate(names) if not name.startswith("|")]
-    pick = np.ix_(chosen, chosen)
-    kept = tuple(names[i] for i in chosen)
-    return DirectEstimate(kept, values[chosen], covariance[pick], noise[pick], sigma, df, int(design.rows), q, notes)
+    return DirectEstimate(tuple(names), values, covariance, noise, sigma, df, int(design.rows), q, notes)
 
 
 def _logistic(layout: Layout, sums: KnownSums, goal: Float, draws: int, random: np.random.Generator) -> DirectEstimate:
     """The odds of a private label given public columns: Z′μ(β) = Z′y, solved by Newton's method on the public rows."""
     Z, often = layout.public_columns, layout.design.often
-    keep = [int(i) for i in independent(layout.gram)]
-    X = sparse.csr_array(Z[:, keep])
+    keep = independent(Z.gram(often))
+    kept = np.ix_(keep, keep)
     beta = np.zeros(len(keep))
     information = np.eye(len(keep))
+    step = np.zeros(len(keep))
     for _ in range(60):
-        mu = 1 / (1 + np.exp(-np.clip(X @ beta, -30, 30)))
-        weight = often * mu * (1 - mu)
-        information = np.asarray((X.T @ X.multiply(weight[:, None])).toarray())
+        whole = np.zeros(Z.width)
+        whole[keep] = beta
+        mu = 1 / (1 + np.exp(-np.clip(Z.times(whole), -30, 30)))
+        information = Z.gram(often * mu * (1 - mu))[kept]
         ridge = 1e-9 * np.diag(np.maximum(np.diag(information), 1e-9))
-        step = linalg.solve(information + ridge, goal[keep] - X.T @ (often * mu), assume_a="pos")
-        beta = beta + step / max(1.0, float(np.abs(step).max()) / 2)
-        if np.abs(step).max() < 1e-10:
+        step = linalg.solve(information + ridge, (goal - Z.cross(often * mu))[keep], assume_a="pos")
+        beta = beta + step / max(1.0, float(np.abs(step).max(initial=0.0)) / 2)
+        if np.abs(step).max(initial=0.0) < 1e-10:
             break
     notes = list(layout.design.notes)
     inverse = linalg.pinvh(information)
     again = _draws(layout, sums, draws, random)
     noise = np.cov(np.concatenate([E[:, keep, -1] for E, _, _ in again]), rowvar=False)
     scattered = inverse @ np.atleast_2d(noise) @ inverse
-    if not np.isfinite(beta).all() or np.abs(beta).max() > 15 or np.abs(step).max() > 1e-4:
+    if not np.isfinite(beta).all() or np.abs(beta).max(initial=0) > 15 or np.abs(step).max(initial=0) > 1e-4:
         scattered = np.full(inverse.shape, np.nan)
         notes.append("Too noisy at this budget: no odds fit the noisy sums.")
-    size = Z.shape[1]
-    values, cov, part = np.full(size, np.nan), np.full((size, size), np.nan), np.full((size, size), np.nan)
-    values[keep], cov[np.ix_(keep, keep)], part[np.ix_(keep, keep)] = beta, inverse + scattered, scattered
-    values, cov, part = np.nan_to_num(values), np.nan_to_num(cov, nan=np.nan), part
-    return _reported(layout, values, cov, part, 1.0, max(layout.design.rows - len(keep), 1.0), 0, tuple(notes))
+    values = np.zeros(Z.width)
+    cov, part = np.full((Z.width, Z.width), np.nan), np.full((Z.width, Z.width), np.nan)
+    values[keep], cov[kept], part[kept] = beta, inverse + scattered, scattered
+    told = np.ix_(layout.reported, layout.reported)
+    df = max(layout.design.rows - len(keep), 1.0)
+    return _reported(layout, values[layout.reported], cov[told], part[told], 1.0, df, 0, tuple(notes))
 
 
 def _draws(
@@ -252,7 +252,7 @@ def _draws(
 ) -> Iterator[tuple[Float, Float, Float]]:
     """Noise on A, N and T, drawn again in batches."""
     numbers = sum(t.size * t.label_cells for t in layout.tables)
-    size = max(1, layout.public_columns.shape[1] * len(layout.columns) + numbers)
+    size = max(1, layout.public_columns.width * len(layout.columns) + numbers)
     left = draws
     while left:
         now = min(left, max(1, AT_A_TIME // size))

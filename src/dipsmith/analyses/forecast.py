@@ -10,7 +10,7 @@ sum of these, against the variance that the rows themselves have, as small as po
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -66,18 +66,24 @@ class Forecast:
         """Find out by drawing noise of standard deviation 1 on each table in turn."""
         world = _World.of(layout)
         random = generator(0)
-        found = []
-        for table in layout.tables:
-            one = {t.key: world.sums[t.key] if t is table else world.silent[t.key] for t in layout.tables}
-            noise = {k: s.draw(random, TRIALS) for k, s in one.items()}
-            found.append([part.var(axis=0) for part in world.effects(*layout.assemble(world.spread.apply(noise)))])
-        score, first, second = (np.array(part) for part in zip(*found, strict=True))
+        many = len(layout.tables)
+        noise = {}
+        for i, table in enumerate(layout.tables):
+            sums = world.sums[table.key]
+            drawn = np.zeros((many, TRIALS, *sums.values.shape))
+            drawn[i] = sums.draw(random, TRIALS)
+            noise[table.key] = drawn.reshape(many * TRIALS, *sums.values.shape)
+        moved = world.effects(*layout.assemble(world.spread.apply(noise)))
+        score, first, second = (part.reshape(many, TRIALS, -1).var(axis=1) for part in moved)
         keys = tuple(t.key for t in layout.tables)
         return cls(layout, world.names, keys, world.sampling, world.effect, score, first, second)
 
     def noise(self, sds: Mapping[str, float]) -> Float:
-        """The variance that noise adds to each coefficient."""
-        variances = np.array([sds[key] ** 2 for key in self.keys])
+        """The variance that noise adds to each coefficient, by the standard deviation of every table."""
+        return self.added(np.array([sds[key] ** 2 for key in self.keys]))
+
+    def added(self, variances: Float) -> Float:
+        """The same by the variances of its own tables."""
         share = variances @ self.first + variances**2 @ self.second
         return np.asarray(variances @ self.score + self.effect**2 * share * SD**2 / (share + SD**2))
 
@@ -113,15 +119,16 @@ class Split:
 def split(forecasts: Sequence[Forecast], purchases: Sequence[Purchase], budget: Budget, max_rows: int) -> Split:
     """Share a budget among tables of sums so that noise adds as little as possible to what is wanted."""
     wanted = [_wanted(f) for f in forecasts]
-    scales = [_scale(one.table, budget, max_rows) for one in purchases]
+    scales = np.array([_scale(one.table, budget, max_rows) for one in purchases])
     power = 1.0 if isinstance(budget, PureDP) else 0.5
 
+    bought = {key: i for i, one in enumerate(purchases) for key in one.keys}
+    at = [[bought[key] for key in f.keys] for f in forecasts]
+
     def loss(logs: Float) -> float:
-        shares = _shares(logs)
-        sds: dict[str, float] = {}
-        for one, scale, share in zip(purchases, scales, shares, strict=True):
-            sds |= dict.fromkeys(one.keys, scale / share**power)
-        return float(sum(np.log1p(f.noise(sds) / w).sum() for f, w in zip(forecasts, wanted, strict=True)))
+        variances = (scales / _shares(logs) ** power) ** 2
+        noise = [f.added(variances[i]) for f, i in zip(forecasts, at, strict=True)]
+        return float(sum(np.log1p(n / w).sum() for n, w in zip(noise, wanted, strict=True)))
 
     start = np.log([_cells(one.table) ** (1 / 3) for one in purchases])
     logs = start
@@ -185,7 +192,6 @@ class _World:
     layout: Layout
     names: tuple[str, ...]
     sums: Mapping[str, NoisySums]
-    silent: Mapping[str, NoisySums]
     spread: Spread
     A: Float
     inverse: Float
@@ -197,26 +203,22 @@ class _World:
         d = layout.design
         sums = {}
         for t in layout.tables:
-            expected = t.totals(d.often)[:, None] * _labels_believed(d, t.labels)[None, :]
+            expected = layout.totals(t)[:, None] * _labels_believed(d, t.labels)[None, :]
             sums[t.key] = NoisySums(t, expected, 1.0, np.ones(t.size), True, t.is_single)
-        silent = {k: replace(s, sd=0.0) for k, s in sums.items()}
         A, N, _ = (part[0] for part in layout.assemble({k: s.values[None] for k, s in sums.items()}))
-        W, rows = N - A.T @ layout.inverse @ A, max(d.rows, 1.0)
+        W, rows = N - A.T @ layout.inverse.times(A), max(d.rows, 1.0)
         spread = Spread.of(layout, sums)
         if d.response is not None and not d.terms:
-            names = tuple(n for b in d.blocks for n in b.names)
-            kept = [i for i, n in enumerate(names) if not n.startswith("|")]
+            names = tuple(n for b in d.blocks if b.name[0] != "|" for n in b.names)
             share = W[-1, -1] / rows
             # Of odds the information is Z′Z·p(1 − p); a share has that variance itself.
-            inverse = (layout.back @ (layout.inverse / (share if is_logistic(layout) else 1.0)))[kept]
-            sampling = np.diag(layout.back @ layout.inverse @ layout.back.T)[kept] * (
-                1 / share if is_logistic(layout) else share
-            )
-            none = np.zeros(len(kept))
-            return cls(layout, tuple(names[i] for i in kept), sums, silent, spread, A, inverse, sampling, none)
+            inverse = layout.back @ layout.told_inverse / (share if is_logistic(layout) else 1.0)
+            own = np.diag(layout.back @ layout.told_inverse[:, layout.reported] @ layout.back.T)
+            sampling = own * (1 / share if is_logistic(layout) else share)
+            return cls(layout, names, sums, spread, A, inverse, sampling, np.zeros(len(names)))
         q = sum(len(t.names) for t in d.terms)
         V = W[:q, :q] + 1e-9 * np.trace(W[:q, :q]) / q * np.eye(q)
-        size = np.sqrt(np.diag(layout.gram))
+        size = np.sqrt(layout.gram.diagonal)
         reach = (
             np.minimum(size**2, size * np.sqrt(rows))[:, None] * np.sqrt(np.maximum(np.diag(W), 0.0) / rows)[None, :]
         )
@@ -225,7 +227,7 @@ class _World:
         effect = EFFECT * np.sqrt(square) * np.ones(q)
         names = tuple(n for t in d.terms for n in t.names)
         inverse = np.linalg.inv(V)
-        return cls(layout, names, sums, silent, spread, A, inverse, square * np.diag(inverse), effect)
+        return cls(layout, names, sums, spread, A, inverse, square * np.diag(inverse), effect)
 
     def effects(self, E: Float, EN: Float, ET: Float) -> tuple[Float, Float, Float]:
         """By how much noise moves each coefficient through T, and V as a share of it, by itself and by its square."""
@@ -234,9 +236,9 @@ class _World:
             none = np.zeros((len(E), len(self.names)))
             return E[:, :, -1] @ self.inverse.T, none, none
         q, G = len(self.effect), self.layout.inverse
-        first = np.einsum("pk,dpm->dkm", G @ self.A, E)
+        first = G.times(self.A).T @ E
         moved = EN - first - first.transpose(0, 2, 1)
-        squared = np.einsum("dpk,pr,drk->dk", E, G, E, optimize=True)[:, :q]
+        squared = np.einsum("dpk,dpk->dk", E, G.each_times(E))[:, :q]
         score = (ET if d.y is not None else moved[:, :q, q]) @ self.inverse
         size = 1 / np.diag(self.inverse)
         return score, np.einsum("dkk->dk", moved[:, :q, :q]) / size, squared / size

@@ -21,8 +21,9 @@ from dipsmith.errors import UsageError
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.regression.model_frame import by_number, number_groups, text_of
-from dipsmith.schema import Attribute, Schema
+from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
+from dipsmith.schema.codes import code_dtype
 
 MOST_PARTS = 60
 """Values of `by` at most."""
@@ -119,13 +120,11 @@ class Agenda:
         -------
         `label`. Groups and weights are functions of public columns; every table is charged (`Curator.add_up`).
         """
-        attributes: list[Attribute] = []
-        columns: dict[str, Ints] = {}
-        for i, one in enumerate(self.purchases):
-            made, codes = one.columns(i)
-            attributes += made
-            columns |= {name: code[place] for name, code in codes.items()}
-        child = curator.widened(budget, "analyses", attributes, columns)
+        # Tables of the same groups and weights, by different labels, share their columns.
+        alike = {one.table.public_key: one for one in self.purchases}
+        made = {a: codes for one in alike.values() for a, codes in one.columns().items()}
+        columns = {a.name: codes.astype(code_dtype(a.size))[place] for a, codes in made.items()}
+        child = curator.widened(budget, "analyses", list(made), columns)
         questions = [one.question(child.schema, i) for i, one in enumerate(self.purchases)]
         answers = child.add_up(questions, self.split(budget).budgets)
         found: dict[str, NoisySums] = {}

@@ -40,7 +40,7 @@ class Prior:
         """From how often labels occur, and from draws of the noise on V."""
         q = moved.shape[1]
         A, N, _ = (part[0] for part in layout.assemble(independent_sums(layout, sums)))
-        centre = (N - A.T @ layout.inverse @ A)[:q, :q]
+        centre = (N - A.T @ layout.inverse.times(A))[:q, :q]
         values, vectors = np.linalg.eigh(centre) if q else (np.zeros(0), np.zeros((0, 0)))
         values = np.maximum(values, 1e-6 * max(values.max(initial=0.0), 1e-12))
         root = vectors * np.sqrt(values)
@@ -91,7 +91,7 @@ def independent_sums(layout: Layout, sums: Mapping[str, Float]) -> dict[str, Flo
             of_label = np.ones(1)
             for name in t.labels:
                 of_label = np.outer(of_label, shares[name]).ravel()
-        found[t.key] = (t.totals(d.often)[:, None] * of_label[None, :])[None]
+        found[t.key] = (layout.totals(t)[:, None] * of_label[None, :])[None]
     return found
 
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dipsmith.analyses.design import Ints
 from dipsmith.analyses.noisy_sums import NoisySums
-from dipsmith.analyses.sum_table import SumTable, number_values, whole_numbers
+from dipsmith.analyses.sum_table import SumTable, whole_numbers
 from dipsmith.analyses.sums import Layout
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.schema import Attribute, Schema, WeightedSums
@@ -35,7 +35,7 @@ class Purchase:
         weight = None if parts[0].weight is None else np.zeros(len(groups))
         for part in parts:
             inside = part.groups >= 0
-            groups[inside] = offset + part.groups[inside]
+            groups[inside] = part.groups[inside].astype(np.int64) + offset
             if weight is not None and part.weight is not None:
                 weight[inside] = part.weight[inside]
             offset += part.size
@@ -47,25 +47,32 @@ class Purchase:
         """The tables that it gives."""
         return tuple(part.key for part in self.parts)
 
-    def columns(self, i: int) -> tuple[list[Attribute], dict[str, Ints]]:
-        """Group and weight as public columns, numbered: their attributes, and the code of every distinct public row."""
+    @property
+    def group(self) -> str:
+        """The name of the public column that has the group of every row."""
+        return f"group {self.table.public_key}"
+
+    @property
+    def weight(self) -> str:
+        """The name of the public column that has the weight of every row."""
+        return f"weight {self.table.public_key}"
+
+    def columns(self) -> dict[Attribute, NDArray[np.signedinteger]]:
+        """Group and weight as public columns, numbered: the code of every distinct public row; −1 is the last group."""
         table = self.table
-        attributes = [whole_numbers(f"group {i}", table.size + 1)]
-        codes: dict[str, Ints] = {f"group {i}": np.where(table.groups < 0, table.size, table.groups)}
+        found = {whole_numbers(self.group, table.size + 1): np.where(table.groups < 0, table.size, table.groups)}
         if table.weight is not None:
-            values, code = number_values(table.steps, -table.heaviest, table.heaviest)
-            attributes.append(whole_numbers(f"weight {i}", len(values)))
-            codes[f"weight {i}"] = code
-        return attributes, codes
+            values, code = table.numbered_steps
+            found[whole_numbers(self.weight, len(values))] = code
+        return found
 
     def question(self, schema: Schema, i: int) -> WeightedSums:
         """What the curator is asked, with the columns of `columns`."""
-        table, group = self.table, (f"group {i}",)
+        table, group = self.table, (self.group,)
         title = f"{table.name.replace('|', '')} ({i + 1})"
         if table.weight is None:
             return WeightedSums(schema, group, table.labels, title=title)
-        values = number_values(table.steps, -table.heaviest, table.heaviest)[0]
-        return WeightedSums(schema, group, table.labels, f"weight {i}", tuple(values.tolist()), title)
+        return WeightedSums(schema, group, table.labels, self.weight, tuple(table.numbered_steps[0].tolist()), title)
 
     def answers(self, measurement: Measurement) -> dict[str, NoisySums]:
         """The sums of every design's table."""

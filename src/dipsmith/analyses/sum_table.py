@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dipsmith.analyses.design import Float, Ints
-from dipsmith.schema import Attribute
-from dipsmith.schema.bins import singles
+from dipsmith.analyses.public_columns import pieces, small_type
+from dipsmith.schema import Attribute, Bins
 
 STEPS = 4095
 """A weight is rounded to a whole number of so many steps between 0 and its largest: 1/8000 of it at most is lost."""
@@ -27,7 +28,7 @@ class SumTable:
     """
 
     name: str
-    groups: Ints
+    groups: NDArray[np.signedinteger]
     places: Ints
     whole: int
     weight: Float | None
@@ -50,11 +51,16 @@ class SumTable:
         return len(self.places)
 
     @cached_property
-    def key(self) -> str:
-        """Tables of the same sums have the same key, whatever they are called."""
+    def public_key(self) -> str:
+        """Tables of the same groups and weights have the same."""
         held = hashlib.sha256(self.groups.tobytes())
         held.update(b"" if self.weight is None else self.steps.tobytes() + np.float64(self.unit).tobytes())
-        return f"{held.hexdigest()[:16]} {' × '.join(self.labels)}"
+        return held.hexdigest()[:16]
+
+    @property
+    def key(self) -> str:
+        """Tables of the same sums have the same key, whatever they are called."""
+        return f"{self.public_key} {' × '.join(self.labels)}"
 
     @property
     def is_single(self) -> bool:
@@ -78,46 +84,64 @@ class SumTable:
         """What one step of the rounded weight stands for."""
         if self.weight is None:
             return 1.0
-        used = np.abs(self.weight[self.groups >= 0])
-        most = float(used.max(initial=0.0))
-        if most <= STEPS and bool((used == np.rint(used)).all()):
+        used = self.weight[self.groups >= 0] if self._has_uncounted else self.weight
+        most = max(float(used.max(initial=0.0)), -float(used.min(initial=0.0)))
+        if most <= STEPS and all(bool((some == np.rint(some)).all()) for some in (used[:100], used)):
             return 1.0
         return most / STEPS if most else 1.0
 
     @cached_property
-    def steps(self) -> Ints:
+    def steps(self) -> NDArray[np.int16]:
         """The weight of every row in whole steps."""
         if self.weight is None:
-            return np.ones(len(self.groups), np.int64)
-        inside = np.where(self.groups >= 0, self.weight, 0.0)
-        return np.rint(inside / self.unit).astype(np.int64)
+            return np.ones(len(self.groups), np.int16)
+        inside = np.where(self.groups >= 0, self.weight, 0.0) if self._has_uncounted else self.weight
+        return np.rint(inside / self.unit).astype(np.int16)
+
+    @cached_property
+    def _has_uncounted(self) -> bool:
+        return bool(self.groups.min(initial=0) < 0)
+
+    @cached_property
+    def numbered_steps(self) -> tuple[Ints, NDArray[np.signedinteger]]:
+        """The weights that occur, in whole steps, and which of them every row has."""
+        return number_values(self.steps, -self.heaviest, self.heaviest)
 
     @cached_property
     def heaviest(self) -> int:
         """The largest weight in steps."""
-        return max(1, int(np.abs(self.steps).max(initial=0)))
+        return max(1, int(self.steps.max(initial=0)), -int(self.steps.min(initial=0)))
 
     def totals(self, often: Float) -> Float:
         """The public weight of every group, in the weight's own unit."""
-        inside = self.groups >= 0
-        heavy = (self.steps * often)[inside] * self.unit
-        return np.bincount(self.groups[inside], weights=heavy, minlength=self.size).astype(np.float64)
+        found = np.zeros(self.size + 1)
+        for here in pieces(len(often)):
+            heavy = often[here] if self.weight is None else often[here] * self.steps[here]
+            found += np.bincount(self.groups[here] + np.int64(1), weights=heavy, minlength=self.size + 1)
+        return found[1:] * self.unit
 
 
 def whole_numbers(name: str, size: int) -> Attribute:
     """A public column of the numbers 0 … size − 1."""
-    return Attribute(name, "integer", singles("integer", 0, size - 1, missing=False), "public")
+    numbers = range(size)
+    domain = Bins(
+        tuple(map(float, range(size + 1))), "integer", tuple(map(str, numbers)), 0.0, size - 1.0, missing=False
+    )
+    return Attribute(name, "integer", domain, "public")
 
 
-def number_values(values: Ints, least: int, most: int) -> tuple[Ints, Ints]:
+def number_values(values: NDArray[np.signedinteger], least: int, most: int) -> tuple[Ints, NDArray[np.signedinteger]]:
     """The whole numbers that occur, rising, and the place of each value among them; fast where they lie close together.
 
     >>> [part.tolist() for part in number_values(np.array([5, -1, 5]), -1, 7)]
     [[-1, 5], [1, 0, 1]]
     """
     if most - least > 4 * max(len(values), 1 << 20):
-        found, code = np.unique(values, return_inverse=True)
-        return found.astype(np.int64), code.astype(np.int64)
+        found, place = np.unique(values, return_inverse=True)
+        return found.astype(np.int64), place.astype(small_type(len(found)))
     present = np.zeros(most - least + 1, dtype=bool)
-    present[values - least] = True
-    return np.flatnonzero(present) + least, (np.cumsum(present) - 1)[values - least]
+    for here in pieces(len(values)):
+        present[values[here] - np.int64(least)] = True
+    where = (np.cumsum(present) - 1).astype(small_type(len(present)))
+    code = np.concatenate([where[:0], *(where[values[here] - np.int64(least)] for here in pieces(len(values)))])
+    return np.flatnonzero(present) + least, code

@@ -15,13 +15,16 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-from scipy import sparse
 
-from dipsmith.analyses.design import Design, Float, Ints, PrivateTerm, PublicBlock
+from dipsmith.analyses.design import Design, Float, Ints, PrivateTerm
+from dipsmith.analyses.public_columns import Gram, GroupColumns, Inverse, PublicColumns
 from dipsmith.analyses.sum_table import SumTable
 
 LEAST_BIAS = 0.05
 """What clipping takes off all residuals together may be so much of σ√n: a tenth of a standard error, at worst."""
+
+FAR = 3.0
+"""Residuals beyond so many standard deviations are looked through first for where to clip."""
 
 LABELS = "labels"
 """The table of all private labels of a design together."""
@@ -44,52 +47,59 @@ class Layout:
             found.setdefault(table.key, table)
         derived = {a.key: b.key for a in found.values() for b in found.values() if a.is_sum_of(b)}
         layout = cls(design, tuple(t for t in found.values() if t.key not in derived), derived)
-        layout._made.update(bare._made)
+        # What is known of the public columns does not depend on the tables.
+        known = {name: value for name, value in vars(bare).items() if name not in ("tables", "derived")}
+        vars(layout).update(known)
         return layout
 
     # --- what is public ----------------------------------------------------------------------------
 
     @cached_property
-    def public_columns(self) -> sparse.csr_array:
-        """The public columns, block after block; plain numbers as `weights` has them."""
-        parts = [_columns(block, self.weights[i]) for i, block in enumerate(self.design.blocks)]
-        return sparse.csr_array(sparse.hstack(parts)) if parts else sparse.csr_array((len(self.design.often), 0))
-
-    @cached_property
-    def _orthogonal(self) -> tuple[tuple[Float | None, ...], Float]:
-        """Plain numbers less what the other public columns and the numbers before them say; and the way back."""
+    def _algebra(self) -> tuple[PublicColumns, Gram, Float]:
+        """Z with plain numbers less what the other columns and the numbers before them say; Z′Z; and the way back."""
         blocks, often = self.design.blocks, self.design.often
+        made = [GroupColumns.of(b, None if b.weight is None else finite(b.weight)) for b in blocks]
         plain = [i for i, b in enumerate(blocks) if b.weight is not None and b.size == 1]
-        weights = [None if b.weight is None else _finite(b.weight) for b in blocks]
-        back = np.eye(sum(len(b.levels) for b in blocks))
         others = [i for i in range(len(blocks)) if i not in plain]
+        back = np.eye(len(self.reported))
         if not plain or not others:
-            return tuple(weights), back
-        columns = sparse.csr_array(sparse.hstack([_columns(blocks[i], weights[i]) for i in others]))
+            whole = PublicColumns(tuple(made), len(often))
+            return whole, Gram.of(whole, often, self.places), back
+        columns = PublicColumns(tuple(made[i] for i in others), len(often))
         at = np.concatenate([self.places[i] for i in others])
+        gram = Gram.of(columns, often, [self.places[i] for i in others])
+        wide = sum(len(b.levels) for b in blocks)
+        told = np.full(wide, -1)
+        told[self.reported] = np.arange(len(self.reported))
         for i in plain:
-            given = weights[i]
+            given, here = made[i].weight, int(self.places[i][0])
             assert given is not None
-            gram = np.asarray((columns.T @ columns.multiply(often[:, None])).toarray())
-            explained = pseudo_inverse(gram)[0] @ (columns.T @ (often * given))
-            left = given - columns @ explained
+            cross = np.zeros(wide)
+            cross[at] = columns.cross(often * given)
+            explained = gram.inverse.times(cross)
+            left = given - columns.times(explained[at])
             if float((often * left) @ left) > 1e-10 * float((often * given) @ given):
-                weights[i] = left
+                made[i] = GroupColumns(None, 1, left)
                 # γ of the columns before is that of the given number less what the number itself explains of it.
-                back[at, self.places[i][0]] -= explained
-            columns = sparse.csr_array(sparse.hstack([columns, sparse.csr_array(np.asarray(weights[i])[:, None])]))
-            at = np.append(at, self.places[i])
-        return tuple(weights), _compose(back, plain, self.places)
+                back[told[at[told[at] >= 0]], told[here]] -= explained[at[told[at] >= 0]]
+            new = made[i].weight
+            assert new is not None
+            cross[at] = columns.cross(often * new)
+            gram = gram.with_column(cross, float((often * new) @ new), here)
+            columns = PublicColumns((*columns.blocks, made[i]), len(often))
+            at = np.append(at, here)
+        whole = PublicColumns(tuple(made), len(often))
+        return whole, gram, _compose(back, [int(told[self.places[i][0]]) for i in plain])
 
     @property
-    def weights(self) -> tuple[Float | None, ...]:
-        """The weight of each block, plain numbers orthogonal to the columns before them: sums of these carry less noise."""
-        return self._orthogonal[0]
+    def public_columns(self) -> PublicColumns:
+        """The public columns Z, plain numbers orthogonal to the columns before them: sums of these carry less noise."""
+        return self._algebra[0]
 
     @property
     def back(self) -> Float:
-        """Coefficients of the formula's own columns from those of the columns as `weights` has them."""
-        return self._orthogonal[1]
+        """Coefficients of the formula's own `reported` columns from those of the columns of Z."""
+        return self._algebra[2]
 
     @cached_property
     def places(self) -> tuple[Ints, ...]:
@@ -98,39 +108,41 @@ class Layout:
         return tuple(np.arange(a, b) for a, b in pairwise(ends))
 
     @cached_property
-    def gram(self) -> Float:
+    def reported(self) -> Ints:
+        """The columns of Z whose coefficients are told: those of terms, not of fixed effects."""
+        told = [at for b, at in zip(self.design.blocks, self.places, strict=True) if b.name[0] != "|"]
+        return np.concatenate([np.zeros(0, np.int64), *told])
+
+    @property
+    def gram(self) -> Gram:
         """Z′Z."""
-        weighted = self.public_columns.multiply(self.design.often[:, None])
-        return np.asarray((self.public_columns.T @ weighted).toarray())
+        return self._algebra[1]
+
+    @property
+    def inverse(self) -> Inverse:
+        """A generalised inverse of Z′Z."""
+        return self.gram.inverse
 
     @cached_property
-    def _inverted(self) -> tuple[Float, int]:
-        return pseudo_inverse(self.gram)
-
-    @property
-    def inverse(self) -> Float:
-        """The pseudo-inverse of Z′Z."""
-        return self._inverted[0]
-
-    @property
-    def rank(self) -> int:
-        """How many public columns are independent."""
-        return self._inverted[1]
+    def told_inverse(self) -> Float:
+        """Its rows of the `reported` columns."""
+        return self.inverse.rows(self.reported)
 
     @cached_property
     def public_cross(self) -> Float:
         """Z′y of a public response."""
         assert self.design.y is not None
-        return np.asarray(self.public_columns.T @ (self.design.often * _finite(self.design.y)))
+        return self.public_columns.cross(self.design.often * finite(self.design.y))
 
     @cached_property
     def whole_residual(self) -> Float:
         """The public residual of the response on the public columns."""
         assert self.design.y is not None
-        y = _finite(self.design.y)
-        return np.where(self.design.often > 0, y - self.public_columns @ (self.inverse @ self.public_cross), 0.0)
+        y = finite(self.design.y)
+        explained = self.public_columns.times(self.inverse.times(self.public_cross))
+        return np.where(self.design.often > 0, y - explained, 0.0)
 
-    @property
+    @cached_property
     def square(self) -> float:
         """The residual sum of squares on the public columns."""
         return float((self.design.often * self.whole_residual) @ self.whole_residual)
@@ -143,11 +155,16 @@ class Layout:
         against what sampling makes uncertain; else nothing is clipped, and the noise is that of the largest residual.
         """
         size, often = np.abs(self.whole_residual), self.design.often
+        allowed = LEAST_BIAS * np.sqrt(self.square)
+        # Most residuals are far from the extremes, which alone have to be sorted.
+        least = FAR * np.sqrt(self.square / max(self.design.rows, 1.0))
+        far = size > least
+        if float((often * np.maximum(size - least, 0.0)).sum()) > allowed:
+            size, often = size[far], often[far]
         order = np.argsort(-size, kind="stable")
         rising, many = size[order], np.cumsum(often[order])
         # Clipping at the i-th largest takes Σ (size − c) off those above it.
         taken = np.cumsum(often[order] * rising) - many * rising
-        allowed = LEAST_BIAS * np.sqrt(self.square)
         at = max(int(np.searchsorted(taken, allowed, side="right")) - 1, 0)
         most = rising[at] if len(rising) else 0.0
         return np.clip(self.whole_residual, -most, most)
@@ -167,11 +184,25 @@ class Layout:
     ) -> SumTable:
         code, size = np.zeros(len(self.design.often), np.int64), 1
         for more, levels in groups:
-            code, size = code * levels + more, size * levels
-        given = [_finite(w) for w in weights if w is not None]
-        weight = np.prod(given, axis=0) if given else None
+            code, size = (code * levels + more if size > 1 else more), size * levels
+        weight: Float | None = None
+        for given in weights:
+            if given is not None:
+                weight = finite(given) if weight is None else weight * finite(given)
         cells = int(np.prod([self.design.sizes[n] for n in labels]))
-        return SumTable.of(name, np.where(self.design.often > 0, code, -1), size, weight, labels, cells)
+        counted = self.design.often > 0
+        code = code if counted.all() else np.where(counted, code, -1)
+        return SumTable.of(name, code, size, weight, labels, cells)
+
+    def totals(self, table: SumTable) -> Float:
+        """The public weight of every group of a table."""
+        if table.key not in self._totals:
+            self._totals[table.key] = table.totals(self.design.often)
+        return self._totals[table.key]
+
+    @cached_property
+    def _totals(self) -> dict[str, Float]:
+        return {}
 
     @cached_property
     def _made(self) -> dict[tuple[str, int, int], SumTable]:
@@ -205,7 +236,7 @@ class Layout:
         block, term = self.design.blocks[b], self.design.private[i]
         if block.size == 1 and block.weight is None and _simple(term):
             return self.pair(i, i)  # an intercept: the labels themselves
-        weight = self.weights[b]
+        weight = self.public_columns.blocks[b].weight
         outer = "" if _simple(term) else f" · {term.name}"
         key = f"{block.name}{outer} × {' × '.join(term.labels)}"
         return self._table(
@@ -225,13 +256,37 @@ class Layout:
         """Every private column as (term, column within it)."""
         return tuple((i, c) for i, term in enumerate(self.design.private) for c in range(len(term.names)))
 
-    def assemble(self, sums: dict[str, Float]) -> tuple[Float, Float, Float]:
+    @cached_property
+    def cross_tables(self) -> tuple[SumTable, ...]:
+        """The tables that hold A and N."""
+        scores = [self.score(i).key for i in range(len(self.design.terms))] if self.design.y is not None else []
+        return tuple(t for t in self.tables if t.key not in scores)
+
+    def assemble(self, sums: Mapping[str, Float]) -> tuple[Float, Float, Float]:
         """A, N and T from sums: arrays draws × groups × labels by the tables' keys, linear in them."""
         d = self.design
-        sums = sums | {one: sums[other].sum(axis=1, keepdims=True) for one, other in self.derived.items()}
+        A, N = self.cross_products(sums)
+        if d.y is None:
+            return A, N, np.zeros((len(A), 0))
+        sums = self._completed(sums)
+        scores = np.zeros((len(A), len(self.columns)))
+        for k, (i, c) in enumerate(self.columns):
+            table = self.score(i)
+            scores[:, k] = table.spread(sums[table.key] @ d.terms[i].on_label[c])[:, d.terms[i].level[c]]
+        return A, N, scores
+
+    def _completed(self, sums: Mapping[str, Float]) -> Mapping[str, Float]:
+        """With tables that are sums over others."""
+        derived = {one: other for one, other in self.derived.items() if other in sums}
+        return {**sums, **{one: sums[other].sum(axis=1, keepdims=True) for one, other in derived.items()}}
+
+    def cross_products(self, sums: Mapping[str, Float]) -> tuple[Float, Float]:
+        """A and N from the sums of `cross_tables`."""
+        d = self.design
+        sums = self._completed(sums)
         draws = len(next(iter(sums.values())))
         q = len(self.columns)
-        A = np.zeros((draws, self.public_columns.shape[1], q))
+        A = np.zeros((draws, self.public_columns.width, q))
         N = np.zeros((draws, q, q))
         for k, (i, c) in enumerate(self.columns):
             term = d.private[i]
@@ -247,22 +302,17 @@ class Layout:
                 product = _on_labels(d, term, c, table.labels) * _on_labels(d, d.private[j], e, table.labels)
                 value = table.spread(sums[table.key] @ product)
                 N[:, k, m] = N[:, m, k] = _shared(value, term, c, d.private[j], e)
-        if d.y is None:
-            return A, N, np.zeros((draws, 0))
-        scores = np.zeros((draws, q))
-        for k, (i, c) in enumerate(self.columns):
-            table = self.score(i)
-            scores[:, k] = table.spread(sums[table.key] @ d.terms[i].on_label[c])[:, d.terms[i].level[c]]
-        return A, N, scores
+        return A, N
 
 
 def _simple(term: PrivateTerm) -> bool:
     return term.weight is None and term.size == 1
 
 
-def _finite(values: Float | None) -> Float:
+def finite(values: Float | None) -> Float:
+    """Numbers, 0 where there is none."""
     assert values is not None
-    return np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+    return values if np.isfinite(values).all() else np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _joint_groups(one: PrivateTerm, other: PrivateTerm) -> list[tuple[Ints, int]]:
@@ -296,29 +346,11 @@ def _on_labels(design: Design, term: PrivateTerm, column: int, labels: tuple[str
     return np.asarray(term.on_label[column][code])
 
 
-def _columns(block: PublicBlock, given: Float | None) -> sparse.csr_array:
-    place = np.full(block.size, -1)
-    place[block.levels] = np.arange(len(block.levels))
-    at = place[block.groups]
-    weight = np.ones(len(at)) if given is None else given
-    inside = np.flatnonzero(at >= 0)
-    return sparse.csr_array((weight[inside], (inside, at[inside])), shape=(len(at), len(block.levels)))
-
-
-def pseudo_inverse(gram: Float) -> tuple[Float, int]:
-    """The pseudo-inverse of cross-products, found on columns of the same size, and their rank."""
-    scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
-    values, vectors = np.linalg.eigh(gram / np.outer(scale, scale))
-    kept = values > 1e-10 * max(values.max(initial=0.0), 1e-300)
-    found = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
-    return np.asarray(found / np.outer(scale, scale)), int(kept.sum())
-
-
-def _compose(steps: Float, plain: Sequence[int], places: Sequence[Ints]) -> Float:
+def _compose(steps: Float, plain: Sequence[int]) -> Float:
     """One matrix for all numbers: the last is taken out first."""
     whole = np.eye(len(steps))
     for i in plain:
         one = np.eye(len(steps))
-        one[:, places[i][0]] = steps[:, places[i][0]]
+        one[:, i] = steps[:, i]
         whole = whole @ one
     return whole

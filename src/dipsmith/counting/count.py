@@ -31,6 +31,9 @@ from dipsmith.errors import UnsupportedError
 from dipsmith.schema import Cells, Codes, Schema
 from dipsmith.sources import Progress, Source
 
+Codings = Mapping[str, NDArray[np.integer]]
+"""Columns as codes."""
+
 
 class Rows(Protocol):
     """Encoded rows that can be counted; exact, so for the curator's eyes only.
@@ -64,7 +67,7 @@ class Rows(Protocol):
     def public_places(self) -> NDArray[np.bool_]:
         """Which rows of the source `count_public` counts, in the order of the source."""
 
-    def widened(self, schema: Schema, columns: Mapping[str, NDArray[np.integer]]) -> Rows:
+    def widened(self, schema: Schema, columns: Codings) -> Rows:
         """The same rows with more public columns: codes of every row of the source, in its order."""
 
     def values(self, reading: ValueReading) -> Iterator[tuple[Values, pa.Array | None]]:
@@ -144,7 +147,7 @@ class BatchRows:
             raise UnsupportedError("values are read of all rows, not of a block of them")
         yield from read_values(self._encoded, reading)
 
-    def widened(self, schema: Schema, columns: Mapping[str, NDArray[np.integer]]) -> Rows:
+    def widened(self, schema: Schema, columns: Codings) -> Rows:
         """The same rows with more public columns: codes of every row of the source, in its order."""
         wider = object.__new__(BatchRows)
         wider.schema = schema
@@ -185,7 +188,7 @@ class HeldRows(BatchRows):
         for codes in self._passing([], "lawful"):
             yield values_of_codes(codes, reading), None
 
-    def widened(self, schema: Schema, columns: Mapping[str, NDArray[np.integer]]) -> Rows:
+    def widened(self, schema: Schema, columns: Codings) -> Rows:
         """The same rows with more public columns."""
         return HeldRows(Codes.of(schema, {**self.held.columns, **columns}, len(self.held)))
 

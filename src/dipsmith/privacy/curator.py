@@ -14,14 +14,14 @@ ever gives satisfies B with respect to R and U (sequential composition of its ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.counting.count import HeldRows, Rows
+from dipsmith.counting.count import Codings, HeldRows, Rows
 from dipsmith.counting.tally import check_size
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy import neighbours
@@ -31,7 +31,7 @@ from dipsmith.privacy.calibration import choice_epsilon, priced_choice, priced_t
 from dipsmith.privacy.events import Journal, Partitioned, Rehearsal, Repeated, Supplied, block_of, inside
 from dipsmith.privacy.measurement import Measurement, NoisyAnswer
 from dipsmith.privacy.noise import NoiseLaw, noisy_blocks
-from dipsmith.privacy.noisy_table import group_sizes, is_single, noisy_sums, noisy_table, public_groups
+from dipsmith.privacy.noisy_table import group_sizes, is_single, noisy_sums, noisy_table, public_groups, public_weights
 from dipsmith.privacy.observer import Observer, Witness, observed_rows
 from dipsmith.privacy.randomness import Stream, coins
 from dipsmith.privacy.repetition import Repetitions
@@ -207,7 +207,7 @@ class Curator:
         with self._witness.answering(self, "measure"):
             counts = self._passes.count([one.table for one in sums])
             exact = [one.fold(n, one.shape[1]) for one, n in zip(sums, counts, strict=True)]
-            asked = zip(sums, exact, self._rows.count_public([one.public for one in sums]), laws, budgets, strict=True)
+            asked = zip(sums, exact, public_weights(sums, counts, self._rows), laws, budgets, strict=True)
             return [self._answered(noisy_sums(*one, self._stream), one[1]) for one in asked]
 
     def total(self, budget: Budget) -> Measurement:
@@ -308,7 +308,7 @@ class Curator:
         self._purse.take(budget)
         return self._child(self._rows, budget, self.relation, inside(self.block, name), self.moving)
 
-    def widened(self, budget: Budget, name: str, added: Sequence[Attribute], columns: Mapping[str, Ints]) -> Curator:
+    def widened(self, budget: Budget, name: str, added: Sequence[Attribute], columns: Codings) -> Curator:
         """A child that holds part of the budget and sees more public columns: codes of every row, in the rows' order.
 
         Privacy

@@ -52,6 +52,15 @@ def group_sizes(
     return [None if g is None else next(found) for g in groups]
 
 
+def public_weights(
+    sums: Sequence[WeightedSums], counts: Sequence[NDArray[np.int64]], rows: Rows
+) -> list[NDArray[np.int64]]:
+    """How many rows each group and weight has; without rules no row is left out, and the counts' own sums are they."""
+    if rows.schema.rules:
+        return rows.count_public([one.public for one in sums])
+    return [np.asarray(n.reshape(-1, one.shape[1]).sum(axis=1)) for one, n in zip(sums, counts, strict=True)]
+
+
 def noisy_table(
     cells: Cells,
     counts: NDArray[np.int64],

@@ -121,7 +121,8 @@ def levels_of(
 
 def distinct_values(tables: Sequence[pa.Table], name: str) -> list[str]:
     """The values that a column has in some tables, as text: numbers in their order, then words."""
-    seen = {v for t in tables for v in pc.unique(text_of(t.column(name))).to_pylist() if v is not None}
+    distinct = [pc.unique(t.column(name).unify_dictionaries()) for t in tables]
+    seen = {v for values in distinct for v in text_of(pa.chunked_array([values])).to_pylist() if v is not None}
     return sorted(seen, key=by_number)
 
 

@@ -91,10 +91,10 @@ class WeightedSums:
         """Groups and labels."""
         return Marginal(self.schema, self.groups), Marginal(self.schema, self.labels)
 
-    @property
+    @cached_property
     def heaviest(self) -> int:
         """The largest weight in absolute value; 1 where all are 0."""
-        return max(1, *(abs(v) for v in self.values))
+        return max(1, max(self.values), -min(self.values))
 
     @property
     def key(self) -> str:

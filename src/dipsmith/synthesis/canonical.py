@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -25,8 +26,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dipsmith.codec import parse
-from dipsmith.schema import Attribute, Schema
+from dipsmith.codec.encode import coder
+from dipsmith.schema import Attribute, Codes, Schema
 from dipsmith.schema.attribute import Type
+from dipsmith.schema.codes import code_dtype
 
 BLOCK = 1 << 16
 """Rows of a piece of a table: pieces are cut by the number of rows alone."""
@@ -72,6 +75,13 @@ class PublicColumn:
             pieces.append(self.values.take(pa.array(some, mask=some < 0)))
         return pa.chunked_array(pieces, self.values.type)
 
+    def shortly(self, rows: NDArray[np.int64]) -> pa.Array:
+        """The values of some rows, text by a dictionary."""
+        ranks = self.ranks[rows]
+        indices = pa.array(ranks, mask=ranks < 0)
+        text = pa.types.is_string(self.values.type)
+        return pa.DictionaryArray.from_arrays(indices, self.values) if text else self.values.take(indices)
+
 
 @dataclass(frozen=True, eq=False)
 class PublicRows:
@@ -95,12 +105,23 @@ class PublicRows:
 
     def order(self) -> NDArray[np.int64]:
         """An order of the rows that their values alone decide; rows that tie are the same in every column."""
-        return np.argsort(self._keys(), kind="stable")
+        return self._sorted[0]
 
     def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """A row of each kind, in an order that their values alone decide, and which kind every row is of."""
-        _, first, place = np.unique(self._keys(), return_index=True, return_inverse=True)
-        return first.astype(np.int64), place.astype(np.int64)
+        order, starts = self._sorted
+        place = np.empty(self.rows, np.int64)
+        place[order] = np.cumsum(starts) - 1
+        return order[starts], place
+
+    @cached_property
+    def _sorted(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The rows in their order, and where one differs from the one before it."""
+        keys = self._keys()
+        order = np.argsort(keys, kind="stable")
+        starts = np.ones(self.rows, dtype=bool)
+        np.not_equal(keys[order[1:]], keys[order[:-1]], out=starts[1:])
+        return order, starts
 
     def _keys(self) -> NDArray[np.int64]:
         """A number of every row, the same for rows that are the same in every column."""
@@ -115,6 +136,16 @@ class PublicRows:
             size *= levels
         return key
 
+    def codes(self, schema: Schema, names: Sequence[str], rows: NDArray[np.int64]) -> Codes:
+        """Some rows of some columns as codes: each distinct value is encoded once."""
+        found: dict[str, NDArray[np.integer]] = {}
+        for name in names:
+            column = self.columns[self.names.index(name)]
+            values = pa.concat_arrays([column.values, pa.nulls(1, column.values.type)])
+            of_value = coder(schema[name])(values).astype(code_dtype(schema[name].size))
+            found[name] = of_value[column.ranks[rows]]
+        return Codes.of(schema, found, len(rows))
+
     def has_the_rows_of(self, other: PublicRows) -> bool:
         """Whether both hold the same rows, each as often, in whatever order."""
         if self.rows != other.rows:
@@ -128,6 +159,10 @@ class PublicRows:
     def table(self, rows: NDArray[np.int64]) -> pa.Table:
         """Some rows, in the given order."""
         return pa.table([column.taken(rows) for column in self.columns], names=list(self.names))
+
+    def short_table(self, rows: NDArray[np.int64]) -> pa.Table:
+        """The same, text as numbers into a dictionary."""
+        return pa.table([column.shortly(rows) for column in self.columns], names=list(self.names))
 
 
 def blocks(table: pa.Table) -> Iterator[pa.RecordBatch]:

@@ -29,8 +29,8 @@ from dipsmith.privacy.randomness import generator, named_seed
 from dipsmith.schema import Categories, Codes, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.sources import Source, source
-from dipsmith.synthesis.canonical import PublicRows, blocks
-from dipsmith.synthesis.fitted import FittedModel, drawn_table, public_codes
+from dipsmith.synthesis.canonical import BLOCK, PublicRows
+from dipsmith.synthesis.fitted import FittedModel, drawn_table, predictors
 from dipsmith.synthesis.order import Order
 
 MOST_LISTED = 2000
@@ -47,6 +47,7 @@ class Prepared:
     agenda: Agenda
     public: PublicRows
     place: NDArray[np.int64]
+    kinds: int
     share: float
 
     @classmethod
@@ -61,14 +62,14 @@ class Prepared:
         public = PublicRows.of(private.batches(schema.public), schema, schema.public)
         first, place = public.distinct()
         often = np.bincount(place[curator.public_places()], minlength=len(first))
-        agenda = Agenda.of(analyses, schema, public.table(first), often)
+        agenda = Agenda.of(analyses, schema, public.short_table(first), often)
         share = agenda.share(curator.budget)
         for e in agenda.expectations(curator.budget.split([share, 1 - share])[0]):
             if e.hopeless:
                 warnings.warn(
                     f"{e.analysis}: noise will hide {e.name} (± {1.96 * e.noise:.2g})", HopelessNoise, stacklevel=4
                 )
-        return cls(agenda, public, place, share)
+        return cls(agenda, public, place, len(first), share)
 
     def split(self, budget: Budget) -> tuple[Budget, Budget]:
         """What the analyses take of a budget, and what is left for the labeller."""
@@ -94,23 +95,32 @@ class Calibration:
     sums: dict[str, NoisySums]
     results: tuple[Result, ...]
 
-    def table(self, labeller: Labeller, rows: NDArray[np.int64], seed: int | None) -> pa.Table:
-        """Rows of the confidential table's public columns, in this order, beside labels that carry the results.
+    def table(self, labeller: Labeller, among: NDArray[np.int64], seed: int | None) -> pa.Table:
+        """The confidential table's public columns beside labels that carry the results.
+
+        Row i is the one that stands at `among[i]` when rows are in the order that their values decide. Labels are drawn in
+        that order.
 
         Privacy
         -------
         Reads public columns, the model and noisy sums.
         """
         schema, public, names = labeller.schema, self.prepared.public, labeller.targets
-        table = public.table(rows)
-        p = np.concatenate([labeller.probabilities(public_codes(labeller, batch)) for batch in blocks(table)])
-        place = self.prepared.place[rows]
-        found, _ = targets_of(self.prepared.agenda, self.results, self.sums, place, self.prepared.agenda.schema, names)
-        shape = [schema[name].size for name in names]
+        order = public.order()
+        # Where no two rows are alike, rows in this order are the distinct rows themselves.
+        place = None if self.prepared.kinds == len(order) else self.prepared.place[order]
+        p = np.empty((len(order), schema.size(names)), np.float32)
+        for start in range(0, len(order), BLOCK):
+            here = slice(start, start + BLOCK)
+            p[here] = labeller.probabilities(public.codes(schema, predictors(labeller), order[here]))
+        agenda = self.prepared.agenda
+        found, _ = targets_of(agenda, self.results, self.sums, agenda.schema, names)
         random = generator(None if seed is None else named_seed(seed, ("calibrated labels",)))
-        drawn = Tilt(p, found, place, shape).draw(random, order_of(found, place))
-        codes = Codes.of(schema, dict(zip(names, joint_codes(drawn, shape), strict=True)), len(rows))
+        drawn = Tilt(p, found, place, schema, names).draw(random, order_of(found, place, len(order), random))
+        shape = [schema[name].size for name in names]
+        codes = Codes.of(schema, dict(zip(names, joint_codes(drawn[among], shape), strict=True)), len(order))
         labels = drawn_table(codes, seed)
+        table = public.table(order[among])
         for name in names:
             table = table.append_column(name, labels.column(name))
         return table
@@ -141,7 +151,7 @@ class AnalysisPlan:
         found.check(schema.public)
         public = PublicRows.of(found.batches(schema.public), schema, schema.public)
         first, place = public.distinct()
-        agenda = Agenda.of(analyses, schema, public.table(first), np.bincount(place, minlength=len(first)))
+        agenda = Agenda.of(analyses, schema, public.short_table(first), np.bincount(place, minlength=len(first)))
         share = agenda.share(budget)
         expectations = agenda.expectations(budget.split([share, 1 - share])[0])
         wanted = any(a.width is not None for a in analyses)
@@ -264,7 +274,7 @@ def calibration_notes(calibration: Calibration | None, order: Order, models: Seq
     if order.labels_another:
         return ("Planned analyses are of the confidential table; labels of another file are not adjusted to them.",)
     agenda, names = calibration.prepared.agenda, models[0].labeller().targets
-    _, left = targets_of(agenda, calibration.results, calibration.sums, np.zeros(1, np.int64), agenda.schema, names)
+    _, left = targets_of(agenda, calibration.results, calibration.sums, agenda.schema, names)
     carried = "Labels are adjusted so that planned analyses come out of the synthetic rows as they were estimated."
     return (carried, *(f"Not carried by the labels: {what}." for what in left))
 

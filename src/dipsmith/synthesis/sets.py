@@ -192,19 +192,21 @@ class InMemory:
         Reads public columns only; see `PublicRows` for what is left of the file they came from.
         """
         recipe.tell("labelling", 0.0)
-        names = recipe.schema.public
+        names, wanted = recipe.schema.public, recipe.labelled_columns
+        if recipe.calibration is not None and self.target is recipe.private:
+            known = recipe.calibration.prepared.public.rows
+            made = [
+                recipe.calibration.table(model.labeller(), recipe.stream.permutation(known), seed).select(wanted)
+                for model, seed in recipe.each("labelling")
+            ]
+            return TableSets(tuple(made))
         public = PublicRows.of(self.target.batches(names), recipe.schema, names)
         in_file_order = self._is_another_table(public, recipe)
         order = np.arange(public.rows) if in_file_order else public.order()
-        wanted = recipe.labelled_columns
         tables = []
         for model, seed in recipe.each("labelling"):
             rows = order if in_file_order else order[recipe.stream.permutation(public.rows)]
-            labeller = model.labeller()
-            if recipe.calibration is None or self.target is not recipe.private:
-                tables.append(labelled_table(labeller, public.table(rows), seed).select(wanted))
-            else:
-                tables.append(recipe.calibration.table(labeller, rows, seed).select(wanted))
+            tables.append(labelled_table(model.labeller(), public.table(rows), seed).select(wanted))
         return TableSets(tuple(tables))
 
     def label_rows(self, model: FittedModel, seed: int | None, out: str | None) -> pa.Table:
