@@ -204,6 +204,17 @@ def test_a_planned_difference_of_shares_does_not_answer_for_odds():
     assert abs(odds["a[T.r]"].value - shares["a[T.r]"].value) > 0.1
 
 
+@pytest.mark.parametrize("neighbours", ["label", "replace"])
+def test_a_planned_reference_is_the_one_that_is_told(neighbours):
+    method = ds.LogLinear(targets=["s"]) if neighbours == "label" else ds.MST()
+    release = made(method, neighbours, budget=3, analyses=[{"formula": "y ~ a + s", "reference": {"s": "F"}}])
+    found, other = ds.fit(release, "y ~ a + s"), ds.fit(release, "y ~ a + s", reference={"s": "M"})
+    assert "s = F" in str(found)
+    assert "s = M" in str(other)
+    assert found["s[T.M]"].value == pytest.approx(-other["s[T.F]"].value)
+    assert found["s[T.M]"].value > 1  # women have less
+
+
 def test_odds_that_were_planned_for_whole_rows_are_told():
     release = made(ds.MST(), budget=3, analyses=["s ~ a + x"])
     assert ("a", "x", "s") in {t.attributes for t in release.measurements}

@@ -13,7 +13,7 @@ Reads the release and nothing else: post-processing, free.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
@@ -70,7 +70,16 @@ def planned_estimate(release: Release, analysis: Analysis, asked: str, reference
     found = [r for r in result_for(release.results, asked) if r.model == MODELS.get(analysis.family)]
     if any(_loses_a_term(part) for part in found):
         raise NotCarried(SWAMPED)
-    return _estimated(found, release, references, PLANNED) if found else None
+    # Sums are planned for the reference that was agreed; tables know no reference, and tell the schema's first.
+    told = planned_references(release, asked) if release.schema.neighbours == "label" else {}
+    return _estimated(found, release, references, PLANNED, told) if found else None
+
+
+def planned_references(release: Release, formula: str) -> dict[str, str]:
+    """The levels that others are compared with, as they were agreed for a planned formula; none where it was not planned."""
+    asked = " ".join(formula.split())
+    planned = (PlannedAnalysis.of(a) for a in release.card.analyses)
+    return next((dict(a.reference) for a in planned if " ".join(a.text.split()) == asked), {})
 
 
 def measured_estimate(release: Release, analysis: Analysis, asked: str, references: References) -> Estimated | None:
@@ -91,7 +100,7 @@ def measured_estimate(release: Release, analysis: Analysis, asked: str, referenc
         return None
     if any(_loses_a_term(part) for part in found):
         raise NotCarried(SWAMPED)
-    return _estimated(found, release, {} if labels else references, MEASURED)
+    return _estimated(found, release, {} if labels else references, MEASURED, {})
 
 
 def _from_tables(release: Release, asked: str, analysis: Analysis) -> Sequence[Result]:
@@ -177,9 +186,11 @@ def _loses_a_term(found: Result) -> bool:
     return not all(told.values())
 
 
-def _estimated(found: Sequence[Result], release: Release, references: References, rule: str) -> Estimated:
-    """Results as a table of coefficients, those of all parts together."""
-    each = [_one(r, release, references, rule) for r in found]
+def _estimated(
+    found: Sequence[Result], release: Release, references: References, rule: str, told: References
+) -> Estimated:
+    """Results as a table of coefficients, those of all parts together, with other references than they are `told` with."""
+    each = [_one(r, release, references, rule, told) for r in found]
     if found[0].part is None:
         return each[0]
     parts = [str(r.part) for r in found]
@@ -189,10 +200,11 @@ def _estimated(found: Sequence[Result], release: Release, references: References
     )
 
 
-def _one(found: Result, release: Release, references: References, rule: str) -> Estimated:
+def _one(found: Result, release: Release, references: References, rule: str, told: References) -> Estimated:
     parts = _Coefficients.of(found)
     for name, level in references.items():
-        parts = parts.relative_to(name, release.schema[name].labels, str(level), found.formula)
+        base = str(told.get(name, release.schema[name].labels[0]))
+        parts = parts.relative_to(name, base, str(level), found.formula)
     variance, noise = np.diag(parts.covariance), np.diag(parts.noise)
     combined = Combined(
         names=parts.names,
@@ -226,15 +238,15 @@ class _Coefficients:
         covariance = np.where(np.outer(told, told), np.array(found.covariance), np.nan)
         return cls(tuple(c.name for c in found.coefficients), values, covariance, covariance * np.outer(share, share))
 
-    def relative_to(self, name: str, levels: Sequence[str], level: str, formula: str) -> _Coefficients:
-        """The same with another level of a column as reference: differences of coefficients."""
-        if level == levels[0]:
+    def relative_to(self, name: str, told: str, level: str, formula: str) -> _Coefficients:
+        """The same with another level of a column as reference than it is told with: differences of coefficients."""
+        if level == told:
             return self
-        old, new = f"{name}[T.{levels[0]}]", f"{name}[T.{level}]"
+        old, new = f"{name}[T.{told}]", f"{name}[T.{level}]"
         of_column = [i for i, n in enumerate(self.names) if n.startswith(f"{name}[")]
         if new not in self.names or any(f"{name}[" in n and (":" in n) for n in self.names):
             raise UsageError(
-                f"'{formula}' is told with {name} = {levels[0]} as reference, got {level}; leave reference out, and take "
+                f"'{formula}' is told with {name} = {told} as reference, got {level}; leave reference out, and take "
                 "differences of coefficients"
             )
         at, change = self.names.index(new), np.eye(len(self.names))

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from dipsmith.errors import NotCarried, UsageError
 from dipsmith.inference.combine import Combined, Estimate, Rule, as_text, check_level, choose_rule
-from dipsmith.inference.direct import Estimated, measured_estimate, planned_estimate, term_of
+from dipsmith.inference.direct import Estimated, measured_estimate, planned_estimate, planned_references, term_of
 from dipsmith.inference.gate import Gap, missing_for, recurring
 from dipsmith.inference.noise_aware import REPLICATES, Flags, Progress, Replication, combine_by, without_intervals
 from dipsmith.inference.parts import PartByPart, split_by
@@ -162,7 +162,7 @@ def fit(
         ``"log(pay) ~ sex + race + age + I(age**2) | agency + occupation"``: terms, and fixed effects after the bar;
         with ``| by year`` at the end it is fitted to each year by itself.
     reference
-        For categories, the level that the others are compared with; default: the schema's first.
+        For categories, the level that the others are compared with; default: as planned, else the schema's first.
     family
         "auto", "ols", "ridge", "logistic" or "firth".
     rule
@@ -194,6 +194,7 @@ def fit(
     release, tables = _tables(data)
     chosen = choose_rule(release, rule)
     inner, by = split_by(formula)
+    reference = {**({} if release is None else planned_references(release, formula)), **(reference or {})}
     analysis = Analysis.of(
         inner,
         tables,
@@ -207,7 +208,7 @@ def fit(
     check_level(level)
     parts = None if by is None else PartByPart.of(analysis, by, tables)
     if release is not None and rule == "auto":
-        known = _direct(release, analysis, formula, family, reference or {})
+        known = _direct(release, analysis, formula, family, reference)
         if known is not None:
             combined, estimates = known
             notes = () if any("independent" in note for note in combined.notes) else recurring(release)
