@@ -13,7 +13,7 @@ Reads the release and nothing else: post-processing, free.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
