@@ -34,6 +34,7 @@ from dipsmith.methods.method import (
 )
 from dipsmith.methods.model_tree import ModelTree, TreeNode, WithTrees
 from dipsmith.methods.outlook import Effort, LabelCells, Outlook, PlannedTable, Suitability, tables_of
+from dipsmith.methods.path_shares import PathShares, WithPaths
 from dipsmith.methods.public_table import PublicTable
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
@@ -93,6 +94,7 @@ __all__ = [
     "ModelTree",
     "NoisyTable",
     "Outlook",
+    "PathShares",
     "Planned",
     "PlannedTable",
     "PlansAnalyses",
@@ -109,6 +111,7 @@ __all__ = [
     "Unit",
     "UnsupportedError",
     "UsageError",
+    "WithPaths",
     "WithTrees",
     "count_noise",
     "generator",

@@ -185,6 +185,6 @@ def test_the_card_tells_what_a_person_in_every_stratum_pays(unit, said):
     by_code = ds.Forest(targets=["sex"], strata="code")
     release = ds.synthesize(staff(), schema(unit=unit), by_code, budget=ds.PureDP(1), testing=True)
     assert release.card.units == ds.PureDP(1).units
-    assert len(release.card.notes) == bool(said)
+    assert sum("is charged the sum" in note for note in release.card.notes) == bool(said)
     for part in said:
         assert part in release.card.notes[0]

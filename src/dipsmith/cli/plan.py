@@ -216,6 +216,8 @@ def _show(planned: Plan) -> None:
         how = "the questions are asked once per set" if planned.each == "split" else "drawn from one model"
         say(f"{planned.sets} sets: {how}")
     _show_trees(planned)
+    for paths in planned.path_shares:
+        say(f"\n{paths.sentence}")
     _show_effects(planned)
     _show_errors(planned)
     _show_widths(planned)

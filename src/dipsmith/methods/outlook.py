@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dipsmith.methods.method import Method, Planned, PublicFacts
+from dipsmith.methods.path_shares import PathShares
 from dipsmith.privacy.budget import Budget
 from dipsmith.schema import Schema
 
@@ -127,6 +128,7 @@ class Outlook:
     label_cells: tuple[LabelCells, ...] = ()  # where labels are made
     effort: Effort = Effort()
     trees: TreePreview | None = None  # of methods that grow trees
+    path_shares: tuple[PathShares, ...] = ()  # of labels that depend on the columns of a path alone
     fix_sizes: Callable[[int], str] | None = None
     """Where leaves shrink as the noise does, so that no budget makes them precise: the options that fix the number of
     rows in a leaf instead."""

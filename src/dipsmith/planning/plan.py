@@ -7,12 +7,13 @@ it is public or given, and under `label` the public columns.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from dipsmith.errors import UsageError
 from dipsmith.methods.method import Method, Planned, PublicFacts, require_relation
 from dipsmith.methods.outlook import Outlook, TreePreview, outlook_of
+from dipsmith.methods.path_shares import PathShares
 from dipsmith.planning.expected_error import ExpectedError, expected_errors
 from dipsmith.planning.label_width import SHARE, LabelWidths, label_widths
 from dipsmith.planning.law import NoiseLaw
@@ -65,6 +66,7 @@ class Plan:
     level: float
     resources: Resources
     trees: TreePreview | None = None  # of methods that grow trees: what each costs, how deep branches go
+    path_shares: tuple[PathShares, ...] = ()  # how often each column is asked before a label is drawn
 
     @property
     def cells(self) -> int:
@@ -101,6 +103,7 @@ class Plan:
             "labels": {"p0": self.p0, "level": self.level, "widths": [w.to_dict() for w in self.widths]},
             "warnings": list(self.warnings),
             **({} if self.trees is None else {self.method: self.trees.to_dict()}),
+            **({"path_shares": [asdict(p) for p in self.path_shares]} if self.path_shares else {}),
         }
 
 
@@ -143,6 +146,7 @@ def plan(
         level=level,
         resources=resources(schema, outlook, facts.rows, sets=sets, each=each),
         trees=outlook.trees,
+        path_shares=outlook.path_shares,
     )
 
 

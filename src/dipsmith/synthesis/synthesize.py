@@ -42,6 +42,7 @@ from dipsmith.synthesis.planned import (
 )
 from dipsmith.synthesis.release import Release
 from dipsmith.synthesis.sets import Recipe, place_of
+from dipsmith.synthesis.trees import path_notes
 from dipsmith.synthesis.verify import released_before
 
 
@@ -179,7 +180,11 @@ def synthesize(
             rows=tables.rows,
             rows_known=rows_known,
             looks=0 if book is None else book.looks(schema.name),
-            notes=(*calibration_notes(calibration, order, models), *doubt),
+            notes=(
+                *calibration_notes(calibration, order, models),
+                *path_notes(models, planned=calibration is not None),
+                *doubt,
+            ),
             results=results,
         )
         # From here on the run is settled by saving the release; a failure until now was noted as one.

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dipsmith.methods.model_tree import ModelTree, TreeNode, WithTrees
+from dipsmith.methods.path_shares import PathShares, WithPaths
 from dipsmith.report.commands import command
-from dipsmith.report.content import Block, Code, Figure
+from dipsmith.report.content import Block, Code, Figure, Table
 from dipsmith.report.shapes import Drawing
 from dipsmith.report.tree_figure import Box, count_text, draw_tree, tree_table, tree_words
 
 if TYPE_CHECKING:
+    from dipsmith.synthesis.fitted import FittedModel
     from dipsmith.synthesis.release import Release
 
 MOST_TREES = 3
@@ -116,6 +118,32 @@ def show_tree(tree: ModelTree, number: int, extent: Extent | None = None) -> Sho
     return ShownTree(number, tree, root.box(), extent, whole)
 
 
+def path_shares_of(models: Sequence[FittedModel]) -> list[PathShares]:
+    """How often the first model's paths ask each column; nothing of models without paths."""
+    inner = models[0].inner if models and not models[0].missing else None
+    return list(inner.path_shares()) if isinstance(inner, WithPaths) else []
+
+
+def path_notes(models: Sequence[FittedModel], *, planned: bool) -> tuple[str, ...]:
+    """Which regressions the labels attenuate, and by how much, for the card."""
+    notes = [paths.sentence for paths in path_shares_of(models)]
+    return (
+        (*notes, "Planned analyses are not attenuated: labels are adjusted to them.")
+        if notes and planned
+        else tuple(notes)
+    )
+
+
+def _path_blocks(release: Release) -> list[Block]:
+    blocks: list[Block] = []
+    for paths in path_shares_of(release.models):
+        label = " × ".join(paths.targets)
+        caption = f"Share of the rows whose label ({label}) is drawn on a path that asks the column, least asked first"
+        rows = [(name, f"{100 * share:.0f} %") for name, share in paths.worst_first]
+        blocks += [Table.of(caption, ("column", "on paths of"), rows), paths.sentence]
+    return blocks
+
+
 def tree_blocks(release: Release) -> tuple[Block, ...]:
     """The first trees of a release, for its report; nothing where no model has one."""
     found = trees_of(release)
@@ -125,7 +153,7 @@ def tree_blocks(release: Release) -> tuple[Block, ...]:
     rest = len(found) - len(figures)
     more = f"{rest} more trees are drawn by:" if rest > 0 else "To see more of it, or as a file:"
     option = ("--tree", str(MOST_TREES + 1)) if rest > 0 else ("--depth", "6")
-    return (*figures, more, Code(command("show", "FOLDER", *option, "--out", "tree.svg")))
+    return (*figures, *_path_blocks(release), more, Code(command("show", "FOLDER", *option, "--out", "tree.svg")))
 
 
 class _Shown:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dipsmith.methods.forest.pooled_leaf import pooled_width
-from dipsmith.methods.forest.settings import EnsembleCosts, EnsembleSpec, TreeSettings
+from dipsmith.methods.forest.settings import ADVICE, EnsembleCosts, EnsembleSpec, TreeSettings
 from dipsmith.methods.forest.splitting import AttributeDraw, RowCounter, grow
 from dipsmith.methods.forest.tree_shape import TreeShape, code_table
 from dipsmith.methods.method import Planned, PublicFacts, count_noise
@@ -29,6 +29,7 @@ from dipsmith.methods.outlook import (
     tables_of,
     typical_sizes,
 )
+from dipsmith.methods.path_shares import PathShares
 from dipsmith.privacy import neighbours
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.randomness import coins
@@ -130,6 +131,7 @@ class ForestPlan:
             label_cells=tuple(cells),
             effort=table_effort(steps),
             trees=preview,
+            path_shares=self.path_shares(preview.shapes),
             fix_sizes=_options_of_sizes if self.settings.n_b is None else None,
         )
 
@@ -212,6 +214,37 @@ class ForestPlan:
             leaf_sizes=tuple(float(q) for q in np.quantile(size, QUANTILES)),
             typical_sizes=typical_sizes(size),
         )
+
+    def path_shares(self, shapes: Sequence[TreeSizes]) -> tuple[PathShares, ...]:
+        """How often paths will ask each public column: from weights, and how many columns paths ask."""
+        found = []
+        expected = "If all columns tell alike (their order is bought later)" if self.settings.ordered else ""
+        depths = {shape.targets: shape.rows_by_depth for shape in shapes}
+        for spec in self.specs if self.schema.neighbours == "label" else ():
+            if spec.targets not in depths:
+                continue
+            asked = dict.fromkeys(self.schema.public, 0.0) | self._chances(spec, depths[spec.targets])
+            if self.strata.attribute is not None:
+                asked[self.strata.attribute] = 1.0
+            shares = {name: asked[name] for name in self.schema.public}
+            found.append(PathShares(spec.targets, shares, expected, ADVICE))
+        return tuple(found)
+
+    def _chances(self, spec: EnsembleSpec, rows_by_depth: Sequence[int]) -> dict[str, float]:
+        """The chance of each column to be among those that a path draws, by public coins."""
+        weights = np.array([self.settings.weight(n) for n in spec.predictors])
+        # To draw without replacement is to take the smallest of exponential times with these rates.
+        times = coins(b"preview", f"{spec}: paths").standard_exponential((DRAWS, len(weights))) / weights
+        times[:, [n in spec.forced for n in spec.predictors]] = 0.0
+        place = np.argsort(np.argsort(times, axis=1, kind="stable"), axis=1)
+        rows = np.array(rows_by_depth or np.eye(len(weights) + 1)[self.settings.expected_depth(self.schema, spec)])
+        deeper = 1.0 - np.cumsum(rows) / rows.sum()  # the share of rows whose path asks more than so many columns
+        often = np.append(deeper, np.zeros(len(weights)))[place].mean(axis=0)
+        return dict(zip(spec.predictors, often.tolist(), strict=True))
+
+
+DRAWS = 20_000
+"""Paths drawn to find how often each column is asked."""
 
 
 def _options_of_sizes(least: int) -> str:

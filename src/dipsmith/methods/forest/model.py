@@ -24,9 +24,11 @@ from dipsmith.errors import UsageError
 from dipsmith.estimation.lawful import label_codes, lawful_rows, meets
 from dipsmith.estimation.sampling import sample_cells
 from dipsmith.methods.forest.leaf_view import LeafView
+from dipsmith.methods.forest.settings import ADVICE
 from dipsmith.methods.forest.tree_shape import TreeShape
 from dipsmith.methods.method import Arrays, arrays_of, join_states
 from dipsmith.methods.model_tree import ModelTree
+from dipsmith.methods.path_shares import PathShares
 from dipsmith.privacy.randomness import Generator, generator, named_seed
 from dipsmith.schema import Codes, Marginal, Schema
 from dipsmith.schema.rules import Rule
@@ -263,6 +265,27 @@ class ForestModel:
                     which = f"{stratum}{' × '.join(ensemble.targets)}, tree {i} of {len(ensemble.trees)}"
                     found.append(LeafView(table.tree, table.p, table.sizes, ensemble.labels, public).tree(which))
         return found
+
+    def path_shares(self) -> list[PathShares]:
+        """How often paths ask each column, for the labels of the targets; nothing where sizes were not kept."""
+        found: dict[tuple[str, ...], list[tuple[float, dict[str, float]]]] = {}
+        for block in self.blocks:
+            for ensemble in self._labelling(block):
+                for table in ensemble.trees:
+                    if table.sizes is not None:
+                        mine = table.tree.asked_shares(table.sizes)
+                        found.setdefault(ensemble.targets, []).append((max(block.rows, 1.0), mine))
+        names = self.schema.public if self.relation == "label" else ()
+        shares = []
+        for targets, each in found.items():
+            whole = sum(rows for rows, _ in each)
+            asked = dict.fromkeys(names, 0.0)
+            for rows, mine in each:
+                asked |= {n: asked.get(n, 0.0) + share * rows / whole for n, share in mine.items()}
+            if self.strata is not None:
+                asked[self.strata] = 1.0  # each of its labels has trees of its own
+            shares.append(PathShares(targets, asked, advice=ADVICE))
+        return shares
 
     # --- keeping ----------------------------------------------------------------------------------
 

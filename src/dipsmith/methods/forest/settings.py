@@ -22,6 +22,10 @@ LEAST_SPLIT: Final = 25
 MARGINAL_COST: Final = 1e-3
 """Nats per row that the noise on the label marginal may cost."""
 MOST_FOR_MARGINAL: Final = 0.6
+ADVICE: Final = (
+    "Plan such a regression (--analysis), put its columns on every path (must_include), or use a log-linear labeller."
+)
+"""Against attenuation."""
 FIRST_WEIGHT: Final = 0.5
 """Budget of the first attribute's histogram, against 1 for each ensemble of trees."""
 
@@ -106,7 +110,7 @@ class TreeSettings:
         """Divide an ensemble's budget among its questions, given the public number of rows."""
         if not spec.predictors:
             return EnsembleCosts(budget, (), (), ())
-        depth = self._expected_depth(schema, spec)
+        depth = self.expected_depth(schema, spec)
         choices = min(depth, len(spec.predictors) - 1) if self.ordered else 0
         levels = depth - 1 if noisy else 0
         marginal = self._marginal_share(schema, spec, budget, relation, rows)
@@ -122,7 +126,7 @@ class TreeSettings:
             trees,
         )
 
-    def _expected_depth(self, schema: Schema, spec: EnsembleSpec) -> int:
+    def expected_depth(self, schema: Schema, spec: EnsembleSpec) -> int:
         """How many levels a tree is expected to have: until ten thousand equal branches."""
         mean = sum(log(schema[name].size) for name in spec.predictors) / len(spec.predictors)
         expected = 8 if mean <= 0 else min(max(ceil(log(1e4) / mean), 2), 8)

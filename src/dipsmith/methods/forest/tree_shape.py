@@ -136,6 +136,12 @@ class TreeShape:
         leaves = known[self.leaves]
         return leaves if self.occupied is None else np.append(leaves[self.occupied], -1 + 0 * leaves[:1], axis=0)
 
+    def asked_shares(self, sizes: NDArray[np.floating]) -> dict[str, float]:
+        """For each of `columns` the share of rows whose path asks it, from the rows in each leaf."""
+        rows = np.maximum(sizes, 0.0).astype(np.float64)
+        asked = rows @ (self.paths() >= 0) / max(float(rows.sum()), 1e-9)
+        return dict(zip(self.columns, asked.tolist(), strict=True))
+
     # --- cells ------------------------------------------------------------------------------------
 
     @cached_property
