@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dipsmith.schema import Schema
     from dipsmith.schema.analysis import PlannedAnalysis
     from dipsmith.sources import source
+    from dipsmith.synthesis.column_map import map_columns
     from dipsmith.synthesis.measurements import measurements
     from dipsmith.synthesis.planned import AnalysisPlan
     from dipsmith.synthesis.public import public_table
@@ -60,6 +61,7 @@ _HOMES = {
     "combine": "dipsmith.inference.combine",
     "compare": "dipsmith.utility.compare",
     "fit": "dipsmith.inference.fit",
+    "map_columns": "dipsmith.synthesis.column_map",
     "measurements": "dipsmith.synthesis.measurements",
     "noise_aware": "dipsmith.inference.noise_aware",
     "public_table": "dipsmith.synthesis.public",
@@ -88,6 +90,7 @@ __all__ = [
     "combine",
     "compare",
     "fit",
+    "map_columns",
     "measurements",
     "noise_aware",
     "public_table",

@@ -70,3 +70,41 @@ def test_refusals() -> None:
         schema.collapse("people.csv", {"job": 3})
     with pytest.raises(SchemaError, match="has a label 'a' already"):
         schema.collapse(PUBLIC, {"job": 5}, label="a")
+
+
+CENSUS = "job;age\n" + "a;1\n" * 9 + "b ;2\n" * 2 + "c;0\n" + "d;3\n" * 5 + "zz;4\n" * 6 + ";5\n"
+LISTED = "code,count,title\na,9,x\nb,2,x\nc,1,x\nd,5,x\nzz,6,x\n"
+
+
+@pytest.mark.parametrize("text", [CENSUS, LISTED], ids=["a table", "a list of counts"])
+def test_a_schema_file_merges_by_public_counts_as_python_does(tmp_path, text) -> None:
+    (tmp_path / "public.csv").write_text(text)
+    job = {**DATA["fields"][0], "collapse": {"rare": 5, "counts": "public.csv"}}
+    rules = [{"never": {"job": ["(rare)"], "age": 0}}, {"never": {"job": "a", "age": 1}}]
+    schema = Schema.from_dict({**DATA, "fields": [job, *DATA["fields"][1:]], "rules": rules}, tmp_path)
+    by_python = Schema.from_dict(DATA).collapse(PUBLIC, {"job": 5})
+    assert schema["job"].labels == by_python["job"].labels
+    assert schema["job"].domain.other == by_python["job"].domain.other
+    assert [r.never for r in schema.rules] == [r.never for r in by_python.rules]
+    assert schema.notes == (
+        "labels of job with fewer than 5 rows in the public file public.csv are merged into (rare)",
+    )
+    assert Schema.from_dict(schema.to_dict()) == schema
+
+
+@pytest.mark.parametrize(
+    ("collapse", "text", "said"),
+    [
+        ({"rare": 5}, CENSUS, "go together"),
+        ({"counts": "public.csv"}, CENSUS, "exactly one of prefix, file, map, rare"),
+        ({"rare": 0, "counts": "public.csv"}, CENSUS, "at least 1"),
+        ({"rare": 5, "counts": "public.csv"}, "x,y\n1,2\n", "'code' and 'count', or a column 'job'"),
+        ({"rare": 5, "counts": "public.csv"}, "code,count\na,many\n", "line 2: column 'count'"),
+        ({"rare": 5, "counts": "public.csv"}, "code,count\na\n", "line 2: 1 fields"),
+        ({"rare": 5, "counts": "none.csv"}, "", "none.csv"),
+    ],
+)
+def test_counts_that_cannot_be_read_are_refused(tmp_path, collapse, text, said) -> None:
+    (tmp_path / "public.csv").write_text(text)
+    with pytest.raises(SchemaError, match=said):
+        Schema.from_dict({**DATA, "rules": [], "fields": [{**DATA["fields"][0], "collapse": collapse}]}, tmp_path)

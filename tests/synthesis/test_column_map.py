@@ -6,7 +6,7 @@ import pytest
 from dipsmith.errors import SourceError, UsageError
 from dipsmith.sources import source
 from dipsmith.sources.fingerprint import fingerprint
-from dipsmith.synthesis.column_map import mapped
+from dipsmith.synthesis.column_map import map_columns
 
 
 def rows(found, *columns):
@@ -18,7 +18,7 @@ OTHER = pa.table({"basic pay": ["100", "x", None], "agency": ["A", "B", "06"], "
 
 
 def test_a_column_is_renamed_as_it_stands_or_computed():
-    found = mapped(OTHER, {"pay": "`basic pay` * 1.5 + age", "unit": "agency", "raw": "basic pay"})
+    found = map_columns(OTHER, {"pay": "`basic pay` * 1.5 + age", "unit": "agency", "raw": "basic pay"})
     assert rows(found, "pay", "unit", "age", "raw") == {
         "pay": [180.0, None, None],
         "unit": ["A", "B", "06"],
@@ -31,15 +31,15 @@ def test_a_column_is_renamed_as_it_stands_or_computed():
 
 def test_factors_by_group_come_from_a_public_table():
     ratios = pa.table({"agency": ["A", "06"], "ratio": ["2", "3"]})
-    found = mapped(OTHER, {"age": "age * ratio"}, ratios)
+    found = map_columns(OTHER, {"age": "age * ratio"}, ratios)
     assert rows(found, "age") == {"age": [60.0, None, 150.0]}
     twice = pa.table({"agency": ["A", "A"], "ratio": [1, 2]})
     with pytest.raises(SourceError, match="two rows have the same agency"):
-        mapped(OTHER, {"age": "age * ratio"}, twice)
+        map_columns(OTHER, {"age": "age * ratio"}, twice)
     with pytest.raises(SourceError, match="a column of the file"):
-        mapped(OTHER, {"age": "age * ratio"}, pa.table({"office": ["A"], "ratio": [1]}))
+        map_columns(OTHER, {"age": "age * ratio"}, pa.table({"office": ["A"], "ratio": [1]}))
     with pytest.raises(UsageError, match="goes with a column map"):
-        mapped(OTHER, None, ratios)
+        map_columns(OTHER, None, ratios)
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ def test_factors_by_group_come_from_a_public_table():
 )
 def test_what_is_no_arithmetic_is_refused_before_a_row_is_read(meaning, error, said):
     with pytest.raises(error, match=said):
-        mapped(OTHER, {"pay": meaning})
+        map_columns(OTHER, {"pay": meaning})

@@ -58,6 +58,14 @@ def budget_of(epsilon: str | None, rho: str | None, delta: str | None) -> Budget
     return PureDP(epsilon) if delta is None else ZCDP.from_approx(epsilon, delta)
 
 
+def cost_of(epsilon: str, budget: Budget) -> Budget:
+    """What something cost that was released under pure ε, in the currency of a budget."""
+    from dipsmith.privacy.accountant import converted
+    from dipsmith.privacy.budget import PureDP, of_units
+
+    return of_units(budget.currency, converted(PureDP(epsilon), budget.currency))
+
+
 def require_width(option: str, width: float | None) -> None:
     """Refuse a width that no table can reach."""
     if width is not None and 0 < width < LEAST_WIDTH:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from typer import Argument, Option
@@ -16,6 +17,7 @@ EXAMPLES = options.examples(
     "dipsmith synthesize people.csv --schema people.yaml --method loglinear --epsilon 0.75 --ledger budget.db --out release/",
     "dipsmith synthesize people.csv --schema people.yaml --method loglinear --epsilon 0.75 --analysis 'log(pay) ~ sex + age | agency' --ledger budget.db --out release/",
     "dipsmith synthesize people.parquet --schema people.yaml --method mst --epsilon 1 --delta 1e-9 --ledger budget.db --out release/",
+    "dipsmith synthesize ad.csv --schema people.yaml --method forest --epsilon 1 --public sd.csv --public-map 'pay=basic_pay*1.08' --public-epsilon 0.25 --onto bd.csv --ledger budget.db --out release/",
     "dipsmith synthesize people.csv --schema people.yaml --method flat --epsilon 1 --sets 5 --each split --format csv --ledger budget.db --out release/",
 )
 
@@ -33,7 +35,22 @@ def synthesize(
     each: options.Each = None,
     rows: Annotated[int | None, Option("--rows", help="How many rows to make; default: as many as FILE has.")] = None,
     known_rows: options.KnownRows = None,
-    onto: Annotated[str | None, Option("--onto", help="Under label: another file to label.")] = None,
+    onto: Annotated[str | None, Option("--onto", help="Under label: another, public file to label.")] = None,
+    onto_map: Annotated[
+        list[str] | None,
+        Option("--onto-map", metavar="NAME=…", help="Where that file has a column: pay=basic_pay*1.08."),
+    ] = None,
+    public: Annotated[str | None, Option("--public", help="A public file to grow trees on.")] = None,
+    public_map: Annotated[
+        list[str] | None, Option("--public-map", metavar="NAME=…", help="Where it has a column: pay=basic_pay*1.08.")
+    ] = None,
+    public_epsilon: Annotated[
+        str | None,
+        Option("--public-epsilon", help="The ε that it cost, if it was made from the private rows; charged."),
+    ] = None,
+    factors: Annotated[
+        str | None, Option("--factors", help="A public table of numbers by group, for the maps to use as columns.")
+    ] = None,
     analysis: options.Analyses = None,
     settings: options.Settings = None,
     request: Annotated[str | None, Option("--request", help="Id of this run; it never draws twice.")] = None,
@@ -48,12 +65,18 @@ def synthesize(
     json: options.Json = False,
 ) -> None:
     """Make synthetic tables in place of a confidential one, and charge the ledger."""
+    from dipsmith.methods.catalogue import grow_on
     from dipsmith.privacy.ledger import Ledger
     from dipsmith.schema import Schema
     from dipsmith.sources import source
+    from dipsmith.synthesis.column_map import map_columns, read_map
+    from dipsmith.synthesis.public import public_table
     from dipsmith.synthesis.sets import place_of
     from dipsmith.synthesis.synthesize import synthesize as run
     from dipsmith.synthesis.writing import require_absent
+
+    def factors_for(columns: Mapping[str, str]) -> str | None:
+        return factors if columns else None
 
     # Everything that can be refused without reading a row is refused first: after that the charge stays.
     if format not in ("parquet", "csv"):
@@ -61,7 +84,21 @@ def synthesize(
     budget = options.budget_of(epsilon, rho, delta)
     declared = Schema.read(schema)
     chosen = method_of(method, settings, declared)
+    if (public_map or public_epsilon) and public is None:
+        raise UsageError("--public-map and --public-epsilon describe the file of --public; give it")
+    if (onto_map and onto is None) or (factors and not (onto_map or public_map)):
+        raise UsageError("--onto-map goes with --onto, and --factors with a map that uses its columns")
     require_absent(out)
+    if public is not None:
+        cost = None if public_epsilon is None else options.cost_of(public_epsilon, budget)
+        columns = read_map(public_map or (), "--public-map", declared)
+        chosen = grow_on(
+            chosen, public_table(public, declared, columns=columns, factors=factors_for(columns), cost=cost)
+        )
+    target = None
+    if onto is not None:
+        columns = read_map(onto_map or (), "--onto-map", declared)
+        target = map_columns(onto, columns, factors_for(columns))
     for column, label in declared.formula_like()[:3]:
         warn(
             f"column '{column}' has the label {label!r}, which a spreadsheet reads as a formula; see --escape-formulas"
@@ -80,7 +117,7 @@ def synthesize(
             each=each,  # type: ignore[arg-type]  # checked by the callee
             rows=rows,
             known_rows=known_rows,
-            onto=onto,
+            onto=target,
             analyses=analysis or (),
             request=request,
             another_grant=another_grant,

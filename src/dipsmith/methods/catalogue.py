@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from dipsmith.errors import RegistryError, UnsupportedError, UsageError
 from dipsmith.methods.method import Method, Model
+from dipsmith.methods.public_table import PublicTable
 from dipsmith.registry import is_plain_name, load, package_of, registered
 from dipsmith.schema import Schema
 
@@ -61,6 +62,14 @@ def make_method(name: str, settings: Mapping[str, Any], schema: Schema) -> Metho
         return find_method(name)(**settings_for(name, settings, schema))
     except TypeError as error:
         raise UsageError(f"method {name}: {error}") from None
+
+
+def grow_on(method: Method, table: PublicTable) -> Method:
+    """The same method, growing on a public table; refused for methods that grow on none."""
+    if "public" not in {f.name for f in fields(method)}:  # type: ignore[arg-type]
+        able = [name for name in METHODS if "public" in {f.name for f in fields(METHODS[name])}]  # type: ignore[arg-type]
+        raise UsageError(f"{method.name} grows on no public table; use {' or '.join(able)}, or leave --public out")
+    return replace(method, public=table)  # type: ignore[type-var, no-any-return]
 
 
 def model_of_kind(kind: str, package: str) -> type[Model]:

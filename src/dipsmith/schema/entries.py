@@ -26,8 +26,8 @@ NEIGHBOURS_HELP = (
     "the number of rows is public) or 'label' (only columns with role: private differ)"
 )
 FREQUENCY_HELP = (
-    "merging by how often a value occurs in the private rows would reveal single rows; use a code list, or "
-    "Schema.collapse with the frequencies of a public table"
+    "merging by how often a value occurs in the private rows would reveal single rows; use a code list, or public counts: "
+    "collapse: {rare: 500, counts: public.csv}"
 )
 WEIGHT_HELP = (
     "survey weights are not supported yet: a weighted count can change by more than 1 when one row changes, "
@@ -62,11 +62,13 @@ class BinsEntry(Entry):
 
 
 class CollapseEntry(Entry):
-    """How values are grouped into labels; exactly one of prefix, file, map."""
+    """How values are grouped into labels; exactly one of prefix, file, map, rare (with counts)."""
 
     prefix: int | None = None
     file: str | None = None
     map: dict[Text, Text] | None = None
+    rare: int | None = None
+    counts: str | None = None
 
 
 class FieldEntry(Entry):

@@ -30,6 +30,7 @@ from dipsmith.schema.entries import (
     check_entries,
 )
 from dipsmith.schema.markup import MAX_CHARACTERS, Document, Place, in_file, read_text
+from dipsmith.schema.merging import RARE, rare_values
 from dipsmith.schema.naming import check_name
 from dipsmith.schema.rules import Rule, chosen, in_words
 from dipsmith.schema.schema import Schema, Unit
@@ -78,12 +79,21 @@ def _schema(data: object, folder: Path, line: Callable[[Place], str]) -> Schema:
         neighbours=entry.neighbours,
         rules=tuple(r for r in rules if r.text not in inert),
         provenance=entry.provenance,
-        notes=(*entry.notes, *(f"rule without effect: {text}" for text in inert)),
+        notes=(*entry.notes, *_merging_notes(entry.fields), *(f"rule without effect: {text}" for text in inert)),
         analyses=tuple(_analysis(a) for a in entry.analyses),
         known_rows=entry.rows,
     )
     schema.check()
     return schema
+
+
+def _merging_notes(given: list[FieldEntry]) -> list[str]:
+    """What every card says of labels that were merged by public counts."""
+    merged = [(f.name, f.collapse) for f in given if f.collapse is not None and f.collapse.rare is not None]
+    return [
+        f"labels of {name} with fewer than {c.rare} rows in the public file {c.counts} are merged into {RARE}"
+        for name, c in merged
+    ]
 
 
 def _analysis(entry: str | PlannedEntry) -> PlannedAnalysis:
@@ -132,7 +142,7 @@ def _categories(field: FieldEntry, base: Path) -> Categories:
             raise SchemaError(f"enum value '{wrong}' is not a whole number in plain digits; use type: string for codes")
         if field.ordered and sorted(values, key=int) != list(values):
             raise SchemaError("ordered: true needs enum in increasing order")
-    labels = {} if field.collapse is None else _labels(field.collapse, values, base)
+    labels = {} if field.collapse is None else _labels(field, field.collapse, values, base)
     return Categories.of(values, labels, other=field.other, missing=field.missing, ordered=field.ordered)
 
 
@@ -142,8 +152,12 @@ def _require_one(name: str, entry: BinsEntry | CollapseEntry, keys: tuple[str, .
         raise SchemaError(f"{name} needs exactly one of {', '.join(keys)}; got {', '.join(given) or 'none'}")
 
 
-def _labels(collapse: CollapseEntry, values: tuple[str, ...], base: Path) -> dict[str, str]:
-    _require_one("collapse", collapse, ("prefix", "file", "map"))
+def _labels(field: FieldEntry, collapse: CollapseEntry, values: tuple[str, ...], base: Path) -> dict[str, str]:
+    _require_one("collapse", collapse, ("prefix", "file", "map", "rare"))
+    if (collapse.rare is None) != (collapse.counts is None):
+        raise SchemaError("collapse.rare and collapse.counts go together: {rare: 500, counts: public.csv}")
+    if collapse.rare is not None and collapse.counts is not None:
+        return rare_values(field.name, values, field.other, base / collapse.counts, collapse.rare)
     if collapse.prefix is not None:
         if collapse.prefix < 1:
             raise SchemaError(f"collapse.prefix must be at least 1, got {collapse.prefix}")

@@ -8,8 +8,12 @@ anyway: last decade's census, a published code list with counts, an earlier rele
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from io import StringIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,13 +22,21 @@ from numpy.typing import NDArray
 from dipsmith.errors import SchemaError, UsageError
 from dipsmith.schema.attribute import Attribute
 from dipsmith.schema.domain import Categories
+from dipsmith.schema.markup import read_text
 from dipsmith.schema.rules import Rule, in_words
 
 if TYPE_CHECKING:
     from dipsmith.schema.schema import Schema
 
 
-def merge_rare(schema: Schema, public: object, thresholds: Mapping[str, int], label: str = "(rare)") -> Schema:
+RARE = "(rare)"
+"""The label of all that is rare."""
+
+LONGEST_TABLE = 200_000_000
+"""Bytes of a table of public counts at most."""
+
+
+def merge_rare(schema: Schema, public: object, thresholds: Mapping[str, int], label: str = RARE) -> Schema:
     """Merge the labels that have fewer rows than a threshold in a **public** table into one label.
 
     The table is anything with an Arrow stream (pandas, polars, pyarrow), or a mapping of arrays.
@@ -62,6 +74,50 @@ def merge_rare(schema: Schema, public: object, thresholds: Mapping[str, int], la
     new = replace(schema, attributes=attributes, rules=(), notes=tuple(notes))
     rules = (_translate(rule, schema, new) for rule in schema.rules)
     return replace(new, rules=tuple(rule for rule in rules if rule is not None))
+
+
+def rare_values(column: str, values: Sequence[str], other: str | None, counts: Path, threshold: int) -> dict[str, str]:
+    """Which values of a column are released as `RARE`: those with fewer rows than a threshold in a **public** file.
+
+    The file is csv with a header: columns `code` and `count`, or any public table with a column of this name, whose rows are
+    counted. One rare value alone stays what it is.
+    """
+    if threshold < 1:
+        raise SchemaError(f"collapse.rare must be at least 1, got {threshold}")
+    found = _public_counts(counts, column)
+    listed = set(values)
+    often = Counter({value: found[value] for value in values})
+    if other is not None:
+        often[other] += sum(n for value, n in found.items() if value and value not in listed)
+    rare = [value for value in values if often[value] < threshold]
+    if len(rare) > 1 and RARE in listed:
+        raise SchemaError(f"enum has '{RARE}', the label of merged values; rename it")
+    return dict.fromkeys(rare, RARE) if len(rare) > 1 else {}
+
+
+def _public_counts(path: Path, column: str) -> Counter[str]:
+    text = read_text(path, "table of public counts", LONGEST_TABLE)
+    delimiter = max(",;\t", key=text.split("\n", 1)[0].count)
+    rows = csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    found = Counter[str]()
+    try:
+        header = [name.strip() for name in next(rows, [])]
+        listed = "code" in header and "count" in header
+        if not listed and column not in header:
+            raise SchemaError(
+                f"{path}: expected columns 'code' and 'count', or a column '{column}' to count; it has neither"
+            )
+        at = header.index("code" if listed else column)
+        for row in filter(None, rows):
+            if len(row) != len(header):
+                raise SchemaError(f"{path}, line {rows.line_num}: {len(row)} fields, the header has {len(header)}")
+            number = row[header.index("count")].strip() if listed else "1"
+            if not (number.isascii() and number.isdigit()):
+                raise SchemaError(f"{path}, line {rows.line_num}: column 'count' must hold whole numbers")
+            found[row[at].strip(" ")] += int(number)
+    except csv.Error as error:
+        raise SchemaError(f"{path}, line {rows.line_num}: not readable as csv ({error}); check the quotes") from None
+    return found
 
 
 def _table(public: object) -> Any:

@@ -50,10 +50,10 @@ def read_map(entries: Sequence[str], option: str, schema: Schema) -> dict[str, s
     return found
 
 
-def mapped(data: Any, columns: ColumnMap | None = None, beside: Any = None) -> Source:
+def map_columns(data: Any, columns: ColumnMap | None = None, beside: Any = None) -> Source:
     """A file or frame with its columns under other names; `beside` is a public table of factors by group.
 
-    >>> pay = mapped(pa.table({"basic": [100.0, 50.0]}), {"pay": "basic * 2"})
+    >>> pay = map_columns(pa.table({"basic": [100.0, 50.0]}), {"pay": "basic * 2"})
     >>> [batch.to_pydict() for batch in pay.batches(["pay"])]
     [{'pay': [200.0, 100.0]}]
     """

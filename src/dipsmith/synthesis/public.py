@@ -15,7 +15,7 @@ from dipsmith.privacy.budget import Budget
 from dipsmith.schema import Codes, Schema, Unit
 from dipsmith.schema.formula.tree import quoted
 from dipsmith.sources import source
-from dipsmith.synthesis.column_map import mapped
+from dipsmith.synthesis.column_map import map_columns
 
 
 def public_facts(schema: Schema, data: Any = None, rows: int | None = None) -> PublicFacts:
@@ -61,9 +61,9 @@ def public_table(
     meanings = dict(columns or {})
     for name in (*meanings, *(scale or {})):
         schema[name]
-    found = mapped(data, meanings, factors)
+    found = map_columns(data, meanings, factors)
     if scale:
-        found = mapped(found, {name: f"{quoted(name)} * {by!r}" for name, by in scale.items()})
+        found = map_columns(found, {name: f"{quoted(name)} * {by!r}" for name, by in scale.items()})
     wanted = tuple(name for name in schema.names if name in found.columns)
     if not wanted:
         raise SourceError(f"{found.describe()}: it has no column of schema '{schema.name}'; say columns=")

@@ -22,7 +22,7 @@ from dipsmith.report.sections import framed, page
 from dipsmith.schema import Schema
 from dipsmith.schema.writing import to_yaml
 from dipsmith.synthesis.card import ASKED, Card
-from dipsmith.synthesis.column_map import ColumnMap, mapped
+from dipsmith.synthesis.column_map import ColumnMap, map_columns
 from dipsmith.synthesis.exit import Exit, unescaped
 from dipsmith.synthesis.fitted import FittedModel, drawn_table, predictors
 from dipsmith.synthesis.measurement_file import read_measurements, write_measurements
@@ -101,7 +101,7 @@ class Release:
         """
         chosen = self._chosen(model)
         needed = predictors(chosen.labeller())
-        found = mapped(data, columns, factors)
+        found = map_columns(data, columns, factors)
         found.check(needed)
         labelled = chosen.label(found, seed)
         if not isinstance(labelled, pa.Table):
