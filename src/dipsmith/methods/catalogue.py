@@ -69,7 +69,7 @@ def grow_on(method: Method, table: PublicTable) -> Method:
     if "public" not in {f.name for f in fields(method)}:  # type: ignore[arg-type]
         able = [name for name in METHODS if "public" in {f.name for f in fields(METHODS[name])}]  # type: ignore[arg-type]
         raise UsageError(f"{method.name} grows on no public table; use {' or '.join(able)}, or leave --public out")
-    return replace(method, public=table)  # type: ignore[type-var, no-any-return]
+    return replace(method, public=table)  # type: ignore[type-var]
 
 
 def model_of_kind(kind: str, package: str) -> type[Model]:
