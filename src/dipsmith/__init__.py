@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dipsmith.sources import source
     from dipsmith.synthesis.column_map import map_columns
     from dipsmith.synthesis.measurements import measurements
+    from dipsmith.synthesis.noisy_count import count_where
     from dipsmith.synthesis.planned import AnalysisPlan
     from dipsmith.synthesis.public import public_table
     from dipsmith.synthesis.release import Release
@@ -60,6 +61,7 @@ _HOMES = {
     "ZCDP": "dipsmith.privacy.budget",
     "combine": "dipsmith.inference.combine",
     "compare": "dipsmith.utility.compare",
+    "count_where": "dipsmith.synthesis.noisy_count",
     "fit": "dipsmith.inference.fit",
     "map_columns": "dipsmith.synthesis.column_map",
     "measurements": "dipsmith.synthesis.measurements",
@@ -89,6 +91,7 @@ __all__ = [
     "Universal",
     "combine",
     "compare",
+    "count_where",
     "fit",
     "map_columns",
     "measurements",

@@ -18,6 +18,7 @@ from dipsmith.cli import (
     audit,
     compare,
     confirm,
+    count,
     demo,
     experiment,
     fit,
@@ -85,6 +86,7 @@ app.command(epilog=verify.EXAMPLES)(verify.verify)
 app.command(epilog=fit.EXAMPLES)(fit.fit)
 app.command(epilog=ask.EXAMPLES)(ask.ask)
 app.command(epilog=confirm.EXAMPLES)(confirm.confirm)
+app.command(epilog=count.EXAMPLES)(count.count)
 app.command(epilog=compare.EXAMPLES)(compare.compare)
 app.command(epilog=report.EXAMPLES)(report.report)
 app.command(epilog=supports.EXAMPLES)(supports.supports)
