@@ -58,7 +58,7 @@ def test_the_posterior_is_that_of_integration(noisy, law):
     assert found.probability == pytest.approx(above / whole, abs=1e-6)
     low, high = found.interval
     assert integrate.quad(weight, low, high, limit=200)[0] / whole == pytest.approx(0.95, abs=1e-5)
-    assert found.density.mean() == pytest.approx(1)
+    assert found.densities[0].mean() == pytest.approx(1)
 
 
 def test_the_posterior_of_three_answers_is_that_of_drawing_shares():

@@ -142,8 +142,6 @@ def draft(
     """A question with the usual number of parts; refuses what could not be answered."""
     parsed = parse_claim(claim)
     schema = release.schema
-    if isinstance(parsed, Accuracy | Residuals | Roc):
-        raise UsageError("claims about predictions are not supported yet")
     references = _references(release, formula, parsed, reference)
     analysis = Analysis.of(formula, release.tables, schema=schema, reference=references, family=family)
     if analysis.family not in ("ols", "logistic"):

@@ -21,12 +21,14 @@ from typing import Any
 from dipsmith.confirm.answer import AnswerCard, answered_before
 from dipsmith.confirm.claim import Claim
 from dipsmith.confirm.design import PartDesign
+from dipsmith.confirm.predictions import Predictor, predicted
 from dipsmith.confirm.question import Inquiry
-from dipsmith.confirm.verdict import Posterior, posterior
+from dipsmith.confirm.verdict import Posterior, in_three_digits, posterior
 from dipsmith.confirm.votes import vote_of
 from dipsmith.counting.count import BatchRows
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy.budget import PureDP, zcdp_to_approx
+from dipsmith.privacy.classification import Classification
 from dipsmith.privacy.curator import Curator, Progress
 from dipsmith.privacy.events import Journal, Rehearsal
 from dipsmith.privacy.ledger import AlreadyReleased, Ledger, Reservation
@@ -151,10 +153,12 @@ def prepare(question: Inquiry, schema: Schema) -> Any:
     """How a question will be measured; refuses, before anything is spent, what cannot be answered under this schema."""
     if question.dataset != schema.name:
         raise UsageError(f"the question is about '{question.dataset}', the schema describes '{schema.name}'")
-    if question.measure != "poll":
-        raise UnsupportedError(f"measure '{question.measure}' is not supported")
     design = PartDesign.of(question.formula, schema, question.family, dict(question.reference))
     claim: Any = question.parsed
+    if question.measure == "counts":
+        return partial(_predict, question, claim, Predictor.of(question, design))
+    if question.measure == "direct":
+        raise UnsupportedError("direct estimates are not supported")
     parts = question.parts or 0
     poll = Poll(vote_of(claim, design, parts, question.known), parts)
     return partial(_poll, question, claim, poll)
@@ -183,26 +187,39 @@ def _poll(question: Inquiry, claim: Claim, poll: Poll, curator: Curator, private
     )
 
 
+def _predict(question: Inquiry, claim: Claim, predictor: Predictor, curator: Curator, private: Source) -> MeasuredClaim:
+    curator.report("counting", 0.0)
+    asked = Classification(predictor)
+    counts = curator.ask(asked, question.budget).values
+    curator.report("counting", 1.0)
+    law, event = asked.priced(curator.relation, curator.max_rows, question.budget, "")
+    found = predicted(claim, predictor, counts, law)
+    return MeasuredClaim(
+        verdict=found.verdict,
+        sentence=found.sentence,
+        numbers={"rows in each class": [int(v) for v in counts]},
+        noise=law.name,
+        scale=scale_of(law),
+        sensitivity=float(event.sensitivity),
+        quantity=found.quantity,
+        estimate=found.estimate,
+        interval=found.interval,
+        probability=found.probability,
+        details=found.details,
+    )
+
+
 def _sentence(claim: Claim, found: Posterior, *, three: bool) -> str:
-    most = "in most random parts"
-    told = f"posterior {_three(found.probability)}"
+    told = f"posterior {in_three_digits(found.probability)}"
+    if three and found.verdict == "confirmed":
+        return f"Confirmed: {claim.words}; neither side of it has a majority of random parts; {told}."
+    most = "" if three else " in most random parts"
     if found.verdict == "confirmed":
-        return f"Confirmed: {claim.words} {most}; {told}."
+        return f"Confirmed: {claim.words}{most}; {told}."
     if found.verdict == "contradicted":
-        other = "most random parts lie on one side of the interval" if three else f"it is not so {most}"
+        other = "most random parts lie on one side of the interval" if three else f"it is not so{most}"
         return f"Contradicted: that {claim.words}; {other}; {told}."
-    return f"Cannot tell at this price whether {claim.words} {most}; {told}."
-
-
-def _three(probability: float) -> str:
-    """A probability in three digits that is never rounded to certainty.
-
-    >>> _three(0.99999), _three(0.9812), _three(0.00001)
-    ('above .999', '.981', 'below .001')
-    """
-    if probability > 0.9995:
-        return "above .999"
-    return "below .001" if probability < 0.0005 else f"{probability:.3f}"[1:]
+    return f"Cannot tell at this price whether {claim.words}{most}; {told}."
 
 
 def answer_of(

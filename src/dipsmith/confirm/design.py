@@ -71,7 +71,7 @@ class PartDesign:
         none = made.columns(
             Values({n: np.zeros(0) for n in numbers}, {n: np.zeros(0, np.int64) for n in reading.levels}, 0)
         )
-        made._response(none, 0)
+        made.response(none, 0)
         names = build(formula.terms, none, 0)[1]
         if formula.fixed:
             names = tuple(n for n in names if n != INTERCEPT)
@@ -100,7 +100,7 @@ class PartDesign:
     def numbers(self, values: Values) -> PartNumbers:
         """The numbers of some rows; those in which a value is missing or not finite are left out."""
         columns = self.columns(values)
-        y, known = self._response(columns, values.rows)
+        y, known = self.response(columns, values.rows)
         X, names = build(self.formula.terms, columns, values.rows)
         if self.formula.fixed:
             X = X[:, [i for i, name in enumerate(names) if name != INTERCEPT]]
@@ -115,7 +115,8 @@ class PartDesign:
         kept = known & np.isfinite(y) & np.isfinite(X).all(axis=1)
         return PartNumbers(y[kept], X[kept], tuple(np.unique(g[kept], return_inverse=True)[1] for g in groups))
 
-    def _response(self, columns: Columns, rows: int) -> tuple[Floats, NDArray[np.bool_]]:
+    def response(self, columns: Columns, rows: int) -> tuple[Floats, NDArray[np.bool_]]:
+        """The response, and the rows that have one."""
         name = self.formula.response_column
         column = None if name is None else columns[name]
         if not isinstance(column, Category):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from dipsmith.confirm.answer import AnswerCard
-from dipsmith.confirm.picture import density_picture
-from dipsmith.confirm.verdict import LEVEL, SURE, posterior
+from dipsmith.confirm.claim import Residuals, Roc
+from dipsmith.confirm.picture import curve_picture, density_picture, grid_picture
+from dipsmith.confirm.verdict import LEVEL, SURE, in_three_digits, posterior
 from dipsmith.privacy.poll import poll_sensitivity
 from dipsmith.privacy.value_question import noise_of
-from dipsmith.report.content import Block, Facts, Figure, Page, Section, Table
+from dipsmith.report.content import Block, Cell, Facts, Figure, Page, Section, Table
 from dipsmith.report.sections import page
 
 NOT_PRIVATE = "NOT PRIVATE: made with a known seed, for tests"
@@ -48,6 +49,8 @@ def _blocks(answer: AnswerCard) -> list[Block]:
     found: list[Block] = []
     if answer.question.measure == "poll":
         found.append(_poll_figure(answer))
+    if isinstance(question := answer.question.parsed, Residuals | Roc):
+        found.append(_grid_figure(answer) if isinstance(question, Residuals) else _curve_figure(answer))
     rows: list[tuple[str, str | float]] = [
         (f"{name} (noisy)", ", ".join(f"{v:,}" for v in values))
         for name, values in answer.numbers.items()
@@ -58,8 +61,9 @@ def _blocks(answer: AnswerCard) -> list[Block]:
     if answer.interval is not None:
         rows.append((f"{LEVEL:.0%} interval", f"{answer.interval[0]:.4g} to {answer.interval[1]:.4g}"))
     if answer.probability is not None:
-        rows.append(("Probability that the claim holds", f"{answer.probability:.4f}"))
+        rows.append(("Probability that the claim holds", in_three_digits(answer.probability)))
     found.append(Table.of("What was measured", ("quantity", "value"), rows, _note(answer)))
+    found += [f.numbers for f in found if isinstance(f, Figure) and f.numbers is not None]
     return found
 
 
@@ -79,23 +83,64 @@ def _poll_figure(answer: AnswerCard) -> Figure:
     parts = question.parts or 0
     law = noise_of(poll_sensitivity(answer.neighbours, len(numbers) + 1, question.budget), question.budget)
     known = posterior(numbers, parts, law)
-    ends = ("fewer parts agree", "more parts agree")
-    what = "share of parts in which the claim holds"
-    svg = density_picture(known.grid, known.prior, known.density, threshold=0.5, ends=ends, axis=what)
     low, high = known.interval
-    mode = float(known.grid[int(np.argmax(known.density))])
+    if len(numbers) == 1:
+        what, ends = "share of parts in which the claim holds", ("not in most parts", "in most parts")
+        densities, means = {"after": known.densities[0]}, f"the {LEVEL:.0%} interval is {low:.2f} to {high:.2f}"
+        key = "after it (blue)"
+    else:
+        what, ends = "share of parts on one side of the interval", ("no majority", "majority")
+        densities = dict(zip(("below", "above"), known.densities, strict=True))
+        means = "the claim holds where neither side has a majority"
+        key = "after it, of the parts below the interval (blue) and above it (vermilion)"
+    modes = ", ".join(f"{name} {float(known.grid[int(np.argmax(d))]):.2f}" for name, d in densities.items())
     return Figure(
         title=f"Does the claim hold in most of {parts} random parts?",
-        svg=svg,
+        svg=density_picture(known.grid, known.prior, densities, threshold=0.5, ends=ends, axis=what),
         caption=(
-            f"What is known of the share of parts in which the claim holds: before the answer (grey) and after it (blue). "
-            f"{parts} parts, {question.budget}; the thin line is one half."
+            f"What is known of the {what}: before the answer (grey) and {key}. {parts} parts, {question.budget}; the thin "
+            "line is one half."
         ),
         alternative=(
-            f"Density of the {what}, before and after. After the answer it is highest at {mode:.2f}; the {LEVEL:.0%} interval "
-            f"is {low:.2f} to {high:.2f}; the threshold is 0.5, and the probability of the claim is {known.probability:.3f}."
+            f"Density of the {what}, before and after the answer. Highest at: {modes}; {means}; the threshold is 0.5, and "
+            f"the probability of the claim is {in_three_digits(known.probability)}."
         ),
     )
+
+
+def _grid_figure(answer: AnswerCard) -> Figure:
+    first, second = (list(answer.details[f"{which} edges"]) for which in ("first", "second"))
+    counts = np.array(next(iter(answer.numbers.values()))).reshape(len(first) + 1, len(second) + 1)
+    noise = answer.scale * 2**0.5
+    labels = [_bin(second, j) for j in range(len(second) + 1)]
+    rows: list[list[Cell]] = [[_bin(first, i), *(int(v) for v in line)] for i, line in enumerate(counts)]
+    return Figure(
+        title="How do the rows scatter about the release's model?",
+        svg=grid_picture(counts, noise, "fitted value", "residual"),
+        caption=(
+            f"Noisy numbers of rows by fitted value and residual, as areas; hollow circles could be noise alone (below "
+            f"{2 * noise:.3g} rows). {answer.question.budget}."
+        ),
+        alternative=f"Grid of {counts.shape[0]} fitted values by {counts.shape[1]} residuals; the numbers stand below.",
+        numbers=Table.of("Rows by fitted value and residual", ("fitted", *labels), rows),
+    )
+
+
+def _curve_figure(answer: AnswerCard) -> Figure:
+    x, y = (np.array(answer.details[f"{which} positive rate"]) for which in ("false", "true"))
+    area = "unknown" if answer.estimate is None else f"{answer.estimate:.3f}"
+    return Figure(
+        title="How well does the release's model tell the outcomes apart?",
+        svg=curve_picture(x, y),
+        caption=f"True against false positives by the model's score, made to bend one way; area {area}. {answer.question.budget}.",
+        alternative=f"ROC curve above the diagonal of a model that knows nothing; the area under it is {area}.",
+    )
+
+
+def _bin(edges: list[float], i: int) -> str:
+    if i == 0:
+        return f"up to {edges[0]:.3g}"
+    return f"above {edges[-1]:.3g}" if i == len(edges) else f"{edges[i - 1]:.3g} to {edges[i]:.3g}"
 
 
 def _cost(answer: AnswerCard) -> list[tuple[str, str]]:
@@ -103,7 +148,7 @@ def _cost(answer: AnswerCard) -> list[tuple[str, str]]:
         ("Price", answer.guarantee),
         ("Neighbours", answer.neighbours),
         ("Unit of protection", answer.unit),
-        ("One unit moves the numbers by at most", f"{answer.sensitivity:g}"),
+        ("Sensitivity", f"one unit moves the numbers by {answer.sensitivity:g} at most"),
         ("Charged", f"{answer.created}, as {answer.request}"),
     ]
     return [*found, *([] if answer.ledger_head is None else [("Ledger head", answer.ledger_head)])]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 import numpy as np
@@ -15,11 +15,11 @@ LEFT, RIGHT, TOP, BOTTOM = 16, 404, 30, 196
 
 
 def density_picture(
-    grid: Floats, prior: Floats, density: Floats, *, threshold: float, ends: Sequence[str], axis: str
+    grid: Floats, prior: Floats, densities: Mapping[str, Floats], *, threshold: float, ends: Sequence[str], axis: str
 ) -> str:
-    """What was known before (grey), what is known now (blue), and the threshold between them (thin line)."""
-    low, high = float(grid[0]), float(grid[-1])
-    most = max(float(density.max()), float(prior.max()), 1e-12)
+    """Densities on 0 to 1: what was known before (grey), what is known now (in colour), and the threshold (thin line)."""
+    low, high = 0.0, 1.0
+    most = max(float(prior.max()), 1e-12, *(float(d.max()) for d in densities.values()))
 
     def across(x: float) -> float:
         return LEFT + (x - low) / (high - low) * (RIGHT - LEFT)
@@ -31,26 +31,73 @@ def density_picture(
         return "M" + "L".join(f"{across(float(x)):.1f},{up(float(y)):.1f}" for x, y in zip(grid, values, strict=True))
 
     line = across(threshold)
-    area = f"{path(density)}L{RIGHT},{BOTTOM}L{LEFT},{BOTTOM}Z"
-    peak = int(np.argmax(density))
-    # The name stands beside the peak, on the side where there is room.
-    side = "start" if across(float(grid[peak])) < WIDTH / 2 else "end"
-    shift = 8 if side == "start" else -8
     parts = [
-        f'<path d="{area}" fill="var(--accent)" fill-opacity=".16"/>',
-        f'<path d="{path(prior)}" fill="none" stroke="var(--soft)" stroke-width="1.2"/>',
-        f'<path d="{path(density)}" fill="none" stroke="var(--accent)" stroke-width="1.8"/>',
         f'<path d="M{line:.1f},{TOP - 12}V{BOTTOM}" stroke="var(--soft)" stroke-width=".8"/>',
-        f'<path d="M{LEFT},{BOTTOM}H{RIGHT}" stroke="var(--soft)" stroke-width=".8"/>',
+        f'<path d="{path(prior)}" fill="none" stroke="var(--soft)" stroke-width="1.2"/>',
         _text(line - 6, TOP - 16, ends[0], "end"),
         _text(line + 6, TOP - 16, ends[1], "start"),
-        _text(across(float(grid[peak])) + shift, up(float(density[peak])) + 12, "after", side, "accent"),
-        _text(LEFT + 2, up(float(prior[0])) - 4, "before", "start"),
+    ]
+    peaks: list[int] = []
+    for (name, density), colour in zip(densities.items(), ("accent", "second"), strict=False):
+        peak = int(np.argmax(density))
+        side, shift = ("start", 2) if across(float(grid[peak])) < WIDTH / 2 else ("end", -2)
+        # Two peaks at one place: the second name stands a line lower.
+        height = up(float(density[peak])) - 5 + 15 * sum(abs(p - peak) < 30 for p in peaks)
+        peaks.append(peak)
+        parts += [
+            f'<path d="{path(density)}L{RIGHT},{BOTTOM}L{LEFT},{BOTTOM}Z" fill="var(--{colour})" fill-opacity=".14"/>',
+            f'<path d="{path(density)}" fill="none" stroke="var(--{colour})" stroke-width="1.8"/>',
+            _text(across(float(grid[peak])) + shift, height, name, side, colour),
+        ]
+    at = 0 if np.argmax(next(iter(densities.values()))) > len(grid) // 2 else -1
+    parts += [
+        _text(LEFT + 2 if at == 0 else RIGHT - 2, up(float(prior[at])) - 4, "before", "start" if at == 0 else "end"),
+        f'<path d="M{LEFT},{BOTTOM}H{RIGHT}" stroke="var(--soft)" stroke-width=".8"/>',
         _text((LEFT + RIGHT) / 2, BOTTOM + 30, axis, "middle", "ink"),
     ]
-    for x in np.linspace(low, high, 5):
-        parts.append(_text(across(float(x)), BOTTOM + 15, f"{x:.3g}", "middle"))
+    parts += [_text(across(x), BOTTOM + 15, f"{x:g}", "middle") for x in (0.0, 0.25, 0.5, 0.75, 1.0)]
     return _svg(parts)
+
+
+def grid_picture(counts: NDArray[np.int64], noise: float, across: str, upwards: str) -> str:
+    """Counts of a grid as areas of circles, hollow where noise alone could be as large (two standard deviations)."""
+    columns, rows = counts.shape
+    step = (RIGHT - LEFT) / columns
+    height = max(12.0, min(step, 24.0))
+    bottom = TOP + height * rows
+    most = max(1.0, float(counts.max()))
+    parts = []
+    for i, j in np.ndindex(columns, rows):
+        value = float(counts[i, j])
+        if value <= 0:
+            continue
+        radius = max(0.8, 0.48 * height * float(np.sqrt(value / most)))
+        sure = value > 2 * noise
+        look = 'fill="var(--accent)"' if sure else 'fill="none" stroke="var(--soft)" stroke-width=".6"'
+        parts.append(
+            f'<circle cx="{LEFT + (i + 0.5) * step:.1f}" cy="{bottom - (j + 0.5) * height:.1f}" r="{radius:.1f}" {look}/>'
+        )
+    parts.append(f'<path d="M{LEFT},{bottom:.1f}H{RIGHT}" stroke="var(--soft)" stroke-width=".8"/>')
+    parts.append(_text((LEFT + RIGHT) / 2, bottom + 16, f"{across} →", "middle", "ink"))
+    parts.append(_text(LEFT, TOP - 10, f"↑ {upwards}", "start", "ink"))
+    return _svg(parts, int(bottom + 26))
+
+
+def curve_picture(x: Floats, y: Floats) -> str:
+    """An ROC curve with the diagonal of a model that knows nothing."""
+    left, right, bottom = 90, 330, TOP + 240
+    points = [(left + float(a) * (right - left), bottom - float(b) * (bottom - TOP)) for a, b in zip(x, y, strict=True)]
+    parts = [
+        f'<path d="M{left},{bottom}L{right},{TOP}" stroke="var(--soft)" stroke-width=".8"/>',
+        f'<path d="M{"L".join(f"{a:.1f},{b:.1f}" for a, b in points)}" fill="none" stroke="var(--accent)" stroke-width="1.8"/>',
+        f'<path d="M{left},{TOP}V{bottom}H{right}" fill="none" stroke="var(--soft)" stroke-width=".8"/>',
+        _text((left + right) / 2, bottom + 30, "false positives", "middle", "ink"),
+        _text(left, TOP - 10, "true positives", "start", "ink"),
+        _text((left + right) / 2 + 8, (TOP + bottom) / 2 + 12, "knows nothing", "start"),
+    ]
+    parts += [_text(left + t * (right - left), bottom + 15, f"{t:g}", "middle") for t in (0.0, 0.5, 1.0)]
+    parts += [_text(left - 6, bottom - t * (bottom - TOP) + 4, f"{t:g}", "end") for t in (0.5, 1.0)]
+    return _svg(parts, bottom + 40)
 
 
 def _text(x: float, y: float, text: str, anchor: str, colour: str = "soft") -> str:

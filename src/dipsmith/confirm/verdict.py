@@ -36,18 +36,23 @@ SURE: Final = 0.95
 """A verdict needs at least this posterior probability."""
 LEVEL: Final = 0.95
 LARGE: Final = 2000.0
+"""A standard deviation of noise from which on its law is taken for the continuous one."""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Numbers = NDArray[np.floating[Any]]
+
+GRID: Final = (np.arange(200) + 0.5) / 200
+"""Where densities are told."""
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
     """What is known of the share of parts in which the claim holds.
 
-    `probability` that the claim holds for most parts; `interval` of the share, at `LEVEL`; densities of the share before
-    and after, at `grid`; and the verdict.
+    `probability` that the claim holds for most parts; `interval` of the share, at `LEVEL`; and the verdict. For a picture:
+    densities of a share before and after, at `grid`: of the parts in which the claim holds, or with three answers of those
+    below and those above the interval.
     """
 
     probability: float
@@ -55,7 +60,7 @@ class Posterior:
     interval: tuple[float, float]
     grid: Floats
     prior: Floats
-    density: Floats
+    densities: tuple[Floats, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,9 +113,12 @@ def posterior(noisy: Sequence[int], parts: int, law: NoiseLaw) -> Posterior:
 
 
 def _of_two(noisy: int, parts: int, law: NoiseLaw) -> Posterior:
-    told, yes = np.array([noisy]), np.arange(parts + 1)
-    found = judge(told, parts, law)
-    return _summary(found, _weights(told, parts, law)[0], yes + 1.0, parts - yes + 1.0, prior=(1.0, 1.0))
+    told = np.array([noisy])
+    found, weights = judge(told, parts, law), _weights(told, parts, law)[0]
+    density = _density(weights, parts, 1.0)
+    return Posterior(
+        float(found.probability[0]), found.verdict, _interval(weights, parts, 1.0), GRID, np.ones(len(GRID)), (density,)
+    )
 
 
 def _of_three(below: int, above: int, parts: int, law: NoiseLaw) -> Posterior:
@@ -118,10 +126,12 @@ def _of_three(below: int, above: int, parts: int, law: NoiseLaw) -> Posterior:
     weights = np.outer(_weights(first, parts, law)[0], _weights(second, parts, law)[0])
     number = np.arange(parts + 1)
     outer = number[:, None] + number[None, :]
-    weights = np.where(outer <= parts, weights, 0.0)
-    within = np.bincount(np.maximum(parts - outer, 0).ravel(), weights.ravel(), parts + 1) / weights.sum()
+    weights = np.where(outer <= parts, weights, 0.0) / np.where(outer <= parts, weights, 0.0).sum()
+    within: Numbers = np.bincount(np.maximum(parts - outer, 0).ravel(), weights.ravel(), parts + 1).astype(np.float64)
     found = judge_ends(first, second, parts, law)
-    return _summary(found, within, number + 1.0, parts - number + 2.0, prior=(1.0, 2.0))
+    ends = (_density(weights.sum(axis=1), parts, 2.0), _density(weights.sum(axis=0), parts, 2.0))
+    sure, interval = float(found.probability[0, 0]), _interval(within, parts, 2.0)
+    return Posterior(sure, found.verdict, interval, GRID, 2 * (1 - GRID), ends)
 
 
 def reached(noisy: Ints, parts: int, law: NoiseLaw) -> Floats:
@@ -159,23 +169,33 @@ def _weights(noisy: Ints, parts: int, law: NoiseLaw) -> Floats:
     return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
-def _summary(
-    found: Judgement, weights: Numbers, first: Numbers, second: Numbers, prior: tuple[float, float]
-) -> Posterior:
-    """Interval and densities of a mixture of Beta laws."""
-    grid = np.linspace(0.0, 1.0, 201)
-    centre = np.asarray((grid[1:] + grid[:-1]) / 2)
-    cumulative = np.array([float(weights @ betainc(first, second, x)) for x in grid])
-    before = betainc(*prior, grid)
-    tail = (1 - LEVEL) / 2
-    low, high = (_quantile(q, weights, first, second) for q in (tail, 1 - tail))
-    sure = float(found.probability.ravel()[0])
-    return Posterior(sure, found.verdict, (low, high), centre, np.diff(before) * 200, np.diff(cumulative) * 200)
+def _density(weights: Numbers, parts: int, others: float) -> Floats:
+    """The density of a mixture of Beta(s + 1, parts − s + others), averaged over small steps."""
+    s = np.arange(parts + 1)
+    steps = np.linspace(0.0, 1.0, len(GRID) + 1)
+    cumulative = [float(weights @ betainc(s + 1.0, parts - s + others, x)) for x in steps]
+    return np.asarray(np.diff(cumulative) * len(GRID))
 
 
-def _quantile(q: float, weights: Numbers, first: Numbers, second: Numbers) -> float:
-    low, high = 0.0, 1.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if float(weights @ betainc(first, second, middle)) < q else (low, middle)
-    return (low + high) / 2
+def _interval(weights: Numbers, parts: int, others: float) -> tuple[float, float]:
+    s = np.arange(parts + 1)
+    found = []
+    for q in ((1 - LEVEL) / 2, (1 + LEVEL) / 2):
+        low, high = 0.0, 1.0
+        for _ in range(40):
+            middle = (low + high) / 2
+            below = float(weights @ betainc(s + 1.0, parts - s + others, middle)) < q
+            low, high = (middle, high) if below else (low, middle)
+        found.append((low + high) / 2)
+    return found[0], found[1]
+
+
+def in_three_digits(probability: float) -> str:
+    """A probability in three digits that is never rounded to certainty.
+
+    >>> in_three_digits(0.99999), in_three_digits(0.9812), in_three_digits(0.00001)
+    ('above .999', '.981', 'below .001')
+    """
+    if probability > 0.9995:
+        return "above .999"
+    return "below .001" if probability < 0.0005 else f"{probability:.3f}"[1:]
