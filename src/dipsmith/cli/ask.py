@@ -30,6 +30,9 @@ def ask(
     epsilon: Epsilon = None,
     rho: Rho = None,
     delta: Delta = None,
+    measure: Annotated[
+        str | None, Option("--measure", help="poll, direct or counts; the best that there is when omitted.")
+    ] = None,
     parts: Annotated[int | None, Option("--parts", help="Parts of the poll; proposed when omitted.")] = None,
     family: Annotated[str, Option("--family", help="auto, ols or logistic.")] = "auto",
     reference: Annotated[
@@ -53,19 +56,21 @@ def ask(
     if out is None and not power:
         raise UsageError("give --out for the question file, or --power to see what can be expected")
     chosen: Any = family
+    how: Any = "poll" if measure is None and parts is not None else measure
     loaded = Release.load(release)
     question = write(
         loaded,
         formula,
         claim,
         budget=budget_of(epsilon, rho, delta),
+        measure=how,
         parts=parts,
         family=chosen,
         reference=references_of(reference),
         by=by,
         why=why,
     )
-    expected = prospect(loaded, question) if power and question.measure == "poll" else None
+    expected = prospect(loaded, question) if power and question.measure != "counts" else None
     if out is not None:
         with whole_file(out) as work:
             Exit(work.parent).text(work.name, question.to_yaml())
@@ -74,14 +79,18 @@ def ask(
         emit(facts if expected is None else {**facts, "power": expected.to_dict()})
         return
     say(f"Question: {question}")
-    say(
-        f"Price: {question.budget}{f', {question.parts} parts' if question.parts else ''}; digest {question.digest[:16]}…"
-    )
+    say(f"Price: {question.budget}, by {_means(question)}; digest {question.digest[:16]}…")
     for line in [] if expected is None else _told(expected, question):
         say(line)
     if out is not None:
         data = "--data FILE --schema SCHEMA --ledger LEDGER --out answer/"
         say(f"Written to {out} — send it to the steward, who answers with: {command('confirm', out)} {data}")
+
+
+def _means(question: Inquiry) -> str:
+    if question.measure == "poll":
+        return f"a poll of {question.parts} parts"
+    return "a direct estimate from noisy sums" if question.measure == "direct" else "noisy counts"
 
 
 def _told(expected: Prospect, question: Inquiry) -> list[str]:

@@ -39,8 +39,8 @@ class AnswerCard:
     sentence: str
     numbers: Mapping[str, list[int]]
     noise: str
-    scale: float
-    sensitivity: float
+    scale: float | None
+    sensitivity: float | None
     quantity: str
     estimate: float | None
     interval: tuple[float, float] | None

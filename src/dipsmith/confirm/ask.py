@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
+from scipy.special import expit, ndtr, ndtri
 
 from dipsmith.confirm.claim import (
     Accuracy,
@@ -30,6 +32,7 @@ from dipsmith.confirm.claim import (
     resolve,
 )
 from dipsmith.confirm.design import PartDesign, is_category
+from dipsmith.confirm.direct import DirectQuestion, can_be_direct
 from dipsmith.confirm.part_fit import Combination
 from dipsmith.confirm.power import (
     OFFERED,
@@ -41,18 +44,26 @@ from dipsmith.confirm.power import (
     outlook_of_interval,
     outlook_of_share,
 )
-from dipsmith.confirm.question import Inquiry
+from dipsmith.confirm.predictions import Predictor
+from dipsmith.confirm.question import Inquiry, Measure
+from dipsmith.confirm.verdict import SURE
 from dipsmith.confirm.votes import difference, vote_of
 from dipsmith.counting.values import ValueReading
 from dipsmith.errors import UsageError
-from dipsmith.privacy.budget import Budget
+from dipsmith.privacy.budget import Budget, PureDP
 from dipsmith.regression.analysis import Analysis, Family
 from dipsmith.regression.estimates import Estimates
 from dipsmith.regression.formula import RegressionFormula
 from dipsmith.regression.model_frame import distinct_values
+from dipsmith.schema.analysis import PlannedAnalysis
+from dipsmith.synthesis.planned import AnalysisPlan
 from dipsmith.synthesis.release import Release
 from dipsmith.synthesis.writing import digest
 
+BINS: Final = 10
+"""Of fitted values or scores."""
+RESIDUALS: Final = (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5)
+"""Ends of bins of residuals, in standard deviations."""
 PARTS: Final = 50
 """Of a poll about which nothing is known beforehand."""
 _LEVEL = re.compile(r"(\w+)\[(?:T\.)?([^\]]*)\]")
@@ -101,6 +112,7 @@ def ask(
     claim: str,
     *,
     budget: Budget,
+    measure: Measure | None = None,
     parts: int | None = None,
     family: Family = "auto",
     reference: Mapping[str, str] | None = None,
@@ -113,15 +125,17 @@ def ask(
     ----------
     release, formula, claim
         A release or its folder; a formula as `ds.fit` takes it; and a claim, such as ``"sex[F] < 0"``.
-    budget, parts
-        What the answer may cost, and of how many parts a poll is; proposed from the release when omitted.
+    budget, measure, parts
+        What the answer may cost; "poll", "direct" (an estimate from noisy sums, taken where there is one) or "counts" (for
+        claims about predictions); and of how many parts a poll is, proposed from the release when omitted.
     family, reference, by, why
         As for `ds.fit`; who asks, and why.
     """
     loaded = release if isinstance(release, Release) else Release.load(release)
     if loaded.folder is None:
         raise UsageError("the release was not saved yet: a question names it by the digest of its card")
-    made = draft(loaded, formula, claim, budget=budget, family=family, reference=reference or {}, by=by, why=why)
+    made = draft(loaded, formula, claim, budget, measure, family, reference or {})
+    made = replace(made, by=by, why=why)
     if made.measure != "poll":
         return made
     chosen = parts if parts is not None else (prospect(loaded, made).parts or PARTS)
@@ -132,41 +146,68 @@ def draft(
     release: Release,
     formula: str,
     claim: str,
-    *,
     budget: Budget,
+    measure: Measure | None,
     family: Family,
     reference: Mapping[str, str],
-    by: str,
-    why: str,
 ) -> Inquiry:
     """A question with the usual number of parts; refuses what could not be answered."""
-    parsed = parse_claim(claim)
-    schema = release.schema
+    parsed, schema, folder = parse_claim(claim), release.schema, release.folder
+    assert folder is not None
     references = _references(release, formula, parsed, reference)
     analysis = Analysis.of(formula, release.tables, schema=schema, reference=references, family=family)
     if analysis.family not in ("ols", "logistic"):
         raise UsageError(f"family '{analysis.family}' cannot be asked about; use ols or logistic")
     design = PartDesign.of(formula, schema, analysis.family, references)
+    text = " ".join(formula.split())
+    predicts = isinstance(parsed, Accuracy | Residuals | Roc)
+    if measure is None and not predicts:
+        measure = "direct" if can_be_direct(text, parsed, design, references) else "poll"
     known = None
     if isinstance(parsed, AgreesWithRelease):
         value, error = _estimate(release, design, analysis, parsed)
-        known = (float(f"{value:.6g}"), float(f"{error:.6g}"))
-    vote_of(parsed, design, PARTS, known)
-    folder = release.folder
-    assert folder is not None
-    return Inquiry(
+        known = (_short(value), _short(error))
+    made = Inquiry(
         dataset=release.card.dataset,
         release=digest(folder / "card.json"),
-        formula=" ".join(formula.split()),
+        formula=text,
         claim=str(parsed),
         budget=budget,
-        parts=PARTS,
+        measure=measure or "counts",
+        parts=PARTS if measure == "poll" else None,
         family=design.family,
         reference=tuple(references.items()),
         known=known,
-        by=by,
-        why=why,
+        **(_model(analysis, release.tables[0], parsed) if predicts else {}),
     )
+    if made.measure == "poll" and not isinstance(parsed, Accuracy | Residuals | Roc):
+        vote_of(parsed, design, PARTS, known)
+    elif made.measure == "direct":
+        DirectQuestion.of(text, parsed, design, references)
+    else:
+        Predictor.of(made, design)
+    return made
+
+
+def _model(analysis: Analysis, table: pa.Table, claim: Claim) -> dict[str, Any]:
+    """The coefficients of a model of the release, and bins for what it predicts there."""
+    found, frame = analysis(table), analysis.frame(table)
+    b = np.array([_short(v) if np.isfinite(v) else 0.0 for v in found.values])
+    model = tuple((n, float(v)) for n, v in zip(found.names, b, strict=True) if v)
+    place = [found.names.index(name) for name in frame.names]
+    fitted = frame.X @ b[place]
+    fitted = expit(fitted) if analysis.family == "logistic" else fitted
+    if isinstance(claim, Accuracy):
+        return {"model": model}
+    bins = tuple(sorted({_short(v) for v in np.quantile(fitted, np.arange(1, BINS) / BINS)}))
+    if isinstance(claim, Roc):
+        return {"model": model, "edges": (("score", bins),)}
+    spread = float(np.std(frame.y - fitted)) or 1.0
+    return {"model": model, "edges": (("fitted", bins), ("residual", tuple(_short(spread * k) for k in RESIDUALS)))}
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.6g}")
 
 
 def prospect(release: Release, question: Inquiry) -> Prospect:
@@ -183,6 +224,8 @@ def prospect(release: Release, question: Inquiry) -> Prospect:
         expected = outlook_of_share(0.95, parts, budget, relation)
         return Prospect(question.known[0], question.known[1], expected, min(25, most), None)
     value, error = _estimate(release, design, analysis, claim)
+    if question.measure == "direct":
+        return _direct_prospect(release, question, value)
     if not error > 0:
         return Prospect(value, None, None, None, None)
     if isinstance(claim, Between):
@@ -198,6 +241,30 @@ def prospect(release: Release, question: Inquiry) -> Prospect:
     return Prospect(
         value, error, outlook(z, parts, budget, relation), best, enough_budget(z, budget, relation, most), offers
     )
+
+
+def _direct_prospect(release: Release, question: Inquiry, value: float) -> Prospect:
+    """The chances of a direct estimate, whose error is known beforehand: public columns are in the release."""
+    analysis = PlannedAnalysis(question.formula, model="ols", reference=question.reference)
+    plan = AnalysisPlan.of((analysis,), release.schema, release.tables[0], question.budget)
+    claim = question.parsed
+    assert isinstance(claim, OneSided | Between)
+    design = PartDesign.of(question.formula, release.schema, question.family, dict(question.reference))
+    name = resolve(claim.coefficient, design.names) if isinstance(claim, OneSided) or claim.less is None else None
+    found = next((e for e in plan.expectations if e.name == name), None)
+    if found is None:
+        return Prospect(value, None, None, None, None)
+    # The plan keeps a share for the labeller, which a question does not need: its noise is that much smaller.
+    less = plan.share if isinstance(question.budget, PureDP) else sqrt(plan.share)
+    error = sqrt(found.sampling**2 + (found.noise * less) ** 2)
+    sure = float(ndtri(SURE))
+    if isinstance(claim, OneSided):
+        z = _distance(claim, value) / error
+        return Prospect(value, error, VerdictChances(float(ndtr(z - sure)), float(ndtr(-z - sure))), None, None)
+    width = (claim.high - claim.low) / error
+    inside = min((value - claim.low) / error, (claim.high - value) / error)
+    clear = float(ndtr(inside - sure)) if width > 2 * sure else 0.0
+    return Prospect(value, error, VerdictChances(clear, float(ndtr(-inside - sure))), None, None)
 
 
 def _distance(claim: Claim, value: float) -> float:

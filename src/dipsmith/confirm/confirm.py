@@ -21,12 +21,13 @@ from typing import Any
 from dipsmith.confirm.answer import AnswerCard, answered_before
 from dipsmith.confirm.claim import Claim
 from dipsmith.confirm.design import PartDesign
+from dipsmith.confirm.direct import DirectQuestion
 from dipsmith.confirm.predictions import Predictor, predicted
 from dipsmith.confirm.question import Inquiry
 from dipsmith.confirm.verdict import Posterior, in_three_digits, posterior
 from dipsmith.confirm.votes import vote_of
 from dipsmith.counting.count import BatchRows
-from dipsmith.errors import UnsupportedError, UsageError
+from dipsmith.errors import UsageError
 from dipsmith.privacy.budget import PureDP, zcdp_to_approx
 from dipsmith.privacy.classification import Classification
 from dipsmith.privacy.curator import Curator, Progress
@@ -63,8 +64,8 @@ class MeasuredClaim:
     sentence: str
     numbers: Mapping[str, list[int]]
     noise: str
-    scale: float
-    sensitivity: float
+    scale: float | None
+    sensitivity: float | None
     quantity: str
     estimate: float | None
     interval: tuple[float, float] | None
@@ -158,7 +159,8 @@ def prepare(question: Inquiry, schema: Schema) -> Any:
     if question.measure == "counts":
         return partial(_predict, question, claim, Predictor.of(question, design))
     if question.measure == "direct":
-        raise UnsupportedError("direct estimates are not supported")
+        direct = DirectQuestion.of(question.formula, claim, design, dict(question.reference))
+        return partial(_estimate, question, claim, direct)
     parts = question.parts or 0
     poll = Poll(vote_of(claim, design, parts, question.known), parts)
     return partial(_poll, question, claim, poll)
@@ -206,6 +208,34 @@ def _predict(question: Inquiry, claim: Claim, predictor: Predictor, curator: Cur
         interval=found.interval,
         probability=found.probability,
         details=found.details,
+    )
+
+
+def _estimate(
+    question: Inquiry, claim: Claim, direct: DirectQuestion, curator: Curator, private: Source
+) -> MeasuredClaim:
+    curator.report("measuring sums", 0.0)
+    found = direct.measure(question, curator, private)
+    curator.report("measuring sums", 1.0)
+    name = " − ".join(name for name, _ in direct.wanted.weights)
+    told = f"posterior {in_three_digits(found.probability)}"
+    if found.interval is not None:
+        told += f"; {name} is estimated at {found.estimate:.4g}, 95 % interval {found.interval[0]:.4g} to {found.interval[1]:.4g}"
+    start = {"confirmed": "Confirmed: ", "contradicted": "Contradicted: that "}.get(
+        found.verdict, "Cannot tell at this price whether "
+    )
+    return MeasuredClaim(
+        verdict=found.verdict,
+        sentence=f"{start}{claim.words}; {told}.",
+        numbers={},
+        noise="discrete Laplace" if curator.pure else "discrete Gaussian",
+        scale=None,
+        sensitivity=None,
+        quantity=name,
+        estimate=found.estimate,
+        interval=found.interval,
+        probability=round(found.probability, 9),
+        details={} if found.std_error is None else {"std_error": found.std_error},
     )
 
 

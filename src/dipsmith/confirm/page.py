@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from dipsmith.confirm.answer import AnswerCard
-from dipsmith.confirm.claim import Residuals, Roc
-from dipsmith.confirm.picture import curve_picture, density_picture, grid_picture
+from dipsmith.confirm.claim import Between, OneSided, Residuals, Roc
+from dipsmith.confirm.picture import curve_picture, density_picture, estimate_picture, grid_picture
 from dipsmith.confirm.verdict import LEVEL, SURE, in_three_digits, posterior
 from dipsmith.privacy.poll import poll_sensitivity
 from dipsmith.privacy.value_question import noise_of
@@ -49,6 +49,8 @@ def _blocks(answer: AnswerCard) -> list[Block]:
     found: list[Block] = []
     if answer.question.measure == "poll":
         found.append(_poll_figure(answer))
+    if answer.question.measure == "direct" and answer.interval is not None:
+        found.append(_estimate_figure(answer))
     if isinstance(question := answer.question.parsed, Residuals | Roc):
         found.append(_grid_figure(answer) if isinstance(question, Residuals) else _curve_figure(answer))
     rows: list[tuple[str, str | float]] = [
@@ -62,13 +64,14 @@ def _blocks(answer: AnswerCard) -> list[Block]:
         rows.append((f"{LEVEL:.0%} interval", f"{answer.interval[0]:.4g} to {answer.interval[1]:.4g}"))
     if answer.probability is not None:
         rows.append(("Probability that the claim holds", in_three_digits(answer.probability)))
-    found.append(Table.of("What was measured", ("quantity", "value"), rows, _note(answer)))
+    found.append(Table.of("What was measured", ("quantity", "value"), rows, _note(answer)) if rows else _note(answer))
     found += [f.numbers for f in found if isinstance(f, Figure) and f.numbers is not None]
     return found
 
 
 def _note(answer: AnswerCard) -> str:
-    law = f"Noise: {answer.noise} of scale {answer.scale:.4g}, drawn once."
+    scale = "on every sum" if answer.scale is None else f"of scale {answer.scale:.4g}"
+    law = f"Noise: {answer.noise} {scale}, drawn once."
     if answer.question.measure != "poll":
         return law
     return (
@@ -108,10 +111,34 @@ def _poll_figure(answer: AnswerCard) -> Figure:
     )
 
 
+def _estimate_figure(answer: AnswerCard) -> Figure:
+    """The estimate's own law, with the thresholds of the claim."""
+    claim = answer.question.parsed
+    value, error = answer.estimate or 0.0, float(answer.details["std_error"])
+    ends = [claim.value] if isinstance(claim, OneSided) else []
+    ends = [claim.low, claim.high] if isinstance(claim, Between) else ends
+    if answer.question.known is not None:
+        centre, reach = answer.question.known[0], 1.96 * answer.question.known[1]
+        ends = [centre - reach, centre + reach]
+    told = ", ".join(f"{e:.4g}" for e in ends)
+    return Figure(
+        title=f"Where does {answer.quantity} lie?",
+        svg=estimate_picture(value, error, ends, answer.quantity),
+        caption=(
+            f"What is known of {answer.quantity} after the answer (blue); before it every value was as likely as any other "
+            f"(grey). The thin line is what the claim is about: {told}. {answer.question.budget}."
+        ),
+        alternative=(
+            f"Bell curve centred at {value:.4g} with standard error {error:.2g}; what the claim is about: {told}; the "
+            f"probability of the claim is {in_three_digits(answer.probability or 0.0)}."
+        ),
+    )
+
+
 def _grid_figure(answer: AnswerCard) -> Figure:
     first, second = (list(answer.details[f"{which} edges"]) for which in ("first", "second"))
     counts = np.array(next(iter(answer.numbers.values()))).reshape(len(first) + 1, len(second) + 1)
-    noise = answer.scale * 2**0.5
+    noise = (answer.scale or 0.0) * (2**0.5 if answer.noise == "discrete Laplace" else 1.0)
     labels = [_bin(second, j) for j in range(len(second) + 1)]
     rows: list[list[Cell]] = [[_bin(first, i), *(int(v) for v in line)] for i, line in enumerate(counts)]
     return Figure(
@@ -148,9 +175,10 @@ def _cost(answer: AnswerCard) -> list[tuple[str, str]]:
         ("Price", answer.guarantee),
         ("Neighbours", answer.neighbours),
         ("Unit of protection", answer.unit),
-        ("Sensitivity", f"one unit moves the numbers by {answer.sensitivity:g} at most"),
         ("Charged", f"{answer.created}, as {answer.request}"),
     ]
+    if answer.sensitivity is not None:
+        found.append(("Sensitivity", f"one unit moves the numbers by {answer.sensitivity:g} at most"))
     return [*found, *([] if answer.ledger_head is None else [("Ledger head", answer.ledger_head)])]
 
 

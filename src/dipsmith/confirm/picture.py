@@ -59,6 +59,37 @@ def density_picture(
     return _svg(parts)
 
 
+def estimate_picture(value: float, error: float, ends: Sequence[float], axis: str) -> str:
+    """The bell curve of an estimate, the flat line of what was known before, and the ends of what is claimed."""
+    low = min([value - 4 * error, *(e - error for e in ends)])
+    high = max([value + 4 * error, *(e + error for e in ends)])
+    grid = np.linspace(low, high, 200)
+    bell = np.exp(-(((grid - value) / error) ** 2) / 2)
+
+    def across(x: float) -> float:
+        return LEFT + (x - low) / (high - low) * (RIGHT - LEFT)
+
+    points = "L".join(
+        f"{across(float(x)):.1f},{BOTTOM - float(y) * (BOTTOM - TOP):.1f}" for x, y in zip(grid, bell, strict=True)
+    )
+    flat = BOTTOM - 14
+    parts = [
+        f'<path d="M{points}L{RIGHT},{BOTTOM}L{LEFT},{BOTTOM}Z" fill="var(--accent)" fill-opacity=".14"/>',
+        f'<path d="M{points}" fill="none" stroke="var(--accent)" stroke-width="1.8"/>',
+        f'<path d="M{LEFT},{flat}H{RIGHT}" stroke="var(--soft)" stroke-width="1.2"/>',
+        f'<path d="M{LEFT},{BOTTOM}H{RIGHT}" stroke="var(--soft)" stroke-width=".8"/>',
+        _text(LEFT + 2, flat - 4, "before", "start"),
+        _text(across(value) + 4, TOP - 4, "after", "start", "accent"),
+        _text((LEFT + RIGHT) / 2, BOTTOM + 30, axis, "middle", "ink"),
+    ]
+    for end in ends:
+        parts.append(f'<path d="M{across(end):.1f},{TOP - 12}V{BOTTOM}" stroke="var(--soft)" stroke-width=".8"/>')
+        parts.append(_text(across(end), TOP - 16, f"{end:g}", "middle"))
+    for x in np.linspace(low, high, 5):
+        parts.append(_text(min(max(across(float(x)), LEFT + 10), RIGHT - 12), BOTTOM + 15, f"{x:.3g}", "middle"))
+    return _svg(parts)
+
+
 def grid_picture(counts: NDArray[np.int64], noise: float, across: str, upwards: str) -> str:
     """Counts of a grid as areas of circles, hollow where noise alone could be as large (two standard deviations)."""
     columns, rows = counts.shape

@@ -1,0 +1,133 @@
+"""Claims about a private column's coefficient under `label`, answered by a direct estimate from noisy sums.
+
+Where response and controls are public, a coefficient of a private column follows from a few sums (`dipsmith.analyses`):
+bought at the question's price they give an estimate with an interval that knows the noise, which tells more than a poll. The
+claim is judged by the normal law of the estimate about the truth, no value being likelier than another before.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass
+from math import sqrt
+from typing import Final
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from dipsmith.analyses.results import Result
+from dipsmith.confirm.claim import AgreesWithRelease, Between, Claim, OneSided, resolve
+from dipsmith.confirm.design import PartDesign
+from dipsmith.confirm.part_fit import Combination
+from dipsmith.confirm.question import Inquiry
+from dipsmith.confirm.verdict import LEVEL, SURE, Verdict
+from dipsmith.confirm.votes import difference
+from dipsmith.errors import HopelessNoise, SchemaError, UnsupportedError, UsageError
+from dipsmith.privacy.curator import Curator
+from dipsmith.schema.analysis import PlannedAnalysis
+from dipsmith.sources import Source
+from dipsmith.synthesis.planned import Prepared, require_designs
+
+_COEFFICIENT: Final = re.compile(r"(\w+)\[T\.[^\]]*\]")
+
+
+@dataclass(frozen=True, eq=False)
+class DirectQuestion:
+    """A claim that noisy sums can answer: the analysis to buy, and the combination of its coefficients."""
+
+    analysis: PlannedAnalysis
+    wanted: Combination
+    claim: OneSided | Between | AgreesWithRelease
+
+    @classmethod
+    def of(cls, formula: str, claim: Claim, design: PartDesign, reference: dict[str, str]) -> DirectQuestion:
+        """Refuses, while nothing is spent, what sums cannot answer."""
+        schema = design.reading.schema
+        if schema.neighbours != "label":
+            raise UnsupportedError("direct estimates are for neighbours 'label'; ask for a poll")
+        if not isinstance(claim, OneSided | Between | AgreesWithRelease) or design.family != "ols":
+            raise UnsupportedError(f"claim '{claim}' has no direct estimate; ask for a poll")
+        compares = isinstance(claim, Between) and claim.less is not None
+        one = () if compares else ((resolve(claim.coefficient, design.names), 1.0),)
+        wanted = difference(claim, design) if isinstance(claim, Between) and compares else Combination(one)
+        for name, _ in wanted.weights:
+            found = _COEFFICIENT.fullmatch(name)
+            if found is None or found[1] not in schema.private:
+                raise UnsupportedError(
+                    f"'{name}' is no level of a private column, so that sums do not tell it; ask for a poll"
+                )
+        analysis = PlannedAnalysis(formula, model="ols", reference=tuple(reference.items()))
+        try:
+            require_designs((analysis,), schema)
+        except (SchemaError, UsageError) as error:
+            raise UnsupportedError(f"there is no direct estimate of this formula ({error}); ask for a poll") from None
+        return cls(analysis, wanted, claim)
+
+    def measure(self, question: Inquiry, curator: Curator, private: Source) -> Estimated:
+        """Buy the sums and estimate.
+
+        Privacy
+        -------
+        See `Prepared.measure`; what follows is post-processing.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", HopelessNoise
+            )  # from public facts; the answer says the same in its interval
+            prepared = Prepared.of((self.analysis,), private, curator)
+            (result,) = prepared.measure(curator, question.budget).results
+        return judged(self.claim, *value_of(result, self.wanted), known=question.known)
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """A direct estimate and what it says of a claim."""
+
+    verdict: Verdict
+    probability: float
+    estimate: float | None
+    std_error: float | None
+    interval: tuple[float, float] | None
+
+
+def value_of(result: Result, wanted: Combination) -> tuple[float | None, float]:
+    """The value of a combination of coefficients, None where the noise hides it, and its standard error."""
+    names = [c.name for c in result.coefficients]
+    at = [names.index(name) for name, _ in wanted.weights if name in names]
+    told = [result.coefficients[i].estimate for i in at]
+    if len(at) < len(wanted.weights) or any(v is None for v in told):
+        return None, float("inf")
+    weights = np.array([weight for _, weight in wanted.weights])
+    variance = float(weights @ np.array(result.covariance)[np.ix_(at, at)] @ weights)
+    return float(weights @ np.array([v for v in told if v is not None])), sqrt(max(variance, 0.0))
+
+
+def judged(claim: Claim, value: float | None, error: float, known: tuple[float, float] | None = None) -> Estimated:
+    """The probability that a claim holds, given an estimate with its standard error."""
+    if value is None or not 0 < error < float("inf"):
+        return Estimated("cannot tell", 0.5, None, None, None)
+    if isinstance(claim, OneSided):
+        distance = claim.value - value if claim.side == "<" else value - claim.value
+        sure = float(ndtr(distance / error))
+    else:
+        low, high = (claim.low, claim.high) if isinstance(claim, Between) else _reach(known)
+        sure = float(ndtr((high - value) / error) - ndtr((low - value) / error))
+    z = float(ndtri((1 + LEVEL) / 2))
+    verdict: Verdict = "confirmed" if sure > SURE else "contradicted" if sure < 1 - SURE else "cannot tell"
+    return Estimated(verdict, sure, value, error, (value - z * error, value + z * error))
+
+
+def _reach(known: tuple[float, float] | None) -> tuple[float, float]:
+    if known is None:
+        raise UsageError("a claim about the release needs its estimate and standard error")
+    return known[0] - 1.96 * known[1], known[0] + 1.96 * known[1]
+
+
+def can_be_direct(formula: str, claim: Claim, design: PartDesign, reference: dict[str, str]) -> bool:
+    """Whether sums can answer a claim."""
+    try:
+        DirectQuestion.of(formula, claim, design, reference)
+    except (UnsupportedError, UsageError):
+        return False
+    return True
