@@ -84,7 +84,7 @@ def optimal(relation, answers, epsilon, trials):
         *(pytest.param(relation, 3000, marks=pytest.mark.crowd) for relation in ("add-remove", "label", "replace")),
     ],
 )
-def test_two_worlds_are_told_apart_no_better_than_claimed_and_nearly_as_well_as_can_be(relation, trials):
+def test_two_worlds_are_told_apart_no_better_than_claimed(relation, trials):
     """Polls in each world at ε = 2, keys and noise fresh: the certain bound is within ε, the likely one 80 % of the best."""
     epsilon = 2
     poll, scores = Poll(HasStranger(relation), PARTS), []
