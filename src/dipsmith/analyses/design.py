@@ -34,7 +34,16 @@ Float = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MOST_PUBLIC = 3000
-"""Public columns of one analysis, fixed effects included: their cross-products are inverted."""
+"""Public columns of one analysis beside its largest fixed effect: their cross-products are inverted."""
+
+MOST_GROUPS = 100_000
+"""Groups of a fixed effect: a sum is bought for each of them and every label."""
+
+MOST_SUMS = 1 << 27
+"""Cells by group, weight and label in which the rows of one table are counted."""
+
+WEIGHTS = 8191
+"""Different weights of rows at most."""
 
 MOST_LABELS = 200
 """Combinations of private labels that one analysis may tell apart."""
@@ -128,12 +137,16 @@ def design_of(analysis: PlannedAnalysis, schema: Schema, table: pa.Table, often:
     numbers = [b.weight for b in blocks if b.weight is not None] + [t.weight for t in terms if t.weight is not None]
     for number in (*numbers, *(() if y is None else (y,))):
         known = known & np.isfinite(number)
+    fixed = max((len(b.levels) for b in blocks if b.name[0] == "|"), default=0)
     wide = sum(len(b.levels) for b in blocks)
-    if wide > MOST_PUBLIC:
+    odds = response is not None and not terms and analysis.model != "ols"
+    if wide - (0 if odds else fixed) > MOST_PUBLIC or fixed > MOST_GROUPS:
         raise UsageError(
-            f"analysis '{shown(analysis.formula)}' has {wide:,} public columns, at most {MOST_PUBLIC:,} are planned; use "
-            "coarser fixed effects"
+            f"analysis '{shown(analysis.formula)}' has {wide:,} public columns, of which {fixed:,} are one fixed effect; at "
+            f"most {MOST_PUBLIC:,} are planned beside one fixed effect of {MOST_GROUPS:,} groups"
+            f"{', and for odds in all' if odds else ''}: use coarser ones"
         )
+    _require_room(analysis, schema, table.num_rows, blocks, [*terms, *([] if response is None else [response])], y)
     names = tuple(n for b in blocks if b.name[0] != "|" for n in b.names) + tuple(n for t in terms for n in t.names)
     counted = np.where(known, often, 0).astype(np.float64)
     return Design(
@@ -149,6 +162,29 @@ def design_of(analysis: PlannedAnalysis, schema: Schema, table: pa.Table, often:
         {n: schema[n].size for n in private},
         tuple(maker.notes),
     )
+
+
+def _require_room(
+    analysis: PlannedAnalysis,
+    schema: Schema,
+    rows: int,
+    blocks: Sequence[PublicBlock],
+    terms: Sequence[PrivateTerm],
+    y: Float | None,
+) -> None:
+    """Refuse tables of sums that are too large to count: groups × weights × labels."""
+    for i, term in enumerate(terms):
+        beside = [(b.size, b.weight is not None, term.labels) for b in blocks]
+        beside += [(t.size, t.weight is not None, (*term.labels, *t.labels)) for t in terms[i:]]
+        beside += [] if y is None else [(1, True, term.labels)]
+        for size, weighted, labels in beside:
+            weights = WEIGHTS if weighted or term.weight is not None else 1
+            cells = min(size * term.size, rows) * weights * schema.size(tuple(dict.fromkeys(labels)))
+            if cells > MOST_SUMS:
+                raise UsageError(
+                    f"analysis '{shown(analysis.formula)}': '{shown(term.name)}' needs {cells:,} counts of rows, at most "
+                    f"{MOST_SUMS:,} are made; use coarser groups or fewer labels"
+                )
 
 
 @dataclass

@@ -33,6 +33,8 @@ TRIALS = 60
 VARIES, EFFECT = 0.25, 0.3
 """By how much shares of labels are taken to vary over groups, and the size of an effect against a residual's."""
 
+TINY = 1e-30
+
 LEAST = 1e-3
 """The smallest share of a table."""
 
@@ -140,6 +142,8 @@ def split(forecasts: Sequence[Forecast], purchases: Sequence[Purchase], budget: 
 
 def choose_share(forecasts: Sequence[Forecast], purchases: Sequence[Purchase], budget: Budget, max_rows: int) -> float:
     """The share of the whole budget that analyses need: as little as gives what is wanted, half of it at most."""
+    if not purchases:
+        return SHARES[0]
     typical = split(forecasts, purchases, _part(budget, SHARES[2]), max_rows)
     weights = [b.exact for b in typical.budgets]
     for share in SHARES:
@@ -156,7 +160,9 @@ def _part(budget: Budget, share: float) -> Budget:
 def _wanted(forecast: Forecast) -> Float:
     """The variance against which noise is weighed."""
     width = forecast.layout.design.analysis.width
-    return forecast.sampling if width is None else np.full_like(forecast.sampling, (width / 3.92) ** 2)
+    # A constant response has no variance of its own.
+    own = np.maximum(forecast.sampling, TINY)
+    return own if width is None else np.full_like(own, (width / 3.92) ** 2)
 
 
 def _enough(forecast: Forecast) -> Float:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dipsmith.analyses.design import Ints, design_of
+from dipsmith.analyses.design import Design, Ints, design_of
 from dipsmith.analyses.direct import estimate, is_logistic
 from dipsmith.analyses.forecast import Forecast, Split, choose_share, split
 from dipsmith.analyses.noisy_sums import NoisySums
@@ -36,6 +36,31 @@ class Part:
     analysis: PlannedAnalysis
     layout: Layout
     value: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class PartDesign:
+    """The design of an analysis, or of its part for one value of `by`, before it is known how often each row counts."""
+
+    analysis: PlannedAnalysis
+    design: Design
+    inside: NDArray[np.bool_] | None = None
+    value: str | None = None
+
+    @property
+    def complete(self) -> NDArray[np.bool_]:
+        """Which distinct public rows have all that the design needs."""
+        known = self.design.often > 0
+        return known if self.inside is None else known & self.inside
+
+    def counts(self, often: Ints) -> bool:
+        """Whether any row counts."""
+        return bool(often[self.complete].sum() > 0)
+
+    def part(self, often: Ints) -> Part:
+        """With how often each distinct public row counts."""
+        design = replace(self.design, often=np.where(self.complete, often, 0).astype(np.float64))
+        return Part(self.analysis, Layout.of(design), self.value)
 
 
 @dataclass(frozen=True)
@@ -65,7 +90,13 @@ class Agenda:
     @classmethod
     def of(cls, analyses: Sequence[PlannedAnalysis], schema: Schema, table: pa.Table, often: Ints) -> Agenda:
         """Read every formula against the distinct public rows, of which each counts `often` times."""
-        return cls(schema, tuple(tuple(_parts(analysis, schema, table, often)) for analysis in analyses))
+        return cls.counted(schema, read_designs(analyses, schema, table), often)
+
+    @classmethod
+    def counted(cls, schema: Schema, designs: Sequence[Sequence[PartDesign]], often: Ints) -> Agenda:
+        """Of designs that were read before; parts in which no row counts are left out."""
+        made = [[d.part(often) for d in parts if d.counts(often)] for parts in designs]
+        return cls(schema, tuple(tuple(parts) for parts in made if parts))
 
     @property
     def all_parts(self) -> tuple[Part, ...]:
@@ -98,7 +129,7 @@ class Agenda:
 
     def expectations(self, budget: Budget) -> tuple[Expectation, ...]:
         """How precise every coefficient of a private column can be, if the analyses have this budget; from public facts."""
-        sds = self.split(budget).sds
+        sds = self.split(budget).sds if self.purchases else {}
         found = []
         for part, forecast in zip(self.all_parts, self.forecasts, strict=True):
             noise = np.sqrt(forecast.noise(sds))
@@ -142,19 +173,26 @@ class Agenda:
         return tuple(found)
 
 
-def _parts(analysis: PlannedAnalysis, schema: Schema, table: pa.Table, often: Ints) -> list[Part]:
+def read_designs(
+    analyses: Sequence[PlannedAnalysis], schema: Schema, table: pa.Table
+) -> tuple[tuple[PartDesign, ...], ...]:
+    """Read every formula against distinct public rows; what cannot be planned is refused here, by public facts alone."""
+    return tuple(tuple(_designs(analysis, schema, table)) for analysis in analyses)
+
+
+def _designs(analysis: PlannedAnalysis, schema: Schema, table: pa.Table) -> list[PartDesign]:
+    design = design_of(analysis, schema, table, np.ones(table.num_rows, np.int64))
+    if not design.rows:
+        raise UsageError(f"analysis '{analysis}': no row has all of its public values; leave the analysis out")
     if analysis.by is None:
-        return [Part(analysis, Layout.of(design_of(analysis, schema, table, often)))]
+        return [PartDesign(analysis, design)]
     by = number_groups(table, analysis.by)
-    values = text_of(table.column(analysis.by)).to_pylist()
-    parts = []
-    for code in range(int(by.max(initial=-1)) + 1):
-        inside = by == code
-        if often[inside].sum() > 0 and (value := values[int(np.flatnonzero(inside)[0])]) is not None:
-            layout = Layout.of(design_of(analysis, schema, table, np.where(inside, often, 0)))
-            parts.append(Part(analysis, layout, f"{analysis.by} {value}"))
-    if len(parts) > MOST_PARTS:
+    values, first = np.unique(by, return_index=True)
+    texts = text_of(table.column(analysis.by).take(pa.array(first))).to_pylist()
+    told = [(code, text) for code, text in zip(values, texts, strict=True) if text is not None]
+    if len(told) > MOST_PARTS:
         raise UsageError(
-            f"analysis '{analysis}' has {len(parts)} parts, at most {MOST_PARTS} are planned; use a coarser column"
+            f"analysis '{analysis}' has {len(told)} parts, at most {MOST_PARTS} are planned; use a coarser column"
         )
-    return sorted(parts, key=lambda part: by_number(str(part.value).removeprefix(f"{analysis.by} ")))
+    told.sort(key=lambda pair: by_number(pair[1]))
+    return [PartDesign(analysis, design, by == code, f"{analysis.by} {text}") for code, text in told]

@@ -41,7 +41,7 @@ class GroupColumns:
     def of(cls, block: PublicBlock, weight: Float | None) -> GroupColumns:
         """The columns of a block, whose weight may have been replaced."""
         width = len(block.levels)
-        if block.size == 1:
+        if block.size == 1 and width == 1:
             return cls(None, 1, weight)
         if width == block.size:
             return cls(block.groups, width, weight)
@@ -220,7 +220,7 @@ class Inverse:
 
     def times(self, values: Float) -> Float:
         """GX for an X of one column or several."""
-        X = values.reshape(len(values), -1)
+        X = values if values.ndim == 2 else values[:, None]
         g, found = self.gram, np.zeros(X.shape)
         own = X[g.at]
         if len(self.each):

@@ -27,7 +27,7 @@ from dipsmith.errors import HopelessNoise, SchemaError, UnsupportedError, UsageE
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.sources import Source
-from dipsmith.synthesis.planned import Prepared, require_designs
+from dipsmith.synthesis.planned import Prepared, PublicReading, require_designs
 
 _COEFFICIENT: Final = re.compile(r"(\w+)\[T\.[^\]]*\]")
 
@@ -75,7 +75,7 @@ class DirectQuestion:
             warnings.simplefilter(
                 "ignore", HopelessNoise
             )  # from public facts; the answer says the same in its interval
-            prepared = Prepared.of((self.analysis,), private, curator)
+            prepared = Prepared.of(PublicReading.of((self.analysis,), curator.schema, private), curator)
             (result,) = prepared.measure(curator, question.budget).results
         return judged(self.claim, *value_of(result, self.wanted), known=question.known)
 

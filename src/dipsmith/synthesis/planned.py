@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dipsmith.analyses.calibrate import Tilt, joint_codes, order_of, targets_of
 from dipsmith.analyses.design import design_of
-from dipsmith.analyses.measure import Agenda, Expectation
+from dipsmith.analyses.measure import Agenda, Expectation, PartDesign, read_designs
 from dipsmith.analyses.noisy_sums import NoisySums
 from dipsmith.analyses.odds import estimate_planned
 from dipsmith.analyses.results import Result
@@ -41,35 +41,58 @@ FEWEST_TENTHS, MOST_TENTHS = -60, 48
 
 
 @dataclass(frozen=True, eq=False)
+class PublicReading:
+    """The public columns of the confidential table, and planned analyses read against them: public facts, which are free.
+
+    `first` has a row of each kind, `place` the kind of every row.
+    """
+
+    public: PublicRows
+    first: NDArray[np.int64]
+    place: NDArray[np.int64]
+    designs: tuple[tuple[PartDesign, ...], ...]
+
+    @classmethod
+    def of(cls, analyses: Sequence[PlannedAnalysis], schema: Schema, private: Source) -> PublicReading:
+        """Read the public columns; what cannot be planned is refused here, before anything is reserved.
+
+        Privacy
+        -------
+        `label`. Reads public columns only.
+        """
+        public = PublicRows.of(private.batches(schema.public), schema, schema.public)
+        first, place = public.distinct()
+        return cls(public, first, place, read_designs(analyses, schema, public.short_table(first)))
+
+    def agenda(self, schema: Schema, counted: NDArray[np.bool_] | slice) -> Agenda:
+        """What is bought, where these rows count."""
+        return Agenda.counted(schema, self.designs, np.bincount(self.place[counted], minlength=len(self.first)))
+
+
+@dataclass(frozen=True, eq=False)
 class Prepared:
-    """Planned analyses read against the public columns of the confidential table; nothing private is known yet."""
+    """Planned analyses of the rows that count; nothing private is known yet."""
 
     agenda: Agenda
-    public: PublicRows
-    place: NDArray[np.int64]
-    kinds: int
+    reading: PublicReading
     share: float
 
     @classmethod
-    def of(cls, analyses: Sequence[PlannedAnalysis], private: Source, curator: Curator) -> Prepared:
-        """Read the public columns.
+    def of(cls, reading: PublicReading, curator: Curator) -> Prepared:
+        """Find out which rows count.
 
         Privacy
         -------
         Reads public columns only, and which rows count by them (`Curator.public_places`).
         """
-        schema = curator.schema
-        public = PublicRows.of(private.batches(schema.public), schema, schema.public)
-        first, place = public.distinct()
-        often = np.bincount(place[curator.public_places()], minlength=len(first))
-        agenda = Agenda.of(analyses, schema, public.short_table(first), often)
+        agenda = reading.agenda(curator.schema, curator.public_places())
         share = agenda.share(curator.budget)
         for e in agenda.expectations(curator.budget.split([share, 1 - share])[0]):
             if e.hopeless:
                 warnings.warn(
                     f"{e.analysis}: noise will hide {e.name} (± {1.96 * e.noise:.2g})", HopelessNoise, stacklevel=4
                 )
-        return cls(agenda, public, place, len(first), share)
+        return cls(agenda, reading, share)
 
     def split(self, budget: Budget) -> tuple[Budget, Budget]:
         """What the analyses take of a budget, and what is left for the labeller."""
@@ -83,7 +106,7 @@ class Prepared:
         -------
         See `Agenda.measure`.
         """
-        sums = self.agenda.measure(curator, budget, self.place)
+        sums = self.agenda.measure(curator, budget, self.reading.place)
         return Calibration(self, sums, self.agenda.results(sums))
 
 
@@ -105,10 +128,10 @@ class Calibration:
         -------
         Reads public columns, the model and noisy sums.
         """
-        schema, public, names = labeller.schema, self.prepared.public, labeller.targets
-        order = public.order()
+        schema, reading, names = labeller.schema, self.prepared.reading, labeller.targets
+        public, order = reading.public, reading.public.order()
         # Where no two rows are alike, rows in this order are the distinct rows themselves.
-        place = None if self.prepared.kinds == len(order) else self.prepared.place[order]
+        place = None if len(reading.first) == len(order) else reading.place[order]
         p = np.empty((len(order), schema.size(names)), np.float32)
         for start in range(0, len(order), BLOCK):
             here = slice(start, start + BLOCK)
@@ -149,9 +172,7 @@ class AnalysisPlan:
         """
         found = source(data)
         found.check(schema.public)
-        public = PublicRows.of(found.batches(schema.public), schema, schema.public)
-        first, place = public.distinct()
-        agenda = Agenda.of(analyses, schema, public.short_table(first), np.bincount(place, minlength=len(first)))
+        agenda = PublicReading.of(analyses, schema, found).agenda(schema, slice(None))
         share = agenda.share(budget)
         expectations = agenda.expectations(budget.split([share, 1 - share])[0])
         wanted = any(a.width is not None for a in analyses)

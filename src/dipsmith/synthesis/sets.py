@@ -194,7 +194,7 @@ class InMemory:
         recipe.tell("labelling", 0.0)
         names, wanted = recipe.schema.public, recipe.labelled_columns
         if recipe.calibration is not None and self.target is recipe.private:
-            known = recipe.calibration.prepared.public.rows
+            known = recipe.calibration.prepared.reading.public.rows
             made = [
                 recipe.calibration.table(model.labeller(), recipe.stream.permutation(known), seed).select(wanted)
                 for model, seed in recipe.each("labelling")

@@ -34,6 +34,7 @@ from dipsmith.synthesis.order import Each, Order
 from dipsmith.synthesis.planned import (
     Calibration,
     Prepared,
+    PublicReading,
     calibration_notes,
     prepare_method,
     require_designs,
@@ -105,8 +106,8 @@ def synthesize(
 
     Privacy
     -------
-    Reads `data` only after the whole budget is durably reserved, except for the syntax pass, the header
-    and a digest of its bytes, which the ledger keeps sealed. The release satisfies `budget` for the schema's unit and neighbours.
+    Reads `data` only after the whole budget is durably reserved, except for the syntax pass, the header,
+    public columns under `label` where analyses are planned, and a digest of its bytes, which the ledger keeps sealed. The release satisfies `budget` for the schema's unit and neighbours.
     """
     planned = tuple(PlannedAnalysis.of(a) for a in (*schema.analyses, *analyses))
     method = prepare_method(method, planned, schema)
@@ -130,8 +131,10 @@ def synthesize(
     # Reads no row: an engine is only asked for its columns, so that it is refused before anything is charged.
     reading = None if progress is None else partial(progress, "reading")
     counted = rows_of(private, schema, reading, key=stream.child("key").new_seed("key"))
+    public_reading: PublicReading | None = None
     if planned and schema.neighbours == "label":
         require_places(counted)
+        public_reading = PublicReading.of(planned, schema, private)
     counted = observed_rows(counted, stream.observer)
     # An empty id is refused by the ledger: whoever repeats it by a script would be charged again each time.
     request = str(uuid.uuid4()) if request is None else request
@@ -159,7 +162,7 @@ def synthesize(
         curator = Curator(
             counted, budget, stream=stream, journal=journal, given_rows=order.public_rows, progress=progress
         )
-        calibration, rest = _measure_planned(curator, order, private)
+        calibration, rest = _measure_planned(curator, order, public_reading)
         made = _fit(curator, order, rest)
         doubt = _doubt(curator, order)
         results = whole_row_results(order, curator) if calibration is None else calibration.results
@@ -196,12 +199,16 @@ def synthesize(
     return Release(tables, models, released, card, None, finish, results, measured)
 
 
-def _measure_planned(curator: Curator, order: Order, private: Source) -> tuple[Calibration | None, Budget]:
+def _measure_planned(
+    curator: Curator, order: Order, reading: PublicReading | None
+) -> tuple[Calibration | None, Budget]:
     """Buy what planned analyses need under `label`; and what is left of the budget for the models."""
-    if not order.analyses or order.schema.neighbours != "label":
+    if reading is None:
         return None, order.budget
     curator.report("planned analyses", 0.0)
-    prepared = Prepared.of(order.analyses, private, curator)
+    prepared = Prepared.of(reading, curator)
+    if not prepared.agenda.parts:  # rows without a unit count nowhere
+        return None, order.budget
     ours, rest = prepared.split(order.budget)
     calibration = prepared.measure(curator, ours)
     curator.report("planned analyses", 1.0)

@@ -1,0 +1,132 @@
+"""Planned analyses at the edges: few rows, one label, one group, many groups; what cannot be is refused before a charge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import statsmodels.formula.api as smf
+from tests.analyses.test_direct import from_exact_sums, people, schema
+from tests.analyses.test_release import FORMULA, METHODS, release
+
+import dipsmith as ds
+from dipsmith.analyses import design, measure, prior, public_columns, sums
+from dipsmith.errors import UsageError
+from dipsmith.schema.analysis import PlannedAnalysis
+
+pytestmark = pytest.mark.filterwarnings("ignore::dipsmith.errors.HopelessNoise")
+
+FOREST = METHODS[1]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("log(pay) ~ sex + race + age | agency + year", "np.log(pay) ~ sex + race + age + agency + C(year)"),
+        ("log(pay) ~ sex*agency + age | year", "np.log(pay) ~ sex*agency + age + C(year)"),
+        ("I(sex == 'F') ~ age + race | agency", "female ~ age + race + agency"),
+    ],
+)
+def test_an_absorbed_fixed_effect_changes_nothing(ours: str, theirs: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest fixed effect is absorbed, as if there were many groups: least squares as statsmodels has it."""
+    monkeypatch.setattr(public_columns, "DENSE", 2)
+    monkeypatch.setattr(sums, "LEAST_BIAS", 0.0)
+    monkeypatch.setattr(prior, "SD", 1e8)
+    frame = people(900, 1)
+    frame["female"] = (frame.sex == "F").astype(int)
+    found, wanted = from_exact_sums(ours, frame, model="ols"), smf.ols(theirs, frame).fit()
+    for name, value, variance in zip(found.names, found.values, np.diag(found.covariance), strict=True):
+        assert value == pytest.approx(wanted.params[name], rel=1e-8, abs=1e-9), name
+        assert variance**0.5 == pytest.approx(wanted.bse[name], rel=1e-6), name
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5])
+@pytest.mark.parametrize("asked", [FORMULA, "I(sex == 'F') ~ age + agency", "log(pay) ~ sex*agency + age"])
+def test_tables_of_a_few_rows(rows: int, asked: str) -> None:
+    made = release(people(400, 1).iloc[:rows], FOREST, analyses=[asked])
+    assert made.tables[0].num_rows == rows
+    assert len(made.results) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("column", ["agency", "sex", "age"])
+def test_a_column_with_one_value(column: str) -> None:
+    frame = people(300, 2)
+    frame[column] = frame[column].iloc[0]
+    asked = ["log(pay) ~ sex*agency + age", "I(race == 'B') ~ age + agency", "log(pay) ~ 0 + sex"]
+    assert len(release(frame, FOREST, analyses=asked).results) == 3
+
+
+def test_a_constant_response_has_no_effects() -> None:
+    frame = people(300, 3)
+    frame["pay"] = 50_000.0
+    (result,) = release(frame, FOREST, analyses=["log(pay) ~ sex"], budget=ds.PureDP(20)).results
+    assert (result["sex[T.M]"].estimate or 0.0) == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", [ds.PureDP(20), ds.ZCDP(20)])
+def test_units_under_both_currencies_and_strata(budget: ds.PureDP | ds.ZCDP) -> None:
+    frame = people(600, 4)
+    frame["person"] = np.arange(600) // 3
+    declared = ds.Schema.from_dict({**schema().to_dict(), "unit": {"column": "person", "max_rows": 2}})
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    method = ds.Forest(targets=["sex", "race"], strata="year")
+    made = ds.synthesize(table, declared, method, budget=budget, testing=True, noise_seed=1, analyses=[FORMULA])
+    assert made.results[0].rows == 400
+    assert sum(float(line["cost"]) for line in made.card.spending) == pytest.approx(20)
+
+
+def test_rows_without_a_unit_count_nowhere() -> None:
+    frame = people(60, 5)
+    frame["person"] = None
+    declared = ds.Schema.from_dict({**schema().to_dict(), "unit": {"column": "person", "max_rows": 2}})
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    made = ds.synthesize(table, declared, FOREST, budget=ds.PureDP(1), testing=True, noise_seed=1, analyses=[FORMULA])
+    assert made.results == ()
+
+
+@pytest.mark.slow
+def test_what_rows_make_impossible_is_refused_before_anything_is_spent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = people(200, 6)
+    ledger = ds.Ledger(tmp_path / "budget.db")
+    ledger.grant("staff", ds.PureDP(1))
+
+    def refused(rows: pd.DataFrame, asked: str, message: str) -> None:
+        table = pa.Table.from_pandas(rows, preserve_index=False)
+        with pytest.raises(UsageError, match=message):
+            ds.synthesize(table, schema(), FOREST, budget=ds.PureDP(1), ledger=ledger, analyses=[asked])
+
+    refused(frame.iloc[:0], FORMULA, "no row has all")
+    refused(frame.assign(pay=0.0), FORMULA, "no row has all")
+    monkeypatch.setattr(measure, "MOST_PARTS", 2)
+    refused(frame, "log(pay) ~ sex | by year", "3 parts")
+    monkeypatch.setattr(design, "MOST_PUBLIC", 10)
+    refused(frame, "log(pay) ~ sex | age + pay", "one fixed effect")
+    refused(frame, "I(sex == 'F') ~ 1 | age", "for odds in all")
+    monkeypatch.setattr(design, "MOST_PUBLIC", 3000)
+    monkeypatch.setattr(design, "MOST_GROUPS", 10)
+    refused(frame, "log(pay) ~ sex | age", "one fixed effect")
+    monkeypatch.setattr(design, "MOST_SUMS", 10_000)
+    refused(frame, "log(pay) ~ sex:age | agency", "counts of rows")
+    assert ledger.show("staff").remaining == 1
+
+
+@pytest.mark.slow
+def test_many_groups() -> None:
+    """A fixed effect of 2,000 groups beside another: more than are inverted as one matrix."""
+    frame = people(6000, 7)
+    frame["age"] = np.random.default_rng(1).integers(0, 2000, 6000)
+    (result,) = release(
+        frame, FOREST, analyses=[PlannedAnalysis("log(pay) ~ sex | age + agency")], budget=ds.PureDP(60)
+    ).results
+    wanted = ds.fit(pa.Table.from_pandas(frame), "log(pay) ~ sex | age + agency", rule="sampling")
+    found = result["sex[T.M]"]
+    assert found.estimate is not None
+    assert found.se is not None
+    assert found.estimate == pytest.approx(float(wanted["sex[T.M]"]), abs=4 * found.se)
