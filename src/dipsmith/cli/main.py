@@ -33,6 +33,7 @@ from dipsmith.cli import (
     studio,
     supports,
     synthesize,
+    tune,
     verify,
 )
 from dipsmith.cli.terminal import visible
@@ -83,6 +84,7 @@ app.command(epilog=synthesize.EXAMPLES)(synthesize.synthesize)
 app.command(epilog=sample.EXAMPLES)(sample.sample)
 app.command(epilog=label.EXAMPLES)(label.label)
 app.command(epilog=verify.EXAMPLES)(verify.verify)
+app.command(epilog=tune.EXAMPLES)(tune.tune)
 app.command(epilog=fit.EXAMPLES)(fit.fit)
 app.command(epilog=ask.EXAMPLES)(ask.ask)
 app.command(epilog=confirm.EXAMPLES)(confirm.confirm)

@@ -36,7 +36,7 @@ _WORD: Final = re.compile(
 
 
 @dataclass(frozen=True)
-class Condition:
+class RowCondition:
     """A column that lies in a half-open interval, or has one of some labels (with `other`, none of them)."""
 
     column: str
@@ -103,7 +103,7 @@ class Condition:
         raise UsageError(f"--where, column '{self.column}': {why}")
 
 
-def parse_where(text: str) -> tuple[Condition, ...]:
+def parse_where(text: str) -> tuple[RowCondition, ...]:
     """Read conditions; UsageError, in one line, where they depart from the grammar.
 
     >>> parse_where("age in [30, 71) and sex = F")[0].high
@@ -129,7 +129,7 @@ class _Reader:
             self.words.append((found.lastgroup, value[1:-1] if found.lastgroup in ("column", "text") else value))
             place = found.end()
 
-    def conditions(self) -> tuple[Condition, ...]:
+    def conditions(self) -> tuple[RowCondition, ...]:
         found = [self.condition()]
         while self.at < len(self.words):
             if self._take(("word",)).lower() != "and":
@@ -137,15 +137,15 @@ class _Reader:
             found.append(self.condition())
         return tuple(found)
 
-    def condition(self) -> Condition:
+    def condition(self) -> RowCondition:
         column = self._take(("word", "column"))
         verb = self._take(("word", "sign"))
         if verb == "in" and self._is("["):
             low, high = self._listed("[", ")]")
             closed = self.words[self.at - 1][1] == "]"
-            return Condition(column, low, high, through=closed)
+            return RowCondition(column, low, high, through=closed)
         if verb == "in" and self._is("{"):
-            return Condition(column, labels=tuple(self._listed("{", "}", several=True)))
+            return RowCondition(column, labels=tuple(self._listed("{", "}", several=True)))
         value = self._take(("word", "text"))
         made: dict[str, dict[str, Any]] = {
             "<": {"high": value},
@@ -158,7 +158,7 @@ class _Reader:
         }
         if verb not in made:
             self._refuse(verb)
-        return Condition(column, **made[verb])
+        return RowCondition(column, **made[verb])
 
     def _listed(self, opens: str, closes: str, *, several: bool = False) -> list[str]:
         self._sign(opens)
