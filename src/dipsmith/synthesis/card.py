@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
 
 from dipsmith.analyses.results import Result
 from dipsmith.errors import DipsmithError
@@ -35,14 +37,15 @@ DELTA = 1e-9
 STATED = "The guarantee takes these statements on trust; whoever signs for the release answers for them."
 GIVEN, ASKED, KNOWN = "given by the steward", "as many as were asked for", "publicly known, as the steward states"
 """How a number of rows is known that was stated: GIVEN, in versions that did not tell what is made from what is known."""
-_ALWAYS = ("spending", "disclosed", "notes")
-"""Lists that cards of every version have."""
 
 _NEIGHBOURS = {
     "add-remove": "whether the table has the rows of any one unit at all",
     "replace": "what the rows of any one unit say, the number of units being public",
     "label": "the private columns of any one unit; its public columns and its presence are disclosed",
 }
+
+
+Count = Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True)
@@ -57,8 +60,8 @@ class Card:
     request: str
     neighbours: str
     unit: Mapping[str, Any]
-    currency: str
-    units: int
+    currency: Literal["epsilon", "rho"]
+    units: Count
     stated: tuple[float, float] | None
     spending: tuple[Mapping[str, Any], ...]
     accountant: str
@@ -67,22 +70,22 @@ class Card:
     method: str
     parameters: Mapping[str, Any]
     disclosed: tuple[str, ...]
-    sets: int
+    sets: Annotated[int, Field(ge=1)]
     each: str | None
-    rows: int
+    rows: Count
     rows_known: str
     version: str
     ledger_head: str | None
     reservation: str | None
-    looks: int
+    looks: Count
     testing: bool
     notes: tuple[str, ...]
     files: Mapping[str, str]
-    format: int = FORMAT
+    format: Annotated[int, Field(ge=0, le=FORMAT)] = FORMAT
     steward_says: tuple[str, ...] = ()
     analyses: tuple[Any, ...] = ()
     results: tuple[Mapping[str, Any], ...] = ()
-    known_rows: int | None = None
+    known_rows: Count | None = None
 
     @classmethod
     def of(
@@ -183,16 +186,11 @@ class Card:
     def from_json(cls, text: str) -> Card:
         """A card from card.json."""
         try:
-            facts = json.loads(text)
-            for name in ("spending", "disclosed", "notes", "steward_says", "analyses", "results"):
-                facts[name] = tuple(facts[name] if name in _ALWAYS else facts.get(name, ()))
-            if facts["stated"] is not None:
-                facts["stated"] = tuple(facts["stated"])
-            if facts["rows_known"] == GIVEN:
-                facts.setdefault("known_rows", facts["rows"])
-            known = {f.name for f in fields(cls)}
-            card = cls(**{k: v for k, v in facts.items() if k in known})
-            _require_lawful(card)
+            card = _CARD.validate_json(text, strict=True)
+            if not all(isinstance(name, str) for line in card.spending for name in line.get("attributes") or ()):
+                raise ValueError
+            if card.rows_known == GIVEN and card.known_rows is None:
+                card = replace(card, known_rows=card.rows)
             # A card that cannot be shown is damaged: better said here than where it is shown.
             card.page(), str(card), card.budget
             return card
@@ -269,6 +267,9 @@ class Card:
         return f"{stamp}{self.dataset}: {made}"
 
 
+_CARD = TypeAdapter(Card)
+
+
 def sums(schema: Schema, events: Sequence[Event]) -> tuple[str, ...]:
     """What a person pays in all whose rows lie in every block, where the unit is protected once in each.
 
@@ -335,28 +336,6 @@ def _spending_line(event: Event) -> dict[str, Any] | None:
         "cost": 0.0 if event.budget is None else float(event.budget.exact),
         **({"weighted": True} if getattr(event, "weighted", False) else {}),
     }
-
-
-def _require_lawful(card: Card) -> None:
-    """Refuse facts of another type or beyond their range: what reads a card relies on them."""
-    texts = (
-        *(card.dataset, card.created, card.request, card.accountant, card.schema_digest, card.provenance),
-        *(card.method, card.rows_known, card.version, *card.disclosed, *card.notes, *card.steward_says),
-        *(*card.files.keys(), *card.files.values()),
-        *(name for line in card.spending for name in line.get("attributes") or ()),
-    )
-    optional = (card.each, card.ledger_head, card.reservation)
-    counts = (card.sets, card.rows, card.looks, card.units, card.format, card.known_rows or 0)
-    if not (
-        all(isinstance(t, str) for t in texts)
-        and all(t is None or isinstance(t, str) for t in optional)
-        and all(type(n) is int and n >= 0 for n in counts)
-        and isinstance(card.testing, bool)
-        and card.currency in ("epsilon", "rho")
-        and card.sets >= 1
-        and card.format <= FORMAT
-    ):
-        raise ValueError
 
 
 def _result(result: Result) -> dict[str, Any]:
