@@ -36,7 +36,7 @@ def texts(array: pa.Array) -> pa.Array:
     ['60', '0.5', None]
     """
     kind = array.type
-    if _is_text(kind):
+    if is_text(kind):
         if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
             target = pa.string() if pa.types.is_binary(kind) else pa.large_string()
             array = pc.cast(array, options=pc.CastOptions(target_type=target, allow_invalid_utf8=True))
@@ -73,10 +73,11 @@ def _number_texts(array: pa.Array) -> pa.Array:
     return pc.coalesce(integers.cast(pa.string()), array.cast(pa.string()))
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    views = (pa.types.is_string_view, pa.types.is_binary_view) if hasattr(pa.types, "is_string_view") else ()
-    return any(test(kind) for test in (*tests, *views, pa.types.is_fixed_size_binary))
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values of a type are text, or bytes that may be."""
+    plain = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    others = (pa.types.is_string_view, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
+    return any(test(kind) for test in (*plain, *others))
 
 
 def numbers(array: pa.Array) -> tuple[NDArray[Any], Known]:
@@ -92,7 +93,7 @@ def numbers(array: pa.Array) -> tuple[NDArray[Any], Known]:
     kind = array.type
     if pa.types.is_integer(kind):
         return array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), _valid(array)
-    if _is_text(kind):
+    if is_text(kind):
         array = _floats(texts(array))
     elif pa.types.is_decimal(kind):
         # by way of text, which is read exactly: Arrow's own conversion of a 256-bit 60.00000 is not 60
@@ -122,7 +123,7 @@ def booleans(array: pa.Array) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """
     if pa.types.is_boolean(array.type):
         return array.fill_null(False).to_numpy(zero_copy_only=False), array.is_valid().to_numpy(zero_copy_only=False)
-    if _is_text(array.type):
+    if is_text(array.type):
         lower = pc.ascii_lower(texts(array))
         yes, no = (_among(lower, words) for words in (TRUE, FALSE))
         values, known = numbers(array)
@@ -179,7 +180,7 @@ def _ticks(array: pa.Array) -> NDArray[np.int64]:
 
 def _moments(array: pa.Array) -> tuple[NDArray[np.int64], Known]:
     """ISO 8601 text as microseconds; impossible dates and times are not known."""
-    if not _is_text(array.type):
+    if not is_text(array.type):
         return np.zeros(len(array), dtype=np.int64), np.zeros(len(array), dtype=bool)
     text = texts(array)
     text = text.cast(pa.string()) if text.nbytes < 1 << 31 else text

@@ -45,12 +45,14 @@ class Cells(Protocol):
 
     def possible(self) -> NDArray[np.bool_] | None:
         """Which cells no rule forbids; None when all are possible."""
+        return None
 
     def by_role(self) -> tuple[Cells | None, Cells | None]:
         """Split as (public cells, private cells) with cell = public · size of private + private.
 
         (None, self) when the partition does not factor that way.
         """
+        return None, self
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from dipsmith.codec import parse
 from dipsmith.codec.encode import coder
+from dipsmith.codec.parse import is_text
 from dipsmith.schema import Attribute, Codes, Schema
 from dipsmith.schema.attribute import Type
 from dipsmith.schema.codes import code_dtype
@@ -254,12 +255,6 @@ def _indices(encoded: pa.DictionaryArray) -> NDArray[np.int64]:
     """The index of each value; −1 where it is missing, which is the last place of a numpy array."""
     found: NDArray[np.int64] = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
     return found
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether values of a type are text, or bytes that may be."""
-    of_bytes = kind in (pa.binary(), pa.large_binary()) or pa.types.is_fixed_size_binary(kind)
-    return of_bytes or kind in (pa.string(), pa.large_string())
 
 
 def _texts(values: pa.Array) -> pa.Array:

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dipsmith.codec.parse import is_text
 from dipsmith.errors import DamageError
 from dipsmith.privacy.ledger import AlreadyReleased, Ledger
 from dipsmith.schema import Attribute, Bins, Categories, Schema
-from dipsmith.synthesis.canonical import is_text
 from dipsmith.synthesis.measurement_file import FILE, read_measurements
 from dipsmith.synthesis.release import Release, files_of, read_card, read_models, read_schema, set_file, set_parts
 from dipsmith.synthesis.writing import damage, digest

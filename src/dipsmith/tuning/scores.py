@@ -78,7 +78,7 @@ class LogLoss:
 
 
 @dataclass(frozen=True, eq=False)
-class LossLevels:
+class LossLevels(Cells):
     """Rows by the loss that a labeller's probabilities give them, rounded to levels.
 
     A loss between two levels goes to the upper one with a probability that keeps its mean, decided by a hash
@@ -116,14 +116,6 @@ class LossLevels:
         place = -np.log(chance) * (self.levels - 1) / self.clip
         level = np.floor(place + _dither(codes, self.attributes)).astype(np.int64)
         return np.clip(level, 0, self.levels - 1)
-
-    def possible(self) -> NDArray[np.bool_] | None:
-        """Every level is possible."""
-        return None
-
-    def by_role(self) -> tuple[Cells | None, Cells | None]:
-        """Public and private columns decide together."""
-        return None, self
 
 
 def label_chances(model: Labeller, rows: Codes) -> Floats:

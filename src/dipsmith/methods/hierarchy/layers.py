@@ -200,8 +200,8 @@ class Layers:
 
 
 @dataclass(frozen=True, eq=False)
-class LayerCells:
-    """The nodes of one level, as a partition of rows."""
+class LayerCells(Cells):
+    """The nodes of one level, as a partition of rows; which attributes decide differs from branch to branch."""
 
     layers: Layers
     level: int
@@ -261,10 +261,6 @@ class LayerCells:
         """The labels on the path to each node."""
         path = self.layers.path(self.level)
         return {n: Condition(self.schema[n].labels, path[n][cells]) for n in self.attributes}
-
-    def by_role(self) -> tuple[Cells | None, Cells | None]:
-        """Not factored: which attributes decide differs from branch to branch."""
-        return None, self
 
 
 def _every_cell(table: Marginal, names: Sequence[str]) -> Codes:
