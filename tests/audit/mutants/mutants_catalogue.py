@@ -175,8 +175,8 @@ MUTANTS = (
     one(
         "charge after release",
         "privacy/curator.py",
-        "        self._journal.record(*events)\n",
-        "        import atexit\n\n        atexit.register(self._journal.record, *events)\n",
+        "        self._journal.record(*(event for _, event in priced))\n",
+        "        import atexit\n\n        atexit.register(self._journal.record, *(event for _, event in priced))\n",
         f"{CURATOR}::test_events_are_recorded_before_an_answer_is_given",
     ),
     one(
@@ -320,8 +320,8 @@ MUTANTS = (
     one(
         "labels drawn before the rows are permuted",
         "synthesis/sets.py",
-        "labelled_table(labeller, public.table(rows), seed).select(wanted)",
-        "labelled_table(labeller, public.table(np.arange(public.rows)), seed).select(wanted).take(rows)",
+        "labelled_table(model.labeller(), public.table(rows), seed).select(wanted)",
+        "labelled_table(model.labeller(), public.table(np.arange(public.rows)), seed).select(wanted).take(rows)",
         f"{BYTES}::test_a_seed_does_not_tell_where_a_row_was",
     ),
     one(
@@ -401,10 +401,10 @@ MUTANTS = (
         "synthesis/sets.py",
         (
             (
-                "                tables.append(labelled_table(labeller, public.table(rows), seed).select(wanted))",
-                "                made = labelled_table(labeller, public.table(rows), seed).select(wanted)\n"
-                "                cuts = np.cumsum([0, *(b.num_rows for b in self.target.batches(names))]).tolist()\n"
-                "                tables.append(pa.concat_tables([made.slice(a, b - a) for a, b in zip(cuts, cuts[1:])]))",
+                "            tables.append(labelled_table(model.labeller(), public.table(rows), seed).select(wanted))",
+                "            made = labelled_table(model.labeller(), public.table(rows), seed).select(wanted)\n"
+                "            cuts = np.cumsum([0, *(b.num_rows for b in self.target.batches(names))]).tolist()\n"
+                "            tables.append(pa.concat_tables([made.slice(a, b - a) for a, b in zip(cuts, cuts[1:])]))",
             ),
         ),
         f"{BYTES}::test_labelled_releases_tell_no_order_in_either_format",
