@@ -137,7 +137,10 @@ def test_looks_are_counted_on_the_next_card(label_release, ledger):
         ({"analyses": ["pay"]}, "0 tildes"),
         ({"analyses": [{"formula": "pay ~ sex", "wrong": 1}]}, "an analysis is a formula"),
         ({"classifiers": ["oracle"]}, "'oracle' is unknown"),
-        ({"third": "x.csv"}, "needs match_on"),
+        ({"third_file": "x.csv"}, "needs match_on"),
+        ({"third": "x.csv"}, "a file is --third-file"),
+        ({"pairs": [("age", "badge")]}, "a pair names 'badge'"),
+        ({"pairs": [("age", "age")]}, "expected two columns"),
         ({"names": ["a", "b"]}, "1 different names"),
     ],
 )
@@ -215,7 +218,7 @@ def test_the_saved_page_is_whole_and_confidential(label_release, ledger, tmp_pat
             "pay ~ sex + race + age | job",
             Regression("pay ~ sex + age", by="year", reference={"sex": "M"}),
         ],
-        third=staff(),
+        third_file=staff(),
         match_on="id",
     )
     folder = found.save(tmp_path / "comparison")
@@ -380,7 +383,7 @@ def whole(tmp_path_factory, label_release):
         label_release,
         ledger=ledger,
         analyses=[Regression("pay ~ sex + race + age | job", reference={"sex": "M"})],
-        third=staff(),
+        third_file=staff(),
         match_on="id",
         sensitive=["sex"],
     )
@@ -394,6 +397,7 @@ def chapter(comparison, heading):
 @pytest.mark.parametrize(
     "name",
     [
+        "columns",
         "glance",
         "classifiers",
         "marginals",
@@ -408,6 +412,7 @@ def chapter(comparison, heading):
 )
 def test_sections_are_as_they_were(whole, snapshot, name):
     heading = {
+        "columns": "Every column, authentic and synthetic",
         "classifiers": "Can a classifier tell them apart?",
         "marginals": "Marginals",
         "associations": "Associations",

@@ -11,9 +11,10 @@ from dipsmith.cli.options import Json, LedgerFile, NewFolder, Table, examples, r
 from dipsmith.cli.terminal import answer, progress
 
 EXAMPLES = examples(
+    "dipsmith compare people.csv release/ --ledger budget.db --out comparison/ --pair age,occupation --third agency",
     "dipsmith compare people.csv release/ --ledger budget.db --out comparison/",
     'dipsmith compare people.csv release-a/ release-b/ --ledger budget.db --out comparison/ --analysis "log(pay) ~ sex + age | agency" --by year --reference sex=M',
-    "dipsmith compare people.csv release/ --ledger budget.db --out comparison/ --third register.csv --match-on employee_id",
+    "dipsmith compare people.csv release/ --ledger budget.db --out comparison/ --third-file register.csv --match-on employee_id",
 )
 
 
@@ -38,8 +39,14 @@ def compare(
     schema: Annotated[
         Path | None, Option("--schema", help="A schema other than the one that the release was made by.")
     ] = None,
+    pair: Annotated[
+        list[str] | None, Option("--pair", help="COLUMN,COLUMN: one within each level of the other; may be repeated.")
+    ] = None,
     third: Annotated[
-        str | None, Option("--third", help="A third file to label and join with the authentic rows.")
+        str | None, Option("--third", metavar="COLUMN", help="The third column of panel (a), joint proportions.")
+    ] = None,
+    third_file: Annotated[
+        str | None, Option("--third-file", help="A third file to label and join with the authentic rows.")
     ] = None,
     match_on: Annotated[
         list[str] | None, Option("--match-on", help="The identifier's column; may be repeated.")
@@ -73,9 +80,17 @@ def compare(
             names=name,
             classifiers=classifier,
             third=third,
+            pairs=[_two_columns(text) for text in pair or ()],
+            third_file=third_file,
             match_on=match_on,
             progress=show,
         )
         where = found.save(out)
     last = f"Written to {where}/comparison.html — CONFIDENTIAL, look {found.looks} at '{found.dataset}'."
     answer(json, {"out": str(where), **found.to_dict()}, str(found), last)
+
+
+def _two_columns(text: str) -> tuple[str, str]:
+    """The columns of a --pair."""
+    one, _, other = (part.strip() for part in text.partition(","))
+    return one, other

@@ -38,7 +38,10 @@ def available() -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Against:
-    """One panel of authentic (x) against synthetic (y) values; the farthest points are named."""
+    """One panel of authentic (x) against synthetic (y) values; the farthest points are named.
+
+    `release` and `mark` count from 0: whose colour it has, and which mark its points.
+    """
 
     title: str
     authentic: Floats
@@ -47,6 +50,8 @@ class Against:
     note: str = ""
     authentic_error: Floats | None = None
     synthetic_error: Floats | None = None
+    release: int = 0
+    mark: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +80,7 @@ class Distribution:
 
 
 def against(drawn: Sequence[Against], x: str, y: str, *, power: float = 1.0) -> str:
-    """Authentic against synthetic, one panel per release, two in a row, equal axes, the slope-1 line.
+    """Authentic against synthetic, panels by release or attribute, two in a row, equal axes, the slope-1 line.
 
     With `power` below 1 the axes are stretched near 0 (values to that power), for proportions of many sizes.
     """
@@ -86,13 +91,13 @@ def against(drawn: Sequence[Against], x: str, y: str, *, power: float = 1.0) -> 
         margin = 0.06 * (high - low or 1.0)
         bounds = (0.0 if low >= 0 and power < 1 else low - margin, high + margin)
         for i, (panel, axis) in enumerate(zip(drawn, axes, strict=True)):
-            colour = COLOURS[i % len(COLOURS)]
+            colour = COLOURS[panel.release % len(COLOURS)]
             axis.plot(bounds, bounds, color=SOFT, linewidth=0.8, zorder=1)
             if i == 0:
                 # where few points are: below them all, or on stretched axes, which crowd them near 0, above most
                 at = bounds[0] + (0.06 if power == 1 else 0.62 ** (1 / power)) * (bounds[1] - bounds[0])
                 name_reference(axis, "equal", (at, at), 9, 7.5)
-            _draw_points(axis, panel, colour, MARKS[i % len(MARKS)])
+            _draw_points(axis, panel, colour, MARKS[panel.mark % len(MARKS)])
             _name_farthest(axis, panel, power, bounds)
             axis.set_xlim(bounds)
             axis.set_ylim(bounds)

@@ -40,7 +40,9 @@ def compare(
     names: Sequence[str] | None = None,
     classifiers: Sequence[Any] | None = None,
     sensitive: Sequence[str] | None = None,
-    third: Any = None,
+    third: str | None = None,
+    pairs: Sequence[tuple[str, str]] = (),
+    third_file: Any = None,
     match_on: str | Sequence[str] | None = None,
     draws: int = 40,
     seed: int = 0,
@@ -67,9 +69,12 @@ def compare(
         scikit-learn classifier. Default: logistic, interactions, CART and boosting.
     sensitive
         Columns to attack in the disclosure assessment; default: the synthesised ones.
-    third, match_on
+    third, pairs
+        The column that panel (a) crosses with the synthesised ones (default: the longest list that can be drawn), and
+        pairs of columns of which the histograms of one are drawn within each level of the other.
+    third_file, match_on
         A third file and the identifier (one or more columns) by which it is joined with the authentic rows; it is
-        labelled by the release's model, and the labels compared. Without `third`, a release that holds the
+        labelled by the release's model, and the labels compared. Without `third_file`, a release that holds the
         identifier itself is joined.
     draws, seed, progress
         Draws of every null distribution; for samples, folds and null draws; called with (stage, share done).
@@ -85,8 +90,14 @@ def compare(
     wanted = [Regression.of(a) for a in analyses]
     base = schema if schema is not None else _common_schema(loaded)
     columns = _columns(base, loaded, wanted)
-    if match_on is None and third is not None:
+    if match_on is None and third_file is not None:
         raise UsageError("a third file needs match_on=, the identifier by which it is joined")
+    shown = _shown_pairs(pairs, columns)
+    if third is not None and third not in columns:
+        there = ", ".join(columns)
+        raise UsageError(
+            f"third is '{third}', no column of all tables (a file is --third-file or third_file=); there are: {there}"
+        )
     on = (match_on,) if isinstance(match_on, str) else tuple(match_on or ())
     metrics = all_metrics()
     book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
@@ -106,9 +117,9 @@ def compare(
     single = tuple(m for m in metrics if m.chapter is None)
     findings = []
     for name, release in loaded.items():
-        joined = _match(private, codes, third, release, base, on) if on else None
+        joined = _match(private, codes, third_file, release, base, on) if on else None
         attacked = None if sensitive is None else tuple(sensitive)
-        both = SideBySide(codes, release, base, None, tuple(chosen), attacked, joined, draws, seed)
+        both = SideBySide(codes, release, base, None, tuple(chosen), attacked, joined, draws, seed, third, shown)
         results: dict[str, Any] = {}
         for i, chapter in enumerate(chapters):
             say(f"comparing {name}", i / len(chapters))
@@ -179,6 +190,16 @@ def _columns(schema: Schema, loaded: Mapping[str, Release], wanted: Sequence[Reg
                 f"analysis '{regression.formula}' names '{missing[0]}', which is not in every table; there are: {', '.join(shared)}"
             )
     return shared
+
+
+def _shown_pairs(pairs: Sequence[tuple[str, str]], columns: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Pairs of columns to be drawn; refuses what is no column, or one twice."""
+    for pair in pairs:
+        if len(pair) != 2 or pair[0] == pair[1] or not all(pair):
+            raise UsageError(f"a pair is '{','.join(pair)}', expected two columns, such as age,occupation")
+        if missing := [name for name in pair if name not in columns]:
+            raise UsageError(f"a pair names '{missing[0]}', no column of all tables; there are: {', '.join(columns)}")
+    return tuple((one, other) for one, other in pairs)
 
 
 def _look_note(loaded: Mapping[str, Release], wanted: Sequence[Regression], on: tuple[str, ...]) -> str:

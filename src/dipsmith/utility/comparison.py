@@ -145,9 +145,10 @@ def comparison_page(comparison: Comparison) -> Page:
     """The whole page."""
     found = comparison.findings
     sections = [
+        *(Section(c.heading, tuple(c.blocks(found))) for c in comparison.chapters if c.place < 1),
         Section("At a glance", (glance(comparison),)),
         analyses(comparison.regressions, found),
-        *(Section(c.heading, tuple(c.blocks(found))) for c in comparison.chapters),
+        *(Section(c.heading, tuple(c.blocks(found))) for c in comparison.chapters if c.place >= 1),
         how(comparison),
     ]
     return Page(

@@ -66,6 +66,16 @@ class Crosstab:
         return expected_gaps(self.authentic + self.synthetic, n, m)
 
     @property
+    def tvd(self) -> float:
+        """The total variation distance of the two tables: half the sum of absolute differences of shares."""
+        return 0.5 * float(np.abs(np.subtract(*self.proportions())).sum())
+
+    @property
+    def floor(self) -> float:
+        """The same by chance alone."""
+        return 0.5 * float(self.chance_gaps().sum())
+
+    @property
     def sides(self) -> list[Counts]:
         """Both tables in their shape."""
         assert self.shape is not None

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.report.content import Block, Cell
+from dipsmith.utility.columns import COLUMNS
 from dipsmith.utility.crosstabs import Crosstab, Crosstabs, expected_gaps
 from dipsmith.utility.findings import Findings, Rows, mean, table
 from dipsmith.utility.metric import BY_CHANCE, ZERO_IS_PERFECT, Chapter, Metric, SideBySide
@@ -72,8 +73,7 @@ def marginal_error(crosstabs: Crosstabs, ways: int) -> TableErrors:
 
 def table_error(table: Crosstab) -> TableError:
     """The TVD of one table, and its floor."""
-    gaps = np.abs(np.subtract(*table.proportions())), table.chance_gaps()
-    return TableError(table.names, *(0.5 * float(g.sum()) for g in gaps))
+    return TableError(table.names, table.tvd, table.floor)
 
 
 RECTANGLES = 1000
@@ -212,7 +212,7 @@ def _tvd(ways: int) -> Metric:
         return float(np.mean([e.mean for e in errors])), errors[0].floor
 
     title = f"mean total variation distance of {ways}-way tables"
-    return Metric(f"tvd-{ways}", title, "lower", measure, BY_CHANCE, MARGINALS)
+    return Metric(f"tvd-{ways}", title, "lower", measure, BY_CHANCE, COLUMNS if ways == 1 else MARGINALS)
 
 
 TVD_1, TVD_2, TVD_3 = (_tvd(ways) for ways in WAYS)

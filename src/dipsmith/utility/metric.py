@@ -40,7 +40,8 @@ class SideBySide:
 
     `fresh` rows are of the same population, and the release was not made from them. `classifiers` (names, or scikit-learn
     classifiers) try to tell the tables apart; `sensitive` columns are attacked, None for the synthesised ones; `matched` is a
-    third file joined by an identifier. Every null distribution has so many `draws`.
+    third file joined by an identifier. Every null distribution has so many `draws`. `third` is the column that panel (a)
+    crosses with the targets, None for the longest list; `shown_pairs` are columns to be drawn within each other.
     """
 
     authentic: Codes
@@ -52,6 +53,8 @@ class SideBySide:
     matched: Matched | None = None
     draws: int = 20
     seed: int = 0
+    third: str | None = None
+    shown_pairs: tuple[tuple[str, str], ...] = ()
     _scored: dict[tuple[str, int], Propensity] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -96,7 +99,8 @@ class Chapter:
 
     `find` gives what it shows of one release, by the keys of comparison.json; `blocks` its content, from the findings of
     all releases (nothing leaves the chapter out); `lines` its lines of the summary for one release: what, value, and what
-    chance alone would give. `place` is where it stands on the page: dipsmith's own chapters have 1 to 7.
+    chance alone would give. `place` is where it stands on the page: dipsmith's own chapters have 1 to 7; what has less than 1
+    stands before the summary.
     """
 
     heading: str

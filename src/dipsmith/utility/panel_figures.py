@@ -16,6 +16,7 @@ from dipsmith.utility.panels import (
     FEWEST,
     LogisticPanel,
     Points,
+    bar_columns,
     correlations,
     joint_bars,
     joint_proportions,
@@ -31,7 +32,8 @@ ATTENUATED = 0.95
 def _find(both: SideBySide) -> dict[str, Any]:
     tables = both.tables[0]
     return {
-        "bars": joint_bars(tables),
+        "bars": joint_bars(tables, both.third),
+        "bar_columns": bar_columns(both.pairs[0], both.third),
         "joint": joint_proportions(tables),
         "slopes": p_slopes(tables),
         "correlations": correlations(tables),
@@ -112,7 +114,7 @@ def _bars(found: Sequence[Findings]) -> Figure:
     rows: Rows = [(label, *(float(c[i]) for c in columns)) for i, label in enumerate(top.labels)]
     return figure(
         found,
-        "(a) Are the largest joint categories kept?",
+        f"(a) Are the largest joint categories of {' × '.join(found[0]['bar_columns'])} kept?",
         figures.bars(top.labels, top.authentic, lines, "share of rows") if figures.available() else "",
         f"Share of the rows in the joint categories, largest first{left_out}.",
         f"Bars of joint proportions. Largest: {in_words}.",
@@ -125,10 +127,13 @@ def _against(found: Sequence[Findings], points: Sequence[Points], panel: _Panel)
     """Authentic against synthetic values, a panel for each release."""
     each = list(zip(found, points, strict=True))
     panels = []
-    for f, p in each:
-        text = f"r = {decimal(p.correlation, 3)}\nslope {decimal(p.slope, 2)}"
-        bars = [None if se is None else 1.96 * se for se in (p.authentic_se, p.synthetic_se)]
-        panels.append(figures.Against(series(found, f, ""), p.authentic, p.synthetic, p.labels, text, *bars))
+    for i, (f, p) in enumerate(each):
+        for j, (group, part) in enumerate(p.by_group()):
+            text = f"r = {decimal(part.correlation, 3)}\nslope {decimal(part.slope, 2)}"
+            x_bars, y_bars = (None if se is None else 1.96 * se for se in (part.authentic_se, part.synthetic_se))
+            name = ": ".join(filter(None, (series(found, f, ""), group)))
+            values = part.authentic, part.synthetic, part.labels
+            panels.append(figures.Against(name, *values, text, x_bars, y_bars, i, i + j))
     axes = [panel.axis.format(side) for side in ("authentic", "synthetic")]
     svg = figures.against(panels, *axes, power=panel.power) if figures.available() else ""
     first = points[0]
@@ -146,11 +151,17 @@ def _against(found: Sequence[Findings], points: Sequence[Points], panel: _Panel)
         found,
         f"{panel.title}: {_verdict(each)}",
         svg,
-        f"{panel.caption} {len(first):,} points, the three farthest are named.",
+        f"{panel.caption} {len(first):,} points, the three farthest are named{_in_panels(first)}.",
         f"{panel.title}, authentic against synthetic. {fit}. Farthest from equality: {farthest}.",
         _point_numbers(each) if svg else summary,
         panel.file,
     )
+
+
+def _in_panels(points: Points) -> str:
+    """What the panels are, where there are several for one release."""
+    names = [name for name, _ in points.by_group()]
+    return f" in each panel; panels by attribute: {', '.join(names)}" if len(names) > 1 else ""
 
 
 def _verdict(each: Sequence[tuple[Findings, Points]]) -> str:
@@ -163,13 +174,15 @@ def _verdict(each: Sequence[tuple[Findings, Points]]) -> str:
 
 
 def _point_numbers(each: Sequence[tuple[Findings, Points]]) -> Table:
-    columns = ["release", "point", "authentic", "synthetic"]
+    marked = bool(each[0][1].groups)
+    columns = ["release", *(["attribute"] if marked else []), "point", "authentic", "synthetic"]
     if each[0][1].authentic_se is not None:
         columns += ["authentic s.e.", "synthetic s.e."]
     rows: Rows = []
     for f, p in each:
         parts = [v.tolist() for v in (p.authentic, p.synthetic, p.authentic_se, p.synthetic_se) if v is not None]
-        rows += [(f.name, *values) for values in zip(p.labels, *parts, strict=True)]
+        groups = [p.groups] if marked else []
+        rows += [(f.name, *values) for values in zip(*groups, p.labels, *parts, strict=True)]
     return Table.of("Points", columns, rows)
 
 

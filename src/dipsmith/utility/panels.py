@@ -27,6 +27,8 @@ MOST_LEVELS = 60
 """Levels that a predictor of the logistic panel may have."""
 FEWEST = 20
 """Levels with fewer rows than this in either table are left out of panels (c) and (d): their slopes are noise."""
+OTHERS = "other columns"
+"""The group of points that belong to no column that is told apart."""
 MOST_POINTS = 40_000
 """Panels (c) and (d) stop at the table that reaches this many points."""
 
@@ -35,13 +37,17 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Named quantities with their authentic and synthetic value, and standard errors where there are any."""
+    """Named quantities with their authentic and synthetic value, and standard errors where there are any.
+
+    `groups` names for each point the column that tells it apart from others; empty where all are of one kind.
+    """
 
     labels: tuple[str, ...]
     authentic: Floats
     synthetic: Floats
     authentic_se: Floats | None = None
     synthetic_se: Floats | None = None
+    groups: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -65,6 +71,16 @@ class Points:
         """Root mean squared difference."""
         return float(np.sqrt(np.mean((self.authentic - self.synthetic) ** 2))) if len(self) else float("nan")
 
+    def by_group(self) -> list[tuple[str, Points]]:
+        """The points of each group, by the name of the group; all of them where there are no groups."""
+        found = []
+        for name in sorted(set(self.groups), key=lambda g: (g == OTHERS, g)):
+            here = np.array([g == name for g in self.groups])
+            labels = tuple(label for label, mine in zip(self.labels, here, strict=True) if mine)
+            left, right = (None if se is None else se[here] for se in (self.authentic_se, self.synthetic_se))
+            found.append((name, Points(labels, self.authentic[here], self.synthetic[here], left, right)))
+        return found or [("", self)]
+
     def top(self, n: int) -> Points:
         """The n points with the largest authentic value, in that order."""
         order = np.argsort(-self.authentic, kind="stable")[:n]
@@ -83,13 +99,18 @@ def targets_of(pair: Pair) -> tuple[str, ...]:
     return tuple(n for n in pair.names if n in chosen)
 
 
-def joint_bars(crosstabs: Crosstabs) -> Points:
+def bar_columns(pair: Pair, third: str | None = None) -> tuple[str, ...]:
+    """The columns of panel (a): the targets, and a third column, the longest list unless it was named."""
+    targets = targets_of(pair)
+    third = third or (_third(pair, targets) if targets else None)
+    return _in_order(pair, (*targets, third) if third else targets)
+
+
+def joint_bars(crosstabs: Crosstabs, third: str | None = None) -> Points:
     """(a): joint proportions of the targets and a third column."""
-    targets = targets_of(crosstabs.pair)
-    if not targets:
-        return _join([])
-    third = _third(crosstabs.pair, targets)
-    return _points(crosstabs, crosstabs[_in_order(crosstabs.pair, (*targets, third) if third else targets)])
+    names = bar_columns(crosstabs.pair, third)
+    table = crosstabs[names] if names else None
+    return _join([]) if table is None or table.shape is None else _points(crosstabs, table)
 
 
 def joint_proportions(crosstabs: Crosstabs) -> Points:
@@ -154,22 +175,24 @@ def logistic_panel(pair: Pair) -> LogisticPanel | None:
     predictors = tuple(sorted(lists, key=lambda n: -schema[n].size)[:2])
     fits = [_effects(side, target, predictors) for side in (pair.authentic, pair.synthetic)]
     references = [int(np.bincount(pair.authentic[n], minlength=schema[n].size).argmax()) for n in predictors]
-    labels, columns = [], []
+    labels, told, columns = list[str](), list[str](), []
     for i, name in enumerate(predictors):
         contrasts = [model.contrast(design, i, references[i]) for model, design, _ in fits]
         present = (fits[0][2][i] >= 5) & (fits[1][2][i] >= 5)
         present[references[i]] = False
         labels += [f"{name} = {schema[name].labels[j]}" for j in np.flatnonzero(present)]
+        told += [name] * int(present.sum())
         columns.append(np.stack([part[present] for contrast in contrasts for part in contrast]))
     authentic, authentic_se, synthetic, synthetic_se = np.concatenate(columns, axis=1)
     known = (authentic_se < 10) & (synthetic_se < 10)
     kept = tuple(label for label, fine in zip(labels, known, strict=True) if fine)
+    groups = tuple(name for name, fine in zip(told, known, strict=True) if fine)
     return LogisticPanel(
         target.name,
         target.labels[0],
         predictors,
         tuple(schema[n].labels[r] for n, r in zip(predictors, references, strict=True)),
-        Points(kept, authentic[known], synthetic[known], authentic_se[known], synthetic_se[known]),
+        Points(kept, authentic[known], synthetic[known], authentic_se[known], synthetic_se[known], groups),
     )
 
 
@@ -213,20 +236,32 @@ def _points(crosstabs: Crosstabs, table: Crosstab) -> Points:
 def _level_pairs(crosstabs: Crosstabs, of: Callable[[NDArray[np.integer]], Floats], *, both_ways: bool) -> Points:
     """A quantity of row and column levels, for all pairs of columns (and, both ways, with x and y exchanged)."""
     found: list[Points] = []
+    marked = told_apart(crosstabs.pair)
     for table in crosstabs.dense(2):
         if sum(map(len, found)) >= MOST_POINTS:
             break
         first, second = (crosstabs.pair.schema[n] for n in table.names)
+        named = [n for n in table.names if n in marked]
+        group = named[0] if len(named) == 1 else OTHERS
         frequent = np.ones_like(table.sides[0], dtype=bool)
         for side in table.sides:
             frequent &= (side.sum(axis=1) >= FEWEST)[:, None] & (side.sum(axis=0) >= FEWEST)[None, :]
         if both_ways:
-            found.append(_indicators(second, first, [of(side).T for side in table.sides], frequent.T))
-        found.append(_indicators(first, second, [of(side.T).T for side in table.sides], frequent))
+            found.append(_indicators(second, first, [of(side).T for side in table.sides], frequent.T, group))
+        found.append(_indicators(first, second, [of(side.T).T for side in table.sides], frequent, group))
     return _join(found)
 
 
-def _indicators(y: Attribute, x: Attribute, values: Sequence[Floats], frequent: NDArray[np.bool_]) -> Points:
+def told_apart(pair: Pair) -> tuple[str, ...]:
+    """The two longest lists of categories besides the targets, such as agency and occupation."""
+    schema, targets = pair.schema, targets_of(pair)
+    lists = [n for n in pair.names if n not in targets and not schema[n].domain.ordered and schema[n].size > 2]
+    return _in_order(pair, sorted(lists, key=lambda n: -schema[n].size)[:2])
+
+
+def _indicators(
+    y: Attribute, x: Attribute, values: Sequence[Floats], frequent: NDArray[np.bool_], group: str
+) -> Points:
     """Matrices of y's levels × x's levels as points; of a column with two levels one says all."""
     kept = frequent & np.isfinite(values[0]) & np.isfinite(values[1])
     if y.size == 2:
@@ -234,10 +269,11 @@ def _indicators(y: Attribute, x: Attribute, values: Sequence[Floats], frequent: 
     if x.size == 2:
         kept[:, 1:] = False
     labels = tuple(f"{y.name} = {y.labels[i]} by {x.name} = {x.labels[j]}" for i, j in np.argwhere(kept))
-    return Points(labels, values[0][kept], values[1][kept])
+    return Points(labels, values[0][kept], values[1][kept], groups=(group,) * len(labels))
 
 
 def _join(parts: Sequence[Points]) -> Points:
     labels = tuple(label for part in parts for label in part.labels)
     authentic, synthetic = ([getattr(p, side) for p in parts] for side in ("authentic", "synthetic"))
-    return Points(labels, np.concatenate([np.zeros(0), *authentic]), np.concatenate([np.zeros(0), *synthetic]))
+    left, right = (np.concatenate([np.zeros(0), *side]) for side in (authentic, synthetic))
+    return Points(labels, left, right, groups=tuple(g for part in parts for g in part.groups))
