@@ -21,11 +21,12 @@ from unittest.mock import patch
 
 from assurance.cases import Case
 from assurance.forms import CANARY, FORMS, form_schema, form_table, make_forms, orders
-from dipsmith.privacy.budget import PureDP
+from dipsmith.privacy.budget import ZCDP, Budget, PureDP
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.privacy.randomness import generator
 from dipsmith.report import figures as drawing
 from dipsmith.schema import Schema
+from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.synthesis.order import Each
 from dipsmith.synthesis.synthesize import synthesize
 
@@ -38,6 +39,8 @@ EXCEPTED: Final = {
     "ledger_head": "a digest over the ledger's times and ids",
 }
 """Fields of card.json that may differ although the answers are the same, and why each is no function of a row."""
+
+BUDGET: Final = PureDP(2)
 
 REPEATED: Final = ("report.html", "card.html")
 """Files that repeat excepted values, in the order in which their digests enter one another."""
@@ -91,6 +94,8 @@ class Run:
     each: Each = "draw"
     seed: int = 1
     figures: bool = False
+    analyses: tuple[PlannedAnalysis | str, ...] = ()
+    budget: Budget = BUDGET
 
     def release(self, data: Any, folder: Path, name: str) -> dict[str, bytes]:
         """The bytes of a release made from some data, with a ledger and a request id of its own.
@@ -98,17 +103,18 @@ class Run:
         The first format is saved in the folder `name`, others beside it.
         """
         ledger = Ledger(folder / f"{name}.db")
-        ledger.grant(self.schema.name, PureDP(2), by="auditor")
+        ledger.grant(self.schema.name, self.budget, by="auditor")
         with without_figures(not self.figures):
             made = synthesize(
                 data,
                 self.schema,
                 self.method,
-                budget=PureDP(2),
+                budget=self.budget,
                 ledger=ledger,
                 request=f"request {name}",
                 sets=self.sets,
                 each=self.each if self.sets > 1 else None,
+                analyses=self.analyses,
                 seed=self.seed,
                 testing=True,
                 noise_seed=self.seed,
@@ -138,6 +144,8 @@ def check_forms(
         sets=1 + seed % 2,
         each="split" if seed // 2 % 2 else "draw",
         seed=seed,
+        analyses=case.analyses,
+        budget=ZCDP("0.3") if case.analyses and seed % 2 else PureDP(2),
     )
     first = run.release(table, folder, "first")
     tried: dict[str, Any] = dict(orders(table, random))

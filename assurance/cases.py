@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from assurance.planned_labels import PlannedLabels
 from dipsmith.audit.trial import make_method, supported_relations
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.methods.forest.forest import Forest
@@ -17,11 +18,24 @@ from dipsmith.methods.hierarchy.flat import Flat
 from dipsmith.methods.hierarchy.steps import Steps
 from dipsmith.methods.hierarchy.universal import Universal
 from dipsmith.methods.loglinear.loglinear import LogLinear
+from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.tuning.private_selection import Selected
 from dipsmith.tuning.scores import LogLoss, MarginalFit
 
 SECOND: Final = "d"
 """The second label, for methods that make one label after another."""
+
+SHARES: Final = PlannedAnalysis("I(race == 'A') ~ 0 + C(grade)", model="ols")
+"""Shares of a label by group: told however large the noise is, so that labels are adjusted to them."""
+
+PLANNED: Final[dict[str, tuple[PlannedAnalysis | str, ...]]] = {
+    "planned": ("log(age) ~ sex*grade + race", "sex ~ grade"),
+    "planned by group": ("age ~ sex | by grade; width 3", SHARES),
+}
+"""Formulas under `label`: products, fixed effects and groups; private labels on either side."""
+
+ATTACKED: Final = ("I(a == '1') ~ c", "c ~ b")
+"""The same over the columns of the worlds that are attacked."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +48,8 @@ class Case:
         Where only the best of several runs is released: what a run's ε is multiplied by.
     plain
         Whether it is refused where there are rules, or units with several rows.
+    analyses
+        Planned analyses, formulas over the columns of `assurance.pairs`.
     """
 
     name: str
@@ -41,6 +57,7 @@ class Case:
     method: Any
     price: float | None = None
     plain: bool = False
+    analyses: tuple[PlannedAnalysis | str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -63,7 +80,29 @@ def attack_cases(targets: Sequence[str], second: str) -> list[Case]:
     return [
         *registered_cases(targets),
         Case("forest, sequential", "label", Forest(targets=both, leaves="sequential")),
+        *(
+            Case(f"{made.name}, planned", "label", PlannedLabels(made(targets=tuple(targets)), ATTACKED))
+            for made in (LogLinear, Forest)
+        ),
     ]
+
+
+def planned_cases(targets: Sequence[str]) -> list[Case]:
+    """Planned analyses: weighted sums and labels that carry them; of whole rows tables that are measured first."""
+    t = tuple(targets)
+    labelling: list[Any] = [LogLinear(targets=t), Forest(targets=t, n_b=2)]
+    whole: list[Any] = [Marginals(), MST(), AIM(rounds=2), PrivBayes(degree=1)]
+    made = [
+        Case(f"{method.name}, {kind}", "label", method, analyses=formulas)
+        for method in labelling
+        for kind, formulas in PLANNED.items()
+    ]
+    made += [
+        Case(f"{method.name}, planned", relation, method, analyses=("I(grade == 'a') ~ sex + race",))
+        for method in whole
+        for relation in ("add-remove", "replace")
+    ]
+    return made
 
 
 def variants(targets: Sequence[str]) -> list[Case]:

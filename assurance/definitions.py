@@ -20,9 +20,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.schema import Cells, Codes, Schema
+from dipsmith.schema import Cells, Codes, Schema, WeightedSums
 
 Ints = NDArray[np.int64]
+
+WIDE = 10_000
+"""A scale of Laplace noise from which its sums are integrals, to one part in 10⁹."""
 
 
 def reach(cells: Cells, relation: str, *, rows_vary: bool, noisy: Ints | None = None) -> int:
@@ -32,21 +35,20 @@ def reach(cells: Cells, relation: str, *, rows_vary: bool, noisy: Ints | None = 
     says whether a unit may come back with more or fewer rows under `replace`; `noisy` are the cells that are noised
     and released, all of them when omitted.
     """
-    rows = _every_row(cells.schema)
+    rows = _every_row(cells.schema, _deciding(cells))
     place = np.where(rows.lawful(), cells.index(rows), -1)
     if noisy is not None:
         place = np.where(np.isin(place, noisy), place, -1)
     if relation == "add-remove":
         return int(np.any(place >= 0))
     together = _public_key(rows) if relation == "label" else np.zeros(len(rows), np.int64)
-    furthest = 0
-    for group in np.unique(together):
-        places = {int(p) for p in place[together == group]}
-        if rows_vary and relation == "replace":
-            places.add(-1)
-        seen = len(places - {-1})
-        furthest = max(furthest, 2 if seen > 1 else int(seen == 1 and -1 in places))
-    return furthest
+    # Where the rows of a group lie, each place once: -1 is nowhere.
+    pairs = np.unique(np.stack([together, place]), axis=1)
+    groups, counts = np.unique(pairs[0], return_counts=True)
+    nowhere = np.isin(groups, pairs[0, pairs[1] < 0])
+    seen = counts - nowhere
+    away = nowhere | (rows_vary and relation == "replace")
+    return int(np.where(seen > 1, 2, (seen == 1) & away).max(initial=0))
 
 
 def moments(scale: Fraction, *, squared: bool) -> tuple[float, float]:
@@ -55,6 +57,8 @@ def moments(scale: Fraction, *, squared: bool) -> tuple[float, float]:
     >>> [round(m, 4) for m in moments(Fraction(1), squared=False)]
     [1.8413, 22.1847]
     """
+    if not squared and scale > WIDE:
+        return 2 * float(scale) ** 2, 24 * float(scale) ** 4
     reach_of_sum = 60.0 * float(scale) + 60 if not squared else 14.0 * float(scale) ** 0.5 + 40
     x = np.arange(1, int(reach_of_sum), dtype=np.float64)
     weight = np.exp(-(x**2) / (2 * float(scale)) if squared else -x / float(scale))
@@ -79,10 +83,19 @@ def log_ratio(
     return told
 
 
+def _deciding(cells: Cells) -> tuple[str, ...]:
+    """The columns that are tried: all of them; of weighted sums no further groups and weights, which are many."""
+    schema = cells.schema
+    if not isinstance(cells, WeightedSums):
+        return schema.names
+    kept = {*cells.groups, *schema.private, *(name for rule in schema.rules for name in rule.attributes)}
+    return tuple(name for name in schema.names if name in kept)
+
+
 @lru_cache(maxsize=8)
-def _every_row(schema: Schema) -> Codes:
-    """Each row that the schema knows, once."""
-    sizes = [a.size for a in schema]
+def _every_row(schema: Schema, tried: tuple[str, ...]) -> Codes:
+    """Each row that the schema knows, once; columns that are not tried hold their first value."""
+    sizes = [a.size if a.name in tried else 1 for a in schema]
     total = int(np.prod(sizes))
     places = np.unravel_index(np.arange(total), sizes)
     return Codes.of(schema, dict(zip(schema.names, places, strict=True)), total)

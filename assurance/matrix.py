@@ -28,7 +28,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from assurance.bytes import check_forms
-from assurance.cases import SECOND, Case, attack_cases, registered_cases, variants
+from assurance.cases import SECOND, Case, attack_cases, planned_cases, registered_cases, variants
 from assurance.pairs import PRIVATE, neighbours
 from assurance.rerun import PairFindings, check_pair
 from assurance.trials_needed import trials_needed
@@ -182,7 +182,7 @@ def pieces(pairs: int, trials: int, mutant_trials: int) -> Pieces:
         made[f"attack | {case.key}"] = partial(attack_piece, case, trials)
     for case in attacked:
         made[f"half noise attacked | {case.key}"] = partial(halved_piece, case, mutant_trials)
-    for case in variants(PRIVATE):
+    for case in (*planned_cases(PRIVATE), *variants(PRIVATE)):
         made |= _replays(case, -(-pairs // VARIED))
         made[f"bytes | {case.key}"] = partial(bytes_piece, case, -(-FORMED * pairs // (PAIRS * VARIED)))
     return made

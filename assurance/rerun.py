@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from assurance.cases import Case
 from assurance.pairs import Pair
 from assurance.recording import Recording, Replay, noise_score, same
 from dipsmith.audit.observation import Auditor, Choice, Observation, ObservedTable
-from dipsmith.errors import DipsmithError
+from dipsmith.errors import DipsmithError, HopelessNoise
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.privacy.randomness import Stream
@@ -105,13 +107,19 @@ class _Run:
 
     def observe(self, auditor: Auditor, table: Any, name: str) -> tuple[dict[str, Any], list[str]]:
         """Everything that can be seen of a run, and what happened outside every mechanism."""
-        messages: list[tuple[str, float]] = []
-        seen: dict[str, Any] = {"messages": messages}
+        seen: dict[str, Any] = {"messages": []}
         ledger = None
         if self.folder is not None:
             ledger = Ledger(self.folder / f"{name}.db")
             ledger.grant(self.schema.name, self.budget, by="auditor")
         observation = Observation(auditor)
+        with heard_warnings() as seen["warnings"]:
+            return self._ended(seen, observation, table, name, ledger), observation.strays
+
+    def _ended(
+        self, seen: dict[str, Any], observation: Observation, table: Any, name: str, ledger: Ledger | None
+    ) -> dict[str, Any]:
+        messages = seen["messages"]
         try:
             release = synthesize(
                 table,
@@ -121,6 +129,7 @@ class _Run:
                 ledger=ledger,
                 sets=self.sets,
                 each="split" if self.sets > 1 else None,
+                analyses=self.case.analyses,
                 request="audit",
                 seed=self.seed,
                 testing=True,
@@ -129,12 +138,13 @@ class _Run:
                 progress=lambda stage, share: messages.append((stage, share)) if stage != "reading" else None,
             )
         except DipsmithError as error:
-            return seen | {"error": f"{type(error).__name__}: {error}"}, observation.strays
+            return seen | {"error": f"{type(error).__name__}: {error}"}
         seen["types"] = [str(part.schema) for part in release.tables]
         seen["tables"] = [part.to_pydict() for part in release.tables]
         states = [model.inner.state() for model in release.models]
         seen["facts"] = [json.dumps(facts, sort_keys=True, default=str) for facts, _ in states]
         seen["arrays"] = [dict(arrays) for _, arrays in states]
+        seen["results"] = [result.to_dict() for result in release.results]
         card = json.loads(release.card.to_json())
         seen["card"] = {k: v for k, v in card.items() if k not in (*EXCEPTED, "files")}
         if self.folder is not None and ledger is not None:
@@ -143,4 +153,17 @@ class _Run:
             seen["files as CSV"] = read_release(release.save(self.folder / f"{name}-csv", format="csv"))
             shown = json.dumps(ledger.show(self.schema.name).as_dict(), default=str, sort_keys=True)
             seen["ledger"] = re.sub(r"20\d\d-\d\d-\d\dT[^\"]*", "TIME", shown.replace(str(place), "DIR"))
-        return seen, observation.strays
+        return seen
+
+
+@contextmanager
+def heard_warnings() -> Iterator[list[str]]:
+    """What is said of hopeless noise; other warnings go on."""
+    told: list[str] = []
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        yield told
+    told += [str(w.message) for w in heard if issubclass(w.category, HopelessNoise)]
+    for other in heard:
+        if not issubclass(other.category, HopelessNoise):
+            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)

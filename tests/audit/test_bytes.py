@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 import dipsmith as ds
 from assurance.bytes import EXCEPTED, Run, check_forms, differences, read_release
-from assurance.cases import registered_cases
+from assurance.cases import planned_cases, registered_cases
 from assurance.forms import CANARY, FORMS, form_schema, form_table, make_forms
 from assurance.pairs import PRIVATE, neighbours
 from assurance.rerun import check_pair
@@ -71,6 +71,27 @@ def test_orders_and_forms_of_the_private_table_are_not_told(case, forms, tmp_pat
 def test_labelled_releases_tell_no_order_in_either_format(case, seed, tmp_path):
     forms = ("CSV", "Parquet from dictionaries", "Arrow with a dictionary per chunk", "pandas, categories")
     assert check_forms(case, seed, tmp_path, 30 + seed, forms)[0] == []
+
+
+PLANNED = [c for c in planned_cases(PRIVATE) if c.relation == "label"]
+
+
+@pytest.mark.parametrize(
+    ("case", "forms"),
+    [
+        (PLANNED[0], ("Parquet from dictionaries",)),
+        *(pytest.param(case, tuple(FORMS), marks=pytest.mark.crowd) for case in PLANNED),
+    ],
+    ids=lambda value: named(value) if not isinstance(value, tuple) else f"{len(value)} forms",
+)
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::dipsmith.errors.HopelessNoise")
+def test_results_and_labels_that_carry_them_tell_no_order_or_form(case, forms, tmp_path):
+    """Planned analyses: sums of floating-point weights, estimates, and calibrated labels."""
+    findings, compared = check_forms(case, 3, tmp_path, 31, forms)
+    assert findings == []
+    assert compared > len(forms)
+    assert (tmp_path / "first" / "results.json").is_file()
 
 
 # --- tables of any kind ----------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assurance.cases import registered_cases, variants
+from assurance.cases import planned_cases, registered_cases, variants
 from assurance.matrix import flagged_piece, half_noise
 from assurance.pairs import KINDS, PRIVATE, neighbours
 from assurance.recording import Recording, Replay
@@ -43,6 +43,7 @@ def named(case):
 
 CATALOGUE = registered_cases(PRIVATE)
 VARIANTS = variants(PRIVATE)
+PLANNED = planned_cases(PRIVATE)
 
 
 @pytest.mark.parametrize("currency", BUDGETS)
@@ -72,6 +73,25 @@ def test_nothing_but_paid_answers_depends_on_one_unit_with_other_settings(case):
         checked = check_pair(pair, case, BUDGETS[currency], seed)
         assert checked.findings == (), f"{checked.kind}, seed {seed}"
         assert checked.questions > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", PLANNED, ids=named)
+def test_nothing_but_paid_answers_depends_on_one_unit_of_planned_analyses(case):
+    """In either currency, with several rows of a unit, and with labels that two rows of a unit share."""
+    for seed, currency in ((6, "zcdp"), (15 if case.relation == "label" else 9, "pure")):
+        checked = check_pair(neighbours(case.relation, seed), case, BUDGETS[currency], seed)
+        assert checked.findings == (), f"{checked.kind}, seed {seed}"
+        assert checked.questions > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [c for c in PLANNED if c.name in ("loglinear, planned", "mst, planned")], ids=named)
+def test_files_with_planned_analyses_are_the_same(case, tmp_path):
+    """With results, measurements and the ledger."""
+    checked = check_pair(neighbours(case.relation, 8), case, PureDP(2), 8, tmp_path, figures=False)
+    assert checked.findings == ()
+    assert (tmp_path / "one" / "results.json").is_file()
 
 
 @pytest.mark.parametrize("case", [c for c in CATALOGUE if c.relation == c.method.relations[-1]], ids=named)
@@ -401,10 +421,10 @@ def test_people_who_recur_in_blocks_pay_the_sum():
 
 def add_up_weights(curator):
     """Sums of a weight of 0 to 4 that depends on the public column, bought after another public column was added."""
-    places = curator.public_places()
-    assert places.all()
+    (rows,) = curator.count_kinds(np.zeros(curator.rows, np.int64), 1)
+    assert rows == curator.rows
     added = Attribute("weight", "integer", singles("integer", 0, 4, missing=False), "public")
-    child = curator.widened(PureDP(1), "analyses", [added], {"weight": np.arange(len(places)) % 5})
+    child = curator.widened(PureDP(1), "analyses", [added], {"weight": np.arange(rows) % 5})
     private = tuple(curator.schema.private)
     child.add_up([WeightedSums(child.schema, (), private, "weight", (0, 1, 2, 3, 4))], [PureDP(1)])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ class Result:
     part: str | None
     rows: int
     df: float
-    sigma: float
+    sigma: float | None
     coefficients: tuple[DirectCoefficient, ...]
     covariance: tuple[tuple[float, ...], ...]
     notes: tuple[str, ...] = ()
@@ -58,9 +59,9 @@ class Result:
         covariance = tuple(
             tuple(float(x) for x in row) for row in np.where(np.isfinite(found.covariance), found.covariance, 0.0)
         )
-        return cls(
-            formula, model, part, found.rows, found.df, found.sigma, tuple(coefficients), covariance, found.notes
-        )
+        # Noise can make a number of rows negative, and leave nothing to tell.
+        rows, sigma = max(found.rows, 0), found.sigma if isfinite(found.sigma) else None
+        return cls(formula, model, part, rows, found.df, sigma, tuple(coefficients), covariance, found.notes)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Result:

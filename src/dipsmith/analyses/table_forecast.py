@@ -11,7 +11,7 @@ Reads formulas, the schema, a plan and a number of rows that is public or stated
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import inf, isfinite, sqrt
+from math import inf, sqrt
 
 import numpy as np
 
@@ -52,5 +52,5 @@ def _expectation(analysis: PlannedAnalysis, result: Result, found: DirectCoeffic
     if found.se is None or found.noise_share is None:
         return Expectation(result.title, found.name, inf, inf, inf, analysis.width, True)
     noise, sampling = found.se * sqrt(found.noise_share), found.se * sqrt(max(1 - found.noise_share, 0.0))
-    hopeless = isfinite(result.sigma) and 1.96 * noise > result.sigma
+    hopeless = result.sigma is not None and 1.96 * noise > result.sigma
     return Expectation(result.title, found.name, sampling, noise, 3.92 * found.se, analysis.width, hopeless)

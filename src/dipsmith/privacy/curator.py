@@ -1,15 +1,13 @@
 """The curator: the one door between private rows and everything else.
 
-Each verb draws its noise **and** records its charge in the same call, so that what is charged is
-what was measured. A method is given a curator and nothing else; it cannot read a row, choose a
-scale of noise, or spend more than its curator holds.
+Each verb draws its noise **and** records its charge in the same call, so that what is charged is what was measured. A
+method is given a curator and nothing else; it cannot read a row, choose a scale of noise, or spend more than it holds.
 
 Privacy
 -------
-For a curator with budget B under relation R and unit U, the joint distribution of all answers it
-ever gives satisfies B with respect to R and U (sequential composition of its events; see
-``docs/proofs/curator.md``). Answers that cost nothing — `public_counts`, `public_rows`, `coins`,
-`rows` — are functions of what R declares public.
+For a curator with budget B under relation R and unit U, the joint distribution of all answers it ever gives satisfies B
+with respect to R and U (sequential composition of its events; see ``docs/proofs/curator.md``). Answers that cost nothing
+(`public_counts`, `public_rows`, `count_kinds`, `coins`, `rows`) are functions of what R declares public.
 """
 
 from __future__ import annotations
@@ -153,11 +151,13 @@ class Curator:
         with self._witness.answering(self, "public rows"):
             return self._witness.shown(self, "public rows", self._rows.distinct_public(attributes))
 
-    def public_places(self) -> NDArray[np.bool_]:
-        """Which rows of the source count as far as public columns decide, in the order of the source; free under `label`."""
-        self._require_public((), "public_places")
+    def count_kinds(self, kinds: NDArray[np.int64], size: int) -> Ints:
+        """How many rows that count are of each kind, a function of public columns; free under `label`."""
+        self._require_public((), "count_kinds")
         with self._witness.answering(self, "public rows"):
-            return self._witness.shown(self, "public rows", self._rows.public_places())
+            # Of a unit's rows that agree in all public columns, labels may decide which count, never how many.
+            counted = np.bincount(kinds[self._rows.public_places()], minlength=size)
+            return self._witness.shown(self, "public rows", counted)
 
     def public(self, what: str, cost: Budget | None = None) -> None:
         """Note a public table used beside the private one, and charge what it cost if it was made from it."""

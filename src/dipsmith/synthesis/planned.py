@@ -64,9 +64,14 @@ class PublicReading:
         first, place = public.distinct()
         return cls(public, first, place, read_designs(analyses, schema, public.short_table(first)))
 
-    def agenda(self, schema: Schema, counted: NDArray[np.bool_] | slice) -> Agenda:
-        """What is bought, where these rows count."""
-        return Agenda.counted(schema, self.designs, np.bincount(self.place[counted], minlength=len(self.first)))
+    @property
+    def often(self) -> NDArray[np.int64]:
+        """How many rows there are of each kind."""
+        return np.bincount(self.place, minlength=len(self.first)).astype(np.int64)
+
+    def agenda(self, schema: Schema, often: NDArray[np.int64]) -> Agenda:
+        """What is bought, where so many rows of each kind count."""
+        return Agenda.counted(schema, self.designs, often)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,9 +88,9 @@ class Prepared:
 
         Privacy
         -------
-        Reads public columns only, and which rows count by them (`Curator.public_places`).
+        Reads public columns only, and how many rows of each kind count by them (`Curator.count_kinds`).
         """
-        agenda = reading.agenda(curator.schema, curator.public_places())
+        agenda = reading.agenda(curator.schema, curator.count_kinds(reading.place, len(reading.first)))
         share = agenda.share(curator.budget)
         for e in agenda.expectations(curator.budget.split([share, 1 - share])[0]):
             if e.hopeless:
@@ -172,7 +177,8 @@ class AnalysisPlan:
         """
         found = source(data)
         found.check(schema.public)
-        agenda = PublicReading.of(analyses, schema, found).agenda(schema, slice(None))
+        reading = PublicReading.of(analyses, schema, found)
+        agenda = reading.agenda(schema, reading.often)
         share = agenda.share(budget)
         expectations = agenda.expectations(budget.split([share, 1 - share])[0])
         wanted = any(a.width is not None for a in analyses)

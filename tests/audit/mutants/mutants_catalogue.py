@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 REPLAY = "tests/audit/test_replay.py::test_nothing_but_paid_answers_depends_on_one_unit"
+PLANNED = "tests/audit/test_replay.py::test_nothing_but_paid_answers_depends_on_one_unit_of_planned_analyses"
 BYTES = "tests/audit/test_bytes.py"
 ENCODE = "tests/codec/test_encode.py"
 CURATOR = "tests/privacy/test_curator.py"
@@ -54,6 +55,25 @@ SAVED_AS_IT_IS = (
     "table, escape=escape",
 )
 """Tables are saved without being brought into their canonical form."""
+
+EXACT_SUMS = (
+    (
+        "privacy/curator.py",
+        "            asked = zip(sums, exact, ",
+        "            WeightedSums.leak = exact\n            asked = zip(sums, exact, ",
+    ),
+    (
+        "analyses/measure.py",
+        "        found: dict[str, NoisySums] = {}\n",
+        "        from dataclasses import replace\n        from dipsmith.schema import WeightedSums\n"
+        "        exact: dict[str, NoisySums] = {}\n"
+        "        for one, answer, true in zip(self.purchases, answers, WeightedSums.leak, strict=True):\n"
+        "            exact |= one.answers(replace(answer, values=np.asarray(true).reshape(-1)))\n"
+        "        self.__dict__['exact'] = exact\n"
+        "        found: dict[str, NoisySums] = {}\n",
+    ),
+)
+"""The sums without their noise are kept beside the agenda."""
 
 MUTANTS = (
     one(
@@ -597,6 +617,55 @@ MUTANTS = (
         "    return bool(extends or view or pa.types.is_run_end_encoded(kind))",
         "    return bool(extends or view)",
         f"{REPRODUCED}::test_9_no_value_decides_whether_a_run_succeeds[run-end encoded views]",
+    ),
+    one(
+        "noise that forgets the weights",
+        "schema/sums.py",
+        "        return max(1, max(self.values), -min(self.values))",
+        "        return 1",
+        f"{PLANNED}[loglinear, planned/label]",
+    ),
+    Mutant(
+        "labels adjusted to exact sums",
+        "synthesis/planned.py",
+        (
+            (
+                "        return Calibration(self, sums, self.agenda.results(sums))",
+                "        exact = self.agenda.__dict__['exact']\n"
+                "        return Calibration(self, exact, self.agenda.results(sums))",
+            ),
+        ),
+        f"{PLANNED}[loglinear, planned by group/label]",
+        also=EXACT_SUMS,
+    ),
+    Mutant(
+        "results from exact sums",
+        "synthesis/planned.py",
+        (
+            (
+                "        return Calibration(self, sums, self.agenda.results(sums))",
+                "        exact = self.agenda.__dict__['exact']\n"
+                "        return Calibration(self, sums, self.agenda.results(exact))",
+            ),
+        ),
+        f"{PLANNED}[forest, planned/label]",
+        also=EXACT_SUMS,
+    ),
+    one(
+        "weights from a private column",
+        "synthesis/planned.py",
+        "        first, place = public.distinct()\n",
+        "        first, place = public.distinct()\n"
+        "        secret = [v for b in private.batches(schema.private) for v in b.column(0).to_pylist()]\n"
+        "        place = np.where([v == 'M' for v in secret], 0, place)\n",
+        f"{PLANNED}[loglinear, planned/label]",
+    ),
+    one(
+        "rows that carry results in the order of the file",
+        "synthesis/sets.py",
+        "recipe.stream.permutation(known)",
+        "np.argsort(recipe.calibration.prepared.public.order())",
+        f"{BYTES}::test_results_and_labels_that_carry_them_tell_no_order_or_form[loglinear, planned/label-1 forms]",
     ),
     one(
         "time left on the terminal",
