@@ -331,3 +331,34 @@ def test_public_files_are_free_and_say_so(private):
     assert "public (made for a test): no privacy was spent" in report
     assert "CONFIDENTIAL" not in report
     assert not (private / "budget.db").exists()
+
+
+THREE = """
+name: three
+question: Does it matter on which rows trees grow?
+data: {example: personnel, rows: 400, years: [1988, 1996]}
+methods:
+  - {name: own, method: forest, set: {n_b: 100}}
+  - {name: other, method: forest, set: {n_b: 100, growth: public-data, public: PUBLIC}}
+vary: {epsilon: [1]}
+repeats: 1
+metrics: [tvd-1]
+"""
+
+
+@pytest.mark.slow
+def test_a_study_grows_trees_on_a_public_file(tmp_path):
+    from dipsmith.examples import personnel
+
+    other, _ = personnel.simulate(100, seed=5)
+    at = other.column_names.index("pay")
+    pyarrow.csv.write_csv(other.set_column(at, "basic", [other["pay"].to_numpy() / 1.08]), tmp_path / "sd.csv")
+    told = "{file: sd.csv, columns: {pay: basic*1.08}, epsilon: 0.25}"
+    found = run(altered(THREE, "PUBLIC", told), tmp_path / "out", base=tmp_path)
+    assert [o.failed for o in found] == ["", ""]
+    with pytest.raises(InputError, match="public needs 'file'"):
+        run(altered(THREE, "PUBLIC", "{columns: {pay: basic}}"), tmp_path / "no", base=tmp_path)
+    (refused,) = (
+        o.failed for o in run(altered(THREE, "PUBLIC", "{file: sd.csv}"), tmp_path / "b", base=tmp_path) if o.failed
+    )
+    assert "no column 'pay'" in refused

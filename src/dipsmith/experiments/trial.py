@@ -26,10 +26,12 @@ from dipsmith.experiments.metrics import metrics_named
 from dipsmith.experiments.study import AnalysisEntry, StudyEntry
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.methods.method import Method
+from dipsmith.methods.public_table import PublicTable
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.schema import Schema
 from dipsmith.sources import source
+from dipsmith.synthesis.public import public_table
 from dipsmith.synthesis.release import Release
 from dipsmith.synthesis.synthesize import synthesize
 from dipsmith.utility.authentic import authentic_table
@@ -155,7 +157,7 @@ class Laboratory:
             "sets": sets,
             "each": values.get("each") if sets > 1 else None,
         }
-        method = _method(run.setting, schema)
+        method = _method(run.setting, schema, self.base)
         if not self.study.data.private:
             rows = getattr(data.rows, "num_rows", None) if schema.neighbours == "add-remove" else None
             noise = int(run.id[:12], 16)
@@ -222,10 +224,33 @@ def budget(setting: Setting) -> Budget:
     return PureDP(total) if values.get("delta") is None else ZCDP.from_approx(total, values["delta"])
 
 
-def _method(setting: Setting, schema: Schema | None) -> Method:
+PUBLIC_KEYS = ("file", "columns", "factors", "epsilon")
+"""What a study says of a public table to grow on."""
+
+
+def _public_table(given: Mapping[str, Any], schema: Schema, base: Path) -> PublicTable:
+    """The public table that a study names: its file, a column map, a table of factors, and the ε that it cost."""
+    factors, epsilon = given.get("factors"), given.get("epsilon")
+    return public_table(
+        base / given["file"],
+        schema,
+        columns=given.get("columns"),
+        factors=None if factors is None else base / factors,
+        cost=None if epsilon is None else PureDP(str(epsilon)),
+    )
+
+
+def _method(setting: Setting, schema: Schema | None, base: Path = Path()) -> Method:
     made = METHODS[setting.method]
     known = {f.name: f for f in fields(made)}  # type: ignore[arg-type]
     chosen = {k: v for k, v in setting.values.items() if k in known}
+    if (public := chosen.pop("public", None)) is not None:
+        if not isinstance(public, Mapping) or "file" not in public or not set(public) <= set(PUBLIC_KEYS):
+            raise InputError(f"method '{setting.name}': public needs 'file', and may have columns, factors and epsilon")
+        if schema is None:
+            chosen.pop("growth", None)  # which goes with the table, and that is read when rows are
+        else:
+            chosen["public"] = _public_table(public, schema, base)
     needs = "targets" in known and known["targets"].default is MISSING
     if "targets" not in chosen and (needs or (schema is not None and schema.neighbours == "label")):
         chosen["targets"] = list(schema.private) if schema is not None else ["any"]
