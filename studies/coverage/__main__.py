@@ -3,7 +3,7 @@
 Every table is drawn from a known population, released, and analysed as a researcher would analyse it; a 95 % interval
 should hold the population's value 95 times in 100, or be refused. Results are written after every piece, and what they
 hold is not run again, so that the study can be done in several goes. Parts: methods, formulas,
-personnel, rules, path, sets, independence; real rows are a command of their own (`studies.coverage.adult`).
+personnel, large, rules, path, sets, independence; real rows are a command of their own (`studies.coverage.adult`).
 `--tell` runs nothing and writes the page.
 """
 
@@ -32,7 +32,7 @@ from studies.coverage.lines import Line
 from studies.coverage.page import page
 
 PAGE = Path("docs/studies/coverage.md")
-PARTS = ("methods", "formulas", "personnel", "rules", "path", "sets", "independence")
+PARTS = ("methods", "formulas", "personnel", "large", "rules", "path", "sets", "independence")
 
 Step = Callable[[], bool]
 """Does a piece of something and says whether there is more."""
@@ -112,6 +112,8 @@ def steps(parts: list[str], only: str) -> Iterator[Step]:
         yield formulas.step
     if "personnel" in parts:
         yield personnel.step
+    if "large" in parts:
+        yield personnel.step_large
     yield from (one.step for one in scenarios(parts))
 
 

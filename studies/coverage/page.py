@@ -89,6 +89,8 @@ def page() -> str:
         parts.append(formulas.tell(answers))
     if gaps := personnel.read():
         parts.append(personnel.tell(gaps))
+    if large := personnel.read(personnel.AT_LARGE):
+        parts.append(personnel.tell_large(large))
     if coefficients := adult.read():
         parts.append(adult.tell(coefficients))
     return wrap("\n".join([*parts, *_rules(lines.read())]))
