@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from studies.coverage.methods import AUTHENTIC, EPSILONS, LABELLERS, METHODS, PLANS, REPLICATES, ROWS, WHOLE
+from studies.coverage.methods import AUTHENTIC, EPSILONS, LABELLERS, METHODS, PLANS, REPLICATES, ROWS, RUNS, WHOLE
 from studies.coverage.tally import REFUSED, Tally, wilson
 
 LEAST, NOMINAL = 0.90, 0.95
@@ -25,7 +25,7 @@ questions by `ds.fit`, as a researcher calls it (with {replicates} runs where th
 questions beforehand and share their budget among them; the others were told nothing. A cell says how often the 95 % interval held the
 population's value, with its Monte-Carlo interval, and how wide it was in units of the authentic rows' own interval; all slopes of a regression are
 counted together, and a Monte-Carlo interval counts runs, not slopes. *Refused*: `ds.fit` raised `NotCarried` in every run. Where it
-refused in some runs, the cell says in how many it answered. `LogLinear` labels rows and makes none, so that it stands under `label` alone.
+refused in some runs, the cell says in how many it answered. Wanted are {wanted} runs a cell; the last column says how many there are so far. `LogLinear` labels rows and makes none, so that it stands under `label` alone.
 
 {verdict}
 """
@@ -104,7 +104,7 @@ def cells(tallies: Sequence[Tally]) -> list[Cell]:
 def tell(tallies: Sequence[Tally]) -> str:
     """The section of the page."""
     found = cells(tallies)
-    parts = [TEXT.format(rows=ROWS, replicates=REPLICATES, verdict=verdict(found))]
+    parts = [TEXT.format(rows=ROWS, replicates=REPLICATES, wanted=RUNS, verdict=verdict(found))]
     for question in WHOLE:
         heads = " | ".join(f"ε = {e}" for e in EPSILONS)
         shown = [f"| release | {heads} | runs |", "|---" * (2 + len(EPSILONS)) + "|"]
@@ -131,16 +131,19 @@ def verdict(found: Sequence[Cell]) -> str:
     if not answered:
         return ""
     missing = [c for c in answered if c.interval[1] < NOMINAL]
-    worst = [c for c in answered if c.interval[1] < LEAST or (c.held < LEAST and c.answered >= 100)]
-    held = sum(c.held * c.answered for c in answered) / sum(c.answered for c in answered)
+    worst = [c for c in answered if c.interval[1] < LEAST]
+    total = sum(c.answered for c in answered)
+    held = sum(c.held * c.answered for c in answered) / total
     text = (
         f"Of {len(found)} cells {len(found) - len(answered)} were refused in every run. In the {len(answered)} others the intervals hold {share(held)} "
-        f"on average; the Monte-Carlo interval of {len(answered) - len(missing)} holds .950 or lies above it (of 40 right cells about one lies below by chance)."
+        f"of the time ({total:,} answers); the Monte-Carlo interval of {len(answered) - len(missing)} holds .950 or lies above it (of 40 right cells about one lies below by chance)."
     )
     if missing:
         text += " Below lie " + "; ".join(f"{c.name}: {c}" for c in missing) + "."
     return text + (
-        f" **Below .90: {'; '.join(c.name for c in worst)}.**" if worst else " None that was answered lies below .90."
+        f" **Below .90: {'; '.join(c.name for c in worst)}.**"
+        if worst
+        else " None that was answered lies below .90 by more than Monte-Carlo error."
     )
 
 
