@@ -22,7 +22,7 @@ from dipsmith.codec.decode import decode
 from dipsmith.codec.encode import Encoder
 from dipsmith.errors import RegistryError, UnsupportedError, UsageError
 from dipsmith.methods.catalogue import METHODS
-from dipsmith.methods.method import Labeller, Method
+from dipsmith.methods.method import FitsAgain, Labeller, Method, Model
 from dipsmith.privacy.budget import Budget, of_units
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.randomness import Generator, generator
@@ -47,6 +47,8 @@ class Mechanism:
     released: Schema
     given_rows: int | None
     rows: int | None
+    known: Model | None = None
+    """The model of the release, where this method made it: the search of a further run begins there."""
 
     @classmethod
     def of(cls, release: Release, method: Method | None = None) -> Mechanism:
@@ -63,6 +65,7 @@ class Mechanism:
             released=release.schema,
             given_rows=card.known_rows,
             rows=None if card.rows_known == "noisy estimate" else card.rows,
+            known=None if release.model.missing else release.model.inner,
         )
 
     def codes(self, table: pa.Table) -> Codes:
@@ -74,7 +77,10 @@ class Mechanism:
     def again(self, codes: Codes, table: pa.Table, draws: int, random: Generator) -> list[pa.Table]:
         """Sanitise synthetic rows (as codes, and as they were released) as the private ones were; draw sets from the result."""
         curator = Curator.rehearse(codes, self.budget, given_rows=self.given_rows, seed=_seed(random))
-        model = self.method.fit(curator)
+        if self.known is not None and isinstance(self.method, FitsAgain):
+            model = self.method.fit_near(curator, self.known)
+        else:
+            model = self.method.fit(curator)
         if self.schema.neighbours == "label":
             if not isinstance(model, Labeller):
                 raise UnsupportedError(f"{self.method.name} labelled these rows, but its model cannot; give method=…")

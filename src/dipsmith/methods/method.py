@@ -185,6 +185,19 @@ class PlansAnalyses(Method, Protocol):
         """
 
 
+@runtime_checkable
+class FitsAgain(Method, Protocol):
+    """A method that is fitted sooner to rows of which it knows a model: where a mechanism is run again and again."""
+
+    def fit_near(self, curator: Curator, model: Any) -> Model:
+        """What `fit` gives, to a hundredth of a standard error, found from an earlier model of much the same rows.
+
+        Privacy
+        -------
+        As `fit`; the earlier model decides nothing but where its search begins.
+        """
+
+
 def require_relation(method: Method, relation: str) -> None:
     """Refuse a neighbouring relation for which the method has no proof, and say what to use instead."""
     if relation in method.relations:

@@ -4,10 +4,14 @@ import numpy as np
 import pytest
 
 from dipsmith.methods.loglinear import solver as logistic
+from dipsmith.methods.loglinear.loglinear import LogLinear
 from dipsmith.methods.loglinear.penalty import Penalty
 from dipsmith.methods.loglinear.public_design import LabelTerm, PublicDesign, contrasts
 from dipsmith.methods.loglinear.softmax import BarredLabels
 from dipsmith.methods.loglinear.solver import FREE, EffectEquations, estimate_effects
+from dipsmith.privacy.budget import PureDP
+from dipsmith.privacy.curator import Curator
+from dipsmith.schema import Codes, Schema
 
 
 def design_of(columns, sizes, labels, maps=None, multiplicities=None, barred=()):
@@ -303,3 +307,23 @@ def test_what_is_only_for_reading_waits_until_it_is_asked_for(monkeypatch):
     assert not read
     assert (found.reading, found.reading) == ("read", "read")
     assert len(read) == 1
+
+
+def test_a_fit_that_starts_nearby_comes_to_the_same():
+    rng = np.random.default_rng(8)
+    x, z = rng.integers(0, 12, 3000), rng.integers(0, 5, 3000)
+    y = (rng.random(3000) < 1 / (1 + np.exp(-(0.2 * x - 1 + 0.3 * (z == 2))))).astype(int)
+    fields = [
+        {"name": "x", "type": "integer", "minimum": 0, "maximum": 11, "bins": {"width": 1}, "role": "public"},
+        {"name": "z", "type": "integer", "enum": list(range(5)), "other": "0", "role": "public"},
+        {"name": "y", "type": "integer", "enum": [0, 1], "other": "0", "role": "private"},
+    ]
+    schema = Schema.from_dict({"name": "t", "unit": "row", "neighbours": "label", "fields": fields})
+    codes = Codes.of(schema, {"x": x, "z": z, "y": y}, 3000)
+    method = LogLinear(targets=["y"])
+    first, again = (method.fit(Curator.rehearse(codes, PureDP(2), seed=s)) for s in (1, 2))
+    near = method.fit_near(Curator.rehearse(codes, PureDP(2), seed=2), first)
+    p, q, r = (m.probabilities(codes)[:, 1] for m in (again, near, first))
+    apart, begun = (float(np.sqrt(np.mean((other - p) ** 2))) for other in (q, r))
+    # λ is found to a tenth from either side
+    assert apart < 0.25 * begun

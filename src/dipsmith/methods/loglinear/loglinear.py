@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
-from typing import ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
@@ -138,13 +138,26 @@ class LogLinear:
         rows and their multiplicities are free. Spends the curator's whole budget; strata are disjoint
         blocks of public rows (`Curator.partition`).
         """
+        return self._fit(curator, None)
+
+    def fit_near(self, curator: Curator, model: Any) -> LogLinearModel:
+        """Fit again, starting from the effects and penalties of an earlier model.
+
+        Privacy
+        -------
+        As `fit`.
+        """
+        return self._fit(curator, model if isinstance(model, LogLinearModel) and model.strata == self.strata else None)
+
+    def _fit(self, curator: Curator, near: LogLinearModel | None) -> LogLinearModel:
         spec = self._spec(curator.schema, curator.relation)
         children = [curator] if self.strata is None else curator.partition(self.strata, curator.budget)
-        blocks = [self._fit_stratum(child, spec) for child in children]
+        known = [None] * len(children) if near is None else near.blocks
+        blocks = [self._fit_stratum(child, spec, block) for child, block in zip(children, known, strict=True)]
         curator.report("fitting", 1.0)
         return LogLinearModel(curator.schema, spec.targets, self.strata, tuple(blocks))
 
-    def _fit_stratum(self, curator: Curator, spec: ModelSpec) -> StratumEffects:
+    def _fit_stratum(self, curator: Curator, spec: ModelSpec, near: StratumEffects | None) -> StratumEffects:
         columns = needed_columns(curator.schema, spec.targets, spec.predictors)
         if columns:
             rows, multiplicities = curator.public_rows(columns)
@@ -154,7 +167,7 @@ class LogLinear:
         facts = PublicFacts(int(multiplicities.sum()), (rows, multiplicities))
         planner = TablePlanner(spec, facts, self.max_effects)
         plan = self._table_plan(planner, curator.budget)
-        tables = NoisyTables(spec.targets, lambda c: self._penalty(spec, c), rows, multiplicities)
+        tables = NoisyTables(spec.targets, lambda c: self._penalty(spec, c), rows, multiplicities, near)
         tables = tables.measure(curator, plan.tables, plan.costs)
         found = tables.fit(curator, rough=bool(plan.rounds))
         candidates = list(plan.candidates)

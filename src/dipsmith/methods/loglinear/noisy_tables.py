@@ -19,7 +19,14 @@ from dipsmith.methods.loglinear.clique import Clique, barred_labels
 from dipsmith.methods.loglinear.model import ReadEffects, StratumEffects, standard_errors
 from dipsmith.methods.loglinear.penalty import Penalty
 from dipsmith.methods.loglinear.public_design import PublicDesign, contrasts
-from dipsmith.methods.loglinear.solver import EffectEquations, EffectEstimate, estimate_effects
+from dipsmith.methods.loglinear.solver import (
+    ALMOST,
+    NEGLIGIBLE,
+    SHORT,
+    EffectEquations,
+    EffectEstimate,
+    estimate_effects,
+)
 from dipsmith.methods.loglinear.table_plan import noise_sd, target_groups
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
@@ -36,13 +43,15 @@ LEAST_SHARE = 1e-3
 class NoisyTables:
     """Noisy tables over distinct public rows: all that the fit is a function of.
 
-    `penalty` gives the prior of a table's effects; `variances` are the noise variances of a label contrast.
+    `penalty` gives the prior of a table's effects; `variances` are the noise variances of a label contrast. `near` is
+    an earlier fit to much the same rows, where the search for effects and penalties begins and a rougher one will do.
     """
 
     targets: tuple[str, ...]
     penalty: Callable[[Clique], Penalty]
     rows: Codes
     multiplicities: NDArray[np.int64]
+    near: StratumEffects | None = None
     cliques: tuple[Clique, ...] = ()
     tables: tuple[Float, ...] = ()
     variances: tuple[float, ...] = ()
@@ -83,6 +92,8 @@ class NoisyTables:
             reported_free=tuple(len(c.predictors) <= 1 for c in self.cliques),
         )
         start, strengths = self._marginal_effects(), [p.start() for p in equations.penalties]
+        if self.near is not None:
+            self._begin_near(self.near, start, strengths)
         if before is not None:
             start[: len(before.effects)] = before.effects
             strengths[: len(before.log_strengths)] = before.log_strengths
@@ -90,7 +101,20 @@ class NoisyTables:
         def report(share: float) -> None:
             curator.report("fitting", share)
 
-        return estimate_effects(equations, start, strengths, report, rough=rough)
+        enough = SHORT if rough else NEGLIGIBLE if self.near is None else ALMOST
+        return estimate_effects(equations, start, strengths, report, enough=enough)
+
+    def _begin_near(self, near: StratumEffects, start: Float, strengths: list[Float]) -> None:
+        """Put the effects and penalties of an earlier fit where the search begins, for the cliques that it has."""
+        known = dict(zip(near.cliques, zip(near.tables, near.strengths, strict=True), strict=True))
+        design = self.design
+        for i, (clique, term, here) in enumerate(zip(self.cliques, design.terms, design.slices, strict=True)):
+            table, chosen = known.get(clique, (None, None))
+            if table is None or chosen is None or table.shape != (term.cells, term.labels):
+                continue
+            start[here] = (table @ contrasts(term.labels)).ravel()
+            if len(chosen) == len(strengths[i]):
+                strengths[i] = chosen
 
     def _marginal_effects(self) -> Float:
         """Flat effects that are all zero but for the label marginals: the model that knows nothing else."""

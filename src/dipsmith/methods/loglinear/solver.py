@@ -48,6 +48,8 @@ LEAST_VARIANCE: Final = 1e-3
 """Tables overlap in their sums, so exact ones would have a singular covariance."""
 NEGLIGIBLE: Final = 1e-6
 """A step whose mean square, in posterior standard deviations, is below this is the last one."""
+ALMOST: Final = 1e-4
+"""The same for one of many fits that are looked at together: a hundredth of a standard deviation."""
 SHORT: Final = 1e-2
 """After a step with a mean square below this the information matrix is used again."""
 NEARLY: Final = 1e-5
@@ -117,12 +119,13 @@ def estimate_effects(
     log_strengths: Sequence[Float] | None = None,
     report: Callable[[float], None] | None = None,
     *,
-    rough: bool = False,
+    enough: float = NEGLIGIBLE,
 ) -> EffectEstimate:
     """Estimate the effects from noisy statistics.
 
     `start` and `log_strengths` say where to start, for example at an earlier fit. `report` is called with the share
-    done. A `rough` estimate may be off by a fraction of its standard error: it only serves to choose the next term.
+    done. A step whose mean square, in posterior standard deviations, is below `enough` is the last one: `SHORT` where the
+    estimate only serves to choose the next term.
 
     Privacy
     -------
@@ -133,7 +136,7 @@ def estimate_effects(
     phi = np.zeros(design.size) if start is None else start.copy()
     thin = design.thinned(THINNED)
     groups = [_Group(equations, thin, *group) for group in _solved(design)]
-    enough = SHORT if rough else NEGLIGIBLE
+    rough = enough >= SHORT
     held = np.zeros(design.size)
     for turn in range(1 if rough or thin is design else TURNS):
         if thin is not design:
