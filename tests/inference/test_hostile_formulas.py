@@ -18,7 +18,7 @@ from dipsmith.regression.formula import RegressionFormula, expand, name_of
 from dipsmith.regression.model_frame import levels_of, model_frame
 from dipsmith.schema.formula import Formula
 from dipsmith.schema.formula.parser import parse
-from dipsmith.schema.formula.tree import Call, Column, Operation, quoted, written
+from dipsmith.schema.formula.tree import Call, Column, Operation, quote, spell
 
 
 def code(mark):
@@ -147,11 +147,11 @@ writable = st.text(min_size=1, max_size=30).filter(lambda n: not ("`" in n and '
 @example("A·")
 @example("e\u0301")
 def test_any_name_is_one_column(name):
-    found = parse(f"y ~ {quoted(name)} + log({quoted(name)})").sections[0]
+    found = parse(f"y ~ {quote(name)} + log({quote(name)})").sections[0]
     assert found == Operation(("+",), (Column(name), Call("log", (Column(name),))))
     column = Column(name)
     assert evaluate(found.parts[1], {name: np.array([1.0, np.e])}, 2).tolist() == [0.0, 1.0]
-    assert [name_of(f) for t in expand(found) for f in t.factors] == [name, written(Call("log", (column,)))]
+    assert [name_of(f) for t in expand(found) for f in t.factors] == [name, spell(Call("log", (column,)))]
 
 
 @settings(max_examples=500, deadline=None)
@@ -210,7 +210,7 @@ def test_what_is_written_is_read_as_the_same(words):
         response = parse(f"{' '.join(words)} ~ 1").response
     except UsageError:
         return
-    assert written(parse(f"{written(response)} ~ 1").response) == written(response)
+    assert spell(parse(f"{spell(response)} ~ 1").response) == spell(response)
 
 
 LONG = [

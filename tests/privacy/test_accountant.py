@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dipsmith.errors import BudgetError, DamageError, UsageError
-from dipsmith.privacy.accountant import Accountant, converted, cost, total
+from dipsmith.privacy.accountant import Accountant, convert, cost, total
 from dipsmith.privacy.budget import UNITS, ZCDP, PureDP
 from dipsmith.privacy.events import (
     Chosen,
@@ -24,7 +24,7 @@ from dipsmith.privacy.events import (
     block_of,
     event_from,
     event_record,
-    inside,
+    path_inside,
 )
 
 amounts = st.integers(1, 10**13)
@@ -62,9 +62,9 @@ def choice(budget, block="", mechanism="exponential mechanism"):
 @settings(deadline=None)
 def test_charges_are_exact_or_rounded_up_by_less_than_a_unit(n):
     epsilon = PureDP.of_units(n)
-    assert converted(epsilon, "epsilon") == n
+    assert convert(epsilon, "epsilon") == n
     for charge, price in (
-        (converted(epsilon, "rho"), epsilon.exact**2 / 2),
+        (convert(epsilon, "rho"), epsilon.exact**2 / 2),
         (cost(choice(epsilon), "rho"), epsilon.exact**2 / 8),
         (cost(choice(epsilon, mechanism="permute-and-flip"), "rho"), epsilon.exact**2 / 2),
     ):
@@ -72,9 +72,9 @@ def test_charges_are_exact_or_rounded_up_by_less_than_a_unit(n):
 
 
 def test_pure_epsilon_has_a_price_in_rho_and_not_the_reverse():
-    assert converted(PureDP(1), "rho") == UNITS // 2
+    assert convert(PureDP(1), "rho") == UNITS // 2
     assert cost(choice(PureDP(1)), "rho") == UNITS // 8
-    for paid in (lambda: converted(ZCDP(1), "epsilon"), lambda: cost(counts(ZCDP(1)), "epsilon")):
+    for paid in (lambda: convert(ZCDP(1), "epsilon"), lambda: cost(counts(ZCDP(1)), "epsilon")):
         with pytest.raises(BudgetError, match="no price in pure ε"):
             paid()
 
@@ -187,7 +187,7 @@ def partitioned(rule, budget, block=""):
 
 
 def in_year(budget, year, block="", **more):
-    return counts(budget, block=inside(block_of(block, "year", str(year)), "tree 1"), **more)
+    return counts(budget, block=path_inside(block_of(block, "year", str(year)), "tree 1"), **more)
 
 
 def test_blocks_compose_by_their_maximum():
@@ -264,9 +264,9 @@ def test_partitions_nest():
             accountant.record(counts(PureDP("0.5"), block=block_of(block, "agency", agency)))
             with pytest.raises(BudgetError):
                 accountant.record(counts(PureDP("0.1"), block=block_of(block, "agency", agency)))
-        accountant.record(counts(PureDP("0.5"), block=inside(block, "rest")))
+        accountant.record(counts(PureDP("0.5"), block=path_inside(block, "rest")))
         with pytest.raises(BudgetError):
-            accountant.record(counts(PureDP("0.1"), block=inside(block, "rest")))
+            accountant.record(counts(PureDP("0.1"), block=path_inside(block, "rest")))
     assert accountant.spent_units == UNITS
 
 

@@ -11,7 +11,7 @@ import dipsmith as ds
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.measurement import Measurement, NoisyAnswer
 from dipsmith.report.sections import page, section
-from dipsmith.synthesis.spent import column_noise, drowned_below, measured
+from dipsmith.synthesis.spent import column_noise, drowned_below, table_noise
 
 FIELDS = [
     {"name": "age", "type": "integer", "minimum": 20, "maximum": 69, "bins": {"width": 10}},
@@ -119,7 +119,7 @@ def test_without_matplotlib_it_has_tables_and_says_so(release, monkeypatch):
 
 
 def test_the_noise_is_that_of_the_mechanism(release):
-    tables = {t.what: t for t in measured(release.card, release.schema)}
+    tables = {t.what: t for t in table_noise(release.card, release.schema)}
     lines = {line["what"].removeprefix("counts of "): line for line in release.card.spending}
     for what, table in tables.items():
         q = np.exp(-lines[what]["cost"] / lines[what]["sensitivity"])
@@ -135,14 +135,14 @@ def test_a_card_names_the_columns_of_a_measured_table(release):
     lines = release.card.spending
     assert {tuple(line["attributes"]) for line in lines} == {("age",), ("job", "sex")}
     renamed = [{**line, "what": "counts of cells"} for line in lines]
-    told = measured(replace(release.card, spending=tuple(renamed)), release.schema)
+    told = table_noise(replace(release.card, spending=tuple(renamed)), release.schema)
     assert {t.attributes for t in told} == {("age",), ("job", "sex")}
 
 
 def test_cards_of_versions_before_0_2_name_the_columns_by_text_alone(release):
     older = [{k: v for k, v in line.items() if k != "attributes"} for line in release.card.spending]
     card = replace(release.card, spending=tuple(older))
-    assert measured(card, release.schema) == measured(release.card, release.schema)
+    assert table_noise(card, release.schema) == table_noise(release.card, release.schema)
 
 
 def test_the_expected_distance_is_that_of_the_noise(release):
@@ -158,7 +158,7 @@ def test_the_expected_distance_is_that_of_the_noise(release):
 
 def test_noise_under_zcdp():
     release = ds.synthesize(staff(), schema(), ds.Flat(), budget=ds.ZCDP("0.5"), testing=True, noise_seed=1)
-    (table,) = measured(release.card, release.schema)
+    (table,) = table_noise(release.card, release.schema)
     assert table.mechanism == "discrete Gaussian"
     assert table.sd**2 == pytest.approx(2 / (2 * 0.5))  # Δ₂² = 2 under replace
 
@@ -176,7 +176,7 @@ def test_expected_errors_cover_what_the_noise_does():
         made = ds.synthesize(
             table, schema(), ds.Marginals(), budget=ds.PureDP("0.2"), testing=True, noise_seed=seed, seed=0
         )
-        noise = column_noise(measured(made.card, made.schema), made.schema)["sex"]
+        noise = column_noise(table_noise(made.card, made.schema), made.schema)["sex"]
         share = made.model.count({"sex": "F"}).value / 4000
         outside += abs(share - truth) > 1.96 * noise / 4000
     assert outside <= 18

@@ -12,8 +12,8 @@ from dipsmith.report.sections import (
     contents,
     facts,
     figure,
-    framed,
-    loose,
+    frame,
+    inline_table,
     number,
     page,
     section,
@@ -175,14 +175,14 @@ def test_block_takes_any_content():
 
 def test_a_framed_page_keeps_its_styles_to_itself():
     whole = page(Page("A & b", ("x",), (), confidential=True))
-    made = framed(whole)
+    made = frame(whole)
     assert made.count("<") == 2  # the frame alone: the page is text inside its attribute
     assert 'title="CONFIDENTIAL: A &amp; b"' in made
     assert html.unescape(made.partition('srcdoc="')[2].removesuffix('"></iframe>')) == whole
 
 
 def test_a_table_by_itself_needs_no_stylesheet():
-    made = loose(SCORES)
+    made = inline_table(SCORES)
     assert "class=" not in made.replace('class="scroll"', "")
     assert '<td style="text-align: right; white-space: nowrap">1,234,567</td>' in made
     assert '<th scope="row" style="text-align: left; white-space: nowrap">KS</th>' in made

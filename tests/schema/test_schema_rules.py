@@ -12,7 +12,7 @@ from schema_strategies import schemas
 
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema
 from dipsmith.schema.bins import by_calendar, by_edges, by_width, point
-from dipsmith.schema.rules import chosen, condition_of, in_words
+from dipsmith.schema.rules import choose_codes, condition_of, in_words
 
 AGE = Attribute("age", "integer", by_width("integer", 17, 90, 5, missing=True))
 PAY = Attribute("pay", "number", by_edges("number", [0, 10, 20, 30]))
@@ -52,7 +52,7 @@ DAY = Attribute("day", "date", by_calendar("date", point("date", "2020-01-15"), 
     ],
 )
 def test_conditions(attribute: Attribute, condition: Any, codes: tuple[int, ...]) -> None:
-    assert chosen(attribute, condition) == codes
+    assert choose_codes(attribute, condition) == codes
 
 
 @pytest.mark.slow
@@ -61,7 +61,7 @@ def test_conditions(attribute: Attribute, condition: Any, codes: tuple[int, ...]
 def test_a_written_condition_selects_the_same_codes(schema: Schema, data: st.DataObject) -> None:
     (attribute,) = schema.attributes
     codes = tuple(sorted(data.draw(st.sets(st.integers(0, attribute.size - 1), min_size=1))))
-    assert chosen(attribute, condition_of(attribute, codes)) == codes
+    assert choose_codes(attribute, condition_of(attribute, codes)) == codes
     assert attribute.name in in_words(attribute, codes)
 
 

@@ -31,7 +31,7 @@ from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Attribute, Categories, Marginal, Schema, Unit
 from dipsmith.schema.bins import by_edges, point, singles
 from dipsmith.sources.ibis import IbisTable
-from dipsmith.sources.kinds import quoted_table
+from dipsmith.sources.kinds import quote_table
 
 CANARY = "canary-pa55word"
 EVIL = "x\"'; DROP TABLE people; --%s$p0{v}"
@@ -120,11 +120,11 @@ def test_names_and_values_that_are_code_are_inert_in_postgresql(people: str) -> 
 
 
 def test_table_names_are_quoted_part_by_part() -> None:
-    assert quoted_table('hr."my.table"') == '"hr"."my.table"'
-    assert quoted_table('"a""b"') == '"a""b"'
+    assert quote_table('hr."my.table"') == '"hr"."my.table"'
+    assert quote_table('"a""b"') == '"a""b"'
     for bad in ("", ".", "a..b", 'a"b', "a\0b", '"'):
         with pytest.raises(UsageError, match="table="):
-            quoted_table(bad)
+            quote_table(bad)
 
 
 def test_methods_that_ask_for_many_tables_send_few_statements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.randomness import place_key
 from dipsmith.schema import Attribute, Categories, Schema, Unit
 from dipsmith.schema.bins import singles
-from dipsmith.sources.spark import SparkTable, _table_name, on_workers, quoted
+from dipsmith.sources.spark import SparkTable, _table_name, on_workers, quote
 from dipsmith.synthesis.cluster import Cluster, ClusterSets
 from dipsmith.synthesis.exit import Exit
 from dipsmith.synthesis.fitted import FittedModel
@@ -216,8 +216,8 @@ def test_names_and_values_that_are_code_are_inert_on_a_cluster(spark: Any, tmp_p
     (tmp_path / "evil").mkdir()
     pq.write_table(rows, tmp_path / "evil" / "0.parquet")
     spark.session.read.parquet(str(tmp_path / "evil")).createOrReplaceTempView("evil_rows")
-    spark.session.sql(f"CREATE TEMPORARY VIEW {quoted(EVIL)} AS SELECT * FROM evil_rows")
-    found = ds.source(spark.url, table=quoted(EVIL))
+    spark.session.sql(f"CREATE TEMPORARY VIEW {quote(EVIL)} AS SELECT * FROM evil_rows")
+    found = ds.source(spark.url, table=quote(EVIL))
     release = ds.synthesize(
         found, schema, ds.LogLinear(targets=[f"{EVIL} sex"]), budget=ds.PureDP(50), testing=True, noise_seed=1
     )

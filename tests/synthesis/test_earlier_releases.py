@@ -37,8 +37,8 @@ def test_a_release_of_the_version_before_is_read(earlier, name):
 @pytest.mark.parametrize("name", ["mst", "loglinear"])
 def test_the_noise_on_its_columns_is_still_told(earlier, name):
     """Cards of 0.1 name the columns of a measured table in words only."""
-    from dipsmith.synthesis.spent import column_noise, measured
+    from dipsmith.synthesis.spent import column_noise, table_noise
 
     release = ds.Release.load(earlier / name)
-    found = column_noise(measured(release.card, release.schema), release.schema)
+    found = column_noise(table_noise(release.card, release.schema), release.schema)
     assert found["sex"] is not None

@@ -13,7 +13,7 @@ import pytest
 import dipsmith as ds
 from dipsmith.errors import SourceError, UsageError
 from dipsmith.report.content import Section
-from dipsmith.report.sections import framed, section
+from dipsmith.report.sections import frame, section
 from dipsmith.report.sections import page as whole_page
 from dipsmith.utility.comparison import comparison_page, glance, how
 from dipsmith.utility.regression import Regression
@@ -267,7 +267,7 @@ def test_it_prints_and_shows_itself(label_release, row_release, ledger):
     found = quick(staff(), label_release, ledger=ledger)
     assert str(found).startswith("CONFIDENTIAL comparison")
     assert "SPECKS, logistic" in str(found)
-    assert found._repr_html_() == framed(whole_page(found.page))
+    assert found._repr_html_() == frame(whole_page(found.page))
     assert "CONFIDENTIAL" in found._repr_html_().partition("srcdoc=")[0]  # the frame is named so, too
     assert found.page.title == "Comparison with authentic rows: staff"
 

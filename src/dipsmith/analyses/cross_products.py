@@ -27,7 +27,7 @@ from dipsmith.regression.matrix import INTERCEPT, CodedFactor, code_terms, colum
 from dipsmith.regression.tables import columns_of
 from dipsmith.schema import Attribute, Bins, Schema
 from dipsmith.schema.formula.tree import Column, Node
-from dipsmith.schema.formula.words import shown
+from dipsmith.schema.formula.words import abridge
 
 MOST_COLUMNS = 400
 """Columns of a regression from tables, fixed effects included."""
@@ -77,7 +77,7 @@ class CrossProducts:
         wide = sum(len(b.names) for b in blocks) - 1
         if wide > MOST_COLUMNS:
             raise UsageError(
-                f"formula '{shown(formula.text)}' has {wide:,} columns, fixed effects included, and at most {MOST_COLUMNS:,} "
+                f"formula '{abridge(formula.text)}' has {wide:,} columns, fixed effects included, and at most {MOST_COLUMNS:,} "
                 "are estimated from tables; collapse labels, or use coarser fixed effects"
             )
         return cls(formula, blocks, {}, {})
@@ -146,7 +146,7 @@ def _columns(formula: RegressionFormula, schema: Schema, names: Sequence[str]) -
         if name in formula.factors and not isinstance(values, Category):
             if isinstance(schema[name].domain, Bins):
                 raise UsageError(
-                    f"formula '{shown(formula.text)}': C({name}) asks for a level of every value, and '{name}' is known in "
+                    f"formula '{abridge(formula.text)}': C({name}) asks for a level of every value, and '{name}' is known in "
                     "bins; use it as a number"
                 )
             values = Category(np.arange(schema[name].size), schema[name].domain.labels)
@@ -206,7 +206,7 @@ def _response(formula: RegressionFormula, schema: Schema) -> Block:
     if isinstance(column, Category):
         if len(column.levels) != 2:
             raise UsageError(
-                f"formula '{shown(formula.text)}': the response has {len(column.levels)} levels; a regression takes a number, "
+                f"formula '{abridge(formula.text)}': the response has {len(column.levels)} levels; a regression takes a number, "
                 "a column with two levels, or a comparison"
             )
         return Block(names, ("y",), column.codes.astype(np.float64)[:, None])
@@ -219,7 +219,7 @@ def _response(formula: RegressionFormula, schema: Schema) -> Block:
 def _finite(formula: RegressionFormula, node: Node, values: Float) -> Float:
     if not np.isfinite(values).all():
         raise UsageError(
-            f"formula '{shown(formula.text)}' has a term without a value in some bin, such as log(0), and rows of that bin "
+            f"formula '{abridge(formula.text)}' has a term without a value in some bin, such as log(0), and rows of that bin "
             "cannot be left out of tables of pairs; add a constant, as in log(1 + x)"
         )
     return values

@@ -27,8 +27,8 @@ from dipsmith.regression.matrix import INTERCEPT, CodedFactor, code_terms, colum
 from dipsmith.regression.model_frame import Levels, levels_of, number_combinations, number_groups, read_columns
 from dipsmith.schema import Attribute, Bins, Marginal, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
-from dipsmith.schema.formula.tree import Column, Node, nodes, written
-from dipsmith.schema.formula.words import shown
+from dipsmith.schema.formula.tree import Column, Node, nodes, spell
+from dipsmith.schema.formula.words import abridge
 
 Float = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -128,7 +128,7 @@ def design_of(analysis: PlannedAnalysis, schema: Schema, table: pa.Table, often:
     blocks, terms = maker.split()
     if not (terms or response):
         raise UsageError(
-            f"analysis '{shown(analysis.formula)}' names no private column, so that it needs no privacy: fit it to the "
+            f"analysis '{abridge(analysis.formula)}' names no private column, so that it needs no privacy: fit it to the "
             "released table, whose public columns are the authentic ones"
         )
     blocks += [_fixed(table, effect) for effect in formula.fixed]
@@ -142,7 +142,7 @@ def design_of(analysis: PlannedAnalysis, schema: Schema, table: pa.Table, often:
     odds = response is not None and not terms and analysis.model != "ols"
     if wide - (0 if odds else fixed) > MOST_PUBLIC or fixed > MOST_GROUPS:
         raise UsageError(
-            f"analysis '{shown(analysis.formula)}' has {wide:,} public columns, of which {fixed:,} are one fixed effect; at "
+            f"analysis '{abridge(analysis.formula)}' has {wide:,} public columns, of which {fixed:,} are one fixed effect; at "
             f"most {MOST_PUBLIC:,} are planned beside one fixed effect of {MOST_GROUPS:,} groups"
             f"{', and for odds in all' if odds else ''}: use coarser ones"
         )
@@ -182,7 +182,7 @@ def _require_room(
             cells = min(size * term.size, rows) * weights * schema.size(tuple(dict.fromkeys(labels)))
             if cells > MOST_SUMS:
                 raise UsageError(
-                    f"analysis '{shown(analysis.formula)}': '{shown(term.name)}' needs {cells:,} counts of rows, at most "
+                    f"analysis '{abridge(analysis.formula)}': '{abridge(term.name)}' needs {cells:,} counts of rows, at most "
                     f"{MOST_SUMS:,} are made; use coarser groups or fewer labels"
                 )
 
@@ -205,7 +205,7 @@ class _Maker:
         private = tuple(n for n in names if self.schema[n].role == "private")
         if private and len(private) < len(names):
             raise UsageError(
-                f"analysis '{shown(self.formula.text)}': '{shown(written(node))}' mixes private and public columns; write "
+                f"analysis '{abridge(self.formula.text)}': '{abridge(spell(node))}' mixes private and public columns; write "
                 "the product of two terms instead, as in sex:agency"
             )
         return private
@@ -248,7 +248,7 @@ class _Maker:
             if isinstance(column, Category):
                 if len(column.levels) != 2:
                     raise UsageError(
-                        f"analysis '{shown(self.formula.text)}': the response has {len(column.levels)} levels; a regression "
+                        f"analysis '{abridge(self.formula.text)}': the response has {len(column.levels)} levels; a regression "
                         "takes a number, a column with two levels, or a comparison"
                     )
                 return np.where(column.codes < 0, np.nan, column.codes.astype(np.float64)), None
@@ -257,14 +257,14 @@ class _Maker:
         if isinstance(column, Category):
             if len(column.levels) != 2:
                 raise UsageError(
-                    f"analysis '{shown(self.formula.text)}': '{shown(written(node))}' has {len(column.levels)} labels; compare "
+                    f"analysis '{abridge(self.formula.text)}': '{abridge(spell(node))}' has {len(column.levels)} labels; compare "
                     'it with one of them, as in I(race == "A")'
                 )
             values = self.positions(private[0]).astype(np.float64)
         else:
             values = self.on_labels(node, private)
         none = np.broadcast_to(np.int64(0), self.rows)
-        name = written(node)
+        name = spell(node)
         return None, PrivateTerm(name, private, none, 1, None, (name,), np.zeros(1, np.int64), values[None, :])
 
     def split(self) -> tuple[list[PublicBlock], list[PrivateTerm]]:
@@ -278,7 +278,7 @@ class _Maker:
             weight = self._weight([c.factor for c in public if c.factor not in categories])
             names = column_names(coded, categories)
             if len(public) == len(coded):
-                name = ":".join(written(c.factor) for c in coded) or INTERCEPT
+                name = ":".join(spell(c.factor) for c in coded) or INTERCEPT
                 blocks.append(PublicBlock(name, groups, size, weight, chosen, tuple(names)))
                 continue
             labels = tuple(dict.fromkeys(n for c in coded for n in named[c]))
@@ -300,7 +300,7 @@ class _Maker:
         cells = len(next(iter(grid.values())))
         if cells > MOST_LABELS:
             raise UsageError(
-                f"analysis '{shown(self.formula.text)}' tells {cells} combinations of private labels apart, at most "
+                f"analysis '{abridge(self.formula.text)}' tells {cells} combinations of private labels apart, at most "
                 f"{MOST_LABELS} are planned; collapse labels"
             )
         each = []
@@ -329,7 +329,7 @@ class _Maker:
                     h = h * on[codes]
             level.append(_place([*reversed(place)], coded, named, categories))
             values.append(h)
-        name = ":".join(written(c.factor) for c in coded)
+        name = ":".join(spell(c.factor) for c in coded)
         return PrivateTerm(
             name, labels, groups, size, weight, tuple(names), np.array(level, np.int64), np.array(values)
         )

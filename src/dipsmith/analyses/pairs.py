@@ -37,7 +37,7 @@ from dipsmith.regression.least_squares import independent
 from dipsmith.regression.tables import columns_of, tables_needed
 from dipsmith.schema import Bins, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
-from dipsmith.schema.formula.words import shown
+from dipsmith.schema.formula.words import abridge
 
 AT_A_TIME = 4_000_000
 """Numbers of one batch of draws."""
@@ -97,7 +97,7 @@ def require_measured(analysis: PlannedAnalysis, schema: Schema, measured: Iterab
     if missing:
         some = ", ".join(" × ".join(names) for names in missing[:4]) + (", …" if len(missing) > 4 else "")
         raise UsageError(
-            f"'{shown(analysis.text)}' cannot be estimated from what was measured: no noisy table holds {some}; ask for a "
+            f"'{abridge(analysis.text)}' cannot be estimated from what was measured: no noisy table holds {some}; ask for a "
             "release in which this analysis is planned"
         )
 
@@ -106,11 +106,11 @@ def _formula(analysis: PlannedAnalysis, schema: Schema) -> RegressionFormula:
     formula = RegressionFormula.parse(analysis.formula, schema.names)
     if analysis.model == "logistic":
         raise UsageError(
-            f"'{shown(analysis.text)}': a logistic regression is not determined by tables of pairs; use model: ols for the "
+            f"'{abridge(analysis.text)}': a logistic regression is not determined by tables of pairs; use model: ols for the "
             "difference in shares"
         )
     if analysis.by is not None and analysis.by in formula.columns:
-        raise UsageError(f"'{shown(analysis.text)}' is repeated by '{analysis.by}', which is also one of its terms")
+        raise UsageError(f"'{abridge(analysis.text)}' is repeated by '{analysis.by}', which is also one of its terms")
     return formula
 
 

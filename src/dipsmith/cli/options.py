@@ -60,10 +60,10 @@ def budget_of(epsilon: str | None, rho: str | None, delta: str | None) -> Budget
 
 def cost_of(epsilon: str, budget: Budget) -> Budget:
     """What something cost that was released under pure ε, in the currency of a budget."""
-    from dipsmith.privacy.accountant import converted
+    from dipsmith.privacy.accountant import convert
     from dipsmith.privacy.budget import PureDP, of_units
 
-    return of_units(budget.currency, converted(PureDP(epsilon), budget.currency))
+    return of_units(budget.currency, convert(PureDP(epsilon), budget.currency))
 
 
 def require_width(option: str, width: float | None) -> None:

@@ -56,7 +56,7 @@ class CodedSql:
     code: Callable[[str, str], str] = lambda value, _: value
 
 
-def coded(attribute: Attribute, column: str, kind: Kind, quote: Quote) -> CodedSql:
+def encode_in_sql(attribute: Attribute, column: str, kind: Kind, quote: Quote) -> CodedSql:
     """How an attribute is encoded from a column (an expression) of some kind."""
     domain = attribute.domain
     if isinstance(domain, Bins):

@@ -22,7 +22,7 @@ Step = Callable[[Columns], Columns]
 _MOST = sys.float_info.max
 
 
-def trimmed(columns: Columns) -> Columns:
+def trim(columns: Columns) -> Columns:
     """Text without the spaces around it; null when nothing is left, or where other white space would go too."""
     x = columns["v"]
     return {"v": case((only_spaces(x) & (x.strip() != ""), x.strip()), other=constant(None, "string"))}
@@ -42,12 +42,12 @@ class Readings:
     @property
     def number(self) -> list[Step]:
         """Text as y, a double, null where it is no number; the trimmed text stays as v."""
-        return [trimmed, self._sized, self._number]
+        return [trim, self._sized, self._number]
 
     @property
     def moment(self) -> list[Step]:
         """ISO 8601 text as v, microseconds since 1970 in UTC, null where it is no possible date and time."""
-        return [trimmed, self._clock, self._moment]
+        return [trim, self._clock, self._moment]
 
     def _sized(self, columns: Columns) -> Columns:
         """Whether a text is a number, and its size: the decimal exponent of its first digit that is not 0."""

@@ -107,9 +107,9 @@ class AnswerCard:
 
     def _repr_html_(self) -> str:
         from dipsmith.confirm.page import answer_page
-        from dipsmith.report.sections import framed
+        from dipsmith.report.sections import frame
 
-        return framed(answer_page(self))
+        return frame(answer_page(self))
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from dipsmith.errors import UsageError
-from dipsmith.schema.formula.words import shown
+from dipsmith.schema.formula.words import abridge
 
 Side = Literal["<", ">"]
 MOST_CHARACTERS: Final = 500
@@ -193,12 +193,12 @@ def parse_claim(text: str) -> Claim:
     if found := _BETWEEN.fullmatch(text):
         low, high = _finite(found[1]), _finite(found[3])
         if not low < high:
-            raise UsageError(f"claim '{shown(text)}': the interval is empty; write the smaller number first")
+            raise UsageError(f"claim '{abridge(text)}': the interval is empty; write the smaller number first")
         return Between(_name(found[2]), low, high)
     if found := _SIDE.fullmatch(text):
         return OneSided(_name(found[1]), "<" if found[2] == "<" else ">", _finite(found[3]))
     raise UsageError(
-        f"claim '{shown(text)}' is not understood; write for example 'sex[F] < 0', '-0.1 < sex[F] < 0', "
+        f"claim '{abridge(text)}' is not understood; write for example 'sex[F] < 0', '-0.1 < sex[F] < 0', "
         "'race[B] = race[C] within 0.01', 'trend of sex[F] over year > 0', 'accuracy within 0.1 > 0.8', 'residuals', 'roc'"
     )
 
@@ -214,7 +214,7 @@ def resolve(name: str, names: tuple[str, ...]) -> str:
     found = wanted if wanted in names else plain.get(re.sub(r"\[T\.", "[", wanted))
     if found is None:
         some = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
-        raise UsageError(f"the formula has no coefficient '{shown(name)}'; there are: {some}")
+        raise UsageError(f"the formula has no coefficient '{abridge(name)}'; there are: {some}")
     return found
 
 
@@ -225,19 +225,19 @@ def _name(text: str) -> str:
 def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise UsageError(f"a claim needs a finite number, got {shown(text)}")
+        raise UsageError(f"a claim needs a finite number, got {abridge(text)}")
     return value
 
 
 def _positive(text: str) -> float:
     value = _finite(text)
     if value <= 0:
-        raise UsageError(f"'within' needs a number above 0, got {shown(text)}")
+        raise UsageError(f"'within' needs a number above 0, got {abridge(text)}")
     return value
 
 
 def _within(text: str, low: float, high: float, what: str) -> float:
     value = _finite(text)
     if not low < value < high:
-        raise UsageError(f"a claim about {what} needs a number between {low:g} and {high:g}, got {shown(text)}")
+        raise UsageError(f"a claim about {what} needs a number between {low:g} and {high:g}, got {abridge(text)}")
     return value

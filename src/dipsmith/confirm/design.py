@@ -20,7 +20,7 @@ from dipsmith.regression.arithmetic import Category, Columns, evaluate
 from dipsmith.regression.formula import RegressionFormula
 from dipsmith.regression.matrix import INTERCEPT, build
 from dipsmith.schema import Bins, Schema
-from dipsmith.schema.formula.words import shown
+from dipsmith.schema.formula.words import abridge
 
 Family = Literal["ols", "logistic"]
 FAMILIES: Final = ("ols", "logistic")
@@ -57,7 +57,7 @@ class PartDesign:
         """Read a formula; refuses what cannot be fitted to parts, before anything is spent."""
         formula = RegressionFormula.parse(text, schema.names)
         if family not in FAMILIES:
-            raise UsageError(f"family is '{shown(family)}', expected ols or logistic")
+            raise UsageError(f"family is '{abridge(family)}', expected ols or logistic")
         inside = [n for n in formula.columns if n in formula.inside]
         categories = [n for n in inside if n in reference or n in formula.factors or is_category(schema, n)]
         effects = dict.fromkeys(n for effect in formula.fixed for n in effect)
@@ -66,7 +66,7 @@ class PartDesign:
         levels = {n: _reference_first(n, reading.listed(n), reference.get(n)) for n in categories}
         for name in reference:
             if name not in levels:
-                raise UsageError(f"reference names '{shown(name)}', which is no category of the formula")
+                raise UsageError(f"reference names '{abridge(name)}', which is no category of the formula")
         made = cls(formula, family, reading, levels, ())  # type: ignore[arg-type]  # checked above
         none = made.columns(
             Values({n: np.zeros(0) for n in numbers}, {n: np.zeros(0, np.int64) for n in reading.levels}, 0)
@@ -77,7 +77,7 @@ class PartDesign:
             names = tuple(n for n in names if n != INTERCEPT)
         if not 1 <= len(names) <= MOST_COEFFICIENTS:
             raise UsageError(
-                f"'{shown(formula.text)}' has {len(names):,} coefficients, expected 1 to {MOST_COEFFICIENTS}; put columns "
+                f"'{abridge(formula.text)}' has {len(names):,} coefficients, expected 1 to {MOST_COEFFICIENTS}; put columns "
                 "with many levels behind the bar: … | column"
             )
         wide = len(names) + sum(len(reading.listed(n)) for n in effects)
@@ -123,7 +123,7 @@ class PartDesign:
             return evaluate(self.formula.response, columns, rows), np.ones(rows, bool)
         if len(column.levels) != 2:
             raise UsageError(
-                f"response '{shown(str(name))}' has {len(column.levels)} levels; a regression takes a number, a column with "
+                f"response '{abridge(str(name))}' has {len(column.levels)} levels; a regression takes a number, a column with "
                 'two levels, or a comparison such as column == "…"'
             )
         return column.codes.astype(np.float64), column.codes >= 0
@@ -142,5 +142,5 @@ def _reference_first(name: str, levels: tuple[str, ...], reference: str | None) 
     if reference is None:
         return levels
     if reference not in levels:
-        raise UsageError(f"column '{shown(name)}' has no level '{shown(reference)}' to refer to")
+        raise UsageError(f"column '{abridge(name)}' has no level '{abridge(reference)}' to refer to")
     return (reference, *(v for v in levels if v != reference))

@@ -25,7 +25,7 @@ from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy.noise import NoiseLaw
 from dipsmith.regression.arithmetic import Category
 from dipsmith.regression.matrix import build
-from dipsmith.schema.formula.words import shown
+from dipsmith.schema.formula.words import abridge
 
 MOST_CLASSES: Final = 2000
 
@@ -53,12 +53,12 @@ class Predictor:
         model, edges = dict(question.model), dict(question.edges)
         for name in model:
             if name not in design.names:
-                raise UsageError(f"model names '{shown(name)}', which is no coefficient of the formula")
+                raise UsageError(f"model names '{abridge(name)}', which is no coefficient of the formula")
         wanted = {"Accuracy": (), "Residuals": ("fitted", "residual"), "Roc": ("score",)}[
             type(question.parsed).__name__
         ]
         if set(edges) != set(wanted):
-            raise UsageError(f"edges: expected {' and '.join(wanted) or 'none'} for claim '{shown(question.claim)}'")
+            raise UsageError(f"edges: expected {' and '.join(wanted) or 'none'} for claim '{abridge(question.claim)}'")
         if isinstance(question.parsed, Roc) and design.family != "logistic":
             raise UsageError("claim 'roc' needs an outcome of two levels: family logistic")
         lists = [np.array(edges[name]) for name in wanted] + [np.zeros(0)] * (2 - len(wanted))

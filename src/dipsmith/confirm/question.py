@@ -23,7 +23,7 @@ from dipsmith.privacy.budget import ZCDP, Budget, PureDP, decimal_text
 from dipsmith.privacy.poll import FEWEST_PARTS, MOST_PARTS
 from dipsmith.schema import markup
 from dipsmith.schema.analysis import BY
-from dipsmith.schema.formula.words import shown
+from dipsmith.schema.formula.words import abridge
 
 FORMAT: Final = "dipsmith question 1"
 LARGEST_FILE: Final = 1_000_000
@@ -64,16 +64,16 @@ class Inquiry:
         if not _DIGEST.fullmatch(self.release):
             raise UsageError("release: expected the SHA-256 of a release's card.json, 64 hexadecimal digits")
         if self.measure not in get_args(Measure):
-            raise UsageError(f"measure is '{shown(self.measure)}', expected poll, direct or counts")
+            raise UsageError(f"measure is '{abridge(self.measure)}', expected poll, direct or counts")
         if self.family not in ("ols", "logistic"):
-            raise UsageError(f"family is '{shown(self.family)}', expected ols or logistic")
+            raise UsageError(f"family is '{abridge(self.family)}', expected ols or logistic")
         if BY.search(self.formula):
             raise UsageError("a question is about one formula, not one for each value of a column; ask about a trend")
         claim = self.parsed
         predicts = isinstance(claim, Accuracy | Residuals | Roc)
         if (self.measure == "counts") != predicts:
             raise UsageError(
-                f"claim '{shown(self.claim)}' is answered by {'counts' if predicts else 'a poll'}; set measure"
+                f"claim '{abridge(self.claim)}' is answered by {'counts' if predicts else 'a poll'}; set measure"
             )
         if (self.measure == "poll") != (self.parts is not None):
             raise UsageError("a poll needs a number of parts, and nothing else does")
@@ -227,7 +227,7 @@ def _from_mapping(data: dict[str, Any]) -> Inquiry:
     listed: list[tuple[str, tuple[float, ...]]] = []
     for name, values in edges.items():
         if not isinstance(values, list) or len(values) > MOST_NUMBERS:
-            raise UsageError(f"edges: {shown(name)} is a list of at most {MOST_NUMBERS:,} numbers")
+            raise UsageError(f"edges: {abridge(name)} is a list of at most {MOST_NUMBERS:,} numbers")
         listed.append((name, tuple(fields.number("edges", v) for v in values)))
     formula = fields.text("formula", 10_000)
     measure: Any = fields.text("measure", default="poll")
@@ -251,7 +251,7 @@ def _from_mapping(data: dict[str, Any]) -> Inquiry:
         round=fields.whole("round") or 1,
     )
     if fields.left:
-        raise UsageError(f"'{shown(sorted(fields.left)[0])}' is no entry of a question; remove it")
+        raise UsageError(f"'{abridge(sorted(fields.left)[0])}' is no entry of a question; remove it")
     return found
 
 

@@ -18,7 +18,7 @@ from dipsmith.confirm.part_fit import Combination, estimate
 from dipsmith.counting.values import ValueReading, Values
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy.poll import Vote
-from dipsmith.schema.formula.words import shown
+from dipsmith.schema.formula.words import abridge
 
 WIDE = 1.96
 """Standard errors on either side of an estimate."""
@@ -143,13 +143,13 @@ def vote_of(claim: Coefficients, design: PartDesign, parts: int, known: tuple[fl
         case TrendOver(_, over, side):
             schema = design.reading.schema
             if over not in schema:
-                raise UsageError(f"claim '{shown(str(claim))}': there is no column '{shown(over)}'")
+                raise UsageError(f"claim '{abridge(str(claim))}': there is no column '{abridge(over)}'")
             if schema.neighbours == "label" and schema[over].role != "public":
                 raise UnsupportedError(
-                    f"claim '{shown(str(claim))}': a trend is over a public column, '{over}' is private"
+                    f"claim '{abridge(str(claim))}': a trend is over a public column, '{over}' is private"
                 )
             return TrendVote(design, one, over, side == ">", name)
-    raise UsageError(f"claim '{shown(str(claim))}' is not about a coefficient")
+    raise UsageError(f"claim '{abridge(str(claim))}' is not about a coefficient")
 
 
 def difference(claim: Between, design: PartDesign) -> Combination:
@@ -158,7 +158,7 @@ def difference(claim: Between, design: PartDesign) -> Combination:
     pair = [(name, weight) for name, weight in ((claim.coefficient, 1.0), (claim.less, -1.0)) if name is not None]
     told = tuple((resolve(name, design.names), weight) for name, weight in pair if name not in zero)
     if not told or len({name for name, _ in told}) < len(told):
-        raise UsageError(f"claim '{shown(str(claim))}' compares a group with itself")
+        raise UsageError(f"claim '{abridge(str(claim))}' compares a group with itself")
     return Combination(told)
 
 

@@ -37,12 +37,12 @@ from dipsmith.sources.ibis_terms import (
     Table,
     case,
     constant,
-    fenced,
-    grouped,
-    hashed,
+    group_by_sets,
+    hash_text,
+    make_row,
     number_in,
-    single,
-    stacked,
+    put_fence,
+    stack,
 )
 
 
@@ -88,7 +88,7 @@ class IbisGrouping:
         flat = [[f"k{i}_{j}" for j in range(len(w))] for i, w in enumerate(words)]
         named = {k: x for ks, xs in zip(flat, words, strict=True) for k, x in zip(ks, xs, strict=True)}
         widths = [len(w) for w in words]
-        return grouped(rows.select(**named), flat, max(widths), self.source.warehouse), widths
+        return group_by_sets(rows.select(**named), flat, max(widths), self.source.warehouse), widths
 
     def _name(self, attribute: str) -> str:
         return f"c{self.schema.names.index(attribute)}"
@@ -108,7 +108,7 @@ class IbisGrouping:
                 for i, n in enumerate(names)
                 for key, column in made[n].items()
             }
-            table = fenced(table.select(**(named | kept or {"one": constant(1)})), self.source.warehouse.name)
+            table = put_fence(table.select(**(named | kept or {"one": constant(1)})), self.source.warehouse.name)
             if done:
                 return table
             made = {n: {key: table[f"{key}{i}"] for key in made[n]} for i, n in enumerate(names)}
@@ -146,7 +146,7 @@ class IbisGrouping:
         return rows.filter((rows.crowd <= limit) | (rows.place < limit))
 
     def _digest(self, text: Column) -> Column:
-        found = hashed(text, self.source.warehouse.name)
+        found = hash_text(text, self.source.warehouse.name)
         if found is None:
             raise self._unhashed()
         return found
@@ -206,7 +206,7 @@ class IbisGrouping:
                 tried = self._coded(given, [name], {"i": given[f"{name}_i"]})
                 made = tried[self._name(name)]
                 parts.append(tried.select(i=tried.i, a=constant(place, "int64"), made=made))
-        found = self.source.answer(stacked(parts))
+        found = self.source.answer(stack(parts))
         i, a, made = (_integers(found, n) for n in ("i", "a", "made"))
         wrong = []
         for place, name in enumerate(names):
@@ -217,7 +217,7 @@ class IbisGrouping:
 
     def _try_units(self) -> None:
         """The same for hashes, and for the texts of units, which must also stay apart when rows are grouped by them."""
-        tried = stacked([single({"i": constant(i, "int64"), "v": constant(v)}) for i, v in enumerate(HASHED)])
+        tried = stack([make_row({"i": constant(i, "int64"), "v": constant(v)}) for i, v in enumerate(HASHED)])
         order = number_in([constant(0)], [self._digest(tried.v)])
         found = self.source.answer(tried.select(i=tried.i, made=order.cast("int64")))
         places = dict(zip(found["i"].to_pylist(), found["made"].to_pylist(), strict=True))
@@ -253,10 +253,10 @@ def _given(table: Table, name: str, values: pa.Array) -> Table:
     dtype = table[name].type()
     none = table.select(**{f"{name}_i": constant(0, "int64"), name: table[name]}).filter(constant(False))
     rows = [
-        single({f"{name}_i": constant(i, "int64"), name: trial(value, dtype)})
+        make_row({f"{name}_i": constant(i, "int64"), name: trial(value, dtype)})
         for i, value in enumerate(values.to_pylist())
     ]
-    return stacked([none, *rows])
+    return stack([none, *rows])
 
 
 def _integers(found: pa.Table, name: str) -> NDArray[np.int64]:

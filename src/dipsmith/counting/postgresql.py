@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.codec.postgresql import CodedSql, coded, unit_text
+from dipsmith.codec.postgresql import CodedSql, encode_in_sql, unit_text
 from dipsmith.counting.count import View
 from dipsmith.counting.pushed import Fixed, Keys, by_set, deciding, radix_words, rules_of, runs
 from dipsmith.counting.units import hashed_columns
 from dipsmith.errors import SourceError
 from dipsmith.schema import Schema
-from dipsmith.sources.kinds import Kind, quoted
+from dipsmith.sources.kinds import Kind, quote
 from dipsmith.sources.postgresql import PostgresTable
 
 
@@ -75,7 +75,7 @@ class PostgresGrouping:
         return _summed(_pregrouped(rows, [[self._code(n) for n in s] for s in sets]), [], keys)
 
     def _column(self, name: str) -> CodedSql:
-        return coded(self.schema[name], f"t.{quoted(name)}", self._kind(name), self.source.literal)
+        return encode_in_sql(self.schema[name], f"t.{quote(name)}", self._kind(name), self.source.literal)
 
     def _code(self, name: str) -> str:
         return f"c{self.schema.names.index(name)}"
@@ -101,7 +101,7 @@ class PostgresGrouping:
         unit = self.schema.unit
         named = [("u", unit.column), ("p", unit.per)]
         return [
-            (short, unit_text(name, f"t.{quoted(name)}", self._kind(name))) for short, name in named if name is not None
+            (short, unit_text(name, f"t.{quote(name)}", self._kind(name))) for short, name in named if name is not None
         ]
 
     def _kind(self, name: str) -> Kind:

@@ -17,7 +17,7 @@ ANALYSIS_MEASURES = {
 """What is said of a regression besides its coefficients: title, which way is better, reference."""
 
 
-def metrics_named(names: Sequence[str], extra: Mapping[str, Metric] | None = None) -> dict[str, Metric]:
+def find_metrics(names: Sequence[str], extra: Mapping[str, Metric] | None = None) -> dict[str, Metric]:
     """The metrics that a study names: its own (`extra`) and registered ones."""
     own = extra or {}
     return {**own, **{name: metric(name) for name in names if name not in own}}

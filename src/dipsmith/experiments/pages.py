@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from pathlib import Path
 from textwrap import fill
 
@@ -11,8 +10,6 @@ from dipsmith.errors import InputError
 from dipsmith.report.canvas import standalone
 from dipsmith.report.content import Block, Code, Facts, Heading, Page, Table
 from dipsmith.report.sections import number
-
-_paragraph = partial(fill, width=119, break_long_words=False, break_on_hyphens=False)
 
 
 def write(page: Page, path: Path, *, title: str, command: str, text: str | None) -> None:
@@ -29,39 +26,47 @@ def write(page: Page, path: Path, *, title: str, command: str, text: str | None)
             (folder / f"{figure.file}.svg").write_text(standalone(figure.svg), "utf-8")
         if figure.numbers is not None:
             (folder / f"{figure.file}.csv").write_text(figure.numbers.to_csv(), "utf-8")
-    parts = [f"# {plain(title)}", *(_paragraph(plain(t)) for t in page.lead), _paragraph(f"Made by {_code(command)}.")]
+    parts = [f"# {escape(title)}", *map(_paragraph, page.lead), _wrap(f"Made by {_code(command)}.")]
     parts += [text.strip()] if text else []
     for section in page.sections:
-        parts += [f"## {plain(section.heading)}", *(_block(b, folder.name) for b in section.blocks)]
+        parts += [f"## {escape(section.heading)}", *(_block(b, folder.name) for b in section.blocks)]
     path.write_text("\n\n".join(parts) + "\n", "utf-8")
 
 
 def _block(block: Block, folder: str) -> str:
     if isinstance(block, str):
-        return _paragraph(plain(block))
+        return _paragraph(block)
     if isinstance(block, Heading):
-        return f"### {plain(block.text)}"
+        return f"### {escape(block.text)}"
     if isinstance(block, Code):
         fence = _fence(block.text, 3)
         return f"{fence}\n{block.text}\n{fence}"
     if isinstance(block, Facts):
-        return "\n".join(["| | |", "|---|---|", *(f"| {plain(n)} | {plain(v)} |" for n, v in block.rows)])
+        return "\n".join(["| | |", "|---|---|", *(f"| {escape(n)} | {escape(v)} |" for n, v in block.rows)])
     if isinstance(block, Table):
         texts = [any(isinstance(r[i], str) for r in block.rows) for i in range(len(block.columns))]
         lines = [block.columns, *([number(c) for c in row] for row in block.rows)]
-        head, *rows = ("| " + " | ".join(map(plain, line)) + " |" for line in lines)
+        head, *rows = ("| " + " | ".join(map(escape, line)) + " |" for line in lines)
         rule = "|" + "|".join("---" if text else "---:" for text in texts) + "|"
-        note = f"\n\n{_paragraph(plain(block.note))}" if block.note else ""
-        return f"{_paragraph(plain(block.caption))}\n\n" + "\n".join([head, rule, *rows]) + note
-    drawing = f"![{plain(block.alternative)}]({folder}/{block.file}.svg)\n\n" if block.svg else ""
+        note = f"\n\n{_paragraph(block.note)}" if block.note else ""
+        return f"{_paragraph(block.caption)}\n\n" + "\n".join([head, rule, *rows]) + note
+    drawing = f"![{escape(block.alternative)}]({folder}/{block.file}.svg)\n\n" if block.svg else ""
     numbers = f" [Numbers]({folder}/{block.file}.csv)." if block.numbers is not None else ""
-    return f"{_paragraph(f'**{plain(block.title)}**')}\n\n{drawing}" + _paragraph(plain(block.caption) + numbers)
+    return f"{_wrap(f'**{escape(block.title)}**')}\n\n{drawing}" + _wrap(escape(block.caption) + numbers)
 
 
-def plain(text: str) -> str:
+def _paragraph(text: str) -> str:
+    return _wrap(escape(text))
+
+
+def _wrap(text: str) -> str:
+    return fill(text, 119, break_long_words=False, break_on_hyphens=False)
+
+
+def escape(text: str) -> str:
     r"""One line of text that Markdown shows as it is: it ends no cell, and begins no markup, link or HTML.
 
-    >>> print(plain("a|b [c](d) <i> `x` *y*"))
+    >>> print(escape("a|b [c](d) <i> `x` *y*"))
     a\|b \[c\](d) \<i> \`x\` \*y\*
     """
     return re.sub(r"([\\`*|\[\]<])", r"\\\1", " ".join(str(text).split()))

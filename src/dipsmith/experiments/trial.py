@@ -22,7 +22,7 @@ import numpy as np
 from dipsmith.errors import DipsmithError, HopelessNoise, InputError, UsageError
 from dipsmith.experiments.datasets import Dataset, dataset
 from dipsmith.experiments.design import Setting, settings
-from dipsmith.experiments.metrics import metrics_named
+from dipsmith.experiments.metrics import find_metrics
 from dipsmith.experiments.study import AnalysisEntry, StudyEntry
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.methods.method import Method
@@ -87,7 +87,7 @@ class Laboratory:
         self, study: StudyEntry, base: Path = Path(), out: Path = Path(), extra: Mapping[str, Metric] | None = None
     ) -> None:
         self.study, self.base, self.out, self.extra = study, base, out, extra
-        self.metrics = metrics_named(study.metrics, extra)
+        self.metrics = find_metrics(study.metrics, extra)
         self.settings = settings(study)
         for setting in self.settings:
             _method(setting, None)

@@ -39,7 +39,7 @@ from scipy import special
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.regression.estimates import Float, names_of
 from dipsmith.report.content import Table
-from dipsmith.report.sections import loose
+from dipsmith.report.sections import inline_table
 from dipsmith.synthesis.release import Release
 
 Rule = Literal["auto", "combine", "noise-aware", "sampling"]
@@ -183,7 +183,7 @@ class Combined:
         return as_text(self.content())
 
     def _repr_html_(self) -> str:
-        return loose(self.content())
+        return inline_table(self.content())
 
 
 def combine(

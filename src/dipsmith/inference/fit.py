@@ -32,7 +32,7 @@ from dipsmith.regression.analysis import Analysis, Family
 from dipsmith.regression.estimates import Estimates
 from dipsmith.regression.model_frame import extra
 from dipsmith.report.content import Table
-from dipsmith.report.sections import loose
+from dipsmith.report.sections import inline_table
 from dipsmith.schema import Schema
 from dipsmith.schema.formula.tree import Column, Node, nodes
 from dipsmith.sources import source
@@ -126,7 +126,7 @@ class Fit:
         return f"{table.caption}\n\n{as_text(table)}"
 
     def _repr_html_(self) -> str:
-        return loose(self.content())
+        return inline_table(self.content())
 
 
 def fit(

@@ -28,7 +28,7 @@ from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.randomness import Generator, generator
 from dipsmith.schema import Codes, Schema
 from dipsmith.synthesis.card import Card
-from dipsmith.synthesis.fitted import labelled
+from dipsmith.synthesis.fitted import label_batch
 from dipsmith.synthesis.release import Release
 
 
@@ -86,7 +86,7 @@ class Mechanism:
                 raise UnsupportedError(f"{self.method.name} labelled these rows, but its model cannot; give method=…")
             public = table.drop_columns(list(model.targets)).combine_chunks()
             whole = public.to_batches(max_chunksize=table.num_rows or 1)
-            return [pa.concat_tables([labelled(model, b, _seed(random)) for b in whole]) for _ in range(draws)]
+            return [pa.concat_tables([label_batch(model, b, _seed(random)) for b in whole]) for _ in range(draws)]
         return [decode(model.sample(self.rows, _seed(random)), generator(_seed(random))) for _ in range(draws)]
 
 

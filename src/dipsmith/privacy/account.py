@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from dipsmith.errors import BudgetError, UsageError
-from dipsmith.privacy.accountant import converted
+from dipsmith.privacy.accountant import convert
 from dipsmith.privacy.budget import Budget, Currency, budget_from, budget_record, check_budget, of_units
 from dipsmith.privacy.chain import Row
 from dipsmith.privacy.protection import (
@@ -162,7 +162,7 @@ class Account:
         if self.currency is None:
             raise BudgetError(f"'{self.name}' has no grant")
         self.require_agreement(protects)
-        return converted(budget, self.currency)
+        return convert(budget, self.currency)
 
     def charged(self, run: PaidRun) -> Account:
         """The account after a reservation; refuses what its terms or its balance do not allow."""

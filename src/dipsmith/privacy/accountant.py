@@ -25,11 +25,11 @@ from dipsmith.privacy.events import Chosen, Event, Looked, Measured, Partitioned
 from dipsmith.privacy.neighbours import BlocksRule, check_relation
 
 
-def converted(budget: Budget, currency: Currency) -> int:
+def convert(budget: Budget, currency: Currency) -> int:
     """What a budget costs in a currency, in units of 1e-12, rounded up.
 
     >>> from dipsmith.privacy.budget import PureDP
-    >>> converted(PureDP("0.1"), "epsilon"), converted(PureDP("0.1"), "rho")
+    >>> converted(PureDP("0.1"), "epsilon"), convert(PureDP("0.1"), "rho")
     (100000000000, 5000000000)
     """
     if budget.currency == currency:
@@ -51,7 +51,7 @@ def cost(event: Event, currency: Currency) -> int:
     exponential = isinstance(event, Chosen) and event.mechanism == "exponential mechanism"
     if exponential and currency == "rho" and budget.currency == "epsilon":
         return _ceil(budget.units**2, 8 * UNITS)
-    return converted(budget, currency)
+    return convert(budget, currency)
 
 
 def block_shares(rule: BlocksRule, budget: Budget, blocks: int) -> list[Budget]:

@@ -26,7 +26,7 @@ from dipsmith.privacy import neighbours
 from dipsmith.privacy.accountant import Accountant, Purse, block_shares
 from dipsmith.privacy.budget import Budget, PureDP
 from dipsmith.privacy.calibration import choice_epsilon, priced_choice, priced_table
-from dipsmith.privacy.events import Journal, Partitioned, Rehearsal, Repeated, Supplied, block_of, inside
+from dipsmith.privacy.events import Journal, Partitioned, Rehearsal, Repeated, Supplied, block_of, path_inside
 from dipsmith.privacy.measurement import Measurement, NoisyAnswer
 from dipsmith.privacy.noise import NoiseLaw, noisy_blocks
 from dipsmith.privacy.noisy_table import group_sizes, is_single, noisy_sums, noisy_table, public_groups, public_weights
@@ -306,7 +306,7 @@ class Curator:
     def nested(self, budget: Budget, name: str = "") -> Curator:
         """A child that holds part of this curator's budget."""
         self._purse.take(budget)
-        return self._child(self._rows, budget, self.relation, inside(self.block, name), self.moving)
+        return self._child(self._rows, budget, self.relation, path_inside(self.block, name), self.moving)
 
     def widened(self, budget: Budget, name: str, added: Sequence[Attribute], columns: Codings) -> Curator:
         """A child that holds part of the budget and sees more public columns: codes of every row, in the rows' order.
@@ -320,7 +320,7 @@ class Curator:
         self._purse.take(budget)
         with self._witness.answering(self, "public rows"):
             wider = self._rows.widened(schema, columns)
-        return self._child(wider, budget, self.relation, inside(self.block, name), self.moving)
+        return self._child(wider, budget, self.relation, path_inside(self.block, name), self.moving)
 
     def partition(self, attribute: str, budget: Budget) -> list[Curator]:
         """One child per code of `attribute`, each seeing only that block; together they cost `budget`.

@@ -205,10 +205,10 @@ def block_of(block: str, attribute: str, label: str) -> str:
     return "/".join(p for p in (block, f"{_escaped(attribute, '%/=')}={_escaped(label)}") if p)
 
 
-def inside(block: str, name: str) -> str:
+def path_inside(block: str, name: str) -> str:
     """The path of a named part of a block.
 
-    >>> inside("year=1996", "tree 1"), inside("", "tree 1"), inside("year=1996", "")
+    >>> inside("year=1996", "tree 1"), inside("", "tree 1"), path_inside("year=1996", "")
     ('year=1996/tree 1', 'tree 1', 'year=1996')
     """
     return "/".join(p for p in (block, _escaped(name)) if p)

@@ -29,9 +29,9 @@ from dipsmith.schema.formula.tree import (
     Operation,
     SignedTerm,
     Text,
-    written,
+    spell,
 )
-from dipsmith.schema.formula.words import shown
+from dipsmith.schema.formula.words import abridge
 
 FUNCTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "I": lambda x: x,
@@ -142,6 +142,6 @@ def _same_label(left: Node, right: Node, columns: Columns) -> NDArray[np.bool_]:
 
 def _refuse(node: Node) -> NoReturn:
     raise UsageError(
-        f"'{shown(written(node))}' cannot be evaluated here; functions and arithmetic are for columns of numbers, "
+        f"'{abridge(spell(node))}' cannot be evaluated here; functions and arithmetic are for columns of numbers, "
         "== and != also compare a category with a text, & joins comparisons"
     )

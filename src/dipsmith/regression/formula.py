@@ -36,9 +36,9 @@ from dipsmith.schema.formula.tree import (
     Operation,
     SignedTerm,
     nodes,
-    written,
+    spell,
 )
-from dipsmith.schema.formula.words import shown
+from dipsmith.schema.formula.words import abridge
 
 MOST_TERMS: Final = 300
 MOST_FACTORS: Final = 8
@@ -78,7 +78,7 @@ Terms = dict[Term, None]
 
 def name_of(factor: Factor) -> str:
     """What a factor is called in print."""
-    return factor.name if isinstance(factor, Column) else written(factor)
+    return factor.name if isinstance(factor, Column) else spell(factor)
 
 
 def expand(node: Node) -> tuple[Term, ...]:
@@ -114,7 +114,7 @@ class _Expansion:
                     found = self.multiply(sign, found, self.expand(part))
                 return found
         raise UsageError(
-            f"'{shown(written(node))}' is no term; the only numbers are 0 and 1, for the intercept, arithmetic stands in "
+            f"'{abridge(spell(node))}' is no term; the only numbers are 0 and 1, for the intercept, arithmetic stands in "
             "I(…), and there is one bar at most"
         )
 
@@ -206,7 +206,7 @@ class RegressionFormula:
         parsed = parse(text)
         if len(parsed.sections) > 2:
             raise UsageError(
-                f"formula '{shown(text)}' has {len(parsed.sections) - 1} bars, expected at most one: terms | fixed effects"
+                f"formula '{abridge(text)}' has {len(parsed.sections) - 1} bars, expected at most one: terms | fixed effects"
             )
         inside = [n for part in (parsed.response, parsed.sections[0]) for n in nodes(part)]
         whole = [*inside, *(n for part in parsed.sections[1:] for n in nodes(part))]
@@ -215,7 +215,7 @@ class RegressionFormula:
         try:
             terms = expand(parsed.sections[0])
         except UsageError as error:
-            raise UsageError(f"formula '{shown(text)}': {error}") from None
+            raise UsageError(f"formula '{abridge(text)}': {error}") from None
         return cls(
             text=" ".join(text.split()),
             response=parsed.response,
@@ -239,21 +239,23 @@ def _made_categories(inside: Iterable[Node]) -> Iterator[str]:
         if isinstance(node, Call) and node.function == "C":
             name = category_of(node)
             if name is None:
-                raise UsageError(f"'{shown(written(node))}': C takes one column; use I(…) for a comparison")
+                raise UsageError(f"'{abridge(spell(node))}': C takes one column; use I(…) for a comparison")
             yield name
 
 
 def _check(text: str, node: Node, known: Collection[str]) -> None:
     if isinstance(node, Column) and node.name not in known:
-        some = ", ".join(shown(name) for name in sorted(known)[:20])
-        raise UsageError(f"formula '{shown(text)}' names '{shown(node.name)}', which is no column; there are: {some}")
+        some = ", ".join(abridge(name) for name in sorted(known)[:20])
+        raise UsageError(
+            f"formula '{abridge(text)}' names '{abridge(node.name)}', which is no column; there are: {some}"
+        )
     if isinstance(node, Call):
         if node.function not in FUNCTIONS:
             allowed = ", ".join(FUNCTIONS)
-            raise UsageError(f"formula '{shown(text)}' calls '{shown(node.function)}'; it may call {allowed}")
+            raise UsageError(f"formula '{abridge(text)}' calls '{abridge(node.function)}'; it may call {allowed}")
         if len(node.arguments) != 1 or node.settings:
             raise UsageError(
-                f"formula '{shown(text)}': '{shown(written(node))}' is not a function of one thing, as all are"
+                f"formula '{abridge(text)}': '{abridge(spell(node))}' is not a function of one thing, as all are"
             )
 
 
@@ -275,6 +277,6 @@ def _combined(text: str, node: Node) -> Iterator[str]:
                 yield from _combined(text, part)
         case _:
             raise UsageError(
-                f"formula '{shown(text)}': fixed effects are columns, joined by + or combined by ^; "
-                f"'{shown(written(node))}' is neither"
+                f"formula '{abridge(text)}': fixed effects are columns, joined by + or combined by ^; "
+                f"'{abridge(spell(node))}' is neither"
             )

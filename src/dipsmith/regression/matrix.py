@@ -25,7 +25,7 @@ from dipsmith.errors import UsageError
 from dipsmith.regression.arithmetic import Category, Columns, evaluate
 from dipsmith.regression.estimates import Float
 from dipsmith.regression.formula import Factor, Term, category_of, name_of
-from dipsmith.schema.formula.words import shown
+from dipsmith.schema.formula.words import abridge
 
 INTERCEPT: Final = "Intercept"
 MOST_COLUMNS: Final = 10_000
@@ -66,7 +66,9 @@ def build(terms: Sequence[Term], columns: Columns, rows: int) -> tuple[Float, tu
     names = [column_names(p, categories) for p in products]
     for name, times in Counter(n for p, some in zip(products, names, strict=True) if p for n in some).items():
         if times > 1 or name == INTERCEPT:
-            raise UsageError(f"two coefficients would be called '{shown(name)}'; give one of the columns another name")
+            raise UsageError(
+                f"two coefficients would be called '{abridge(name)}'; give one of the columns another name"
+            )
     X, at = np.empty((rows, wide), order="F"), 0
     for p, some in zip(products, names, strict=True):
         _fill(X[:, at : at + len(some)], p, categories, numbers)

@@ -23,8 +23,8 @@ from dipsmith.regression.estimates import Float
 from dipsmith.regression.formula import RegressionFormula
 from dipsmith.regression.matrix import INTERCEPT, build
 from dipsmith.schema import Categories, Schema
-from dipsmith.schema.formula.tree import quoted
-from dipsmith.schema.formula.words import shown
+from dipsmith.schema.formula.tree import quote
+from dipsmith.schema.formula.words import abridge
 
 Levels = Mapping[str, tuple[str, ...]]
 
@@ -69,7 +69,7 @@ def model_frame(formula: RegressionFormula, table: pa.Table, levels: Levels, clu
         y, X = y[kept], X[kept]
     if not len(y):
         raise UsageError(
-            f"no row is left for '{shown(formula.text)}': in every row some value is missing or not finite"
+            f"no row is left for '{abridge(formula.text)}': in every row some value is missing or not finite"
         )
 
     def groups(names: Sequence[str]) -> NDArray[np.int64]:
@@ -160,8 +160,8 @@ def _response(formula: RegressionFormula, columns: Columns, rows: int) -> tuple[
         return evaluate(formula.response, columns, rows), np.ones(rows, dtype=bool)
     if len(column.levels) != 2:
         raise UsageError(
-            f"response '{shown(name)}' has {len(column.levels)} levels; a regression takes a number, a column "
-            f'with two levels, or a comparison such as {shown(quoted(name))} == "…"'
+            f"response '{abridge(name)}' has {len(column.levels)} levels; a regression takes a number, a column "
+            f'with two levels, or a comparison such as {abridge(quote(name))} == "…"'
         )
     return column.codes.astype(np.float64), column.codes >= 0
 

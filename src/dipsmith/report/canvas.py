@@ -154,17 +154,17 @@ def standalone(svg: str, alternative: str = "") -> str:
     )
 
 
-def short(label: str, most: int) -> str:
+def shorten(label: str, most: int) -> str:
     """A label of at most so many characters."""
     return label if len(label) <= most else label[: most - 1] + "…"
 
 
-def wrapped(text: str, most: int, lines: int = 2) -> str:
+def wrap_label(text: str, most: int, lines: int = 2) -> str:
     r"""A text on so many lines of so many characters; cut only where they are too few.
 
-    >>> wrapped("agency 60, occupation 20", 14)
+    >>> wrap_label("agency 60, occupation 20", 14)
     'agency 60,\noccupation 20'
     """
     found = wrap(text, max(4, most), break_long_words=False)
     found[lines - 1 :] = [" ".join(found[lines - 1 :])] if found[lines - 1 :] else []
-    return "\n".join(short(line, max(4, most)) for line in found)
+    return "\n".join(shorten(line, max(4, most)) for line in found)

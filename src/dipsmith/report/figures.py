@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dipsmith.report.canvas import COLOURS, DASH, INK, MARKS, RULE, SOFT, WIDTH, short, surface
+from dipsmith.report.canvas import COLOURS, DASH, INK, MARKS, RULE, SOFT, WIDTH, shorten, surface
 from dipsmith.report.drawing import (
     AUTHENTIC,
     Floats,
@@ -154,7 +154,7 @@ def trends(positions: Sequence[str], drawn: Sequence[Trend], y: str, *, zero: bo
             axis.plot(at, panel.authentic.values, markersize=mark, linewidth=1.3, zorder=4, **AUTHENTIC)
             for i, line in enumerate(panel.synthetic):
                 draw_line(axis, at + 0.05 * (i + 1), line, release_look(i), 1.1 * mark)
-            axis.set_title(short(panel.title, 30))
+            axis.set_title(shorten(panel.title, 30))
             axis.set_xticks(at[::every], positions[::every])
             axis.margins(x=0.12)
         names = ["authentic", *(line.name for line in drawn[0].synthetic)] if drawn else []
@@ -242,7 +242,7 @@ def distributions(drawn: Sequence[Distribution], *, most: int = 12) -> str:
                 style["yerr" if upright else "xerr"] = panel.noise
             (_draw_columns if upright else _draw_rows)(axis, panel, most, style)
             rest = not panel.ordered and len(panel.labels) > most
-            axis.set_title(short(panel.title, 26) + (f", {most} of {len(panel.labels)}" if rest else ""))
+            axis.set_title(shorten(panel.title, 26) + (f", {most} of {len(panel.labels)}" if rest else ""))
         return done()
 
 
@@ -251,7 +251,7 @@ def _draw_columns(axis: Any, panel: Distribution, most: int, style: dict[str, An
     labels = panel.labels
     axis.bar(np.arange(len(labels)), panel.shares, 0.86 if len(labels) < 40 else 1.0, **style)
     named = np.unique(np.linspace(0, len(labels) - 1, 4).astype(int))
-    axis.set_xticks(named, [short(labels[i], 11) for i in named])
+    axis.set_xticks(named, [shorten(labels[i], 11) for i in named])
     axis.set_ylim(bottom=0)
     axis.set_ylabel("share of rows")
     axis.locator_params(axis="y", nbins=4)
@@ -262,7 +262,7 @@ def _draw_rows(axis: Any, panel: Distribution, most: int, style: dict[str, Any])
     order = np.arange(len(panel.labels)) if panel.ordered else np.argsort(-panel.shares, kind="stable")
     order = order[:most]
     axis.barh(np.arange(len(order)), panel.shares[order], 0.72, **style)
-    axis.set_yticks(np.arange(len(order)), [short(panel.labels[i], 14) for i in order])
+    axis.set_yticks(np.arange(len(order)), [shorten(panel.labels[i], 14) for i in order])
     axis.tick_params(axis="y", length=0)
     axis.set_ylim(max(len(order), 3) - 0.4, -0.6)
     axis.set_xlim(left=0)
@@ -282,7 +282,7 @@ def _draw_points(axis: Any, panel: Against, colour: str, mark: str) -> None:
 
 
 def _name_rows(axis: Any, labels: Sequence[str], x: str) -> None:
-    axis.set_yticks(np.arange(len(labels), dtype=float), [short(label, 44) for label in labels])
+    axis.set_yticks(np.arange(len(labels), dtype=float), [shorten(label, 44) for label in labels])
     axis.set_ylim(len(labels) - 0.4, -0.6)
     axis.set_xlabel(x)
 
@@ -305,7 +305,7 @@ def _name_farthest(axis: Any, panel: Against, power: float, bounds: tuple[float,
             {"xytext": tuple(place), "textcoords": "offset points"},
         )
         axis.annotate(str(rank), point, **beside, **number, arrowprops=tie if far else None)
-    names = "\n".join(f"{rank} {short(panel.labels[int(i)], 40)}" for rank, i in enumerate(chosen, start=1))
+    names = "\n".join(f"{rank} {shorten(panel.labels[int(i)], 40)}" for rank, i in enumerate(chosen, start=1))
     axis.text(0.98, 0.02, names, transform=axis.transAxes, ha="right", va="bottom", fontsize=7.5, color=INK)
 
 
@@ -349,7 +349,7 @@ def _name_ends(axis: Any, x: float, ends: Sequence[tuple[str, float, str]], heig
     shift = (places[-1] - float(np.log(known[-1][1]))) / 2 if places else 0.0
     for (name, _, colour), place in zip(known, places, strict=True):
         beside = {"xytext": (8, 0), "textcoords": "offset points", "va": "center", "fontsize": 8}
-        axis.annotate(short(name, 18), (x, float(np.exp(place - shift))), color=colour, **beside)
+        axis.annotate(shorten(name, 18), (x, float(np.exp(place - shift))), color=colour, **beside)
 
 
 def _decades(low: float, high: float) -> list[float]:

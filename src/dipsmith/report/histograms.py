@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dipsmith.report.canvas import COLOURS, DASH, INK, PAPER, RULE, SOFT, short
+from dipsmith.report.canvas import COLOURS, DASH, INK, PAPER, RULE, SOFT, shorten
 from dipsmith.report.drawing import Floats, panels
 
 ENDS = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
@@ -48,7 +48,7 @@ def overlays(drawn: Sequence[Overlay], names: Sequence[str]) -> str:
                 _draw_upright(axis, panel, sides)
             else:
                 _draw_rows(axis, *_largest(panel, sides), public=panel.public)
-            axis.set_title(f"{short(panel.title, 30)}\n{panel.note}", fontsize=8.5)
+            axis.set_title(f"{shorten(panel.title, 30)}\n{panel.note}", fontsize=8.5)
         _draw_key(figure, names, public=any(panel.public for panel in drawn))
         # narrow screens scroll small panels instead of making their words smaller
         return done().replace("<svg ", '<svg class="map" style="min-width: 40rem" ', 1)
@@ -88,7 +88,7 @@ def _draw_upright(axis: Any, panel: Overlay, sides: Sequence[Floats]) -> None:
         axis.stairs(side, edges, color=PAPER, linewidth=2.6)
         axis.stairs(side, edges, **_outline(i))
     named = np.unique(np.linspace(0, len(panel.labels) - 1, 4).astype(int))
-    axis.set_xticks(named, [short(panel.labels[i], 9) for i in named])
+    axis.set_xticks(named, [shorten(panel.labels[i], 9) for i in named])
     axis.set_xlim(edges[0] - 0.2, edges[-1] + 0.2)
     end = scale_end(sides)
     axis.set_ylim(0, end)
@@ -103,7 +103,7 @@ def _draw_rows(axis: Any, labels: Sequence[str], sides: Sequence[Floats], *, pub
         axis.barh(at, side, tall, facecolor="none", edgecolor=PAPER, linewidth=2.6)
         look = _outline(i)
         axis.barh(at, side, tall, facecolor="none", edgecolor=look.pop("color"), **look)
-    axis.set_yticks(at, [short(label, 12) for label in labels])
+    axis.set_yticks(at, [shorten(label, 12) for label in labels])
     axis.tick_params(axis="y", length=0)
     axis.set_ylim(max(len(labels), 3) - 0.4, -0.6)
     end = scale_end(sides)

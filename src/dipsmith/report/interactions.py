@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dipsmith.report.canvas import COLOURS, RULE, SOFT, WIDTH, short, surface, wrapped
+from dipsmith.report.canvas import COLOURS, RULE, SOFT, WIDTH, shorten, surface, wrap_label
 from dipsmith.report.drawing import (
     AUTHENTIC,
     REFERENCE,
@@ -64,7 +64,7 @@ def interaction(positions: Sequence[str], rows: Mapping[str, Sequence[Panel]], a
             for panel, axis in zip(drawn, grid[i], strict=False):
                 _draw(axis, at, panel, axes)
                 if i == 0:
-                    axis.set_title(wrapped(panel.title, CHARACTERS // columns - 4))
+                    axis.set_title(wrap_label(panel.title, CHARACTERS // columns - 4))
                 axis.set_xticks(at, _ticks(positions, columns))
                 axis.margins(x=0.1)
             grid[i][0].set_ylabel(_title(quantity or axes.y, axes, 44))
@@ -87,7 +87,7 @@ def multiples(positions: Sequence[str], panel: Panel, axes: Axes) -> str:
                 if other is not line:
                     axis.plot(at, other.values, color=RULE, linewidth=0.8, zorder=1)
             _draw(axis, at, Panel(line.name, [line], panel.reference), axes)
-            axis.set_title(wrapped(line.name, CHARACTERS // columns - 2), color=COLOURS[0])
+            axis.set_title(wrap_label(line.name, CHARACTERS // columns - 2), color=COLOURS[0])
             axis.set_xticks(at, _ticks(positions, columns))
             if i + columns >= len(lines):
                 axis.set_xlabel(axes.x)
@@ -127,23 +127,23 @@ def _draw(axis: Any, at: Floats, panel: Panel, axes: Axes) -> None:
 
 def _draw_key(figure: Any, names: Sequence[str], axes: Axes, reference: bool) -> None:
     entries = [
-        (short(f"{axes.lines} = {name}" if axes.lines else name, 34), release_look(i))
+        (shorten(f"{axes.lines} = {name}" if axes.lines else name, 34), release_look(i))
         for i, name in enumerate(names[:MOST_LINES])
     ]
     if reference and axes.authentic:
         entries.insert(0, ("authentic", {**AUTHENTIC, "markersize": 3.5}))
     elif reference:
-        entries.insert(0, (short(axes.reference, 48), REFERENCE))
+        entries.insert(0, (shorten(axes.reference, 48), REFERENCE))
     longest = max((len(text) for text, _ in entries), default=1)
     draw_key(figure, entries, max(1, min(len(entries), 110 // (longest + 7))))
 
 
 def _title(text: str, axes: Axes, most: int) -> str:
     """The title of a vertical axis; says so where its scale is logarithmic."""
-    return wrapped(text, most) + ("\nlogarithmic scale" if axes.log_y else "")
+    return wrap_label(text, most) + ("\nlogarithmic scale" if axes.log_y else "")
 
 
 def _ticks(positions: Sequence[str], columns: int) -> list[str]:
     """Names of positions in the room that they have."""
     room = CHARACTERS // columns // len(positions)
-    return [wrapped(p, min(14, max(8, room - 2)), lines=3) for p in positions]
+    return [wrap_label(p, min(14, max(8, room - 2)), lines=3) for p in positions]

@@ -192,10 +192,10 @@ def page(content: Page) -> str:
     )
 
 
-def framed(html: str) -> str:
+def frame(html: str) -> str:
     """A whole page inside another one, as notebooks show it: neither sees the other's styles.
 
-    >>> framed('<p title="a">b</p>').count('"')
+    >>> frame('<p title="a">b</p>').count('"')
     6
     """
     title = re.search(r"<title>(.*?)</title>", html)
@@ -203,7 +203,7 @@ def framed(html: str) -> str:
     return f'<iframe title="{name}" style="width: 100%; height: 44rem; border: 0" srcdoc="{escape(html)}"></iframe>'
 
 
-def loose(block: Table) -> str:
+def inline_table(block: Table) -> str:
     """A table of numbers by itself, as notebooks show it: what the page's styles would say stands in the cells."""
     left, right = (f' style="text-align: {side}; white-space: nowrap"' for side in ("left", "right"))
     made = re.sub(r'(<t[hd](?=[ >])(?: scope="\w+")?)(?: class="[\w ]*")?', rf"\1{right}", table(block))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from dipsmith.report.canvas import short
+from dipsmith.report.canvas import shorten
 
 CELL, GAP = 26, 3
 CHARACTER = 6.4
@@ -40,7 +40,7 @@ def support_map(names: Sequence[str], at: Callable[[str, str], Shade]) -> str:
     for i, row in enumerate(names):
         y = top + i * CELL
         parts.append(
-            f'<text x="{left - 8:.0f}" y="{y + CELL * 0.66:.0f}" text-anchor="end">{escape(short(row, LONGEST))}</text>'
+            f'<text x="{left - 8:.0f}" y="{y + CELL * 0.66:.0f}" text-anchor="end">{escape(shorten(row, LONGEST))}</text>'
         )
         for j, column in enumerate(names[: i + 1]):
             shade = at(row, column)
@@ -50,7 +50,7 @@ def support_map(names: Sequence[str], at: Callable[[str, str], Shade]) -> str:
         x, y = left + j * CELL + CELL * 0.6, top + n * CELL + 10
         parts.append(
             f'<text x="{x:.0f}" y="{y}" text-anchor="end" transform="rotate(-50 {x:.0f} {y})">'
-            f"{escape(short(column, LONGEST))}</text>"
+            f"{escape(shorten(column, LONGEST))}</text>"
         )
     width, height = max(left + n * CELL + 10, left + 400), top + n * CELL + foot
     return (

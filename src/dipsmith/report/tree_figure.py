@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dipsmith.report.canvas import short, wrapped
+from dipsmith.report.canvas import shorten, wrap_label
 from dipsmith.report.content import Cell, Table
 from dipsmith.report.shapes import CHARACTER, LEADING, Drawing, Rectangle, Shape, Stroke, Words
 
@@ -113,7 +113,7 @@ def _box(box: Box, x: float, y: float, colour: str, *, dashed: bool, top: bool) 
     most = int(room / CHARACTER)
     shapes: list[Shape] = []
     rows = count_text(box.rows)
-    above = f"{box.label}: {rows} rows" if top else short(box.label, most)
+    above = f"{box.label}: {rows} rows" if top else shorten(box.label, most)
     if top:
         shapes.append(Words((x, y - 6), above))
     else:
@@ -122,8 +122,8 @@ def _box(box: Box, x: float, y: float, colour: str, *, dashed: bool, top: bool) 
     if box.left_out:
         return shapes
     head, note = box.head, box.note
-    lines = [(text, True) for text in wrapped(head, most - 1, 1 if note else 2).split("\n") if text]
-    lines += [(text, False) for text in wrapped(note, most - 1, 1 if head else 2).split("\n") if text]
+    lines = [(text, True) for text in wrap_label(head, most - 1, 1 if note else 2).split("\n") if text]
+    lines += [(text, False) for text in wrap_label(note, most - 1, 1 if head else 2).split("\n") if text]
     if not lines:
         return [*shapes, Rectangle((x - 5, y), 10, 10, colour, dashed=False)]
     wide = min(room, max(48.0, max((CHARACTER + bold) * len(text) for text, bold in lines) + 14))

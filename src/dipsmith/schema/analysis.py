@@ -12,7 +12,7 @@ from typing import Any, Literal, cast, get_args
 from dipsmith.errors import SchemaError, UsageError
 from dipsmith.schema.formula.parser import parse
 from dipsmith.schema.formula.tree import Column, nodes
-from dipsmith.schema.formula.words import shown
+from dipsmith.schema.formula.words import abridge
 
 Model = Literal["auto", "ols", "logistic"]
 
@@ -43,9 +43,11 @@ class PlannedAnalysis:
 
     def __post_init__(self) -> None:
         if self.model not in get_args(Model):
-            raise SchemaError(f"analysis '{shown(self.text)}': model is '{self.model}', expected ols, logistic or auto")
+            raise SchemaError(
+                f"analysis '{abridge(self.text)}': model is '{self.model}', expected ols, logistic or auto"
+            )
         if self.width is not None and not 0 < self.width < inf:
-            raise SchemaError(f"analysis '{shown(self.text)}': width is {self.width}, expected a number above 0")
+            raise SchemaError(f"analysis '{abridge(self.text)}': width is {self.width}, expected a number above 0")
         try:
             parse(self.formula)
         except UsageError as error:
@@ -105,4 +107,4 @@ def _number(text: str, width: str) -> float:
     try:
         return float(width)
     except ValueError:
-        raise SchemaError(f"analysis '{shown(text)}': width is '{width}', expected a number above 0") from None
+        raise SchemaError(f"analysis '{abridge(text)}': width is '{width}', expected a number above 0") from None

@@ -62,7 +62,7 @@ def number(value: float) -> int | float:
     return int(value) if value == floor(value) and abs(value) < 1e15 else value
 
 
-def plain(scale: Scale, value: float) -> int | float | str:
+def as_plain(scale: Scale, value: float) -> int | float | str:
     """A point of a scale as a schema file holds it, exactly."""
     if scale in ("date", "datetime"):
         return str(np.datetime64(int(value), "D" if scale == "date" else "us")).removesuffix(".000000")
@@ -75,7 +75,7 @@ def show(scale: Scale, value: float) -> str:
     >>> show("date", 10), show("number", 2500.0), show("number", 0.1)
     ('1970-01-11', '2500', '0.1')
     """
-    return str(plain(scale, value))
+    return str(as_plain(scale, value))
 
 
 def singles(scale: Scale, minimum: float, maximum: float, *, missing: bool = False) -> Bins:
@@ -280,7 +280,7 @@ def recipe(bins: Bins) -> Recipe | None:
             continue
     lone = bins.whole and bins.edges[-2] == high
     edges = [*bins.edges[:-1], high + 1 if lone else high]
-    listed: Recipe = {"edges": [plain(scale, e) for e in edges]}
+    listed: Recipe = {"edges": [as_plain(scale, e) for e in edges]}
     if by_edges(scale, edges, maximum=high, missing=missing) != bins:
         listed["labels"] = list(bins.labels)
     return listed

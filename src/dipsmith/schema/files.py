@@ -32,7 +32,7 @@ from dipsmith.schema.entries import (
 from dipsmith.schema.markup import MAX_CHARACTERS, Document, Place, in_file, read_text
 from dipsmith.schema.merging import RARE, rare_values
 from dipsmith.schema.naming import check_name
-from dipsmith.schema.rules import Rule, chosen, in_words
+from dipsmith.schema.rules import Rule, choose_codes, in_words
 from dipsmith.schema.schema import Schema, Unit
 
 LONGEST_LIST = 200_000_000
@@ -241,7 +241,7 @@ def _rule(entry: RuleEntry, attributes: Mapping[str, Attribute]) -> Rule:
     for name, condition in entry.never.items():
         if name not in attributes:
             raise SchemaError(f"a rule names column '{name}', which is not in fields")
-        pairs.append((name, chosen(attributes[name], condition)))
+        pairs.append((name, choose_codes(attributes[name], condition)))
     empty = [f"no label of {name} lies wholly inside its range" for name, codes in pairs if not codes]
     words = " and ".join(in_words(attributes[name], codes) for name, codes in pairs if codes)
     if empty:

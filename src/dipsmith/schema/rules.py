@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dipsmith.errors import SchemaError
 from dipsmith.schema.attribute import Attribute
-from dipsmith.schema.bins import plain, point
+from dipsmith.schema.bins import as_plain, point
 from dipsmith.schema.domain import Bins, Domain
 
 RANGE = ("below", "above", "from", "to")
@@ -65,7 +65,7 @@ def impossible(rules: Sequence[Rule], attributes: Sequence[str], shape: Sequence
     return forbidden
 
 
-def chosen(attribute: Attribute, condition: object) -> tuple[int, ...]:
+def choose_codes(attribute: Attribute, condition: object) -> tuple[int, ...]:
     """The codes that a condition of a schema file selects, possibly none.
 
     A condition is a label, a list of labels, or a range ``{below, above, from, to, missing}``; `from`
@@ -73,9 +73,9 @@ def chosen(attribute: Attribute, condition: object) -> tuple[int, ...]:
 
     >>> from dipsmith.schema.bins import by_width
     >>> age = Attribute("age", "integer", by_width("integer", 17, 90, 5))
-    >>> chosen(age, {"below": 30})      # 17-21 and 22-26; 27-31 is only partly inside
+    >>> choose_codes(age, {"below": 30})      # 17-21 and 22-26; 27-31 is only partly inside
     (0, 1)
-    >>> chosen(age, ["17-21", "87-90"])
+    >>> choose_codes(age, ["17-21", "87-90"])
     (0, 14)
     """
     if isinstance(condition, Mapping):
@@ -129,7 +129,7 @@ def _beyond(domain: Domain, key: str, limit: object, rule: str) -> NDArray[np.bo
 
 
 def condition_of(attribute: Attribute, codes: Sequence[int]) -> object:
-    """The shortest condition of a schema file that selects exactly these codes (inverse of `chosen`)."""
+    """The shortest condition of a schema file that selects exactly these codes (inverse of `choose_codes`)."""
     domain = attribute.domain
     levels = [c for c in sorted(codes) if c != domain.missing_code]
     missing = {"missing": True} if len(levels) < len(codes) else {}
@@ -143,9 +143,9 @@ def condition_of(attribute: Attribute, codes: Sequence[int]) -> object:
         return {"from": domain.labels[first], "to": domain.labels[final]} | missing
     span: dict[str, object] = {}
     if first or final == len(domain.labels) - 1:
-        span["from"] = plain(domain.scale, domain.edges[first])
+        span["from"] = as_plain(domain.scale, domain.edges[first])
     if final < len(domain.labels) - 1:
-        span["below"] = plain(domain.scale, domain.edges[final + 1])
+        span["below"] = as_plain(domain.scale, domain.edges[final + 1])
     return span | missing
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from dipsmith.errors import OutputError
 from dipsmith.schema.attribute import Attribute
-from dipsmith.schema.bins import plain, recipe
+from dipsmith.schema.bins import as_plain, recipe
 from dipsmith.schema.domain import Bins, Categories
 from dipsmith.schema.markup import Line, render
 from dipsmith.schema.rules import condition_of
@@ -49,7 +49,7 @@ def _field(attribute: Attribute) -> Line:
     domain = attribute.domain
     field: dict[str, object] = {"name": attribute.name, "type": attribute.type, "title": attribute.title or None}
     if isinstance(domain, Bins):
-        field |= {key: plain(domain.scale, getattr(domain, key)) for key in ("minimum", "maximum")}
+        field |= {key: as_plain(domain.scale, getattr(domain, key)) for key in ("minimum", "maximum")}
         field["bins"] = recipe(domain)
     elif attribute.type != "boolean":
         field["enum"] = [int(v) for v in domain.values] if attribute.type == "integer" else list(domain.values)

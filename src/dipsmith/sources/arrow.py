@@ -21,7 +21,7 @@ import pyarrow as pa
 from dipsmith.errors import SourceError
 from dipsmith.sources.fingerprint import of_columns
 from dipsmith.sources.header import check_header
-from dipsmith.sources.layout import BATCH_ROWS, check_layout, check_type, plain
+from dipsmith.sources.layout import BATCH_ROWS, check_layout, check_type, make_plain
 from dipsmith.sources.objects import column_array, holds_arrow
 from dipsmith.sources.retelling import retell
 from dipsmith.sources.source import Progress
@@ -72,7 +72,7 @@ class ArrowSource:
         done = 0
         for table in self._tables(columns):
             for batch in table.to_batches(max_chunksize=BATCH_ROWS):
-                yield plain(batch)
+                yield make_plain(batch)
                 done += batch.num_rows
                 if progress is not None:
                     progress(done / self._rows)

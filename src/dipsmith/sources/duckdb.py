@@ -14,8 +14,8 @@ from uuid import uuid4
 
 from dipsmith.errors import MissingExtraError, SourceError
 from dipsmith.sources.ibis import IbisTable
-from dipsmith.sources.ibis_terms import named
-from dipsmith.sources.kinds import quoted, quoted_table
+from dipsmith.sources.ibis_terms import find_view
+from dipsmith.sources.kinds import quote, quote_table
 from dipsmith.sources.retelling import retell
 
 _WHOLE = r"U?(TINYINT|SMALLINT|INTEGER|BIGINT)"
@@ -40,12 +40,12 @@ def duckdb_table(url: str, table: str) -> IbisTable:
     except ImportError:
         retell(MissingExtraError.of("Reading DuckDB files", "tables"))
     called = f"{path}, table {table}"
-    name = quoted_table(table)
+    name = quote_table(table)
     try:
         warehouse = ibis.duckdb.connect(str(path), read_only=True)
         warehouse.con.execute("SET TimeZone = 'UTC'")
         types = warehouse.con.execute(f"DESCRIBE SELECT * FROM {name}").fetchall()
-        columns = ", ".join(f"{_plain(quoted(row[0]), row[1])} AS {quoted(row[0])}" for row in types)
+        columns = ", ".join(f"{_plain(quote(row[0]), row[1])} AS {quote(row[0])}" for row in types)
         view = f"dipsmith_{uuid4().hex}"
         warehouse.con.execute(f"CREATE TEMPORARY VIEW {view} AS SELECT {columns} FROM {name}")
         plain = warehouse.con.execute(f"DESCRIBE {view}").fetchall()
@@ -54,7 +54,7 @@ def duckdb_table(url: str, table: str) -> IbisTable:
     except duckdb.Error as error:
         retell(SourceError(f"{called}: DuckDB cannot read it ({type(error).__name__}); check the file"))
     kinds = ibis.schema({row[0]: warehouse.compiler.type_mapper.from_string(row[1]) for row in plain})
-    opened = IbisTable(named(view, kinds, warehouse), called, f"{path.resolve()}, table {table}", has_order=True)
+    opened = IbisTable(find_view(view, kinds, warehouse), called, f"{path.resolve()}, table {table}", has_order=True)
     weakref.finalize(opened, warehouse.con.close)
     return opened
 

@@ -26,12 +26,12 @@ from dipsmith.errors import DipsmithError, MissingExtraError, SourceError, Usage
 from dipsmith.sources.arrow import ArrowSource
 from dipsmith.sources.fingerprint import of_address
 from dipsmith.sources.header import check_header, refuse_columns
-from dipsmith.sources.ibis_terms import Column, Table, case, constant, kind_of, statement, unfused
+from dipsmith.sources.ibis_terms import Column, Table, case, constant, keep_steps_apart, kind_of, statement
 from dipsmith.sources.kinds import Kind, parts_of
-from dipsmith.sources.layout import BATCH_ROWS, check_type, plain
+from dipsmith.sources.layout import BATCH_ROWS, check_type, make_plain
 from dipsmith.sources.retelling import retell
 from dipsmith.sources.source import Progress
-from dipsmith.sources.sqlite import believed
+from dipsmith.sources.sqlite import mend_values
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class IbisTable:
         self.check(columns)
         with self.failures():
             for batch in self._read(columns) if self.has_order else self._spool.read(columns, self._read):
-                yield plain(batch)
+                yield make_plain(batch)
         if progress is not None:
             progress(1.0)
 
@@ -168,7 +168,7 @@ def _failures(what: str, remedy: str) -> Iterator[None]:
 def _opened(table: Table, called: str, address: str | None) -> IbisTable:
     warehouse = table.get_backend().name
     if warehouse == "sqlite":
-        table = believed(table)
+        table = mend_values(table)
     if warehouse == "duckdb":
         table = _without_huge(table)
     return IbisTable(table, called, address)
@@ -200,7 +200,7 @@ def warehouses() -> frozenset[str]:
 
 def _reader(question: Table, warehouse: Any) -> pa.RecordBatchReader:
     """The rows of an expression, batch by batch."""
-    with unfused():
+    with keep_steps_apart():
         if warehouse.name != "duckdb":
             return warehouse.to_pyarrow_batches(question, chunk_size=BATCH_ROWS)
         # by the driver itself: ibis 12 asks it for verbs that DuckDB 2 no longer has

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from dipsmith.sources.kinds import Kind, quoted
+from dipsmith.sources.kinds import Kind, quote
 
 Column = Any
 """A column, or a constant, of an ibis expression."""
@@ -58,15 +58,15 @@ def number_in(by: Sequence[Column], order: Sequence[Column]) -> Column:
     return ibis.row_number().over(group_by=list(by), order_by=list(order))
 
 
-def stacked(parts: Sequence[Table]) -> Table:
+def stack(parts: Sequence[Table]) -> Table:
     """The rows of all parts; by halves, because a chain of unions is nested as deep as it is long."""
     if len(parts) == 1:
         return parts[0]
     middle = len(parts) // 2
-    return stacked(parts[:middle]).union(stacked(parts[middle:]))
+    return stack(parts[:middle]).union(stack(parts[middle:]))
 
 
-def fenced(table: Table, warehouse: str) -> Table:
+def put_fence(table: Table, warehouse: str) -> Table:
     """The same rows, behind a fence for planners that would write a step into the next one wherever it is mentioned.
 
     PostgreSQL needs gigabytes to plan numbers in text otherwise. Planners of warehouses do not do that, and some would
@@ -75,14 +75,14 @@ def fenced(table: Table, warehouse: str) -> Table:
     return table.limit(2**62) if warehouse in _FENCED else table
 
 
-def single(values: Mapping[str, Column]) -> Table:
+def make_row(values: Mapping[str, Column]) -> Table:
     """A table of one row, made of constants."""
     first, *rest = values.items()
     table = first[1].name(first[0]).as_table()
     return table.mutate(dict(rest)) if rest else table
 
 
-def hashed(text: Column, warehouse: str) -> Column | None:
+def hash_text(text: Column, warehouse: str) -> Column | None:
     """SHA-256 of a text, in a form that sorts by its bytes; None where the warehouse has none that is known here."""
     if warehouse in ("duckdb", "pyspark"):
         return text.hexdigest("sha256")
@@ -109,7 +109,7 @@ def call(function: str, gives: type, *arguments: Column) -> Column:
     return ibis.udf.scalar.builtin(stub, name=function, signature=(takes, gives))(*arguments)
 
 
-def grouped(rows: Table, sets: Sequence[Sequence[str]], width: int, warehouse: Any) -> Table:
+def group_by_sets(rows: Table, sets: Sequence[Sequence[str]], width: int, warehouse: Any) -> Table:
     """Rows grouped by several sets of their columns at once: a tag, the columns of its set as w0, w1, …, and n.
 
     One scan where the warehouse has GROUPING SETS, which ibis cannot say: its own SQL of the rows is then wrapped.
@@ -126,23 +126,23 @@ def grouped(rows: Table, sets: Sequence[Sequence[str]], width: int, warehouse: A
         words = {f"w{j}": counted[n] for j, n in enumerate(names)}
         words |= {f"w{j}": constant(0, whole) for j in range(len(names), width)}
         parts.append(counted.select(tag=constant(tag, whole), **words, n=counted.n))
-    return stacked(parts)
+    return stack(parts)
 
 
 def _with_sets(rows: str, sets: Sequence[Sequence[str]], width: int, dialect: Any) -> str:
     """The statement, spelled by sqlglot in the warehouse's dialect; names of columns are ours."""
     import sqlglot
 
-    tags = " ".join(f"WHEN GROUPING({quoted(names[0])}) = 0 THEN {i}" for i, names in enumerate(sets))
-    words = [[*(quoted(n[j]) for n in sets if len(n) > j), "CAST(0 AS BIGINT)"] for j in range(width)]
+    tags = " ".join(f"WHEN GROUPING({quote(names[0])}) = 0 THEN {i}" for i, names in enumerate(sets))
+    words = [[*(quote(n[j]) for n in sets if len(n) > j), "CAST(0 AS BIGINT)"] for j in range(width)]
     terms = {"tag": f"CASE {tags} END"} | {f"w{j}": f"COALESCE({', '.join(word)})" for j, word in enumerate(words)}
-    listed = [f"CAST({term} AS BIGINT) AS {quoted(name)}" for name, term in (terms | {"n": "COUNT(*)"}).items()]
-    by = ", ".join(f"({', '.join(map(quoted, names))})" for names in sets)
+    listed = [f"CAST({term} AS BIGINT) AS {quote(name)}" for name, term in (terms | {"n": "COUNT(*)"}).items()]
+    by = ", ".join(f"({', '.join(map(quote, names))})" for names in sets)
     query = f"SELECT {', '.join(listed)} FROM held_rows AS held GROUP BY GROUPING SETS ({by})"  # noqa: S608
     return str(sqlglot.parse_one(query).sql(dialect=dialect)).replace("held_rows", f"({rows})", 1)
 
 
-def named(name: str, schema: Any, warehouse: Any) -> Table:
+def find_view(name: str, schema: Any, warehouse: Any) -> Table:
     """A table or view of a warehouse whose types are known."""
     import ibis.expr.operations as ops
 
@@ -151,12 +151,12 @@ def named(name: str, schema: Any, warehouse: Any) -> Table:
 
 def statement(question: Table, warehouse: Any) -> str:
     """An expression in the SQL of a warehouse."""
-    with unfused():
+    with keep_steps_apart():
         return str(warehouse.compile(question))
 
 
 @contextmanager
-def unfused() -> Iterator[None]:
+def keep_steps_apart() -> Iterator[None]:
     """Every step of an expression stays one, instead of being written into the next wherever it is mentioned."""
     import ibis
 

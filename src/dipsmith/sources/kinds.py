@@ -34,19 +34,19 @@ def parts_of(table: str, quote: str = '"', hint: str = _HINT) -> list[str]:
     return [p[1:-1].replace(quote * 2, quote) if p.startswith(quote) else p for p in parts]
 
 
-def quoted_table(table: str) -> str:
+def quote_table(table: str) -> str:
     """The name of a table, quoted part by part: ``schema.table``, or with quotes where a name has a dot.
 
-    >>> quoted_table("hr.personnel; DROP TABLE x")
+    >>> quote_table("hr.personnel; DROP TABLE x")
     '"hr"."personnel; DROP TABLE x"'
     """
-    return ".".join(map(quoted, parts_of(table)))
+    return ".".join(map(quote, parts_of(table)))
 
 
-def quoted(name: str, quote: str = '"') -> str:
+def quote(name: str, mark: str = '"') -> str:
     """A name that is nothing but a name, as standard SQL quotes it; Spark has backticks.
 
-    >>> quoted("pay`; DROP TABLE x", "`")
+    >>> quote("pay`; DROP TABLE x", "`")
     '`pay``; DROP TABLE x`'
     """
-    return quote + name.replace(quote, quote * 2) + quote
+    return mark + name.replace(mark, mark * 2) + mark

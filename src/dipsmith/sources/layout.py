@@ -1,7 +1,7 @@
 """How a column lies in memory: which types can be read, what damage is, and one layout for all readers.
 
 Arrow has many layouts for the same values: dictionaries, run ends, views, types that extend other types, any of
-them inside another. Readers know the plain ones and dictionaries of them; `plain` makes those of all others.
+them inside another. Readers know the plain ones and dictionaries of them; `make_plain` makes those of all others.
 
 What is refused, and why it tells nothing about a row:
 
@@ -95,14 +95,14 @@ def _bits(array: pa.Array) -> pa.Array:
     return array
 
 
-def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+def make_plain(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return the same rows without the view and run-end layouts that few compute kernels know.
 
     Types that extend another one are handed on as that one, except UUIDs, which are text as in every database.
     """
     if not any(map(_is_layout, batch.schema.types)):
         return batch
-    return pa.RecordBatch.from_arrays([laid_out(array) for array in batch.columns], names=batch.schema.names)
+    return pa.RecordBatch.from_arrays([lay_out(array) for array in batch.columns], names=batch.schema.names)
 
 
 def _is_layout(kind: pa.DataType) -> bool:
@@ -116,28 +116,28 @@ def _is_view(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string_view(kind) or pa.types.is_binary_view(kind))
 
 
-def laid_out(array: pa.Array) -> pa.Array:
+def lay_out(array: pa.Array) -> pa.Array:
     """The same values as a plain array, or as a dictionary of plain values; from the outside inwards.
 
     >>> runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3]), pa.array(["a", "b"]).cast(pa.string_view()))
-    >>> laid_out(runs[1:]).to_pylist()
+    >>> lay_out(runs[1:]).to_pylist()
     ['a', 'b']
     """
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
         uuid = getattr(kind, "extension_name", "") == "arrow.uuid"
-        return _uuids(array.storage) if uuid else laid_out(array.storage)
+        return _uuids(array.storage) if uuid else lay_out(array.storage)
     if pa.types.is_run_end_encoded(kind):
         # not by Arrow's own decoding, which knows few types of values
         first, count = array.find_physical_offset(), array.find_physical_length()
         ends = array.run_ends.slice(first, count).to_numpy(zero_copy_only=False)
         runs = np.searchsorted(ends, np.arange(array.offset, array.offset + len(array)), side="right")
-        values = laid_out(array.values.slice(first, count))
+        values = lay_out(array.values.slice(first, count))
         places = pa.array(runs, pa.int64())
         # long texts in long runs would not fit into memory one by one
         return values.take(places) if _is_short(values.type) else pa.DictionaryArray.from_arrays(places, values)
     if _is_layout(kind) and pa.types.is_dictionary(kind):
-        values = laid_out(array.dictionary)
+        values = lay_out(array.dictionary)
         if pa.types.is_dictionary(values.type):
             return pa.DictionaryArray.from_arrays(values.indices.take(array.indices), values.dictionary)
         return pa.DictionaryArray.from_arrays(array.indices, values)

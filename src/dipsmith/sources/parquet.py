@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dipsmith.errors import SourceError
-from dipsmith.sources.layout import BATCH_ROWS, check_layout, check_type, plain
+from dipsmith.sources.layout import BATCH_ROWS, check_layout, check_type, make_plain
 from dipsmith.sources.readahead import read_ahead
 from dipsmith.sources.retelling import retell
 from dipsmith.sources.source import Progress
@@ -85,7 +85,7 @@ class ParquetFile:
                 for batch in file.iter_batches(rows, groups, columns):
                     # in the order asked, without the file's metadata
                     arrays = [batch.column(name) for name in columns]
-                    yield plain(pa.RecordBatch.from_arrays(arrays, names=columns))
+                    yield make_plain(pa.RecordBatch.from_arrays(arrays, names=columns))
 
     def _open(self) -> pq.ParquetFile:
         try:

@@ -28,7 +28,7 @@ from pyarrow import csv
 from dipsmith.errors import MissingExtraError, SourceError, UsageError
 from dipsmith.sources.delimited import parse_csv
 from dipsmith.sources.header import check_header, refuse_columns
-from dipsmith.sources.kinds import Kind, quoted, quoted_table
+from dipsmith.sources.kinds import Kind, quote, quote_table
 from dipsmith.sources.retelling import retell
 from dipsmith.sources.source import Progress
 
@@ -61,7 +61,7 @@ def postgresql_table(url: str, table: str) -> PostgresTable:
         )
     host = facts.get("host") or os.environ.get("PGHOST") or "service" * ("service" in facts) or "local socket"
     database = facts.get("dbname") or os.environ.get("PGDATABASE") or ""
-    return PostgresTable(url, quoted_table(table), f"postgresql://{host}/{database}, table {table}")
+    return PostgresTable(url, quote_table(table), f"postgresql://{host}/{database}, table {table}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +190,7 @@ class PostgresTable:
 
 def _read(name: str, kind: Kind) -> str:
     """A column in a form that CSV carries exactly: dates as days, moments as microseconds."""
-    x = quoted(name)
+    x = quote(name)
     if kind == "date":
         # beyond the dates that are spelled, so that what is too far is not taken for the last of them
         far = f"LEAST(GREATEST({x}, DATE '4713-01-01 BC'), DATE '10000-01-01')"

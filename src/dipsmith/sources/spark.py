@@ -27,7 +27,7 @@ from dipsmith.errors import MissingExtraError, SourceError, UsageError
 from dipsmith.sources import kinds
 from dipsmith.sources.fingerprint import of_address
 from dipsmith.sources.header import check_header, refuse_columns
-from dipsmith.sources.layout import plain
+from dipsmith.sources.layout import make_plain
 from dipsmith.sources.retelling import retell
 from dipsmith.sources.source import Progress
 
@@ -71,7 +71,7 @@ class SparkTable:
             for row in packed.toLocalIterator():
                 with pa.ipc.open_stream(row[0]) as reader:
                     for batch in reader:
-                        yield plain(batch)
+                        yield make_plain(batch)
         if progress is not None:
             progress(1.0)
 
@@ -87,7 +87,7 @@ class SparkTable:
 
     def selected(self, columns: Sequence[str]) -> Any:
         """The frame of some columns."""
-        return self.frame.select(*[self.frame[quoted(name)] for name in columns])
+        return self.frame.select(*[self.frame[quote(name)] for name in columns])
 
     def mapped(self, columns: Sequence[str], function: Function, made: str) -> Any:
         """What a function makes of some columns of each partition, on the workers; see `on_workers`."""
@@ -186,12 +186,12 @@ def failures(called: str) -> Iterator[None]:
 
 
 def _table_name(given: str) -> str:
-    return ".".join(map(quoted, kinds.parts_of(given, "`", _HINT)))
+    return ".".join(map(quote, kinds.parts_of(given, "`", _HINT)))
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     """A name that is nothing but a name, as Spark quotes it."""
-    return kinds.quoted(name, "`")
+    return kinds.quote(name, "`")
 
 
 def _packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from dipsmith.sources.ibis_terms import Column, Table, call, case, constant, kind_of, named, statement
+from dipsmith.sources.ibis_terms import Column, Table, call, case, constant, find_view, kind_of, statement
 
 
-def believed(table: Table) -> Table:
+def mend_values(table: Table) -> Table:
     """The same rows; values that are not of their column's declared type are missing, broken text is mended.
 
     They are a temporary view of the connection, because SQLite's parser takes statements of a small depth only.
@@ -21,7 +21,7 @@ def believed(table: Table) -> Table:
     looked_at = table.select([_believed(table[column]).name(column) for column in table.columns])
     warehouse.con.execute(f"CREATE TEMPORARY VIEW {name} AS {statement(looked_at, warehouse)}")
     warehouse.con.text_factory = _decoded
-    return named(name, table.schema(), warehouse)
+    return find_view(name, table.schema(), warehouse)
 
 
 def _decoded(text: bytes) -> str:

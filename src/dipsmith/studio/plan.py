@@ -14,7 +14,7 @@ from dipsmith.methods.method import Method, PublicFacts
 from dipsmith.planning.plan import Plan
 from dipsmith.planning.plan import plan as make
 from dipsmith.planning.suggest import suggest
-from dipsmith.privacy.accountant import converted
+from dipsmith.privacy.accountant import convert
 from dipsmith.privacy.budget import Budget, decimal_text
 from dipsmith.privacy.protection import protection_of, require_agreement
 from dipsmith.privacy.statement import Statement
@@ -161,7 +161,7 @@ def spending(statement: Statement, budget: Budget, schema: Schema) -> dict[str, 
     try:
         if statement.currency is not None:
             require_agreement(schema.name, statement.protects, protection_of(schema))
-            units = converted(budget, statement.currency)
+            units = convert(budget, statement.currency)
     except BudgetError as error:
         return {"sentence": f"{error}.", "allowed": False, "units": 0}
     price = "" if budget.currency == statement.currency else f", which costs {sign} = {decimal_text(units)},"

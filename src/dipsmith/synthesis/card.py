@@ -23,7 +23,7 @@ from dipsmith.privacy.budget import Budget, PureDP, of_units, zcdp_to_approx
 from dipsmith.privacy.events import Chosen, Event, Measured, Partitioned, Repeated, Supplied
 from dipsmith.privacy.ledger import Reservation
 from dipsmith.report.content import Facts, Page, Section, Table
-from dipsmith.report.sections import framed, page
+from dipsmith.report.sections import frame, page
 from dipsmith.schema import Schema
 from dipsmith.synthesis.order import Order
 from dipsmith.synthesis.writing import damage
@@ -259,7 +259,7 @@ class Card:
         return page(self.page())
 
     def _repr_html_(self) -> str:
-        return framed(self.to_html())
+        return frame(self.to_html())
 
     def __str__(self) -> str:
         made = f"{self.rows:,} rows by {self.method}; {self.guarantee}; {self.sets_text}"

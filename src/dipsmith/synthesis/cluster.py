@@ -34,7 +34,7 @@ from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import OutputError, SourceError, UsageError
 from dipsmith.privacy.randomness import place_key
 from dipsmith.schema import Attribute, Marginal, Schema, Unit
-from dipsmith.sources.spark import BLOCK, SparkTable, failures, on_workers, quoted
+from dipsmith.sources.spark import BLOCK, SparkTable, failures, on_workers, quote
 from dipsmith.synthesis import workers
 from dipsmith.synthesis.canonical import PublicRows
 from dipsmith.synthesis.exit import Exit
@@ -174,8 +174,8 @@ class ClusterSets(Sets):
             placed = on_workers(rows, PlaceRows(model.schema, key), _ddl([*_fields(rows), (workers.ORDER, "bigint")]))
             placed = placed.repartition(-(-self.rows // _FILE) or 1, workers.ORDER)
             # Rows that tie in every column are the same row.
-            placed = placed.sortWithinPartitions(workers.ORDER, *[placed[quoted(name)] for name in names])
-            rows = placed.select(*[placed[quoted(name)] for name in names])
+            placed = placed.sortWithinPartitions(workers.ORDER, *[placed[quote(name)] for name in names])
+            rows = placed.select(*[placed[quote(name)] for name in names])
         label = LabelPartition(workers.broadcast(model, self.on.frame), workers.drawing_secret(seed))
         return on_workers(rows, WritePartition(label, place.absolute(), self.columns, model.schema), "rows bigint")
 
@@ -275,4 +275,4 @@ def _fields(frame: Any) -> list[tuple[str, str]]:
 
 def _ddl(fields: Sequence[tuple[str, str]]) -> str:
     """Columns with their types as a declaration."""
-    return ", ".join(f"{quoted(name)} {kind}" for name, kind in fields)
+    return ", ".join(f"{quote(name)} {kind}" for name, kind in fields)

@@ -101,7 +101,7 @@ def write_rows(
     rows = 0
     with pa_csv.CSVWriter(file, columns) if as_csv else _parquet_writer(file, columns) as writer:
         for group in _groups(pieces, columns):
-            writer.write_table(escaped(group) if escape else group)
+            writer.write_table(escape_formulas(group) if escape else group)
             rows += group.num_rows
     return rows
 
@@ -129,13 +129,13 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(f.name, kind) for f, kind in zip(schema, kinds, strict=True)])
 
 
-def escaped(table: pa.Table) -> pa.Table:
+def escape_formulas(table: pa.Table) -> pa.Table:
     """Text that begins like a formula with a quote before it."""
     return _replaced(table, FORMULA, r"'\1")
 
 
-def unescaped(table: pa.Table) -> pa.Table:
-    """What `escaped` made, as it was."""
+def unescape_formulas(table: pa.Table) -> pa.Table:
+    """What `escape_formulas` made, as it was."""
     return _replaced(table, "^'" + FORMULA[1:], r"\1")
 
 

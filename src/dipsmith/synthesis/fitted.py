@@ -245,7 +245,7 @@ def public_codes(labeller: Labeller, batch: pa.RecordBatch) -> Codes:
     return codes
 
 
-def labelled(labeller: Labeller, batch: pa.RecordBatch, seed: int | None) -> pa.Table:
+def label_batch(labeller: Labeller, batch: pa.RecordBatch, seed: int | None) -> pa.Table:
     """The batch's columns as they stand, and beside them freshly drawn labels."""
     drawn = labeller.label(public_codes(labeller, batch), seed).project(labeller.targets)
     labels = drawn_table(drawn, seed)
@@ -259,7 +259,7 @@ def labelled_table(labeller: Labeller, table: pa.Table, seed: int | None) -> pa.
     """The rows of a table with freshly drawn labels, which with a seed depend on the rows' order and nothing else."""
     made = []
     for i, batch in enumerate(blocks(table)):
-        made.append(labelled(labeller, batch, None if seed is None else place_key(secret_of(seed), i)))
+        made.append(label_batch(labeller, batch, None if seed is None else place_key(secret_of(seed), i)))
     return pa.concat_tables(made)
 
 

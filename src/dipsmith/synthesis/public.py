@@ -13,7 +13,7 @@ from dipsmith.methods.method import PublicFacts
 from dipsmith.methods.public_table import PublicTable
 from dipsmith.privacy.budget import Budget
 from dipsmith.schema import Codes, Schema, Unit
-from dipsmith.schema.formula.tree import quoted
+from dipsmith.schema.formula.tree import quote
 from dipsmith.sources import source
 from dipsmith.synthesis.column_map import map_columns
 
@@ -63,7 +63,7 @@ def public_table(
         schema[name]
     found = map_columns(data, meanings, factors)
     if scale:
-        found = map_columns(found, {name: f"{quoted(name)} * {by!r}" for name, by in scale.items()})
+        found = map_columns(found, {name: f"{quote(name)} * {by!r}" for name, by in scale.items()})
     wanted = tuple(name for name in schema.names if name in found.columns)
     if not wanted:
         raise SourceError(f"{found.describe()}: it has no column of schema '{schema.name}'; say columns=")

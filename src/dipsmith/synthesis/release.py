@@ -18,12 +18,12 @@ from dipsmith.codec.decode import codebook
 from dipsmith.errors import DipsmithError, InputError, SchemaError, UsageError
 from dipsmith.estimation.measured_table import MeasuredTable
 from dipsmith.report.content import Page
-from dipsmith.report.sections import framed, page
+from dipsmith.report.sections import frame, page
 from dipsmith.schema import Schema
 from dipsmith.schema.writing import to_yaml
 from dipsmith.synthesis.card import ASKED, Card
 from dipsmith.synthesis.column_map import ColumnMap, map_columns
-from dipsmith.synthesis.exit import Exit, unescaped
+from dipsmith.synthesis.exit import Exit, unescape_formulas
 from dipsmith.synthesis.fitted import FittedModel, drawn_table, predictors
 from dipsmith.synthesis.measurement_file import read_measurements, write_measurements
 from dipsmith.synthesis.report import Glance, report_page
@@ -188,7 +188,7 @@ class Release:
     def _repr_html_(self) -> str:
         if not self.tables.in_memory:
             return self.card._repr_html_()  # there are no rows to report of before it is saved
-        return framed(page(self.report_page()))
+        return frame(page(self.report_page()))
 
 
 def read_card(folder: Path) -> Card:
@@ -252,7 +252,7 @@ def read_table(path: Path, schema: Schema) -> pa.Table:
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         )
-        return unescaped(pa_csv.read_csv(path, convert_options=options))
+        return unescape_formulas(pa_csv.read_csv(path, convert_options=options))
     except (OSError, pa.ArrowException):
         raise damage(f"'{path.name}' cannot be read") from None
 

@@ -23,7 +23,7 @@ from dipsmith.report import figures
 from dipsmith.report.commands import command
 from dipsmith.report.content import Block, Code, Facts, Figure, Page, Section, Table
 from dipsmith.schema import Codes, Marginal, Schema
-from dipsmith.synthesis.spent import Z95, TableNoise, column_noise, drowned_below, measured
+from dipsmith.synthesis.spent import Z95, TableNoise, column_noise, drowned_below, table_noise
 from dipsmith.synthesis.suggestion import suggested_formula
 from dipsmith.synthesis.support_section import support_blocks
 from dipsmith.synthesis.trees import tree_blocks
@@ -66,7 +66,7 @@ class Glance:
 def report_page(release: Release, glance: Glance) -> Page:
     """The report of a release."""
     card = release.card
-    tables = measured(card, release.schema)
+    tables = table_noise(card, release.schema)
     return Page(
         title=f"Synthetic data: {card.dataset}",
         lead=_lead(release, tables),

@@ -38,7 +38,7 @@ class TableNoise:
     times: int = 1
 
 
-def measured(card: Card, schema: Schema) -> list[TableNoise]:
+def table_noise(card: Card, schema: Schema) -> list[TableNoise]:
     """The measured tables of a release, the loudest noise last; equal lines are counted once."""
     # Sums of weights have noise in units of their weights: it says nothing about counts.
     asked = [line for line in card.spending if not line.get("weighted")]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dipsmith.errors import UsageError
 from dipsmith.schema import Attribute, Bins
-from dipsmith.schema.formula.tree import quoted
+from dipsmith.schema.formula.tree import quote
 from dipsmith.synthesis.supports import Support
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def suggested_formula(release: Release) -> str | None:
     for chosen, response in _responses(named):
         terms: list[str] = []
         for other in [a for a in named if a is not chosen][:MOST_TRIED]:
-            longer = [*terms, quoted(other.name)]
+            longer = [*terms, quote(other.name)]
             try:
                 found = release.supports(f"{response} ~ {' + '.join(longer)}")
             except UsageError:
@@ -59,7 +59,7 @@ def _responses(named: list[Attribute]) -> Iterator[tuple[Attribute, str]]:
     numbers = [a for a in named if a.type in NUMBERS and isinstance(a.domain, Bins)]
     two = [a for a in named if len(a.labels) == 2 and a not in numbers]
     chosen = [*sorted(numbers, key=lambda a: -a.size), *two]
-    found = [(a, quoted(a.name)) for a in chosen]
+    found = [(a, quote(a.name)) for a in chosen]
     found += [
         (a, _comparison(a)) for a in named if a not in chosen and a.type == "string" and _can_be_quoted(a.labels[0])
     ]
@@ -68,7 +68,7 @@ def _responses(named: list[Attribute]) -> Iterator[tuple[Attribute, str]]:
 
 def _comparison(attribute: Attribute) -> str:
     label = attribute.labels[0]
-    return quoted(attribute.name) + (f' == "{label}"' if "'" in label else f" == '{label}'")
+    return quote(attribute.name) + (f' == "{label}"' if "'" in label else f" == '{label}'")
 
 
 def _can_be_quoted(label: str) -> bool:

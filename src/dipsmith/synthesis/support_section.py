@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dipsmith.report.commands import command
 from dipsmith.report.content import Block, Code, Figure, Table
 from dipsmith.report.support_map import Shade, support_map
-from dipsmith.schema.formula.tree import quoted
+from dipsmith.schema.formula.tree import quote
 from dipsmith.synthesis.supports import LEVELS, Support
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def support_blocks(release: Release) -> tuple[Block, ...]:
         (f"And {rest} more pairs that are better supported. " if rest > 0 else "")
         + "Single counts of a table whose noise is near its average count say little; sums over them say more.",
     )
-    one, other = (quoted(name) for name in pairs[0].columns)
+    one, other = (quote(name) for name in pairs[0].columns)
     ask = Code(
         f"release.supports({pairs[0].columns[0]!r}, {pairs[0].columns[1]!r})\n"
         f"release.supports({f'{one} ~ {other}'!r})\n" + command("supports", "FOLDER", f"{one} ~ {other}")

@@ -27,7 +27,7 @@ from dipsmith.schema import Bins
 from dipsmith.schema.analysis import BY
 from dipsmith.schema.formula.tree import Column as Named
 from dipsmith.schema.formula.tree import Node
-from dipsmith.schema.formula.words import shown
+from dipsmith.schema.formula.words import abridge
 from dipsmith.synthesis.holdings import Held, Holdings
 from dipsmith.synthesis.needs import Need, Uses
 from dipsmith.synthesis.resolution import coarseness
@@ -137,7 +137,7 @@ class SupportIndex:
         """Whether some columns are together in the release, at the resolution at which they are released."""
         for name in names:
             if name not in self.names:
-                raise UsageError(f"there is no column '{shown(name)}'; there are: {', '.join(self.names[:20])}")
+                raise UsageError(f"there is no column '{abridge(name)}'; there are: {', '.join(self.names[:20])}")
         found = self._group(tuple(dict.fromkeys(names)))
         if found.level == "measured" and not found.public:
             coarse = [(n, w) for n in found.columns if (w := self._coarse(n, self._own_use(n)))]
@@ -196,7 +196,7 @@ class SupportIndex:
         by = BY.search(text)
         parsed = RegressionFormula.parse(BY.sub("", text).strip(), self.names)
         if by is not None and by.group(1) not in self.names:
-            raise UsageError(f"there is no column '{shown(by.group(1))}'; there are: {', '.join(self.names[:20])}")
+            raise UsageError(f"there is no column '{abridge(by.group(1))}'; there are: {', '.join(self.names[:20])}")
         asked = " ".join(text.split())
         columns = tuple(dict.fromkeys((*parsed.columns, *((by.group(1),) if by else ()))))
         if planned := self._planned(asked, columns):

@@ -32,7 +32,7 @@ from dipsmith.schema import Schema
 from dipsmith.sources.spark import BLOCK, Function
 from dipsmith.synthesis.canonical import as_type, canonical_type
 from dipsmith.synthesis.exit import write_rows
-from dipsmith.synthesis.fitted import FittedModel, drawn_table, labelled, secret_of
+from dipsmith.synthesis.fitted import FittedModel, drawn_table, label_batch, secret_of
 
 ORDER = "dipsmith order"
 """The column by which rows are put in another order; it is not released."""
@@ -81,7 +81,7 @@ class LabelPartition:
         labeller = _received(self.model).labeller()
         partition = _partition()
         for i, rows in enumerate(batches):
-            yield from labelled(labeller, rows, place_key(self.secret, partition, i)).to_batches()
+            yield from label_batch(labeller, rows, place_key(self.secret, partition, i)).to_batches()
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.randomness import generator
 from dipsmith.report.content import Table
-from dipsmith.report.sections import loose
+from dipsmith.report.sections import inline_table
 from dipsmith.schema import Codes, Marginal, Schema
 from dipsmith.sources import source
 from dipsmith.synthesis.release import Release
@@ -105,7 +105,7 @@ class Tuning:
         return f"{self.content().caption}\n{as_text(self.content())}"
 
     def _repr_html_(self) -> str:
-        return loose(self.content())
+        return inline_table(self.content())
 
 
 def tune(

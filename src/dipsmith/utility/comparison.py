@@ -17,7 +17,7 @@ import numpy as np
 from dipsmith.inference.combine import as_text
 from dipsmith.report import figures
 from dipsmith.report.content import Block, Facts, Page, Section, Table
-from dipsmith.report.sections import framed, number, page
+from dipsmith.report.sections import frame, number, page
 from dipsmith.schema import Schema
 from dipsmith.synthesis.writing import whole_folder
 from dipsmith.utility.findings import Findings
@@ -115,7 +115,7 @@ class Comparison:
         return f"CONFIDENTIAL comparison: reads authentic rows, not for release\n\n{text}"
 
     def _repr_html_(self) -> str:
-        return framed(page(self.page))
+        return frame(page(self.page))
 
 
 def _json(content: dict[str, Any], indent: int | None = None) -> str:

@@ -547,7 +547,7 @@ MUTANTS = (
         "a function in a formula is evaluated as Python",
         "regression/arithmetic.py",
         "            return _plain(FUNCTIONS[function](_number(argument, columns)))\n",
-        "            return _plain(eval(written(node), dict(FUNCTIONS), dict(columns)))\n",
+        "            return _plain(eval(spell(node), dict(FUNCTIONS), dict(columns)))\n",
         "tests/inference/test_hostile_formulas.py::test_no_name_of_a_column_compiles_runs_or_opens_anything",
     ),
     one(

@@ -24,7 +24,7 @@ from dipsmith.privacy.curator import Curator
 from dipsmith.regression.tables import asks_for_odds, tables_needed
 from dipsmith.schema import Marginal, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
-from dipsmith.schema.formula.words import shown
+from dipsmith.schema.formula.words import abridge
 
 
 def sets_for(
@@ -36,7 +36,7 @@ def sets_for(
         for names in tables_needed([analysis], schema):
             if schema.size(names) > max_cells:
                 raise UsageError(
-                    f"analysis '{shown(analysis.text)}' needs the table of {' × '.join(names)}, {schema.size(names):,} "
+                    f"analysis '{abridge(analysis.text)}' needs the table of {' × '.join(names)}, {schema.size(names):,} "
                     f"cells, and at most {max_cells:,} are measured; use fewer bins or labels, or leave a term out{instead}"
                 )
     found = tables_needed(analyses, schema)

@@ -34,7 +34,7 @@ from typing import Final, NoReturn
 
 from dipsmith.errors import UsageError
 from dipsmith.schema.formula.tree import COMPARISONS, Call, Column, Group, Node, Number, Operation, SignedTerm, Text
-from dipsmith.schema.formula.words import END, Word, shown, split
+from dipsmith.schema.formula.words import END, Word, abridge, split
 
 MOST_NESTED: Final = 20
 
@@ -64,11 +64,11 @@ def parse(text: str) -> Parsed:
     words = split(text)
     tildes = [i for i, word in enumerate(words) if word.is_sign("~")]
     if len(tildes) != 1:
-        raise UsageError(f"analysis '{shown(text)}' has {len(tildes)} tildes, expected one: response ~ terms")
+        raise UsageError(f"analysis '{abridge(text)}' has {len(tildes)} tildes, expected one: response ~ terms")
     left, right = words[: tildes[0]], words[tildes[0] + 1 :]
     if not left or not right or right[0].is_sign("|") or right[-1].is_sign("|"):
         raise UsageError(
-            f"analysis '{shown(text)}' lacks a part; expected: response ~ terms, or response ~ terms | fixed effects"
+            f"analysis '{abridge(text)}' lacks a part; expected: response ~ terms, or response ~ terms | fixed effects"
         )
     response = _Reader(text, left).whole(_Reader.arithmetic)
     found = _Reader(text, right).whole(_Reader.right)
@@ -224,14 +224,14 @@ class _Reader:
     def _deeper(self) -> Iterator[None]:
         self.depth += 1
         if self.depth > MOST_NESTED:
-            name = shown(self.text)
+            name = abridge(self.text)
             raise UsageError(f"analysis '{name}' is nested more than {MOST_NESTED} deep; write it more simply")
         yield
         self.depth -= 1
 
     def _refuse(self, why: str = _ALLOWED) -> NoReturn:
-        where = f"at '{shown(self.next.value)}'" if self.next != END else "at its end"
-        raise UsageError(f"analysis '{shown(self.text)}' cannot be read {where}: {why}")
+        where = f"at '{abridge(self.next.value)}'" if self.next != END else "at its end"
+        raise UsageError(f"analysis '{abridge(self.text)}' cannot be read {where}: {why}")
 
 
 def _joined(signs: list[str], found: list[Node]) -> Node:

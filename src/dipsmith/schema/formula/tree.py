@@ -1,7 +1,7 @@
 """A formula as a tree: columns, numbers, texts, calls and signs, as they were written.
 
 A tree is only ever walked. Column names are values in it, whatever characters they have; nothing here or above
-turns a tree, or a part of one, back into a program. `written` is for people.
+turns a tree, or a part of one, back into a program. `spell` is for people.
 
 Operations of one rank stand side by side (``a + b - c`` is one node), so that a tree is as deep as a formula is
 nested, and that is bounded.
@@ -100,41 +100,41 @@ def columns(root: Node) -> tuple[str, ...]:
     return tuple(dict.fromkeys(node.name for node in nodes(root) if isinstance(node, Column)))
 
 
-def written(node: Node, rank: int = 0) -> str:
+def spell(node: Node, rank: int = 0) -> str:
     """Arithmetic as text, with single spaces; in parentheses when it binds more loosely than its place's `rank` demands.
 
     >>> age = Column("age")
-    >>> written(Call("I", (Operation(("**",), (age, Number(2, "2"))),)))
+    >>> spell(Call("I", (Operation(("**",), (age, Number(2, "2"))),)))
     'I(age ** 2)'
     """
     own, text = _ATOM, ""
     match node:
         case Column(name):
-            text = quoted(name)
+            text = quote(name)
         case Number():
             text = node.text
         case Text(value):
             text = f'"{value}"' if "'" in value else f"'{value}'"
         case Group(part):
-            text = f"({written(part)})"
+            text = f"({spell(part)})"
         case Call():
-            given = [written(a) for a in node.arguments] + [f"{n}={written(v)}" for n, v in node.settings]
+            given = [spell(a) for a in node.arguments] + [f"{n}={spell(v)}" for n, v in node.settings]
             text = f"{node.function}({', '.join(given)})"
         case SignedTerm(sign, part):
-            own, text = _SIGNED, f"{sign}{written(part, _SIGNED)}"
+            own, text = _SIGNED, f"{sign}{spell(part, _SIGNED)}"
         case Operation(signs, pieces):
             own = _RANKS.get(signs[0], 0)
             alone = signs[0] in COMPARISONS or signs[0] == "**"
-            text = written(pieces[0], own + alone)
+            text = spell(pieces[0], own + alone)
             for sign, piece in zip(signs, pieces[1:], strict=True):
-                text += f" {sign} {written(piece, own if sign == '**' else own + 1)}"
+                text += f" {sign} {spell(piece, own if sign == '**' else own + 1)}"
     return f"({text})" if own < rank else text
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     """A column's name as it can be written in a formula.
 
-    >>> quoted("age"), quoted("pay rate"), quoted("a`b")
+    >>> quoted("age"), quoted("pay rate"), quote("a`b")
     ('age', '`pay rate`', 'Q("a`b")')
     """
     word = name.isidentifier() and re.fullmatch(r"\w+", name)

@@ -51,7 +51,7 @@ def split(text: str) -> tuple[Word, ...]:
     """
     if len(text) > MOST_CHARACTERS:
         raise UsageError(
-            f"analysis '{shown(text)}' has {len(text):,} characters, at most {MOST_CHARACTERS:,} are read; "
+            f"analysis '{abridge(text)}' has {len(text):,} characters, at most {MOST_CHARACTERS:,} are read; "
             "use fewer terms"
         )
     text, at = text.rstrip(), 0
@@ -60,7 +60,7 @@ def split(text: str) -> tuple[Word, ...]:
         found = _WORD.match(text, at)
         if found is None or found.lastgroup is None:
             raise UsageError(
-                f"analysis '{shown(text)}': '{text[at:].strip()[:1]}' is not part of a formula; "
+                f"analysis '{abridge(text)}': '{text[at:].strip()[:1]}' is not part of a formula; "
                 'write other names as `name` or Q("name")'
             )
         kind, value, at = found.lastgroup, found[found.lastgroup], found.end()
@@ -70,10 +70,10 @@ def split(text: str) -> tuple[Word, ...]:
     return tuple(words)
 
 
-def shown(text: str) -> str:
+def abridge(text: str) -> str:
     """A formula, or a name, for a message: one line, and not too long.
 
-    >>> shown("pay ~ age")
+    >>> abridge("pay ~ age")
     'pay ~ age'
     """
     start = text[: 2 * _SHOWN]
