@@ -15,6 +15,8 @@ from dipsmith.version import VERSION
 __version__ = VERSION
 
 if TYPE_CHECKING:
+    from dipsmith.confirm.ask import ask
+    from dipsmith.confirm.queue import approve, decline
     from dipsmith.inference.combine import combine
     from dipsmith.inference.fit import fit
     from dipsmith.inference.noise_aware import noise_aware
@@ -59,9 +61,12 @@ _HOMES = {
     "Steps": "dipsmith.methods.hierarchy.steps",
     "Universal": "dipsmith.methods.hierarchy.universal",
     "ZCDP": "dipsmith.privacy.budget",
+    "approve": "dipsmith.confirm.queue",
+    "ask": "dipsmith.confirm.ask",
     "combine": "dipsmith.inference.combine",
     "compare": "dipsmith.utility.compare",
     "count_where": "dipsmith.synthesis.noisy_count",
+    "decline": "dipsmith.confirm.queue",
     "fit": "dipsmith.inference.fit",
     "map_columns": "dipsmith.synthesis.column_map",
     "measurements": "dipsmith.synthesis.measurements",
@@ -89,9 +94,12 @@ __all__ = [
     "Schema",
     "Steps",
     "Universal",
+    "approve",
+    "ask",
     "combine",
     "compare",
     "count_where",
+    "decline",
     "fit",
     "map_columns",
     "measurements",
