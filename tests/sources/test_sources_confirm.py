@@ -82,5 +82,5 @@ def test_postgresql_votes_alike(postgresql):
 
 def test_spark_votes_alike(spark, tmp_path):
     table = people()
-    frame = spark.session.createDataFrame(table.to_pandas())
-    assert votes(frame) == votes(table)
+    pq.write_table(table, tmp_path / "people.parquet")
+    assert votes(spark.session.read.parquet(str(tmp_path / "people.parquet"))) == votes(table)
