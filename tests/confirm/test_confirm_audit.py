@@ -18,7 +18,7 @@ from dipsmith.audit.bound import CERTAINTY, Guesses, held_out
 from dipsmith.audit.observation import Observation
 from dipsmith.confirm.answer import verify_answer
 from dipsmith.confirm.confirm import answer_of, confirm, prepare
-from dipsmith.confirm.design import PartDesign
+from dipsmith.confirm.design import VoteDesign
 from dipsmith.confirm.page import answer_page
 from dipsmith.confirm.question import Inquiry
 from dipsmith.confirm.votes import vote_of
@@ -179,7 +179,7 @@ def test_with_the_answers_of_another_run_nothing_tells_neighbours_apart(relation
 def test_a_vote_sees_its_part_and_nothing_else():
     """With one part's rows exchanged, the votes of the other parts stay as they are."""
     schema = schema_of("add-remove")
-    vote = vote_of(QUESTION.parsed, PartDesign.of(QUESTION.formula, schema, "ols", {"s": "M"}), PARTS)
+    vote = vote_of(QUESTION.parsed, VoteDesign.of(QUESTION.formula, schema, "ols", {"s": "M"}), PARTS)
     parts = [
         list(divide(BatchRows(source(t), schema, b"k"), vote.reading, b"key", PARTS))
         for t in (table_of(99), table_of(98))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from confirm_tables import schema_of, table_of
 
-from dipsmith.confirm.design import PartDesign, PartNumbers
+from dipsmith.confirm.design import PartNumbers, VoteDesign
 from dipsmith.confirm.part_fit import Combination, estimate
 from dipsmith.counting.count import BatchRows
 from dipsmith.counting.values import ValueReading
@@ -109,7 +109,7 @@ def test_separated_odds_are_not_told():
 
 
 def design(formula, family="ols", relation="label", **reference):
-    return PartDesign.of(formula, schema_of(relation), family, reference)
+    return VoteDesign.of(formula, schema_of(relation), family, reference)
 
 
 def values_of(table, made):

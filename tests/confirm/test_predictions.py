@@ -8,7 +8,7 @@ import pytest
 from confirm_tables import schema_of, table_of
 
 from dipsmith.confirm.confirm import prepare, rehearse
-from dipsmith.confirm.design import PartDesign
+from dipsmith.confirm.design import VoteDesign
 from dipsmith.confirm.predictions import Predictor, area_under, roc_curve, share_exceeds
 from dipsmith.confirm.question import Inquiry
 from dipsmith.counting.count import BatchRows
@@ -33,7 +33,7 @@ ROC = replace(
 
 def classes(question, table, relation="label"):
     schema = schema_of(relation)
-    predictor = Predictor.of(question, PartDesign.of(question.formula, schema, question.family, {}))
+    predictor = Predictor.of(question, VoteDesign.of(question.formula, schema, question.family, {}))
     return Classification(predictor).count(BatchRows(source(table), schema, b"k"), None), predictor
 
 

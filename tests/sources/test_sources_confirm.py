@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dipsmith.confirm.claim import parse_claim
-from dipsmith.confirm.design import PartDesign
+from dipsmith.confirm.design import VoteDesign
 from dipsmith.confirm.votes import vote_of
 from dipsmith.counting.count import BatchRows
 from dipsmith.privacy.poll import Poll, count_votes
@@ -41,7 +41,7 @@ def people():
 
 
 def votes(data, **options):
-    design = PartDesign.of("y ~ s | g", SCHEMA, "ols", {"s": "M"})
+    design = VoteDesign.of("y ~ s | g", SCHEMA, "ols", {"s": "M"})
     vote = vote_of(parse_claim("s[F] < -0.2"), design, PARTS)
     rows = BatchRows(source(data, **options), SCHEMA, b"k" * 32)
     return count_votes(rows, vote, Poll(vote, PARTS).cells, b"parts").tolist()

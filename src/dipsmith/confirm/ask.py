@@ -31,7 +31,7 @@ from dipsmith.confirm.claim import (
     parse_claim,
     resolve,
 )
-from dipsmith.confirm.design import PartDesign, is_category
+from dipsmith.confirm.design import VoteDesign, is_category
 from dipsmith.confirm.direct import DirectQuestion, can_be_direct
 from dipsmith.confirm.part_fit import Combination
 from dipsmith.confirm.power import (
@@ -158,7 +158,7 @@ def draft(
     analysis = Analysis.of(formula, release.tables, schema=schema, reference=references, family=family)
     if analysis.family not in ("ols", "logistic"):
         raise UsageError(f"family '{analysis.family}' cannot be asked about; use ols or logistic")
-    design = PartDesign.of(formula, schema, analysis.family, references)
+    design = VoteDesign.of(formula, schema, analysis.family, references)
     text = " ".join(formula.split())
     predicts = isinstance(parsed, Accuracy | Residuals | Roc)
     if measure is None and not predicts:
@@ -213,7 +213,7 @@ def _short(value: float) -> float:
 def prospect(release: Release, question: Inquiry) -> Prospect:
     """What can be expected of a poll, if the truth is what the release says."""
     schema, budget, relation = release.schema, question.budget, str(release.schema.neighbours)
-    design = PartDesign.of(question.formula, schema, question.family, dict(question.reference))
+    design = VoteDesign.of(question.formula, schema, question.family, dict(question.reference))
     claim = question.parsed
     parts = question.parts or PARTS
     most = most_parts(release.card.rows, len(design.names))
@@ -249,7 +249,7 @@ def _direct_prospect(release: Release, question: Inquiry, value: float) -> Prosp
     plan = AnalysisPlan.of((analysis,), release.schema, release.tables[0], question.budget)
     claim = question.parsed
     assert isinstance(claim, OneSided | Between)
-    design = PartDesign.of(question.formula, release.schema, question.family, dict(question.reference))
+    design = VoteDesign.of(question.formula, release.schema, question.family, dict(question.reference))
     name = resolve(claim.coefficient, design.names) if isinstance(claim, OneSided) or claim.less is None else None
     found = next((e for e in plan.expectations if e.name == name), None)
     if found is None:
@@ -280,7 +280,7 @@ def _family(question: Inquiry) -> Family:
     return "logistic" if question.family == "logistic" else "ols"
 
 
-def _estimate(release: Release, design: PartDesign, analysis: Analysis, claim: Claim) -> tuple[float, float]:
+def _estimate(release: Release, design: VoteDesign, analysis: Analysis, claim: Claim) -> tuple[float, float]:
     """What the release says of the quantity that a claim is about, and its standard error."""
     if isinstance(claim, TrendOver):
         return _slope(release, design, analysis, claim)
@@ -302,7 +302,7 @@ def _value(found: Estimates, wanted: Combination) -> tuple[float, float]:
     return float(weights @ found.values[at]), sqrt(max(variance, 0.0))
 
 
-def _slope(release: Release, design: PartDesign, analysis: Analysis, claim: TrendOver) -> tuple[float, float]:
+def _slope(release: Release, design: VoteDesign, analysis: Analysis, claim: TrendOver) -> tuple[float, float]:
     """The slope of the coefficient over the values of a column, each estimated by itself, as a part would."""
     table = release.tables[0]
     wanted = Combination(((resolve(claim.coefficient, design.names), 1.0),))

@@ -20,7 +20,7 @@ from typing import Any
 
 from dipsmith.confirm.answer import AnswerCard, answered_before
 from dipsmith.confirm.claim import Claim
-from dipsmith.confirm.design import PartDesign
+from dipsmith.confirm.design import VoteDesign
 from dipsmith.confirm.direct import DirectQuestion
 from dipsmith.confirm.predictions import Predictor, predicted
 from dipsmith.confirm.question import Inquiry
@@ -154,7 +154,7 @@ def prepare(question: Inquiry, schema: Schema) -> Any:
     """How a question will be measured; refuses, before anything is spent, what cannot be answered under this schema."""
     if question.dataset != schema.name:
         raise UsageError(f"the question is about '{question.dataset}', the schema describes '{schema.name}'")
-    design = PartDesign.of(question.formula, schema, question.family, dict(question.reference))
+    design = VoteDesign.of(question.formula, schema, question.family, dict(question.reference))
     claim: Any = question.parsed
     if question.measure == "counts":
         return partial(_predict, question, claim, Predictor.of(question, design))

@@ -43,7 +43,7 @@ class PartNumbers:
 
 
 @dataclass(frozen=True, eq=False)
-class PartDesign:
+class VoteDesign:
     """A formula that is ready to be fitted to any part of the rows."""
 
     formula: RegressionFormula
@@ -53,7 +53,7 @@ class PartDesign:
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, text: str, schema: Schema, family: str, reference: Mapping[str, str]) -> PartDesign:
+    def of(cls, text: str, schema: Schema, family: str, reference: Mapping[str, str]) -> VoteDesign:
         """Read a formula; refuses what cannot be fitted to parts, before anything is spent."""
         formula = RegressionFormula.parse(text, schema.names)
         if family not in FAMILIES:

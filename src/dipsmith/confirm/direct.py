@@ -18,7 +18,7 @@ from scipy.special import ndtr, ndtri
 
 from dipsmith.analyses.results import Result
 from dipsmith.confirm.claim import AgreesWithRelease, Between, Claim, OneSided, resolve
-from dipsmith.confirm.design import PartDesign
+from dipsmith.confirm.design import VoteDesign
 from dipsmith.confirm.part_fit import Combination
 from dipsmith.confirm.question import Inquiry
 from dipsmith.confirm.verdict import LEVEL, SURE, Verdict
@@ -41,7 +41,7 @@ class DirectQuestion:
     claim: OneSided | Between | AgreesWithRelease
 
     @classmethod
-    def of(cls, formula: str, claim: Claim, design: PartDesign, reference: dict[str, str]) -> DirectQuestion:
+    def of(cls, formula: str, claim: Claim, design: VoteDesign, reference: dict[str, str]) -> DirectQuestion:
         """Refuses, while nothing is spent, what sums cannot answer."""
         schema = design.reading.schema
         if schema.neighbours != "label":
@@ -124,7 +124,7 @@ def _reach(known: tuple[float, float] | None) -> tuple[float, float]:
     return known[0] - 1.96 * known[1], known[0] + 1.96 * known[1]
 
 
-def can_be_direct(formula: str, claim: Claim, design: PartDesign, reference: dict[str, str]) -> bool:
+def can_be_direct(formula: str, claim: Claim, design: VoteDesign, reference: dict[str, str]) -> bool:
     """Whether sums can answer a claim."""
     try:
         DirectQuestion.of(formula, claim, design, reference)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
 from dipsmith.confirm.claim import Accuracy, Claim, Residuals, Roc
-from dipsmith.confirm.design import PartDesign
+from dipsmith.confirm.design import VoteDesign
 from dipsmith.confirm.question import Inquiry
 from dipsmith.confirm.verdict import LEVEL, SURE, Verdict, exceeded
 from dipsmith.counting.values import ValueReading, Values
@@ -37,14 +37,14 @@ Ints = NDArray[np.int64]
 class Predictor:
     """A public model, and the classes that a claim is about."""
 
-    design: PartDesign
+    design: VoteDesign
     claim: Claim
     coefficients: Floats
     first: Floats
     second: Floats
 
     @classmethod
-    def of(cls, question: Inquiry, design: PartDesign) -> Predictor:
+    def of(cls, question: Inquiry, design: VoteDesign) -> Predictor:
         """The model of a question; refuses what it cannot predict by."""
         if design.formula.fixed:
             raise UnsupportedError(

@@ -13,7 +13,7 @@ from math import sqrt
 import numpy as np
 
 from dipsmith.confirm.claim import AgreesWithRelease, Between, Coefficients, OneSided, TrendOver, resolve
-from dipsmith.confirm.design import PartDesign
+from dipsmith.confirm.design import VoteDesign
 from dipsmith.confirm.part_fit import Combination, estimate
 from dipsmith.counting.values import ValueReading, Values
 from dipsmith.errors import UnsupportedError, UsageError
@@ -28,7 +28,7 @@ WIDE = 1.96
 class SideVote:
     """Whether a combination of coefficients lies on one side of a number."""
 
-    design: PartDesign
+    design: VoteDesign
     wanted: Combination
     below: bool
     value: float
@@ -50,7 +50,7 @@ class SideVote:
 class IntervalVote:
     """Whether a combination of coefficients lies below, within or above an interval."""
 
-    design: PartDesign
+    design: VoteDesign
     wanted: Combination
     low: float
     high: float
@@ -72,7 +72,7 @@ class IntervalVote:
 class AgreementVote:
     """Whether a part's estimate lies in the release's interval, as wide as a part of its size makes it."""
 
-    design: PartDesign
+    design: VoteDesign
     wanted: Combination
     centre: float
     reach: float
@@ -94,7 +94,7 @@ class AgreementVote:
 class TrendVote:
     """Whether a coefficient, estimated at every value of a column by itself, grows or falls over those values."""
 
-    design: PartDesign
+    design: VoteDesign
     wanted: Combination
     over: str
     grows: bool
@@ -122,7 +122,7 @@ class TrendVote:
         return int(slope > 0 if self.grows else slope < 0)
 
 
-def vote_of(claim: Coefficients, design: PartDesign, parts: int, known: tuple[float, float] | None = None) -> Vote:
+def vote_of(claim: Coefficients, design: VoteDesign, parts: int, known: tuple[float, float] | None = None) -> Vote:
     """The vote on a claim; `known` are the release's estimate and standard error, for a claim that names the release."""
     name = f"{claim} in {design.formula.text}"
     name = name if name.isprintable() and len(name) <= 900 else "a claim about a formula"
@@ -152,7 +152,7 @@ def vote_of(claim: Coefficients, design: PartDesign, parts: int, known: tuple[fl
     raise UsageError(f"claim '{abridge(str(claim))}' is not about a coefficient")
 
 
-def difference(claim: Between, design: PartDesign) -> Combination:
+def difference(claim: Between, design: VoteDesign) -> Combination:
     """The difference of two coefficients; that of a reference level is 0."""
     zero = {f"{name}[{levels[0]}]" for name, levels in design.levels.items()}
     pair = [(name, weight) for name, weight in ((claim.coefficient, 1.0), (claim.less, -1.0)) if name is not None]
@@ -162,5 +162,5 @@ def difference(claim: Between, design: PartDesign) -> Combination:
     return Combination(told)
 
 
-def _estimate(design: PartDesign, wanted: Combination, part: Values) -> float | None:
+def _estimate(design: VoteDesign, wanted: Combination, part: Values) -> float | None:
     return estimate(design.numbers(part), design.names, design.family, wanted)
