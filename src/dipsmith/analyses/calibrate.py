@@ -38,7 +38,7 @@ from dipsmith.schema import Schema
 
 GOLDEN = (5**0.5 - 1) / 2
 
-ENOUGH = 50_000
+ENOUGH = 25_000
 """Rows from which the tilt is found, and which are drawn again until the goals are reached."""
 
 BLOCK = 1 << 14
@@ -178,11 +178,11 @@ class Features:
         coefficients = np.zeros((len(self.h), self.columns.width))
         np.add.at(coefficients, (self.which, self.column), lam / self.size)
         along = np.array([self.columns.times(c) for c in coefficients]).reshape(len(self.h), self.columns.rows)
-        return np.asarray(np.clip(self.h.T @ along, -LARGEST, LARGEST))
+        return np.clip(_product(self.h.T, along), -LARGEST, LARGEST)
 
     def sums(self, q: Float) -> Float:
         """What they sum to under probabilities, labels × rows."""
-        crossed = [self.columns.cross(m) for m in self.h @ q]
+        crossed = [self.columns.cross(m) for m in _product(self.h, q)]
         return self._picked(np.array(crossed).reshape(len(self.h), self.columns.width).T)
 
     def drawn(self, labels: Ints) -> Float:
@@ -194,11 +194,12 @@ class Features:
 
     def slope(self, q: Float) -> Float:
         """By how much the sums grow with λ."""
-        m = self.h @ q
+        m = _product(self.h, q)
         H = np.zeros((len(self.which), len(self.which)))
         for j in range(len(self.h)):
             for k in range(j, len(self.h)):
-                crossed = self.columns.gram((self.h[j] * self.h[k]) @ q - m[j] * m[k])
+                both = _product((self.h[j] * self.h[k])[None], q)[0]
+                crossed = self.columns.gram(both - m[j] * m[k])
                 one, other = np.flatnonzero(self.which == j), np.flatnonzero(self.which == k)
                 H[np.ix_(one, other)] = crossed[np.ix_(self.column[one], self.column[other])]
                 H[np.ix_(other, one)] = H[np.ix_(one, other)].T
@@ -340,6 +341,11 @@ def order_of(targets: Sequence[Target], place: Ints | None, rows: int, random: G
             steps = np.rint(residual / most * FINE + FINE).astype(np.uint16)
             return np.argsort(steps if place is None else steps[place], kind="stable")
     return random.permutation(rows)
+
+
+def _product(few: Float, many: Float) -> Float:
+    """A small matrix times one of many columns; not by a library that would wake threads for it."""
+    return np.asarray(np.einsum("ij,jk->ik", few, many))
 
 
 def _newton(slope: Float, missing: Float) -> Float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -44,6 +44,13 @@ class SumTable:
         if len(places) and places[0] == -1:
             places, code = places[1:], code - 1
         return cls(name, code, places, whole, weight, labels, label_cells)
+
+    def by(self, name: str, labels: tuple[str, ...], label_cells: int) -> SumTable:
+        """The same groups and weights by other labels."""
+        other = replace(self, name=name, labels=labels, label_cells=label_cells)
+        shared = ("public_key", "unit", "steps", "numbered_steps", "heaviest", "_has_uncounted")
+        vars(other).update({key: getattr(self, key) for key in shared})
+        return other
 
     @property
     def size(self) -> int:

@@ -182,23 +182,32 @@ class Layout:
     def _table(
         self, name: str, groups: Sequence[tuple[Ints, int]], weights: Sequence[Float | None], labels: tuple[str, ...]
     ) -> SumTable:
-        code, size = np.zeros(len(self.design.often), np.int64), 1
+        cells = int(np.prod([self.design.sizes[n] for n in labels]))
+        groups = [pair for pair in groups if pair[1] > 1]
+        alike = (*(id(codes) for codes, _ in groups), None, *(id(w) for w in weights if w is not None))
+        if alike in self._alike:  # the same groups and weights by other labels
+            return self._alike[alike].by(name, labels, cells)
+        size, code = 1, np.broadcast_to(np.int64(0), len(self.design.often))
         for more, levels in groups:
             code, size = (code * levels + more if size > 1 else more), size * levels
         weight: Float | None = None
         for given in weights:
             if given is not None:
                 weight = finite(given) if weight is None else weight * finite(given)
-        cells = int(np.prod([self.design.sizes[n] for n in labels]))
         counted = self.design.often > 0
         code = code if counted.all() else np.where(counted, code, -1)
-        return SumTable.of(name, code, size, weight, labels, cells)
+        self._alike[alike] = SumTable.of(name, code, size, weight, labels, cells)
+        return self._alike[alike]
+
+    @cached_property
+    def _alike(self) -> dict[tuple[int | None, ...], SumTable]:
+        return {}
 
     def totals(self, table: SumTable) -> Float:
         """The public weight of every group of a table."""
-        if table.key not in self._totals:
-            self._totals[table.key] = table.totals(self.design.often)
-        return self._totals[table.key]
+        if table.public_key not in self._totals:
+            self._totals[table.public_key] = table.totals(self.design.often)
+        return self._totals[table.public_key]
 
     @cached_property
     def _totals(self) -> dict[str, Float]:
