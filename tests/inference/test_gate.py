@@ -273,3 +273,16 @@ def test_rows_of_one_unit_are_said_to_be_taken_as_independent():
 def test_a_release_that_kept_no_measurements_is_refused(labels):
     with pytest.raises(NotCarried, match="made by an earlier version"):
         ds.fit(replace(labels, measurements=()), MAIN)
+
+
+def test_of_a_table_that_was_asked_for_again_the_last_answer_counts():
+    from dipsmith.inference.direct import _noisy_tables
+
+    release = made(ds.Marginals(cliques=2), budget=3)
+    first = next(t for t in release.measurements if len(t.attributes) == 2)
+    again = replace(first, values=first.values + 1)
+    tables = {t.attributes: t for t in _noisy_tables(replace(release, measurements=(*release.measurements, again)))}
+    assert len(tables) == len({t.attributes for t in release.measurements})
+    assert (tables[first.attributes].values == again.array).all()
+    separate = [replace(t, block=f"set {i}") for i in (1, 2) for t in release.measurements]
+    assert len(_noisy_tables(replace(release, measurements=tuple(separate)))) == len(separate)

@@ -73,3 +73,10 @@ def test_what_is_suggested_exists_and_is_one_sentence():
         assert found.method in METHODS
         assert "\n" not in found.reason
         assert ". " not in found.reason
+
+
+def test_planned_analyses_need_a_method_that_can_be_told():
+    sex = Attribute("sex", "string", Categories.of("FM", other="M"))
+    few = Schema("t", (sex,), Unit(), "replace")
+    assert suggest(few, PureDP(1), 1000).method == "flat"
+    assert hasattr(METHODS[suggest(few, PureDP(1), 1000, analyses=True).method], "for_analyses")

@@ -83,12 +83,13 @@ def plan(
     declared.check_known_rows(known_rows)
     given = None if data is None else source(data, table=of_table)
     facts = public_facts(declared, given, rows if known_rows is None else known_rows)
-    suggestion = propose(declared, budget, facts.rows) if suggest or method is None else None
+    asked = tuple(PlannedAnalysis.of(a) for a in (*declared.analyses, *(analysis or ())))
+    wanted = suggest or method is None
+    suggestion = propose(declared, budget, facts.rows, analyses=bool(asked)) if wanted else None
     chosen = method_of(method or (suggestion.method if suggestion else ""), settings, declared)
     run: dict[str, Any] = {"public": facts, "sets": sets, "each": each, "p0": p0, "level": level}
     if target_width is not None:
         budget = _solve(declared, chosen, target_width, budget, run)
-    asked = tuple(PlannedAnalysis.of(a) for a in (*declared.analyses, *(analysis or ())))
     chosen = ready_method(chosen, asked, declared, budget)
     analyses = _label_forecast(declared, asked, given, budget)
     planned = make(declared, chosen, budget if analyses is None else analyses.rest(budget), **run)

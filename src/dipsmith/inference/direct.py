@@ -105,7 +105,7 @@ def measured_estimate(release: Release, analysis: Analysis, asked: str, referenc
 
 def _from_tables(release: Release, asked: str, analysis: Analysis) -> Sequence[Result]:
     """What noisy tables of whole rows say, once or for each part of the rows."""
-    tables = [m for t in release.measurements if (m := NoisyMarginal.of(t)) is not None]
+    tables = _noisy_tables(release)
     schema, rows = release.schema, _public_rows(release)
     if analysis.family == "logistic":
         one = None if split_by(asked)[1] else odds_from_tables(analysis.formula, schema, tables, rows=rows)
@@ -128,6 +128,22 @@ def _from_labels(release: Release, asked: str, family: str, references: Referenc
             return []
         found.append(Result.of(planned.text, model, part.value, estimate_from(part.layout, sums)))
     return found
+
+
+def _noisy_tables(release: Release) -> list[NoisyMarginal]:
+    """The tables of whole rows; of one that a set was asked for again only the last answer.
+
+    A method that looks for what fits badly (AIM) asks again where its first answer was far off by chance. Averaged with it,
+    the noise is larger than its law says: noise of the coefficient that this happens to most had 1.06 times its standard
+    error (387 releases), and .99 by the last answers alone.
+    """
+    last: dict[tuple[str, tuple[str, ...]], NoisyMarginal] = {}
+    for table in release.measurements:
+        made = NoisyMarginal.of(table)
+        if made is not None:
+            sanitised = table.block.split("/")[0] if table.block.startswith("set ") else ""
+            last[sanitised, table.attributes] = made
+    return list(last.values())
 
 
 def _public_rows(release: Release) -> int | None:
@@ -164,7 +180,7 @@ def measured_pair(release: Release, first: str, second: str, draws: int = DRAWS)
             return None
         found = sums.measured()[""].reshape(shape), sums.redraw(random, draws)[""].reshape(-1, *shape)
         return NoisyPair(*found).told_apart()
-    tables = [m for t in release.measurements if (m := NoisyMarginal.of(t)) is not None]
+    tables = _noisy_tables(release)
     names = tuple(n for n in schema.names if n in (first, second))
     if not any(set(names) <= set(t.attributes) for t in tables):
         return None

@@ -24,8 +24,8 @@ class Suggestion:
     reason: str
 
 
-def suggest(schema: Schema, budget: Budget, rows: int | None = None) -> Suggestion:
-    """The method to try first.
+def suggest(schema: Schema, budget: Budget, rows: int | None = None, *, analyses: bool = False) -> Suggestion:
+    """The method to try first; with `analyses`, of whole rows, one that measures what planned regressions need.
 
     >>> from dipsmith.privacy.budget import PureDP
     >>> from dipsmith.schema import Attribute, Categories, Unit
@@ -38,10 +38,13 @@ def suggest(schema: Schema, budget: Budget, rows: int | None = None) -> Suggesti
     for name, method in METHODS.items():
         suits = getattr(method, "suits", None) if schema.neighbours in getattr(method, "relations", ()) else None
         suitability = None if suits is None else suits(schema, budget, n)
-        if suitability is not None:
+        if suitability is not None and (
+            not analyses or schema.neighbours == "label" or hasattr(method, "for_analyses")
+        ):
             found.append((suitability, name))
     if not found:
-        raise UnsupportedError(f"no installed method suits neighbours '{schema.neighbours}'")
+        told = " and can be told which analyses are planned" if analyses else ""
+        raise UnsupportedError(f"no installed method suits neighbours '{schema.neighbours}'{told}")
     best, name = max(found, key=lambda pair: pair[0].rank)
     assumed = f" (assuming {n:,} rows; give --rows)" if rows is None and schema.neighbours != "label" else ""
     return Suggestion(name, best.reason + assumed)
