@@ -1,6 +1,7 @@
 """From question to answer: charged once, answered once, and nothing told but the noisy number."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -195,3 +196,9 @@ def test_the_queue_says_what_was_decided(ledger, tmp_path):
     with pytest.raises(UsageError, match="say why"):
         decline(kinds["b"], ledger, " ")
     ledger.verify()
+
+
+def test_every_entry_of_a_question_and_of_an_answer_is_explained():
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "question.md").read_text("utf-8")
+    names = {f.name for kind in (Inquiry, AnswerCard) for f in fields(kind)} - {"budget"}
+    assert [name for name in sorted(names) if f"`{name}`" not in page] == []
