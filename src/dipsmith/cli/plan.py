@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from math import isfinite
+from math import hypot, isfinite
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
@@ -141,16 +141,17 @@ def _show_analyses(analyses: AnalysisPlan) -> None:
         (
             e.name,
             *(f"± {1.96 * sd:.3g}" for sd in (e.sampling, e.noise)),
+            f"{hypot(e.sampling, e.noise):.3g}",
             f"{e.width:.3g}",
             "" if e.wanted is None else f"{e.wanted:g}",
         )
         if isfinite(e.width)
-        else (e.name, "–", "–", "–", "hopeless")
+        else (e.name, "–", "–", "–", "–", "hopeless")
         for e in analyses.expectations
     ]
-    columns = ("coefficient", "by the rows themselves", "by noise", "interval's width", "wanted")
+    columns = ("coefficient", "by the rows themselves", "by noise", "standard error", "interval's width", "wanted")
     if lines:
-        table("What to expect of planned analyses (95 % intervals)", columns, lines[:COSTS], right=range(1, 5))
+        table("What to expect of planned analyses (95 % intervals)", columns, lines[:COSTS], right=range(1, 6))
     if len(lines) > COSTS:
         say(f"… and {len(lines) - COSTS} more coefficients: --json has all.")
     for text in (*analyses.notes, *analyses.hopeless):
