@@ -182,7 +182,7 @@ def test_statements_of_the_steward_are_marked_on_the_card(tmp_path):
     fields = [{**f, "role": "private"} for f in SCHEMA["fields"] if f["name"] in ("town", "hiv")]
     declared = ds.Schema.from_dict({**SCHEMA, "neighbours": "add-remove", "fields": fields})
     release = ds.synthesize(
-        clinic().select(["town", "hiv"]), declared, ds.Flat(), budget=ds.PureDP(1), rows=555, testing=True
+        clinic().select(["town", "hiv"]), declared, ds.Flat(), budget=ds.PureDP(1), known_rows=555, testing=True
     )
     said = " ".join(release.card.steward_says)
     assert "publicly known: 555" in said

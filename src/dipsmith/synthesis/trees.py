@@ -112,7 +112,7 @@ def show_tree(tree: ModelTree, number: int, extent: Extent | None = None) -> Sho
         for i, shown in enumerate(waiting):
             # every box of a layer gets as much room as is left for it and those after it
             fair = min(room, -(-room // (len(waiting) - i)))
-            room -= shown.open(extent.branches, fair) if depth < extent.depth else 0
+            room -= shown.expand(extent.branches, fair) if depth < extent.depth else 0
             whole &= shown.whole
             layer += shown.below
     return ShownTree(number, tree, root.box(), extent, whole)
@@ -170,7 +170,7 @@ class _Shown:
         """Whether all its branches are shown."""
         return self.opened and not self.rest
 
-    def open(self, most: int, room: int) -> int:
+    def expand(self, most: int, room: int) -> int:
         """Show as many branches as may be, the one with the most rows first; the room that they take."""
         branches = list(self.node.branches())
         order = sorted(range(len(branches)), key=lambda i: (-(branches[i].rows or 0.0), i))

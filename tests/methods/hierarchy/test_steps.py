@@ -548,7 +548,7 @@ def test_synthesize_warns_while_nothing_is_spent(method, tmp_path):
     frame = pa.table({a.name: rng.choice(list(a.domain.labels), 1000) for a in schema})
     ledger = ds.Ledger(tmp_path / "budget.db")
     ledger.grant(schema.name, ds.PureDP(1), by="me", why="test")
-    run = {"budget": ds.PureDP("0.1"), "ledger": ledger, "rows": 1000}
+    run = {"budget": ds.PureDP("0.1"), "ledger": ledger, "known_rows": 1000}
     with pytest.raises(HopelessNoise, match=r"against 1,000 rows; .*mst or aim"):
         ds.synthesize(frame, schema, method, **run)  # warnings are errors here
     assert ledger.show(schema.name).spent_units == 0
