@@ -23,6 +23,7 @@ def people(tmp_path):
     return "compare", "people.csv", "r", "--ledger", "b.db", "--out", "out", "--classifier", "logistic"
 
 
+@pytest.mark.figures
 @pytest.mark.slow
 def test_a_pair_and_a_third_column(dipsmith, people, tmp_path):
     ran = dipsmith(*people, "--pair", "b, a", "--third", "b")

@@ -108,6 +108,17 @@ def test_scales_end_at_a_few_shares():
     assert ENDS[-1] == 1.0
 
 
+def test_outlines_of_equal_releases_take_turns():
+    """The dashes of four releases on one line: each place belongs to one of them."""
+    from dipsmith.report.histograms import _outline
+
+    on = []
+    for i in range(4):
+        offset, (dash, gap) = _outline(i, 4)["linestyle"]
+        on.append((np.arange(64) + offset) % (dash + gap) < dash)
+    assert (np.sum(on, axis=0) == 1).all()
+
+
 def test_authentic_is_filled_and_synthetic_a_dashed_outline_on_paper():
     pytest.importorskip("matplotlib")
     shares = np.array([0.5, 0.3, 0.2])

@@ -76,17 +76,21 @@ def _largest(panel: Overlay, sides: Sequence[Floats]) -> tuple[list[str], list[F
     return shown, [np.append(side[first], [side[rest].sum()] if len(rest) else []) for side in sides]
 
 
-def _outline(i: int) -> dict[str, Any]:
-    return {"color": COLOURS[i % len(COLOURS)], "linestyle": DASH, "linewidth": 1.2}
+def _outline(i: int, of: int) -> dict[str, Any]:
+    """The look of one release's outline; the dashes of several take turns, so that equal ones are all seen."""
+    dash = DASH if of == 1 else (4 * i, (4, 4 * (of - 1)))
+    return {"color": COLOURS[i % len(COLOURS)], "linestyle": dash, "linewidth": 1.2}
 
 
 def _draw_upright(axis: Any, panel: Overlay, sides: Sequence[Floats]) -> None:
     edges = np.arange(len(panel.labels) + 1) - 0.5
     fill = RULE if panel.public else INK
     axis.stairs(sides[0], edges, fill=True, color=fill, linewidth=0)
-    for i, side in enumerate(() if panel.public else sides[1:]):
+    made = () if panel.public else sides[1:]
+    for side in made:
         axis.stairs(side, edges, color=PAPER, linewidth=2.6)
-        axis.stairs(side, edges, **_outline(i))
+    for i, side in enumerate(made):
+        axis.stairs(side, edges, **_outline(i, len(made)))
     named = np.unique(np.linspace(0, len(panel.labels) - 1, 4).astype(int))
     axis.set_xticks(named, [shorten(panel.labels[i], 9) for i in named])
     axis.set_xlim(edges[0] - 0.2, edges[-1] + 0.2)
@@ -98,11 +102,12 @@ def _draw_upright(axis: Any, panel: Overlay, sides: Sequence[Floats]) -> None:
 def _draw_rows(axis: Any, labels: Sequence[str], sides: Sequence[Floats], *, public: bool) -> None:
     at = np.arange(len(labels), dtype=float)
     axis.barh(at, sides[0], 0.74, color=RULE if public else INK, linewidth=0)
-    for i, side in enumerate(() if public else sides[1:]):
-        tall = 0.74 - 0.12 * i
-        axis.barh(at, side, tall, facecolor="none", edgecolor=PAPER, linewidth=2.6)
-        look = _outline(i)
-        axis.barh(at, side, tall, facecolor="none", edgecolor=look.pop("color"), **look)
+    made = () if public else sides[1:]
+    for side in made:
+        axis.barh(at, side, 0.74, facecolor="none", edgecolor=PAPER, linewidth=2.6)
+    for i, side in enumerate(made):
+        look = _outline(i, len(made))
+        axis.barh(at, side, 0.74, facecolor="none", edgecolor=look.pop("color"), **look)
     axis.set_yticks(at, [shorten(label, 12) for label in labels])
     axis.tick_params(axis="y", length=0)
     axis.set_ylim(max(len(labels), 3) - 0.4, -0.6)
@@ -116,7 +121,7 @@ def _draw_key(figure: Any, names: Sequence[str], *, public: bool) -> None:
     from matplotlib.patches import Patch
 
     handles: list[Any] = [Patch(facecolor=INK, label="authentic")]
-    handles += [Line2D([], [], label=name, **_outline(i)) for i, name in enumerate(names)]
+    handles += [Line2D([], [], label=name, **_outline(i, len(names))) for i, name in enumerate(names)]
     if public:
         handles.append(Patch(facecolor=RULE, edgecolor=SOFT, linewidth=0.5, label="public, the same in both"))
     figure.legend(handles=handles, loc="outside upper right", ncols=len(handles), frameon=False, fontsize=8)
