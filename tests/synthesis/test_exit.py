@@ -182,10 +182,10 @@ def test_statements_of_the_steward_are_marked_on_the_card(tmp_path):
     fields = [{**f, "role": "private"} for f in SCHEMA["fields"] if f["name"] in ("town", "hiv")]
     declared = ds.Schema.from_dict({**SCHEMA, "neighbours": "add-remove", "fields": fields})
     release = ds.synthesize(
-        clinic().select(["town", "hiv"]), declared, ds.Flat(), budget=ds.PureDP(1), known_rows=555, testing=True
+        clinic().select(["town", "hiv"]), declared, ds.Flat(), budget=ds.PureDP(1), known_rows=600, testing=True
     )
     said = " ".join(release.card.steward_says)
-    assert "publicly known: 555" in said
+    assert "publicly known: 600" in said
     assert "'clinic'" in said
     assert "Stated by the steward" in release.card.to_html()
     card = json.loads((release.save(tmp_path / "out") / "card.json").read_text())
