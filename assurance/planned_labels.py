@@ -46,7 +46,7 @@ class PlannedLabels:
 
     def fit(self, curator: Curator) -> CalibratedLabels:
         """Buy the sums, then the labeller."""
-        prepared = Prepared.of(_public(self.analyses, self.targets), curator)
+        prepared = _prepared(self.analyses, self.targets, curator.budget)
         ours, rest = prepared.split(curator.budget)
         calibration = prepared.measure(curator, ours)
         return CalibratedLabels(self.labeller.fit(curator.nested(rest, "labels")), calibration)
@@ -101,8 +101,10 @@ class CalibratedLabels:
 
 
 @cache
-def _public(analyses: tuple[str, ...], targets: tuple[str, ...]) -> PublicReading:
-    """The public columns of the worlds, which are the same in both."""
+def _prepared(analyses: tuple[str, ...], targets: tuple[str, ...], budget: Budget) -> Prepared:
+    """What is bought, decided by the public columns of the worlds, which are the same in both."""
     world = worst_worlds("label", targets)[0]
     table: pa.Table = decode(world, generator(0)).select(list(world.schema.public))
-    return PublicReading.of([PlannedAnalysis.of(a) for a in analyses], world.schema, source(table))
+    reading = PublicReading.of([PlannedAnalysis.of(a) for a in analyses], world.schema, source(table))
+    agenda = reading.agenda(world.schema, reading.often)
+    return Prepared(agenda, reading, agenda.share(budget))

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from dipsmith.analyses.pairs import estimate_from_tables
 from dipsmith.errors import UsageError
 from dipsmith.schema import Attribute, Bins
+from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.formula.tree import quote
 from dipsmith.synthesis.supports import Support
 
@@ -28,8 +30,10 @@ def carries(found: Support) -> bool:
 
 def suggested_formula(release: Release) -> str | None:
     """A regression that this release answers: a planned one, or a number or share by columns it was measured with."""
-    if release.results:
-        return release.results[0].formula
+    untold = {r.formula for r in release.results if any(c.estimate is None for c in r.coefficients)}
+    for result in release.results:
+        if result.formula not in untold:
+            return result.formula
     if not release.measurements:
         return None
     schema = release.schema
@@ -49,9 +53,22 @@ def suggested_formula(release: Release) -> str | None:
                 terms = longer
             if len(terms) == MOST_TERMS:
                 break
-        if terms:
-            return f"{response} ~ {' + '.join(terms)}"
+        formula = f"{response} ~ {' + '.join(terms)}"
+        if terms and _is_told(release, formula):
+            return formula
     return None
+
+
+def _is_told(release: Release, formula: str) -> bool:
+    """Whether noise leaves something of every coefficient: of whole rows its measured tables say so."""
+    if release.card.neighbours == "label":
+        return True
+    try:
+        found = estimate_from_tables(PlannedAnalysis(formula, model="ols"), release.schema, release.measurements)
+    except UsageError:
+        # Carried by the model, not by tables of its own: the mechanism is run again.
+        return True
+    return all(c.estimate is not None for result in found for c in result.coefficients)
 
 
 def _responses(named: list[Attribute]) -> Iterator[tuple[Attribute, str]]:
