@@ -66,6 +66,7 @@ def test_what_is_not_carried_is_one_line_and_a_code(dipsmith, saved):
     assert (refused.code, refused.out) == (2, "")
     assert refused.err.startswith("dipsmith: error: this release cannot tell 'y ~ s'")
     assert refused.err.count("\n") == 1
+    assert "(--allow-unsupported prints the estimate" in refused.err
     allowed = dipsmith("fit", folder, "y ~ s", "--allow-unsupported", "--json")
     assert json.loads(allowed.out)["coefficients"][1]["low"] is None
     assert dipsmith("fit", folder, "y ~ s", "--json", "--csv").code == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +12,7 @@ from typer import Argument, Option
 
 from dipsmith.cli.options import Json, examples, references_of
 from dipsmith.cli.terminal import emit, progress, say, warn
-from dipsmith.errors import UsageError
+from dipsmith.errors import NotCarried, UsageError
 
 if TYPE_CHECKING:
     from dipsmith.inference.fit import Fit
@@ -51,7 +53,7 @@ def fit(
         raise UsageError("--csv and --json are two forms of one answer; give one")
     chosen: Any = family
     loaded = Release.load(release)
-    with progress(json or csv) as bar:
+    with progress(json or csv) as bar, _in_words_of_the_command():
         found = run(
             loaded,
             formula,
@@ -71,6 +73,15 @@ def fit(
         typer.echo(_csv(found), nl=False)
     else:
         say(str(found))
+
+
+@contextmanager
+def _in_words_of_the_command() -> Iterator[None]:
+    """Refusals name the option where Python names an argument."""
+    try:
+        yield
+    except NotCarried as refused:
+        raise NotCarried(str(refused).replace("allow_unsupported=True", "--allow-unsupported")) from None
 
 
 class _Foretold:
