@@ -131,7 +131,7 @@ def test_a_claim_about_a_reference_level_gets_another_reference(place):
         ("s[F] < 0", "y ~ s + x", "direct"),
         ("x > 0", "y ~ s + x", "poll"),
         ("trend of x over g > 0", "y ~ x", "poll"),
-        ("s[F] = release", "y ~ s + x", "direct"),
+        ("s[F] = release", "y ~ s + x", "poll"),
         ("accuracy within 1 > 0.5", "y ~ s + x + g", "counts"),
         ("residuals", "y ~ x", "counts"),
         ("roc", "s ~ y + x", "counts"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import inf, sqrt
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +31,7 @@ from dipsmith.confirm.claim import (
     parse_claim,
     resolve,
 )
+from dipsmith.confirm.confirm import rehearse
 from dipsmith.confirm.design import VoteDesign, is_category
 from dipsmith.confirm.direct import DirectQuestion, can_be_direct
 from dipsmith.confirm.part_fit import Combination
@@ -47,7 +48,7 @@ from dipsmith.confirm.power import (
 from dipsmith.confirm.predictions import Predictor
 from dipsmith.confirm.question import Inquiry, Measure
 from dipsmith.confirm.verdict import SURE
-from dipsmith.confirm.votes import difference, vote_of
+from dipsmith.confirm.votes import WIDE, difference, vote_of
 from dipsmith.counting.values import ValueReading
 from dipsmith.errors import UsageError
 from dipsmith.privacy.budget import Budget, PureDP
@@ -55,8 +56,6 @@ from dipsmith.regression.analysis import Analysis, Family
 from dipsmith.regression.estimates import Estimates
 from dipsmith.regression.formula import RegressionFormula
 from dipsmith.regression.model_frame import distinct_values
-from dipsmith.schema.analysis import PlannedAnalysis
-from dipsmith.synthesis.planned import AnalysisPlan
 from dipsmith.synthesis.release import Release
 from dipsmith.synthesis.writing import digest
 
@@ -64,6 +63,11 @@ BINS: Final = 10
 """Of fitted values or scores."""
 RESIDUALS: Final = (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5)
 """Ends of bins of residuals, in standard deviations."""
+AGREES: Final = 0.95
+"""The share of parts whose estimate lies in the release's widened interval, if the release is right."""
+REHEARSALS: Final = 3
+CERTAIN: Final = 0.95
+"""A direct estimate that is clear so often is preferred to a poll."""
 PARTS: Final = 50
 """Of a poll about which nothing is known beforehand."""
 _LEVEL = re.compile(r"(\w+)\[(?:T\.)?([^\]]*)\]")
@@ -134,12 +138,21 @@ def ask(
     loaded = release if isinstance(release, Release) else Release.load(release)
     if loaded.folder is None:
         raise UsageError("the release was not saved yet: a question names it by the digest of its card")
-    made = draft(loaded, formula, claim, budget, measure, family, reference or {})
-    made = replace(made, by=by, why=why)
+    made = replace(draft(loaded, formula, claim, budget, measure, family, reference or {}), by=by, why=why)
+    if measure is None and made.measure == "direct":
+        made = _better(loaded, made)
     if made.measure != "poll":
         return made
     chosen = parts if parts is not None else (prospect(loaded, made).parts or PARTS)
     return replace(made, parts=chosen)
+
+
+def _better(release: Release, direct: Inquiry) -> Inquiry:
+    """The direct estimate, which tells more, unless a poll is likelier to give a clear answer."""
+    poll = replace(direct, measure="poll", parts=PARTS)
+    poll = replace(poll, parts=prospect(release, poll).parts or PARTS)
+    clear = [0.0 if e is None else e.clear for e in (prospect(release, q).expected for q in (direct, poll))]
+    return direct if clear[0] >= min(CERTAIN, clear[1]) else poll
 
 
 def draft(
@@ -220,9 +233,10 @@ def prospect(release: Release, question: Inquiry) -> Prospect:
     analysis = Analysis.of(
         question.formula, release.tables, schema=schema, reference=dict(question.reference), family=_family(question)
     )
-    if isinstance(claim, AgreesWithRelease) and question.known is not None:
-        expected = outlook_of_share(0.95, parts, budget, relation)
-        return Prospect(question.known[0], question.known[1], expected, min(25, most), None)
+    if isinstance(claim, AgreesWithRelease) and question.known is not None and question.measure == "poll":
+        offers = tuple((m, outlook_of_share(AGREES, m, budget, relation).clear) for m in OFFERED if m <= most)
+        best = max(offers, key=lambda o: (round(o[1], 3), -o[0]), default=(parts, 0.0))[0]
+        return Prospect(*question.known, outlook_of_share(AGREES, parts, budget, relation), best, None, offers)
     value, error = _estimate(release, design, analysis, claim)
     if question.measure == "direct":
         return _direct_prospect(release, question, value)
@@ -244,27 +258,32 @@ def prospect(release: Release, question: Inquiry) -> Prospect:
 
 
 def _direct_prospect(release: Release, question: Inquiry, value: float) -> Prospect:
-    """The chances of a direct estimate, whose error is known beforehand: public columns are in the release."""
-    analysis = PlannedAnalysis(question.formula, model="ols", reference=question.reference)
-    plan = AnalysisPlan.of((analysis,), release.schema, release.tables[0], question.budget)
-    claim = question.parsed
-    assert isinstance(claim, OneSided | Between)
-    design = VoteDesign.of(question.formula, release.schema, question.family, dict(question.reference))
-    name = resolve(claim.coefficient, design.names) if isinstance(claim, OneSided) or claim.less is None else None
-    found = next((e for e in plan.expectations if e.name == name), None)
-    if found is None:
-        return Prospect(value, None, None, None, None)
-    # The plan keeps a share for the labeller, which a question does not need: its noise is that much smaller.
-    less = plan.share if isinstance(question.budget, PureDP) else sqrt(plan.share)
-    error = sqrt(found.sampling**2 + (found.noise * less) ** 2)
-    sure = float(ndtri(SURE))
+    """The chances of a direct estimate, by answering the question about the synthetic rows in place of the confidential ones.
+
+    Noisy sums may come out unlucky, so that the error is the middle one of a few rehearsals.
+    """
+    k = int(release.card.unit.get("max_rows", 1))
+    budget = question.budget.split(k if isinstance(question.budget, PureDP) else k * k)[0]
+    rehearsed = replace(question, budget=budget)
+    errors = [
+        float(rehearse(rehearsed, release.tables[0], release.schema, seed=seed).details.get("std_error", inf))
+        for seed in range(REHEARSALS)
+    ]
+    error, sure, claim = sorted(errors)[REHEARSALS // 2], float(ndtri(SURE)), question.parsed
+    if error == inf:
+        return Prospect(value, None, VerdictChances(0.0, 0.0), None, None)
     if isinstance(claim, OneSided):
         z = _distance(claim, value) / error
         return Prospect(value, error, VerdictChances(float(ndtr(z - sure)), float(ndtr(-z - sure))), None, None)
-    width = (claim.high - claim.low) / error
-    inside = min((value - claim.low) / error, (claim.high - value) / error)
-    clear = float(ndtr(inside - sure)) if width > 2 * sure else 0.0
+    low, high = (claim.low, claim.high) if isinstance(claim, Between) else _reach(question)
+    inside = min((value - low) / error, (high - value) / error)
+    clear = float(ndtr(inside - sure)) if (high - low) / error > 2 * sure else 0.0
     return Prospect(value, error, VerdictChances(clear, float(ndtr(-inside - sure))), None, None)
+
+
+def _reach(question: Inquiry) -> tuple[float, float]:
+    centre, error = question.known or (0.0, 0.0)
+    return centre - WIDE * error, centre + WIDE * error
 
 
 def _distance(claim: Claim, value: float) -> float:
