@@ -211,7 +211,7 @@ def tell(gaps: Sequence[Gap]) -> str:
     near = [_is_near(g) for g in gaps if g.coefficient in LARGE]
     verdict = (
         f"Over all {len(held):,} intervals {share(np.mean(held))} hold the truth; the plain regression of the release is near "
-        f"the direct estimate in {share(np.mean(near))} of {len(near):,} comparisons. Wanted are {RUNS} samples, a bias below .25 and, for the sex, an "
+        f"the direct estimate in {sum(near):,} of {len(near):,} comparisons. Wanted are {RUNS} samples, a bias below .25 and, for the sex, an "
         "error of at most ×2; a bias is known to one over the root of the number of samples."
     )
     return TEXT.format(
