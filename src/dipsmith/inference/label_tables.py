@@ -119,7 +119,7 @@ class LabelTables:
         names = [n for n in schema.public if n in table.column_names]
         rows = PublicRows.of(table.to_batches(), schema, names)
         first, place = rows.distinct()
-        public, often = rows.table(first), np.bincount(place, minlength=len(first)).astype(np.int64)
+        public, often = rows.short_table(first), np.bincount(place, minlength=len(first)).astype(np.int64)
         codes, _ = Encoder(schema, names).encode(public)
         reader = _Reader(schema, {n: codes[n].astype(np.int64) for n in names}, often)
         found = [*reader.crossed(release.measurements), *reader.margins(release.measurements)]
