@@ -200,7 +200,7 @@ def test_without_runs_of_everything_there_is_no_page_yet(monkeypatch, capsys, tm
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["UH-2"])
+@pytest.mark.parametrize("name", ["UH-2", "MST"])
 def test_committed_results_are_what_the_methods_make(name, tmp_path):
     """Seeds are fixed: a method that changed shows in the fourth digit."""
     (before,) = (r for r in committed() if r.key == (name, 2, 0))
