@@ -54,7 +54,7 @@ class PublicBlock:
     """Public columns weight·1[group], one for each of `levels`; `name` tells two blocks apart."""
 
     name: str
-    groups: Ints
+    groups: NDArray[np.signedinteger]
     size: int
     weight: Float | None
     levels: Ints
@@ -372,7 +372,12 @@ def _fixed(table: pa.Table, effect: Sequence[str]) -> PublicBlock:
     groups = number_combinations([number_groups(table, name) for name in effect])
     size = int(groups.max(initial=-1)) + 1
     name = "|" + "^".join(effect)
-    return PublicBlock(name, groups, size, None, np.arange(size), ())
+    return PublicBlock(name, groups.astype(small_type(size)), size, None, np.arange(size), ())
+
+
+def small_type(largest: int) -> type[np.signedinteger]:
+    """The smallest type of whole numbers up to this one that is in use."""
+    return np.int16 if largest < 1 << 15 else np.int32 if largest < 1 << 31 else np.int64
 
 
 def _grid(schema: Schema, names: Sequence[str]) -> list[Ints]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dipsmith.analyses.design import Float, Ints, PublicBlock
+from dipsmith.analyses.design import Float, Ints, PublicBlock, small_type
 
 DENSE = 1000
 """Columns whose cross-products are inverted as one matrix; beyond, the largest fixed effect is absorbed."""
@@ -265,11 +265,6 @@ def pieces(rows: int) -> Iterator[slice]:
     """All rows, some at a time."""
     for start in range(0, rows, PIECE):
         yield slice(start, min(start + PIECE, rows))
-
-
-def small_type(largest: int) -> type[np.signedinteger]:
-    """The smallest type of whole numbers up to this one that is in use."""
-    return np.int16 if largest < 1 << 15 else np.int32 if largest < 1 << 31 else np.int64
 
 
 def _table(one: GroupColumns, other: GroupColumns, often: Float) -> sparse.csr_array:

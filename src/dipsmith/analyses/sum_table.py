@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dipsmith.analyses.design import Float, Ints
-from dipsmith.analyses.public_columns import pieces, small_type
+from dipsmith.analyses.design import Float, Ints, small_type
+from dipsmith.analyses.public_columns import pieces
 from dipsmith.schema import Attribute, Bins
 
 STEPS = 4095
@@ -37,7 +37,13 @@ class SumTable:
 
     @classmethod
     def of(
-        cls, name: str, groups: Ints, whole: int, weight: Float | None, labels: tuple[str, ...], label_cells: int
+        cls,
+        name: str,
+        groups: NDArray[np.signedinteger],
+        whole: int,
+        weight: Float | None,
+        labels: tuple[str, ...],
+        label_cells: int,
     ) -> SumTable:
         """Number the groups that occur; −1 marks rows that are not counted."""
         places, code = number_values(groups, -1, whole - 1)

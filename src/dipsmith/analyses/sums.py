@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dipsmith.analyses.design import Design, Float, Ints, PrivateTerm
 from dipsmith.analyses.public_columns import Gram, GroupColumns, Inverse, PublicColumns
@@ -180,16 +181,22 @@ class Layout:
         return tables
 
     def _table(
-        self, name: str, groups: Sequence[tuple[Ints, int]], weights: Sequence[Float | None], labels: tuple[str, ...]
+        self,
+        name: str,
+        groups: Sequence[tuple[NDArray[np.signedinteger], int]],
+        weights: Sequence[Float | None],
+        labels: tuple[str, ...],
     ) -> SumTable:
         cells = int(np.prod([self.design.sizes[n] for n in labels]))
         groups = [pair for pair in groups if pair[1] > 1]
         alike = (*(id(codes) for codes, _ in groups), None, *(id(w) for w in weights if w is not None))
         if alike in self._alike:  # the same groups and weights by other labels
             return self._alike[alike].by(name, labels, cells)
-        size, code = 1, np.broadcast_to(np.int64(0), len(self.design.often))
+        size = 1
+        code: NDArray[np.signedinteger] = np.broadcast_to(np.int64(0), len(self.design.often))
         for more, levels in groups:
-            code, size = (code * levels + more if size > 1 else more), size * levels
+            # Groups may be in a small type, their combinations not.
+            code, size = (np.multiply(code, levels, dtype=np.int64) + more if size > 1 else more), size * levels
         weight: Float | None = None
         for given in weights:
             if given is not None:
