@@ -1,10 +1,11 @@
 """What a planned analysis will cost and how precise it will be: a forecast from public facts alone.
 
 Nothing is known of the labels before they are paid for. The forecast takes them to be equally frequent, to vary over
-groups by a quarter, and to have an effect of three tenths of a residual's standard deviation. Under these assumptions
-each table of sums adds a·σ² + b·σ⁴ to the variance of a coefficient, where σ is its noise: the first through T and
-through V to first order, the second through the square of the noise in V, as far as V is not believed anyway. Shares of the budget are chosen to make the
-sum of these, against the variance that the rows themselves have, as small as possible.
+groups by a quarter, of which public columns explain another quarter, and to have an effect of three tenths of a residual's
+standard deviation. Under these assumptions each table of sums adds a·σ² + b·σ⁴ to the variance of a coefficient, where σ is
+its noise: the first through T and through V to first order, the second through the square of the noise in V, as far as V is
+not believed anyway. Shares of the budget are chosen to make the sum of these, against the variance that the rows themselves
+have, as small as possible. Every term counts alike, however many levels it has.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ from dipsmith.privacy.randomness import generator
 TRIALS = 60
 """Draws by which the effect of each table's noise is found."""
 
-VARIES, EFFECT = 0.25, 0.3
-"""By how much shares of labels are taken to vary over groups, and the size of an effect against a residual's."""
+VARIES, EXPLAINED, EFFECT = 0.25, 0.25, 0.3
+"""What is taken to be so: by how much shares of labels vary over groups, how much of a label's variance public columns
+explain, and the size of an effect against a residual's."""
 
 TINY = 1e-30
 
@@ -51,7 +53,7 @@ class Forecast:
 
     `sampling` is the variance that the rows have by themselves. `score` is the effect of each table's noise on a
     coefficient through T; `first` and `second` are its effects on V, as a share of it, by the noise and by its square: tables ×
-    coefficients. `effect` is the size that a coefficient is taken to have.
+    coefficients. `effect` is the size that a coefficient is taken to have, `importance` its share of its term's.
     """
 
     layout: Layout
@@ -59,6 +61,7 @@ class Forecast:
     keys: tuple[str, ...]
     sampling: Float
     effect: Float
+    importance: Float
     score: Float
     first: Float
     second: Float
@@ -78,7 +81,7 @@ class Forecast:
         moved = world.effects(*layout.assemble(world.spread.apply(noise)))
         score, first, second = (part.reshape(many, TRIALS, -1).var(axis=1) for part in moved)
         keys = tuple(t.key for t in layout.tables)
-        return cls(layout, world.names, keys, world.sampling, world.effect, score, first, second)
+        return cls(layout, world.names, keys, world.sampling, world.effect, world.importance, score, first, second)
 
     def noise(self, sds: Mapping[str, float]) -> Float:
         """The variance that noise adds to each coefficient, by the standard deviation of every table."""
@@ -130,7 +133,7 @@ def split(forecasts: Sequence[Forecast], purchases: Sequence[Purchase], budget: 
     def loss(logs: Float) -> float:
         variances = (scales / _shares(logs) ** power) ** 2
         noise = [f.added(variances[i]) for f, i in zip(forecasts, at, strict=True)]
-        return float(sum(np.log1p(n / w).sum() for n, w in zip(noise, wanted, strict=True)))
+        return float(sum(np.log1p(n / w) @ f.importance for f, n, w in zip(forecasts, noise, wanted, strict=True)))
 
     start = np.log([_cells(one.table) ** (1 / 3) for one in purchases])
     logs = start
@@ -197,6 +200,7 @@ class _World:
 
     layout: Layout
     names: tuple[str, ...]
+    importance: Float
     sums: Mapping[str, NoisySums]
     spread: Spread
     A: Float
@@ -215,15 +219,15 @@ class _World:
         W, rows = N - A.T @ layout.inverse.times(A), max(d.rows, 1.0)
         spread = Spread.of(layout, sums)
         if d.response is not None and not d.terms:
-            names = tuple(n for b in d.blocks if b.name[0] != "|" for n in b.names)
+            names, importance = _listed([b.names for b in d.blocks if b.name[0] != "|"])
             share = W[-1, -1] / rows
             # Of odds the information is Z′Z·p(1 − p); a share has that variance itself.
             inverse = layout.back @ layout.told_inverse / (share if is_logistic(layout) else 1.0)
             own = np.diag(layout.back @ layout.told_inverse[:, layout.reported] @ layout.back.T)
             sampling = own * (1 / share if is_logistic(layout) else share)
-            return cls(layout, names, sums, spread, A, inverse, sampling, np.zeros(len(names)))
+            return cls(layout, names, importance, sums, spread, A, inverse, sampling, np.zeros(len(names)))
         q = sum(len(t.names) for t in d.terms)
-        V = W[:q, :q] + 1e-9 * np.trace(W[:q, :q]) / q * np.eye(q)
+        V = (1 - EXPLAINED) * W[:q, :q] + 1e-9 * np.trace(W[:q, :q]) / q * np.eye(q)
         size = np.sqrt(layout.gram.diagonal)
         reach = (
             np.minimum(size**2, size * np.sqrt(rows))[:, None] * np.sqrt(np.maximum(np.diag(W), 0.0) / rows)[None, :]
@@ -231,9 +235,9 @@ class _World:
         A = VARIES * reach * generator(1).standard_normal(A.shape)
         square = (W[-1, -1] if d.y is None else layout.square) / rows
         effect = EFFECT * np.sqrt(square) * np.ones(q)
-        names = tuple(n for t in d.terms for n in t.names)
+        names, importance = _listed([t.names for t in d.terms])
         inverse = np.linalg.inv(V)
-        return cls(layout, names, sums, spread, A, inverse, square * np.diag(inverse), effect)
+        return cls(layout, names, importance, sums, spread, A, inverse, square * np.diag(inverse), effect)
 
     def effects(self, E: Float, EN: Float, ET: Float) -> tuple[Float, Float, Float]:
         """By how much noise moves each coefficient through T, and V as a share of it, by itself and by its square."""
@@ -248,6 +252,12 @@ class _World:
         score = (ET if d.y is not None else moved[:, :q, q]) @ self.inverse
         size = 1 / np.diag(self.inverse)
         return score, np.einsum("dkk->dk", moved[:, :q, :q]) / size, squared / size
+
+
+def _listed(terms: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], Float]:
+    """The coefficients of some terms, and what each counts: all terms alike."""
+    names = tuple(name for term in terms for name in term)
+    return names, np.array([1 / len(term) for term in terms for _ in term], np.float64)
 
 
 def _labels_believed(design: Design, labels: Sequence[str]) -> Float:
