@@ -452,7 +452,7 @@ def test_every_page_is_accessible_and_fits_1280_pixels(shared, visit, scheme):
     fresh(shared, page)
     for path in (
         "/",
-        *(f"/p/{project}/{step}" for step in ("schema", "plan", "run", "release", "compare")),
+        *(f"/p/{project}/{step}" for step in ("schema", "plan", "run", "release", "questions", "compare")),
         "/p/nobody/plan",
     ):
         page.goto(shared.origin + path)

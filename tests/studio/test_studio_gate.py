@@ -18,7 +18,7 @@ from dipsmith.studio.gate import HEADERS
 from dipsmith.studio.server import Studio
 from dipsmith.studio.workspace import Workspace
 
-PLACE = {"project": "people", "job": "0" * 32, "request": "0" * 32, "name": "people.csv"}
+PLACE = {"project": "people", "job": "0" * 32, "request": "0" * 32, "question": "0" * 32, "name": "people.csv"}
 
 
 def table() -> list[tuple[str, str]]:
@@ -159,7 +159,7 @@ def test_pages_are_what_the_gate_takes_for_pages():
         if isinstance(route, Route):
             path = re.sub(r"\{(\w+)(?::path)?\}", lambda m: PLACE[m[1]], route.path)
             assert bool(gate.PAGE.fullmatch(path)) == (route.path in made), path
-    assert len(made) == 8
+    assert len(made) == 10
 
 
 def test_a_request_that_hides_where_it_comes_from_changes_nothing(shared):

@@ -18,13 +18,18 @@ NOT_PRIVATE = "NOT PRIVATE: made with a known seed, for tests"
 
 def answer_page(answer: AnswerCard) -> str:
     """The page, from the answer alone."""
+    return page(answer_content(answer))
+
+
+def answer_content(answer: AnswerCard) -> Page:
+    """What the page says."""
     question = answer.question
     asked = [("Claim", question.parsed.words), ("Analysis", " ".join(question.formula.split()))]
     asked += [("Compared with", ", ".join(f"{n} = {v}" for n, v in question.reference))] if question.reference else []
     asked += [("Asked by", question.by)] if question.by else []
     asked += [("Why", question.why)] if question.why else []
     asked += [("Release", question.release)]
-    content = Page(
+    return Page(
         title=f"Answer: {answer.verdict}",
         lead=(answer.sentence, _meaning(answer)),
         sections=(
@@ -35,7 +40,6 @@ def answer_page(answer: AnswerCard) -> str:
         stamp=NOT_PRIVATE if answer.testing else "",
         footer=f"dipsmith {answer.version}. Check this answer: dipsmith verify FOLDER",
     )
-    return page(content)
 
 
 def _meaning(answer: AnswerCard) -> str:

@@ -25,7 +25,6 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, ndtr
-from scipy.stats import binom
 
 from dipsmith.privacy.noise import DiscreteLaplace, NoiseLaw
 
@@ -137,6 +136,9 @@ def _of_three(below: int, above: int, parts: int, law: NoiseLaw) -> Posterior:
 def reached(noisy: Ints, parts: int, law: NoiseLaw) -> Floats:
     """P(Binomial(parts, ½) + noise ≥ noisy): how often so large a number comes up where parts are of two minds."""
     yes = np.arange(parts + 1)
+    # Imported here: it is slow to import, and pages that only list answers do not need it.
+    from scipy.stats import binom
+
     return np.asarray(exceeded(law, noisy[:, None] - yes[None, :]) @ binom.pmf(yes, parts, 0.5))
 
 

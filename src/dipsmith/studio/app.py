@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from dipsmith.studio import compare, explorer, plan, projects, release, run, schema
+from dipsmith.studio import compare, explorer, plan, projects, questions, release, run, schema
 from dipsmith.studio.gate import Gate, refusal
 from dipsmith.studio.session import Session
 from dipsmith.studio.views import View, endpoint, templates
@@ -43,6 +43,14 @@ ADDRESSES: Sequence[tuple[str, str, View]] = (
     ("GET", "/p/{project}/release/{request}/files/{name}", release.download),
     ("GET", "/api/p/{project}/release/{request}/report", release.report),
     ("POST", "/api/p/{project}/release/{request}/verify", release.check),
+    ("GET", "/p/{project}/questions", questions.show),
+    ("GET", "/p/{project}/questions/{question}", questions.answer),
+    ("GET", "/p/{project}/questions/{question}/files/{name}", questions.download),
+    ("POST", "/api/p/{project}/questions", questions.add),
+    ("GET", "/api/p/{project}/questions", questions.watch),
+    ("GET", "/api/p/{project}/questions/{question}/prospect", questions.prospects),
+    ("POST", "/api/p/{project}/questions/{question}/approve", questions.approve),
+    ("POST", "/api/p/{project}/questions/{question}/decline", questions.refuse),
     ("GET", "/p/{project}/compare", compare.show),
     ("GET", "/p/{project}/compare/{job}", compare.show),
     ("GET", "/p/{project}/compare/{job}/files/{name:path}", compare.download),

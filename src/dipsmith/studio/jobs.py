@@ -1,4 +1,4 @@
-"""Jobs: paid runs and comparisons, each in a process of its own that outlives the server.
+"""Jobs: paid runs, answers and comparisons, each in a process of its own that outlives the server.
 
 A job is a folder: what was asked (`job.json`, written once), how far it is (`state.json`, written by the worker), and two
 locks. The worker holds `alive` while it lives, so that a job whose lock is free and that has not ended was
@@ -34,14 +34,14 @@ PATIENCE = 20.0
 
 @dataclass(frozen=True)
 class Job:
-    """One job and how far it is: its id, which is a run's request id in the ledger, and what was asked, as plain data.
+    """One job and how far it is: its id, and what was asked, as plain data.
 
     `status` is `waiting` until data is read, `stopped` if its process is gone; `stage` and `share` are what it does and how
     much of that is done (never how long it takes: that depends on the rows); `message` says why it failed.
     """
 
     id: str
-    kind: Literal["run", "compare"]
+    kind: Literal["run", "confirm", "compare"]
     project: str
     asked: Mapping[str, Any]
     created: float
@@ -51,10 +51,20 @@ class Job:
     message: str
     folder: Path
 
+    @property
+    def charge(self) -> str | None:
+        """Its request id in the ledger; None for a comparison, which costs nothing."""
+        return charge_of({"id": self.id, "kind": self.kind, "asked": self.asked})
+
     def to_dict(self) -> dict[str, Any]:
         """The job for a page."""
         facts = {name: getattr(self, name) for name in ("id", "kind", "status", "stage", "share", "message")}
         return {**facts, "out": self.asked.get("out", ""), "says": self.asked.get("says", "")}
+
+
+def charge_of(job: Mapping[str, Any]) -> str | None:
+    """The request id under which the ledger charges what `job.json` asks for; a run's is the job's own."""
+    return None if job["kind"] == "compare" else job["asked"].get("request", job["id"])
 
 
 def folder_of(workspace: Workspace, job: str) -> Path:
@@ -139,8 +149,8 @@ def cancel(workspace: Workspace, job: str) -> None:
             fcntl.flock(door, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise BudgetError("too late to cancel: the data is being read, and what was spent stays spent") from None
-        if found.kind == "run":
-            workspace.ledger.cancel(job)
+        if found.charge is not None:
+            workspace.ledger.cancel(found.charge)
         elif _state(found.folder).get("status") == "running":
             raise UsageError("too late to cancel: the data is being read, and the look is logged")
         write_whole(found.folder / "cancelled", b"")
@@ -152,8 +162,9 @@ def resume(workspace: Workspace, job: str) -> None:
     found = find(workspace, job)
     if found.status != "stopped":
         raise UsageError(f"only a stopped job can go on; this one is {found.status}")
-    if found.kind == "run":
-        state = next((r.state for s in workspace.ledger.show() for r in s.runs if r.id == job), None)
+    if found.charge is not None:
+        run = workspace.ledger.run(found.charge)
+        state = None if run is None else run.state
         if state != "reserved":
             raise BudgetError(
                 "the data was read before the job was stopped, so that its charge stays: plan a new run"

@@ -153,7 +153,7 @@ def _public(schema: Schema, file: Path, size: int, changed: int) -> PublicFacts:
     return public_facts(schema, file)
 
 
-def spending(statement: Statement, budget: Budget, schema: Schema) -> dict[str, Any]:
+def spending(statement: Statement, budget: Budget, schema: Schema, what: str = "This run") -> dict[str, Any]:
     """What will be spent, under which unit and neighbours, and what remains: in one sentence."""
     under = f"for the unit '{schema.unit}' and neighbours '{schema.neighbours}'"
     sign, units, allowed = symbol(statement.currency), 0, False
@@ -167,16 +167,16 @@ def spending(statement: Statement, budget: Budget, schema: Schema) -> dict[str, 
     price = "" if budget.currency == statement.currency else f", which costs {sign} = {decimal_text(units)},"
     left = statement.remaining_units - units
     if statement.currency is None:
-        sentence = f"This run would spend {budget} {under}. Nothing is granted to '{schema.name}' yet: grant a budget on the first page."
+        sentence = f"{what} would spend {budget} {under}. Nothing is granted to '{schema.name}' yet: grant a budget on the first page."
     elif left < 0:
         sentence = (
-            f"This run asks for {budget}{price} {under}, but only {sign} = {remaining} of {granted} is left: "
+            f"{what} asks for {budget}{price} {under}, but only {sign} = {remaining} of {granted} is left: "
             "the ledger will refuse it."
         )
     else:
         allowed = True
         sentence = (
-            f"This run spends {budget}{price} of the {sign} = {granted} granted to '{schema.name}', {under}; "
+            f"{what} spends {budget}{price} of the {sign} = {granted} granted to '{schema.name}', {under}; "
             f"{sign} = {decimal_text(left)} remains."
         )
     return {"sentence": sentence, "allowed": allowed, "units": units}

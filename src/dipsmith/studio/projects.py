@@ -12,7 +12,9 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
+from dipsmith.confirm.answer import is_answer
 from dipsmith.errors import InputError, OutputError, UsageError
+from dipsmith.privacy.account import PaidRun
 from dipsmith.privacy.budget import decimal_text
 from dipsmith.privacy.statement import Statement
 from dipsmith.report.commands import command
@@ -76,11 +78,19 @@ def _account(statement: Statement, projects: list[Project], workspace: Workspace
                 "run": run,
                 "charge": decimal_text(run.charge),
                 "where": workspace.relative(Path(run.path)) if run.path else "",
+                "page": page_of(run),
                 "time": run.time[:16].replace("T", " "),
             }
             for run in reversed(statement.runs)
         ],
     }
+
+
+def page_of(run: PaidRun) -> str:
+    """The page within its project that shows what a run made; none for a count, and for what is gone."""
+    if is_answer(run.path):
+        return f"questions/{run.id.removeprefix('question ')}"
+    return f"release/{run.id}" if Path(run.path, "card.json").is_file() else ""
 
 
 async def upload(request: Request) -> Response:

@@ -19,16 +19,17 @@ from dipsmith.synthesis.release import Release, read_card, read_schema, read_tab
 from dipsmith.synthesis.verify import verify
 from dipsmith.synthesis.writing import digest
 
+CARD = "card.json"
 PREVIEWED = 12
 SHOWN = ("Guarantee", "Stated by the steward", "Spending")
 """Sections of the card that the page repeats; the results of planned analyses stand above them."""
 
 
 def releases_of(workspace: Workspace, project: Project) -> dict[str, Path]:
-    """The releases of a project that lie in the workspace, by request id, the newest first."""
+    """The releases of a project that lie in the workspace, by request id, the newest first; answers and counts are none."""
     runs = reversed(account_of(workspace, project.name).runs)
     found = {run.id: Path(run.path) for run in runs if run.state == "finished"}
-    there = {request: path.resolve() for request, path in found.items() if path.is_dir()}
+    there = {request: path.resolve() for request, path in found.items() if (path / CARD).is_file()}
     return {request: path for request, path in there.items() if path.is_relative_to(workspace.folder)}
 
 
@@ -88,7 +89,7 @@ def download(visit: Visit) -> Download:
     name = visit.path["name"]
     names = {p.name for p in folder.iterdir() if p.is_file()}
     if name.startswith("image-") and name not in names:
-        folder = visit.workspace.folder / HIDDEN / "reports" / digest(folder / "card.json")
+        folder = visit.workspace.folder / HIDDEN / "reports" / digest(folder / CARD)
         names = {p.name for p in folder.glob("image-*.png")}
     if name not in names or not (folder / name).resolve().is_relative_to(folder):
         raise InputError("the release has no such file")
@@ -98,7 +99,7 @@ def download(visit: Visit) -> Download:
 def report(visit: Visit) -> Mapping[str, Any]:
     """The releasable report: made once per release, from the release alone, and kept."""
     project, request, folder = release_of(visit)
-    store = visit.workspace.private("reports", digest(folder / "card.json"))
+    store = visit.workspace.private("reports", digest(folder / CARD))
     if not (store / "fragment.html").exists():
         made = fragment(Release.load(folder).report_page(), f"/p/{project.id}/release/{request}/files")
         made.write(store)

@@ -12,6 +12,7 @@ from dipsmith.errors import DipsmithError, SchemaError, UsageError
 from dipsmith.planning.plan import plan as make
 from dipsmith.privacy.budget import decimal_text
 from dipsmith.privacy.protection import protection_of
+from dipsmith.privacy.statement import Statement
 from dipsmith.report.commands import command
 from dipsmith.sources import source
 from dipsmith.sources.fingerprint import fingerprint
@@ -93,21 +94,25 @@ def start(visit: Visit) -> Mapping[str, Any]:
 
 def watch(visit: Visit) -> Mapping[str, Any]:
     """How far the project's runs are."""
-    workspace, project = visit.workspace, visit.project
-    account = account_of(workspace, project.name)
+    account = account_of(visit.workspace, visit.project.name)
+    left = f"{symbol(account.currency)} = {decimal_text(account.remaining_units)}"
+    return {"jobs": [facts for _, facts in paid_jobs(visit, account, "run")], "left": left, "bar": budget_bar(account)}
+
+
+def paid_jobs(visit: Visit, account: Statement, kind: str) -> list[tuple[jobs.Job, dict[str, Any]]]:
+    """The project's jobs of a kind that the ledger charges, and what a page says of each."""
     states = {run.id: run.state for run in account.runs}
     found = []
-    for job in jobs.list_jobs(workspace, project.id, "run"):
-        state = states.get(job.id, "")
+    for job in jobs.list_jobs(visit.workspace, visit.project.id, kind):
+        state = states.get(job.charge or "", "")
         facts = job.to_dict() | {
             "ledger": state,
             "can_cancel": state == "reserved" and job.status in ("waiting", "stopped"),
             "can_resume": state == "reserved" and job.status == "stopped",
-            "verify": command("verify", Path(job.asked["out"]), "--ledger", Path(workspace.ledger_name)),
+            "verify": command("verify", Path(job.asked["out"]), "--ledger", Path(visit.workspace.ledger_name)),
         }
-        found.append(facts)
-    left = f"{symbol(account.currency)} = {decimal_text(account.remaining_units)}"
-    return {"jobs": found, "left": left, "bar": budget_bar(account)}
+        found.append((job, facts))
+    return found
 
 
 def cancel(visit: Visit) -> Mapping[str, Any]:

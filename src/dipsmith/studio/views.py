@@ -24,7 +24,7 @@ from dipsmith.errors import BudgetError, DipsmithError, InputError, SameSourceEr
 from dipsmith.studio.gate import PAGE, refusal
 from dipsmith.studio.workspace import Project, Workspace
 
-STEPS = ("schema", "plan", "run", "release", "compare")
+STEPS = ("schema", "plan", "run", "release", "questions", "compare")
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from dipsmith.sources import Progress, Source, source
 from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.sources.header import check_header
 from dipsmith.studio.choices import Choices
-from dipsmith.studio.jobs import write_state
+from dipsmith.studio.jobs import charge_of, write_state
 from dipsmith.studio.workspace import Workspace, open_lock
 
 EVERY = 0.15
@@ -87,7 +87,7 @@ def main(folder: Path, wait: float) -> None:
         notes = Notes(folder)
         try:
             if _waited(folder, wait):
-                (_run if job["kind"] == "run" else _compare)(folder, job, notes)
+                {"run": _run, "confirm": _confirm, "compare": _compare}[job["kind"]](folder, job, notes)
         except BaseException as error:  # noqa: BLE001 — whatever ends the job is noted, by its kind alone
             _failed(folder, job, error)
 
@@ -121,6 +121,14 @@ def _through(door: int, notes: Notes) -> Callable[[str, float], None]:
     return show
 
 
+def _checked(folder: Path, data: Path, schema: Schema) -> CheckedSource:
+    """The confidential rows, their syntax checked while the job may still be cancelled."""
+    private = source(data)
+    write_state(folder, "waiting", "checking the file: can be cancelled", 0.0)
+    private.check(schema.columns)
+    return CheckedSource(private)
+
+
 def _run(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
     from dipsmith.synthesis.synthesize import synthesize
 
@@ -128,14 +136,12 @@ def _run(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
     root, ledger = Path(job["folder"]), Ledger(job["ledger"])
     schema = Schema.from_dict(asked["schema"])
     choices = Choices.of(asked["choices"])
-    private = source(root / asked["data"])
-    write_state(folder, "waiting", "checking the file: can be cancelled", 0.0)
-    private.check(schema.columns)
+    private = _checked(folder, root / asked["data"], schema)
     with _door(folder) as door:
         if door is None:
             return
         release = synthesize(
-            CheckedSource(private),
+            private,
             schema,
             choices.method_for(schema),
             budget=choices.budget,
@@ -153,6 +159,22 @@ def _run(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
         out.parent.mkdir(exist_ok=True)
         release.save(out, format=choices.format)
     write_state(folder, "finished", "released", 1.0)
+
+
+def _confirm(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
+    from dipsmith.confirm.question import Inquiry
+    from dipsmith.confirm.queue import approve
+
+    asked = job["asked"]
+    root, schema = Path(job["folder"]), Schema.from_dict(asked["schema"])
+    out = Workspace.of(root).inside(asked["out"])
+    private = _checked(folder, root / asked["data"], schema)
+    with _door(folder) as door:
+        if door is None:
+            return
+        question, show = Inquiry.from_text(asked["question"]), _through(door, notes)
+        approve(question, private, schema, ledger=job["ledger"], out=out, progress=show)
+    write_state(folder, "finished", "answered", 1.0)
 
 
 def _compare(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
@@ -187,9 +209,9 @@ def _failed(folder: Path, job: Mapping[str, Any], error: BaseException) -> None:
     # One line that quotes no private value; files are named as the pages name them, within the workspace.
     message = str(error) if isinstance(error, DipsmithError) else f"unexpected failure ({type(error).__name__})"
     message = message.replace(f"{job['folder']}/", "")
-    if job["kind"] == "run":
+    if (charge := charge_of(job)) is not None:
         try:
-            Ledger(job["ledger"]).cancel(job["id"])
+            Ledger(job["ledger"]).cancel(charge)
             message += "; no data was read, so nothing was spent"
         except BudgetError:
             message += "; data had been read, so that what was spent stays spent"
