@@ -81,14 +81,14 @@ import numpy as np
 import pyarrow as pa
 import dipsmith as ds
 from dipsmith.schema.formula import Formula
-from dipsmith.schema.formula.tree import quoted
+from dipsmith.schema.formula.tree import quote
 
 names = NAMES
 rng = np.random.default_rng(1)
 
 
 def everything(name):
-    column = quoted(name)
+    column = quote(name)
     table = pa.table({"y": rng.random(30), "x": rng.random(30), name: rng.integers(1, 4, 30).astype(float)})
     labels = pa.table({"y": rng.random(30), "x": rng.random(30), name: ["p", name, "q"] * 10})
     found = []

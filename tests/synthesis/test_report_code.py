@@ -46,7 +46,11 @@ def test_the_lines_to_copy_are_code_with_one_formula(columns, levels):
     schema = Schema.from_dict({"name": "t", "unit": "row", "neighbours": "add-remove", "fields": fields})
     measured = Support("", tuple(schema.names), "measured", "")
     release = SimpleNamespace(
-        card=SimpleNamespace(each=None), schema=schema, results=(), measurements=(1,), supports=lambda formula: measured
+        card=SimpleNamespace(each=None, neighbours="label"),
+        schema=schema,
+        results=(),
+        measurements=(1,),
+        supports=lambda formula: measured,
     )
     blocks = _analysis(release, SimpleNamespace(several_files=False))
     python = next(b for b in blocks if isinstance(b, Code))
@@ -79,7 +83,9 @@ def test_nothing_is_suggested_that_the_release_cannot_answer():
         level = "measured" if set(Formula.parse(formula).attributes) <= held else "not carried"
         return Support(formula, (), level, "")
 
-    release = SimpleNamespace(card=SimpleNamespace(each=None), schema=schema, results=(), measurements=(1,))
+    release = SimpleNamespace(
+        card=SimpleNamespace(each=None, neighbours="label"), schema=schema, results=(), measurements=(1,)
+    )
     release.supports = supports
     assert suggested_formula(release) == "b ~ c"
     release.supports = lambda formula: Support(formula, (), "not carried", "")
@@ -87,5 +93,5 @@ def test_nothing_is_suggested_that_the_release_cannot_answer():
     blocks = _analysis(release, SimpleNamespace(several_files=False))
     assert not any("ds.fit(" in getattr(b, "text", "") for b in blocks)
     assert any("No regression is suggested" in str(b) for b in blocks)
-    release.results = (SimpleNamespace(formula="a ~ b"),)
+    release.results = (SimpleNamespace(formula="a ~ b", coefficients=()),)
     assert suggested_formula(release) == "a ~ b"

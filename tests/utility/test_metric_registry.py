@@ -94,7 +94,7 @@ def test_a_comparison_shows_it_in_the_summary_and_in_json(other_package, tmp_pat
     *_, own, how = found.page.sections
     assert (own.heading, own.blocks) == ("Sizes", ("400 rows",))
     assert how.heading == "How this was compared"
-    assert "0 is perfect; lower is better" in section(found.page.sections[0])
+    assert "0 is perfect; lower is better" in section(found.page.sections[1])
     assert "CONFIDENTIAL" in page(found.page)
 
 

@@ -24,7 +24,7 @@ from dipsmith.schema.analysis import PlannedAnalysis
 
 SIZES = {"a": 3, "b": 3, "c": 2, "d": 4, "e": 2, "y": 5}
 METHODS = [AIM(), MST(), PrivBayes(), Marginals()]
-FORMULA = PlannedAnalysis('I(y == "1") ~ a + c | d')
+FORMULA = PlannedAnalysis('I(y == "1") ~ a + c | d', model="ols")
 PAIRS = {frozenset(p) for p in combinations("acdy", 2)}
 
 
@@ -114,7 +114,7 @@ def test_the_plan_says_what_is_planned(method, budget):
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
 def test_tables_that_are_too_large_are_refused(method):
-    sizes = {"a": 2000, "b": 2000, "y": 2}
+    sizes = {"a": 2000, "b": 2000, "y": 3}
     with pytest.raises(UsageError, match=r"needs the table of a × b, 4,000,000 cells") as error:
         method.for_analyses([PlannedAnalysis("y ~ a + b")], schema_of(sizes))
     assert "\n" not in str(error.value)
@@ -125,7 +125,7 @@ def test_tables_that_are_too_large_are_refused(method):
 )
 def test_the_model_holds_what_fits_and_measures_the_rest(method):
     codes = rows_of()
-    told = method.for_analyses([PlannedAnalysis('I(y == "1") ~ a + b + d')], codes.schema)
+    told = method.for_analyses([PlannedAnalysis('I(y == "1") ~ a + b + d', model="ols")], codes.schema)
     assert len(carried_sets(codes.schema, told.planned, 40)) < len(told.planned) == 6
     model = told.fit(Curator.rehearse(codes, PureDP(1), seed=1))
     assert model.tree.cells <= 40
@@ -136,7 +136,7 @@ def test_the_model_holds_what_fits_and_measures_the_rest(method):
 def test_every_column_may_be_planned(method):
     """Then there is nothing left to choose."""
     codes = rows_of(relation="replace")
-    told = method.for_analyses([PlannedAnalysis('I(y == "1") ~ a + b + c + d + e')], codes.schema)
+    told = method.for_analyses([PlannedAnalysis('I(y == "1") ~ a + b + c + d + e', model="ols")], codes.schema)
     curator = Curator.rehearse(codes, PureDP(1), seed=1)
     assert len(told.fit(curator).sample(100, seed=1)) == 100
     assert curator.remaining is None
