@@ -1,15 +1,18 @@
 """Parts of a table: a unit lies in one, and neighbours differ in as few parts as the proof says, for every key."""
 
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from confirm_tables import schema_of, table_of
 
-from dipsmith.counting.count import BatchRows
+from dipsmith.counting.count import BatchRows, HeldRows
 from dipsmith.counting.parts import divide
 from dipsmith.counting.values import ValueReading
+from dipsmith.schema import Codes
+from dipsmith.schema.rules import Rule
 from dipsmith.sources import source
 
 PARTS = 7
@@ -69,6 +72,26 @@ def test_neighbours_differ_in_few_parts(relation, most, unit, copies):
         assert found <= most
         seen.add(found)
     assert max(seen) == most
+
+
+@pytest.mark.parametrize("held", [False, True], ids=["source", "codes"])
+def test_a_label_that_a_rule_leaves_out_moves_no_other_row(held):
+    """Copies in the public columns, of which a changed label makes one unlawful: nobody else gets another number."""
+    schema = replace(schema_of("label"), rules=(Rule((("g", (0,)), ("s", (0,)))),))
+    rows = 40
+    labels = ["FM"[i % 2] for i in range(rows)]
+    reading = ValueReading(schema, (), ("s",))
+
+    def parts(labels):
+        table = pa.table({"y": [0.0] * rows, "x": [0.0] * rows, "g": ["a", "b", "b", "b"] * 10, "s": labels})
+        counted = BatchRows(source(table), schema, b"k" * 32)
+        if held:
+            counted = HeldRows(Codes.concatenate(list(counted._passing(schema.names, "held"))))
+        return [p.levels["s"].tolist() for p in divide(counted, reading, b"key", PARTS)]
+
+    for row in range(rows):
+        other = [("M" if v == "F" else "F") if i == row else v for i, v in enumerate(labels)]
+        assert sum(a != b for a, b in zip(parts(labels), parts(other), strict=True)) == 1
 
 
 def test_all_rows_of_a_unit_lie_in_one_part():

@@ -4,6 +4,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from confirm_tables import schema_of, table_of
 
@@ -35,6 +36,26 @@ def classes(question, table, relation="label"):
     schema = schema_of(relation)
     predictor = Predictor.of(question, VoteDesign.of(question.formula, schema, question.family, {}))
     return Classification(predictor).count(BatchRows(source(table), schema, b"k"), None), predictor
+
+
+def test_equal_rows_have_equal_classes_wherever_they_stand():
+    """An edge right at the fitted value of all rows: a value that is rounded by its place would move many at once."""
+    names = ("Intercept", *(f"I(x + {k})" for k in range(1, 8)))
+    model = tuple(zip(names, np.random.default_rng(0).normal(size=8).tolist(), strict=True))
+    for seed in range(12):
+        row = table_of(1, seed)
+        x, fitted = row["x"][0].as_py(), model[0][1]
+        for k in range(1, 8):
+            fitted += (x + k) * model[k][1]
+        asked = replace(
+            RESIDUALS,
+            formula=f"y ~ {' + '.join(names[1:])}",
+            model=model,
+            edges=(("fitted", (float(np.nextafter(fitted, -99)), fitted)), ("residual", (0.0,))),
+        )
+        for n in (1, 5, 9):
+            counts, _ = classes(asked, pa.concat_tables([row] * n))
+            assert counts.reshape(3, 2)[1].sum() == n
 
 
 @pytest.mark.parametrize("question", [ACCURACY, RESIDUALS, ROC], ids=["accuracy", "residuals", "roc"])

@@ -109,6 +109,25 @@ def test_the_digest_is_what_is_asked_not_who_asks():
     assert len({q.digest for q in [QUESTION, *others]}) == len(others) + 1
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"claim": "s[F] < 0.12345678"}, {"claim": "s[F] < 0.12345679"}),
+        ({"claim": "s[F] = s[M] within 0.1000001"}, {"claim": "s[F] = s[M] within 0.1000002"}),
+        ({"formula": 'y == "a  b" ~ s + x'}, {"formula": 'y == "a b" ~ s + x'}),
+        ({"formula": "y ~ s + `x  1`"}, {"formula": "y ~ s + `x 1`"}),
+    ],
+)
+def test_questions_that_differ_in_late_digits_or_in_spaces_of_a_text_are_not_the_same(one, other):
+    """Otherwise the second would be given the stored answer of the first."""
+    assert replace(QUESTION, **one).digest != replace(QUESTION, **other).digest
+
+
+def test_a_formula_of_unknown_characters_is_no_question():
+    with pytest.raises(InputError, match="not part of a formula"):
+        Inquiry.from_text(TEXT.replace("formula: y ~", "formula: y ~ $ +"))
+
+
 TEXT = QUESTION.to_yaml()
 
 

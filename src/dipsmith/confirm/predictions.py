@@ -97,7 +97,11 @@ class Predictor:
         X, _ = build(self.design.formula.terms, columns, rows.rows)
         for column in columns.values():
             known = known & (column.codes >= 0 if isinstance(column, Category) else np.isfinite(column))
-        fitted = X @ self.coefficients
+        # Column by column: a product of matrices rounds a row's sum by its place among others, so that one row more or
+        # less could move any number of rows that lie on an edge.
+        fitted = np.zeros(rows.rows)
+        for column_of, coefficient in zip(X.T, self.coefficients, strict=True):
+            fitted = fitted + column_of * coefficient
         fitted = expit(fitted) if self.design.family == "logistic" else fitted
         known = known & np.isfinite(y) & np.isfinite(fitted)
         y, fitted = np.where(known, y, 0.0), np.where(known, fitted, 0.0)

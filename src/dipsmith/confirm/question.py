@@ -23,7 +23,7 @@ from dipsmith.privacy.budget import ZCDP, Budget, PureDP, decimal_text
 from dipsmith.privacy.poll import FEWEST_PARTS, MOST_PARTS
 from dipsmith.schema import markup
 from dipsmith.schema.analysis import BY
-from dipsmith.schema.formula.words import abridge
+from dipsmith.schema.formula.words import abridge, split
 
 FORMAT: Final = "dipsmith question 1"
 LARGEST_FILE: Final = 1_000_000
@@ -69,6 +69,7 @@ class Inquiry:
             raise UsageError(f"family is '{abridge(self.family)}', expected ols or logistic")
         if BY.search(self.formula):
             raise UsageError("a question is about one formula, not one for each value of a column; ask about a trend")
+        split(self.formula)
         claim = self.parsed
         predicts = isinstance(claim, Accuracy | Residuals | Roc)
         if (self.measure == "counts") != predicts:
@@ -97,8 +98,8 @@ class Inquiry:
     def digest(self) -> str:
         """What tells this question from others: all but who asks and why."""
         facts = {name: value for name, value in self.facts().items() if name not in ("by", "why")}
-        facts["formula"] = " ".join(self.formula.split())
-        facts["claim"] = str(self.parsed)
+        facts["formula"] = [[word.kind, word.value] for word in split(self.formula)]
+        facts["claim"] = repr(self.parsed)  # with every digit, unlike its text
         return sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     @property

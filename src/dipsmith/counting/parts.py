@@ -1,17 +1,17 @@
 """Rows divided at random into disjoint parts, by a secret key; all rows of a unit lie in one part.
 
 A unit's part is a hash of the key and of its text in the unit column. Where every row is a unit, it is a hash of the key,
-of what is read of the row (under `label` of its public columns alone) and of a *duplicate index*, which tells rows that
-look alike apart. So for a given key
+of what is read of the row and of a *duplicate index*, which tells rows that look alike apart; under `label`, of the row's
+place in the source. So for a given key
 
 * an added or removed unit changes the rows of one part: where rows are units, the copies of a row have the indices
   0, 1, … whichever of them they are, so that one copy less is the last index less and nobody else moves;
-* a changed private label moves nobody: no private column enters the hash, and copies are numbered in the order of the
-  source, which a changed label does not change;
+* a changed private label moves nobody, even where a rule leaves its row out or lets it in: places count all rows of the
+  source, lawful or not;
 * a replaced unit leaves one part and enters another, which may be the same.
 
-Within a part the rows of equal units must also be *summed* in an order that others do not change: where rows are units
-they are sorted by their hash, otherwise they keep the order of the source. Proof: ``docs/proofs/confirm.md``.
+Within a part the rows of equal units must also be *summed* in an order that others do not change: where rows are told apart
+by what is read they are sorted by their hash, otherwise they keep the order of the source. Proof: ``docs/proofs/confirm.md``.
 """
 
 from __future__ import annotations
@@ -63,8 +63,7 @@ def divide(rows: Rows, reading: ValueReading, key: bytes, parts: int) -> Parts:
         part = np.concatenate(placed)
         order = np.argsort(part, kind="stable")
     else:
-        hashed = reading.public() if reading.schema.neighbours == "label" else reading
-        part, rank = _parts_of_rows(values.matrix(hashed), key, parts)
+        part, rank = _parts_of_rows(values.matrix(reading), key, parts)
         order = np.lexsort([rank, part])
     return Parts(values.take(order), np.searchsorted(part[order], np.arange(parts + 1)))
 

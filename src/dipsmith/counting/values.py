@@ -66,14 +66,6 @@ class ValueReading:
         """The columns that a release holds as they stand: the public ones under `label`."""
         return frozenset(self.schema.public if self.schema.neighbours == "label" else ())
 
-    def public(self) -> ValueReading:
-        """Only the columns that the relation makes public."""
-        return ValueReading(
-            self.schema,
-            tuple(n for n in self.numbers if n in self.verbatim),
-            tuple(n for n in self.levels if n in self.verbatim),
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class Values:
@@ -130,7 +122,9 @@ def public_levels(attribute: Attribute, *, verbatim: bool) -> tuple[str, ...]:
 
 
 def read_values(encoded: EncodedRows, reading: ValueReading) -> Iterator[tuple[Values, pa.Array | None]]:
-    """The values of the lawful rows, block by block, and the text of each row's unit (None where a row is the unit).
+    """The values of the lawful rows, block by block, and the text of each row's unit.
+
+    Where a row is the unit there is none; but under `label` it is the row's place in the source, which no label changes.
 
     Privacy
     -------
@@ -140,9 +134,10 @@ def read_values(encoded: EncodedRows, reading: ValueReading) -> Iterator[tuple[V
     lawful, start = encoded.places("lawful"), 0
     encoder = Encoder(reading.schema, reading.names)
     for batch in encoded.raw([*dict.fromkeys((*reading.names, *([] if unit is None else [unit])))]):
-        kept = pa.array(lawful[start : start + batch.num_rows])
+        kept = lawful[start : start + batch.num_rows]
+        places = np.flatnonzero(kept) + start
         start += batch.num_rows
-        batch = batch.filter(kept)
+        batch = batch.filter(pa.array(kept))
         codes, _ = encoder.encode(batch)
         names = batch.schema.names
         columns = {name: _plain(batch.column(names.index(name))) for name in names}
@@ -152,8 +147,13 @@ def read_values(encoded: EncodedRows, reading: ValueReading) -> Iterator[tuple[V
                 {n: _places(reading.schema[n], columns[n], codes[n], n in reading.verbatim) for n in reading.levels},
                 batch.num_rows,
             ),
-            None if unit is None else unit_text(columns[unit]),
+            units_at(places, reading.schema) if unit is None else unit_text(columns[unit]),
         )
+
+
+def units_at(places: Ints, schema: Schema) -> pa.Array | None:
+    """What tells rows apart where each is a unit: under `label` their places in the source, otherwise nothing but their values."""
+    return pa.array(places).cast(pa.string()) if schema.neighbours == "label" else None
 
 
 def values_of_codes(codes: Codes, reading: ValueReading) -> Values:

@@ -114,6 +114,15 @@ def parse_where(text: str) -> tuple[RowCondition, ...]:
     return _Reader(text).conditions()
 
 
+def one_line(text: str) -> str:
+    """Conditions with single spaces between their words; a text in quotes is a value, and stays as it is.
+
+    >>> one_line("age  <  30 and office = 'A  1'")
+    "age < 30 and office = 'A  1'"
+    """
+    return re.sub(r"""(`[^`]*`|'[^']*'|"[^"]*")|\s+""", lambda found: found[1] or " ", text.strip())
+
+
 class _Reader:
     """A place in a row of words."""
 

@@ -29,7 +29,7 @@ from dipsmith.privacy.protection import protection_of
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Marginal, Schema
 from dipsmith.schema.attribute import Attribute
-from dipsmith.schema.where import parse_where
+from dipsmith.schema.where import one_line, parse_where
 from dipsmith.sources import source
 from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.synthesis.column_map import map_columns
@@ -181,7 +181,7 @@ def _answer(
     value, reach = question.answer(measured), _reach(measured)
     return NoisyCount(
         dataset=schema.name,
-        where=" ".join(where.split()),
+        where=one_line(where),
         value=value,
         standard_error=round(sqrt(measured.variance), 6),
         low=max(0, value - reach),
@@ -216,7 +216,7 @@ def _answered_before(earlier: AlreadyReleased, where: str) -> tuple[NoisyCount, 
     if sha256(text).hexdigest() != earlier.digest:
         raise damage(f"'{path}' is not the answer that the ledger noted")
     found = NoisyCount(**json.loads(text))
-    if found.where != " ".join(where.split()):
+    if found.where != one_line(where):
         raise UsageError(
             f"request '{found.request}' asked where {found.where}: use a new --request for another question"
         )
