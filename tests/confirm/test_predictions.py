@@ -42,7 +42,7 @@ def test_equal_rows_have_equal_classes_wherever_they_stand():
     """An edge right at the fitted value of all rows: a value that is rounded by its place would move many at once."""
     names = ("Intercept", *(f"I(x + {k})" for k in range(1, 8)))
     model = tuple(zip(names, np.random.default_rng(0).normal(size=8).tolist(), strict=True))
-    for seed in range(12):
+    for seed in range(6):
         row = table_of(1, seed)
         x, fitted = row["x"][0].as_py(), model[0][1]
         for k in range(1, 8):
@@ -54,7 +54,7 @@ def test_equal_rows_have_equal_classes_wherever_they_stand():
             edges=(("fitted", (float(np.nextafter(fitted, -99)), fitted)), ("residual", (0.0,))),
         )
         for n in (1, 5, 9):
-            counts, _ = classes(asked, pa.concat_tables([row] * n))
+            counts, _ = classes(asked, pa.concat_tables([row] * n).combine_chunks())
             assert counts.reshape(3, 2)[1].sum() == n
 
 
