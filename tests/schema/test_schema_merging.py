@@ -100,6 +100,7 @@ def test_a_schema_file_merges_by_public_counts_as_python_does(tmp_path, text) ->
         ({"rare": 0, "counts": "public.csv"}, CENSUS, "at least 1"),
         ({"rare": 5, "counts": "public.csv"}, "x,y\n1,2\n", "'code' and 'count', or a column 'job'"),
         ({"rare": 5, "counts": "public.csv"}, "code,count\na,many\n", "line 2: column 'count'"),
+        ({"rare": 5, "counts": "public.csv"}, f"code,count\na,{'9' * 5000}\n", "line 2: column 'count'"),
         ({"rare": 5, "counts": "public.csv"}, "code,count\na\n", "line 2: 1 fields"),
         ({"rare": 5, "counts": "none.csv"}, "", "none.csv"),
     ],

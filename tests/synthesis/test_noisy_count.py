@@ -11,7 +11,7 @@ import pytest
 import dipsmith as ds
 from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import UnsupportedError, UsageError
-from dipsmith.schema import Marginal
+from dipsmith.schema import Attribute, Categories, Marginal, Unit
 from dipsmith.synthesis import noisy_count
 from dipsmith.synthesis.column_map import map_columns
 
@@ -125,6 +125,18 @@ def test_it_is_charged_once_and_found_again(tmp_path, monkeypatch):
     assert ledger.show("people").remaining_units == ds.PureDP("0.7").units
 
 
+def test_spaces_of_a_quoted_value_make_another_question(tmp_path):
+    office = Attribute("office", "string", Categories.of(["A 1", "A  1"], other="A 1"), "private")
+    offices = ds.Schema("offices", (office,), Unit(), "add-remove")
+    ledger = ds.Ledger(tmp_path / "b.db")
+    ledger.grant("offices", ds.PureDP(1))
+    rows = pa.table({"office": ["A 1", "A  1"]})
+    ask = {"budget": ds.PureDP("0.3"), "ledger": ledger, "request": "q1", "out": tmp_path / "x.json"}
+    ds.count_where(rows, offices, "office = 'A 1'", **ask)
+    with pytest.raises(UsageError, match="asked where office"):
+        ds.count_where(rows, offices, "office = 'A  1'", **ask)
+
+
 @pytest.mark.parametrize(
     ("where", "said"),
     [
@@ -143,6 +155,8 @@ def test_it_is_charged_once_and_found_again(tmp_path, monkeypatch):
         ("age < many", "many"),
         ("pay <= 3", "use >= and <"),
         ("pay < 100", "counted as 100"),
+        ("pay in [100, 101)", "no value of the column lies there"),
+        (" and ".join(["age < 40"] * 40), "cells, the limit is"),
         ("__import__('os')", "cannot be read"),
         ("age = ;", "is no|cannot|expected|number"),
         ("x" * 3000, "3,000 characters"),

@@ -112,7 +112,7 @@ def _public_counts(path: Path, column: str) -> Counter[str]:
             if len(row) != len(header):
                 raise SchemaError(f"{path}, line {rows.line_num}: {len(row)} fields, the header has {len(header)}")
             number = row[header.index("count")].strip() if listed else "1"
-            if not (number.isascii() and number.isdigit()):
+            if not (number.isascii() and number.isdigit() and len(number) < 19):
                 raise SchemaError(f"{path}, line {rows.line_num}: column 'count' must hold whole numbers")
             found[row[at].strip(" ")] += int(number)
     except csv.Error as error:

@@ -73,7 +73,7 @@ class RowCondition:
             high = end if self.high is None else bins.point(scale, self.high) + (step if self.through else 0.0)
         except SchemaError as error:
             self._refuse(str(error))
-        if low >= high or low > top or high <= least:
+        if low >= high or low >= end or high <= least:
             self._refuse("no value of the column lies there")
         if not whole and high == top and self.high is not None:
             self._refuse(f"values above {top:g} are counted as {top:g}; leave the upper bound out, or lower it")

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from dipsmith.counting.pushed import rows_of
+from dipsmith.counting.tally import check_size
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
@@ -93,7 +94,14 @@ class _Question:
             raise UnsupportedError(
                 "--where names public columns alone, which under 'label' nobody need ask: count them"
             )
-        return cls(replace(schema, attributes=(*schema.attributes, *asked)), columns, tuple(codes))
+        found = cls(replace(schema, attributes=(*schema.attributes, *asked)), columns, tuple(codes))
+        check_size([found.table])  # here, while nothing is charged
+        return found
+
+    @property
+    def table(self) -> Marginal:
+        """What is measured: all conditions, crossed."""
+        return Marginal(self.schema, tuple(self.columns))
 
     def answer(self, measured: Measurement) -> int:
         """The noisy count of the rows that meet all conditions."""
@@ -177,7 +185,7 @@ def count_where(
 def _answer(
     curator: Curator, question: _Question, schema: Schema, where: str, request: str, head: str | None, testing: bool
 ) -> NoisyCount:
-    (measured,) = curator.measure([Marginal(question.schema, tuple(question.columns))], [curator.budget])
+    (measured,) = curator.measure([question.table], [curator.budget])
     value, reach = question.answer(measured), _reach(measured)
     return NoisyCount(
         dataset=schema.name,
