@@ -28,7 +28,7 @@ def test_results_are_shown_and_what_is_missing_is_named(tmp_path):
     assert "0 of 1 pass" in words
     assert "below 80 %: flat replace" in words
     assert "From one audit instead of three: flat replace." in words
-    assert "Not run yet (18 of 19): " in words
+    assert "Not run yet (20 of 21): " in words
     assert "| flat | replace | 3 | 9 | 1.500 of 2 | — | +0.3 | **1** |" in text
     assert "**MISSED**" in text
     assert "0 caught of 1 planted" in text

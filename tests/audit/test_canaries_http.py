@@ -13,7 +13,10 @@ import pytest
 from starlette.routing import Route
 from test_canaries import NUMBER, PASSWORD, PLACE, PRIVATE, SCHEMA, UNIT, VALUE, hits, write_rows
 
+from dipsmith.confirm.question import Inquiry
+from dipsmith.privacy.budget import PureDP
 from dipsmith.studio.app import routes
+from dipsmith.synthesis.writing import digest
 
 NAMES = Path(__file__).parents[1] / "studio" / "conftest.py"
 DECLARED = SCHEMA.format(neighbours="replace")
@@ -119,7 +122,7 @@ def spoilt(listener, project):
         for method in route.methods - {"HEAD"}:
             for value in (project, "nothing", "..%2f..%2fetc", "0" * 32):
                 path = route.path.replace("{name:path}", value)
-                for name in ("project", "request", "job", "name"):
+                for name in ("project", "request", "job", "name", "question"):
                     path = path.replace("{" + name + "}", value)
                 for body in (b"{", b"[1]", b'{"request": 7, "releases": ["x"], "data": ["x"], "text": "{"}'):
                     listener.send(method, path, content=body if method in ("POST", "PUT") else None)
@@ -130,6 +133,30 @@ def spoilt(listener, project):
 def compared(running, project, job):
     found = running.ask("GET", f"/api/p/{project}/comparisons")["jobs"]
     return next(j for j in found if j["id"] == job)["status"]
+
+
+def ask_questions(listener, project, release):
+    """One question is answered, another declined; every address of both is asked."""
+    running, said = listener.running, {"dataset": "people", "release": digest(release / "card.json")}
+    answered, declined = (
+        Inquiry(formula="age ~ sex", claim=claim, budget=PureDP("0.25"), parts=5, **said)
+        for claim in ("sex[M] < 9", "sex[M] > 3")
+    )
+    for question in (answered, declined):
+        listener.send("POST", f"/api/p/{project}/questions", json={"text": question.to_yaml()})
+    listener.send("GET", f"/p/{project}/questions")
+    one, other = (q.request.removeprefix("question ") for q in (answered, declined))
+    here = f"/p/{project}/questions/{one}"
+    listener.send("GET", f"/api{here}/prospect")
+    listener.send("POST", f"/api/p/{project}/questions/{other}/decline", json={"why": "one a week"})
+    listener.send("POST", f"/api{here}/approve", json={})
+    end = time.monotonic() + 120
+    while (job := running.ask("GET", f"/api/p/{project}/questions")["jobs"][0])["status"] not in ("finished", "failed"):
+        assert time.monotonic() < end
+        time.sleep(0.3)
+    assert job["status"] == "finished"
+    for path in (here, f"{here}/files/answer.json", f"/p/{project}/questions"):
+        assert listener.send("GET", path).status_code == 200
 
 
 def test_no_canary_in_any_answer(listening, capfd):
@@ -180,6 +207,7 @@ def test_no_canary_in_any_answer(listening, capfd):
     listener.send("GET", f"/p/{project}/compare/{looked['job']}")
     for file in sorted((running.folder / "comparisons" / f"{project}-{'b' * 8}").rglob("*.*")):
         listener.send("GET", f"/p/{project}/compare/{looked['job']}/files/{file.name}")
+    ask_questions(listener, project, release)
     broken = running.project("broken.csv", schema=DECLARED, grant=None)
     running.choose(broken, rows=None)
     lost = running.start(broken, "c" * 32)

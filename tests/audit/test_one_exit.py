@@ -59,6 +59,7 @@ ELSEWHERE = {
     "studio/invitation.py": "the token, for its owner alone",
     "studio/jobs.py": "the state of a job",
     "studio/projects.py": "an uploaded file",
+    "studio/questions.py": "a researcher's question, written anew as it was understood",
     "studio/workspace.py": "settings",
     "utility/comparison.py": "a CONFIDENTIAL comparison",
     "synthesis/cluster.py": "rows that workers label or draw from a model, into a folder that is named",

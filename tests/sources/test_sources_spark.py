@@ -97,6 +97,7 @@ def test_files_that_spark_wrote_are_read(spark: Any, folder: Path, tmp_path: Pat
     assert found == expected.select(names).to_pylist()
 
 
+@pytest.mark.figures
 def test_a_cluster_makes_a_whole_release(
     spark: Any,
     folder: Path,
