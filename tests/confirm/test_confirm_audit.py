@@ -138,7 +138,7 @@ def played(question, table, schema, recorder, seed=4):
     stream, journal = Stream.for_testing(seed, observation), Rehearsal()
     rows = BatchRows(source(table), schema, b"k" * 32)
     curator = Curator(rows, question.budget, stream=stream, journal=journal)
-    found = prepare(question, schema)(curator, source(table))
+    found = prepare(question, schema)(source(table))(curator)
     answer = replace(answer_of(question, schema, found, None, testing=True), created="2026-01-01T00:00:00+00:00")
     return answer.to_json(), answer_page(answer), [event_record(e) for e in journal.events], observation.strays
 

@@ -7,10 +7,10 @@ from confirm_tables import schema_of, table_of
 
 import dipsmith as ds
 from dipsmith.confirm.claim import Between, OneSided
-from dipsmith.confirm.confirm import prepare, rehearse
+from dipsmith.confirm.confirm import confirm, prepare, rehearse
 from dipsmith.confirm.direct import judged
 from dipsmith.confirm.question import Inquiry
-from dipsmith.errors import UnsupportedError
+from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy.budget import PureDP
 
 QUESTION = Inquiry(
@@ -61,3 +61,13 @@ def test_estimates_are_judged_by_their_error(claim, value, verdict):
 def test_what_sums_do_not_tell_is_refused(relation, changes, told):
     with pytest.raises(UnsupportedError, match=told):
         prepare(replace(QUESTION, **changes), schema_of(relation))
+
+
+def test_what_public_columns_cannot_answer_is_refused_before_the_charge(tmp_path):
+    """No row has a logarithm of a negative number: known from public columns alone."""
+    ledger = ds.Ledger(tmp_path / "budget.db")
+    ledger.grant("people", PureDP(50))
+    question = replace(QUESTION, formula="log(y - 1000) ~ s + x | g")
+    with pytest.raises(UsageError, match="no row has all of its public values"):
+        confirm(question, table_of(40), schema_of("label"), ledger=ledger, out=tmp_path / "answer")
+    assert ledger.show("people").runs == ()

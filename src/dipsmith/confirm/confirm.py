@@ -10,7 +10,7 @@ be seen (bytes, messages, exit code) depends on more than the noisy numbers (``d
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -40,6 +40,7 @@ from dipsmith.privacy.value_question import noise_of, scale_of
 from dipsmith.schema import Schema
 from dipsmith.sources import Source, source
 from dipsmith.sources.fingerprint import fingerprint
+from dipsmith.synthesis.planned import PublicReading
 from dipsmith.synthesis.writing import require_absent
 from dipsmith.version import VERSION
 
@@ -101,7 +102,8 @@ def confirm(
 
     Privacy
     -------
-    Reads `data` only after the whole budget is durably reserved, except for the syntax pass and a digest of its bytes.
+    Reads `data` only after the whole budget is durably reserved, except for the syntax pass, a digest of its bytes and, for a
+    direct estimate under `label`, its public columns.
     """
     asked = Inquiry.read(question) if isinstance(question, str | Path) else question
     if noise_seed is not None and not testing:
@@ -113,6 +115,7 @@ def confirm(
         require_absent(Path(out))
     private = source(data)
     private.check(schema.columns)
+    ask = measure(private)
     stream = Stream.of(noise_seed)
     reading = None if progress is None else partial(progress, "reading")
     # Values are read row by row: an engine hands its rows over, in batches.
@@ -134,7 +137,7 @@ def confirm(
         settling.enter_context(reservation)
         reservation.read()
         curator = Curator(rows, asked.budget, stream=stream, journal=reservation, progress=progress)
-        found = measure(curator, private)
+        found = ask(curator)
         answer = answer_of(asked, schema, found, reservation, testing=testing)
         folder, stamped = answer.save(out)
         reservation.finish(stamped, folder.absolute())
@@ -147,26 +150,33 @@ def rehearse(question: Inquiry, data: Any, schema: Schema, *, seed: int) -> Answ
     rows = BatchRows(private, schema, stream.child("key").new_seed("key"))
     journal: Journal = Rehearsal()
     curator = Curator(rows, question.budget, stream=stream, journal=journal)
-    return answer_of(question, schema, prepare(question, schema)(curator, private), None, testing=True)
+    return answer_of(question, schema, prepare(question, schema)(private)(curator), None, testing=True)
 
 
-def prepare(question: Inquiry, schema: Schema) -> Any:
-    """How a question will be measured; refuses, before anything is spent, what cannot be answered under this schema."""
+Measure = Callable[[Curator], MeasuredClaim]
+
+
+def prepare(question: Inquiry, schema: Schema) -> Callable[[Source], Measure]:
+    """How a question will be measured; refuses, before anything is spent, what cannot be answered under this schema.
+
+    What is returned takes the rows' source, of which it reads public columns at most, and may refuse as well.
+    """
     if question.dataset != schema.name:
         raise UsageError(f"the question is about '{question.dataset}', the schema describes '{schema.name}'")
     design = VoteDesign.of(question.formula, schema, question.family, dict(question.reference))
     claim: Any = question.parsed
     if question.measure == "counts":
-        return partial(_predict, question, claim, Predictor.of(question, design))
+        predictor = Predictor.of(question, design)
+        return lambda _: partial(_predict, question, claim, predictor)
     if question.measure == "direct":
         direct = DirectQuestion.of(question.formula, claim, design, dict(question.reference))
-        return partial(_estimate, question, claim, direct)
+        return lambda private: partial(_estimate, question, claim, direct, direct.read(schema, private))
     parts = question.parts or 0
     poll = Poll(vote_of(claim, design, parts, question.known), parts)
-    return partial(_poll, question, claim, poll)
+    return lambda _: partial(_poll, question, claim, poll)
 
 
-def _poll(question: Inquiry, claim: Claim, poll: Poll, curator: Curator, private: Source) -> MeasuredClaim:
+def _poll(question: Inquiry, claim: Claim, poll: Poll, curator: Curator) -> MeasuredClaim:
     curator.report("asking parts", 0.0)
     noisy = [int(v) for v in curator.ask(poll, question.budget).values]
     curator.report("asking parts", 1.0)
@@ -189,7 +199,7 @@ def _poll(question: Inquiry, claim: Claim, poll: Poll, curator: Curator, private
     )
 
 
-def _predict(question: Inquiry, claim: Claim, predictor: Predictor, curator: Curator, private: Source) -> MeasuredClaim:
+def _predict(question: Inquiry, claim: Claim, predictor: Predictor, curator: Curator) -> MeasuredClaim:
     curator.report("counting", 0.0)
     asked = Classification(predictor)
     counts = curator.ask(asked, question.budget).values
@@ -212,10 +222,10 @@ def _predict(question: Inquiry, claim: Claim, predictor: Predictor, curator: Cur
 
 
 def _estimate(
-    question: Inquiry, claim: Claim, direct: DirectQuestion, curator: Curator, private: Source
+    question: Inquiry, claim: Claim, direct: DirectQuestion, public: PublicReading, curator: Curator
 ) -> MeasuredClaim:
     curator.report("measuring sums", 0.0)
-    found = direct.measure(question, curator, private)
+    found = direct.measure(question, curator, public)
     curator.report("measuring sums", 1.0)
     name = " − ".join(name for name, _ in direct.wanted.weights)
     told = f"posterior {in_three_digits(found.probability)}"

@@ -25,6 +25,7 @@ from dipsmith.confirm.verdict import LEVEL, SURE, Verdict
 from dipsmith.confirm.votes import difference
 from dipsmith.errors import HopelessNoise, SchemaError, UnsupportedError, UsageError
 from dipsmith.privacy.curator import Curator
+from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.sources import Source
 from dipsmith.synthesis.planned import Prepared, PublicReading, require_designs
@@ -64,7 +65,11 @@ class DirectQuestion:
             raise UnsupportedError(f"there is no direct estimate of this formula ({error}); ask for a poll") from None
         return cls(analysis, wanted, claim)
 
-    def measure(self, question: Inquiry, curator: Curator, private: Source) -> Estimated:
+    def read(self, schema: Schema, private: Source) -> PublicReading:
+        """Read the public columns, which are free; what they cannot answer is refused while nothing is spent."""
+        return PublicReading.of((self.analysis,), schema, private)
+
+    def measure(self, question: Inquiry, curator: Curator, public: PublicReading) -> Estimated:
         """Buy the sums and estimate.
 
         Privacy
@@ -75,7 +80,7 @@ class DirectQuestion:
             warnings.simplefilter(
                 "ignore", HopelessNoise
             )  # from public facts; the answer says the same in its interval
-            prepared = Prepared.of(PublicReading.of((self.analysis,), curator.schema, private), curator)
+            prepared = Prepared.of(public, curator)
             (result,) = prepared.measure(curator, question.budget).results
         return judged(self.claim, *value_of(result, self.wanted), known=question.known)
 
