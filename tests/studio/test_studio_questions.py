@@ -1,14 +1,19 @@
 """Questions in the studio: approved, declined, asked again; and files that mean harm."""
 
+import os
+import signal
+import time
 from dataclasses import replace
 
 import pytest
 from test_studio_browser import fresh, serious
+from test_studio_jobs import pid_of
 
 from dipsmith.confirm.answer import verify_answer
 from dipsmith.confirm.question import Inquiry
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.ledger import Ledger
+from dipsmith.studio.jobs import STARTING
 from dipsmith.synthesis.writing import digest
 
 FIRST = Inquiry(
@@ -25,6 +30,17 @@ def put(folder, name, content):
 
 def key(question):
     return question.request.removeprefix("question ")
+
+
+def until(running, project, holds):
+    """The newest attempt at a question, once something holds of it."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        job = running.ask("GET", f"/api/p/{project}/questions")["jobs"][0]
+        if holds(job):
+            return job
+        time.sleep(0.1)
+    raise AssertionError(job)
 
 
 def fits(page):
@@ -55,6 +71,7 @@ def test_a_question_is_approved_another_declined_and_asked_again_is_free(studio,
     assert "Ann" in asked
     assert "ε = 0.5 of the ε = 2 granted" in asked
     assert "ε = 1 remains" in asked
+    assert page.inner_text("#left") == "ε = 1.5 of 2 is left"
     assert "made with this ledger" in asked
     assert fits(page)
     assert serious(page) == []
@@ -118,6 +135,8 @@ def test_hostile_question_files_are_text_and_charge_nothing(shared, visit, tmp_p
     )
     unknown = replace(FIRST, formula="secret ~ sex")
     put(folder, "dear.yaml", dear)
+    large = replace(FIRST, formula="grade ~ sex + " + " + ".join(f"I(age ** {k})" for k in range(2, 260)))
+    put(folder, "large.yaml", large)
     put(folder, "unknown.yaml", unknown)
     put(folder, f"{HOSTILE.replace('/', '')}\x1b.json", b'{"format": "dipsmith question 1", "\x1b<b>x": 1}')
     put(folder, "laughs.yaml", b"a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n")
@@ -140,6 +159,8 @@ def test_hostile_question_files_are_text_and_charge_nothing(shared, visit, tmp_p
     assert "secret" in page.inner_text(f"[data-question='{key(unknown)}'] .verdict.error")
     assert fits(page)
     assert serious(page) == []
+    # no model of a stranger's that is large is fitted while the page waits
+    page.wait_for_selector(f"[data-question='{key(large)}'] .prospect:has-text('coefficients')")
     # the page's buttons aside: the ledger and the reader refuse
     for question, status in ((dear, 409), (unknown, 400)):
         shared.ask("POST", f"/api/p/{project}/questions/{key(question)}/approve", {}, expect=status)
@@ -152,8 +173,8 @@ def test_hostile_question_files_are_text_and_charge_nothing(shared, visit, tmp_p
 
 
 @pytest.mark.slow
-def test_an_approval_is_charged_at_once_and_can_be_cancelled(studio, people, tmp_path):
-    """Two tabs approve at once and one run is charged; cancelled, everything is given back, and it can be approved anew."""
+def test_an_approval_is_charged_once_cancelled_and_resumed(studio, people, tmp_path):
+    """Two approvals are one charge; cancelled, everything is given back; killed before it reads, it goes on."""
     people(tmp_path)
     running = studio("--grace", "30")
     project = running.project(grant="0.5")
@@ -165,9 +186,19 @@ def test_an_approval_is_charged_at_once_and_can_be_cancelled(studio, people, tmp
     running.ask("POST", f"/api/p/{project}/questions/{key(FIRST)}/decline", {"why": "late"}, expect=409)
     running.ask("POST", f"/api/jobs/{jobs.pop()}/cancel", {})
     assert ledger.show("people").spent == 0
-    again = running.ask("POST", approve, {})["job"]
-    running.ask("POST", f"/api/jobs/{again}/cancel", {})
     # a file without the columns: refused before anything is charged
+    rows = (tmp_path / "people.csv").read_text()
     (tmp_path / "people.csv").write_text("id,age\n1,20\n")
     assert "grade" in running.ask("POST", approve, {}, expect=400)["error"]
     assert ledger.show("people").spent == 0
+    (tmp_path / "people.csv").write_text(rows)
+    # its process killed before it read: it goes on without a new charge, and is answered once
+    again = running.ask("POST", approve, {})["job"]
+    until(running, project, lambda job: job["stage"] != STARTING)
+    os.kill(pid_of(again), signal.SIGKILL)
+    assert until(running, project, lambda job: job["status"] == "stopped")["can_resume"]
+    assert running.ask("POST", approve, {})["job"] == again
+    running.ask("POST", f"/api/jobs/{again}/resume", {})
+    assert until(running, project, lambda job: job["status"] in ("finished", "failed"))["status"] == "finished"
+    assert ledger.show("people").spent == 0.5
+    assert verify_answer(ledger.run(FIRST.request).path, ledger).ledger

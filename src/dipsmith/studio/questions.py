@@ -12,12 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from dipsmith.confirm.answer import CARD, PAGE, QUESTION, AnswerCard, is_answer, verify_answer
+from dipsmith.confirm.claim import Residuals, Roc
 from dipsmith.confirm.confirm import METHOD, prepare
+from dipsmith.confirm.design import VoteDesign
 from dipsmith.confirm.page import answer_content
 from dipsmith.confirm.question import LARGEST_FILE, Inquiry
 from dipsmith.confirm.queue import QueuedQuestion, decline, list_questions
 from dipsmith.errors import DipsmithError, InputError, SchemaError, UsageError
 from dipsmith.privacy.account import PaidRun
+from dipsmith.privacy.budget import decimal_text
 from dipsmith.privacy.protection import protection_of
 from dipsmith.privacy.statement import Statement
 from dipsmith.report.commands import command
@@ -26,7 +29,7 @@ from dipsmith.sources import source
 from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.sources.header import check_header
 from dipsmith.studio import jobs
-from dipsmith.studio.budget_bar import budget_bar
+from dipsmith.studio.budget_bar import budget_bar, symbol
 from dipsmith.studio.fragments import fragment
 from dipsmith.studio.plan import spending
 from dipsmith.studio.projects import account_of
@@ -40,13 +43,21 @@ from dipsmith.synthesis.writing import digest, require_absent
 FOLDER = "questions"
 SHOWN = 40
 """Open questions on one page; the next ones follow when these are decided."""
-LIVE = ("waiting", "running", "stopped")
+MOST_COEFFICIENTS = 200
+"""Of a stranger's model that the server fits to the release while the page waits."""
 HOW = {"direct": "an estimate from noisy sums", "counts": "noisy counts of what a model of the release predicts"}
 
 
 def key_of(request: str) -> str:
     """A question's name in addresses, from its request id in the ledger."""
     return request.removeprefix("question ")
+
+
+def title_of(question: Inquiry) -> str:
+    """What is asked, as a question; a picture is a wish."""
+    claim = question.parsed
+    picture = isinstance(claim, Residuals) or (isinstance(claim, Roc) and claim.area is None)
+    return f"Show {claim.words}." if picture else f"Is it so that {claim.words}?"
 
 
 def show(visit: Visit) -> Screen:
@@ -59,7 +70,7 @@ def show(visit: Visit) -> Screen:
     except (SchemaError, InputError) as error:
         return Screen("questions.html", {**values, "problem": str(error)})
     account = account_of(workspace, project.name)
-    held = {job.charge for job in jobs.list_jobs(workspace, project.id, "confirm") if job.status in LIVE}
+    held = _under_way(visit, account)
     ours = {q.question.request: q for q in reversed(found) if q.question and q.question.dataset == schema.name}
     waiting = [q for q in ours.values() if q.state == "open" and q.question and q.question.request not in held][::-1]
     files = Path(project.data or "FILE"), Path(schema_file(project)), Path(workspace.ledger_name)
@@ -77,7 +88,6 @@ def show(visit: Visit) -> Screen:
             if q.state == "charged" and q.question and q.question.request not in held
         ],
         "unreadable": [(_printable(q.path.name), q.problem) for q in found if q.question is None],
-        "bar": budget_bar(account),
         "grace": workspace.grace,
         "command": command("confirm", first, *options, "--out", "answer/"),
         "state": {"project": project.id, **watch(visit)},
@@ -108,9 +118,9 @@ def approve(visit: Visit) -> Mapping[str, Any]:
     assert question is not None
     if queued.state == "answered":
         return {"answered": key_of(question.request)}
-    earlier = [j for j in jobs.list_jobs(workspace, project.id, "confirm") if j.charge == question.request]
-    if earlier and earlier[0].status in LIVE:
-        return {"job": earlier[0].id}
+    account = account_of(workspace, project.name)
+    if question.request in (held := _under_way(visit, account)):
+        return {"job": held[question.request]}
     if queued.state != "open":
         raise UsageError(f"this question was {queued.state} already: {queued.problem}")
     schema = schema_of(workspace, project)
@@ -122,7 +132,8 @@ def approve(visit: Visit) -> Mapping[str, Any]:
     target.parent.mkdir(exist_ok=True)
     require_absent(target)
     # Two tabs that approve at once name the same job, and one of them makes it.
-    job = f"question-{key_of(question.request)}-{len(earlier)}"
+    earlier = sum(j.charge == question.request for j in jobs.list_jobs(workspace, project.id, "confirm"))
+    job = f"question-{key_of(question.request)}-{earlier}"
     asked = {
         "request": question.request,
         "question": question.to_yaml(),
@@ -160,23 +171,33 @@ def refuse(visit: Visit) -> Mapping[str, Any]:
 
 
 def watch(visit: Visit) -> Mapping[str, Any]:
-    """How far the answers are."""
-    workspace, project = visit.workspace, visit.project
-    account = account_of(workspace, project.name)
-    found = [{**facts, "question": key_of(job.charge or "")} for job, facts in paid_jobs(visit, account, "confirm")]
-    return {"jobs": found, "bar": budget_bar(account)}
+    """How far the answers are: of each question the newest attempt."""
+    account = account_of(visit.workspace, visit.project.name)
+    found: dict[str, dict[str, Any]] = {}
+    for job, facts in paid_jobs(visit, account, "confirm"):
+        found.setdefault(key_of(job.charge or ""), facts)
+    left, granted = map(decimal_text, (account.remaining_units, account.granted_units))
+    return {
+        "jobs": [{**facts, "question": key} for key, facts in found.items()],
+        "bar": budget_bar(account),
+        "left": f"{symbol(account.currency)} = {left} of {granted} is left" if account.currency else "no grant yet",
+    }
 
 
 def prospects(visit: Visit) -> Mapping[str, Any]:
     """How likely the answer is to be clear, if the truth is what the release says; from the release alone."""
     question = _named(visit).question
     assert question is not None
-    folder = _release_folder(visit.workspace, account_of(visit.workspace, visit.project.name), question)
-    if folder is None:
-        return {"says": "cannot be told: the release that it names does not lie in this folder"}
     if question.measure == "counts":
         return {"says": "always: the noisy counts are the answer"}
     try:
+        schema = schema_of(visit.workspace, visit.project)
+        size = len(VoteDesign.of(question.formula, schema, question.family, dict(question.reference)).names)
+        if size > MOST_COEFFICIENTS:
+            return {"says": f"not told here: the analysis has {size:,} coefficients; `dipsmith ask --power` tells"}
+        folder = _release_folder(visit.workspace, account_of(visit.workspace, visit.project.name), question)
+        if folder is None:
+            return {"says": "cannot be told: the release that it names does not lie in this folder"}
         return {"says": _prospect(folder, question)}
     except DipsmithError as error:
         return {"says": f"cannot be told: {_told(visit.workspace, error)}"}
@@ -209,6 +230,12 @@ def download(visit: Visit) -> Download:
     if visit.path["name"] not in (PAGE, CARD, QUESTION):
         raise InputError("the answer has no such file")
     return Download.of(folder / visit.path["name"])
+
+
+def _under_way(visit: Visit, account: Statement) -> dict[str | None, str]:
+    """By request id, the job that answers a question now, or that may still go on without a new charge."""
+    found = paid_jobs(visit, account, "confirm")
+    return {j.charge: j.id for j, facts in found if j.status in ("waiting", "running") or facts["can_resume"]}
 
 
 def _incoming(workspace: Workspace) -> list[QueuedQuestion]:
@@ -248,6 +275,7 @@ def _facts(workspace: Workspace, queued: QueuedQuestion, schema: Schema, account
         "key": key_of(question.request),
         "file": _printable(queued.path.name),
         "question": question,
+        "title": title_of(question),
         "how": HOW.get(question.measure, f"a noisy vote of {question.parts} random parts"),
         "reference": _printable(", ".join(f"{n} = {v}" for n, v in question.reference)),
         "known": known,
@@ -307,8 +335,13 @@ def _prospect(folder: Path, question: Inquiry) -> str:
     found = prospect(Release.load(folder), question).expected
     if found is None:
         return "cannot be told: the release has no standard error for it"
-    each = f"confirmed {found.confirmed:.0%}, contradicted {found.contradicted:.0%}, cannot tell {found.undecided:.0%}"
-    return f"{found.clear:.0%}, if the truth is what the release says ({each})"
+    each = f"confirmed {_percent(found.confirmed)}, contradicted {_percent(found.contradicted)}"
+    return f"{_percent(found.clear)}, if the truth is what the release says ({each})"
+
+
+def _percent(share: float) -> str:
+    """A chance in whole percent; never none and never all."""
+    return "over 99 %" if share > 0.995 else "under 1 %" if share < 0.005 else f"{100 * share:.0f} %"
 
 
 def _read(text: str) -> Inquiry:

@@ -5,15 +5,15 @@ const held = state();
 const base = `/api/p/${held.project}/questions`;
 const answer = (key) => `/p/${held.project}/questions/${key}`;
 const began = new Set(held.jobs.filter(going).map((job) => job.id));
-const ended = (job) => !going(job) && job.status !== 'stopped';
 let timer = null;
 
 function show(found) {
-  const listed = found.jobs.filter((job) => !ended(job) || job.status === 'failed').slice(0, 8);
+  const listed = found.jobs.filter((job) => going(job) || job.can_resume || job.status === 'failed').slice(0, 8);
   el('going').hidden = !listed.length;
   draw(el('job-list'), listed, (job) => answer(job.question), watch);
   el('bar').innerHTML = found.bar;
-  const done = found.jobs.find((job) => began.has(job.id) && ended(job));
+  el('left').textContent = found.left;
+  const done = found.jobs.find((job) => began.has(job.id) && !going(job) && !job.can_resume);
   if (done) { if (done.status === 'finished') location.assign(answer(done.question)); else location.reload(); return; }
   clearTimeout(timer);
   if (found.jobs.some(going)) timer = setTimeout(watch, 400);
