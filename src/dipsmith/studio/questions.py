@@ -124,9 +124,9 @@ def approve(visit: Visit) -> Mapping[str, Any]:
     if queued.state != "open":
         raise UsageError(f"this question was {queued.state} already: {queued.problem}")
     schema = schema_of(workspace, project)
-    prepare(question, schema)
     file = workspace.inside(project.data)
     check_header(project.data, source(file).columns, schema.columns)
+    prepare(question, schema)(source(file))
     out = f"answers/{project.id}-{key_of(question.request)[:16]}"
     target = workspace.inside(out)
     target.parent.mkdir(exist_ok=True)
