@@ -30,7 +30,7 @@ from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.synthesis.order import Each
 from dipsmith.synthesis.synthesize import synthesize
 
-Format = Literal["parquet", "csv"]
+Format = Literal["parquet", "csv", "dta", "sav"]
 
 EXCEPTED: Final = {
     "created": "when the budget was reserved",
@@ -128,7 +128,12 @@ class Run:
 
 
 def check_forms(
-    case: Case, seed: int, folder: Path, rows: int | None = None, forms: tuple[str, ...] = tuple(FORMS)
+    case: Case,
+    seed: int,
+    folder: Path,
+    rows: int | None = None,
+    forms: tuple[str, ...] = tuple(FORMS),
+    formats: tuple[Format, ...] = ("parquet", "csv"),
 ) -> tuple[list[str], int]:
     """Release one table in its orders and forms: in what the releases differ, and how many were compared.
 
@@ -140,7 +145,7 @@ def check_forms(
     run = Run(
         form_schema(case.relation, limit),
         case.method,
-        ("parquet", "csv"),
+        formats,
         sets=1 + seed % 2,
         each="split" if seed // 2 % 2 else "draw",
         seed=seed,

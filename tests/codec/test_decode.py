@@ -212,6 +212,7 @@ def test_codebook() -> None:
         "type",
         "role",
         "note",
+        "title",
     ]
 
 

@@ -45,7 +45,7 @@ def label(
     rows = source(data, table=table, encoding=encoding, delimiter=delimiter)
     meanings = read_map(columns or (), "--map", loaded.schema)
     made = loaded.label(rows, meanings, seed, factors=factors, model=model)
-    write_table_file(out, made, escape=escape)
+    write_table_file(out, made, loaded.schema, escape=escape)
     card = loaded.card
     if card.analyses:
         warn("planned analyses are carried by the labels of the release itself, not by those of other rows")

@@ -21,6 +21,7 @@ from dipsmith.cli import (
     count,
     demo,
     experiment,
+    export,
     fit,
     interval,
     label,
@@ -83,6 +84,7 @@ app.command(epilog=plan.EXAMPLES)(plan.plan)
 app.command(epilog=synthesize.EXAMPLES)(synthesize.synthesize)
 app.command(epilog=sample.EXAMPLES)(sample.sample)
 app.command(epilog=label.EXAMPLES)(label.label)
+app.command(epilog=export.EXAMPLES)(export.export)
 app.command(epilog=verify.EXAMPLES)(verify.verify)
 app.command(epilog=tune.EXAMPLES)(tune.tune)
 app.command(epilog=fit.EXAMPLES)(fit.fit)

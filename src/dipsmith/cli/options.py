@@ -16,7 +16,7 @@ Json = Annotated[bool, Option("--json", help="Print the result as JSON on standa
 SchemaFile = Annotated[Path, Option("--schema", help="The schema file (YAML).")]
 LedgerFile = Annotated[Path, Option("--ledger", help="The budget ledger (an SQLite file).")]
 NewFolder = Annotated[Path, Option("--out", help="The folder to write; must not exist.")]
-NewTable = Annotated[Path, Option("--out", help="The file to write, .csv or .parquet; must not exist.")]
+NewTable = Annotated[Path, Option("--out", help="The file to write, .csv, .parquet, .dta or .sav; must not exist.")]
 Release = Annotated[Path, Argument(metavar="RELEASE", help="The folder of a release.")]
 DrawSeed = Annotated[int | None, Option("--seed", help="Draws the same again; says nothing of the noise.")]
 WhichModel = Annotated[int, Option("--model", help="Which model, where sets were sanitised separately.")]

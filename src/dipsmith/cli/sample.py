@@ -30,7 +30,7 @@ def sample(
     require_table_file(out)
     loaded = Release.load(release)
     drawn = loaded.sample(rows, seed, model=model)
-    write_table_file(out, drawn, escape=escape)
+    write_table_file(out, drawn, loaded.schema, escape=escape)
     card = loaded.card
     facts = {"out": str(out), "rows": drawn.num_rows, "model": model, "seed": seed, "guarantee": card.guarantee}
     again = "drawn freshly" if seed is None else f"seed {seed}"

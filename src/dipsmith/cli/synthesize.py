@@ -57,7 +57,7 @@ def synthesize(
     another_grant: Annotated[
         bool, Option("--another-grant", help="Confirm that these rows were charged under another name before.")
     ] = False,
-    format: Annotated[str, Option("--format", help="parquet or csv.")] = "parquet",  # noqa: A002
+    format: Annotated[str, Option("--format", help="parquet, csv, dta (Stata) or sav (SPSS).")] = "parquet",  # noqa: A002
     escape: options.Escape = False,
     table: options.Table = None,
     encoding: options.Encoding = None,
@@ -70,6 +70,7 @@ def synthesize(
     from dipsmith.schema import Schema
     from dipsmith.sources import source
     from dipsmith.synthesis.column_map import map_columns, read_map
+    from dipsmith.synthesis.exit import require_format
     from dipsmith.synthesis.public import public_table
     from dipsmith.synthesis.sets import place_of
     from dipsmith.synthesis.synthesize import synthesize as run
@@ -79,8 +80,7 @@ def synthesize(
         return factors if columns else None
 
     # Everything that can be refused without reading a row is refused first: after that the charge stays.
-    if format not in ("parquet", "csv"):
-        raise UsageError(f"--format is '{format}', expected parquet or csv")
+    require_format(format)
     budget = options.budget_of(epsilon, rho, delta)
     declared = Schema.read(schema)
     chosen = method_of(method, settings, declared)

@@ -105,7 +105,7 @@ def _released(attribute: Attribute) -> Attribute:
 
 def codebook(schema: Schema) -> pa.Table:
     """List every code of every column, for people who read the release in another program."""
-    names = ("column", "code", "label", "lower", "upper", "type", "role", "note")
+    names = ("column", "code", "label", "lower", "upper", "type", "role", "note", "title")
     entries = [entry for attribute in schema.attributes for entry in _entries(attribute, schema)]
     kinds = [(name, pa.int64() if name == "code" else pa.string()) for name in names]
     return pa.Table.from_pylist(entries, pa.schema(kinds))
@@ -118,6 +118,7 @@ def _entries(attribute: Attribute, schema: Schema) -> Iterator[dict[str, object]
         "column": attribute.name,
         "type": attribute.type if verbatim else released_type(attribute),
         "role": attribute.role,
+        "title": attribute.title or None,
     }
     for code, label in enumerate(domain.names):
         ends: dict[str, object] = {}

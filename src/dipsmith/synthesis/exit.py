@@ -29,6 +29,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
+from dipsmith.schema import Schema
+from dipsmith.synthesis.labelled_file import ENDINGS, LabelledTable, require_writer
 from dipsmith.synthesis.writing import require_absent, whole_file
 
 GROUP_ROWS: Final = 1 << 17
@@ -43,6 +45,16 @@ FORMULA: Final = r"^([=+\-@\t\r])"
 
 _BEGINNING: Final = (1980, 1, 1, 0, 0, 0)
 """The time in an archive: the earliest that the format has."""
+
+FORMATS: Final = ("parquet", "csv", *ENDINGS)
+"""The forms that a synthetic table is written in, by the endings of their names."""
+
+_STATA_MARK: Final = b"</label><timestamp>\x11"
+_STATA_CLOCK: Final = b"01 Jan 1980 00:00"
+_SPSS_PLACE: Final = 92
+_SPSS_CLOCK: Final = b"01 Jan 8000:00:00"
+HEAD_BYTES: Final = 4096
+"""Of a file for Stata: where the time of writing stands."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +71,9 @@ class Exit:
         """Write bytes that `pack` made."""
         (self.folder / name).write_bytes(data)
 
-    def table(self, name: str, table: pa.Table, *, escape: bool = False) -> None:
-        """Write a table as Parquet or CSV, by the ending of its name; as for `write_rows`."""
-        with (self.folder / name).open("xb") as file:
-            write_rows(file, [table], table.schema, as_csv=name.endswith(".csv"), escape=escape)
+    def table(self, name: str, table: pa.Table, schema: Schema | None = None, *, escape: bool = False) -> None:
+        """Write a table by the ending of its name: Parquet, CSV, or with the labels of a schema for Stata or SPSS."""
+        _write_table(self.folder / name, table, schema, name.rpartition(".")[2], escape=escape)
 
     def rows(self, name: str, pieces: Iterable[pa.Table], schema: pa.Schema) -> None:
         """Write rows that come in pieces as Parquet."""
@@ -78,16 +89,25 @@ class Exit:
 
 def require_table_file(target: Path) -> None:
     """Refuse a file that exists, cannot be written, or whose name does not say which kind of table it is."""
-    if target.suffix not in (".csv", ".parquet"):
-        raise UsageError(f"--out is '{target}', expected a name that ends in .csv or .parquet")
+    if target.suffix[1:] not in FORMATS:
+        raise UsageError(f"--out is '{target}', expected a name that ends in {', '.join(f'.{f}' for f in FORMATS)}")
+    require_format(target.suffix[1:])
     require_absent(target)
 
 
-def write_table_file(target: Path, table: pa.Table, *, escape: bool = False) -> None:
-    """Write one table by itself, as Parquet or CSV by the ending of its name; whole or not at all."""
+def require_format(format: str) -> None:  # noqa: A002
+    """Refuse a format that is not known, or whose library is not installed, before anything is spent."""
+    if format not in FORMATS:
+        raise UsageError(f"format is '{format}', expected {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
+    if format in ENDINGS:
+        require_writer()
+
+
+def write_table_file(target: Path, table: pa.Table, schema: Schema, *, escape: bool = False) -> None:
+    """Write one table by itself, in the form that the ending of its name says; whole or not at all."""
     require_table_file(target)
-    with whole_file(target) as work, work.open("wb") as file:
-        write_rows(file, [table], table.schema, as_csv=target.suffix == ".csv", escape=escape)
+    with whole_file(target) as work:
+        _write_table(work, table, schema, target.suffix[1:], escape=escape)
 
 
 def write_rows(
@@ -104,6 +124,40 @@ def write_rows(
             writer.write_table(escape_formulas(group) if escape else group)
             rows += group.num_rows
     return rows
+
+
+def _write_table(path: Path, table: pa.Table, schema: Schema | None, ending: str, *, escape: bool) -> None:
+    if ending in ENDINGS:
+        assert schema is not None
+        _write_labelled(path, table, schema, ending)
+        return
+    with path.open("wb") as file:
+        write_rows(file, [table], table.schema, as_csv=ending == "csv", escape=escape)
+
+
+def _write_labelled(path: Path, table: pa.Table, schema: Schema, ending: str) -> None:
+    """Write a file for Stata or SPSS, and put the beginning of time where the library put the time of writing."""
+    import pandas as pd
+    import pyreadstat
+
+    plain = plain_schema(table.schema)
+    held = LabelledTable.of(_plain(table, plain), schema, ending)
+    frame = pd.DataFrame(held.columns, columns=list(held.columns))
+    about = {
+        "file_label": f"synthetic data in place of {schema.name}"[:60],
+        "column_labels": held.titles,
+        "variable_value_labels": held.values,
+        "variable_format": held.formats,
+    }
+    if ending == "dta":
+        pyreadstat.write_dta(frame, path, version=14, **about)
+    else:
+        pyreadstat.write_sav(frame, path, **about)
+    with path.open("r+b") as file:
+        head = file.read(HEAD_BYTES)
+        clock = _STATA_CLOCK if ending == "dta" else _SPSS_CLOCK
+        file.seek(head.index(_STATA_MARK) + len(_STATA_MARK) if ending == "dta" else _SPSS_PLACE)
+        file.write(clock)
 
 
 def pack(arrays: Mapping[str, NDArray[Any]]) -> bytes:

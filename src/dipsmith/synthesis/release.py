@@ -23,15 +23,16 @@ from dipsmith.schema import Schema
 from dipsmith.schema.writing import to_yaml
 from dipsmith.synthesis.card import ASKED, Card
 from dipsmith.synthesis.column_map import ColumnMap, map_columns
-from dipsmith.synthesis.exit import Exit, unescape_formulas
+from dipsmith.synthesis.exit import FORMATS, Exit, require_format, unescape_formulas
 from dipsmith.synthesis.fitted import FittedModel, drawn_table, predictors
+from dipsmith.synthesis.labelled_file import ENDINGS, read_labelled
 from dipsmith.synthesis.measurement_file import read_measurements, write_measurements
 from dipsmith.synthesis.report import Glance, report_page
 from dipsmith.synthesis.sets import Sets, TableSets, require_memory
 from dipsmith.synthesis.supports import Support, SupportIndex
 from dipsmith.synthesis.writing import damage, digest, whole_folder
 
-Format = Literal["parquet", "csv"]
+Format = Literal["parquet", "csv", "dta", "sav"]
 
 PART_ROWS = 1 << 20
 """Rows of a set that are looked at together."""
@@ -118,8 +119,7 @@ class Release:
 
         `escape`, in CSV, puts a quote before text that a spreadsheet would read as a formula.
         """
-        if format not in ("parquet", "csv"):
-            raise UsageError(f"format is '{format}', expected 'parquet' or 'csv'")
+        require_format(format)
         target = Path(folder)
         with whole_folder(target) as work:
             out = Exit(work)
@@ -235,11 +235,11 @@ def files_of(folder: Path) -> list[str]:
 
 def set_file(folder: Path, i: int) -> Path:
     """The file of the i-th set, whatever its format; a folder of Parquet files when workers wrote it."""
-    for ending in ("parquet", "csv"):
+    for ending in FORMATS:
         path = folder / f"synthetic-{i}.{ending}"
         if path.exists():
             return path
-    raise damage(f"'{folder}' has no synthetic-{i}.parquet or .csv")
+    raise damage(f"'{folder}' has no synthetic-{i} in any form that it could have")
 
 
 def read_table(path: Path, schema: Schema) -> pa.Table:
@@ -247,6 +247,8 @@ def read_table(path: Path, schema: Schema) -> pa.Table:
     try:
         if path.suffix == ".parquet":
             return pq.read_table(path)
+        if path.suffix[1:] in ENDINGS:
+            return read_labelled(path, schema)
         options = pa_csv.ConvertOptions(
             column_types={a.name: pa.string() for a in schema if a.type == "string"},
             strings_can_be_null=True,
@@ -258,7 +260,7 @@ def read_table(path: Path, schema: Schema) -> pa.Table:
 
 
 def set_parts(path: Path, schema: Schema) -> Iterator[pa.Table]:
-    """One set in parts of bounded size, at least one, however large it is; CSV whole."""
+    """One set in parts of bounded size, at least one, however large it is; other forms than Parquet whole."""
     if path.suffix != ".parquet":
         yield read_table(path, schema)
         return

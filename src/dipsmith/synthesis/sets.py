@@ -159,7 +159,7 @@ class TableSets(Sets):
     def save(self, out: Exit, schema: Schema, format: str, *, escape: bool) -> Glance:  # noqa: A002
         """Write every set as one file."""
         for i, table in enumerate(self.tables, start=1):
-            out.table(f"synthetic-{i}.{format}", _canonical(table, schema), escape=escape)
+            out.table(f"synthetic-{i}.{format}", _canonical(table, schema), schema, escape=escape)
         return Glance.of(self.tables[0], schema)
 
 

@@ -382,6 +382,13 @@ MUTANTS = (
         "tests/synthesis/test_exit.py::test_the_private_rows_in_another_form_leave_their_order_too",
     ),
     one(
+        "the hour of writing in a file for Stata or SPSS",
+        "synthesis/exit.py",
+        "        file.write(clock)\n",
+        "        assert clock\n",
+        "tests/synthesis/test_labelled_files.py::test_bytes_do_not_depend_on_the_clock_or_on_how_the_rows_came",
+    ),
+    one(
         "dictionaries of releases of before are not looked at",
         "synthesis/verify.py",
         "        if not _has_lawful_dictionary(file, name, schema):\n",
