@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 import traceback
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -121,7 +122,7 @@ def main() -> None:
 
 def _run() -> None:
     try:
-        code = app(standalone_mode=False)
+        code = _commands()(standalone_mode=False)
     except DipsmithError as error:
         _fail(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
@@ -148,6 +149,12 @@ def _run() -> None:
             # Typer turns Ctrl-C into this code without a word.
             _fail(INTERRUPTED, 130)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+@cache
+def _commands() -> Any:
+    """The tree of commands, which takes longer to build than most commands run: once for every process."""
+    return typer.main.get_command(app)
 
 
 def _open_streams() -> None:
