@@ -15,8 +15,8 @@ from itertools import combinations_with_replacement, product
 from math import prod
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from dipsmith.analyses.agreed_tables import Float, Names
 from dipsmith.errors import UsageError
@@ -57,7 +57,7 @@ class CrossProducts:
     formula: RegressionFormula
     blocks: tuple[Block, ...]
     tables: Mapping[tuple[int, int], Names]
-    sums: Mapping[tuple[int, int], sparse.csr_matrix]
+    sums: Mapping[tuple[int, int], scipy.sparse.csr_matrix]
 
     @classmethod
     def of(cls, formula: RegressionFormula, schema: Schema) -> CrossProducts:
@@ -244,9 +244,9 @@ def _on(block: Block, names: Names, schema: Schema) -> Float:
     return block.columns[at]
 
 
-def _products(left: Float, right: Float) -> sparse.csr_matrix:
+def _products(left: Float, right: Float) -> scipy.sparse.csr_matrix:
     """The products of every two columns, as a matrix of products × cells; most indicators are 0."""
-    a, b = sparse.csr_matrix(left), sparse.csr_matrix(right)
+    a, b = scipy.sparse.csr_matrix(left), scipy.sparse.csr_matrix(right)
     first, second = np.diff(a.indptr), np.diff(b.indptr)
     pairs = first * second
     cell = np.repeat(np.arange(len(left)), pairs)
@@ -255,4 +255,4 @@ def _products(left: Float, right: Float) -> sparse.csr_matrix:
     j = b.indptr[cell] + within % np.maximum(second[cell], 1)
     at = a.indices[i].astype(np.int64) * right.shape[1] + b.indices[j]
     shape = (left.shape[1] * right.shape[1], len(left))
-    return sparse.csr_matrix((a.data[i] * b.data[j], (at, cell)), shape=shape)
+    return scipy.sparse.csr_matrix((a.data[i] * b.data[j], (at, cell)), shape=shape)

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import linalg
 
 from dipsmith.analyses.design import Float
 from dipsmith.analyses.noisy_sums import Bought, NoisySums
@@ -227,12 +227,12 @@ def _logistic(layout: Layout, sums: KnownSums, goal: Float, draws: int, random: 
         mu = 1 / (1 + np.exp(-np.clip(Z.times(whole), -30, 30)))
         information = Z.gram(often * mu * (1 - mu))[kept]
         ridge = 1e-9 * np.diag(np.maximum(np.diag(information), 1e-9))
-        step = linalg.solve(information + ridge, (goal - Z.cross(often * mu))[keep], assume_a="pos")
+        step = scipy.linalg.solve(information + ridge, (goal - Z.cross(often * mu))[keep], assume_a="pos")
         beta = beta + step / max(1.0, float(np.abs(step).max(initial=0.0)) / 2)
         if np.abs(step).max(initial=0.0) < 1e-10:
             break
     notes = list(layout.design.notes)
-    inverse = linalg.pinvh(information)
+    inverse = scipy.linalg.pinvh(information)
     again = _draws(layout, sums, draws, random)
     noise = np.cov(np.concatenate([E[:, keep, -1] for E, _, _ in again]), rowvar=False)
     scattered = inverse @ np.atleast_2d(noise) @ inverse

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from dipsmith.analyses.design import Design, Float
 from dipsmith.analyses.direct import is_logistic
@@ -138,7 +138,7 @@ def split(forecasts: Sequence[Forecast], purchases: Sequence[Purchase], budget: 
     start = np.log([_cells(one.table) ** (1 / 3) for one in purchases])
     logs = start
     if len(purchases) > 1:
-        logs = optimize.minimize(loss, start - start.mean(), method="L-BFGS-B", options={"maxiter": 40}).x
+        logs = scipy.optimize.minimize(loss, start - start.mean(), method="L-BFGS-B", options={"maxiter": 40}).x
     weights = [Fraction(int(1e6 * share) + 1) for share in _shares(logs)]
     return Split(tuple(purchases), tuple(budget.split(weights)), max_rows)
 

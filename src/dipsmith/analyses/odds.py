@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import expit
+import scipy
 
 from dipsmith.analyses.agreed_tables import AgreedTables, Float, NoisyMarginal
 from dipsmith.analyses.cross_products import CrossProducts
@@ -79,7 +79,7 @@ def odds_from_tables(
     n = agreement.table(names, agreement.measured()).ravel()
     solved = _solve(X, y, n)
     beta = np.zeros(p) if solved is None else solved
-    q = expit(X @ beta)
+    q = scipy.special.expit(X @ beta)
     J = (X * (n * q * (1 - q))[:, None]).T @ X
     score, products = X * (y - q)[:, None], np.einsum("ci,cj,c->cij", X, X, q * (1 - q)).reshape(len(X), -1)
     noise = _noise(agreement, names, np.concatenate([score, products], axis=1), draws, seed)
@@ -144,7 +144,7 @@ def _solve(X: Float, y: Float, n: Float) -> Float | None:
     """The root of X′n(y − p), by Newton's steps no longer than two on the scale of the odds; None where there is none."""
     beta = np.zeros(X.shape[1])
     for _ in range(STEPS):
-        q = expit(X @ beta)
+        q = scipy.special.expit(X @ beta)
         J = (X * (n * q * (1 - q))[:, None]).T @ X
         size = np.sqrt(np.maximum(np.diag(J), 0.0))
         if not (size > 0).all() or np.linalg.eigvalsh(J / np.outer(size, size)).min() <= 1e-6:

@@ -13,8 +13,8 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from dipsmith.analyses.design import Float, Ints, PublicBlock, small_type
 
@@ -166,7 +166,7 @@ class Gram:
     at: Ints
     absorbed: Ints
     counts: Float
-    beside: sparse.csr_array
+    beside: scipy.sparse.csr_array
 
     @classmethod
     def of(cls, columns: PublicColumns, often: Float, at: Sequence[Ints]) -> Gram:
@@ -177,18 +177,18 @@ class Gram:
         here = np.concatenate([np.zeros(0, np.int64), *(at[i] for i in chosen)])
         if large is None:
             none = np.zeros(0, np.int64)
-            return cls(small.gram(often), here, none, np.zeros(0), sparse.csr_array((0, len(here))))
+            return cls(small.gram(often), here, none, np.zeros(0), scipy.sparse.csr_array((0, len(here))))
         whole = columns.blocks[large]
         parts = [_table(whole, block, often) for block in small.blocks]
-        beside = sparse.csr_array(sparse.hstack(parts) if parts else (whole.width, 0))
+        beside = scipy.sparse.csr_array(scipy.sparse.hstack(parts) if parts else (whole.width, 0))
         return cls(small.gram(often), here, at[large], whole.cross(often), beside)
 
     def with_column(self, cross: Float, square: float, at: int) -> Gram:
         """With one more column: its cross-products with those that there are, in the order of all columns, and with itself."""
         new = cross[self.at]
         matrix = np.block([[self.matrix, new[:, None]], [new[None, :], np.array([[square]])]])
-        more = sparse.csr_array(cross[self.absorbed][:, None])
-        beside = sparse.csr_array(sparse.hstack([self.beside, more]))
+        more = scipy.sparse.csr_array(cross[self.absorbed][:, None])
+        beside = scipy.sparse.csr_array(scipy.sparse.hstack([self.beside, more]))
         return Gram(matrix, np.append(self.at, at), self.absorbed, self.counts, beside)
 
     @cached_property
@@ -267,11 +267,11 @@ def pieces(rows: int) -> Iterator[slice]:
         yield slice(start, min(start + PIECE, rows))
 
 
-def _table(one: GroupColumns, other: GroupColumns, often: Float) -> sparse.csr_array:
+def _table(one: GroupColumns, other: GroupColumns, often: Float) -> scipy.sparse.csr_array:
     """Cross-products of two blocks, of which most are 0."""
     assert one.at is not None
     weight = often if other.weight is None else often * other.weight
     at = np.zeros(len(weight), np.int64) if other.at is None else other.at
     inside = np.flatnonzero((at < other.width) & (one.at < one.width))
     places = one.at[inside], at[inside]
-    return sparse.csr_array(sparse.coo_array((weight[inside], places), shape=(one.width, other.width)))
+    return scipy.sparse.csr_array(scipy.sparse.coo_array((weight[inside], places), shape=(one.width, other.width)))

@@ -9,7 +9,7 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from dipsmith.analyses.direct import DirectEstimate
 from dipsmith.errors import UsageError
@@ -48,7 +48,7 @@ class Result:
         """From an estimate."""
         told = np.isfinite(np.diag(found.covariance)) & np.isfinite(found.values)
         se = np.sqrt(np.where(told, np.diag(found.covariance), np.nan))
-        t = float(special.stdtrit(found.df, 0.5 + LEVEL / 2))
+        t = float(scipy.special.stdtrit(found.df, 0.5 + LEVEL / 2))
         share = np.diag(found.noise) / np.diag(found.covariance)
         coefficients = [
             DirectCoefficient(n, float(b), float(s), float(b - t * s), float(b + t * s), float(x))

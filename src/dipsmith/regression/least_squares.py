@@ -23,9 +23,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import linalg, optimize, sparse
-from scipy.sparse import csgraph
 
 from dipsmith.errors import UsageError
 from dipsmith.regression.estimates import Estimates, Float
@@ -86,11 +85,11 @@ def least_squares(frame: ModelFrame, *, robust: bool = False) -> Estimates:
     """Fit y = Xb + fixed effects; clustered where the frame has clusters."""
     n = project(frame)
     scale = np.sqrt(np.einsum("ij,ij->j", n.X, n.X))
-    factor = linalg.cho_factor((n.X.T @ n.X) / np.outer(scale, scale), lower=True)
-    b = linalg.cho_solve(factor, n.X.T @ n.y / scale) / scale
-    b += linalg.cho_solve(factor, n.X.T @ (n.y - n.X @ b) / scale) / scale
+    factor = scipy.linalg.cho_factor((n.X.T @ n.X) / np.outer(scale, scale), lower=True)
+    b = scipy.linalg.cho_solve(factor, n.X.T @ n.y / scale) / scale
+    b += scipy.linalg.cho_solve(factor, n.X.T @ (n.y - n.X @ b) / scale) / scale
     residual = n.y - n.X @ b
-    inverse = linalg.cho_solve(factor, np.eye(len(b))) / np.outer(scale, scale)
+    inverse = scipy.linalg.cho_solve(factor, np.eye(len(b))) / np.outer(scale, scale)
     df = float(frame.rows - len(n.kept) - n.parameters)
     if frame.clusters is not None:
         covariance, groups = sandwich(inverse, n.X * residual[:, None], frame.clusters)
@@ -110,7 +109,7 @@ def ridge(frame: ModelFrame, penalty: float | None = None) -> Estimates:
     gram, cross, square = n.X.T @ n.X, n.X.T @ n.y, float(n.y @ n.y)
 
     def solve(strength: float) -> tuple[Float, Float, float]:
-        inverse = linalg.inv(gram + strength * np.diag(units**2))
+        inverse = scipy.linalg.inv(gram + strength * np.diag(units**2))
         return inverse @ cross, inverse, float(np.trace(inverse @ gram)) + n.parameters
 
     def criterion(log_strength: float) -> float:
@@ -122,7 +121,7 @@ def ridge(frame: ModelFrame, penalty: float | None = None) -> Estimates:
         grid = np.linspace(LIGHTEST, HEAVIEST, 41)
         best = int(np.argmin([criterion(x) for x in grid]))
         around = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-        penalty = 10.0 ** float(optimize.minimize_scalar(criterion, bounds=around, method="bounded").x)
+        penalty = 10.0 ** float(scipy.optimize.minimize_scalar(criterion, bounds=around, method="bounded").x)
     b, inverse, effective = solve(penalty)
     residual = n.y - n.X @ b
     df = frame.rows - effective
@@ -245,8 +244,8 @@ def _rank(groups: NDArray[np.int64]) -> int:
     if len(sizes) == 2:
         # Two effects are told apart up to one constant in every connected part of their graph.
         edges = (np.ones(len(groups)), (groups[:, 0], sizes[0] + groups[:, 1]))
-        graph = sparse.coo_array(edges, shape=(sum(sizes), sum(sizes)))
-        return sum(sizes) - int(csgraph.connected_components(graph, directed=False)[0])
+        graph = scipy.sparse.coo_array(edges, shape=(sum(sizes), sum(sizes)))
+        return sum(sizes) - int(scipy.sparse.csgraph.connected_components(graph, directed=False)[0])
     if len(sizes) > 2 and len(groups) <= EXACT_CELLS and sum(sizes) <= EXACT_CELLS:
         dummies = np.concatenate([np.eye(size)[g] for g, size in zip(groups.T, sizes, strict=True)], axis=1)
         return int(np.linalg.matrix_rank(dummies))

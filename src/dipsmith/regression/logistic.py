@@ -25,9 +25,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import optimize
-from scipy.special import expit
 
 from dipsmith.errors import UsageError
 from dipsmith.privacy.randomness import generator
@@ -117,7 +116,7 @@ def climb(
 
     def value(b: Float) -> tuple[float, Float, Float, Float]:
         eta = columns.times(b)
-        p = expit(eta)
+        p = scipy.special.expit(eta)
         information = columns.gram(trials * p * (1 - p))
         found = float(successes @ eta - trials @ np.logaddexp(0.0, eta)) - 0.5 * float(ridge @ b**2)
         if leverages is not None:
@@ -156,7 +155,7 @@ def _estimates(frame: ModelFrame, rows: BinomialRows, top: Climb, *, robust: boo
     if not top.arrived:
         raise UsageError("the logistic regression did not converge; use family='firth', a penalty, or fewer terms")
     covariance: Float = np.asarray(np.linalg.inv(top.information), dtype=np.float64)
-    p = expit(rows.times(top.b))
+    p = scipy.special.expit(rows.times(top.b))
     df = float("inf")
     if rows.clusters is not None:
         scores = rows.X * (rows.successes - rows.trials * p)[:, None]
@@ -281,5 +280,5 @@ def is_separated(rows: BinomialRows) -> bool:
     if not signed.size:
         return False
     none = np.zeros(len(signed))
-    found = optimize.linprog(-signed.sum(axis=0), -signed, none, bounds=(-1.0, 1.0), method="highs")
+    found = scipy.optimize.linprog(-signed.sum(axis=0), -signed, none, bounds=(-1.0, 1.0), method="highs")
     return bool(found.status == 0 and -found.fun > _ZERO * len(signed))

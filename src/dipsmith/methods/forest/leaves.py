@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
 from dipsmith.methods.forest.tree_shape import TreeShape
 
@@ -137,7 +137,7 @@ def join_marginals(parts: list[tuple[Floats, float]]) -> Floats:
     counts = sum(w * c for w, (c, _) in zip(weights, parts, strict=True)) / sum(weights)
     sd = np.sqrt(1.0 / sum(weights) + 1.0)
     at = counts / sd
-    mean = counts + sd * np.exp(-(at**2) / 2 - 0.5 * np.log(2 * np.pi) - log_ndtr(at))
+    mean = counts + sd * np.exp(-(at**2) / 2 - 0.5 * np.log(2 * np.pi) - scipy.special.log_ndtr(at))
     return np.asarray(mean / mean.sum())
 
 

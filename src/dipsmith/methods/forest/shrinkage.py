@@ -29,8 +29,8 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import logit
 
 from dipsmith.methods.forest.leaves import LeafCounts
 from dipsmith.methods.forest.tree_shape import TreeShape
@@ -233,7 +233,7 @@ class _Smoother:
     """The rounds of the fit, for some labels at once (labels × nodes)."""
 
     def __init__(self, counts: LeafCounts, marginal: Floats, columns: list[int]) -> None:
-        self.root = logit(np.clip(marginal[columns], RAREST, 1.0 - RAREST)).astype(np.float32)
+        self.root = scipy.special.logit(np.clip(marginal[columns], RAREST, 1.0 - RAREST)).astype(np.float32)
         self.tree = counts.tree
         self.shape = _Shape.of(counts.tree, counts.spread(counts.sizes))
         self.working = counts.working(self.shape.cells, columns, self.shape.leaves, len(self.shape.nodes))

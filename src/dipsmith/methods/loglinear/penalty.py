@@ -28,8 +28,8 @@ from math import exp, log
 from typing import Final
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import linalg
 
 Float = NDArray[np.float64]
 
@@ -166,7 +166,7 @@ def choose_dense(
     thinned = _Thinned.of(G, penalties) if by_contrast else None
     for step in range(rounds + 1):
         factor = _factor(G, _precisions(penalties, current))
-        effects, _ = linalg.lapack.dpotrs(factor, g, lower=1)
+        effects, _ = scipy.linalg.lapack.dpotrs(factor, g, lower=1)
         if step == rounds:
             break
         spreads = _spreads(factor, penalties) if thinned is None else thinned.spreads(penalties, current)
@@ -206,7 +206,7 @@ def choose_by_contrast(
 
 def solve_by_contrast(factors: Sequence[Float], g: Float) -> Float:
     """The effects (cells × k, flat) from the factor of G + P of each contrast, and g (k × cells)."""
-    solved = [linalg.lapack.dpotrs(f, b, lower=1)[0] for f, b in zip(factors, g, strict=True)]
+    solved = [scipy.linalg.lapack.dpotrs(f, b, lower=1)[0] for f, b in zip(factors, g, strict=True)]
     return np.stack(solved, axis=1).ravel()
 
 
@@ -214,7 +214,7 @@ def _spreads_by_contrast(factors: Sequence[Float], single: Sequence[Penalty]) ->
     """Each term's posterior covariance over its cells, summed over contrasts: of L⁻ᵀL⁻¹ only the terms' own blocks."""
     spreads = [np.zeros((p.cells, p.cells)) for p in single]
     for factor in factors:
-        inverse, _ = linalg.lapack.dtrtri(factor, lower=1)
+        inverse, _ = scipy.linalg.lapack.dtrtri(factor, lower=1)
         for spread, here in zip(spreads, slices_of(single), strict=True):
             columns = inverse[here.start :, here]
             spread += columns.T @ columns
@@ -244,7 +244,7 @@ def _distance(following: Sequence[Float], current: Sequence[Float]) -> float:
 
 def dense_covariance(G: Float, penalties: Sequence[Penalty], log_strengths: Sequence[Float]) -> Float:
     """The posterior covariance (G + P)⁻¹ of effects that are estimated together."""
-    inverse, _ = linalg.lapack.dpotri(_factor(G, _precisions(penalties, log_strengths)), lower=1, overwrite_c=1)
+    inverse, _ = scipy.linalg.lapack.dpotri(_factor(G, _precisions(penalties, log_strengths)), lower=1, overwrite_c=1)
     return symmetric(inverse)
 
 
@@ -309,7 +309,7 @@ class _Thinned:
 
 
 def _spreads(factor: Float, penalties: Sequence[Penalty]) -> list[Float]:
-    inverse, _ = linalg.lapack.dpotri(factor, lower=1)
+    inverse, _ = scipy.linalg.lapack.dpotri(factor, lower=1)
     whole = symmetric(inverse)
     found = []
     for penalty, here in zip(penalties, slices_of(penalties), strict=True):
@@ -330,7 +330,7 @@ def _factor(G: Float, precisions: Sequence[tuple[slice, int, Float]]) -> Float:
     for here, contrasts, precision in precisions:
         for j in range(contrasts):
             total[here, here][j::contrasts, j::contrasts] += precision
-    factor, failed = linalg.lapack.dpotrf(total, lower=1, clean=1, overwrite_a=1)
+    factor, failed = scipy.linalg.lapack.dpotrf(total, lower=1, clean=1, overwrite_a=1)
     if failed:
         raise np.linalg.LinAlgError("the penalised information is not positive definite")
     return np.asarray(factor)

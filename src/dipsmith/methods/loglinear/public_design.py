@@ -27,8 +27,8 @@ from functools import cache, cached_property
 from itertools import pairwise
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import linalg, sparse
 
 from dipsmith.methods.loglinear.softmax import BarredLabels, barred_softmax
 
@@ -48,7 +48,7 @@ def contrasts(labels: int) -> Float:
     >>> bool(np.allclose(contrasts(3).T @ contrasts(3), np.eye(2)))
     True
     """
-    basis = np.ascontiguousarray(-linalg.helmert(labels).T)
+    basis = np.ascontiguousarray(-scipy.linalg.helmert(labels).T)
     basis.flags.writeable = False
     return basis
 
@@ -107,15 +107,15 @@ class _SameTargets:
     cells: int
     index: NDArray[np.int32]
 
-    def pick(self, rows: slice) -> sparse.sparray:
+    def pick(self, rows: slice) -> scipy.sparse.sparray:
         """The matrix rows × cells that has a one for each cell of a row."""
         return self._whole if rows == slice(0, len(self.index)) else self._picked(rows)
 
     @cached_property
-    def _whole(self) -> sparse.sparray:
+    def _whole(self) -> scipy.sparse.sparray:
         return self._picked(slice(0, len(self.index)))
 
-    def _picked(self, rows: slice) -> sparse.sparray:
+    def _picked(self, rows: slice) -> scipy.sparse.sparray:
         return _gathered(self.index[rows], self.cells).T
 
 
@@ -342,12 +342,12 @@ def scattered(cell: NDArray[np.integer], cells: int, rows: Float) -> Float:
     return np.asarray(_gathered(cell[:, None], cells) @ rows)
 
 
-def _gathered(index: NDArray[np.integer], cells: int) -> sparse.csc_array:
+def _gathered(index: NDArray[np.integer], cells: int) -> scipy.sparse.csc_array:
     """The matrix cells × rows that has a one for each of a row's cells."""
     whole = np.int32 if cells < 1 << 31 and index.size < 1 << 31 else np.int64
     ends = np.arange(0, index.size + 1, max(index.shape[1], 1), dtype=whole)
     each = index.astype(whole, copy=False).ravel()
-    return sparse.csc_array((np.ones(index.size), each, ends), shape=(cells, len(index)))
+    return scipy.sparse.csc_array((np.ones(index.size), each, ends), shape=(cells, len(index)))
 
 
 def _marginal(p: Float, term: LabelTerm) -> Float:

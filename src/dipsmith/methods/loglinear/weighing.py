@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import linalg
 
 from dipsmith.methods.loglinear.penalty import (
     Penalty,
@@ -185,15 +185,15 @@ def _inverse(H: Float, noise: Float) -> Float:
     """The lower triangle of (H + V)⁻¹."""
     total = np.array(H, order="F")
     total[np.diag_indices(len(H))] += noise
-    factor, failed = linalg.lapack.dpotrf(total, lower=1, clean=0, overwrite_a=1)
+    factor, failed = scipy.linalg.lapack.dpotrf(total, lower=1, clean=0, overwrite_a=1)
     if failed:
         raise np.linalg.LinAlgError("information plus noise is not positive definite")
-    return np.asarray(linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)[0])
+    return np.asarray(scipy.linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)[0])
 
 
 def _each(matrices: Sequence[Float], vectors: Float) -> Float:
     """Symmetric matrices, given by their lower triangles, times a vector each."""
-    return np.stack([linalg.blas.dsymv(1.0, m, v, lower=1) for m, v in zip(matrices, vectors, strict=True)])
+    return np.stack([scipy.linalg.blas.dsymv(1.0, m, v, lower=1) for m, v in zip(matrices, vectors, strict=True)])
 
 
 def _times(matrix: Float, flat: Float) -> Float:
