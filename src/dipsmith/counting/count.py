@@ -26,7 +26,7 @@ from dipsmith.counting.encoded import CACHE_BYTES, EncodedRows
 from dipsmith.counting.memory import CountMemory, Fixed, rows_in
 from dipsmith.counting.memory import View as View
 from dipsmith.counting.tally import Tally, check_size, count_sparse, distinct
-from dipsmith.counting.values import ValueReading, Values, read_values, units_at, values_of_codes
+from dipsmith.counting.values import ValueReading, Values, read_values, values_of_codes
 from dipsmith.errors import UnsupportedError
 from dipsmith.schema import Cells, Codes, Schema
 from dipsmith.sources import Progress, Source
@@ -186,7 +186,7 @@ class HeldRows(BatchRows):
     def values(self, reading: ValueReading) -> Iterator[tuple[Values, pa.Array | None]]:
         """Values that stand for the codes of the lawful rows; each row is a unit."""
         for codes in self._passing([], "lawful"):
-            yield values_of_codes(codes, reading), units_at(np.flatnonzero(rows_in(self.held, "lawful")), self.schema)
+            yield values_of_codes(codes, reading), None
 
     def widened(self, schema: Schema, columns: Codings) -> Rows:
         """The same rows with more public columns."""

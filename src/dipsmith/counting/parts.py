@@ -1,23 +1,22 @@
 """Rows divided at random into disjoint parts, by a secret key; all rows of a unit lie in one part.
 
-A unit's part is a hash of the key and of its text in the unit column. Where every row is a unit, it is a hash of the key,
-of what is read of the row and of a *duplicate index*, which tells rows that look alike apart; under `label`, of the row's
-place in the source. So for a given key
+A unit has a *name*, and its part is a hash of the key and the name. Where units are told by a column, the name is the text in
+it. Where every row is a unit, it is made of what is read of the rows, never of their places in the file:
 
-* an added or removed unit changes the rows of one part: where rows are units, the copies of a row have the indices
-  0, 1, … whichever of them they are, so that one copy less is the last index less and nobody else moves;
-* a changed private label moves nobody, even where a rule leaves its row out or lets it in: places count all rows of the
-  source, lawful or not;
-* a replaced unit leaves one part and enters another, which may be the same.
+* `add-remove`, `replace`: the row's own content and the number of its copy. One copy less is the last number less, and nobody
+  else moves: for every key one part changes where a row comes or goes, two where it is replaced.
+* `label`: the row's rank, when rows are sorted by content, public columns first. Ranks are one name for each row, so under a
+  secret key every row draws its part by itself, whatever the labels are: a changed label changes the rows of one part. The
+  key is drawn for one division and forgotten.
 
-Within a part the rows of equal units must also be *summed* in an order that others do not change: where rows are told apart
-by what is read they are sorted by their hash, otherwise they keep the order of the source. Proof: ``docs/proofs/confirm.md``.
+The rows of a part are sorted by content too, so that what is summed is a function of the part's *multiset* of rows. Proof:
+``docs/proofs/confirm.md``.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,56 +49,54 @@ def divide(rows: Rows, reading: ValueReading, key: bytes, parts: int) -> Parts:
 
     Privacy
     -------
-    Reads private rows; the result is private. For every key, neighbouring tables differ in one part under `add-remove` and
-    `label`, and in two at most under `replace`.
+    Reads private rows; the result is private, and the same in whatever order the rows come. Neighbouring tables differ in one
+    part under `add-remove` and `label`, and in two at most under `replace`: for every key, but for rows as units under
+    `label`, where it holds in law, over keys.
     """
-    blocks, placed = [], []
-    for values, units in rows.values(reading):
+    blocks, units = [], []
+    for values, unit in rows.values(reading):
         blocks.append(values)
-        if units is not None:
-            placed.append(_parts_of_units(units, key, parts))
+        if unit is not None:
+            units.append(_parts_of_units(unit, key, parts))
     values = Values.joined(blocks, reading)
-    if placed:
-        part = np.concatenate(placed)
-        order = np.argsort(part, kind="stable")
+    content = values.matrix(reading)
+    order = np.lexsort([np.zeros(values.rows), *content.T[::-1]])
+    if units:
+        part = np.concatenate(units)[order]
     else:
-        part, rank = _parts_of_rows(values.matrix(reading), key, parts)
-        order = np.lexsort([rank, part])
-    return Parts(values.take(order), np.searchsorted(part[order], np.arange(parts + 1)))
+        part = _parts_of(map(bytes, name_rows(content[order], str(reading.schema.neighbours))), key, parts)
+    by_part = np.argsort(part, kind="stable")
+    return Parts(values.take(order[by_part]), np.searchsorted(part[by_part], np.arange(parts + 1)))
+
+
+def name_rows(content: Ints, relation: str) -> Ints:
+    """What tells sorted rows apart where each is a unit: their ranks under `label`, otherwise content and number of the copy.
+
+    >>> name_rows(np.array([[7, 0], [7, 0], [8, 1]]), "label").tolist()
+    [[0], [1], [2]]
+    >>> name_rows(np.array([[7, 0], [7, 0], [8, 1]]), "replace").tolist()
+    [[7, 0, 0], [7, 0, 1], [8, 1, 0]]
+    """
+    rank = np.arange(len(content), dtype=np.int64)
+    if relation == "label":
+        return rank[:, None]
+    starts = run_starts([np.zeros(len(content)), *content.T])
+    return np.column_stack([content, rank - np.repeat(starts, np.diff(starts, append=len(content)))])
 
 
 def _parts_of_units(units: pa.Array, key: bytes, parts: int) -> Ints:
     """The part of each row, by the text of its unit."""
     encoded = pc.dictionary_encode(units)
     distinct = encoded.dictionary.cast(pa.large_binary()).to_pylist()
-    hashes = _words([hashlib.sha256(key + b"|" + text).digest() for text in distinct])[:, 0]
-    return np.asarray((hashes % np.uint64(parts)).astype(np.int64)[encoded.indices.to_numpy()])
+    return np.asarray(_parts_of(distinct, key, parts)[encoded.indices.to_numpy()])
 
 
-def _parts_of_rows(seen: Ints, key: bytes, parts: int) -> tuple[Ints, Ints]:
-    """The part of each row, and its place among all by hash, from what is seen of it."""
-    content = np.ascontiguousarray(seen)
-    width = 8 * content.shape[1]
-    data = content.tobytes()
-    prefix = hashlib.sha256(key)
-    digests = []
-    for i in range(len(content)):
+def _parts_of(names: Iterable[bytes], key: bytes, parts: int) -> Ints:
+    """The part of each name: the same name, the same part."""
+    prefix, words = hashlib.sha256(key + b"|"), []
+    for name in names:
         own = prefix.copy()
-        own.update(data[i * width : (i + 1) * width])
-        digests.append(own.digest())
-    words = _words(digests)
-    order = np.lexsort([words[:, 1], words[:, 0]])
-    starts = run_starts([words[order, 0], words[order, 1]]) if len(order) else np.zeros(0, np.intp)
-    index = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
-    part, rank = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
-    copies = np.flatnonzero(index > 0)
-    place = words[order, 2].copy()
-    again = [hashlib.sha256(digests[order[i]] + int(index[i]).to_bytes(8, "big")).digest() for i in copies.tolist()]
-    place[copies] = _words(again)[:, 2]
-    part[order] = (place % np.uint64(parts)).astype(np.int64)
-    rank[order] = np.arange(len(order))
-    return part, rank
-
-
-def _words(digests: list[bytes]) -> NDArray[np.uint64]:
-    return np.frombuffer(bytearray(b"".join(digests)), dtype=">u8").reshape(-1, 4).astype(np.uint64)
+        own.update(name)
+        words.append(own.digest()[:8])
+    hashes = np.frombuffer(bytearray(b"".join(words)), dtype=">u8").astype(np.uint64)
+    return (hashes % np.uint64(parts)).astype(np.int64)

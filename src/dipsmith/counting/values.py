@@ -86,12 +86,14 @@ class Values:
         )
 
     def matrix(self, reading: ValueReading) -> Ints:
-        """What a reading sees of each row as a row of 64-bit words: rows are alike where all words are."""
+        """What a reading sees of each row as a row of 64-bit words, public columns first: rows are alike where all words are."""
         words = [
-            (np.where(np.isnan(self.numbers[n]), np.nan, self.numbers[n]) + 0.0).view(np.int64) for n in reading.numbers
+            (n, (np.where(np.isnan(self.numbers[n]), np.nan, self.numbers[n]) + 0.0).view(np.int64))
+            for n in reading.numbers
         ]
-        words += [self.levels[n].astype(np.int64, copy=False) for n in reading.levels]
-        return np.column_stack(words) if words else np.zeros((self.rows, 0), np.int64)
+        words += [(n, self.levels[n].astype(np.int64, copy=False)) for n in reading.levels]
+        words.sort(key=lambda column: reading.schema[column[0]].role != "public")
+        return np.column_stack([np.zeros((self.rows, 0), np.int64), *(word for _, word in words)])
 
     @classmethod
     def joined(cls, parts: list[Values], reading: ValueReading) -> Values:
@@ -122,9 +124,7 @@ def public_levels(attribute: Attribute, *, verbatim: bool) -> tuple[str, ...]:
 
 
 def read_values(encoded: EncodedRows, reading: ValueReading) -> Iterator[tuple[Values, pa.Array | None]]:
-    """The values of the lawful rows, block by block, and the text of each row's unit.
-
-    Where a row is the unit there is none; but under `label` it is the row's place in the source, which no label changes.
+    """The values of the lawful rows, block by block, and the text of each row's unit; None where a row is the unit.
 
     Privacy
     -------
@@ -135,7 +135,6 @@ def read_values(encoded: EncodedRows, reading: ValueReading) -> Iterator[tuple[V
     encoder = Encoder(reading.schema, reading.names)
     for batch in encoded.raw([*dict.fromkeys((*reading.names, *([] if unit is None else [unit])))]):
         kept = lawful[start : start + batch.num_rows]
-        places = np.flatnonzero(kept) + start
         start += batch.num_rows
         batch = batch.filter(pa.array(kept))
         codes, _ = encoder.encode(batch)
@@ -147,13 +146,8 @@ def read_values(encoded: EncodedRows, reading: ValueReading) -> Iterator[tuple[V
                 {n: _places(reading.schema[n], columns[n], codes[n], n in reading.verbatim) for n in reading.levels},
                 batch.num_rows,
             ),
-            units_at(places, reading.schema) if unit is None else unit_text(columns[unit]),
+            None if unit is None else unit_text(columns[unit]),
         )
-
-
-def units_at(places: Ints, schema: Schema) -> pa.Array | None:
-    """What tells rows apart where each is a unit: under `label` their places in the source, otherwise nothing but their values."""
-    return pa.array(places).cast(pa.string()) if schema.neighbours == "label" else None
 
 
 def values_of_codes(codes: Codes, reading: ValueReading) -> Values:
