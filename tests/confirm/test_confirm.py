@@ -4,6 +4,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 from confirm_tables import schema_of, table_of
 
@@ -120,6 +123,25 @@ def test_every_byte_follows_from_the_noisy_numbers(claim, monkeypatch, tmp_path)
     assert set(told[0]) == {"answer.json", "answer.html", "question.yaml"}
 
 
+@pytest.mark.parametrize("claim", ["s[F] < 0", "-0.5 < s[F] < 0.5", "trend of s[F] over g > 0"])
+@pytest.mark.parametrize(
+    ("relation", "unit"), [("label", None), ("label", "id"), ("add-remove", None), ("replace", "id")]
+)
+def test_another_order_or_form_of_the_file_is_answered_alike(relation, unit, claim, tmp_path):
+    """With frozen noise: the same bytes of an answer that hangs on every row, with copies among the rows."""
+    table = table_of(90, units=None if unit is None else 60)
+    for at in (0, 1):
+        table = table.set_column(at, table.column_names[at], pa.array(np.round(table.column(at).to_numpy())))
+    question = replace(QUESTION, formula="y ~ s + x", claim=claim)
+    pq.write_table(table.take(np.random.default_rng(3).permutation(90)), tmp_path / "other.parquet", row_group_size=7)
+    pa_csv.write_csv(table.take(np.arange(90)[::-1]), tmp_path / "other.csv")
+    told = [
+        replace(rehearse(question, data, schema_of(relation, unit=unit, max_rows=2), seed=7), created="")
+        for data in (table, tmp_path / "other.parquet", tmp_path / "other.csv")
+    ]
+    assert told[0].to_json() == told[1].to_json() == told[2].to_json()
+
+
 def test_refusals_cost_nothing(ledger, tmp_path):
     (tmp_path / "there").mkdir()
     with pytest.raises(OutputError, match="exists already"):
@@ -165,11 +187,13 @@ def test_an_answer_that_was_changed_is_found(ledger, tmp_path, name):
 
 def test_a_forged_card_is_not_the_ledgers(ledger, tmp_path):
     folder = asked(ledger, tmp_path / "answer").folder
-    forged = replace(AnswerCard.load(folder), verdict="contradicted", sentence="Contradicted.")
+    forged = replace(AnswerCard.load(folder), verdict="contradicted", sentence="Contradicted.", signer=None)
     forged.save(tmp_path / "forged")
-    verify_answer(tmp_path / "forged")
+    assert "NOT SIGNED" in str(verify_answer(tmp_path / "forged"))
     with pytest.raises(DamageError, match="no answer"):
         verify_answer(tmp_path / "forged", ledger)
+    with pytest.raises(DamageError, match="not signed, although"):
+        verify_answer(tmp_path / "forged", public=ledger.answer_key.public)
     (folder / "more").touch()
     with pytest.raises(DamageError, match="'more'"):
         verify_answer(folder)

@@ -89,6 +89,26 @@ def test_the_noise_is_that_of_the_sensitivity_and_is_recorded_first():
     assert str(asked.remaining) == "ε = 0.5"
 
 
+def test_every_poll_draws_a_key_of_its_own():
+    """Two polls of 50 rows in 10 parts: the same division would have probability 1e-50."""
+    seen = []
+
+    @dataclass(frozen=True)
+    class Watching(Nearly):
+        def __call__(self, part):
+            seen.append(sorted(part.numbers["y"].tolist()))
+            return 0
+
+    for relation in ("add-remove", "label"):
+        asked, _ = curator(table_of(50), schema_of(relation), PureDP(1))
+        divisions = []
+        for _ in range(2):
+            seen.clear()
+            asked.ask(Poll(Watching(relation), 10), PureDP("0.5"))
+            divisions.append(sorted(seen))
+        assert divisions[0] != divisions[1]
+
+
 def test_nothing_is_read_where_the_budget_is_gone():
     vote = Nearly("label")
     asked, journal = curator(table_of(50), vote.reading.schema, PureDP("0.1"))

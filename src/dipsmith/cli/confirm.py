@@ -30,6 +30,9 @@ def confirm(
     yes: Annotated[bool, Option("--yes", help="Approve without being asked.")] = False,
     decline: Annotated[str | None, Option("--decline", metavar="REASON", help="Decline, on record.")] = None,
     by: Annotated[str | None, Option("--by", help="Who decides; the user of this machine when omitted.")] = None,
+    key: Annotated[
+        Path | None, Option("--key", help="The private key that signs; the one beside the ledger when omitted.")
+    ] = None,
     table: options.Table = None,
     encoding: Annotated[str | None, Option("--encoding", help="CSV that is not UTF-8, e.g. latin-1.")] = None,
     delimiter: Annotated[str | None, Option("--delimiter", help="CSV: , ; tab or | (found when omitted).")] = None,
@@ -71,13 +74,16 @@ def confirm(
             raise typer.Exit(0)
     confidential = source(data, table=table, encoding=encoding, delimiter=delimiter)
     with progress(json) as show, warnings_as_notes(LostKey):
-        found = run(asked, confidential, declared, ledger=book, out=out, by=by, progress=show)
+        found = run(asked, confidential, declared, ledger=book, out=out, by=by, key=key, progress=show)
     verb = "Answered before, nothing was read or charged: it is in" if found.before else "Written to"
     answer(
         json,
         {**as_facts(found.answer), "out": str(found.folder), "before": found.before, "head": book.anchor.head},
         found.answer.sentence,
         f"{verb} {found.folder}/ — send the folder back; check it with: {command('verify', found.folder)}",
+        f"Signed by key {signer[:16]}…{'' if key else f'; its public part, for researchers: {ledger}.answers.pub'}"
+        if (signer := found.answer.signer)
+        else "Not signed: it was answered before answers were.",
         f"ledger head: {book.anchor}",
     )
 

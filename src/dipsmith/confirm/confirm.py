@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -36,6 +36,7 @@ from dipsmith.privacy.ledger import AlreadyReleased, Ledger, Reservation
 from dipsmith.privacy.poll import Poll, poll_sensitivity
 from dipsmith.privacy.protection import protection_of
 from dipsmith.privacy.randomness import Stream
+from dipsmith.privacy.signature import public_of, read_key, sign_answer
 from dipsmith.privacy.value_question import noise_of, scale_of
 from dipsmith.schema import Schema
 from dipsmith.sources import Source, source
@@ -82,6 +83,7 @@ def confirm(
     ledger: Ledger | str | Path,
     out: str | Path,
     by: str | None = None,
+    key: str | Path | None = None,
     testing: bool = False,
     noise_seed: int | None = None,
     progress: Progress | None = None,
@@ -95,8 +97,9 @@ def confirm(
     ledger, out
         Where the price is charged; and the folder to write, which must not exist. The same question, asked before, is
         answered from where its answer lies.
-    by
-        Who approves it; the OS user when omitted.
+    by, key
+        Who approves it, the OS user when omitted; and the file of the private key that signs the answer, when omitted the one
+        beside the ledger, which is made when it is first needed.
     testing, noise_seed
         A noise seed is accepted only with ``testing=True``, and the answer says NOT PRIVATE.
 
@@ -109,6 +112,7 @@ def confirm(
     if noise_seed is not None and not testing:
         raise UsageError("a noise seed voids the guarantee and is accepted only with testing=True")
     measure = prepare(asked, schema)
+    own_key = None if key is None else read_key(key)
     book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
     known = book.run(asked.request)
     if known is None or known.state != "finished":
@@ -135,11 +139,12 @@ def confirm(
             answer, folder = answered_before(earlier)
             return Confirmed(answer, folder, before=True)
         settling.enter_context(reservation)
+        signing = book.signing_key() if own_key is None else own_key
         reservation.read()
         curator = Curator(rows, asked.budget, stream=stream, journal=reservation, progress=progress)
         found = ask(curator)
-        answer = answer_of(asked, schema, found, reservation, testing=testing)
-        folder, stamped = answer.save(out)
+        answer = replace(answer_of(asked, schema, found, reservation, testing=testing), signer=public_of(signing))
+        folder, stamped = answer.save(out, partial(sign_answer, signing, book.id, asked.request))
         reservation.finish(stamped, folder.absolute())
     return Confirmed(answer, folder, before=False)
 

@@ -38,7 +38,7 @@ def answer_content(answer: AnswerCard) -> Page:
             Section("What it cost", (Facts(tuple(_cost(answer))), _limits(answer))),
         ),
         stamp=NOT_PRIVATE if answer.testing else "",
-        footer=f"dipsmith {answer.version}. Check this answer: dipsmith verify FOLDER",
+        footer=f"dipsmith {answer.version}. Check this answer: dipsmith verify FOLDER --public STEWARD.pub",
     )
 
 
@@ -183,7 +183,8 @@ def _cost(answer: AnswerCard) -> list[tuple[str, str]]:
     ]
     if answer.sensitivity is not None:
         found.append(("Sensitivity", f"one unit moves the numbers by {answer.sensitivity:g} at most"))
-    return [*found, *([] if answer.ledger_head is None else [("Ledger head", answer.ledger_head)])]
+    found += [] if answer.ledger_head is None else [("Ledger head", answer.ledger_head)]
+    return [*found, ("Signed by", "nobody" if answer.signer is None else f"key {answer.signer}")]
 
 
 def _limits(answer: AnswerCard) -> str:

@@ -74,10 +74,11 @@ def approve(
     ledger: Ledger | str | Path,
     out: str | Path,
     by: str | None = None,
+    key: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Confirmed:
-    """Answer a question: reserve, read, charge, write; the stored answer where it was answered before."""
-    return confirm(question, data, schema, ledger=ledger, out=out, by=by, progress=progress)
+    """Answer a question: reserve, read, charge, write, sign; the stored answer where it was answered before."""
+    return confirm(question, data, schema, ledger=ledger, out=out, by=by, key=key, progress=progress)
 
 
 def decline(question: Inquiry | str | Path, ledger: Ledger | str | Path, why: str, by: str | None = None) -> None:

@@ -7,12 +7,14 @@ when neither end has a majority, however wide a part's own error is.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from math import sqrt
 
 import numpy as np
 
-from dipsmith.confirm.claim import AgreesWithRelease, Between, Coefficients, OneSided, TrendOver, resolve
+from dipsmith.confirm.claim import AgreesWithRelease, Between, Coefficients, OneSided, Side, TrendOver, resolve
 from dipsmith.confirm.design import VoteDesign
 from dipsmith.confirm.part_fit import Combination, estimate
 from dipsmith.counting.values import ValueReading, Values
@@ -25,101 +27,19 @@ WIDE = 1.96
 
 
 @dataclass(frozen=True, eq=False)
-class SideVote:
-    """Whether a combination of coefficients lies on one side of a number."""
+class QuantityVote:
+    """How a part votes: by a quantity of its rows, None where they do not determine it, and where that lies."""
 
-    design: VoteDesign
-    wanted: Combination
-    below: bool
-    value: float
     name: str
+    reading: ValueReading
+    quantity: Callable[[Values], float | None]
+    judge: Callable[[float], int]
     answers: int = 2
 
-    @property
-    def reading(self) -> ValueReading:
-        """The columns that it reads."""
-        return self.design.reading
-
     def __call__(self, part: Values) -> int | None:
-        """1 where the estimate lies on the side that is claimed."""
-        found = _estimate(self.design, self.wanted, part)
-        return None if found is None else int(found < self.value if self.below else found > self.value)
-
-
-@dataclass(frozen=True, eq=False)
-class IntervalVote:
-    """Whether a combination of coefficients lies below, within or above an interval."""
-
-    design: VoteDesign
-    wanted: Combination
-    low: float
-    high: float
-    name: str
-    answers: int = 3
-
-    @property
-    def reading(self) -> ValueReading:
-        """The columns that it reads."""
-        return self.design.reading
-
-    def __call__(self, part: Values) -> int | None:
-        """0 below, 1 within, 2 above."""
-        found = _estimate(self.design, self.wanted, part)
-        return None if found is None else int(found > self.low) + int(found >= self.high)
-
-
-@dataclass(frozen=True, eq=False)
-class AgreementVote:
-    """Whether a part's estimate lies in the release's interval, as wide as a part of its size makes it."""
-
-    design: VoteDesign
-    wanted: Combination
-    centre: float
-    reach: float
-    name: str
-    answers: int = 2
-
-    @property
-    def reading(self) -> ValueReading:
-        """The columns that it reads."""
-        return self.design.reading
-
-    def __call__(self, part: Values) -> int | None:
-        """1 where it does."""
-        found = _estimate(self.design, self.wanted, part)
-        return None if found is None else int(abs(found - self.centre) <= self.reach)
-
-
-@dataclass(frozen=True, eq=False)
-class TrendVote:
-    """Whether a coefficient, estimated at every value of a column by itself, grows or falls over those values."""
-
-    design: VoteDesign
-    wanted: Combination
-    over: str
-    grows: bool
-    name: str
-    answers: int = 2
-
-    @property
-    def reading(self) -> ValueReading:
-        """The formula's columns, and the one that the trend is over."""
-        own = self.design.reading
-        return replace(own, levels=tuple(dict.fromkeys((*own.levels, self.over))))
-
-    def __call__(self, part: Values) -> int | None:
-        """1 where the slope of the estimates has the sign that is claimed."""
-        places = part.levels[self.over]
-        found = [
-            (at, value)
-            for at in np.unique(places[places >= 0]).tolist()
-            if (value := _estimate(self.design, self.wanted, part.take(places == at))) is not None
-        ]
-        if len(found) < 2:
-            return None
-        at, values = np.array(found).T
-        slope = float((at - at.mean()) @ values)
-        return int(slope > 0 if self.grows else slope < 0)
+        """The answer of a part; None where it cannot say."""
+        found = self.quantity(part)
+        return None if found is None else self.judge(found)
 
 
 def vote_of(claim: Coefficients, design: VoteDesign, parts: int, known: tuple[float, float] | None = None) -> Vote:
@@ -127,29 +47,43 @@ def vote_of(claim: Coefficients, design: VoteDesign, parts: int, known: tuple[fl
     name = f"{claim} in {design.formula.text}"
     name = name if name.isprintable() and len(name) <= 900 else "a claim about a formula"
     if isinstance(claim, Between) and claim.less is not None:
-        return IntervalVote(design, difference(claim, design), claim.low, claim.high, name)
-    one = Combination(((resolve(claim.coefficient, design.names), 1.0),))
+        wanted = difference(claim, design)
+    else:
+        wanted = Combination(((resolve(claim.coefficient, design.names), 1.0),))
+    of_coefficients = partial(QuantityVote, name, design.reading, partial(_estimate, design, wanted))
     match claim:
         case OneSided(_, side, value):
-            return SideVote(design, one, side == "<", value, name)
+            return of_coefficients(_beyond(side, value))
         case Between(_, low, high):
-            return IntervalVote(design, one, low, high, name)
+            return of_coefficients(lambda found: int(found > low) + int(found >= high), answers=3)
         case AgreesWithRelease():
             if known is None:
                 raise UsageError(
                     "a claim about the release needs its estimate and standard error: `dipsmith ask` adds them"
                 )
-            return AgreementVote(design, one, known[0], WIDE * known[1] * sqrt(parts), name)
+            centre, reach = known[0], WIDE * known[1] * sqrt(parts)  # as wide as a part of its size makes it
+            return of_coefficients(lambda found: int(abs(found - centre) <= reach))
         case TrendOver(_, over, side):
-            schema = design.reading.schema
-            if over not in schema:
-                raise UsageError(f"claim '{abridge(str(claim))}': there is no column '{abridge(over)}'")
-            if schema.neighbours == "label" and schema[over].role != "public":
-                raise UnsupportedError(
-                    f"claim '{abridge(str(claim))}': a trend is over a public column, '{over}' is private"
-                )
-            return TrendVote(design, one, over, side == ">", name)
-    raise UsageError(f"claim '{abridge(str(claim))}' is not about a coefficient")
+            reading = replace(
+                design.reading, levels=tuple(dict.fromkeys((*design.reading.levels, _public(claim, design))))
+            )
+            return QuantityVote(name, reading, partial(_slope, design, wanted, over), _beyond(side, 0.0))
+
+
+def _beyond(side: Side, value: float) -> Callable[[float], int]:
+    return (lambda found: int(found < value)) if side == "<" else (lambda found: int(found > value))
+
+
+def _public(claim: TrendOver, design: VoteDesign) -> str:
+    """The column that a trend is over."""
+    schema = design.reading.schema
+    if claim.over not in schema:
+        raise UsageError(f"claim '{abridge(str(claim))}': there is no column '{abridge(claim.over)}'")
+    if schema.neighbours == "label" and schema[claim.over].role != "public":
+        raise UnsupportedError(
+            f"claim '{abridge(str(claim))}': a trend is over a public column, '{claim.over}' is private"
+        )
+    return claim.over
 
 
 def difference(claim: Between, design: VoteDesign) -> Combination:
@@ -164,3 +98,17 @@ def difference(claim: Between, design: VoteDesign) -> Combination:
 
 def _estimate(design: VoteDesign, wanted: Combination, part: Values) -> float | None:
     return estimate(design.numbers(part), design.names, design.family, wanted)
+
+
+def _slope(design: VoteDesign, wanted: Combination, over: str, part: Values) -> float | None:
+    """The slope of a coefficient, estimated at every value of a column by itself, over those values."""
+    places = part.levels[over]
+    found = [
+        (at, value)
+        for at in np.unique(places[places >= 0]).tolist()
+        if (value := _estimate(design, wanted, part.take(places == at))) is not None
+    ]
+    if len(found) < 2:
+        return None
+    at, values = np.array(found).T
+    return float((at - at.mean()) @ values)

@@ -23,6 +23,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, overload
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from dipsmith.errors import BudgetError, DamageError, SameSourceError
 from dipsmith.privacy.account import PaidRun, grant_record, line, who
 from dipsmith.privacy.books import Anchor, Books, Declined, IntactLedger, require_heads, require_paid_events
@@ -40,7 +42,7 @@ from dipsmith.privacy.reservation import (
     require_same,
 )
 from dipsmith.privacy.sealing import KeyFile
-from dipsmith.privacy.signature import Signed, check_public
+from dipsmith.privacy.signature import AnswerKey, Signed, check_public
 from dipsmith.privacy.statement import Statement, Statements
 
 __all__ = ["AlreadyReleased", "Anchor", "IntactLedger", "Ledger", "Reservation", "Statement", "Statements"]
@@ -71,6 +73,7 @@ class Ledger:
         self._chain = Chain(path, patience)
         self._books = Books()
         self._key_file = KeyFile(self._chain.path)
+        self.answer_key = AnswerKey(self._chain.path)
 
     def __repr__(self) -> str:
         return f"Ledger({self.path!r})"
@@ -193,6 +196,17 @@ class Ledger:
         Safe at any moment: a process that still holds it is refused when it tries to read.
         """
         self._write(lambda books: refund(books, request_id))
+
+    def signing_key(self) -> Ed25519PrivateKey:
+        """The key beside the ledger that signs answers, made when it is first needed."""
+        found: list[Ed25519PrivateKey] = []
+
+        def decide(_: Books) -> list[Entry]:
+            found.append(self.answer_key.key())
+            return []
+
+        self._write(decide)
+        return found[0]
 
     def look(self, name: str, what: str, by: str | None = None) -> int:
         """Log that a person looked at exact figures of private rows; gives the number of looks so far."""

@@ -1,10 +1,14 @@
-"""Signed grants: who may grant need not be who may spend.
+"""Signed statements: who may grant need not be who may spend, and an answer says whose it is.
 
 A ledger can be told, once, that its grants need the signature of a given Ed25519 key. The key's holder
 signs a grant on any machine, without the ledger; whoever runs the ledger hands it in. A signature binds
 the ledger's id, the dataset, the amount, who and why, the private columns if they are stated, and a number
 used once, so that it counts in one ledger, for one grant, one time. Another key may take the office over
 by a signature of the one before.
+
+An answer to a question is signed too: the digest of its card, for the ledger that was charged. Its key lies beside the ledger,
+made when it is first needed (``budget.db.answers.key``); who is given the public part (``budget.db.answers.pub``) can tell the
+steward's answers from others. No statement of one kind counts as another.
 
 Guarantee: after the row that names the signatory, no row adds budget without a signature of the key in
 office at that row; the books refuse such a row whenever they are read. Who can rewrite the whole file can
@@ -29,19 +33,23 @@ from dipsmith.errors import InputError, OutputError, UsageError
 from dipsmith.privacy.account import grant_record
 from dipsmith.privacy.budget import Budget
 
-Kind = Literal["granted", "signatory"]
+Kind = Literal["granted", "signatory", "answered"]
 
 _FORMAT = "dipsmith signed statement 1"
-_FIELDS = {"granted": {"name", "budget", "stated", "by", "why"}, "signatory": {"public"}}
+_FIELDS = {
+    "granted": {"name", "budget", "stated", "by", "why"},
+    "signatory": {"public"},
+    "answered": {"request", "card"},
+}
 _LARGEST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A statement for one ledger, with a signature: a grant, or whose signature counts from now on.
+    """A statement for one ledger, with a signature: a grant, whose signature counts from now on, or an answer.
 
-    It becomes a ledger row of its `kind` and `content`, in the ledger of that id, a single time (`nonce`); the signature
-    is Ed25519, in hexadecimal, of all of these.
+    The first two become a ledger row of their `kind` and `content`, in the ledger of that id, a single time (`nonce`); the
+    signature is Ed25519, in hexadecimal, of all of these.
     """
 
     kind: Kind
@@ -64,10 +72,13 @@ class Signed:
             return False
         return True
 
+    def to_json(self) -> str:
+        """The statement as the text of a file."""
+        return json.dumps({"format": _FORMAT, **asdict(self)}, ensure_ascii=False, indent=1) + "\n"
+
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the statement as JSON into a new file."""
-        facts = {"format": _FORMAT, **asdict(self)}
-        _write_new(Path(path), (json.dumps(facts, ensure_ascii=False, indent=1) + "\n").encode(), 0o644)
+        _write_new(Path(path), self.to_json().encode(), 0o644)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Signed:
@@ -109,6 +120,11 @@ def sign_successor(key: Ed25519PrivateKey, ledger: str, public: str) -> Signed:
     return _sign(key, "signatory", ledger, {"public": public})
 
 
+def sign_answer(key: Ed25519PrivateKey, ledger: str, request: str, card: str) -> Signed:
+    """Sign the digest of an answer's card; it is its own nonce, so that the same card has the same signature."""
+    return _sign(key, "answered", ledger, {"request": request, "card": card}, card)
+
+
 def make_keys(path: str | os.PathLike[str]) -> tuple[Path, Path]:
     """Draw a pair of keys and write ``NAME.key``, for its owner's eyes only, and ``NAME.pub``; never overwrites."""
     key = Ed25519PrivateKey.generate()
@@ -143,7 +159,43 @@ def read_public(path: str | os.PathLike[str]) -> str:
         key = None
     if not isinstance(key, Ed25519PublicKey):
         raise InputError(f"'{path}' is not an Ed25519 public key; `dipsmith ledger keygen` makes one")
-    return key.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw).hex()
+    return _hexadecimal(key)
+
+
+def public_of(key: Ed25519PrivateKey) -> str:
+    """The public part of a key, in hexadecimal."""
+    return _hexadecimal(key.public_key())
+
+
+class AnswerKey:
+    """The key beside a ledger that signs its answers, made when it is first needed; a ledger in memory (None) keeps it there."""
+
+    def __init__(self, ledger: Path | None) -> None:
+        self.stem = None if ledger is None else f"{ledger}.answers"
+        self._memory: Ed25519PrivateKey | None = None
+
+    def key(self) -> Ed25519PrivateKey:
+        """The key; called while the ledger's write lock is held: of two processes, one makes it."""
+        if self.stem is None:
+            self._memory = self._memory or Ed25519PrivateKey.generate()
+            return self._memory
+        secret, public = Path(f"{self.stem}.key"), Path(f"{self.stem}.pub")
+        if not secret.exists() and not secret.is_symlink():
+            if public.exists():
+                raise InputError(
+                    f"'{secret}' is gone, whose public part is '{public}': put it back, or move '{public}' away to begin with "
+                    "a new key, and tell those who know the old one"
+                )
+            make_keys(self.stem)
+        return read_key(secret)
+
+    @property
+    def public(self) -> str | None:
+        """The public part, in hexadecimal; None where no answer was signed yet."""
+        if self.stem is None:
+            return None if self._memory is None else public_of(self._memory)
+        public = Path(f"{self.stem}.pub")
+        return read_public(public) if public.is_file() else None
 
 
 def check_public(public: str) -> str:
@@ -153,8 +205,14 @@ def check_public(public: str) -> str:
     return public
 
 
-def _sign(key: Ed25519PrivateKey, kind: Kind, ledger: str, content: Mapping[str, Any]) -> Signed:
-    nonce = secrets.token_hex(16)
+def _hexadecimal(key: Ed25519PublicKey) -> str:
+    return key.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw).hex()
+
+
+def _sign(
+    key: Ed25519PrivateKey, kind: Kind, ledger: str, content: Mapping[str, Any], nonce: str | None = None
+) -> Signed:
+    nonce = secrets.token_hex(16) if nonce is None else nonce
     signature = key.sign(_message(kind, ledger, content, nonce)).hex()
     return Signed(kind, ledger, content, nonce, signature)
 

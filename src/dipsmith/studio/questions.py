@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from dipsmith.confirm.answer import CARD, PAGE, QUESTION, AnswerCard, is_answer, verify_answer
+from dipsmith.confirm.answer import CARD, PAGE, QUESTION, SIGNATURE, AnswerCard, is_answer, verify_answer
 from dipsmith.confirm.claim import Residuals, Roc
 from dipsmith.confirm.confirm import METHOD, prepare
 from dipsmith.confirm.design import VoteDesign
@@ -206,7 +206,7 @@ def prospects(visit: Visit) -> Mapping[str, Any]:
 def answer(visit: Visit) -> Screen:
     """The page of one answer."""
     workspace, project = visit.workspace, visit.project
-    run, folder = _answer_folder(visit)
+    run, folder, signature = _answer_folder(visit)
     card = AnswerCard.load(folder)
     content = fragment(answer_content(card), f"/p/{project.id}/questions/{key_of(run.id)}/files")
     where = workspace.relative(folder)
@@ -218,7 +218,8 @@ def answer(visit: Visit) -> Screen:
         "fragment": content.html,
         "key": key_of(run.id),
         "where": where,
-        "files": (PAGE, CARD, QUESTION),
+        "signature": signature,
+        "files": _files(card),
         "command": command("verify", Path(where), "--ledger", Path(workspace.ledger_name)),
     }
     return Screen("answer.html", values)
@@ -226,8 +227,8 @@ def answer(visit: Visit) -> Screen:
 
 def download(visit: Visit) -> Download:
     """One file of an answer."""
-    _, folder = _answer_folder(visit)
-    if visit.path["name"] not in (PAGE, CARD, QUESTION):
+    _, folder, _ = _answer_folder(visit)
+    if visit.path["name"] not in _files(AnswerCard.load(folder)):
         raise InputError("the answer has no such file")
     return Download.of(folder / visit.path["name"])
 
@@ -298,15 +299,20 @@ def _answered(workspace: Workspace, run: PaidRun) -> dict[str, str]:
     return {"key": key_of(run.id), "verdict": card.verdict, "words": str(card.question), "says": card.sentence}
 
 
-def _answer_folder(visit: Visit) -> tuple[PaidRun, Path]:
-    """The whole answer that an address names."""
+def _files(card: AnswerCard) -> tuple[str, ...]:
+    return (PAGE, CARD, QUESTION) if card.signer is None else (PAGE, CARD, QUESTION, SIGNATURE)
+
+
+def _answer_folder(visit: Visit) -> tuple[PaidRun, Path, str]:
+    """The whole answer that an address names, and who signed it."""
     named = f"question {visit.path['question']}"
     run = next((r for r in _answers(account_of(visit.workspace, visit.project.name)) if r.id == named), None)
     if run is None:
         raise InputError("there is no such answer; see the Questions page")
     folder = _sound(visit.workspace, run)
-    verify_answer(folder, visit.workspace.ledger)
-    return run, folder
+    checked = verify_answer(folder, visit.workspace.ledger)
+    own = checked.known and f"signed by the key whose public part is {visit.workspace.ledger_name}.answers.pub"
+    return run, folder, own or checked.signature
 
 
 def _sound(workspace: Workspace, run: PaidRun) -> Path:

@@ -16,6 +16,9 @@ LEDGER = "tests/privacy/test_ledger.py"
 RANDOMNESS = "tests/privacy/test_randomness.py"
 STUDIO = "tests/studio"
 REPRODUCED = "tests/audit/test_reproductions.py"
+PARTS = "tests/confirm/test_parts.py"
+POLL = "tests/confirm/test_poll.py"
+ASKED = "tests/confirm/test_confirm"
 
 
 @dataclass(frozen=True)
@@ -703,5 +706,94 @@ MUTANTS = (
         '        path = f"{DEBUG_LOG[:-1]}.log"\n'
         "        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)\n",
         f"{REPRODUCED}::test_10_no_file_is_written_through_a_link_that_lies_ready",
+    ),
+    one(
+        "poll: one vote where a replaced unit moves two",
+        "privacy/poll.py",
+        '    votes = 2 if check_relation(relation) == "replace" else 1\n',
+        "    votes = len({check_relation(relation)})\n",
+        f"{POLL}::test_one_unit_moves_the_numbers_no_further_than_the_sensitivity",
+    ),
+    one(
+        "poll: parts by places in the file",
+        "counting/parts.py",
+        "    order = np.lexsort([np.zeros(values.rows), *content.T[::-1]])\n",
+        "    order = np.arange(values.rows)\n",
+        f"{PARTS}::test_the_order_of_the_file_decides_nothing",
+    ),
+    one(
+        "poll: copies of a row share a name",
+        "counting/parts.py",
+        "        return rank[:, None]\n",
+        "        return content\n",
+        f"{PARTS}::test_a_changed_label_costs_no_more_than_one_vote_in_law",
+    ),
+    one(
+        "poll: copies are not numbered",
+        "counting/parts.py",
+        "    return np.column_stack([content, rank - np.repeat(starts, np.diff(starts, append=len(content)))])\n",
+        "    return np.column_stack([content, np.repeat(starts, np.diff(starts, append=len(content))) * 0])\n",
+        f"{PARTS}::test_every_row_has_a_name_of_its_own",
+    ),
+    one(
+        "poll: one key for all polls",
+        "privacy/poll.py",
+        'stream.new_seed("key")',
+        'b"key"',
+        f"{POLL}::test_every_poll_draws_a_key_of_its_own",
+    ),
+    one(
+        "poll: a default that depends on rows",
+        "privacy/poll.py",
+        "            found[default_answer(number, ballots.answers) if",
+        "            found[default_answer(rows.total(), ballots.answers) if",
+        f"{POLL}::test_a_vote_that_fails_is_a_default_without_a_word",
+    ),
+    one(
+        "poll: a failing part is heard",
+        "privacy/poll.py",
+        "    except Exception:  # noqa: BLE001 - a failure that depends on rows must not be seen\n        return None\n",
+        "    except MemoryError:\n        return None\n",
+        f"{POLL}::test_a_vote_that_fails_is_a_default_without_a_word",
+    ),
+    one(
+        "poll: half of the noise",
+        "privacy/poll.py",
+        "        return law, noise_event(law, ",
+        "        return noise_of(sensitivity / 2, budget), noise_event(law, ",
+        f"{ASKED}_audit.py::test_two_worlds_are_told_apart_no_better_than_claimed",
+    ),
+    Mutant(
+        "answer: hardly charged",
+        "confirm/confirm.py",
+        (
+            (
+                "                asked.budget,\n                protects",
+                "                asked.budget.split(1000)[0],\n                protects",
+            ),
+            ("stream=stream, journal=reservation, ", "stream=stream, journal=Rehearsal(), "),
+        ),
+        f"{ASKED}.py::test_a_claim_that_holds_is_confirmed_and_charged_once",
+    ),
+    one(
+        "answer: the verdict as an exit code",
+        "cli/confirm.py",
+        '    verb = "Answered before',
+        '    if found.answer.verdict == "contradicted":\n        raise typer.Exit(1)\n    verb = "Answered before',
+        f"{ASKED}_cli.py::test_every_verdict_ends_alike",
+    ),
+    one(
+        "answer: any signature will do",
+        "confirm/answer.py",
+        " or not signed.valid(answer.signer):\n",
+        ":\n",
+        "tests/confirm/test_answer_signature.py::test_a_spoiled_signature_is_none",
+    ),
+    one(
+        "answer: a signature of another card",
+        "confirm/answer.py",
+        " or signed.content != content or not",
+        " or not",
+        "tests/confirm/test_answer_signature.py::test_a_changed_card_breaks_the_signature",
     ),
 )
