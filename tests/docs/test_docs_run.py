@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dipsmith.cli.main import app
+from dipsmith.cli.main import commands
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -40,7 +40,7 @@ def run_console(text, folder):
             continue
         assert words[0] == "dipsmith", command
         # In this process: starting Python and importing libraries once per command would take most of the time.
-        assert not app(words[1:], standalone_mode=False), command
+        assert not commands()(words[1:], standalone_mode=False), command
 
 
 def run_page(page, folder, monkeypatch):

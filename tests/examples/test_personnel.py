@@ -14,7 +14,7 @@ import pytest
 from dipsmith.examples import personnel
 from dipsmith.schema import Schema
 
-Table = tuple[pa.Table, personnel.Truth]
+Table = tuple[pa.Table, personnel.PersonnelTruth]
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_the_truth_is_found_by_the_model_that_analysts_fit(simulated: Table) -> 
 
 
 def test_gaps_shrink() -> None:
-    truth = personnel.Truth.of((1988, 2011))
+    truth = personnel.PersonnelTruth.of((1988, 2011))
     assert truth.sex == {1988: -0.08, 2011: pytest.approx(-0.05)}
     assert all(truth.race[1988][r] < truth.race[2011][r] < 0 for r in "ABCD")
 
@@ -139,7 +139,7 @@ def test_schema_fits_the_rows(simulated: Table) -> None:
 
 def test_write(tmp_path: Path) -> None:
     truth = personnel.write(tmp_path / "demo", 200)
-    assert truth == personnel.Truth.of(personnel.YEARS)
+    assert truth == personnel.PersonnelTruth.of(personnel.YEARS)
     assert Schema.read(tmp_path / "demo" / "personnel.yaml") == personnel.schema()
     assert pyarrow.parquet.read_table(tmp_path / "demo" / "personnel.parquet").num_rows == 800
     text = pyarrow.csv.read_csv(tmp_path / "demo" / "personnel.csv")

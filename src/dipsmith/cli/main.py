@@ -122,7 +122,7 @@ def main() -> None:
 
 def _run() -> None:
     try:
-        code = _commands()(standalone_mode=False)
+        code = commands()(standalone_mode=False)
     except DipsmithError as error:
         _fail(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
@@ -152,7 +152,7 @@ def _run() -> None:
 
 
 @cache
-def _commands() -> Any:
+def commands() -> Any:
     """The tree of commands, which takes longer to build than most commands run: once for every process."""
     return typer.main.get_command(app)
 

@@ -64,7 +64,7 @@ FIRST_AGE, LAST_AGE = 17, 75
 
 
 @dataclass(frozen=True)
-class Truth:
+class PersonnelTruth:
     """The coefficients of log pay that made the data; men, race E and intercepts per year are the reference.
 
     `sex[year]` is the effect of being a woman; `race[year][label]` of race A to D.
@@ -81,7 +81,7 @@ class Truth:
     residual_sd: float
 
     @classmethod
-    def of(cls, years: Sequence[int]) -> Truth:
+    def of(cls, years: Sequence[int]) -> PersonnelTruth:
         """Fix the coefficients for some years: gaps shrink from 1988 to 2011, pay rises."""
         gone = {year: (year - 1988) / (2011 - 1988) for year in years}
         first = {"A": -0.035, "B": -0.020, "C": -0.030, "D": -0.050}
@@ -101,7 +101,9 @@ class Truth:
 People = dict[str, NDArray[Any]]
 
 
-def simulate(rows_per_year: int = 25_000, years: Sequence[int] = YEARS, seed: int = 0) -> tuple[pa.Table, Truth]:
+def simulate(
+    rows_per_year: int = 25_000, years: Sequence[int] = YEARS, seed: int = 0
+) -> tuple[pa.Table, PersonnelTruth]:
     """Simulate snapshots of personnel records in increasing years, and return the coefficients behind pay with them.
 
     >>> table, truth = simulate(1000)
@@ -109,7 +111,7 @@ def simulate(rows_per_year: int = 25_000, years: Sequence[int] = YEARS, seed: in
     (4000, -0.08)
     """
     rng = np.random.default_rng(seed)
-    truth = Truth.of(years)
+    truth = PersonnelTruth.of(years)
     staff: People = {}
     tables, hired, before = [], 0, years[0]
     for year in years:
@@ -187,7 +189,7 @@ def _draw_by(group: NDArray[Any], odds: NDArray[np.float64], rng: np.random.Gene
     return drawn
 
 
-def _snapshot(staff: People, year: int, truth: Truth, rng: np.random.Generator) -> pa.Table:
+def _snapshot(staff: People, year: int, truth: PersonnelTruth, rng: np.random.Generator) -> pa.Table:
     n = len(staff["age"])
     age = staff["age"].astype(np.float64)
     unexplained = staff["person"] + rng.normal(0, NOISE_SD, n)
@@ -247,7 +249,7 @@ def schema(years: Sequence[int] = YEARS) -> Schema:
     )
 
 
-def write(folder: str | Path, rows_per_year: int = 25_000, *, csv: bool = True, seed: int = 0) -> Truth:
+def write(folder: str | Path, rows_per_year: int = 25_000, *, csv: bool = True, seed: int = 0) -> PersonnelTruth:
     """Write personnel.parquet, personnel.yaml and (unless told not to) personnel.csv into a folder."""
     import pyarrow.csv
 

@@ -106,9 +106,11 @@ def synthesize(
 
     Privacy
     -------
-    Reads `data` only after the whole budget is durably reserved, except for the syntax pass, the header,
-    public columns under `label` where analyses are planned, and a digest of its bytes, which the ledger keeps sealed. The release satisfies `budget` for the schema's unit and neighbours.
+    The release satisfies `budget` for the schema's unit and neighbours. Private values are read only after the whole
+    budget is durably reserved. Before that: the header, the syntax of the file, a digest of its bytes (which the ledger
+    keeps sealed), and where analyses are planned under `label`, the public columns.
     """
+    # 1. Refuse what cannot work: first without the file, then by its header and syntax.
     planned = tuple(PlannedAnalysis.of(a) for a in (*schema.analyses, *analyses))
     method = prepare_method(method, planned, schema)
     order = Order(schema, method, budget, sets, each, rows, onto is not None, testing, planned, known_rows)
@@ -128,7 +130,7 @@ def synthesize(
         _refuse_the_private_file(private, target)
         target.check(schema.public)
     stream = Stream.of(noise_seed)
-    # Reads no row: an engine is only asked for its columns, so that it is refused before anything is charged.
+    # Opens the rows and reads none: a database is asked for its columns only, and refused before anything is charged.
     reading = None if progress is None else partial(progress, "reading")
     counted = rows_of(private, schema, reading, key=stream.child("key").new_seed("key"))
     public_reading: PublicReading | None = None
@@ -136,10 +138,10 @@ def synthesize(
         require_places(counted)
         public_reading = PublicReading.of(planned, schema, private)
     counted = observed_rows(counted, stream.observer)
-    # An empty id is refused by the ledger: whoever repeats it by a script would be charged again each time.
+    # 2. Reserve the whole budget. (The ledger refuses an empty id: a script that repeats it would be charged each time.)
     request = str(uuid.uuid4()) if request is None else request
     book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
-    with ExitStack() as settling:
+    with ExitStack() as unsettled:  # until the end of this block a failure is noted in the ledger as one
         reservation = None
         if book is not None:
             try:
@@ -154,25 +156,28 @@ def synthesize(
                 )
             except AlreadyReleased as earlier:
                 return released_before(earlier)
-            settling.enter_context(reservation)
+            unsettled.enter_context(reservation)
             reservation.read()
-        # The time of the reservation, not that of the end: how long reading takes depends on the rows.
+        # The card tells when the budget was reserved, not when the run ended: how long reading takes depends on the rows.
         begun = datetime.now(UTC) if reservation is None else datetime.fromisoformat(reservation.time)
+        # 3. Ask the curator: planned analyses first, then whatever the method asks with the rest.
         journal = _Journal(reservation)
         curator = Curator(
             counted, budget, stream=stream, journal=journal, given_rows=order.public_rows, progress=progress
         )
         calibration, rest = _measure_planned(curator, order, public_reading)
         made = _fit(curator, order, rest)
-        doubt = _doubt(curator, order)
+        contradicted = _contradicted_rows(curator, order)
         results = whole_row_results(order, curator) if calibration is None else calibration.results
         models = tuple(FittedModel(maker.name, model) for maker, model in made)
+        # 4. Draw rows from the models; under `label`, label the public columns of the table (or of `onto`).
         recipe = Recipe(schema, models, private, sets, stream, seed, progress, calibration)
         if schema.neighbours == "label":
             tables, rows_known = place.label(recipe), "public"
         else:
             n, rows_known = _row_count(curator, models, order)
             tables = place.draw(recipe, n)
+        # 5. Say on the card what was done.
         card = Card.of(
             order,
             journal.events,
@@ -186,12 +191,11 @@ def synthesize(
             notes=(
                 *calibration_notes(calibration, order, models),
                 *path_notes(models, planned=calibration is not None),
-                *doubt,
+                *contradicted,
             ),
             results=results,
         )
-        # From here on the run is settled by saving the release; a failure until now was noted as one.
-        settling.pop_all()
+        unsettled.pop_all()  # from here on, saving the release settles the run
     finish = None if reservation is None else reservation.finish
     # Under `label` private columns that are no target are not released, and so not described.
     released = released_schema(schema.project([n for n in schema.names if n in tables.columns]))
@@ -202,7 +206,7 @@ def synthesize(
 def _measure_planned(
     curator: Curator, order: Order, reading: PublicReading | None
 ) -> tuple[Calibration | None, Budget]:
-    """Buy what planned analyses need under `label`; and what is left of the budget for the models."""
+    """Measure what planned analyses need under `label`; returns it with the budget that is left for the models."""
     if reading is None:
         return None, order.budget
     curator.report("planned analyses", 0.0)
@@ -230,14 +234,14 @@ def _fit_one(curator: Curator, method: Method) -> tuple[Method, Model]:
     return method.candidates[winner], model
 
 
-def _doubt(curator: Curator, order: Order) -> tuple[str, ...]:
-    """Say aloud, and for the card, where noisy counts contradict the stated number of rows."""
+def _contradicted_rows(curator: Curator, order: Order) -> tuple[str, ...]:
+    """Where noisy counts contradict the stated number of rows: a warning, and a note for the card."""
     known = order.public_rows
-    said = "" if known is None else contradiction(curator.answers, known)
-    if not said:
+    message = "" if known is None else contradiction(curator.answers, known)
+    if not message:
         return ()
-    warnings.warn(said, ContradictedRows, stacklevel=3)
-    return (f"{said[:1].upper()}{said[1:]}.",)
+    warnings.warn(message, ContradictedRows, stacklevel=3)
+    return (f"{message[:1].upper()}{message[1:]}.",)
 
 
 def _row_count(curator: Curator, models: Sequence[FittedModel], order: Order) -> tuple[int, str]:

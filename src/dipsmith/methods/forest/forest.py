@@ -126,23 +126,21 @@ class Forest:
         shares = {n: getattr(self, n) for n in ("marginal_share", "order_share", "growth_share")}
         for name, share in shares.items():
             _require(0 <= share < 1, f"{name} is {share}, expected a share from 0 to 1")
-        spare = sum(shares.values()) < 1
-        _require(spare, "the shares leave nothing for the leaves; they must add up to less than 1")
+        _require(sum(shares.values()) < 1, "the shares leave nothing for the leaves; they must add up to less than 1")
         if self.leaves is not None:
             require_one_of(self, "leaves", ("joint", "sequential"))
-        known = self.weights == "auto" or not isinstance(self.weights, str)
-        _require(known, f"weights is '{self.weights}', expected 'auto', a mapping or nothing")
+        if isinstance(self.weights, str) and self.weights != "auto":
+            raise UsageError(f"forest: weights is '{self.weights}', expected 'auto', a mapping or nothing")
         if isinstance(self.weights, Mapping):
             object.__setattr__(self, "weights", dict(self.weights))
             for name, weight in self.weights.items():
-                fine = 0 <= weight < float("inf")
-                _require(fine, f"the weight of '{name}' must be a finite number from 0")
+                _require(0 <= weight < float("inf"), f"the weight of '{name}' must be a finite number from 0")
         if self.growth is not None:
             require_one_of(self, "growth", get_args(Growth))
-        both = self.growth is None or (self.growth == "public-data") == (self.public is not None)
-        _require(both, "growth 'public-data' and a public table go together; give both or neither")
-        fine = self.n_leaf is None or self.growth != "noisy"
-        _require(fine, "n_leaf needs sizes that are known; leave it out when growth is 'noisy'")
+            together = (self.growth == "public-data") == (self.public is not None)
+            _require(together, "growth 'public-data' and a public table go together; give both or neither")
+        known_sizes = self.n_leaf is None or self.growth != "noisy"
+        _require(known_sizes, "n_leaf needs sizes that are known; leave it out when growth is 'noisy'")
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -270,8 +268,8 @@ class Forest:
         if self.public is not None:
             asked = {n for spec in specs for n in spec.growth_columns(schema, relation)}
             for name in [n for n in schema.names if n in asked]:
-                found = name in self.public.codes.columns
-                _require(found, f"the public table has no column '{name}', which trees may ask")
+                there = name in self.public.codes.columns
+                _require(there, f"the public table has no column '{name}', which trees may ask")
         return specs
 
     def _spec(self, targets: tuple[str, ...], given: Sequence[str], before: tuple[str, ...] = ()) -> EnsembleSpec:
@@ -282,20 +280,18 @@ class Forest:
 
     def _check_names(self, schema: Schema, relation: str, targets: tuple[str, ...]) -> None:
         label = relation == "label"
-        found = bool(targets) or not label
-        _require(found, "the schema has no private column to label; mark one, or name targets")
+        _require(bool(targets) or not label, "the schema has no private column to label; mark one, or name targets")
         named = [*(self.predictors or ()), *self.must_include, *([self.strata] if self.strata else [])]
         for name in [*named, *(self.weights if isinstance(self.weights, Mapping) else ())]:
-            private = schema[name].role == "private"
             _require(name not in targets, f"'{name}' is a target and cannot be asked by the trees as well")
             _require(
-                not (label and private),
+                not (label and schema[name].role == "private"),
                 f"'{name}' is private, and under neighbours 'label' a private column may never route a released "
                 "row; name public columns",
             )
         for name in targets:
-            public = label and schema[name].role == "public"
-            _require(not public, f"target '{name}' is public, nothing to synthesise; make it private")
+            nothing_to_do = label and schema[name].role == "public"
+            _require(not nothing_to_do, f"target '{name}' is public, nothing to synthesise; make it private")
         twice = self.strata in {*(self.predictors or ()), *self.must_include}
         _require(not twice, f"'{self.strata}' divides the rows already; trees need not ask it")
 

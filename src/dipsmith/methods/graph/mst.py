@@ -102,7 +102,7 @@ class MST:
     def fit(self, curator: Curator) -> GraphModel:
         """Measure columns, choose a tree, measure its pairs, fit."""
         require_relation(self, curator.relation)
-        schema, asked = curator.schema, len(curator.answers)
+        schema, answered_before = curator.schema, len(curator.answers)
         for_columns, for_planned, for_tree = self._budgets(schema, curator.budget)
         if for_tree is not None:
             # One pass over the rows then counts everything that the choices will look at.
@@ -120,8 +120,8 @@ class MST:
             evidence += measure_tables(curator, [Marginal.of(schema, names) for names in tables])
         curator.report("fitting", 0.7)
         tolerance = min(ROUGHEST, max(CLOSEST, _noise_per_row(evidence, columns.total) / 4))
-        tables_measured = measured_tables(curator, asked, columns)
-        return fit_model(schema, columns, evidence, self.max_cells, tolerance, tables_measured)
+        measured = measured_tables(curator, answered_before, columns)
+        return fit_model(schema, columns, evidence, self.max_cells, tolerance, measured)
 
     def candidates(self, schema: Schema) -> list[Pair]:
         """The pairs that may be chosen, from public sizes only."""
