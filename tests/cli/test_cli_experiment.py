@@ -64,6 +64,40 @@ def test_other_rows_need_a_study_of_a_file(dipsmith, study):
     assert "simulates its rows" in ran.err
 
 
+def test_repeats_and_rows_stand_instead_of_the_files(dipsmith, study, tmp_path):
+    ran = dipsmith("experiment", "show", study, "--repeats", 5)
+    assert "4 settings × 5 repeats = 20 runs" in ran.out
+    assert "Next: dipsmith experiment run" in ran.out
+    assert ran.out.rstrip().endswith("--repeats 5")
+    page = tmp_path / "page.md"
+    once = ("--repeats", 1, "--rows", 60)
+    ran = dipsmith("experiment", "run", study, *once, "--jobs", 1, "--out", tmp_path / "o", "--page", page)
+    assert ran.code == 0, ran.err
+    assert "4 of 4 runs" in ran.err
+    assert "--repeats 1 --rows 60 --page" in " ".join(page.read_text("utf-8").split())
+    assert "rows: 60" in (tmp_path / "o" / "study.yaml").read_text("utf-8")
+
+
+def test_rows_of_a_study_that_sets_them_or_reads_a_file(dipsmith, study, tmp_path):
+    study.write_text(STUDY.replace("vary: {", "vary: {rows: [100, 200], "))
+    ran = dipsmith("experiment", "run", study, "--rows", 60)
+    assert (ran.code, "the study sets 'rows' by itself" in ran.err) == (3, True)
+    study.write_text(PRIVATE)
+    ran = dipsmith("experiment", "run", study, "--rows", 60)
+    assert (ran.code, "the study reads a file" in ran.err) == (3, True)
+
+
+def test_a_page_of_private_rows_is_refused_before_the_first_charge(dipsmith, office):
+    """Neither a run nor a line of the ledger: the grant is untouched."""
+    (office / "paid.yaml").write_text(PRIVATE)
+    before = (office / "b.db").read_bytes()
+    ran = dipsmith("experiment", "run", office / "paid.yaml", "--jobs", 1, "--page", office / "page.md")
+    assert ran.code == 3
+    assert "confidential and has no page" in ran.err
+    assert (office / "b.db").read_bytes() == before
+    assert not (office / "paid-results").exists()
+
+
 PRIVATE = """
 name: paid
 question: What does it cost?

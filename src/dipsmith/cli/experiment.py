@@ -25,6 +25,7 @@ EXAMPLES = examples(
     "dipsmith experiment show study.yaml",
     "dipsmith experiment run study.yaml",
     "dipsmith experiment run study.yaml --out results/ --jobs 2",
+    "dipsmith experiment run study.yaml --repeats 1 --rows 1000",
     "dipsmith experiment run study.yaml --page docs/study.md",
 )
 
@@ -33,6 +34,9 @@ OutFolder = Annotated[
     Path | None, Option("--out", help="The folder of its results; NAME-results by default. Resumed if it exists.")
 ]
 DataFile = Annotated[str | None, Option("--data", help="The file of rows, instead of the one that the study names.")]
+
+Repeats = Annotated[int | None, Option("--repeats", min=1, help="Repeats, instead of the study's own number.")]
+Rows = Annotated[int | None, Option("--rows", min=1, help="Rows of simulated tables, instead of the study's own.")]
 
 app = typer.Typer(
     help="Factorial studies: run methods with varied parameters, compare, and report what matters.",
@@ -46,6 +50,8 @@ def run(
     study: StudyFile,
     out: OutFolder = None,
     data: DataFile = None,
+    repeats: Repeats = None,
+    rows: Rows = None,
     jobs: Annotated[int | None, Option("--jobs", min=1, help="Processes; one per core by default.")] = None,
     page: Annotated[
         Path | None, Option("--page", help="Also write the report as Markdown, figures as SVG beside it.")
@@ -56,11 +62,14 @@ def run(
     from dipsmith.experiments.experiment import REPORT, Experiment
     from dipsmith.experiments.results import TABLE
 
-    experiment = Experiment.read(study, out, data=data)
+    experiment = Experiment.read(study, out, data=data, repeats=repeats, rows=rows)
+    if page is not None:
+        experiment.require_page(page)
     with _progress(quiet=json) as watch:
         results = experiment.run(jobs, watch)
     if page is not None:
-        experiment.write_page(results, page, command("experiment", "run", study, "--page", page))
+        given = _given({"--data": data, "--repeats": repeats, "--rows": rows, "--page": page})
+        experiment.write_page(results, page, command("experiment", "run", study, *given))
     if json:
         emit(_facts(experiment, results))
         return
@@ -71,20 +80,33 @@ def run(
 
 
 @app.command(epilog=EXAMPLES)
-def show(study: StudyFile, out: OutFolder = None, data: DataFile = None, json: Json = False) -> None:
+def show(
+    study: StudyFile,
+    out: OutFolder = None,
+    data: DataFile = None,
+    repeats: Repeats = None,
+    rows: Rows = None,
+    json: Json = False,
+) -> None:
     """Say what a study will do and cost, how far it is, and what it has found; runs nothing."""
     from dipsmith.experiments import runner
     from dipsmith.experiments.experiment import Experiment
     from dipsmith.experiments.results import Results
 
-    experiment = Experiment.read(study, out, data=data)
+    experiment = Experiment.read(study, out, data=data, repeats=repeats, rows=rows)
     laboratory = experiment.laboratory
     results = Results.of(laboratory.study, laboratory.runs, runner.outcomes(experiment.out))
     if json:
         emit(_facts(experiment, results))
         return
     _show(experiment, results)
-    say(f"Next: {command('experiment', 'run', study, *(('--out', out) if out else ()))}")
+    given = _given({"--out": out, "--data": data, "--repeats": repeats, "--rows": rows})
+    say(f"Next: {command('experiment', 'run', study, *given)}")
+
+
+def _given(options: dict[str, Any]) -> list[Any]:
+    """The options that were given, as words of a command."""
+    return [word for name, value in options.items() if value is not None for word in (name, value)]
 
 
 def _facts(experiment: Experiment, results: Results) -> dict[str, Any]:

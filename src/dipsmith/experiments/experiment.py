@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dipsmith.errors import BudgetError, InputError
 from dipsmith.experiments import pages, runner
 from dipsmith.experiments.report import report
 from dipsmith.experiments.results import Results
 from dipsmith.experiments.runner import Progress
-from dipsmith.experiments.study import parse, text_of
+from dipsmith.experiments.study import StudyEntry, parse, text_of
 from dipsmith.experiments.trial import Laboratory, budget
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.report.content import Page
@@ -34,16 +35,20 @@ class Experiment:
 
     @classmethod
     def read(
-        cls, path: Path, out: Path | None = None, *, data: str | None = None, extra: Mapping[str, Metric] | None = None
+        cls,
+        path: Path,
+        out: Path | None = None,
+        *,
+        data: str | None = None,
+        repeats: int | None = None,
+        rows: int | None = None,
+        extra: Mapping[str, Metric] | None = None,
     ) -> Experiment:
-        """Read a study file; `data` names the file of rows instead of the one that it names."""
+        """Read a study file; `data`, `repeats` and `rows` (of simulated tables) stand instead of what it says."""
         text = text_of(path)
         study = parse(text, path.name)
-        if data is not None:
-            if study.data.file is None:
-                raise InputError(f"{path.name}: the study simulates its rows; leave --data out")
-            changed = markup.parse(text, typed=True)
-            changed["data"]["file"] = str(Path(data).absolute())
+        changed = _changed(markup.parse(text, typed=True), study, path.name, data=data, repeats=repeats, rows=rows)
+        if changed is not None:
             text = markup.render(changed)
             study = parse(text, path.name)
         base = path.absolute().parent
@@ -96,10 +101,39 @@ class Experiment:
         """The report's content."""
         return report(results, self.laboratory)
 
+    def require_page(self, path: Path) -> None:
+        """Refuse a page that could not be written, before the first run and the first charge."""
+        if self.laboratory.study.data.private:
+            raise InputError("the report of a study on private rows is confidential and has no page; see report.html")
+        pages.require_markdown(path)
+
     def write_page(self, results: Results, path: Path, command: str) -> None:
         """The report as Markdown with SVG figures, below the text that the study names."""
+        self.require_page(path)
         study = self.laboratory.study
-        if study.data.private:
-            raise InputError("the report of a study on private rows is confidential and has no page; see report.html")
         text = None if study.text is None else (self.base / study.text).read_text("utf-8")
         pages.write(self.page(results), path, title=study.title or study.name, command=command, text=text)
+
+
+def _changed(
+    entries: dict[str, Any],
+    study: StudyEntry,
+    name: str,
+    *,
+    data: str | None,
+    repeats: int | None,
+    rows: int | None,
+) -> dict[str, Any] | None:
+    """The study's keys with those that were given on the command line; None where nothing was given."""
+    if data is not None and study.data.file is None:
+        raise InputError(f"{name}: the study simulates its rows; leave --data out")
+    if rows is not None and study.data.file is not None:
+        raise InputError(f"{name}: the study reads a file; --rows is the size of simulated tables, leave it out")
+    if rows is not None and any(
+        "rows" in part for m in study.methods for part in (m.set, m.vary, study.set, study.vary)
+    ):
+        raise InputError(f"{name}: the study sets 'rows' by itself; change it there, or leave --rows out")
+    given = {"file": None if data is None else str(Path(data).absolute()), "rows": rows}
+    entries["data"] |= {key: value for key, value in given.items() if value is not None}
+    entries |= {} if repeats is None else {"repeats": repeats}
+    return None if (data, repeats, rows) == (None, None, None) else entries

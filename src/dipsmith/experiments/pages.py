@@ -17,8 +17,7 @@ def write(page: Page, path: Path, *, title: str, command: str, text: str | None)
 
     The page names the command that makes it; `text` is what a person wrote about the study, put before the tables.
     """
-    if path.suffix != ".md":
-        raise InputError(f"a page is written as Markdown, got '{path.name}'; name it …md")
+    require_markdown(path)
     folder = path.with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)
     for figure in page.figures():
@@ -31,6 +30,12 @@ def write(page: Page, path: Path, *, title: str, command: str, text: str | None)
     for section in page.sections:
         parts += [f"## {escape(section.heading)}", *(_block(b, folder.name) for b in section.blocks)]
     path.write_text("\n\n".join(parts) + "\n", "utf-8")
+
+
+def require_markdown(path: Path) -> None:
+    """Refuse a page of another kind."""
+    if path.suffix != ".md":
+        raise InputError(f"a page is written as Markdown, got '{path.name}'; name it …md")
 
 
 def _block(block: Block, folder: str) -> str:
