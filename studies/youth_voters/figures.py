@@ -7,22 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from studies.youth_voters.findings import PAPER, TABLE, Summary, constant_answers
+from studies.youth_voters.findings import PAPER, TABLE, Summary, Survey, constant_answers
 from studies.youth_voters.runs import AS_IN_THE_PAPER, LOG_EPSILONS, Run
 
-from dipsmith.report.canvas import COLOURS, DASH, MARKS, SOFT, STYLE
+from dipsmith.examples import voters
+from dipsmith.report.canvas import COLOURS, DASH, MARKS, SOFT, standalone, surface
+from dipsmith.report.canvas import PAPER as GROUND
 
 WHISKER = 2.0
 """Standard deviations."""
-_STYLE = STYLE | {"figure.facecolor": "white", "axes.facecolor": "white", "savefig.facecolor": "auto"}
 
 Pick = Callable[[Run], float]
 
 
-def draw(runs: Sequence[Run], folder: Path) -> None:
+def draw(runs: Sequence[Run], folder: Path, survey: Survey | None = None) -> None:
     """Write the three figures."""
     found = Summary(runs)
-    n, times = "n = 44,821, five sets at ε/5 each", found.repetitions("STEPS-2")
+    people = voters.PEOPLE if survey is None else survey.people
+    n, times = f"n = {people:,}, five sets at ε/5 each", found.repetitions("STEPS-2")
     _panels(
         found,
         folder / "youth-voters-specks.svg",
@@ -58,13 +60,7 @@ def _panels(
     lines: Sequence[tuple[str, Pick]],
     beside: Callable[[Any, bool, str], None],
 ) -> None:
-    import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(8.0, 4.9), layout="constrained")
-        FigureCanvasAgg(figure)
+    with surface(8.0, 4.9) as (figure, done):
         figure.suptitle(title, fontsize=9.5, x=0.01, ha="left")
         grid = figure.subplots(2, 3, sharex=True, sharey=True)
         at = np.array(LOG_EPSILONS, dtype=float)
@@ -78,7 +74,7 @@ def _panels(
                     fmt=MARKS[i],
                     linestyle=DASH,
                     color=COLOURS[i],
-                    markerfacecolor="white",
+                    markerfacecolor=GROUND,
                     markersize=4.5,
                     linewidth=1.2,
                     elinewidth=0.7,
@@ -92,7 +88,7 @@ def _panels(
         figure.supylabel(y, fontsize=8.5)
         if len(lines) > 1:
             grid[0, 0].legend(frameon=False, fontsize=7.5, loc="center left")
-        figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
+        path.write_text(standalone(done(), title), "utf-8")
 
 
 def _paper(axis: Any, first: bool, method: str) -> None:

@@ -182,28 +182,47 @@ def constant_answers(runs: Sequence[Run]) -> tuple[float, float]:
     return float(1 - significant), float(significant)
 
 
+@dataclass(frozen=True)
+class Survey:
+    """A survey file that stands instead of simulated people."""
+
+    name: str
+    people: int
+
+
+SIMULATED = """The survey file is not redistributed here; `dipsmith.examples.voters` simulates people with
+its margins, impossible cells and sparsity; whoever has the file runs all of this on it by `--cps FILE`.
+`python -m studies.youth_voters` makes this page and its figures in {minutes:.0f} minutes of processor time; every number is in
+`studies/youth_voters/results.csv`, one line per repetition."""
+SURVEYED = """Here its people are those of the file {name}: {people:,} of 18 to 22 with all fifteen answers. `python -m
+studies.youth_voters --cps FILE` made this page and its figures in {minutes:.0f} minutes of processor time; every number is in
+`results.csv` beside it."""
+
 INTRODUCTION = """# Youth voters: what layers are good for
 
 Bowen, Liu and Su (arXiv 1803.06763, section 4) apply STEPS to 44,821 young voters in 15 columns: 1,290,240 possible
-cells, 98 % of them empty. The survey file is not redistributed here; `dipsmith.examples.voters` simulates people with
-its margins, impossible cells and sparsity. `python -m studies.youth_voters` makes this page and its figures in
-{minutes:.0f} minutes of processor time; every number is in `studies/youth_voters/results.csv`, one line per repetition.
+cells, 98 % of them empty. {people}
 
 Five sets at ε/5 each, neighbours add or remove a row, n public; {many} repetitions of what is in the paper{missing}, {few} of
 the package's own settings. SPECKS is the Kolmogorov–Smirnov distance of propensity scores from a logistic regression
 with all interactions of two columns, 502 coefficients (0: synthetic rows cannot be told from authentic ones). "Other
-people" are five further samples of the same population: no method can be expected to come closer.
+people" are five further samples of {population}: no method can be expected to come closer.
 """
 
 
-def page(runs: Sequence[Run]) -> str:
+def page(runs: Sequence[Run], survey: Survey | None = None) -> str:
     """The results as Markdown."""
     found = Summary(runs)
     minutes = sum(r.seconds + r.scoring for r in runs) / 60
     many, few = found.repetitions("STEPS-2"), found.repetitions("STEPS, auto")
     missing = "" if many >= REPETITIONS else f" (of {REPETITIONS} there; the command adds what is missing)"
+    people = SIMULATED.format(minutes=minutes)
+    population = "the same population"
+    if survey is not None:
+        people = SURVEYED.format(name=survey.name, people=survey.people, minutes=minutes)
+        population = "the file's people, drawn with replacement"
     text = [
-        INTRODUCTION.format(minutes=minutes, many=many, few=few, missing=missing),
+        INTRODUCTION.format(people=people, population=population, many=many, few=few, missing=missing),
         _conclusions(found),
         "## Checks\n",
         "| claim | found | |",
@@ -211,7 +230,8 @@ def page(runs: Sequence[Run]) -> str:
     ]
     text += [f"| {c.claim} | {c.figure} | {'holds' if c.holds else '**fails**'} |" for c in checks(runs)]
     text += _distances(found) + _table_3(found) + _corrected(found) + _p_values(found) + _costs(found)
-    return wrap("\n".join(text) + "\n")
+    made = wrap("\n".join(text) + "\n")
+    return made if survey is None else made.replace("(../images/", "(")
 
 
 def _distances(found: Summary) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from studies.youth_voters.conclusions import Agreement, Conclusions, agreement
+from studies.youth_voters.cps import read_cps
 from studies.youth_voters.propensity import Propensity
 
 import dipsmith as ds
@@ -81,9 +82,9 @@ class Run:
 
 
 @lru_cache(maxsize=1)
-def authentic() -> tuple[Codes, Propensity, Conclusions]:
-    """The simulated people, the classifier between them and others, and what they say."""
-    codes = Codes.of(voters.schema("add-remove"), voters.codes())
+def authentic(cps: str | None = None) -> tuple[Codes, Propensity, Conclusions]:
+    """The simulated people (or those of a survey file), the classifier between them and others, and what they say."""
+    codes = Codes.of(voters.schema("add-remove"), voters.codes()) if cps is None else read_cps(cps)
     return codes, Propensity(codes, interactions=True), Conclusions.of(codes)
 
 
@@ -96,15 +97,15 @@ def asked(repetitions: int, of_defaults: int) -> list[tuple[str, int, int]]:
     return [*floor, *first, *paper, *further]
 
 
-def run(name: str, log_epsilon: int, repetition: int, sets: int = SETS) -> Run:
+def run(name: str, log_epsilon: int, repetition: int, sets: int = SETS, cps: str | None = None) -> Run:
     """Make m sets at ε/m each, tell them from the authentic rows, and compare the conclusions."""
-    codes, classifier, conclusions = authentic()
+    codes, classifier, conclusions = authentic(cps)
     started = time.process_time()
     # One seed for each set, whatever ε: random orders are then the same at all of them.
     seeds = [repetition * sets + i for i in range(sets)]
     drawn, layers = [], ""
     for seed in seeds:
-        one, order = _made(name, log_epsilon, codes, seed, sets)
+        one, order = _made(name, log_epsilon, codes, seed, sets, simulated=cps is None)
         drawn.append(one)
         layers = layers or order
     made = time.process_time()
@@ -128,9 +129,12 @@ def run(name: str, log_epsilon: int, repetition: int, sets: int = SETS) -> Run:
     )
 
 
-def _made(name: str, log_epsilon: int, codes: Codes, seed: int, sets: int) -> tuple[Codes, str]:
-    if name == FLOOR:
+def _made(name: str, log_epsilon: int, codes: Codes, seed: int, sets: int, *, simulated: bool) -> tuple[Codes, str]:
+    if name == FLOOR and simulated:
         return Codes.of(codes.schema, voters.codes(seed=seed + 1)), ""
+    if name == FLOOR:
+        # Of a survey there is no second sample; its own people drawn with replacement are the nearest to one.
+        return codes.take(np.random.default_rng(seed).integers(0, len(codes), len(codes))), ""
     curator = Curator.rehearse(codes, ds.PureDP(exp(log_epsilon) / sets), given_rows=len(codes), seed=seed)
     model = METHODS[name].fit(curator)
     order = getattr(getattr(getattr(model, "noisy", None), "hierarchy", None), "order", None)

@@ -8,12 +8,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from in_this_process import InThisProcess
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from studies.youth_voters import __main__ as command  # noqa: E402
-from studies.youth_voters import conclusions, findings, runs  # noqa: E402
+from studies.youth_voters import conclusions, cps, findings, runs  # noqa: E402
 from studies.youth_voters.conclusions import PRIMARY, Conclusions, agreement, regression  # noqa: E402
 from studies.youth_voters.propensity import RIDGE, Propensity, in_blocks  # noqa: E402
 
@@ -182,9 +183,10 @@ def test_the_command_asks_for_the_committed_runs_and_no_others(monkeypatch, caps
     written = {}
     monkeypatch.setattr(sys, "argv", ["youth_voters", "--minutes", "7"])
     monkeypatch.setattr(command, "run", lambda *key: pytest.fail(f"{key} is not committed"))
-    monkeypatch.setattr(command, "draw", lambda found, folder: None)
+    monkeypatch.setattr(command, "draw", lambda found, folder, survey: None)
     monkeypatch.setattr(command, "write", lambda found, path: pytest.fail("results are written again"))
-    monkeypatch.setattr(command, "PAGE", SimpleNamespace(write_text=lambda text, _: written.update(page=text)))
+    page = SimpleNamespace(write_text=lambda text, _: written.update(page=text))
+    monkeypatch.setattr(command, "SIMULATED", replace(command.SIMULATED, page=page))
     command.main()
     assert written["page"] == (ROOT / "docs" / "studies" / "youth-voters.md").read_text("utf-8")
     assert "FAILS" not in capsys.readouterr().out
@@ -193,7 +195,7 @@ def test_the_command_asks_for_the_committed_runs_and_no_others(monkeypatch, caps
 def test_without_runs_of_everything_there_is_no_page_yet(monkeypatch, capsys, tmp_path):
     runs.write(committed()[:12], tmp_path / "some.csv")
     monkeypatch.setattr(sys, "argv", ["youth_voters", "--page-only", "--results", str(tmp_path / "some.csv")])
-    monkeypatch.setattr(command, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(command, "SIMULATED", replace(command.SIMULATED, page=tmp_path / "page.md"))
     command.main()
     assert "no page yet: 63 runs to go" in capsys.readouterr().out
     assert not (tmp_path / "page.md").exists()
@@ -220,3 +222,115 @@ def test_a_layer_brings_synthetic_people_closer():
     """One set at ε = 1/5: distances carry an error of about 0.01."""
     found = {name: runs.run(name, 0, 0, sets=2).ks for name in ("flat", "STEPS-3", "STEPS, auto")}
     assert found["STEPS, auto"] < found["STEPS-3"] < found["flat"]
+
+
+# --- the survey's own file -------------------------------------------------------------------------
+
+
+def layout(n=400, seed=5):
+    """A small made file in both forms of the documented layout: our names, and the Census Bureau's codes."""
+    codes = people(n, seed)
+    own = {
+        name: codes[name] + {"age": 18, "family_income": 1, "length_of_residence": 1}.get(name, 0)
+        for name in codes.names
+    }
+    yes = {name: codes[name] == 1 for name in codes.names}
+    bureau = {
+        "PES1": np.where(yes["voted"], 1, 2),
+        "preregistration_state": codes["preregistration_state"],
+        "PRTAGE": codes["age"] + 18,
+        "PEMARITL": np.where(yes["married"], 1, 6),
+        "PESEX": np.where(yes["female"], 2, 1),
+        "HUFAMINC": codes["family_income"] + 1,
+        "PEEDUCA": np.where(yes["college_degree"], 43, 40),
+        "PTDTRACE": np.where(yes["white"], 1, 2),
+        "PEHSPNON": np.where(yes["hispanic"], 1, 2),
+        "PES2": np.where(yes["voted"], -1, np.where(yes["registered"], 1, 2)),  # who voted is not asked
+        "GTMETSTA": np.where(yes["metropolitan"], 1, 2),
+        "PES8": codes["length_of_residence"] + 1,
+        "HUBUS": np.where(yes["business_or_farm"], 1, 2),
+        "HUINTTYP": np.where(yes["in_person_interview"], 1, 2),
+        "PES7": np.where(yes["registered"], np.where(yes["dmv_registration"], 1, 3), -1),
+    }
+    return codes, own, bureau
+
+
+def save(columns, path):
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("form", [1, 2])
+def test_a_survey_file_is_read_in_both_forms_of_its_layout(form, tmp_path):
+    codes, *forms = layout()
+    found = cps.read_cps(save(forms[form - 1], tmp_path / "cps.csv"))
+    for name in codes.names:
+        np.testing.assert_array_equal(found[name], codes[name], err_msg=name)
+    shares = {name: mine for name, mine, _, _ in cps.margins(found)}
+    assert shares["voted"] == pytest.approx(codes["voted"].mean())
+
+
+def test_people_of_other_ages_and_with_missing_answers_are_left_out(tmp_path):
+    codes, own, bureau = layout(50)
+    own = own | {"age": np.where(np.arange(50) < 10, 64, own["age"])}
+    words = own | {"married": np.where(own["married"] == 1, "Yes", "no")}
+    words["female"] = np.where(np.arange(50) == 20, "", own["female"].astype(str))
+    assert len(cps.read_cps(save(words, tmp_path / "own.csv"))) == 39
+    old = bureau | {"HUFAMINC": np.where(np.arange(50) < 5, -1, 16)}  # sixteen brackets came later
+    found = cps.read_cps(save(old, tmp_path / "old.csv"))
+    assert (len(found), set(found["family_income"])) == (45, {13})
+    assert len(codes) == 50
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"voted": None}, "no column voted (or PES1)"),
+        ({"preregistration_state": None}, "no column preregistration_state;"),
+        ({"family_income": 15}, "column 'family_income' holds 15, which is none of its 14 values"),
+        ({"married": "maybe"}, "column 'married' holds 'maybe', which is no code"),
+        ({"age": 40}, "of 30 lines none has an age of 18 to 22"),
+        ({"registered": 0, "voted": 1}, "somebody voted without being registered"),
+    ],
+)
+def test_a_wrong_file_is_refused_in_one_line(change, says, tmp_path, monkeypatch, capsys):
+    _, own, _ = layout(30)
+    for name, value in change.items():
+        if value is None:
+            del own[name]
+        else:
+            own[name] = np.full(30, value)
+    path = save(own, tmp_path / "wrong.csv")
+    monkeypatch.setattr(sys, "argv", ["youth_voters", "--cps", str(path)])
+    with pytest.raises(SystemExit) as stopped:
+        command.main()
+    assert says in str(stopped.value)
+    assert str(stopped.value).count("\n") == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_the_study_runs_on_a_survey_file(tmp_path, monkeypatch, capsys):
+    """The whole command on 600 people, with two methods in place of thirteen."""
+    path = save(layout(600)[1], tmp_path / "cps.csv")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["youth_voters", "--cps", str(path), "--minutes", "0", "--jobs", "1"])
+    monkeypatch.setattr(command, "asked", lambda *_: [("flat", 2, 0), (runs.FLOOR, 0, 0)])
+    monkeypatch.setattr(command, "ProcessPoolExecutor", InThisProcess)
+    monkeypatch.setattr(command, "page", lambda found, survey: f"{survey.people} people, {len(found)} runs")
+    monkeypatch.setattr(command, "draw", lambda found, folder, survey: None)
+    monkeypatch.setattr(command, "checks", lambda found: [])
+    command.main()
+    assert (tmp_path / "youth-voters-cps" / "youth-voters.md").read_text() == "600 people, 2 runs"
+    told = capsys.readouterr().out
+    assert "600 people of 18 to 22" in told
+    assert "paper  34.7%" in told
+    by_name = {r.method: r.ks for r in runs.read(tmp_path / "youth-voters-cps" / "results.csv")}
+    assert by_name[runs.FLOOR] < by_name["flat"]
+
+
+def test_the_page_of_a_survey_says_whose_people_they_are():
+    page = " ".join(findings.page(committed(), findings.Survey("cps.dta", 44_821)).split())
+    assert "those of the file cps.dta: 44,821" in page
+    assert "simulates" not in page
+    assert "(youth-voters-specks.svg)" in page

@@ -163,8 +163,8 @@ class LogisticPanel:
     points: Points
 
 
-def logistic_panel(pair: Pair) -> LogisticPanel | None:
-    """Fit P(target = level) on the two largest lists of categories, in both tables; None without a binary target."""
+def logistic_panel(pair: Pair, predictors: Sequence[str] = ()) -> LogisticPanel | None:
+    """Fit P(target = level) in both tables on these columns, or the two largest lists; None without a binary target."""
     schema = pair.schema
     binary = [n for n in pair.changed if schema[n].size == 2]
     others = [n for n in (pair.given or pair.names) if n not in binary[:1]]
@@ -172,7 +172,7 @@ def logistic_panel(pair: Pair) -> LogisticPanel | None:
     if not binary or not lists:
         return None
     target = schema[binary[0]]
-    predictors = tuple(sorted(lists, key=lambda n: -schema[n].size)[:2])
+    predictors = tuple(predictors) or tuple(sorted(lists, key=lambda n: -schema[n].size)[:2])
     fits = [_effects(side, target, predictors) for side in (pair.authentic, pair.synthetic)]
     references = [int(np.bincount(pair.authentic[n], minlength=schema[n].size).argmax()) for n in predictors]
     labels, told, columns = list[str](), list[str](), []

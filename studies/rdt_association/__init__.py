@@ -1,0 +1,1 @@
+"""What becomes of the association of two private labels when the second is trained on the synthetic first."""
