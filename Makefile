@@ -14,7 +14,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 # Tests start many processes: what they import is compiled once, also where the environment forbids to keep it.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo quick test browser lint types bench audit mutants faults fuzz assurance docs lock sbom dist lowest clean
+.PHONY: demo quick test browser r lint types bench audit mutants faults fuzz assurance docs lock sbom dist lowest clean
 
 demo: $(VENV)/.core
 	$(BIN)/dipsmith demo
@@ -25,13 +25,20 @@ quick: $(VENV)/.dev
 	  $(addprefix --ignore tests/,audit docs experiments inference packaging plugin report sources studies studio tuning utility)
 
 test: $(VENV)/.dev
-	$(MAKE) --jobs 3 --output-sync browser lint types
+	$(MAKE) --jobs 3 --output-sync browser r lint types
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # The web page is tested in a real browser; without one those tests say so, and fail in CI.
 browser:
 	@command -v chromium >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null) \
 	  || echo 'NOT TESTED: there is no chromium, and apt-get could not install it; the web page will not be tested' >&2
+
+# The R package is checked by R; without it that test says so, and fails in CI.
+R_PACKAGES := r-base-core $(addprefix r-cran-,testthat jsonlite processx data.table broom knitr markdown)
+r:
+	@command -v Rscript >/dev/null && Rscript -e 'for (p in c("testthat", "jsonlite", "processx", "data.table", "broom", "knitr", "markdown")) library(p, character.only = TRUE)' >/dev/null 2>&1 \
+	  || (apt-get update -qq && apt-get install -y -qq --no-install-recommends $(R_PACKAGES) >/dev/null) \
+	  || echo 'NOT TESTED: there is no R, and apt-get could not install it; the R package will not be tested' >&2
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

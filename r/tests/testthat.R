@@ -1,0 +1,4 @@
+library(testthat)
+library(dipsmith)
+
+test_check("dipsmith")
