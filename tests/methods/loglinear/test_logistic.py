@@ -322,7 +322,9 @@ def test_a_fit_that_starts_nearby_comes_to_the_same():
     codes = Codes.of(schema, {"x": x, "z": z, "y": y}, 3000)
     method = LogLinear(targets=["y"])
     first, again = (method.fit(Curator.rehearse(codes, PureDP(2), seed=s)) for s in (1, 2))
-    near = method.fit_near(Curator.rehearse(codes, PureDP(2), seed=2), first)
+    near, remembered = (method.fit_near(Curator.rehearse(codes, PureDP(2), seed=2), first) for _ in range(2))
+    assert first.blocks[0].memory.answers  # the second began with the same plan and weights, found once
+    assert np.array_equal(near.probabilities(codes), remembered.probabilities(codes))
     p, q, r = (m.probabilities(codes)[:, 1] for m in (again, near, first))
     apart, begun = (float(np.sqrt(np.mean((other - p) ** 2))) for other in (q, r))
     # λ is found to a tenth from either side

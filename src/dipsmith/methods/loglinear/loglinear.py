@@ -28,6 +28,7 @@ from dipsmith.estimation.lawful import require_possible
 from dipsmith.estimation.parameters import as_groups, freeze_names, require_least
 from dipsmith.methods.loglinear.clique import Clique, needed_columns
 from dipsmith.methods.loglinear.effort import FitSize
+from dipsmith.methods.loglinear.memory import Memory
 from dipsmith.methods.loglinear.model import LogLinearModel, StratumEffects
 from dipsmith.methods.loglinear.noisy_tables import NoisyTables
 from dipsmith.methods.loglinear.penalty import SCALE, Penalty, trend, walk
@@ -164,13 +165,13 @@ class LogLinear:
         else:
             (multiplicities,) = curator.public_counts([Marginal(curator.schema, ())])
             rows = Codes(curator.schema, {}, len(multiplicities))
-        facts = PublicFacts(int(multiplicities.sum()), (rows, multiplicities))
-        planner = TablePlanner(spec, facts, self.max_effects)
-        plan = self._table_plan(planner, curator.budget)
+        planner = TablePlanner(spec, PublicFacts(int(multiplicities.sum()), (rows, multiplicities)), self.max_effects)
+        memory, asked = Memory() if near is None else near.memory, (self, spec, curator.budget)
+        known = [multiplicities, *rows.columns.values()]
+        plan = memory.recall(asked, known, lambda: self._table_plan(planner, curator.budget))
         tables = NoisyTables(spec.targets, lambda c: self._penalty(spec, c), rows, multiplicities, near)
         tables = tables.measure(curator, plan.tables, plan.costs)
-        found = tables.fit(curator, rough=bool(plan.rounds))
-        candidates = list(plan.candidates)
+        found, candidates = tables.fit(curator, rough=bool(plan.rounds)), list(plan.candidates)
         for i, (for_choice, cost) in enumerate(plan.rounds, start=1):
             if not candidates:
                 # Nothing more fits: what is left buys the main tables a second time.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from typing import Any, ClassVar, Final, Self
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
 from dipsmith.methods.loglinear.clique import Clique, barred_labels, needed_columns
+from dipsmith.methods.loglinear.memory import Memory
 from dipsmith.methods.loglinear.public_design import LabelTerm, contrasts
 from dipsmith.methods.loglinear.softmax import barred_softmax
 from dipsmith.methods.method import Arrays, arrays_of, join_states
@@ -151,7 +152,7 @@ class StratumEffects:
 
     For every clique (the label marginal first): `tables` are the effects θ, public cells × labels; `sizes` the public
     number of rows in each cell; `strengths` log λ. `read` finds the effects for reading; it is called once, when they
-    are asked for: whoever only draws labels does not wait for standard errors.
+    are asked for: whoever only draws labels does not wait for standard errors. `memory` is for fits that start here.
     """
 
     cliques: tuple[Clique, ...]
@@ -159,6 +160,7 @@ class StratumEffects:
     sizes: tuple[NDArray[np.int64], ...]
     strengths: tuple[Float, ...]
     read: Callable[[], ReadEffects]
+    memory: Memory = field(default_factory=Memory)
 
     @cached_property
     def reading(self) -> ReadEffects:

@@ -102,7 +102,8 @@ class NoisyTables:
             curator.report("fitting", share)
 
         enough = SHORT if rough else NEGLIGIBLE if self.near is None else ALMOST
-        return estimate_effects(equations, start, strengths, report, enough=enough)
+        memory = None if self.near is None else self.near.memory
+        return estimate_effects(equations, start, strengths, report, enough=enough, memory=memory)
 
     def _begin_near(self, near: StratumEffects, start: Float, strengths: list[Float]) -> None:
         """Put the effects and penalties of an earlier fit where the search begins, for the cliques that it has."""

@@ -32,6 +32,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.methods.loglinear.memory import Memory
 from dipsmith.methods.loglinear.penalty import EXACT, Penalty, slices_of
 from dipsmith.methods.loglinear.public_design import PublicDesign
 from dipsmith.methods.loglinear.secants import Secants
@@ -120,12 +121,13 @@ def estimate_effects(
     report: Callable[[float], None] | None = None,
     *,
     enough: float = NEGLIGIBLE,
+    memory: Memory | None = None,
 ) -> EffectEstimate:
     """Estimate the effects from noisy statistics.
 
     `start` and `log_strengths` say where to start, for example at an earlier fit. `report` is called with the share
     done. A step whose mean square, in posterior standard deviations, is below `enough` is the last one: `SHORT` where the
-    estimate only serves to choose the next term.
+    estimate only serves to choose the next term. `memory` is shared by estimates that start from the same effects.
 
     Privacy
     -------
@@ -135,7 +137,7 @@ def estimate_effects(
     strengths = [p.start() for p in equations.penalties] if log_strengths is None else [*log_strengths]
     phi = np.zeros(design.size) if start is None else start.copy()
     thin = design.thinned(THINNED)
-    groups = [_Group(equations, thin, *group) for group in _solved(design)]
+    groups = [_Group(equations, thin, *group, memory) for group in _solved(design)]
     rough = enough >= SHORT
     held = np.zeros(design.size)
     for turn in range(1 if rough or thin is design else TURNS):
@@ -215,8 +217,15 @@ class _Group:
     The information matrix is kept for as long as steps are short.
     """
 
-    def __init__(self, equations: EffectEquations, design: PublicDesign, terms: tuple[int, ...], form: Form) -> None:
-        self.design, self.terms, self.form = design, terms, form
+    def __init__(
+        self,
+        equations: EffectEquations,
+        design: PublicDesign,
+        terms: tuple[int, ...],
+        form: Form,
+        memory: Memory | None = None,
+    ) -> None:
+        self.design, self.terms, self.form, self.memory = design, terms, form, memory
         self.statistics = equations.statistics
         self.at = np.concatenate([np.arange(s.start, s.stop) for s in (design.slices[c] for c in terms)])
         self.weighing: Weighing | ContrastWeighing | None = None
@@ -243,7 +252,7 @@ class _Group:
                 continue
             halved = 0
             if self.weighing is None or length >= (FAR if self.form == "by contrast" else SHORT):
-                self.weighing, kept, secants = self._weighed(phi), None, Secants()
+                self.weighing, kept, secants = self._first_weighed(phi), None, Secants()
             if isinstance(self.weighing, ContrastWeighing) and kept is not None:
                 choice = self.weighing.follow(residual, phi[self.at], kept)
             else:
@@ -283,6 +292,15 @@ class _Group:
 
     def _residual(self, phi: Float, held: Float) -> Float:
         return np.asarray((self.statistics - self.design.moments(phi).expected - held)[self.at])
+
+    def _first_weighed(self, phi: Float) -> Weighing | ContrastWeighing:
+        """`_weighed`, which other estimates from the same public rows, effects and noise may have found before."""
+        if self.memory is None or self.weighing is not None:
+            return self._weighed(phi)
+        rows = [a for t in self.design.terms for a in (t.cell, t.of_label)]
+        barred = [a for b in self.design.barred for a in (b.rows, b.labels)]
+        about = [phi, np.array(self.noise), self.design.multiplicities, *rows, *barred]
+        return self.memory.recall(f"weights of {self.terms}", about, lambda: self._weighed(phi))
 
     def _weighed(self, phi: Float) -> Weighing | ContrastWeighing:
         if self.form == "cell by cell":
