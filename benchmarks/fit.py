@@ -20,9 +20,8 @@ from pathlib import Path
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "ARROW_NUM_THREADS"):
     os.environ[name] = "1"
 
-from planning import SHAPES, prepared  # noqa: E402
-
 import dipsmith as ds  # noqa: E402
+from planning import SHAPES, prepared  # noqa: E402
 
 CASE = "30,000 × 20"
 FORMULA = "x0 ~ y0 + x1 + x5"
@@ -57,7 +56,9 @@ def main() -> None:
     end = os.times()
     took = end.user + end.system - start.user - start.system
     print(found)
-    print(f"{'ok    ' if took <= WANTED else 'MISSED'} {chosen.method}, {CASE}, 20 runs: {took:.1f} s (wanted ≤ {WANTED:g})")
+    print(
+        f"{'ok    ' if took <= WANTED else 'MISSED'} {chosen.method}, {CASE}, 20 runs: {took:.1f} s (wanted ≤ {WANTED:g})"
+    )
     if chosen.profile:
         pstats.Stats(watch).sort_stats("cumulative").print_stats(70)
 

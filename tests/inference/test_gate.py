@@ -276,13 +276,53 @@ def test_a_release_that_kept_no_measurements_is_refused(labels):
 
 
 def test_of_a_table_that_was_asked_for_again_the_last_answer_counts():
-    from dipsmith.inference.direct import _noisy_tables
+    from dipsmith.synthesis.answers import noisy_tables
 
     release = made(ds.Marginals(cliques=2), budget=3)
     first = next(t for t in release.measurements if len(t.attributes) == 2)
     again = replace(first, values=first.values + 1)
-    tables = {t.attributes: t for t in _noisy_tables(replace(release, measurements=(*release.measurements, again)))}
+    tables = {t.attributes: t for t in noisy_tables(replace(release, measurements=(*release.measurements, again)))}
     assert len(tables) == len({t.attributes for t in release.measurements})
     assert (tables[first.attributes].values == again.array).all()
     separate = [replace(t, block=f"set {i}") for i in (1, 2) for t in release.measurements]
-    assert len(_noisy_tables(replace(release, measurements=tuple(separate)))) == len(separate)
+    assert len(noisy_tables(replace(release, measurements=tuple(separate)))) == len(separate)
+
+
+def asked(rng):
+    """A formula by chance: response, one to three terms, perhaps a product, a fixed effect, parts of the rows."""
+    response, *others = rng.permutation(["a", "x", "y", "s"]).tolist()
+    response = f"I({response} == 'p')" if response == "a" else response
+    terms = others[: rng.integers(1, 4)]
+    right = " * ".join(terms[:2]) if len(terms) > 1 and rng.random() < 0.3 else " + ".join(terms)
+    rest = [n for n in others if n not in terms and n in "as"]
+    ends = [f" | {rest[0]}", f" | by {rest[0]}"] if rest else []
+    return f"{response} ~ {right}" + (str(rng.choice(ends)) if ends and rng.random() < 0.5 else "")
+
+
+@pytest.mark.filterwarnings("ignore::dipsmith.errors.HopelessNoise")
+@pytest.mark.parametrize(
+    ("method", "neighbours", "budget", "planned"),
+    [
+        (ds.MST(), "replace", 3, []),
+        (ds.Marginals(cliques=2), "replace", "0.2", []),
+        (ds.Flat(), "add-remove", "0.3", []),
+        (ds.LogLinear(targets=["s"]), "label", 1, []),
+        (ds.LogLinear(targets=["s"]), "label", "0.1", ["y ~ s"]),
+        (ds.Forest(targets=["s"]), "label", 3, []),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_what_is_said_to_be_carried_is_what_is_answered(method, neighbours, budget, planned):
+    """`supports` and `fit` decide the same of formulas made by chance: both refuse, or neither does."""
+    release, rng = made(method, neighbours, budget, rows(400), analyses=planned), np.random.default_rng(5)
+    for formula in {*planned, *(asked(rng) for _ in range(8))}:
+        said, refused = release.supports(formula), ""
+        try:
+            answered = ds.fit(release, formula, replicates=4, seed=1)
+        except NotCarried as error:
+            refused = str(error)
+        except UsageError:
+            continue  # no number, or parts without rows
+        assert (said.level == "not carried") == bool(refused), formula
+        assert said.reason[1:-1] in refused or not refused
+        assert refused or said.level == "measured" or not answered.direct

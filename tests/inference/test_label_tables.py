@@ -7,8 +7,8 @@ import pytest
 import dipsmith as ds
 from dipsmith.errors import NotCarried
 from dipsmith.inference.direct import NoisyPair
-from dipsmith.inference.label_tables import LabelTables
 from dipsmith.inference.tests import _Average, independence
+from dipsmith.synthesis.label_tables import LabelTables
 
 FIELDS = [
     {"name": "a", "type": "string", "enum": ["p", "q", "r"], "other": "p", "role": "public"},

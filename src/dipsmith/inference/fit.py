@@ -22,20 +22,22 @@ import pyarrow as pa
 
 from dipsmith.errors import NotCarried, UsageError
 from dipsmith.inference.combine import Combined, Estimate, Rule, as_text, check_level, choose_rule
-from dipsmith.inference.direct import Estimated, measured_estimate, planned_estimate, planned_references, term_of
-from dipsmith.inference.gate import Gap, missing_for, recurring
+from dipsmith.inference.direct import direct_estimate
+from dipsmith.inference.gate import recurring
 from dipsmith.inference.noise_aware import REPLICATES, Flags, Progress, Replication, combine_by, without_intervals
-from dipsmith.inference.parts import PartByPart, split_by
+from dipsmith.inference.parts import PartByPart
 from dipsmith.inference.tests import Significance, refer
 from dipsmith.methods.method import Method
 from dipsmith.regression.analysis import Analysis, Family
-from dipsmith.regression.estimates import Estimates
+from dipsmith.regression.estimates import Estimates, term_of
 from dipsmith.regression.model_frame import extra
 from dipsmith.report.content import Table
 from dipsmith.report.sections import inline_table
 from dipsmith.schema import Schema
+from dipsmith.schema.analysis import split_by
 from dipsmith.schema.formula.tree import Column, Node, nodes
 from dipsmith.sources import source
+from dipsmith.synthesis.answers import Answer, planned_references
 from dipsmith.synthesis.release import Release
 
 
@@ -207,10 +209,14 @@ def fit(
     )
     check_level(level)
     parts = None if by is None else PartByPart.of(analysis, by, tables)
-    if release is not None and rule == "auto":
-        known = _direct(release, analysis, formula, family, reference)
-        if known is not None:
-            combined, estimates = known
+    answer = Answer()
+    if release is not None and chosen != "sampling":
+        direct = rule == "auto" and _is_plain(analysis)
+        answer = Answer.of(release, analysis, formula, reference, direct=direct)
+        if answer.gap is not None and not allow_unsupported:
+            raise NotCarried(answer.gap.sentence)
+        if answer.results:
+            combined, estimates = direct_estimate(release, answer, formula, reference)
             notes = () if any("independent" in note for note in combined.notes) else recurring(release)
             combined = replace(combined, level=level, notes=(*combined.notes, *notes))
             return Fit(analysis, combined, (estimates,), direct=True, by=by)
@@ -219,10 +225,8 @@ def fit(
     if agreed is not analysis:
         analysis, parts = agreed, None if parts is None else replace(parts, analysis=agreed)
         each = tuple((parts or analysis)(table) for table in tables)
-    if release is not None and chosen != "sampling" and (gap := _gap(release, analysis, formula)) is not None:
-        if not allow_unsupported:
-            raise NotCarried(gap.sentence)
-        return Fit(analysis, without_intervals(each, level, gap.reason_and_ask), each, by=by)
+    if answer.gap is not None:
+        return Fit(analysis, without_intervals(each, level, answer.gap.reason_and_ask), each, by=by)
     why = (
         "Ordinary intervals: nothing is known of any noise in this table"
         if release is None
@@ -237,22 +241,9 @@ def fit(
     return Fit(analysis, combined, each, by=by)
 
 
-def _direct(
-    release: Release, analysis: Analysis, asked: str, family: Family, references: Mapping[str, object]
-) -> Estimated | None:
-    """A direct estimate, where there is one and nothing is asked that it does not know."""
-    if analysis.robust or analysis.cluster is not None or family in ("ridge", "firth") or analysis.penalty is not None:
-        return None
-    planned = planned_estimate(release, analysis, asked, references)
-    return measured_estimate(release, analysis, asked, references) if planned is None else planned
-
-
-def _gap(release: Release, analysis: Analysis, asked: str) -> Gap | None:
-    """What the release lacks for intervals; odds of whole rows need one table of all columns, not of every two."""
-    gap = missing_for(release, asked)
-    if gap is None and release.schema.neighbours != "label" and analysis.family in ("logistic", "firth"):
-        return missing_for(release, *analysis.formula.columns)
-    return gap
+def _is_plain(analysis: Analysis) -> bool:
+    """Whether nothing is asked that direct estimates do not know."""
+    return not analysis.robust and analysis.cluster is None and analysis.penalty is None
 
 
 def _follows(analysis: Analysis, names: tuple[str, ...], schema: Schema) -> Flags | None:

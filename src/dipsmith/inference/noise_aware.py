@@ -42,12 +42,13 @@ from numpy.typing import NDArray
 
 from dipsmith.errors import NotCarried, UncheckedSupport, UsageError
 from dipsmith.inference.combine import Combined, Rule, average, check_level, combine
-from dipsmith.inference.gate import missing_for, recurring
+from dipsmith.inference.gate import recurring
 from dipsmith.inference.mechanism import Mechanism
 from dipsmith.methods.method import Method
 from dipsmith.privacy.randomness import Generator, generator
 from dipsmith.regression.estimates import Estimates, Estimator, Float, join_notes, stack
 from dipsmith.schema import Codes
+from dipsmith.synthesis.answers import missing_for
 from dipsmith.synthesis.release import Release
 
 REPLICATES = 50

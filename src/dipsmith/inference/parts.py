@@ -19,19 +19,8 @@ from dipsmith.inference.combine import Combined
 from dipsmith.regression.analysis import Analysis
 from dipsmith.regression.estimates import Estimates, join_notes
 from dipsmith.regression.model_frame import by_number, text_of
-from dipsmith.schema.analysis import BY
 
 MOST_PARTS = 200
-
-
-def split_by(formula: str) -> tuple[str, str | None]:
-    """A formula without its "| by …", and the column that this names.
-
-    >>> split_by("log(pay) ~ sex | agency | by year")
-    ('log(pay) ~ sex | agency', 'year')
-    """
-    found = BY.search(formula)
-    return (formula, None) if found is None else (BY.sub("", formula).strip(), found.group(1))
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,11 +35,11 @@ from dipsmith.codec.encode import Encoder
 from dipsmith.errors import NotCarried, UsageError
 from dipsmith.inference.combine import Rule, choose_rule, show_p
 from dipsmith.inference.direct import measured_pair
-from dipsmith.inference.gate import missing_for
 from dipsmith.inference.noise_aware import REPLICATES, Progress, Replication, rerun
 from dipsmith.methods.method import Method
 from dipsmith.regression.estimates import Estimates, Float
 from dipsmith.schema import Schema
+from dipsmith.synthesis.answers import missing_for
 from dipsmith.synthesis.release import Release
 
 

@@ -7,10 +7,11 @@ sampled and not synthesised: what privacy adds is the business of `combine` and 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +19,18 @@ from numpy.typing import ArrayLike, NDArray
 from dipsmith.errors import UsageError
 
 Float = NDArray[np.float64]
+
+LEVEL: Final = re.compile(r"\[(?:T\.)?.*?\](?=:|$)")
+"""The level in a coefficient's name: what it leaves is the term."""
+
+
+def term_of(name: str) -> str:
+    """The term of a coefficient: its name without levels, and without the part of the rows that it is about.
+
+    >>> term_of("year 1996: race[T.B]:age")
+    'race:age'
+    """
+    return LEVEL.sub("", name).rsplit(": ", 1)[-1]
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,6 +24,16 @@ WIDTH = re.compile(r";\s*width\s*[:=]?\s*([^\s`]+)\s*$")
 """The end of a line that says how wide intervals may be."""
 
 
+def split_by(formula: str) -> tuple[str, str | None]:
+    """A formula without its "| by …", and the column that this names.
+
+    >>> split_by("log(pay) ~ sex | agency | by year")
+    ('log(pay) ~ sex | agency', 'year')
+    """
+    found = BY.search(formula)
+    return (formula, None) if found is None else (BY.sub("", formula).strip(), found.group(1))
+
+
 @dataclass(frozen=True)
 class PlannedAnalysis:
     """A formula, how precisely it is wanted, and by which column it is repeated.
@@ -83,13 +93,12 @@ class PlannedAnalysis:
     @cached_property
     def formula(self) -> str:
         """What is fitted, once or by each value of `by`."""
-        return BY.sub("", self.text).strip()
+        return split_by(self.text)[0]
 
     @cached_property
     def by(self) -> str | None:
         """The column by whose values it is repeated."""
-        found = BY.search(self.text)
-        return None if found is None else found.group(1)
+        return split_by(self.text)[1]
 
     @cached_property
     def columns(self) -> tuple[str, ...]:

@@ -17,14 +17,17 @@ from dipsmith.analyses.results import Result, results_text
 from dipsmith.codec.decode import codebook
 from dipsmith.errors import DipsmithError, InputError, SchemaError, UsageError
 from dipsmith.estimation.measured_table import MeasuredTable
+from dipsmith.regression.analysis import Family
 from dipsmith.report.content import Page
 from dipsmith.report.sections import frame, page
 from dipsmith.schema import Schema
 from dipsmith.schema.writing import to_yaml
+from dipsmith.synthesis.answers import supports
 from dipsmith.synthesis.card import ASKED, Card
 from dipsmith.synthesis.column_map import ColumnMap, map_columns
 from dipsmith.synthesis.exit import FORMATS, Exit, require_format, unescape_formulas
 from dipsmith.synthesis.fitted import FittedModel, drawn_table, predictors
+from dipsmith.synthesis.label_tables import LabelTables
 from dipsmith.synthesis.labelled_file import ENDINGS, read_labelled
 from dipsmith.synthesis.measurement_file import read_measurements, write_measurements
 from dipsmith.synthesis.report import Glance, report_page
@@ -158,22 +161,28 @@ class Release:
         models, results = read_models(path), read_results(path)
         return cls(TableSets(tables), models, schema, card, path, None, results, measured)
 
-    def supports(self, *asked: str) -> Support:
+    def supports(self, *asked: str, family: Family = "auto") -> Support:
         """What this release carries of a formula, or of some columns: measured, carried or not carried.
 
         ``release.supports("log(pay) ~ sex | agency")``, ``release.supports("sex", "pay")``; from the noisy tables
-        and the model alone (`dipsmith.synthesis.supports`).
+        and the model alone (`dipsmith.synthesis.supports`). Of a formula it says what `fit` decides, with the same
+        `family`: *not carried* is what `fit` refuses.
         """
         if not asked:
             raise UsageError("supports: give a formula, or one column or more")
         if len(asked) == 1 and asked[0] not in self.schema and "~" in asked[0]:
-            return self.support_index.formula(asked[0])
+            return supports(self, asked[0], family)
         return self.support_index.columns(*asked)
 
     @cached_property
     def support_index(self) -> SupportIndex:
         """What answers `supports`; made once."""
         return SupportIndex(self)
+
+    @cached_property
+    def label_tables(self) -> LabelTables:
+        """Its noisy label tables beside its public rows, under `label`; read once."""
+        return LabelTables.of(self)
 
     def report_page(self) -> Page:
         """The releasable report: made from the release alone."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dipsmith.analyses.pairs import estimate_from_tables
 from dipsmith.errors import UsageError
 from dipsmith.schema import Attribute, Bins
-from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.formula.tree import quote
-from dipsmith.synthesis.supports import Support
+from dipsmith.synthesis.answers import carries, supports
 
 if TYPE_CHECKING:
     from dipsmith.synthesis.release import Release
@@ -19,13 +17,6 @@ NUMBERS = ("number", "integer")
 MOST_TERMS = 3
 MOST_RESPONSES, MOST_TRIED = 4, 12
 """Columns that are tried as response and as terms: every trial costs a moment."""
-
-
-def carries(found: Support) -> bool:
-    """Whether synthetic rows, with the mechanism run again on them, can be believed: every group of columns is there."""
-    if found.level == "not carried" or not found.in_rows:
-        return False
-    return all(carries(part) for part in found.parts)
 
 
 def suggested_formula(release: Release) -> str | None:
@@ -45,7 +36,7 @@ def suggested_formula(release: Release) -> str | None:
         for other in [a for a in named if a is not chosen][:MOST_TRIED]:
             longer = [*terms, quote(other.name)]
             try:
-                found = release.supports(f"{response} ~ {' + '.join(longer)}")
+                found = release.support_index.formula(f"{response} ~ {' + '.join(longer)}")
             except UsageError:
                 # A report is made after the charge: what cannot be suggested is left out.
                 continue
@@ -54,21 +45,9 @@ def suggested_formula(release: Release) -> str | None:
             if len(terms) == MOST_TERMS:
                 break
         formula = f"{response} ~ {' + '.join(terms)}"
-        if terms and _is_told(release, formula):
+        if terms and supports(release, formula).level != "not carried":
             return formula
     return None
-
-
-def _is_told(release: Release, formula: str) -> bool:
-    """Whether noise leaves something of every coefficient: of whole rows its measured tables say so."""
-    if release.card.neighbours == "label":
-        return True
-    try:
-        found = estimate_from_tables(PlannedAnalysis(formula, model="ols"), release.schema, release.measurements)
-    except UsageError:
-        # Carried by the model, not by tables of its own: the mechanism is run again.
-        return True
-    return all(c.estimate is not None for result in found for c in result.coefficients)
 
 
 def _responses(named: list[Attribute]) -> Iterator[tuple[Attribute, str]]:

@@ -2,11 +2,11 @@
 
 * *measured*: noisy tables hold every group of columns that the analysis needs, with a known standard error: for least
   squares all pairs of the formula's columns, for products of terms the triples; for a planned analysis its own sums.
-* *carried*: response and terms are together in noisy tables, but what confounds them is joined by the model's
-  assumptions; or the leaves of trees divide by them finely enough.
+* *carried*: response and terms are together in noisy tables, or the leaves of trees divide by them finely enough.
 * *not carried*: no noisy table holds response and term together. The rows relate them by way of other columns, if at all,
   and intervals do not cover the truth.
 
+Whether a formula is answered is decided by `dipsmith.synthesis.answers`, of which this says what tables hold.
 Made from the measurements, the model and public facts alone.
 """
 
@@ -214,7 +214,7 @@ class SupportIndex:
             columns=columns,
             level="measured",
             reason="",
-            ask=f"Ask the steward to plan it: --analysis {_quoted(asked)}.",
+            ask=f"Ask the steward to plan it: --analysis {quoted(asked)}.",
             tables=tuple(dict.fromkeys(t for p in noisy for t in p.tables)),
             standard_error=max(errors, default=0.0 if not noisy else None),
             in_rows=all(p.in_rows for p in parts),
@@ -238,12 +238,6 @@ class SupportIndex:
             return replace(found, level="carried", reason=reason)
         if worst.level == "carried":
             return replace(found, level="carried", reason=worst.reason)
-        if self._needs_all(parsed, columns):
-            reason = (
-                "All pairs of its columns were measured, but a logistic regression needs more than pairs: what three columns "
-                "share is left to the model's assumptions."
-            )
-            return replace(found, level="carried", reason=reason)
         return replace(found, reason=_all_measured(found), ask="")
 
     def _planned(self, asked: str, columns: tuple[str, ...]) -> Support | None:
@@ -270,15 +264,6 @@ class SupportIndex:
                 reason = f"'{name}' is used as it was released, but {words}, which is all that was measured of it with {others}."
                 return replace(found, level="not carried", reason=reason, in_rows=False, coarse=True)
         return found
-
-    def _needs_all(self, formula: RegressionFormula, columns: tuple[str, ...]) -> bool:
-        """Whether pairs are not enough: a logistic regression on private columns that no table holds together."""
-        name = formula.response_column
-        if name is None or len(columns) < 3 or self.public:
-            return False
-        domain = self.release.schema[name].domain
-        two = not isinstance(domain, Bins) and len(domain.labels) == 2
-        return two and self._group(columns).level != "measured"
 
     # --- resolution ------------------------------------------------------------------------------------
 
@@ -363,5 +348,6 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """A formula as a shell takes it."""
     return f"'{text}'" if "'" not in text else f'"{text}"'

@@ -26,6 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +42,9 @@ from dipsmith.privacy.randomness import generator
 from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.synthesis.canonical import PublicRows
-from dipsmith.synthesis.release import Release
+
+if TYPE_CHECKING:
+    from dipsmith.synthesis.release import Release
 
 AT_A_TIME = 4_000_000
 """Numbers of one batch of draws."""
