@@ -31,6 +31,7 @@ from dipsmith.cli import (
     report,
     sample,
     schema,
+    serve,
     show,
     studio,
     supports,
@@ -38,12 +39,9 @@ from dipsmith.cli import (
     tune,
     verify,
 )
+from dipsmith.cli.failures import failure_of
 from dipsmith.cli.terminal import visible
-from dipsmith.errors import DipsmithError
 from dipsmith.version import VERSION
-
-_CommandLineError: Any = typer.BadParameter.__mro__[2]
-"""What typer raises for wrong options, wherever this version of it keeps the class."""
 
 DEBUG_LOG = "dipsmith-debug-CONFIDENTIAL-"
 
@@ -99,6 +97,7 @@ app.command(epilog=show.EXAMPLES)(show.show)
 app.add_typer(ledger.app, name="ledger")
 app.command(epilog=interval.EXAMPLES)(interval.interval)
 app.command(epilog=studio.EXAMPLES)(studio.studio)
+app.command(epilog=serve.EXAMPLES)(serve.serve)
 app.add_typer(experiment.app, name="experiment")
 app.command(epilog=audit.EXAMPLES)(audit.audit)
 
@@ -123,27 +122,16 @@ def main() -> None:
 def _run() -> None:
     try:
         code = commands()(standalone_mode=False)
-    except DipsmithError as error:
-        _fail(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         _fail(INTERRUPTED, 130)
     except _Terminated:
         _fail(INTERRUPTED, 143)
-    except _CommandLineError as error:
-        if type(error).__name__ == "NoArgsIsHelpError":
-            typer.echo(error.format_message())
-            sys.exit(2)
-        _fail(f"{error.format_message()} (dipsmith --help shows how)", 2)
-    except MemoryError:
-        _fail("not enough memory; use coarser bins, a smaller method, or a larger machine", 1)
-    except OSError as error:
-        # The system's own words, and a path: neither ever holds a value of a row. Libraries' words may.
-        if error.errno is None or error.strerror != os.strerror(error.errno):
-            _unexpected(error)
-        where = "" if error.filename is None else f"'{error.filename}': "
-        _fail(f"{where}{error.strerror}; check the path, its permissions and the disk", 3)
     except Exception as error:  # noqa: BLE001 — a traceback may quote private values, so nobody sees it by accident
-        _unexpected(error)
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(error.format_message())  # type: ignore[attr-defined]
+            sys.exit(2)
+        failure = failure_of(error)
+        _fail(f"{failure}; {_log(error)}" if failure.unexpected else str(failure), failure.exit_code)
     else:
         if code == 130:
             # Typer turns Ctrl-C into this code without a word.
@@ -177,15 +165,15 @@ def _fail(message: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def _unexpected(error: Exception) -> NoReturn:
-    hint = "run again with 'dipsmith --debug …' to write a confidential log"
-    if os.environ.get("DIPSMITH_DEBUG") == "1":
-        # A new file with an unpredictable name, for its owner only: no link that lies ready is followed.
-        handle, path = tempfile.mkstemp(prefix=DEBUG_LOG, suffix=".log", dir=Path.cwd())
-        with os.fdopen(handle, "w", encoding="utf-8") as log:
-            log.write("".join(traceback.format_exception(error)))
-        hint = f"the confidential log is {Path(path).name}"
-    _fail(f"unexpected failure ({type(error).__name__}); {hint}", 1)
+def _log(error: Exception) -> str:
+    """Where the confidential log of an unexpected failure is, or how to get one."""
+    if os.environ.get("DIPSMITH_DEBUG") != "1":
+        return "run again with 'dipsmith --debug …' to write a confidential log"
+    # A new file with an unpredictable name, for its owner only: no link that lies ready is followed.
+    handle, path = tempfile.mkstemp(prefix=DEBUG_LOG, suffix=".log", dir=Path.cwd())
+    with os.fdopen(handle, "w", encoding="utf-8") as log:
+        log.write("".join(traceback.format_exception(error)))
+    return f"the confidential log is {Path(path).name}"
 
 
 if __name__ == "__main__":

@@ -491,9 +491,9 @@ MUTANTS = (
     ),
     one(
         "an unexpected failure shows its traceback",
-        "cli/main.py",
-        '    _fail(f"unexpected failure ({type(error).__name__}); {hint}", 1)',
-        '    _fail(f"unexpected failure ({error}); {hint}", 1)',
+        "cli/failures.py",
+        '    return Failure(f"unexpected failure ({type(error).__name__})", 1, unexpected=True)',
+        '    return Failure(f"unexpected failure ({error})", 1, unexpected=True)',
         "tests/audit/test_canaries.py::test_an_unexpected_failure_names_nothing_private",
     ),
     one(
@@ -702,9 +702,9 @@ MUTANTS = (
     one(
         "the log of --debug through a link",
         "cli/main.py",
-        '        handle, path = tempfile.mkstemp(prefix=DEBUG_LOG, suffix=".log", dir=Path.cwd())\n',
-        '        path = f"{DEBUG_LOG[:-1]}.log"\n'
-        "        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)\n",
+        '    handle, path = tempfile.mkstemp(prefix=DEBUG_LOG, suffix=".log", dir=Path.cwd())\n',
+        '    path = f"{DEBUG_LOG[:-1]}.log"\n'
+        "    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)\n",
         f"{REPRODUCED}::test_10_no_file_is_written_through_a_link_that_lies_ready",
     ),
     one(
