@@ -148,7 +148,7 @@ def test_rows_without_a_unit_are_counted_nowhere_in_any_engine(name: str, opened
     """The same counts as of a table that never had those rows; missing is null, or text with nothing but spaces."""
     table = engine_tables.awkward()
     for key in ("units", "numbered", "per"):
-        schema = SCHEMAS[key]
+        schema = SCHEMAS[key].project(SCHEMAS[key].names[:6])  # ibis spells every column at length
         column = table[schema.unit.column]
         ids = [None if v is None else str(v).strip(" ") or None for v in column.to_pylist()]
         owned = BatchRows(source(table.filter(pa.array([v is not None for v in ids]))), schema, KEY)

@@ -20,6 +20,7 @@ bounds it from no side), m the number that will be labelled, λ = ε/Δ of one t
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -134,11 +135,7 @@ def rows_for_width(
         high *= 2
     while high > 1 and not wide(high // 2):
         high //= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if wide(middle) else (low, middle)
-    return high
+    return bisect_left(range(high), True, lo=high // 2 + 1, key=lambda n: not wide(n))
 
 
 @lru_cache(maxsize=1024)

@@ -21,19 +21,17 @@ from dipsmith.confirm.queue import QueuedQuestion, decline, list_questions
 from dipsmith.errors import DipsmithError, InputError, SchemaError, UsageError
 from dipsmith.privacy.account import PaidRun
 from dipsmith.privacy.budget import decimal_text
-from dipsmith.privacy.protection import protection_of
 from dipsmith.privacy.statement import Statement
 from dipsmith.report.commands import command
 from dipsmith.schema import Schema
 from dipsmith.sources import source
-from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.sources.header import check_header
 from dipsmith.studio import jobs
 from dipsmith.studio.budget_bar import budget_bar, symbol
 from dipsmith.studio.fragments import fragment
 from dipsmith.studio.plan import spending
 from dipsmith.studio.projects import account_of
-from dipsmith.studio.run import paid_jobs
+from dipsmith.studio.run import charge_and_launch, paid_jobs
 from dipsmith.studio.schema import schema_file, schema_of
 from dipsmith.studio.views import Download, Screen, Visit
 from dipsmith.studio.workspace import Workspace, write_whole
@@ -142,22 +140,7 @@ def approve(visit: Visit) -> Mapping[str, Any]:
         "out": out,
         "says": f"{question.parsed.words}, {question.budget}",
     }
-    if jobs.submit(workspace, job, "confirm", project.id, asked):
-        try:
-            workspace.ledger.reserve(
-                schema.name,
-                question.budget,
-                protects=protection_of(schema),
-                source=fingerprint(source(file)),
-                request_id=question.request,
-                method=METHOD,
-                another_grant=visit.body.get("another_grant") is True,
-            )
-        except DipsmithError:
-            jobs.withdraw(workspace, job)
-            raise
-        jobs.launch(workspace, job, workspace.grace)
-    return {"job": job}
+    return charge_and_launch(visit, job, "confirm", asked, schema, question.budget, question.request, METHOD)
 
 
 def refuse(visit: Visit) -> Mapping[str, Any]:

@@ -10,10 +10,11 @@ from typing import Any
 
 from dipsmith.errors import DipsmithError, SchemaError, UsageError
 from dipsmith.planning.plan import plan as make
-from dipsmith.privacy.budget import decimal_text
+from dipsmith.privacy.budget import Budget, decimal_text
 from dipsmith.privacy.protection import protection_of
 from dipsmith.privacy.statement import Statement
 from dipsmith.report.commands import command
+from dipsmith.schema import Schema
 from dipsmith.sources import source
 from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.sources.header import check_header
@@ -72,24 +73,38 @@ def start(visit: Visit) -> Mapping[str, Any]:
     make(schema, method, rest, public=facts, sets=choices.sets, each=choices.each)
     job = {"data": project.data, "schema": schema.to_dict(), "choices": asdict(choices), "out": out}
     job["says"] = f"{choices.method}, {choices.budget}"
-    if not jobs.submit(workspace, request, "run", project.id, job):
-        return {"job": request}
-    try:
-        # The charge comes first, alone and durably: of two tabs that ask at once, the ledger refuses one.
-        workspace.ledger.reserve(
-            schema.name,
-            choices.budget,
-            protects=protection_of(schema),
-            source=fingerprint(source(file)),
-            request_id=request,
-            method=method.name,
-            another_grant=visit.body.get("another_grant") is True,
-        )
-    except DipsmithError:
-        jobs.withdraw(workspace, request)
-        raise
-    jobs.launch(workspace, request, workspace.grace)
-    return {"job": request}
+    return charge_and_launch(visit, request, "run", job, schema, choices.budget, request, method.name)
+
+
+def charge_and_launch(
+    visit: Visit,
+    job: str,
+    kind: str,
+    asked: dict[str, Any],
+    schema: Schema,
+    budget: Budget,
+    request: str,
+    method: str,
+) -> Mapping[str, Any]:
+    """Make a job, charge the ledger and start the worker; of two tabs that ask at once, one makes the job."""
+    workspace, project = visit.workspace, visit.project
+    if jobs.submit(workspace, job, kind, project.id, asked):
+        try:
+            # The charge comes first, alone and durably: of two jobs that spend at once, the ledger refuses one.
+            workspace.ledger.reserve(
+                schema.name,
+                budget,
+                protects=protection_of(schema),
+                source=fingerprint(source(workspace.inside(project.data))),
+                request_id=request,
+                method=method,
+                another_grant=visit.body.get("another_grant") is True,
+            )
+        except DipsmithError:
+            jobs.withdraw(workspace, job)
+            raise
+        jobs.launch(workspace, job, workspace.grace)
+    return {"job": job}
 
 
 def watch(visit: Visit) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import isfinite
@@ -241,13 +242,9 @@ def _enough(agenda: Agenda, like: Budget) -> Budget | None:
         found = agenda.expectations(budget.split([share, 1 - share])[0])
         return all(e.wanted is None or e.width <= e.wanted for e in found)
 
-    low, high = FEWEST_TENTHS, MOST_TENTHS
-    if not suffices(high):
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if suffices(middle) else (middle + 1, high)
-    return _tenths(like, low)
+    steps = range(FEWEST_TENTHS, MOST_TENTHS + 1)
+    least = bisect_left(steps, True, key=suffices)
+    return _tenths(like, steps[least]) if least < len(steps) else None
 
 
 def _tenths(like: Budget, step: int) -> Budget:

@@ -61,10 +61,7 @@ class Weighing:
         if noise.max(initial=0.0) > CANCELS:
             G = H @ (W @ H)
             return cls(H, W, (G + G.T) / 2)
-        G = noise[:, None] * W * noise
-        G += H
-        G[np.diag_indices(len(H))] -= noise
-        return cls(H, W, G)
+        return cls(H, W, _weighed(H, W, noise))
 
     @classmethod
     def cellwise(cls, H: Float, noise: float) -> Weighing:
@@ -134,13 +131,7 @@ class ContrastWeighing:
             parts = [Weighing.dense(symmetric(h), noise) for h in H]
             return cls(information.basis, H, tuple(p.W for p in parts), tuple(p.G for p in parts))
         W = tuple(_inverse(h, noise) for h in H)
-        G = []
-        for h, w in zip(H, W, strict=True):
-            g = noise[:, None] * w * noise
-            g += h
-            g[np.diag_indices(len(g))] -= noise
-            G.append(g)
-        return cls(information.basis, H, W, tuple(G))
+        return cls(information.basis, H, W, tuple(_weighed(h, w, noise) for h, w in zip(H, W, strict=True)))
 
     def choose(
         self,
@@ -179,6 +170,14 @@ class ContrastWeighing:
     def _back(self, turned: Float) -> Float:
         """A flat vector of turned contrasts, as the contrasts that they were."""
         return np.asarray(turned.reshape(-1, len(self.basis)) @ self.basis.T).ravel()
+
+
+def _weighed(H: Float, W: Float, noise: Float) -> Float:
+    """H − V + VWV."""
+    G = noise[:, None] * W * noise
+    G += H
+    G[np.diag_indices(len(H))] -= noise
+    return np.asarray(G)
 
 
 def _inverse(H: Float, noise: Float) -> Float:
