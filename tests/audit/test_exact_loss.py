@@ -3,6 +3,7 @@
 No sampling: the probabilities are those of the formulas that the samplers were proved to follow (`tests/privacy`).
 """
 
+import math
 from fractions import Fraction
 from functools import cache
 from itertools import combinations_with_replacement, product
@@ -160,7 +161,7 @@ def test_choose_costs_what_it_is_charged(budget, monkeypatch):
     p, q = (selection_probabilities(x, sensitivity, epsilon, monotone=monotone, law=law) for x in (one, other))
     ratios = [float(x.ln() - y.ln()) for x, y in zip(p, q, strict=True)]
     pure = isinstance(budget, PureDP)
-    cost = max(abs(r) for r in ratios) if pure else (max(ratios) - min(ratios)) ** 2 / 8
+    cost = max(abs(r) for r in ratios) if pure else math.pi * (max(ratios) - min(ratios)) ** 2 / 16
     charged = float(budget.exact)
     assert 0.55 * charged < cost <= charged
 
@@ -209,7 +210,8 @@ def test_a_noisy_table_costs_rho(relation):
                 total += float(logsumexp(alpha * p + (1 - alpha) * q)) / (alpha - 1)
             assert total <= alpha * float(rho.exact) * (1 + 1e-6)
             worst = max(worst, total / (alpha * float(rho.exact)))
-    assert worst > 0.99
+    # Whoever has a choice between all tests does no better than against normal noise, and nearly as well.
+    assert 0.7 < worst
 
 
 @pytest.mark.parametrize("scale", ["1/2", "3/2"])

@@ -26,6 +26,7 @@ from dipsmith.privacy.events import (
     event_record,
     path_inside,
 )
+from dipsmith.privacy.gaussian_price import pure_price, range_price, variance_needed
 
 amounts = st.integers(1, 10**13)
 
@@ -35,7 +36,7 @@ def counts(budget, block="", relation=None, cells="age"):
     law, scale = (
         ("discrete Laplace", 1 / budget.exact)
         if isinstance(budget, PureDP)
-        else ("discrete Gaussian", 1 / (2 * budget.exact))
+        else ("discrete Gaussian", variance_needed(1 / (2 * budget.exact)))
     )
     return Measured(
         cells=cells,
@@ -64,16 +65,18 @@ def test_charges_are_exact_or_rounded_up_by_less_than_a_unit(n):
     epsilon = PureDP.of_units(n)
     assert convert(epsilon, "epsilon") == n
     for charge, price in (
-        (convert(epsilon, "rho"), epsilon.exact**2 / 2),
-        (cost(choice(epsilon), "rho"), epsilon.exact**2 / 8),
-        (cost(choice(epsilon, mechanism="permute-and-flip"), "rho"), epsilon.exact**2 / 2),
+        (convert(epsilon, "rho"), pure_price(epsilon.exact)),
+        (cost(choice(epsilon), "rho"), range_price(epsilon.exact)),
+        (cost(choice(epsilon, mechanism="permute-and-flip"), "rho"), pure_price(epsilon.exact)),
+        (convert(epsilon, "rho", "zcdp"), epsilon.exact**2 / 2),
+        (cost(choice(epsilon), "rho", "zcdp"), epsilon.exact**2 / 8),
     ):
         assert 0 <= Fraction(charge, UNITS) - price < Fraction(1, UNITS)
 
 
 def test_pure_epsilon_has_a_price_in_rho_and_not_the_reverse():
-    assert convert(PureDP(1), "rho") == UNITS // 2
-    assert cost(choice(PureDP(1)), "rho") == UNITS // 8
+    assert convert(PureDP(1), "rho") / UNITS == pytest.approx(math.pi / 4, rel=1e-6)
+    assert cost(choice(PureDP(1)), "rho") / UNITS == pytest.approx(math.pi / 16, rel=1e-6)
     for paid in (lambda: convert(ZCDP(1), "epsilon"), lambda: cost(counts(ZCDP(1)), "epsilon")):
         with pytest.raises(BudgetError, match="no price in pure ε"):
             paid()
@@ -271,7 +274,7 @@ def test_partitions_nest():
 
 
 def test_pure_blocks_under_rho_are_converted_whole():
-    accountant = Accountant(ZCDP("0.5"), "replace")
+    accountant = Accountant(ZCDP.of_units(convert(PureDP(1), "rho")), "replace")
     accountant.record(partitioned("two-dearest", PureDP(1)))
     assert accountant.remaining is None
     accountant.record(in_year(PureDP("0.5"), 1988))

@@ -16,6 +16,7 @@ from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.calibration import noise_for
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.events import Chosen, Measured, Partitioned, Rehearsal
+from dipsmith.privacy.gaussian_price import variance_needed
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Attribute, Categories, Codes, Crossed, Marginal, Rule, Schema, Unit
 
@@ -67,7 +68,8 @@ def test_noise_is_calibrated_to_the_relation(relation, budget):
     (event,) = curator._journal.events
     expected = {"add-remove": 1, "replace": 2, "label": 2}[relation]
     assert event.sensitivity == expected
-    assert event.scale == expected  # Δ₁/ε with ε = 1, and Δ₂²/(2ρ) with ρ = 1/2
+    # Δ₁/ε with ε = 1; with ρ = 1/2 what hides as much as a normal variance Δ₂²/(2ρ)
+    assert event.scale == (expected if isinstance(budget, PureDP) else variance_needed(Fraction(expected)))
 
 
 def test_single_count_draws_once_per_group():

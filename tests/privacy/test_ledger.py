@@ -158,15 +158,32 @@ def test_a_grant_is_never_exceeded_and_the_refusal_says_what_to_do(ledger):
         ask(ledger, PureDP("0.000000000001"), "r4")
 
 
-def test_pure_epsilon_costs_half_its_square_in_rho(tmp_path):
+def test_pure_epsilon_costs_pi_quarters_of_its_square_in_rho(tmp_path):
     book = Ledger(tmp_path / "budget.db")
     book.grant("people", ZCDP("0.1"))
     ask(book, PureDP("0.1"))
-    assert book.show("people").spent_units == UNITS // 200
+    assert book.show("people").spent_units == 7_853_982_301
     ask(book, PureDP("0.000000000001"), "r2")
-    assert book.show("people").spent_units == UNITS // 200 + 1, "a charge is rounded up"
-    with pytest.raises(BudgetError, match=r"which costs ρ = 0\.5, .*--rho 0\.405000000001$"):
+    assert book.show("people").spent_units == 7_853_982_302, "a charge is rounded up"
+    with pytest.raises(BudgetError, match=r"which costs ρ = 0\.785398230089, .*--rho 0\.693252212391$"):
         ask(book, PureDP(1), "r3")
+
+
+def test_a_run_of_the_version_before_keeps_its_charge(tmp_path):
+    """A pure run was charged ε²/2 in ρ, and its reservation did not say how it was priced."""
+    book = Ledger(tmp_path / "budget.db")
+    book.grant("people", ZCDP("0.1"))
+    ask(book, ZCDP("0.01"))
+    with closing(sqlite3.connect(book.path)) as raw:
+        rows = [(kind, json.loads(payload)) for kind, payload in raw.execute("SELECT kind, payload FROM entry")]
+    (reserved,) = (content for kind, content in rows if kind == "reserved")
+    assert reserved.pop("pricing") == "gaussian"
+    before = reserved | {"request": "old", "budget": {"epsilon": UNITS // 10}, "charge": UNITS // 200}
+    book._write(lambda books: [("reserved", before)])
+    assert book.show("people").spent_units == UNITS // 100 + UNITS // 200
+    for unlawful in ({"pricing": "gaussian"}, {"charge": UNITS // 200 - 1}):
+        with pytest.raises(DamageError, match="not the budget's price"):
+            book._write(lambda books, more=unlawful: [("reserved", before | more | {"request": "forged"})])
 
 
 def test_rho_is_refused_from_an_epsilon_grant(ledger):
@@ -421,7 +438,7 @@ def test_statements_read_well(ledger):
 def test_an_approximate_grant_is_shown_as_it_was_stated(tmp_path):
     book = Ledger(tmp_path / "budget.db")
     book.grant("people", ZCDP.from_approx(1, 1e-9))
-    assert "ρ = 0.01497 (ε = 1, δ = 1e-09)" in str(book.show("people"))
+    assert "ρ = 0.01656 (ε = 1, δ = 1e-09)" in str(book.show("people"))
 
 
 def test_the_ledger_holds_nothing_but_what_it_was_told(ledger):

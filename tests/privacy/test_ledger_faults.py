@@ -401,7 +401,7 @@ def test_another_database_is_refused(tmp_path):
 
 def test_a_newer_format_is_refused(ledger):
     with closing(sqlite3.connect(ledger.path)) as raw:
-        raw.execute("PRAGMA user_version=3")
+        raw.execute("PRAGMA user_version=4")
     with pytest.raises(InputError, match="upgrade dipsmith"):
         Ledger(ledger.path).show()
 

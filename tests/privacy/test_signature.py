@@ -186,7 +186,7 @@ def test_a_grant_without_a_lawful_signature_is_damage(ledger, office):
 
 def test_rho_and_approximate_budgets_are_signed_as_stated(ledger, office):
     ledger.grant_signed(sign_grant(office[0], ledger.id, "people", ZCDP.from_approx(1, 1e-9)))
-    assert "ρ = 0.01497 (ε = 1, δ = 1e-09)" in str(ledger.show("people"))
+    assert "ρ = 0.01656 (ε = 1, δ = 1e-09)" in str(ledger.show("people"))
     with pytest.raises(BudgetError, match="one currency per dataset"):
         ledger.grant_signed(sign_grant(office[0], ledger.id, "people", PureDP(1)))
 

@@ -195,14 +195,14 @@ def _next_command(
 def _solve(schema: Schema, method: Method, width: float, like: Budget, run: dict[str, Any]) -> Budget:
     """The least budget that makes intervals as narrow as was asked, in the currency of `like`."""
     from dipsmith.planning.plan import budget_for_width
-    from dipsmith.privacy.budget import ZCDP, zcdp_to_approx
+    from dipsmith.privacy.budget import ZCDP, rho_to_approx
 
     found = budget_for_width(schema, method, width, currency=like.currency, **run)
     stated = getattr(like, "stated", None)
     if not isinstance(found, ZCDP) or stated is None:
         return found
     # Back to the (ε, δ) that the steward speaks of; ε is rounded up.
-    return ZCDP.from_approx(f"{zcdp_to_approx(found, stated[1]) * 1.001:.6f}", stated[1])
+    return ZCDP.from_approx(f"{rho_to_approx(found, stated[1]) * 1.001:.6f}", stated[1])
 
 
 def _show(planned: Plan) -> None:

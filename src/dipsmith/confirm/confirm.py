@@ -28,7 +28,7 @@ from dipsmith.confirm.verdict import Posterior, in_three_digits, posterior
 from dipsmith.confirm.votes import vote_of
 from dipsmith.counting.count import BatchRows
 from dipsmith.errors import UsageError
-from dipsmith.privacy.budget import PureDP, zcdp_to_approx
+from dipsmith.privacy.budget import PureDP, rho_to_approx
 from dipsmith.privacy.classification import Classification
 from dipsmith.privacy.curator import Curator, Progress
 from dipsmith.privacy.events import Journal, Rehearsal
@@ -290,4 +290,4 @@ def _price(question: Inquiry) -> str:
     budget = question.budget
     if isinstance(budget, PureDP):
         return str(budget)
-    return f"ρ = {budget.rho:.6g} (ε = {zcdp_to_approx(budget.rho, DELTA):.4g} at δ = {DELTA:g})"
+    return f"ρ = {budget.rho:.6g} (ε = {rho_to_approx(budget.rho, DELTA):.4g} at δ = {DELTA:g})"

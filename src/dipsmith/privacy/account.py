@@ -19,6 +19,7 @@ from dipsmith.errors import BudgetError, UsageError
 from dipsmith.privacy.accountant import convert
 from dipsmith.privacy.budget import Budget, Currency, budget_from, budget_record, check_budget, of_units
 from dipsmith.privacy.chain import Row
+from dipsmith.privacy.gaussian_price import Pricing
 from dipsmith.privacy.protection import (
     Label,
     Protection,
@@ -52,7 +53,7 @@ class Grant:
 class PaidRun:
     """One paid run: its request id, what it was charged, and how far it came.
 
-    `charge` is in the grant's currency, in units of 1e-12. `seq` and `hash` are of the ledger row that reserved it. `source` is
+    `charge` is in the grant's currency, in units of 1e-12, by the `pricing` of its time. `seq` and `hash` are of the ledger row that reserved it. `source` is
     the sealed digest of the rows; None where they have none, or in a ledger of format 1. Once finished, `digests` are
     the SHA-256 of the card of every saved copy of the release, and `path` is the folder of the first.
     """
@@ -67,6 +68,7 @@ class PaidRun:
     time: str
     seq: int
     hash: str
+    pricing: Pricing = "zcdp"
     source: Seal | None = None
     another_grant: bool = False
     state: RunState = "reserved"
@@ -81,6 +83,7 @@ class PaidRun:
             **{key: content[key] for key in ("name", "charge", "method", "by")},
             budget=budget_from(content["budget"]),
             protects=protection_from(content),
+            pricing=content.get("pricing", "zcdp"),
             **{key: getattr(row, key) for key in ("time", "seq", "hash")},
             source=Seal.from_record(content["source"]) if "source" in content else None,
             another_grant=content.get("another_grant", False),
@@ -157,16 +160,16 @@ class Account:
             "set relation and roles as granted, or use another name with a grant of its own"
         )
 
-    def charge_for(self, budget: Budget, protects: Protection) -> int:
+    def charge_for(self, budget: Budget, protects: Protection, pricing: Pricing = "gaussian") -> int:
         """What a run costs in this account's currency; refuses terms that differ from earlier spends."""
         if self.currency is None:
             raise BudgetError(f"'{self.name}' has no grant")
         self.require_agreement(protects)
-        return convert(budget, self.currency)
+        return convert(budget, self.currency, pricing)
 
     def charged(self, run: PaidRun) -> Account:
         """The account after a reservation; refuses what its terms or its balance do not allow."""
-        if run.charge != self.charge_for(run.budget, run.protects):
+        if run.charge != self.charge_for(run.budget, run.protects, run.pricing):
             raise BudgetError("the charge is not the budget's price")
         if run.charge > self.remaining_units:
             raise BudgetError("the charge exceeds what was left")

@@ -4,9 +4,10 @@
   Lemma 1.7).
 - Parallel composition: events in disjoint blocks compose by `Partitioned.rule`.
 - The best of a secret number of ε₀-DP runs costs (2 + η)·ε₀ (`dipsmith.privacy.repetition`).
-- One currency: under ρ, pure ε-DP costs ε²/2 (Bun and Steinke 2016, Proposition 1.4), the
-  exponential mechanism ε²/8 (Cesar and Rogers 2021, "Bounding, Concentrating, and Truncating").
-  From ρ there is no way back to pure ε.
+- One currency: a ρ is Gaussian (`dipsmith.privacy.gaussian_price`), under which pure ε-DP costs at most πε²/4 and the
+  exponential mechanism πε²/16. From ρ there is no way back to pure ε.
+- Runs that were charged until version 0.1 are added up as they were: ρ was zero-concentrated, with ε²/2 (Bun and
+  Steinke 2016) and ε²/8 (Cesar and Rogers 2021).
 - Charges are rounded up to units of 1e-12.
 
 Proofs: ``docs/proofs/accounting.md``. The accountant type-checks, dry-runs, and only then applies an
@@ -18,29 +19,31 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
+from math import ceil
 
 from dipsmith.errors import BudgetError
 from dipsmith.privacy.budget import UNITS, Budget, Currency, of_units
 from dipsmith.privacy.events import Chosen, Event, Looked, Measured, Partitioned, Repeated, Supplied, block_of
+from dipsmith.privacy.gaussian_price import Pricing, pure_price, range_price
 from dipsmith.privacy.neighbours import BlocksRule, check_relation
 
 
-def convert(budget: Budget, currency: Currency) -> int:
+def convert(budget: Budget, currency: Currency, pricing: Pricing = "gaussian") -> int:
     """What a budget costs in a currency, in units of 1e-12, rounded up.
 
     >>> from dipsmith.privacy.budget import PureDP
-    >>> converted(PureDP("0.1"), "epsilon"), convert(PureDP("0.1"), "rho")
-    (100000000000, 5000000000)
+    >>> convert(PureDP("0.1"), "epsilon"), convert(PureDP("0.1"), "rho"), convert(PureDP("0.1"), "rho", "zcdp")
+    (100000000000, 7853982301, 5000000000)
     """
     if budget.currency == currency:
         return budget.units
     if currency == "rho":
-        return _ceil(budget.units**2, 2 * UNITS)
+        return ceil((budget.exact**2 / 2 if pricing == "zcdp" else pure_price(budget.exact)) * UNITS)
     raise BudgetError(f"{budget} has no price in pure ε: grant and run in ρ (ZCDP) instead")
 
 
-def cost(event: Event, currency: Currency) -> int:
-    """What one event costs by itself in a currency, in units of 1e-12, rounded up."""
+def cost(event: Event, currency: Currency, pricing: Pricing = "gaussian") -> int:
+    """What one event costs by itself in a currency, in units of 1e-12, rounded up; refuses noise too small for it."""
     if isinstance(event, Looked):
         return 0
     if not isinstance(event, Measured | Chosen | Partitioned | Supplied | Repeated):
@@ -50,8 +53,10 @@ def cost(event: Event, currency: Currency) -> int:
         return 0
     exponential = isinstance(event, Chosen) and event.mechanism == "exponential mechanism"
     if exponential and currency == "rho" and budget.currency == "epsilon":
-        return _ceil(budget.units**2, 8 * UNITS)
-    return convert(budget, currency)
+        return ceil((budget.exact**2 / 8 if pricing == "zcdp" else range_price(budget.exact)) * UNITS)
+    if isinstance(event, Measured) and budget.currency == "rho" and pricing == "gaussian":
+        event.require_gaussian()
+    return convert(budget, currency, pricing)
 
 
 def block_shares(rule: BlocksRule, budget: Budget, blocks: int) -> list[Budget]:
@@ -68,7 +73,7 @@ def block_shares(rule: BlocksRule, budget: Budget, blocks: int) -> list[Budget]:
 
 def total(events: Iterable[Event], currency: Currency, relation: str) -> int:
     """What a list of events costs together, in units of 1e-12: in the order they happened, all under one relation."""
-    scope = _Scope(currency, (check_relation(relation),))
+    scope = _Scope(currency, (check_relation(relation),), "gaussian")
     for event in events:
         scope.apply(event)
     return scope.spent
@@ -90,10 +95,10 @@ class Accountant:
     dipsmith.errors.BudgetError: 'age' asks for ε = 0.6, but ε = 0.4 of ε = 1 is left
     """
 
-    def __init__(self, budget: Budget, relation: str) -> None:
+    def __init__(self, budget: Budget, relation: str, pricing: Pricing = "gaussian") -> None:
         self.budget = budget
         self.relation = check_relation(relation)
-        self._scope = _Scope(budget.currency, (self.relation,), limit=budget.units)
+        self._scope = _Scope(budget.currency, (self.relation,), pricing, limit=budget.units)
         self._events: list[Event] = []
 
     @property
@@ -153,6 +158,7 @@ class _Scope:
 
     currency: Currency
     relations: tuple[str, ...]
+    pricing: Pricing
     limit: int | None = None
     spent: int = 0
     moving: bool = False
@@ -177,7 +183,7 @@ class _Scope:
         self.spent += charge
 
     def _charge(self, event: Event) -> int:
-        charge = cost(event, self.currency)
+        charge = cost(event, self.currency, self.pricing)
         if not self.moving or self.currency == "epsilon":
             return charge
         # A change within the block is charged as two moves. For ρ that is right for Gaussian counts
@@ -193,7 +199,7 @@ class _Scope:
                 "a unit may leave one block and enter another"
             )
         prefix = block_of(event.block, event.attribute, "")
-        known = self.partitions.setdefault(prefix, _Partition(event, self.relations, self.moving))
+        known = self.partitions.setdefault(prefix, _Partition(event, self.relations, self.pricing, self.moving))
         known.extend(event)
 
     def _refusal(self, event: Event, charge: int, limit: int) -> BudgetError:
@@ -213,8 +219,8 @@ class _Partition:
     stay within what the rule allows it.
     """
 
-    def __init__(self, opening: Partitioned, relations: tuple[str, ...], moving: bool) -> None:
-        self.rule = opening.rule
+    def __init__(self, opening: Partitioned, relations: tuple[str, ...], pricing: Pricing, moving: bool) -> None:
+        self.rule, self.pricing = opening.rule, pricing
         self.currency: Currency = opening.budget.currency
         self.units = 0
         self.moving = moving or opening.rule == "two-dearest"
@@ -233,7 +239,7 @@ class _Partition:
 
     def block(self, label: str) -> _Scope:
         """The block's scope, with the limit that it has at this moment."""
-        scope = self.blocks.setdefault(label, _Scope(self.currency, self.relations, moving=self.moving))
+        scope = self.blocks.setdefault(label, _Scope(self.currency, self.relations, self.pricing, moving=self.moving))
         if self.rule == "maximum":
             scope.limit = self.units
         elif self.rule == "two-dearest":
@@ -243,7 +249,3 @@ class _Partition:
         else:
             scope.limit = self.units - sum(b.spent for k, b in self.blocks.items() if k != label)
         return scope
-
-
-def _ceil(top: int, bottom: int) -> int:
-    return -(-top // bottom)

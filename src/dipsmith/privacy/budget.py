@@ -5,29 +5,25 @@ in units of 1e-12, so that adding, splitting and comparing them is exact: no sum
 exceeds the whole by a rounding error. What is *given* is rounded down (a budget is never larger than
 what was stated); what is *charged* is rounded up (`dipsmith.privacy.accountant`).
 
-Between ρ and (ε, δ) goes the optimised conversion of Canonne, Kamath and Steinke, "The Discrete
-Gaussian for Differential Privacy" (NeurIPS 2020), Proposition 12 and Corollary 13: ρ-zCDP implies
-(ε, δ)-DP for every order α > 1 with
-
-    δ = exp((α − 1)(αρ − ε)) / (α − 1) · (1 − 1/α)^α.
-
-Every α gives a valid statement, so the search for the best one may be approximate; the value at the
-α found is computed in 60-digit arithmetic and rounded to the safe side.
+A ρ is *Gaussian*: what is spent of it tells no more than normal noise with Δ²/(2σ²) = ρ does, in every test that
+anyone can think of. That is stronger than ρ-zCDP, which it implies, and it makes the way from (ε, δ) to ρ and back
+exact (`dipsmith.privacy.gaussian_profile`): what was granted as (ε, δ) is used whole.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Context, Decimal, InvalidOperation, localcontext
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from functools import total_ordering
 from numbers import Integral
 from typing import ClassVar, Literal, Self
 
 from dipsmith.errors import BudgetError
+from dipsmith.privacy.gaussian_profile import largest_rho, smallest_epsilon
 
 Amount = int | str | Decimal | Fraction | float
 Currency = Literal["epsilon", "rho"]
@@ -37,9 +33,6 @@ UNITS = 10**12
 
 LARGEST = 10**9
 """The largest ε or ρ that is accepted; anything near it protects nobody."""
-
-_DIGITS = Context(prec=60)
-_SLACK = Decimal("1e-40")
 
 
 @total_ordering
@@ -136,13 +129,13 @@ class PureDP(_Amount):
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class ZCDP(_Amount):
-    """Zero-concentrated differential privacy (Bun and Steinke 2016): ρ, exact to 12 decimals.
+    """ρ, exact to 12 decimals: Gaussian differential privacy with μ² = 2ρ, and so zero-concentrated with ρ.
 
-    Takes the same input as `PureDP`. `stated` is the (ε, δ) it was derived from, for display only; None when ρ
-    itself was given.
+    (Dong, Roth and Su 2022; Bun and Steinke 2016.) Takes the same input as `PureDP`. `stated` is the (ε, δ) it was
+    derived from, for display only; None when ρ itself was given.
 
     >>> print(ZCDP.from_approx(1, 1e-9))
-    ρ = 0.01497 (ε = 1, δ = 1e-09)
+    ρ = 0.01656 (ε = 1, δ = 1e-09)
     """
 
     stated: tuple[float, float] | None = field(compare=False)
@@ -155,8 +148,8 @@ class ZCDP(_Amount):
 
     @classmethod
     def from_approx(cls, epsilon: Amount, delta: Amount) -> ZCDP:
-        """The largest ρ, rounded down, that implies (ε, δ)-differential privacy."""
-        budget = cls(approx_to_zcdp(epsilon, delta))
+        """The largest ρ, rounded down, that implies (ε, δ)-differential privacy: no other budget of these is larger."""
+        budget = cls(approx_to_rho(epsilon, delta))
         object.__setattr__(budget, "stated", (float(PureDP(epsilon).exact), float(_delta(delta))))
         return budget
 
@@ -214,73 +207,27 @@ def decimal_text(units: int) -> str:
     return f"{whole}.{part:012d}".rstrip("0").rstrip(".")
 
 
-def zcdp_to_approx(rho: ZCDP | Amount, delta: Amount) -> float:
-    """The smallest ε, rounded up, such that ρ-zCDP implies (ε, δ)-differential privacy.
+def rho_to_approx(rho: ZCDP | Amount, delta: Amount) -> float:
+    """The smallest ε, rounded up, such that ρ implies (ε, δ)-differential privacy.
 
-    >>> zcdp_to_approx(0.01498, 1e-9) > 1 > zcdp_to_approx(0.01497, 1e-9)
+    >>> rho_to_approx(0.01656, 1e-9) > 1 > rho_to_approx(0.01655, 1e-9)
     True
     """
-    amount = rho if isinstance(rho, ZCDP) else ZCDP(rho)
-    r, d = float(amount.exact), _delta(delta)
-    log = -math.log(d)
-    best = _minimise(lambda t: (1 + math.exp(t)) * r + _tail(t, log))
-    with localcontext(_DIGITS):
-        order = 1 + Decimal(math.exp(best))
-        epsilon = order * _decimal(amount.exact) + _exact_tail(order, d) + _SLACK
-    return 0.0 if epsilon <= 0 else math.nextafter(float(epsilon), math.inf)
+    return smallest_epsilon((rho if isinstance(rho, ZCDP) else ZCDP(rho)).exact, _delta(delta))
 
 
-def approx_to_zcdp(epsilon: Amount, delta: Amount) -> Fraction:
+def approx_to_rho(epsilon: Amount, delta: Amount) -> Fraction:
     """The largest ρ, rounded down to 1e-12, that implies (ε, δ)-differential privacy.
 
-    >>> round(float(approx_to_zcdp(1, 1e-9)), 5)
-    0.01497
+    >>> round(float(approx_to_rho(1, 1e-9)), 5)
+    0.01656
     """
     budget, d = PureDP(epsilon), _delta(delta)
-    e, log = float(budget.exact), -math.log(d)
-    best = _minimise(lambda t: (_tail(t, log) - e) / (1 + math.exp(t)))
-    with localcontext(_DIGITS):
-        order = 1 + Decimal(math.exp(best))
-        rho = (_decimal(budget.exact) - _exact_tail(order, d)) / order - _SLACK
-        units = math.floor(rho * UNITS)
+    units = largest_rho(budget.exact, d, UNITS)
     if units < 1:
-        raise BudgetError(f"ε = {e:g} with δ = {float(d):g} allows less than ρ = 1e-12: raise ε or δ, or use pure ε")
-    return Fraction(units, UNITS)
-
-
-def _tail(t: float, log_one_over_delta: float) -> float:
-    """What ε(α) adds to αρ at α = 1 + exp(t): log(1 − 1/α) + (log(1/δ) − log α)/(α − 1)."""
-    log_order = math.log1p(math.exp(t))
-    return t - log_order + (log_one_over_delta - log_order) / math.exp(t)
-
-
-def _exact_tail(order: Decimal, delta: Fraction) -> Decimal:
-    log_order = order.ln()
-    return (order - 1).ln() - log_order + (-_decimal(delta).ln() - log_order) / (order - 1)
-
-
-def _minimise(loss: Callable[[float], float]) -> float:
-    """Golden-section search over log(α − 1).
-
-    log δ is convex in α, hence ε(α) at fixed δ, and −ρ(α), are quasi-convex: one valley.
-    """
-    low, high, ratio = -40.0, 40.0, (math.sqrt(5) - 1) / 2
-    a, b = high - ratio * (high - low), low + ratio * (high - low)
-    at_a, at_b = loss(a), loss(b)
-    for _ in range(90):
-        if at_a <= at_b:
-            high, b, at_b = b, a, at_a
-            a = high - ratio * (high - low)
-            at_a = loss(a)
-        else:
-            low, a, at_a = a, b, at_b
-            b = low + ratio * (high - low)
-            at_b = loss(b)
-    return (low + high) / 2
-
-
-def _decimal(exact: Fraction) -> Decimal:
-    return Decimal(exact.numerator) / Decimal(exact.denominator)
+        shown = f"ε = {float(budget.exact):g} with δ = {float(d):g}"
+        raise BudgetError(f"{shown} allows less than ρ = 1e-12: raise ε or δ, or use pure ε")
+    return Fraction(min(units, LARGEST * UNITS), UNITS)
 
 
 def _delta(delta: Amount) -> Fraction:

@@ -8,6 +8,7 @@ from math import isqrt
 from dipsmith.privacy import neighbours
 from dipsmith.privacy.budget import Budget, PureDP
 from dipsmith.privacy.events import Chosen, Measured
+from dipsmith.privacy.gaussian_price import range_price, variance_needed
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from dipsmith.schema import Cells, Marginal, WeightedSums
 
@@ -25,11 +26,11 @@ def sensitivity_for(
 
 
 def noise_for(relation: str, max_rows: int, budget: Budget, *, single: bool = False, heaviest: int = 1) -> NoiseLaw:
-    """The noise that makes one table cost `budget`: scale Δ₁/ε, or variance Δ₂²/(2ρ)."""
+    """The noise that makes one table cost `budget`: scale Δ₁/ε, or what hides as much as a normal variance Δ₂²/(2ρ)."""
     sensitivity = sensitivity_for(relation, max_rows, budget, single=single, heaviest=heaviest)
     if isinstance(budget, PureDP):
         return DiscreteLaplace(sensitivity / budget.exact)
-    return DiscreteGaussian(sensitivity / (2 * budget.exact))
+    return DiscreteGaussian(variance_needed(sensitivity / (2 * budget.exact)))
 
 
 def noise_event(noise: NoiseLaw, cells: Cells, sensitivity: Fraction, budget: Budget, block: str) -> Measured:
@@ -66,7 +67,7 @@ def priced_choice(candidates: int, score: str, law: str, sensitivity: Fraction, 
 
 
 def choice_epsilon(budget: Budget) -> Fraction:
-    """The ε at which a choice costs `budget`: ε itself, or the largest with ε²/8 ≤ ρ, to nine decimals."""
+    """The ε at which a choice costs `budget`: ε itself, or the largest with πε²/16 ≤ ρ, to nine decimals."""
     if isinstance(budget, PureDP):
         return budget.exact
-    return Fraction(isqrt(int(8 * budget.exact * 10**18)), 10**9)
+    return Fraction(isqrt(int(budget.exact / range_price(Fraction(1)) * 10**18)), 10**9)

@@ -33,7 +33,7 @@ from urllib.parse import quote
 from dipsmith.errors import DamageError, InputError, OutputError
 
 APPLICATION = 0x64697073
-VERSION = 2
+VERSION = 3
 """Format 1 did not note which columns a charge under `label` was about; the first row that is added makes it 2."""
 BEGINNING = "0" * 64
 RESTORE = "restore a backup, then verify it with cards"

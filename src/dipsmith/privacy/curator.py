@@ -219,8 +219,8 @@ class Curator:
 
         Privacy
         -------
-        Pure: ε-DP by permute-and-flip (McKenna and Sheldon 2020) at the score's sensitivity. zCDP: the exponential mechanism
-        at ε = √(8ρ), which is ρ-zCDP (Cesar and Rogers 2021).
+        Pure: ε-DP by permute-and-flip (McKenna and Sheldon 2020) at the score's sensitivity. Under ρ: the exponential
+        mechanism at ε = √(16ρ/π), which is Gaussian with ρ (``docs/proofs/accounting.md``).
         """
         if not candidates:
             raise UsageError("choose was given no candidates")

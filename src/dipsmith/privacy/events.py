@@ -22,6 +22,7 @@ from urllib.parse import unquote
 
 from dipsmith.errors import BudgetError, DamageError
 from dipsmith.privacy.budget import Budget, PureDP, budget_from, budget_record, check_budget
+from dipsmith.privacy.gaussian_price import pure_price, variance_needed
 from dipsmith.privacy.neighbours import BlocksRule, check_relation
 
 
@@ -75,13 +76,22 @@ class Measured:
             return self.sensitivity / (2 * self.scale)
         raise BudgetError(f"mechanism '{self.mechanism}' has no known price for counts")
 
+    def require_gaussian(self) -> None:
+        """Refuse noise that tells more than normal noise of its ρ does."""
+        if self.mechanism == "discrete Laplace":
+            enough = pure_price(self.sensitivity / self.scale) <= self.budget.exact
+        else:
+            enough = self.scale >= variance_needed(self.sensitivity / (2 * self.budget.exact))
+        if not enough:
+            raise BudgetError(f"'{self.cells}' was given noise that costs more than {self.budget}, were it normal noise")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
     """One candidate chosen by its score on private rows.
 
-    `sensitivity` is by how much one unit can change a score; `budget` is ε, or the ρ that the choice is charged (ε²/8 for
-    the exponential mechanism).
+    `sensitivity` is by how much one unit can change a score; `budget` is ε, or the ρ that the choice is charged (for the
+    exponential mechanism πε²/16; in runs until version 0.1 ε²/8).
     """
 
     candidates: int

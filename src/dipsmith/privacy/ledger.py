@@ -153,7 +153,7 @@ class Ledger:
         by: str | None = None,
         another_grant: bool = False,
     ) -> Reservation:
-        """Charge a run's whole budget, durably, before it reads anything; pure ε costs ε²/2 where the grant is in ρ.
+        """Charge a run's whole budget, durably, before it reads anything; pure ε costs πε²/4 where the grant is in ρ.
 
         `protects` is what the budget means (`protection_of` a schema), fixed for a name by its first spend; `source` the digest
         of the rows (`dipsmith.sources.fingerprint`), kept sealed, None where they have none. A request id, drawn at random when
@@ -185,7 +185,8 @@ class Ledger:
                 return []
             charge = self._affordable(books, name, budget, protects)
             sealed = self._sealed(books, name, source, another_grant)
-            return [("reserved", {**request, **sealed, "charge": charge})]
+            priced = {"pricing": "gaussian"} if books.accounts[name].currency == "rho" else {}
+            return [("reserved", {**request, **sealed, **priced, "charge": charge})]
 
         _, books = self._write(decide)
         return Reservation(books.runs[request["request"]], self._write)

@@ -118,7 +118,7 @@ class DiscreteGaussian:
         Privacy
         -------
         Reads no data. Added to integers whose neighbours differ by at most Δ₂ in Euclidean length,
-        sigma2 = Δ₂²/(2ρ) gives ρ-zCDP.
+        sigma2 = Δ₂²/(2ρ) gives ρ-zCDP; `gaussian_price.variance_needed` says what is Gaussian with ρ.
         """
         blocks = gaussian_blocks(self.sigma2)
         noise = _filled(n, lambda piece: fill_gaussian(stream, blocks, piece))

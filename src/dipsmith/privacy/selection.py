@@ -7,7 +7,7 @@ and a privacy loss computed from the formulas is the privacy loss of the code.
 With η the rate per grid step and q* the highest rounded score, two laws:
 
 *exponential* (McSherry and Talwar 2007): P(i) ∝ exp(η·q_i). Its log-probabilities move by an interval of
-length ε, so it is ε²/8-zCDP (Cesar and Rogers 2021, bounded range): the law to use under zCDP.
+length ε, so it is Gaussian with ρ = πε²/16 (``docs/proofs/accounting.md``): the law to use under ρ.
 
 *permute-and-flip* (McKenna and Sheldon 2020): go through the candidates in random order and take
 each with probability exp(-η·(q* - q_i)). Never worse than the exponential law at the same ε: the
@@ -59,7 +59,7 @@ def select(
     Privacy
     -------
     Reads the scores, which may be exact functions of private rows. ε-DP under either law, and
-    ε²/8-zCDP under the exponential one, for the neighbouring relation of the sensitivity. The time it
+    Gaussian with ρ = πε²/16 under the exponential one, for the neighbouring relation of the sensitivity. The time it
     takes depends on the scores.
 
     >>> select(Stream(), np.array([1.0, 900.0, 3.0]), Fraction(1), Fraction(1), monotone=True,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dipsmith.counting.count import Rows
 from dipsmith.privacy.budget import Budget, PureDP
 from dipsmith.privacy.events import Measured
+from dipsmith.privacy.gaussian_price import variance_needed
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Cells
@@ -38,7 +39,7 @@ def noise_of(sensitivity: Fraction, budget: Budget) -> NoiseLaw:
     """The noise at which counts of this sensitivity (Δ₁, or Δ₂² where the price is a ρ) cost the budget."""
     if isinstance(budget, PureDP):
         return DiscreteLaplace(sensitivity / budget.exact)
-    return DiscreteGaussian(sensitivity / (2 * budget.exact))
+    return DiscreteGaussian(variance_needed(sensitivity / (2 * budget.exact)))
 
 
 def scale_of(law: NoiseLaw) -> float:

@@ -19,7 +19,8 @@ from dipsmith.analyses.results import Result
 from dipsmith.errors import DipsmithError
 from dipsmith.methods.method import Method
 from dipsmith.methods.public_table import supply_statement
-from dipsmith.privacy.budget import Budget, PureDP, of_units, zcdp_to_approx
+from dipsmith.privacy.budget import Budget, PureDP, of_units, rho_to_approx
+from dipsmith.privacy.concentrated import concentrated_to_approx
 from dipsmith.privacy.events import Chosen, Event, Measured, Partitioned, Repeated, Supplied
 from dipsmith.privacy.ledger import Reservation
 from dipsmith.report.content import Facts, Page, Section, Table
@@ -33,6 +34,8 @@ FORMAT = 1
 
 DELTA = 1e-9
 """The δ at which a ρ is also shown as (ε, δ) when none was stated."""
+
+GAUSSIAN = "; every step is Gaussian, so that ρ and (ε, δ) go over into each other exactly"
 
 STATED = "The guarantee takes these statements on trust; whoever signs for the release answers for them."
 GIVEN, ASKED, KNOWN = "given by the steward", "as many as were asked for", "publicly known, as the steward states"
@@ -115,8 +118,7 @@ class Card:
             units=budget.units,
             stated=getattr(budget, "stated", None),
             spending=tuple(line for event in events if (line := _spending_line(event)) is not None),
-            accountant="sequential composition"
-            + ("" if budget.currency == "epsilon" else "; ρ to (ε, δ) by Canonne, Kamath and Steinke 2020"),
+            accountant="sequential composition" + ("" if budget.currency == "epsilon" else GAUSSIAN),
             schema_digest=schema.digest,
             provenance=schema.provenance,
             method=order.method.name,
@@ -145,6 +147,11 @@ class Card:
         return of_units("epsilon" if self.currency == "epsilon" else "rho", self.units)
 
     @property
+    def gaussian(self) -> bool:
+        """Whether its ρ is Gaussian: until version 0.1 it was zero-concentrated."""
+        return self.accountant.endswith(GAUSSIAN)
+
+    @property
     def guarantee(self) -> str:
         """The guarantee in one line: ε or ρ with δ, unit and neighbours together."""
         return f"{self.price}, unit {self.unit['text']}, neighbours {self.neighbours}"
@@ -155,7 +162,8 @@ class Card:
         budget = self.budget
         if isinstance(budget, PureDP):
             return str(budget)
-        epsilon, delta = self.stated or (zcdp_to_approx(budget.rho, DELTA), DELTA)
+        convert = rho_to_approx if self.gaussian else concentrated_to_approx
+        epsilon, delta = self.stated or (convert(budget.rho, DELTA), DELTA)
         return f"ρ = {budget.rho:.6g} (ε = {epsilon:.4g} at δ = {delta:g})"
 
     @property

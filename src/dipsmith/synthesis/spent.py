@@ -2,7 +2,7 @@
 
 A line of the card names a table, its noise mechanism, sensitivity and price; that fixes the variance v of the noise
 on one count: 2q/(1 − q)² with q = e^{−ε/Δ} for discrete Laplace noise, Δ₂²/(2ρ) for discrete Gaussian noise (to many
-digits, at any σ² that is not tiny). A level of a column is a sum over the other columns of such a table, with variance
+digits, at any σ² that is not tiny), and a little more where ρ is Gaussian. A level of a column is a sum over the other columns of such a table, with variance
 v·cells/levels; several tables that hold the column are joined by inverse variance. This is the error before counts are
 made consistent, which lowers it, and before rows are drawn, which adds √(p(1 − p)/n) to a share.
 
@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from math import exp, inf, sqrt
 from typing import Any
 
+from dipsmith.privacy.gaussian_price import variance_needed
 from dipsmith.schema import Schema
 from dipsmith.synthesis.card import Card
 
@@ -43,7 +45,7 @@ def table_noise(card: Card, schema: Schema) -> list[TableNoise]:
     # Sums of weights have noise in units of their weights: it says nothing about counts.
     asked = [line for line in card.spending if not line.get("weighted")]
     lines = [line for line in asked if line["cells"] is not None and line["cost"]]
-    tables = Counter(_measured(line, schema, card.currency) for line in lines)
+    tables = Counter(_measured(line, schema, card) for line in lines)
     return sorted((replace(table, times=n) for table, n in tables.items()), key=lambda table: table.sd)
 
 
@@ -70,7 +72,7 @@ def drowned_below(tables: Sequence[TableNoise]) -> float:
     return 2 * max((t.sd for t in tables), default=inf)
 
 
-def _measured(line: Mapping[str, Any], schema: Schema, currency: str) -> TableNoise:
+def _measured(line: Mapping[str, Any], schema: Schema, card: Card) -> TableNoise:
     what, mechanism = str(line["what"]), str(line["mechanism"])
     names = line["attributes"] if "attributes" in line else _attributes_before_0_2(what)
     return TableNoise(
@@ -78,7 +80,7 @@ def _measured(line: Mapping[str, Any], schema: Schema, currency: str) -> TableNo
         # None for other partitions (the leaves of a tree), and where a column was not released.
         attributes=tuple(names) if names and all(name in schema for name in names) else None,
         cells=int(line["cells"]),
-        sd=sqrt(_variance(mechanism, float(line["sensitivity"]), float(line["cost"]), currency)),
+        sd=sqrt(_variance(mechanism, float(line["sensitivity"]), float(line["cost"]), card)),
         mechanism=mechanism,
     )
 
@@ -90,9 +92,10 @@ def _attributes_before_0_2(what: str) -> list[str] | None:
     return names if counts and len(set(names)) == len(names) else None
 
 
-def _variance(mechanism: str, sensitivity: float, cost: float, currency: str) -> float:
+def _variance(mechanism: str, sensitivity: float, cost: float, card: Card) -> float:
     if mechanism == "discrete Laplace":
-        epsilon = cost if currency == "epsilon" else sqrt(2 * cost)
+        epsilon = cost if card.currency == "epsilon" else sqrt(2 * cost)
         q = exp(-epsilon / sensitivity)
         return 2 * q / (1 - q) ** 2
-    return sensitivity / (2 * cost)
+    normal = Fraction(sensitivity / (2 * cost))
+    return float(variance_needed(normal) if card.gaussian else normal)

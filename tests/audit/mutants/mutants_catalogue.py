@@ -296,9 +296,30 @@ MUTANTS = (
     one(
         "a choice under ρ at twice its ε",
         "privacy/calibration.py",
-        "    return Fraction(isqrt(int(8 * budget.exact * 10**18)), 10**9)",
-        "    return Fraction(isqrt(int(32 * budget.exact * 10**18)), 10**9)",
+        "    return Fraction(isqrt(int(budget.exact / range_price(Fraction(1)) * 10**18)), 10**9)",
+        "    return Fraction(isqrt(int(4 * budget.exact / range_price(Fraction(1)) * 10**18)), 10**9)",
         "tests/audit/test_exact_loss.py::test_choose_costs_what_it_is_charged",
+    ),
+    one(
+        "discrete noise taken for normal noise of the same variance",
+        "privacy/gaussian_price.py",
+        "        return 6 * normal**2 / (6 * normal - 1)",
+        "        return normal",
+        "tests/privacy/test_gaussian_price.py::test_discrete_noise_hides_as_much_as_normal_noise",
+    ),
+    one(
+        "a choice in a Gaussian run at the price of concentrated DP",
+        "privacy/gaussian_price.py",
+        "    return PI * epsilon**2 / 16",
+        "    return epsilon**2 / 8",
+        "tests/privacy/test_gaussian_price.py::test_choices_and_pure_steps_are_priced_at_their_worst_odds",
+    ),
+    one(
+        "ρ for (ε, δ) by a normal law that moves by half as much",
+        "privacy/gaussian_profile.py",
+        "        shift = (2 * _decimal(rho)).sqrt()",
+        "        shift = _decimal(rho).sqrt()",
+        "tests/privacy/test_gaussian_price.py::test_a_whole_run_uses_its_epsilon_and_never_more",
     ),
     one(
         "a stated number of rows in place of the true one",

@@ -30,7 +30,7 @@ from dipsmith.methods.graph.misfit import budget_weights
 from dipsmith.methods.graph.model import GraphModel, rule_links
 from dipsmith.methods.method import Planned, count_noise
 from dipsmith.methods.outlook import Names, Outlook, hopeless_note, table_effort, tables_of
-from dipsmith.privacy.budget import Budget, PureDP, zcdp_to_approx
+from dipsmith.privacy.budget import Budget, PureDP, rho_to_approx
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Marginal, Schema
 
@@ -162,5 +162,5 @@ def graph_outlook(
 
 def signal(schema: Schema, budget: Budget, rows: int) -> float:
     """Rows × ε per unit: how much can be learned."""
-    epsilon = budget.epsilon if isinstance(budget, PureDP) else zcdp_to_approx(budget.rho, 1e-9)
+    epsilon = budget.epsilon if isinstance(budget, PureDP) else rho_to_approx(budget.rho, 1e-9)
     return rows * epsilon / schema.unit.max_rows
