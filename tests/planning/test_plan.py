@@ -8,6 +8,8 @@ from planning_tables import facts, method, rows, schema
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.methods.forest.forest import Forest
+from dipsmith.methods.graph.aim import AIM
+from dipsmith.methods.hierarchy.flat import Flat
 from dipsmith.methods.method import PublicFacts
 from dipsmith.methods.outlook import outlook_of
 from dipsmith.planning.label_width import label_widths, rate
@@ -177,3 +179,14 @@ def test_widths_without_public_rows_use_the_average_cell():
     outlook = outlook_of(labeller, s, PureDP(1), labeller.plan(s, PureDP(1), public), public)
     found = label_widths(outlook, "discrete")
     assert {w.what: w.typical[0] for w in found}["grade × sex × race"] == 1000
+
+
+def test_what_a_delta_would_buy_is_said_where_it_buys_something():
+    aim, flat = plan(schema("add-remove"), AIM(rounds=45), PureDP(1)), plan(schema("add-remove"), Flat(), PureDP(1))
+    assert aim.delta.noise < 0.9
+    assert "pure ε costs" in aim.delta.sentence
+    assert aim.to_dict()["delta"]["noise"] == aim.delta.noise
+    # One table of everything: Laplace noise is the smaller one at the same ε.
+    assert flat.delta.noise > 2
+    assert "buy nothing" in flat.delta.sentence
+    assert plan(schema("add-remove"), AIM(), ZCDP.from_approx(1, 1e-9)).delta is None

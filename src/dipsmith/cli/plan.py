@@ -217,6 +217,8 @@ def _show(planned: Plan) -> None:
     if planned.sets > 1:
         how = "the questions are asked once per set" if planned.each == "split" else "drawn from one model"
         say(f"{planned.sets} sets: {how}")
+    if planned.delta is not None:
+        say(planned.delta.sentence)
     _show_trees(planned)
     for paths in planned.path_shares:
         say(f"\n{paths.sentence}")

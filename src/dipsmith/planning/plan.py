@@ -14,6 +14,7 @@ from dipsmith.errors import UsageError
 from dipsmith.methods.method import Method, Planned, PublicFacts, require_relation
 from dipsmith.methods.outlook import Outlook, TreePreview, outlook_of
 from dipsmith.methods.path_shares import PathShares
+from dipsmith.planning.delta_offer import DeltaOffer, offer_delta
 from dipsmith.planning.expected_error import ExpectedError, expected_errors
 from dipsmith.planning.label_width import SHARE, LabelWidths, label_widths
 from dipsmith.planning.law import NoiseLaw
@@ -67,6 +68,7 @@ class Plan:
     resources: Resources
     trees: TreePreview | None = None  # of methods that grow trees: what each costs, how deep branches go
     path_shares: tuple[PathShares, ...] = ()  # how often each column is asked before a label is drawn
+    delta: DeltaOffer | None = None  # under pure ε: what a tiny δ would buy
 
     @property
     def cells(self) -> int:
@@ -103,6 +105,7 @@ class Plan:
             "labels": {"p0": self.p0, "level": self.level, "widths": [w.to_dict() for w in self.widths]},
             "warnings": list(self.warnings),
             **({} if self.trees is None else {self.method: self.trees.to_dict()}),
+            **({} if self.delta is None else {"delta": {**asdict(self.delta), "sentence": self.delta.sentence}}),
             **({"path_shares": [asdict(p) for p in self.path_shares]} if self.path_shares else {}),
         }
 
@@ -127,9 +130,10 @@ def plan(
     if sets > 1 and each not in ("split", "draw"):
         raise UsageError("several sets need --each split or --each draw")
     facts = public or PublicFacts()
-    share = budget.split(sets)[0] if each == "split" else budget
+    share = _each(budget, sets, each)
     steps = tuple(method.plan(schema, share, facts))
     outlook = outlook_of(method, schema, share, steps, facts)
+    crowded = schema.neighbours != "label"  # there few tables of labels are asked, for which ε needs no δ
     return Plan(
         dataset=schema.name,
         method=method.name,
@@ -147,6 +151,7 @@ def plan(
         resources=resources(schema, outlook, facts.rows, sets=sets, each=each),
         trees=outlook.trees,
         path_shares=outlook.path_shares,
+        delta=offer_delta(budget, steps, lambda b: method.plan(schema, _each(b, sets, each), facts)) if crowded else None,
     )
 
 
@@ -174,7 +179,7 @@ def budget_for_width(
     facts = public or PublicFacts()
 
     def expect(budget: Budget) -> Outlook:
-        share = budget.split(sets)[0] if each == "split" else budget
+        share = _each(budget, sets, each)
         return outlook_of(method, schema, share, method.plan(schema, share, facts), facts)
 
     fix_sizes = expect(PureDP(1) if currency == "epsilon" else ZCDP(1)).fix_sizes
@@ -193,6 +198,10 @@ def budget_for_width(
         return strain_of_marginals(errors, width, level)
 
     return solve(strain, currency)
+
+
+def _each(budget: Budget, sets: int, each: str | None) -> Budget:
+    return budget.split(sets)[0] if each == "split" else budget
 
 
 def _law(budget: Budget) -> NoiseLaw:

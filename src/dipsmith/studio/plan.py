@@ -212,7 +212,7 @@ def _plan_facts(found: Plan) -> dict[str, Any]:
         "level": found.level,
         "p0": found.p0,
         "resources": found.resources.to_dict(),
-        "warnings": list(dict.fromkeys(found.warnings)),
+        "warnings": list(dict.fromkeys((*found.warnings, *([found.delta.sentence] if found.delta else [])))),
         "symbol": found.budget.symbol,
     }
 
