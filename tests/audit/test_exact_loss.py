@@ -210,8 +210,8 @@ def test_a_noisy_table_costs_rho(relation):
                 total += float(logsumexp(alpha * p + (1 - alpha) * q)) / (alpha - 1)
             assert total <= alpha * float(rho.exact) * (1 + 1e-6)
             worst = max(worst, total / (alpha * float(rho.exact)))
-    # Whoever has a choice between all tests does no better than against normal noise, and nearly as well.
-    assert 0.7 < worst
+    # The noise is a sixth of a count wider than ρ-zCDP alone would need.
+    assert worst > 0.7
 
 
 @pytest.mark.parametrize("scale", ["1/2", "3/2"])

@@ -66,7 +66,7 @@ def test_choices_and_pure_steps_are_priced_at_their_worst_odds(epsilon):
     if epsilon < 0.2:
         assert gain.max() > 0.999 * price
     assert 2 * ndtri(expit(epsilon)) <= math.sqrt(2 * pure_price(Fraction(epsilon)))
-    assert PI > math.pi
+    assert math.pi < PI
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace", "label"])
@@ -83,7 +83,13 @@ def test_a_table_is_given_what_its_rho_pays_for_and_no_less(relation):
 
 
 def test_laplace_noise_under_rho_is_priced_as_pure():
-    table = {"cells": "age", "size": 2, "mechanism": "discrete Laplace", "sensitivity": Fraction(1), "scale": Fraction(10)}
+    table = {
+        "cells": "age",
+        "size": 2,
+        "mechanism": "discrete Laplace",
+        "sensitivity": Fraction(1),
+        "scale": Fraction(10),
+    }
     assert DiscreteLaplace(Fraction(10)).name == table["mechanism"]
     assert cost(Measured(**table, budget=ZCDP("0.0079")), "rho") == 79 * UNITS // 10_000
     with pytest.raises(BudgetError, match="were it normal noise"):

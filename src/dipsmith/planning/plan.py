@@ -151,7 +151,9 @@ def plan(
         resources=resources(schema, outlook, facts.rows, sets=sets, each=each),
         trees=outlook.trees,
         path_shares=outlook.path_shares,
-        delta=offer_delta(budget, steps, lambda b: method.plan(schema, _each(b, sets, each), facts)) if crowded else None,
+        delta=offer_delta(budget, steps, lambda b: method.plan(schema, _each(b, sets, each), facts))
+        if crowded
+        else None,
     )
 
 

@@ -83,7 +83,9 @@ class Measured:
         else:
             enough = self.scale >= variance_needed(self.sensitivity / (2 * self.budget.exact))
         if not enough:
-            raise BudgetError(f"'{self.cells}' was given noise that costs more than {self.budget}, were it normal noise")
+            raise BudgetError(
+                f"'{self.cells}' was given noise that costs more than {self.budget}, were it normal noise"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

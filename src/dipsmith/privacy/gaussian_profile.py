@@ -128,7 +128,7 @@ def _last_true(holds: Callable[[int], bool], guess: int) -> int:
 
 
 def _log_delta(epsilon: float, rho: float) -> float:
-    """log δ in floating point: where to look."""
+    """Log δ in floating point: where to look."""
     shift = math.sqrt(2 * rho)
     first = _log_tail(epsilon / shift - shift / 2)
     gap = epsilon + _log_tail(epsilon / shift + shift / 2) - first
