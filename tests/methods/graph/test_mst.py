@@ -16,6 +16,7 @@ from dipsmith.methods.method import PublicFacts
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.events import Chosen, Measured
+from dipsmith.privacy.gaussian_price import variance_needed
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Rule, Schema, Unit
 
 SIZES = {"a": 4, "b": 3, "c": 5, "d": 2, "e": 6}
@@ -89,8 +90,8 @@ def test_noise_has_the_scale_that_the_relation_demands(relation, max_rows, l1, l
         assert len(events) == len(SIZES) + 4
         for event in events:
             assert event.sensitivity == sensitivity
-            divisor = event.budget.exact if budget.currency == "epsilon" else 2 * event.budget.exact
-            assert event.scale == sensitivity / divisor
+            pure = sensitivity / event.budget.exact
+            assert event.scale == (pure if budget.currency == "epsilon" else variance_needed(pure / 2))
         choices = chosen(curator)
         assert len(choices) == 4
         assert {c.sensitivity for c in choices} == {Fraction(l1)}

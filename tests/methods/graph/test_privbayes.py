@@ -24,6 +24,7 @@ from dipsmith.methods.method import PublicFacts
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.events import Chosen, Measured
+from dipsmith.privacy.gaussian_price import variance_needed
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Rule, Schema, Unit
 
 SIZES = {"a": 3, "b": 3, "c": 2, "d": 4, "e": 2}
@@ -289,8 +290,8 @@ def test_noise_has_the_scale_that_the_relation_demands(relation, max_rows, l1, l
         curator = Curator.rehearse(codes, budget, seed=1)
         PrivBayes(share=0.5).fit(curator)
         for event in events(curator, Measured):
-            divisor = event.budget.exact if budget.currency == "epsilon" else 2 * event.budget.exact
-            assert event.scale == sensitivity / divisor
+            pure = sensitivity / event.budget.exact
+            assert event.scale == (pure if budget.currency == "epsilon" else variance_needed(pure / 2))
         choices = events(curator, Chosen)
         assert {c.sensitivity for c in choices} == {Fraction(choice)}
         assert sum(c.budget.units for c in choices) == pytest.approx(budget.units / 2, rel=1e-6)
