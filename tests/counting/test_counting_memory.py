@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 
 from dipsmith.counting import BatchRows, encoded, memory
 from dipsmith.counting.count import Rows
-from dipsmith.counting.memory import Memory
+from dipsmith.counting.memory import AnswerMemory
 from dipsmith.errors import SourceError
 from dipsmith.schema import Attribute, Categories, Crossed, Marginal, Rule, Schema, Unit
 from dipsmith.schema.schema import Neighbours
@@ -200,7 +200,7 @@ SETS = st.frozensets(st.sampled_from("abcd"), max_size=3)
 def test_the_smallest_table_is_found_within_the_room(
     kept: list[tuple[frozenset[str], int]], wanted: frozenset[str]
 ) -> None:
-    answers: Memory[tuple[frozenset[str], int]] = Memory(room=20)
+    answers: AnswerMemory[tuple[frozenset[str], int]] = AnswerMemory(room=20)
     held: dict[frozenset[str], int] = {}
     for names, size in kept:
         answers.keep((), "lawful", names, size, (names, size))

@@ -167,7 +167,7 @@ def without(schema: Schema, names: tuple[str, ...]) -> Schema:
     return replace(schema, attributes=kept)
 
 
-@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("name", [pytest.param("datafusion", marks=pytest.mark.crowd), *ENGINES[1:]])
 def test_a_warehouse_gives_the_counts_of_the_batch_path(name: str, opened: Callable[[str], IbisTable]) -> None:
     table = engine_tables.awkward()
     # every feature between them; SQLite has no SHA-256

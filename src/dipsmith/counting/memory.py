@@ -47,10 +47,10 @@ def rows_in(codes: Codes, view: View, fixed: Fixed = ()) -> NDArray[np.bool_]:
 
 
 @dataclass(eq=False)
-class Memory(Generic[Answer]):
+class AnswerMemory(Generic[Answer]):
     """Earlier answers about sets of attributes, until they are too many.
 
-    >>> memory: Memory[str] = Memory()
+    >>> memory: AnswerMemory[str] = AnswerMemory()
     >>> memory.keep((), "lawful", ("age", "sex"), 24, "a table of both")
     >>> memory.find((), "lawful", ["sex"]), memory.find((), "public", ["sex"])
     ('a table of both', None)
@@ -88,7 +88,7 @@ class CountMemory:
     """Tables of counts that rows of any kind remember; nobody can write into the arrays."""
 
     def __init__(self) -> None:
-        self._tables: Memory[tuple[Marginal, NDArray[np.int64]]] = Memory()
+        self._tables: AnswerMemory[tuple[Marginal, NDArray[np.int64]]] = AnswerMemory()
 
     def recall(self, fixed: Fixed, view: View, cells: Sequence[Cells]) -> list[NDArray[np.int64] | None]:
         """The counts of each partition; None where the rows have to be counted."""

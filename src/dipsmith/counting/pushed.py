@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting.count import BatchRows, Rows, View
 from dipsmith.counting.joint import JOINT
-from dipsmith.counting.memory import CountMemory, Memory
+from dipsmith.counting.memory import AnswerMemory, CountMemory
 from dipsmith.counting.memory import Fixed as Fixed
 from dipsmith.counting.tally import check_index, check_size, fused, merged_keys, unfused, words_of
 from dipsmith.counting.values import ValueReading, Values
@@ -87,7 +87,7 @@ class PushedRows:
 
     grouping: Grouping
     fixed: Fixed = ()
-    _groups: Memory[Grouped] = field(default_factory=Memory, repr=False)
+    _groups: AnswerMemory[Grouped] = field(default_factory=AnswerMemory, repr=False)
     _memory: CountMemory = field(default_factory=CountMemory, repr=False)
 
     @property

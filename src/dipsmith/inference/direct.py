@@ -26,7 +26,7 @@ from dipsmith.inference.parts import stack_combined, stack_parts
 from dipsmith.privacy.randomness import generator
 from dipsmith.regression.estimates import Estimates, Float
 from dipsmith.regression.matrix import INTERCEPT
-from dipsmith.synthesis.answers import Answer, noisy_tables, planned_references, public_rows
+from dipsmith.synthesis.answers import AnswerRoute, noisy_tables, planned_references, public_rows
 from dipsmith.synthesis.release import Release
 
 PLANNED = "Direct estimates from the noisy sums that were planned for this analysis"
@@ -38,7 +38,7 @@ Estimated = tuple[Combined, Estimates]
 References = Mapping[str, object]
 
 
-def direct_estimate(release: Release, answer: Answer, asked: str, references: References) -> Estimated:
+def direct_estimate(release: Release, answer: AnswerRoute, asked: str, references: References) -> Estimated:
     """The results of an answer, with the references that were asked for."""
     labels = release.schema.neighbours == "label"
     if answer.planned:

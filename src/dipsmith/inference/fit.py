@@ -37,7 +37,7 @@ from dipsmith.schema import Schema
 from dipsmith.schema.analysis import split_by
 from dipsmith.schema.formula.tree import Column, Node, nodes
 from dipsmith.sources import source
-from dipsmith.synthesis.answers import Answer, planned_references
+from dipsmith.synthesis.answers import AnswerRoute, planned_references
 from dipsmith.synthesis.release import Release
 
 
@@ -209,10 +209,10 @@ def fit(
     )
     check_level(level)
     parts = None if by is None else PartByPart.of(analysis, by, tables)
-    answer = Answer()
+    answer = AnswerRoute()
     if release is not None and chosen != "sampling":
         direct = rule == "auto" and _is_plain(analysis)
-        answer = Answer.of(release, analysis, formula, reference, direct=direct)
+        answer = AnswerRoute.of(release, analysis, formula, reference, direct=direct)
         if answer.gap is not None and not allow_unsupported:
             raise NotCarried(answer.gap.sentence)
         if answer.results:

@@ -68,7 +68,7 @@ class Gap:
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class AnswerRoute:
     """Direct estimates, of a planned analysis or not; without them the mechanism is run again, unless there is a `gap`."""
 
     results: tuple[Result, ...] = ()
@@ -78,7 +78,7 @@ class Answer:
     @classmethod
     def of(
         cls, release: Release, analysis: Analysis, asked: str, references: References, *, direct: bool = True
-    ) -> Answer:
+    ) -> AnswerRoute:
         """Decide; `direct` says whether an estimate that does not look at the rows would do."""
         found: Sequence[Result] = ()
         planned = False
@@ -100,7 +100,7 @@ def supports(release: Release, asked: str, family: Family = "auto") -> Support:
         references = planned_references(release, asked)
         tables, schema = tuple(release.tables), release.schema
         analysis = Analysis.of(inner, tables, schema=schema, reference=references, family=family)
-        answer = Answer.of(release, analysis, asked, references)
+        answer = AnswerRoute.of(release, analysis, asked, references)
     except UsageError:
         return found  # `fit` says what is wrong with it
     if answer.gap is not None:
