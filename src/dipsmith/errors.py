@@ -19,6 +19,7 @@
     HopelessNoise                   –   a warning: noise will outweigh the rows, said before anything is spent
     UncheckedSupport                –   a warning: nobody can see whether a release carries what a function of one's own asks
     ContradictedRows                –   a warning: noisy counts are far from the stated number of rows
+    UnlinkedRows                    –   a warning: rows to label do not say which belong together, and each is drawn by itself
     LostKey                         –   a warning: the ledger cannot recognise the sources of earlier runs
 
 A message is one line. It says what was got, what was expected and what to do, and names the
@@ -116,6 +117,10 @@ class UncheckedSupport(UserWarning):
 
 class ContradictedRows(UserWarning):
     """A number of rows that was stated as publicly known, and that noisy counts contradict."""
+
+
+class UnlinkedRows(UserWarning):
+    """Rows that do not say which belong together, where labels are shared by the rows of one unit."""
 
 
 class LostKey(UserWarning):

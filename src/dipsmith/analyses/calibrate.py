@@ -12,6 +12,8 @@ Drawing each label by itself would add a sampling error as large as that of the 
 low-discrepancy order along the first analysis's residual (Kronecker's sequence), and λ is corrected by what was
 drawn, with the same uniforms, until the regression of the drawn labels itself says what was planned.
 
+Where all rows of a unit share their labels, i is a unit, and x_ai the sum over its rows.
+
 Privacy
 -------
 Reads public rows, a model and noisy sums: post-processing.
@@ -26,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipsmith.analyses.design import Float, Ints, PrivateTerm
+from dipsmith.analyses.features import Features, Target
 from dipsmith.analyses.label_sums import LabelSums
 from dipsmith.analyses.measure import Agenda, Part
 from dipsmith.analyses.noisy_sums import NoisySums, Spread
@@ -33,10 +36,9 @@ from dipsmith.analyses.public_columns import GroupColumns, PublicColumns
 from dipsmith.analyses.results import Result
 from dipsmith.analyses.sum_table import STEPS as FINE
 from dipsmith.analyses.sums import finite
+from dipsmith.estimation.unit_law import even_numbers
 from dipsmith.privacy.randomness import Generator
 from dipsmith.schema import Schema
-
-GOLDEN = (5**0.5 - 1) / 2
 
 ENOUGH = 25_000
 """Rows from which the tilt is found, and which are drawn again until the goals are reached."""
@@ -50,6 +52,9 @@ ROUNDS, STEPS, DRAWS = 4, 40, 25
 NEAR = 0.01
 """Near enough: this share of a sum's sampling error, or half of what one row adds to it."""
 
+EXCHANGES, OFFERS = 4, 2000
+"""How often some units are offered another label, and how many are at a time."""
+
 SHORTER = 0.7
 """A correction that came no nearer is tried again at this share of its length."""
 
@@ -58,24 +63,6 @@ MOST_FEATURES = 250
 
 FARTHEST = 4.0
 """By how much a probability may be tilted in one step, in logarithms."""
-
-LARGEST = 30.0
-"""The largest tilt: beyond, a label is certain anyway."""
-
-
-@dataclass(frozen=True, eq=False)
-class Target:
-    """Sums Σ x·h(label) that labels reach, of one part of an analysis: their goals are fixed, or V·β with the labels' own V.
-
-    `columns` are the x of every distinct public row; `column` and `on_label` say of each sum which x and which h it has.
-    """
-
-    part: Part
-    columns: PublicColumns
-    column: Ints
-    on_label: Float
-    goals: Float | None
-    beta: Float
 
 
 def targets_of(
@@ -86,7 +73,9 @@ def targets_of(
     for part, result in zip(agenda.all_parts, results, strict=True):
         design = part.layout.design
         told = [c.estimate for c in result.coefficients]
-        if any(b is None for b in told):
+        if not set(design.labels) <= set(labels):
+            left.append(f"{result.title}: names other labels")
+        elif any(b is None for b in told):
             left.append(f"{result.title}: too noisy to be carried by the labels")
         elif design.response is not None and design.terms:
             left.append(f"{result.title}: measured; labels on both sides are not adjusted to it")
@@ -139,77 +128,11 @@ def _totals(
     return Target(part, columns, np.arange(len(at)), h, goals[at], np.zeros(0))
 
 
-@dataclass(frozen=True, eq=False)
-class Features:
-    """The sums that labels reach: of each the column x, which of the functions `h` of the label, and the column's size."""
-
-    columns: PublicColumns
-    column: Ints
-    which: Ints
-    h: Float
-    size: Float
-
-    @classmethod
-    def of(cls, targets: Sequence[Target], totals: Sequence[Float], place: Ints | None, rows: int) -> Features:
-        """How often labels occur, then what targets ask for, of rows that are the distinct public rows at `place`."""
-        ones = PublicColumns((GroupColumns(None, 1, None),), rows)
-        parts = [ones, *(t.columns if place is None else t.columns.take(place) for t in targets)]
-        columns = PublicColumns(tuple(b for p in parts for b in p.blocks), rows)
-        starts = np.cumsum([0, *(p.width for p in parts)])
-        column = [np.zeros(len(totals), np.int64)]
-        column += [t.column + start for t, start in zip(targets, starts[1:-1], strict=True)]
-        functions = [*totals, *(h for t in targets for h in t.on_label)]
-        # Few functions of the label occur, each with many columns.
-        distinct: dict[bytes, int] = {}
-        which = [distinct.setdefault(np.ascontiguousarray(h).tobytes(), len(distinct)) for h in functions]
-        squares = [b.cross(np.ones(rows) if b.weight is None else b.weight) for b in columns.blocks]
-        size = np.sqrt(np.maximum(np.concatenate(squares) / max(rows, 1), 1e-300))
-        at = np.concatenate(column)
-        wide = len(functions[0]) if functions else 1
-        h = np.array([np.frombuffer(key) for key in distinct]).reshape(len(distinct), wide)
-        return cls(columns, at, np.array(which, np.int64), h, size[at])
-
-    def take(self, rows: Ints | slice) -> Features:
-        """Of some rows."""
-        return Features(self.columns.take(rows), self.column, self.which, self.h, self.size)
-
-    def tilt(self, lam: Float) -> Float:
-        """The tilt of every label in every row: labels × rows."""
-        coefficients = np.zeros((len(self.h), self.columns.width))
-        np.add.at(coefficients, (self.which, self.column), lam / self.size)
-        along = np.array([self.columns.times(c) for c in coefficients]).reshape(len(self.h), self.columns.rows)
-        return np.clip(_product(self.h.T, along), -LARGEST, LARGEST)
-
-    def sums(self, q: Float) -> Float:
-        """What they sum to under probabilities, labels × rows."""
-        crossed = [self.columns.cross(m) for m in _product(self.h, q)]
-        return self._picked(np.array(crossed).reshape(len(self.h), self.columns.width).T)
-
-    def drawn(self, labels: Ints) -> Float:
-        """What they sum to with drawn labels."""
-        return self._picked(self.columns.by_label(labels, self.h.shape[1]) @ self.h.T)
-
-    def _picked(self, crossed: Float) -> Float:
-        return crossed[self.column, self.which] / self.size
-
-    def slope(self, q: Float) -> Float:
-        """By how much the sums grow with λ."""
-        m = _product(self.h, q)
-        H = np.zeros((len(self.which), len(self.which)))
-        for j in range(len(self.h)):
-            for k in range(j, len(self.h)):
-                both = _product((self.h[j] * self.h[k])[None], q)[0]
-                crossed = self.columns.gram(both - m[j] * m[k])
-                one, other = np.flatnonzero(self.which == j), np.flatnonzero(self.which == k)
-                H[np.ix_(one, other)] = crossed[np.ix_(self.column[one], self.column[other])]
-                H[np.ix_(other, one)] = H[np.ix_(one, other)].T
-        return H / np.outer(self.size, self.size)
-
-
 class Tilt:
     """Probabilities of labels, rows × labels, tilted to reach the goals of some targets.
 
-    Rows are the distinct public rows at `place` (each once where None), labelled jointly with `labels`.
+    Rows are the distinct public rows at `place` (each once where None), labelled jointly with `labels`. With `starts`, the
+    probabilities and labels are those of units, whose rows stand together from there on.
     """
 
     def __init__(
@@ -219,14 +142,26 @@ class Tilt:
         place: Ints | None,
         schema: Schema,
         labels: Sequence[str],
+        starts: Ints | None = None,
     ) -> None:
-        self.p, self.targets, self.place, self.labels = p, targets, place, tuple(labels)
+        self.p, self.targets, self.place, self.labels, self.starts = p, targets, place, tuple(labels), starts
+        rows = len(p) if place is None else len(place)
+        self.many = None if starts is None else np.diff(np.append(starts, rows))
         self.sizes = {name: schema[name].size for name in labels}
         planned = [t.on_label[0] for t in targets if t.goals is not None and len(t.on_label)]
         totals = [h for h in _indicators([*self.sizes.values()]) if not _is_said(h, planned)]
-        self.features = Features.of(targets, totals, place, len(p))
-        kept = p.sum(axis=0, dtype=np.float64)
+        self.features = Features.of(targets, totals, place, rows, starts)
+        kept = p.sum(axis=0, dtype=np.float64) if self.many is None else self.many @ np.asarray(p, np.float64)
         self.totals = np.array([float(h @ kept) for h in totals])
+
+    def rows_of(self, chosen: Ints | None) -> tuple[Ints, Ints]:
+        """The rows of chosen units, or of all, and which of these each belongs to."""
+        assert self.starts is not None
+        assert self.many is not None
+        these = np.arange(len(self.many)) if chosen is None else chosen
+        owner = np.repeat(np.arange(len(these)), self.many[these])
+        within = np.arange(len(owner)) - np.repeat(np.cumsum(self.many[these]) - self.many[these], self.many[these])
+        return np.asarray(self.starts[these][owner] + within, np.int64), owner
 
     def draw(self, random: Generator, order: Ints) -> Ints:
         """Draw labels whose own sums reach the goals: uniforms in a low-discrepancy order, λ corrected by what is drawn.
@@ -235,7 +170,7 @@ class Tilt:
         with the same uniforms, until the sums of all rows reach their goals.
         """
         uniforms = np.empty(len(order))
-        uniforms[order] = (random.random() + np.arange(len(order)) * GOLDEN) % 1.0
+        uniforms[order] = even_numbers(random, len(order))
         chosen = np.sort(order[:: max(1, len(order) // ENOUGH)])
         some, whole = _Rows.of(self, chosen), _Rows.of(self, None)
         lam, slope = some.solve()
@@ -256,7 +191,30 @@ class Tilt:
             now = some.draw(lam, uniforms[chosen])
             own = some.drawn(now)
         labels[chosen] = best
+        if self.starts is not None:
+            self._exchange(labels, whole, reached, random)
         return labels
+
+    def _exchange(self, labels: Ints, whole: _Rows, lam: Float, random: Generator) -> None:
+        """Bring sums nearer to their goals by giving a few units another label, drawn by the same tilt.
+
+        One unit has many rows, so that few units make coarse sums: corrections of λ alone do not come near.
+        """
+        for _ in range(EXCHANGES):
+            missing = whole.missing(whole.drawn(labels))
+            if float(np.abs(missing).max(initial=0.0)) < 0.05:
+                return
+            others = whole.draw(lam, np.asarray(random.random(len(labels))))
+            units = random.permutation(np.flatnonzero(others != labels))[:OFFERS]
+            moved = self.features.moved(units, labels[units], others[units])
+            for _ in range(len(units)):
+                left = ((missing - moved) ** 2).sum(axis=1)
+                taken = int(left.argmin()) if len(left) else 0
+                if not len(left) or left[taken] >= missing @ missing:
+                    break
+                missing = missing - moved[taken]
+                labels[units[taken]] = others[units[taken]]
+                moved[taken] = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,18 +226,22 @@ class _Rows:
     features: Features
     parts: tuple[LabelSums | None, ...]
     share: float
+    owner: Ints | slice
+    """Whose label each row has: its own, or its unit's."""
 
     @classmethod
     def of(cls, tilt: Tilt, chosen: Ints | None) -> _Rows:
-        """Chosen rows, or all."""
+        """Chosen rows or units, or all."""
         here: Ints | slice = slice(None) if chosen is None else chosen
-        place = chosen if tilt.place is None else tilt.place[here]
+        rows, owner = (here, slice(None)) if tilt.starts is None else tilt.rows_of(chosen)
+        place = chosen if tilt.place is None else tilt.place[rows]
         parts = tuple(
             LabelSums.of(t.part.layout, place, tilt.labels, tilt.sizes) if t.goals is None else None
             for t in tilt.targets
         )
         share = 1.0 if chosen is None else len(chosen) / max(len(tilt.p), 1)
-        return cls(tilt, tilt.p[here], tilt.features if chosen is None else tilt.features.take(chosen), parts, share)
+        features = tilt.features if chosen is None else tilt.features.take(chosen)
+        return cls(tilt, tilt.p[here], features, parts, share, owner)
 
     def draw(self, lam: Float, uniforms: Float) -> Ints:
         """Labels by tilted probabilities and given uniforms."""
@@ -302,7 +264,7 @@ class _Rows:
 
     def drawn(self, labels: Ints) -> Float:
         """All sums of drawn labels: of the features, then of the tables."""
-        return np.concatenate([self.features.drawn(labels), *(p.drawn(labels) for p in self.parts if p)])
+        return np.concatenate([self.features.drawn(labels), *(p.drawn(labels[self.owner]) for p in self.parts if p)])
 
     def missing(self, sums: Float) -> Float:
         """What all features lack to their goals, where drawn labels, or probabilities of labels, have these sums."""
@@ -320,7 +282,7 @@ class _Rows:
         lam = np.zeros(len(self.features.which))
         q = self.probabilities(lam)
         for _ in range(ROUNDS):
-            tables, before = [p.expected(q) for p in self.parts if p], lam
+            tables, before = [p.expected(q[:, self.owner]) for p in self.parts if p], lam
             for _ in range(STEPS):
                 missing = self.missing(np.concatenate([self.features.sums(q), *tables]))
                 if float(np.abs(missing).max(initial=0.0)) < 1e-6 * len(self.p) ** 0.5:
@@ -332,20 +294,23 @@ class _Rows:
         return lam, self.features.slope(q)
 
 
-def order_of(targets: Sequence[Target], place: Ints | None, rows: int, random: Generator) -> Ints:
-    """The rows along the residual of the first analysis that has one, to a fine step; in any order where none has."""
+def order_of(
+    targets: Sequence[Target], place: Ints | None, rows: int, random: Generator, starts: Ints | None = None
+) -> Ints:
+    """The rows along the residual of the first analysis that has one, to a fine step; in any order where none has.
+
+    Units, whose rows begin at `starts`, go along the sum of their rows'.
+    """
     for target in targets:
         if target.goals is None:
             residual = target.part.layout.whole_residual
+            if starts is not None:
+                each = residual if place is None else residual[place]
+                residual, place = np.add.reduceat(each, starts), None
             most = max(float(np.abs(residual).max(initial=0.0)), 1e-300)
             steps = np.rint(residual / most * FINE + FINE).astype(np.uint16)
             return np.argsort(steps if place is None else steps[place], kind="stable")
     return random.permutation(rows)
-
-
-def _product(few: Float, many: Float) -> Float:
-    """A small matrix times one of many columns; not by a library that would wake threads for it."""
-    return np.asarray(np.einsum("ij,jk->ik", few, many))
 
 
 def _newton(slope: Float, missing: Float) -> Float:

@@ -142,6 +142,11 @@ class PublicColumns:
                 found[at] += block.cross(values[here])
         return found
 
+    def squares(self) -> Float:
+        """The sum of squares of each column."""
+        found = [b.cross(np.ones(self.rows) if b.weight is None else b.weight) for b in self.blocks]
+        return np.concatenate([np.zeros(0), *found])
+
     def by_label(self, labels: Ints, many: int) -> Float:
         """Z′S for the indicators S of drawn labels."""
         return np.concatenate([np.zeros((0, many)), *(b.by_label(labels, many) for b in self.blocks)])

@@ -85,14 +85,16 @@ def released_type(attribute: Attribute) -> Type:
 def released_schema(schema: Schema) -> Schema:
     """Describe what is released: labels as values, the same codes, no unit column.
 
-    Under `label` the public columns are released as they stand, and keep their description.
+    Under `label` the public columns are released as they stand, and keep their description; where it is public which rows
+    belong together, the unit's column has new numbers that say so.
     """
     verbatim = schema.public if schema.neighbours == "label" else ()
     attributes = tuple(a if a.name in verbatim else _released(a) for a in schema.attributes)
     notes = schema.notes
     if schema.unit.column is not None:
         notes = (*notes, f"unit of protection: {schema.unit}")
-    return replace(schema, attributes=attributes, unit=Unit(), notes=notes)
+    unit = Unit() if schema.linked is None else schema.unit
+    return replace(schema, attributes=attributes, unit=unit, notes=notes)
 
 
 def _released(attribute: Attribute) -> Attribute:

@@ -59,6 +59,9 @@ AGENCIES: Mapping[str, tuple[float, float, str]] = {
 # fmt: on
 
 PERSON_SD, NOISE_SD = 0.17, 0.11
+QUIT, RETIRE_FROM, MOVED = 0.055, 60, 0.125
+PROMOTED = (0.05, 0.08)
+CAREER_YEARS = tuple(range(2002, 2012))
 AGE, AGE_SQUARED, SCHOOLING = 0.036, -0.00034, 0.034
 FIRST_AGE, LAST_AGE = 17, 75
 
@@ -98,6 +101,22 @@ class PersonnelTruth:
         )
 
 
+@dataclass(frozen=True)
+class CareerTruth:
+    """What made the careers: coefficients of pay, and yearly chances of being promoted, moved and gone.
+
+    `promoted` are the chances from none to leader and from leader to supervisor. Everyone younger than `retire_from` stays with
+    the chance exp(−`quit`), and less from then on. New staff begin without a status; sex, race, education and occupation are
+    theirs for life.
+    """
+
+    pay: PersonnelTruth
+    promoted: tuple[float, float] = PROMOTED
+    moved: float = MOVED
+    quit: float = QUIT
+    retire_from: int = RETIRE_FROM
+
+
 People = dict[str, NDArray[Any]]
 
 
@@ -121,6 +140,35 @@ def simulate(
         staff = {name: np.concatenate([stayed[name], new]) if stayed else new for name, new in joined.items()}
         hired, before = hired + missing, year
         tables.append(_snapshot(staff, year, truth, rng))
+    return pa.concat_tables(tables, promote_options="none").unify_dictionaries(), truth
+
+
+def simulate_careers(
+    rows_per_year: int = 2_500, years: Sequence[int] = CAREER_YEARS, seed: int = 0
+) -> tuple[pa.Table, CareerTruth]:
+    """Simulate personnel records of successive years: people enter, are promoted, move, and leave; sex and race stay.
+
+    >>> table, truth = simulate_careers(500, range(2005, 2009))
+    >>> table.num_rows, truth.promoted
+    (2000, (0.05, 0.08))
+    """
+    rng = np.random.default_rng(seed)
+    truth = CareerTruth(PersonnelTruth.of(years))
+    staff: People = {}
+    tables, hired = [], 0
+    for year in years:
+        if staff:
+            staff = _stay(staff, 1, rows_per_year, rng)
+            status = staff["status"]
+            chance = np.array([*truth.promoted, 0.0])[status]
+            staff["status"] = (status + (rng.random(len(status)) < chance)).astype(np.int8)
+        missing = rows_per_year - len(staff.get("age", ()))
+        joined = _hire(missing, year, first=not staff, rng=rng) | {"employee_id": hired + np.arange(missing)}
+        # The first year begins with people who have been there for some time.
+        joined["status"] = rng.choice(3, missing, p=[0.72, 0.16, 0.12] if not staff else [1, 0, 0]).astype(np.int8)
+        staff = {name: np.concatenate([staff[name], new]) if staff else new for name, new in joined.items()}
+        hired += missing
+        tables.append(_snapshot(staff, year, truth.pay, rng))
     return pa.concat_tables(tables, promote_options="none").unify_dictionaries(), truth
 
 
@@ -154,10 +202,10 @@ def _hire(n: int, year: int, *, first: bool, rng: np.random.Generator) -> People
 def _stay(staff: People, gap: int, limit: int, rng: np.random.Generator) -> People:
     """Keep who is still in service after `gap` years, older; one in eight has moved to another agency."""
     age = staff["age"] + gap
-    chance = np.exp(-0.055 * gap) * np.clip((LAST_AGE - age) / 15, 0, 1)
+    chance = np.exp(-QUIT * gap) * np.clip((LAST_AGE - age) / (LAST_AGE - RETIRE_FROM), 0, 1)
     kept = np.flatnonzero(rng.random(len(age)) < chance)[:limit]
     older = {name: values[kept] for name, values in staff.items()} | {"age": age[kept].astype(np.int16)}
-    moved = rng.random(len(kept)) < 0.125
+    moved = rng.random(len(kept)) < MOVED
     agency = _draw_by(older["occupation"], _agency_odds(), rng)
     return older | {"agency": np.where(moved, agency, older["agency"])}
 
@@ -205,6 +253,7 @@ def _snapshot(staff: People, year: int, truth: PersonnelTruth, rng: np.random.Ge
         + unexplained
     )
     rank = unexplained / truth.residual_sd + (age - 45) / 15 + rng.normal(0, 1, n)
+    status = staff.get("status", np.digitize(rank, [1.6, 2.0]))
     columns = {
         "employee_id": staff["employee_id"] + 100_000,
         "year": np.full(n, year, dtype=np.int64),
@@ -212,7 +261,7 @@ def _snapshot(staff: People, year: int, truth: PersonnelTruth, rng: np.random.Ge
         "education": np.array(EDUCATION, dtype=np.int64)[staff["education"]],
         "agency": _words(staff["agency"], tuple(AGENCIES)),
         "occupation": _words(staff["occupation"], tuple(OCCUPATIONS)),
-        "supervisory": _words(np.digitize(rank, [1.6, 2.0]), STATUS),
+        "supervisory": _words(status, STATUS),
         "pay": np.round(np.exp(log_pay)),
         "sex": _words(1 - staff["female"], ("F", "M")),
         "race": _words(staff["race"], RACES),
@@ -247,6 +296,22 @@ def schema(years: Sequence[int] = YEARS) -> Schema:
             "rules": [{"never": {"age": {"below": 22}, "occupation": "06"}}],
         }
     )
+
+
+def career_schema(years: Sequence[int] = CAREER_YEARS) -> Schema:
+    """Describe the careers for label protection: it is public who is who over the years, sex and race are theirs for life."""
+    plain = schema(years).to_dict()
+    fields: Any = plain["fields"]
+    shared = [{**field, "fixed": True} if field["name"] in ("sex", "race") else field for field in fields]
+    unit = {"column": "employee_id", "max_rows": len(years), "link": "public"}
+    return Schema.from_dict({**plain, "name": "careers", "unit": unit, "fields": shared})
+
+
+def write_careers(folder: str | Path, rows_per_year: int = 2_500, *, seed: int = 0) -> CareerTruth:
+    """Write careers.parquet and careers.yaml into a folder."""
+    table, truth = simulate_careers(rows_per_year, seed=seed)
+    write_example(folder, table, career_schema())
+    return truth
 
 
 def write(folder: str | Path, rows_per_year: int = 25_000, *, csv: bool = True, seed: int = 0) -> PersonnelTruth:

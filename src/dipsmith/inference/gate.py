@@ -10,6 +10,11 @@ def recurring(release: Release) -> tuple[str, ...]:
     unit = release.model.schema.unit if release.models else release.schema.unit
     if unit.column is None or (unit.max_rows == 1 and unit.per is None):
         return ()
+    if release.schema.linked is not None:
+        return (
+            f"Rows of one {unit.column} are taken as independent; where they are alike, intervals are too short: "
+            f"cluster={unit.column} counts them together.",
+        )
     return (
         f"Rows of one {unit.column} are taken as independent, because the release does not tell which belong together; where "
         "they are alike, intervals are too short.",

@@ -27,7 +27,9 @@ from dipsmith.privacy.budget import Budget, of_units
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.randomness import Generator, generator
 from dipsmith.schema import Codes, Schema
+from dipsmith.sources import source
 from dipsmith.synthesis.card import Card
+from dipsmith.synthesis.careers import label_source
 from dipsmith.synthesis.fitted import label_batch
 from dipsmith.synthesis.release import Release
 
@@ -85,6 +87,8 @@ class Mechanism:
             if not isinstance(model, Labeller):
                 raise UnsupportedError(f"{self.method.name} labelled these rows, but its model cannot; give method=…")
             public = table.drop_columns(list(model.targets)).combine_chunks()
+            if self.schema.linked is not None:
+                return [label_source(model, source(public), _seed(random)) for _ in range(draws)]
             whole = public.to_batches(max_chunksize=table.num_rows or 1)
             return [pa.concat_tables([label_batch(model, b, _seed(random)) for b in whole]) for _ in range(draws)]
         return [decode(model.sample(self.rows, _seed(random)), generator(_seed(random))) for _ in range(draws)]

@@ -61,9 +61,10 @@ def protection_of(schema: Schema) -> Protection:
     >>> from dipsmith.schema import Attribute, Categories
     >>> sex = Attribute("sex", "string", Categories.of("FM", other="M"))
     >>> protection_of(Schema("people", (sex,), Unit(), "replace"))
-    Replace(unit=Unit(column=None, max_rows=1, per=None), per_domain=None)
+    Replace(unit=Unit(column=None, max_rows=1, per=None, link=None), per_domain=None)
     """
-    unit = schema.unit
+    # That a link is public says what else is disclosed, not what ε means: neighbours have the same links anyway.
+    unit = replace(schema.unit, link=None)
     per_domain = None if unit.per is None else _domain_digest(schema, unit.per)
     if schema.neighbours == "label":
         return Label(unit, column_set(schema.private), per_domain)
@@ -83,12 +84,17 @@ def column_set(names: Sequence[str]) -> tuple[str, ...]:
 
 def protection_record(protects: Protection) -> dict[str, Any]:
     """The protection as it is written in the ledger."""
-    record: dict[str, Any] = {"relation": protects.relation, "unit": asdict(protects.unit)}
+    record: dict[str, Any] = {"relation": protects.relation, "unit": unit_record(protects.unit)}
     if isinstance(protects, Label) and protects.private is not None:
         record["private"] = list(protects.private)
     if protects.per_domain is not None:
         record["per_domain"] = protects.per_domain
     return record
+
+
+def unit_record(unit: Unit) -> dict[str, Any]:
+    """A unit as it is written in ledgers and cards."""
+    return {key: value for key, value in asdict(unit).items() if key != "link" or value is not None}
 
 
 def protection_from(record: Mapping[str, Any]) -> Protection:

@@ -19,7 +19,8 @@ class Attribute:
     """A named column with its public domain.
 
     `role` says whether the column's values are public under the `label` relation; under `add-remove`
-    and `replace` every column is private and the role is ignored.
+    and `replace` every column is private and the role is ignored. `fixed` says that a private column does not change
+    in time: all rows of one unit share its value.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Attribute:
     domain: Domain
     role: Role = "private"
     title: str = ""
+    fixed: bool = False
 
     def __post_init__(self) -> None:
         domain = self.domain
@@ -40,10 +42,12 @@ class Attribute:
             raise SchemaError(f"column '{self.name}': type {self.type} does not go with its domain")
 
     @classmethod
-    def boolean(cls, name: str, *, missing: bool = False, role: Role = "private", title: str = "") -> Attribute:
+    def boolean(
+        cls, name: str, *, missing: bool = False, role: Role = "private", title: str = "", fixed: bool = False
+    ) -> Attribute:
         """A yes/no column: code 0 is false, which is also where unreadable values go unless missing is a level."""
         domain = Categories.of(BOOLEANS, other=None if missing else BOOLEANS[0], missing=missing)
-        return cls(name, "boolean", domain, role, title)
+        return cls(name, "boolean", domain, role, title, fixed)
 
     @property
     def size(self) -> int:

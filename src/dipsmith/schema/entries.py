@@ -86,6 +86,7 @@ class FieldEntry(Entry):
     other: Text | None = None
     missing: bool = False
     ordered: bool = False
+    fixed: bool = False
 
 
 class UnitEntry(Entry):
@@ -94,6 +95,7 @@ class UnitEntry(Entry):
     column: Text
     max_rows: int
     per: Text | None = None
+    link: Literal["public"] | None = None
 
 
 class RuleEntry(Entry):

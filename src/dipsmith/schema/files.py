@@ -114,16 +114,18 @@ def _without_blanks(data: object) -> object:
 def _unit(entry: Literal["row"] | UnitEntry) -> Unit:
     if isinstance(entry, UnitEntry) and not entry.column.strip():
         raise SchemaError(f"unit.column is empty; {UNIT_HELP}")
-    return Unit() if isinstance(entry, str) else Unit(entry.column, entry.max_rows, entry.per)
+    return Unit() if isinstance(entry, str) else Unit(entry.column, entry.max_rows, entry.per, entry.link)
 
 
 def _attribute(field: FieldEntry, base: Path) -> Attribute:
     if field.type == "boolean":
         keys = ("enum", "minimum", "maximum", "bins", "collapse", "other", "ordered")
         _refuse(field, keys, "a boolean column")
-        return Attribute.boolean(field.name, missing=field.missing, role=field.role, title=field.title)
+        return Attribute.boolean(
+            field.name, missing=field.missing, role=field.role, title=field.title, fixed=field.fixed
+        )
     domain: Domain = _categories(field, base) if field.enum is not None else _bins(field)
-    return Attribute(field.name, field.type, domain, field.role, field.title)
+    return Attribute(field.name, field.type, domain, field.role, field.title, field.fixed)
 
 
 def _refuse(field: FieldEntry, keys: tuple[str, ...], what: str) -> None:

@@ -28,18 +28,20 @@ class Unit:
     """Whose presence is protected: a row, or all rows of one value of a column, at most `max_rows` of them.
 
     With `per` the unit is the pair (column, per): a person-year instead of a person. A row without a value of the
-    column belongs to nobody and is counted nowhere.
+    column belongs to nobody and is counted nowhere. `link` is "public" where everybody may know which rows have the same
+    value of the column (not the value itself); under `label` a release then says so, by new numbers.
     """
 
     column: str | None = None
     max_rows: int = 1
     per: str | None = None
+    link: Literal["public"] | None = None
 
     def __post_init__(self) -> None:
         if self.max_rows < 1:
             raise SchemaError(f"unit.max_rows must be at least 1, got {self.max_rows}")
-        if self.column is None and (self.max_rows != 1 or self.per is not None):
-            raise SchemaError("a unit that is a row has neither max_rows nor per; name its column")
+        if self.column is None and (self.max_rows != 1 or self.per is not None or self.link is not None):
+            raise SchemaError("a unit that is a row has neither max_rows nor per nor link; name its column")
 
     def __str__(self) -> str:
         if self.column is None:
@@ -119,6 +121,7 @@ class Schema:
             if relation == "label" and self[unit.per].role != "public":
                 raise SchemaError(f"column '{unit.per}' is unit.per and must have role: public under label")
         self.check_known_rows(self.known_rows)
+        self._check_links()
         if relation == "label" and not self.private:
             raise SchemaError("neighbours is label but no column has role: private, so nothing would be protected")
         if relation != "add-remove":
@@ -128,6 +131,32 @@ class Schema:
                         f"column '{attribute.name}': say where a value outside enum goes, with other: LABEL or "
                         f"missing: true; under {relation} its row cannot be dropped"
                     )
+
+    def _check_links(self) -> None:
+        """Refuse labels that rows of a unit share unless it is public which rows these are."""
+        if self.unit.link is not None and self.neighbours != "label":
+            raise SchemaError(
+                f"unit.link: public goes with neighbours 'label', where rows are released; under {self.neighbours} no "
+                "row of the table is: remove it"
+            )
+        for attribute in self.attributes:
+            if not attribute.fixed:
+                continue
+            if self.neighbours != "label" or attribute.role != "private":
+                raise SchemaError(
+                    f"column '{attribute.name}': fixed: true is for a private column under neighbours 'label', whose label "
+                    "is drawn once for each unit; remove it"
+                )
+            if self.unit.link is None:
+                raise SchemaError(
+                    f"column '{attribute.name}': fixed: true tells by equal labels which rows belong together; if that is "
+                    "public, say so: unit: {column: …, max_rows: …, link: public}"
+                )
+
+    @property
+    def linked(self) -> str | None:
+        """The unit's column, where it is public which rows have the same value of it."""
+        return None if self.unit.link is None else self.unit.column
 
     @property
     def counts_are_public(self) -> bool:

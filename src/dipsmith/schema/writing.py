@@ -56,7 +56,8 @@ def _field(attribute: Attribute) -> Line:
         field["collapse"] = _collapse(domain) if domain.labels != domain.values else None
         field["ordered"] = domain.ordered or None
         field["other"] = None if domain.other is None else domain.values[domain.codes.index(domain.other)]
-    return _without_blanks(field | {"missing": domain.missing or None, "role": attribute.role})
+    last = {"missing": domain.missing or None, "role": attribute.role, "fixed": attribute.fixed or None}
+    return _without_blanks(field | last)
 
 
 def _collapse(domain: Categories) -> dict[str, object]:

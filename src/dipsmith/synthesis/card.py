@@ -23,6 +23,7 @@ from dipsmith.privacy.budget import Budget, PureDP, of_units, rho_to_approx
 from dipsmith.privacy.concentrated import concentrated_to_approx
 from dipsmith.privacy.events import Chosen, Event, Measured, Partitioned, Repeated, Supplied
 from dipsmith.privacy.ledger import Reservation
+from dipsmith.privacy.protection import unit_record
 from dipsmith.report.content import Facts, Page, Section, Table
 from dipsmith.report.sections import frame, page
 from dipsmith.schema import Schema
@@ -113,7 +114,7 @@ class Card:
             created=begun.isoformat(timespec="seconds"),
             request=request,
             neighbours=schema.neighbours,
-            unit={**asdict(schema.unit), "text": str(schema.unit)},
+            unit={**unit_record(schema.unit), "text": str(schema.unit)},
             currency=budget.currency,
             units=budget.units,
             stated=getattr(budget, "stated", None),
@@ -313,7 +314,8 @@ def steward_says(order: Order, events: Sequence[Event]) -> tuple[str, ...]:
 def disclosures(schema: Schema) -> tuple[str, ...]:
     """What a release tells as it is, by the neighbouring relation."""
     if schema.neighbours == "label":
-        return (*schema.public, "the number of rows")
+        link = () if schema.linked is None else (f"which rows belong to one {schema.linked}",)
+        return (*schema.public, "the number of rows", *link)
     if schema.neighbours == "replace":
         return ("the number of rows" if schema.unit.max_rows == 1 else "the number of units",)
     return ()

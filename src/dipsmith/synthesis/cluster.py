@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 from dipsmith.codec.decode import released_type
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting.pushed import rows_of
-from dipsmith.errors import OutputError, SourceError, UsageError
+from dipsmith.errors import OutputError, SourceError, UnsupportedError, UsageError
 from dipsmith.privacy.randomness import place_key
 from dipsmith.schema import Attribute, Marginal, Schema, Unit
 from dipsmith.sources.spark import BLOCK, SparkTable, failures, on_workers, quote
@@ -65,7 +65,12 @@ class Cluster:
             )
 
     def require_room(self, schema: Schema, sets: int, rows: int | None) -> None:
-        """A cluster has room."""
+        """A cluster has room; but rows that belong together would have to come together first."""
+        if schema.linked is not None:
+            raise UnsupportedError(
+                f"rows of one {schema.linked} are labelled together, which needs them in this machine's memory, not on a "
+                "cluster; give the table as a file, or leave link: public and fixed: true out of the schema"
+            )
 
     def draw(self, recipe: Recipe, rows: int) -> ClusterSets:
         """Whole rows, drawn by the workers."""
@@ -81,6 +86,7 @@ class Cluster:
         if out is None:
             raise UsageError("the workers of a cluster write what they label: say out=, a folder all see")
         labeller = model.labeller()
+        self.require_room(labeller.schema, 1, None)
         self.on.check(predictors(labeller))
         with failures(self.on.describe()):
             given = self.on.selected([n for n in self.on.columns if n not in labeller.targets])

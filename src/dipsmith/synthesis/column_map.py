@@ -42,9 +42,9 @@ def read_map(entries: Sequence[str], option: str, schema: Schema) -> dict[str, s
             raise UsageError(
                 f"{option} {entry}: expected NAME=COLUMN or arithmetic, once for each NAME: pay=basic*1.08"
             )
-        if name not in schema:
+        if name not in schema.columns:
             raise UsageError(
-                f"{option} {entry}: '{name}' is no column of the schema; it has: {', '.join(schema.names)}"
+                f"{option} {entry}: '{name}' is no column of the schema; it has: {', '.join(schema.columns)}"
             )
         found[name] = meaning
     return found

@@ -26,12 +26,13 @@ from dipsmith.errors import HopelessNoise, UnsupportedError, UsageError
 from dipsmith.methods.method import Labeller, Method, Planned, PlansAnalyses
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
-from dipsmith.privacy.randomness import generator, named_seed
+from dipsmith.privacy.randomness import Generator, generator, named_seed
 from dipsmith.schema import Categories, Codes, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.sources import Source, source
-from dipsmith.synthesis.canonical import BLOCK, PublicRows
-from dipsmith.synthesis.fitted import FittedModel, drawn_table, predictors
+from dipsmith.synthesis.canonical import PublicRows
+from dipsmith.synthesis.careers import Careers, read_careers, row_law
+from dipsmith.synthesis.fitted import FittedModel, drawn_table
 from dipsmith.synthesis.order import Order
 
 MOST_LISTED = 2000
@@ -49,6 +50,7 @@ class PublicReading:
     """
 
     public: PublicRows
+    careers: Careers | None
     first: NDArray[np.int64]
     place: NDArray[np.int64]
     designs: tuple[tuple[PartDesign, ...], ...]
@@ -59,11 +61,11 @@ class PublicReading:
 
         Privacy
         -------
-        `label`. Reads public columns only.
+        `label`. Reads public columns only, and the link of rows where it is public.
         """
-        public = PublicRows.of(private.batches(schema.public), schema, schema.public)
+        public, careers = read_careers(private, schema, schema.public, schema.linked)
         first, place = public.distinct()
-        return cls(public, first, place, read_designs(analyses, schema, public.short_table(first)))
+        return cls(public, careers, first, place, read_designs(analyses, schema, public.short_table(first)))
 
     @property
     def often(self) -> NDArray[np.int64]:
@@ -136,16 +138,8 @@ class Calibration:
         """
         schema, reading, names = labeller.schema, self.prepared.reading, labeller.targets
         public, order = reading.public, reading.public.order()
-        # Where no two rows are alike, rows in this order are the distinct rows themselves.
-        place = None if len(reading.first) == len(order) else reading.place[order]
-        p = np.empty((len(order), schema.size(names)), np.float32)
-        for start in range(0, len(order), BLOCK):
-            here = slice(start, start + BLOCK)
-            p[here] = labeller.probabilities(public.codes(schema, predictors(labeller), order[here]))
-        agenda = self.prepared.agenda
-        found, _ = targets_of(agenda, self.results, self.sums, agenda.schema, names)
         random = generator(None if seed is None else named_seed(seed, ("calibrated labels",)))
-        drawn = Tilt(p, found, place, schema, names).draw(random, order_of(found, place, len(order), random))
+        drawn = self.draw(row_law(labeller, public, order), names, order, random)
         shape = [schema[name].size for name in names]
         codes = Codes.of(schema, dict(zip(names, joint_codes(drawn[among], shape), strict=True)), len(order))
         labels = drawn_table(codes, seed)
@@ -153,6 +147,23 @@ class Calibration:
         for name in names:
             table = table.append_column(name, labels.column(name))
         return table
+
+    def draw(
+        self,
+        p: NDArray[np.floating],
+        names: Sequence[str],
+        rows: NDArray[np.int64],
+        random: Generator,
+        starts: NDArray[np.int64] | None = None,
+    ) -> NDArray[np.int64]:
+        """Joint labels of some rows that carry the results; of units, whose rows stand from `starts` on."""
+        agenda, reading = self.prepared.agenda, self.prepared.reading
+        # Where no two rows are alike, rows in the order of their values are the distinct rows themselves.
+        alone = len(reading.first) == len(rows) and rows is reading.public.order()
+        place = None if alone else reading.place[rows]
+        found, _ = targets_of(agenda, self.results, self.sums, agenda.schema, names)
+        order = order_of(found, place, len(p), random, starts)
+        return Tilt(p, found, place, agenda.schema, names, starts).draw(random, order)
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ class Release:
 
         The file must have every public column, under its name or by a map such as ``{"pay": "basic_pay * 1.08"}``;
         `factors` is a public table of numbers by group that the map uses (`dipsmith.synthesis.column_map`). The
-        result has the public columns and the labels.
+        result has the public columns and the labels; and the unit's column, where labels are shared by the rows of a unit.
         """
         chosen = self._chosen(model)
         needed = predictors(chosen.labeller())
@@ -110,7 +110,8 @@ class Release:
         labelled = chosen.label(found, seed)
         if not isinstance(labelled, pa.Table):
             return labelled
-        return labelled.select([name for name in self.schema.names if name in labelled.column_names])
+        known = (self.schema.linked, *self.schema.names)
+        return labelled.select([name for name in known if name in labelled.column_names])
 
     def _chosen(self, model: int) -> FittedModel:
         if not 1 <= model <= len(self.models):

@@ -29,8 +29,9 @@ from dipsmith.schema import Schema
 from dipsmith.sources import Source
 from dipsmith.sources.source import companion
 from dipsmith.synthesis.canonical import PublicRows, as_type, canonical_type
+from dipsmith.synthesis.careers import Careers, label_source, read_careers
 from dipsmith.synthesis.exit import TYPES, Exit
-from dipsmith.synthesis.fitted import FittedModel, drawn_table, labelled_table, predictors
+from dipsmith.synthesis.fitted import FittedModel, drawn_table, labelled_table
 from dipsmith.synthesis.planned import Calibration
 from dipsmith.synthesis.report import Glance
 
@@ -63,9 +64,10 @@ class Recipe:
 
     @property
     def labelled_columns(self) -> tuple[str, ...]:
-        """What is released under `label`: the public columns and the labels."""
+        """What is released under `label`: the public columns and the labels, after new numbers where the link is public."""
         columns = {*self.schema.public, *self.models[0].labeller().targets}
-        return tuple(n for n in self.schema.names if n in columns)
+        link = () if self.schema.linked is None else (self.schema.linked,)
+        return (*link, *(n for n in self.schema.names if n in columns))
 
     def each(self, stage: str) -> Iterator[tuple[FittedModel, int | None]]:
         """Go through the sets, telling how far it is."""
@@ -193,15 +195,21 @@ class InMemory:
         """
         recipe.tell("labelling", 0.0)
         names, wanted = recipe.schema.public, recipe.labelled_columns
-        if recipe.calibration is not None and self.target is recipe.private:
-            known = recipe.calibration.prepared.reading.public.rows
+        calibration = recipe.calibration if self.target is recipe.private else None
+        if calibration is not None and calibration.prepared.reading.careers is None:
+            known = calibration.prepared.reading.public.rows
             made = [
-                recipe.calibration.table(model.labeller(), recipe.stream.permutation(known), seed).select(wanted)
+                calibration.table(model.labeller(), recipe.stream.permutation(known), seed).select(wanted)
                 for model, seed in recipe.each("labelling")
             ]
             return TableSets(tuple(made))
-        public = PublicRows.of(self.target.batches(names), recipe.schema, names)
+        if calibration is None:
+            public, careers = read_careers(self.target, recipe.schema, names, recipe.schema.linked)
+        else:
+            public, careers = calibration.prepared.reading.public, calibration.prepared.reading.careers
         in_file_order = self._is_another_table(public, recipe)
+        if careers is not None:
+            return self._label_careers(recipe, public, careers, calibration, in_file_order=in_file_order)
         order = np.arange(public.rows) if in_file_order else public.order()
         tables = []
         for model, seed in recipe.each("labelling"):
@@ -209,14 +217,32 @@ class InMemory:
             tables.append(labelled_table(model.labeller(), public.table(rows), seed).select(wanted))
         return TableSets(tuple(tables))
 
+    def _label_careers(
+        self,
+        recipe: Recipe,
+        public: PublicRows,
+        careers: Careers,
+        calibration: Calibration | None,
+        *,
+        in_file_order: bool,
+    ) -> TableSets:
+        """Label rows that belong together, and number whom they belong to anew."""
+        wanted, tables = recipe.labelled_columns, []
+        for model, seed in recipe.each("labelling"):
+            drawn = careers.order[recipe.stream.permutation(public.rows)]
+            rows = np.arange(public.rows) if in_file_order else drawn
+            made = careers.table(model.labeller(), public, rows, seed, calibration)
+            numbers = careers.numbers(recipe.stream.permutation(careers.units))
+            made = made.append_column(wanted[0], pa.array(numbers[careers.places[rows]]))
+            tables.append(made.select(wanted))
+        return TableSets(tuple(tables))
+
     def label_rows(self, model: FittedModel, seed: int | None, out: str | None) -> pa.Table:
-        """The rows of the target with labels, as a table."""
+        """The rows of the target with labels, as a table; beside them their unit, where labels are shared by one's rows."""
         if out is not None:
             raise UsageError("out= is for rows on a Spark cluster; here the labelled table is returned")
         labeller = model.labeller()
-        columns = predictors(labeller)
-        public = PublicRows.of(self.target.batches(columns), labeller.schema, columns)
-        return labelled_table(labeller, public.table(np.arange(public.rows)), seed)
+        return label_source(labeller, self.target, seed)
 
     def draw_rows(self, model: FittedModel, rows: int | None, seed: int | None, out: str) -> Any:
         """There is no folder to write here."""

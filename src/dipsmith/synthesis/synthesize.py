@@ -28,6 +28,7 @@ from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.sources import Source, source
 from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.synthesis.card import ASKED, KNOWN, Card
+from dipsmith.synthesis.careers import career_notes
 from dipsmith.synthesis.fitted import FittedModel
 from dipsmith.synthesis.known_rows import contradiction
 from dipsmith.synthesis.order import Each, Order
@@ -88,8 +89,8 @@ def synthesize(
         `rows`). It then costs nothing, and counts are made to add up to it. Noisy counts that are too far from it
         contradict it, in a warning and on the card.
     onto
-        Under `label`: another, public file with every public column, to be labelled instead, in its own order, which is
-        public as the rest of it. (Rows that are the private table's own are released in a drawn order all the same.)
+        Under `label`: another, public file with every public column (and the unit's, where it is public which rows belong
+        together), to be labelled instead, in its own order, which is public as the rest of it. (Rows that are the private table's own are released in a drawn order all the same.)
     analyses
         Planned analyses, beside those of the schema: formulas whose results are measured directly, stand on the card with
         their intervals, and are carried by the synthetic rows.
@@ -128,7 +129,7 @@ def synthesize(
     private.check(schema.columns)
     if onto is not None:
         _refuse_the_private_file(private, target)
-        target.check(schema.public)
+        target.check((*schema.public, *([] if schema.linked is None else [schema.linked])))
     stream = Stream.of(noise_seed)
     # Opens the rows and reads none: a database is asked for its columns only, and refused before anything is charged.
     reading = None if progress is None else partial(progress, "reading")
@@ -191,6 +192,7 @@ def synthesize(
             notes=(
                 *calibration_notes(calibration, order, models),
                 *path_notes(models, planned=calibration is not None),
+                *career_notes(schema, models),
                 *contradicted,
             ),
             results=results,

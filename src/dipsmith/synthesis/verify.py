@@ -76,7 +76,7 @@ def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Ver
         rows = 0
         for table in set_parts(set_file(path, i), schema):
             rows += table.num_rows
-            _check_names(table.column_names, schema.names)
+            _check_names(table.column_names, schema.columns)
             for attribute in schema:
                 if card.neighbours != "label" or attribute.role != "public":
                     _check_column(table.column(attribute.name), attribute)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 REPLAY = "tests/audit/test_replay.py::test_nothing_but_paid_answers_depends_on_one_unit"
 PLANNED = "tests/audit/test_replay.py::test_nothing_but_paid_answers_depends_on_one_unit_of_planned_analyses"
 BYTES = "tests/audit/test_bytes.py"
+CAREERS = "tests/synthesis/test_careers.py"
 ENCODE = "tests/codec/test_encode.py"
 CURATOR = "tests/privacy/test_curator.py"
 LEDGER = "tests/privacy/test_ledger.py"
@@ -54,8 +55,8 @@ FILES_DICTIONARIES = (
 
 SAVED_AS_IT_IS = (
     "synthesis/sets.py",
-    "_canonical(table, schema), escape=escape",
-    "table, escape=escape",
+    "_canonical(table, schema), schema, escape=escape",
+    "table, schema, escape=escape",
 )
 """Tables are saved without being brought into their canonical form."""
 
@@ -205,8 +206,8 @@ MUTANTS = (
     one(
         "rows read before the reservation",
         "synthesis/synthesize.py",
-        "            settling.enter_context(reservation)\n            reservation.read()\n",
-        "            settling.enter_context(reservation)\n",
+        "            unsettled.enter_context(reservation)\n            reservation.read()\n",
+        "            unsettled.enter_context(reservation)\n",
         "tests/audit/test_faults.py::test_a_run_has_noted_that_it_reads_before_it_reads",
     ),
     one(
@@ -695,7 +696,7 @@ MUTANTS = (
         "rows that carry results in the order of the file",
         "synthesis/sets.py",
         "recipe.stream.permutation(known)",
-        "np.argsort(recipe.calibration.prepared.public.order())",
+        "np.argsort(calibration.prepared.reading.public.order())",
         f"{BYTES}::test_results_and_labels_that_carry_them_tell_no_order_or_form[loglinear, planned/label-1 forms]",
     ),
     one(
@@ -816,5 +817,26 @@ MUTANTS = (
         " or signed.content != content or not",
         " or not",
         "tests/confirm/test_answer_signature.py::test_a_changed_card_breaks_the_signature",
+    ),
+    one(
+        "a label that does not change drawn for each row",
+        "synthesis/careers.py",
+        "        fixed = tuple(n for n in targets if schema[n].fixed)\n",
+        "        fixed = ()\n",
+        f"{CAREERS}::test_every_unit_keeps_its_labels_in_every_set[forest]",
+    ),
+    one(
+        "units numbered as the file has them",
+        "synthesis/sets.py",
+        "careers.numbers(recipe.stream.permutation(careers.units))",
+        "careers.numbers(np.argsort(np.argsort(careers.order[careers.starts])))",
+        f"{CAREERS}::test_bytes_know_neither_the_order_of_the_file_nor_what_units_are_called[plain]",
+    ),
+    one(
+        "units in the order of their names",
+        "synthesis/careers.py",
+        "rows[np.lexsort(kinds[rows].T[::-1])].ravel()",
+        "rows.ravel()",
+        f"{CAREERS}::test_bytes_know_neither_the_order_of_the_file_nor_what_units_are_called[plain]",
     ),
 )
