@@ -139,6 +139,15 @@ def test_saved_releases_verify_and_label_further_files(tmp_path):
         assert "id" not in loaded.label(other.drop_columns(["id"])).column_names
 
 
+@pytest.mark.parametrize("ending", ["dta", "sav"])
+def test_files_for_stata_and_spss_have_the_numbers_too(ending, tmp_path):
+    pytest.importorskip("pyreadstat")
+    release = release_of(seed=2)
+    release.save(tmp_path / "release", format=ending)
+    ds.verify(tmp_path / "release")
+    assert ds.Release.load(tmp_path / "release").tables[0]["id"].equals(release.tables[0]["id"])
+
+
 def test_another_file_is_labelled_by_its_units_in_its_order():
     other = career_table(30, seed=5).drop_columns(["sex", "race"])
     table = release_of(onto=other).tables[0]

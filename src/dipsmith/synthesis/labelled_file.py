@@ -66,12 +66,13 @@ class LabelledTable:
         names = program_names(table.column_names, dialect.name_length)
         made = cls({}, {}, {}, {})
         for name, column in zip(table.column_names, table.columns, strict=True):
-            short, attribute = names[name], schema[name]
-            made.titles[short] = _cut(attribute.title or name, dialect.label_length)
+            short = names[name]
+            attribute = schema[name] if name in schema.names else None  # the new numbers of units have none
+            made.titles[short] = _cut((attribute and attribute.title) or name, dialect.label_length)
             plain = column.combine_chunks()
             if pa.types.is_dictionary(plain.type):
                 plain = plain.cast(plain.type.value_type)
-            if labels := _labels(attribute, plain.type, schema):
+            if attribute is not None and (labels := _labels(attribute, plain.type, schema)):
                 made.values[short] = {i: _cut(text, dialect.text_length) for i, text in enumerate(labels, start=1)}
                 numbers = pc.add(pc.index_in(plain.cast(pa.string()), pa.array(labels, pa.string())), 1)
                 made.columns[short] = _doubles(numbers)
@@ -107,7 +108,8 @@ def read_labelled(path: Path, schema: Schema) -> pa.Table:
     except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, OSError):
         raise damage(f"'{path.name}' cannot be read") from None
     dialect = DIALECTS[ending]
-    full = {short: name for name, short in program_names(schema.names, dialect.name_length).items()}
+    known = schema.names if schema.linked is None else (schema.linked, *schema.names)
+    full = {short: name for name, short in program_names(known, dialect.name_length).items()}
     found = {}
     for short, values in columns.items():
         name = full.get(short, short)
@@ -177,6 +179,8 @@ def _read_column(
     if format.startswith((dialect.moment, "DATETIME")):
         since = np.where(absent, 0, np.rint(numbers * 1000 / dialect.ticks) + dialect.first_day * 86_400_000)
         return pa.array(since.astype(np.int64) * 1000, mask=absent).cast(pa.timestamp("us"))
+    if attribute is None and not absent.any() and np.all(numbers == np.rint(numbers)):
+        return pa.array(numbers.astype(np.int64))
     if attribute is None:
         return pa.array(numbers, mask=absent)
     if attribute.type == "boolean":
