@@ -291,6 +291,7 @@ arrow_values = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(schema=schemas(max_fields=1), data=st.data())
 def test_no_value_of_any_type_fails(schema: Schema, data: st.DataObject) -> None:

@@ -162,6 +162,7 @@ def test_hostile_files_are_refused_in_a_line(text):
     assert len(str(error.value)) < 700
 
 
+@pytest.mark.slow
 @settings(max_examples=25, derandomize=True, deadline=None)
 @given(st.text(max_size=30), st.sampled_from(["dataset", "claim", "formula", "by", "parts", "known"]))
 def test_any_text_in_any_place_is_read_or_refused(text, name):
