@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from dipsmith.schema.analysis import PlannedAnalysis
     from dipsmith.sources import source
     from dipsmith.synthesis.column_map import map_columns
+    from dipsmith.synthesis.learn import learn_schema
     from dipsmith.synthesis.measurements import measurements
     from dipsmith.synthesis.noisy_count import count_where
     from dipsmith.synthesis.planned import AnalysisPlan
@@ -68,6 +69,7 @@ _HOMES = {
     "count_where": "dipsmith.synthesis.noisy_count",
     "decline": "dipsmith.confirm.queue",
     "fit": "dipsmith.inference.fit",
+    "learn_schema": "dipsmith.synthesis.learn",
     "map_columns": "dipsmith.synthesis.column_map",
     "measurements": "dipsmith.synthesis.measurements",
     "noise_aware": "dipsmith.inference.noise_aware",
@@ -101,6 +103,7 @@ __all__ = [
     "count_where",
     "decline",
     "fit",
+    "learn_schema",
     "map_columns",
     "measurements",
     "noise_aware",

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.privacy.discovery import Discovery
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.noise import NoiseLaw as NoiseLaw
 from dipsmith.privacy.observer import Counted, Picked, Question, Shown
@@ -102,6 +103,11 @@ class Observation:
         noise, self._noise = self._noise, []
         draws = np.concatenate([np.empty(0, np.int64), *(drawn for _, drawn in noise)])
         return self._auditor.counted(ObservedTable(fact, at, true, tuple(law for law, _ in noise), draws))
+
+    def found(self, values: Discovery) -> Discovery:
+        """Values were discovered, by noise that belongs to no table."""
+        self._noise = []
+        return values
 
     def picked(self, fact: Picked) -> int:
         """Hand on a choice with its question."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from typer import Argument, Option
 
+from dipsmith.cli import options
 from dipsmith.cli.options import Json, Table
-from dipsmith.cli.terminal import answer, emit, say, table, warn
-from dipsmith.errors import UsageError
+from dipsmith.cli.terminal import answer, emit, say, table, warn, warnings_as_notes
+from dipsmith.errors import LostKey, UsageError
 from dipsmith.report.commands import command
+
+if TYPE_CHECKING:
+    from dipsmith.schema.schema import Neighbours, Unit
 
 app = typer.Typer(no_args_is_help=True, help="Draft a schema from a file's header, and check one.")
 
@@ -53,6 +57,96 @@ def init(
         check_it = command("schema", "check", out)
         line = f"Drafted {out}: fill in types, domains, unit and neighbours, then: {check_it}"
     answer(json, {"schema": text, "out": None if out is None else str(out), "peek": peek}, line)
+
+
+@app.command(
+    epilog=options.examples(
+        "dipsmith schema learn people.csv --epsilon 0.1 --delta 1e-9 --neighbours add-remove --unit row --ledger budget.db "
+        "--out people.yaml",
+        "dipsmith schema learn spells.parquet --epsilon 0.2 --neighbours replace --unit person_id:5 --ledger budget.db",
+    )
+)
+def learn(
+    data: Annotated[str, Argument(metavar="FILE", help="CSV, Parquet, folder or glob.")],
+    epsilon: Annotated[str, Option("--epsilon", help="What it costs, charged to the grant.")],
+    neighbours: Annotated[str, Option("--neighbours", help="What ε protects: add-remove, replace or label.")],
+    unit: Annotated[str, Option("--unit", help="Whose presence: row, or COLUMN:MAX_ROWS such as person_id:3.")],
+    ledger: options.LedgerFile,
+    delta: Annotated[
+        str | None, Option("--delta", help="Learn levels of text too; the chance that a rare one is told.")
+    ] = None,
+    name: Annotated[
+        str | None, Option("--name", help="The dataset's name, whose grant pays (default: the file's).")
+    ] = None,
+    out: Annotated[Path | None, Option("--out", help="The draft to write (default: NAME.yaml).")] = None,
+    private: Annotated[
+        list[str] | None, Option("--private", help="Under label: a private column; may be repeated.")
+    ] = None,
+    skip: Annotated[
+        list[str] | None, Option("--skip", help="Leave a column out (identifiers); may be repeated.")
+    ] = None,
+    request: Annotated[str | None, Option("--request", help="Id of this run; it never draws twice.")] = None,
+    another_grant: Annotated[
+        bool, Option("--another-grant", help="Confirm that these rows were charged under another name before.")
+    ] = False,
+    of_table: Table = None,
+    encoding: options.Encoding = None,
+    delimiter: options.Delimiter = None,
+    json: Json = False,
+) -> None:
+    """Learn types, bounds, bins and levels privately, charge the ledger, and write a draft to edit."""
+    from dipsmith.privacy.ledger import Ledger
+    from dipsmith.sources import source
+    from dipsmith.synthesis.learn import divide_delta, learn_schema, name_of
+
+    rows = source(data, table=of_table, encoding=encoding, delimiter=delimiter)
+    called, book = name_of(rows, name), Ledger(ledger)
+    target = Path(f"{called}.yaml") if out is None else out
+    budget, chance = divide_delta(book, called, epsilon, delta)
+    with warnings_as_notes(LostKey):
+        found = learn_schema(
+            rows,
+            budget=budget,
+            delta=chance,
+            neighbours=_relation(neighbours),
+            unit=_unit(unit),
+            name=called,
+            private=private,
+            skip=skip or (),
+            ledger=book,
+            out=target,
+            request=request,
+            another_grant=another_grant,
+        )
+    facts = {
+        "schema": found.text,
+        "out": str(target),
+        "guarantee": found.guarantee,
+        "unsaid": list(found.unsaid),
+        "request": found.request,
+    }
+    next_step = f"Learned {target}: look it over, then: {command('schema', 'check', target)}"
+    answer(json, facts, str(found), next_step)
+
+
+def _relation(text: str) -> Neighbours:
+    from dipsmith.privacy.neighbours import RELATIONS
+    from dipsmith.schema.entries import NEIGHBOURS_HELP
+
+    if text in RELATIONS:
+        return cast("Neighbours", text)
+    raise UsageError(f"--neighbours is '{text}'; {NEIGHBOURS_HELP}")
+
+
+def _unit(text: str) -> Unit:
+    from dipsmith.schema.schema import Unit
+
+    column, colon, most = text.rpartition(":")
+    if text == "row":
+        return Unit()
+    if not colon or not column or not most.isdigit():
+        raise UsageError(f"--unit is '{text}'; expected row, or COLUMN:MAX_ROWS such as person_id:3")
+    return Unit(column, int(most))
 
 
 @app.command(epilog="Example:\n\n  dipsmith schema check people.yaml --source people.csv --ledger budget.db")

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dipsmith.codec.within import BinPoints
 from dipsmith.schema import Attribute, Bins, Categories, Codes, Schema, Unit
 from dipsmith.schema.attribute import Type, is_whole
 from dipsmith.schema.bins import show
@@ -22,7 +23,7 @@ _BLOCK = 1 << 15
 
 
 def decode(codes: Codes, rng: np.random.Generator) -> pa.Table:
-    """Turn codes into a table of released values; those within bins are drawn uniformly.
+    """Turn codes into a table of released values; those within bins are drawn by the law of the bins (`within`).
 
     Strings become dictionaries of the collapsed labels, integers int64, numbers float64, booleans, dates date32,
     datetimes timestamps in microseconds (UTC, without a zone).
@@ -56,18 +57,11 @@ def _points(
     domain: Bins, codes: NDArray[np.unsignedinteger], absent: NDArray[np.bool_] | None, rng: np.random.Generator
 ) -> pa.Array:
     drawn = np.empty(len(codes), dtype=np.int64 if domain.whole else np.float64)
-    low, high = domain.cuts[:-1], domain.cuts[1:]
-    # the largest value of a half-open bin is the float just below its end
-    top = np.append(np.nextafter(high[:-1], -np.inf), high[-1])
+    points = BinPoints.of(domain)
     for start in range(0, len(codes), _BLOCK):
         block = slice(start, start + _BLOCK)
         at = codes[block] if absent is None else np.where(absent[block], 0, codes[block])
-        begin, width, share = low[at], high[at] - low[at], rng.random(len(at))
-        if domain.whole:
-            # the product can round up to the width itself, which is the first value of the next bin
-            drawn[block] = begin.astype(np.int64) + np.minimum(share * width, width - 1).astype(np.int64)
-        else:
-            drawn[block] = np.clip(begin + share * width, begin, top[at])
+        drawn[block] = points.draw(at, rng)
     if domain.scale == "date":
         return pa.array(drawn.astype(np.int32), mask=absent).cast(pa.date32())
     values = pa.array(drawn, mask=absent)

@@ -148,15 +148,15 @@ def days(array: pa.Array) -> tuple[NDArray[np.int64], Known]:
     per_day = _per_day(array.type)
     if per_day is not None:
         return _ticks(array) // per_day, _valid(array)
-    moments, known = _moments(array)
-    return moments // _DAY, known
+    found, known = moments(array)
+    return found // _DAY, known
 
 
 def microseconds(array: pa.Array, low: int, high: int) -> tuple[NDArray[np.int64], Known]:
     """Microseconds since 1970-01-01 in UTC, clipped to [low, high] where the unit could overflow."""
     per_day = _per_day(array.type)
     if per_day is None:
-        return _moments(array)
+        return moments(array)
     if per_day > _DAY:
         return _ticks(array) // (per_day // _DAY), _valid(array)
     step = _DAY // per_day
@@ -178,7 +178,7 @@ def _ticks(array: pa.Array) -> NDArray[np.int64]:
     return stored.fill_null(0).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
-def _moments(array: pa.Array) -> tuple[NDArray[np.int64], Known]:
+def moments(array: pa.Array) -> tuple[NDArray[np.int64], Known]:
     """ISO 8601 text as microseconds; impossible dates and times are not known."""
     if not is_text(array.type):
         return np.zeros(len(array), dtype=np.int64), np.zeros(len(array), dtype=bool)

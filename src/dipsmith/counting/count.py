@@ -73,6 +73,9 @@ class Rows(Protocol):
     def values(self, reading: ValueReading) -> Iterator[tuple[Values, pa.Array | None]]:
         """The values of the lawful rows, block by block in the order of the source, and the text of each row's unit."""
 
+    def raw(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Columns of the lawful rows as they stand in the source, block by block."""
+
 
 class BatchRows:
     """The rows of a source, encoded and counted batch by batch.
@@ -147,6 +150,14 @@ class BatchRows:
             raise UnsupportedError("values are read of all rows, not of a block of them")
         yield from read_values(self._encoded, reading)
 
+    def raw(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Columns of the lawful rows as they stand in the source, block by block."""
+        lawful, start = self._encoded.places("lawful"), 0
+        for batch in self._encoded.raw(names):
+            kept = lawful[start : start + batch.num_rows]
+            start += batch.num_rows
+            yield batch if bool(kept.all()) else batch.filter(pa.array(kept))
+
     def widened(self, schema: Schema, columns: Codings) -> Rows:
         """The same rows with more public columns: codes of every row of the source, in its order."""
         wider = object.__new__(BatchRows)
@@ -187,6 +198,10 @@ class HeldRows(BatchRows):
         """Values that stand for the codes of the lawful rows; each row is a unit."""
         for codes in self._passing([], "lawful"):
             yield values_of_codes(codes, reading), None
+
+    def raw(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Codes do not say what stood in a source."""
+        raise UnsupportedError("rows that are held as codes have no raw values")
 
     def widened(self, schema: Schema, columns: Codings) -> Rows:
         """The same rows with more public columns."""

@@ -137,6 +137,10 @@ class PushedRows:
         """Rows that are counted where they are have no values here; `BatchRows` reads them, from the same source."""
         raise UnsupportedError(STAYS)
 
+    def raw(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Nor have they raw values here."""
+        raise UnsupportedError(STAYS)
+
     def within(self, attribute: str, code: int) -> Rows:
         """Return the block of rows with this code."""
         self.schema[attribute]

@@ -13,6 +13,7 @@ import getpass
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Literal
 
 from dipsmith.errors import BudgetError, UsageError
@@ -53,7 +54,8 @@ class Grant:
 class PaidRun:
     """One paid run: its request id, what it was charged, and how far it came.
 
-    `charge` is in the grant's currency, in units of 1e-12, by the `pricing` of its time. `seq` and `hash` are of the ledger row that reserved it. `source` is
+    `charge` is in the grant's currency, in units of 1e-12, by the `pricing` of its time; `delta` is spent besides
+    where values were discovered. `seq` and `hash` are of the ledger row that reserved it. `source` is
     the sealed digest of the rows; None where they have none, or in a ledger of format 1. Once finished, `digests` are
     the SHA-256 of the card of every saved copy of the release, and `path` is the folder of the first.
     """
@@ -71,6 +73,7 @@ class PaidRun:
     pricing: Pricing = "zcdp"
     source: Seal | None = None
     another_grant: bool = False
+    delta: Fraction = Fraction(0)
     state: RunState = "reserved"
     digests: tuple[str, ...] = ()
     path: str = ""
@@ -87,6 +90,7 @@ class PaidRun:
             **{key: getattr(row, key) for key in ("time", "seq", "hash")},
             source=Seal.from_record(content["source"]) if "source" in content else None,
             another_grant=content.get("another_grant", False),
+            delta=Fraction(content.get("delta", 0)),
         )
 
 
@@ -103,6 +107,7 @@ class Account:
     spent_units: int = 0
     protects: Protection | None = None
     private: tuple[str, ...] | None = None
+    delta: Fraction = Fraction(0)
     charged_runs: int = 0
     looks: int = 0
     grants: tuple[Grant, ...] = ()
@@ -174,14 +179,22 @@ class Account:
         if run.charge > self.remaining_units:
             raise BudgetError("the charge exceeds what was left")
         return replace(
-            self, protects=run.protects, spent_units=self.spent_units + run.charge, charged_runs=self.charged_runs + 1
+            self,
+            protects=run.protects,
+            spent_units=self.spent_units + run.charge,
+            delta=self.delta + run.delta,
+            charged_runs=self.charged_runs + 1,
         )
 
     def refunded(self, run: PaidRun) -> Account:
         """The account after a run was cancelled; the first spend that stands fixes what is protected."""
         left = self.charged_runs - 1
         return replace(
-            self, spent_units=self.spent_units - run.charge, charged_runs=left, protects=self.protects if left else None
+            self,
+            spent_units=self.spent_units - run.charge,
+            delta=self.delta - run.delta,
+            charged_runs=left,
+            protects=self.protects if left else None,
         )
 
 

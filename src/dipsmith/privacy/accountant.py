@@ -9,6 +9,7 @@
 - Runs that were charged until version 0.1 are added up as they were: ρ was zero-concentrated, with ε²/2 (Bun and
   Steinke 2016) and ε²/8 (Cesar and Rogers 2021).
 - Charges are rounded up to units of 1e-12.
+- What fails with a probability δ (`Discovered`) adds up in δ besides (``docs/proofs/learn.md``).
 
 Proofs: ``docs/proofs/accounting.md``. The accountant type-checks, dry-runs, and only then applies an
 event, as Google's dp_accounting does; an event it cannot price is refused by name.
@@ -19,11 +20,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
+from fractions import Fraction
 from math import ceil
 
 from dipsmith.errors import BudgetError
 from dipsmith.privacy.budget import UNITS, Budget, Currency, of_units
-from dipsmith.privacy.events import Chosen, Event, Looked, Measured, Partitioned, Repeated, Supplied, block_of
+from dipsmith.privacy.events import (
+    Chosen,
+    Discovered,
+    Event,
+    Looked,
+    Measured,
+    Partitioned,
+    Repeated,
+    Supplied,
+    block_of,
+)
 from dipsmith.privacy.gaussian_price import Pricing, pure_price, range_price
 from dipsmith.privacy.neighbours import BlocksRule, check_relation
 
@@ -46,7 +58,7 @@ def cost(event: Event, currency: Currency, pricing: Pricing = "gaussian") -> int
     """What one event costs by itself in a currency, in units of 1e-12, rounded up; refuses noise too small for it."""
     if isinstance(event, Looked):
         return 0
-    if not isinstance(event, Measured | Chosen | Partitioned | Supplied | Repeated):
+    if not isinstance(event, Measured | Chosen | Partitioned | Supplied | Repeated | Discovered):
         raise BudgetError(f"{type(event).__name__} is not an event with a known price")
     budget = event.budget
     if budget is None:
@@ -54,7 +66,7 @@ def cost(event: Event, currency: Currency, pricing: Pricing = "gaussian") -> int
     exponential = isinstance(event, Chosen) and event.mechanism == "exponential mechanism"
     if exponential and currency == "rho" and budget.currency == "epsilon":
         return ceil((budget.exact**2 / 8 if pricing == "zcdp" else range_price(budget.exact)) * UNITS)
-    if isinstance(event, Measured) and budget.currency == "rho" and pricing == "gaussian":
+    if isinstance(event, Measured | Discovered) and budget.currency == "rho" and pricing == "gaussian":
         event.require_gaussian()
     return convert(budget, currency, pricing)
 
@@ -95,8 +107,10 @@ class Accountant:
     dipsmith.errors.BudgetError: 'age' asks for ε = 0.6, but ε = 0.4 of ε = 1 is left
     """
 
-    def __init__(self, budget: Budget, relation: str, pricing: Pricing = "gaussian") -> None:
-        self.budget = budget
+    def __init__(
+        self, budget: Budget, relation: str, pricing: Pricing = "gaussian", delta: Fraction = Fraction(0)
+    ) -> None:
+        self.budget, self.delta = budget, delta
         self.relation = check_relation(relation)
         self._scope = _Scope(budget.currency, (self.relation,), pricing, limit=budget.units)
         self._events: list[Event] = []
@@ -119,6 +133,9 @@ class Accountant:
 
     def record(self, *events: Event) -> None:
         """Charge all the events, or refuse and charge none of them."""
+        delta = sum(event.delta for event in (*self._events, *events) if isinstance(event, Discovered))
+        if delta > self.delta:
+            raise BudgetError(f"the events ask for δ = {float(delta):g}, but δ = {float(self.delta):g} was reserved")
         scope = self._scope if len(events) == 1 else deepcopy(self._scope)
         for event in events:
             scope.apply(event)

@@ -21,13 +21,15 @@ from numpy.typing import NDArray
 
 from dipsmith.counting.count import Codings, HeldRows, Rows
 from dipsmith.counting.tally import check_size
-from dipsmith.errors import UnsupportedError, UsageError
+from dipsmith.errors import UsageError
 from dipsmith.privacy import neighbours
 from dipsmith.privacy.accountant import Accountant, Purse, block_shares
 from dipsmith.privacy.budget import Budget, PureDP
 from dipsmith.privacy.calibration import choice_epsilon, priced_choice, priced_table
+from dipsmith.privacy.discovery import Discovery, FrequentValues
 from dipsmith.privacy.events import Journal, Partitioned, Rehearsal, Repeated, Supplied, block_of, path_inside
 from dipsmith.privacy.measurement import Measurement, NoisyAnswer
+from dipsmith.privacy.neighbours import require_public
 from dipsmith.privacy.noise import NoiseLaw, noisy_blocks
 from dipsmith.privacy.noisy_table import group_sizes, is_single, noisy_sums, noisy_table, public_groups, public_weights
 from dipsmith.privacy.observer import Observer, Witness, observed_rows
@@ -131,33 +133,27 @@ class Curator:
                 number = self._rows.total()
             return self._witness.shown(self, "rows", number)
 
-    def _require_public(self, attributes: Sequence[str], verb: str) -> None:
-        if self.relation != "label":
-            only = f"{verb} is free only under neighbours 'label', where public columns are declared"
-            raise UnsupportedError(f"{only}; this schema has '{self.relation}': measure them instead")
-        private = [n for n in attributes if self.schema[n].role != "public"]
-        if private:
-            raise UnsupportedError(f"{verb}: column '{private[0]}' is private; measure it instead")
-
     def public_counts(self, cells: Sequence[Cells]) -> list[Ints]:
         """Exact counts of cells over public columns, free under `label`."""
-        self._require_public([name for partition in cells for name in partition.attributes], "public_counts")
+        require_public(
+            self.schema, self.relation, [name for partition in cells for name in partition.attributes], "public_counts"
+        )
         with self._witness.answering(self, "public counts"):
             return self._witness.shown(self, "public counts", self._rows.count_public(cells))
 
     def public_rows(self, attributes: Sequence[str]) -> tuple[Codes, Ints]:
         """The distinct combinations of public columns and how often each occurs, free under `label`."""
-        self._require_public(attributes, "public_rows")
+        require_public(self.schema, self.relation, attributes, "public_rows")
         with self._witness.answering(self, "public rows"):
             return self._witness.shown(self, "public rows", self._rows.distinct_public(attributes))
 
     def count_kinds(self, kinds: NDArray[np.int64], size: int) -> Ints:
         """How many rows that count are of each kind, a function of public columns; free under `label`."""
-        self._require_public((), "count_kinds")
+        require_public(self.schema, self.relation, (), "count_kinds")
         with self._witness.answering(self, "public rows"):
             # Of a unit's rows that agree in all public columns, labels may decide which count, never how many.
-            counted = np.bincount(kinds[self._rows.public_places()], minlength=size)
-            return self._witness.shown(self, "public rows", counted)
+            kinds = kinds[self._rows.public_places()]
+            return self._witness.shown(self, "public rows", np.bincount(kinds, minlength=size))
 
     def public(self, what: str, cost: Budget | None = None) -> None:
         """Note a public table used beside the private one, and charge what it cost if it was made from it."""
@@ -202,7 +198,7 @@ class Curator:
         another's in its own group, by its weight of at most W: Δ₁ = 2kW, Δ₂² = 2k²W². Of two labels one sum is drawn and the
         other is the group's public weight minus it: Δ₁ = kW, Δ₂² = k²W² (``docs/proofs/weighted-sums.md``).
         """
-        self._require_public([name for one in sums for name in one.public.attributes], "add_up")
+        require_public(self.schema, self.relation, [name for one in sums for name in one.public.attributes], "add_up")
         laws = self._charge(sums, budgets, [one.shape[1] == 2 for one in sums])
         with self._witness.answering(self, "measure"):
             counts = self._passes.count([one.table for one in sums])
@@ -250,11 +246,21 @@ class Curator:
             noisy = counts + law.sample(self._stream, len(counts))
             return self._answered(Measurement(question.cells, noisy, law.variance, budget, law.name), counts)
 
-    def prefetch(self, tables: Iterable[Marginal]) -> None:
-        """Count these in the next pass, so that later choices need none.
+    def discover(self, question: FrequentValues, budget: Budget) -> Discovery:
+        """Find the values of columns that occur often, and how often: noisy counts that reach a threshold.
 
-        Privacy: reads, answers and charges nothing; later answers are drawn and charged as if they had counted themselves.
+        Privacy
+        -------
+        The budget, but with probability δ, by which the question sets its threshold (``docs/proofs/learn.md``).
         """
+        law, event = question.priced(self.relation, self.max_rows, budget, self.block)
+        self._purse.take(budget)
+        self._journal.record(event)
+        with self._witness.answering(self, "discover"):
+            return self._witness.found(question.find(self._rows, law, event.threshold, self._stream))
+
+    def prefetch(self, tables: Iterable[Marginal]) -> None:
+        """Count these in the next pass, so that later choices need none; reads, answers and charges nothing."""
         self._passes.prefetch(tables)
 
     def best_of(
@@ -278,11 +284,6 @@ class Curator:
         a run draws, and by which `score` runs are compared. The call returns no sooner than the share `conceal` of all
         numbers of runs would have taken, since its end is written down with the time.
         """
-        if not (self.pure and isinstance(budget, PureDP)):
-            raise UnsupportedError(
-                "the best of several runs has a price in pure ε only: run with PureDP, or choose settings on a "
-                "public stand-in, which is free"
-            )
         each = law.each(budget)
         self._purse.take(budget)
         self._journal.record(
@@ -315,7 +316,7 @@ class Curator:
         -------
         `label` only. The added columns must be functions of the public ones; so groups and weights made of them are public.
         """
-        self._require_public((), "widened")
+        require_public(self.schema, self.relation, (), "widened")
         schema = replace(self.schema, attributes=(*self.schema.attributes, *(a.with_role("public") for a in added)))
         self._purse.take(budget)
         with self._witness.answering(self, "public rows"):
@@ -353,8 +354,9 @@ class Curator:
     def _trial(self, budget: PureDP) -> Curator:
         """A curator for one run of several: an accountant of its own, fresh coins, nobody who waits."""
         self._stream.observed("run", None)
-        own = Accountant(budget, self.relation)
-        return self._child(self._rows, budget, self.relation, self.block, self.moving, own)
+        return self._child(
+            self._rows, budget, self.relation, self.block, self.moving, Accountant(budget, self.relation)
+        )
 
     def _child(
         self, rows: Rows, budget: Budget, relation: str, block: str, moving: bool, own: Journal | None = None

@@ -22,6 +22,7 @@ from urllib.parse import unquote
 
 from dipsmith.errors import BudgetError, DamageError
 from dipsmith.privacy.budget import Budget, PureDP, budget_from, budget_record, check_budget
+from dipsmith.privacy.enclosure import exp_bounds
 from dipsmith.privacy.gaussian_price import pure_price, variance_needed
 from dipsmith.privacy.neighbours import BlocksRule, check_relation
 
@@ -67,25 +68,11 @@ class Measured:
     @property
     def noise_cost(self) -> Fraction:
         """What the noise costs in the budget's currency, whatever was charged."""
-        if self.mechanism == "discrete Laplace":
-            epsilon = self.sensitivity / self.scale
-            return epsilon if isinstance(self.budget, PureDP) else epsilon * epsilon / 2
-        if self.mechanism == "discrete Gaussian":
-            if isinstance(self.budget, PureDP):
-                raise BudgetError("discrete Gaussian noise is never pure ε-DP: give it a ρ (ZCDP)")
-            return self.sensitivity / (2 * self.scale)
-        raise BudgetError(f"mechanism '{self.mechanism}' has no known price for counts")
+        return noise_cost(self.mechanism, self.sensitivity, self.scale, self.budget)
 
     def require_gaussian(self) -> None:
         """Refuse noise that tells more than normal noise of its ρ does."""
-        if self.mechanism == "discrete Laplace":
-            enough = pure_price(self.sensitivity / self.scale) <= self.budget.exact
-        else:
-            enough = self.scale >= variance_needed(self.sensitivity / (2 * self.budget.exact))
-        if not enough:
-            raise BudgetError(
-                f"'{self.cells}' was given noise that costs more than {self.budget}, were it normal noise"
-            )
+        require_gaussian(self.cells, self.mechanism, self.sensitivity, self.scale, self.budget)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +171,76 @@ class Repeated:
             raise BudgetError(f"a selection by '{self.score}' needs a candidate, η > −1 and 0 < γ < 1")
 
 
-Event = Measured | Chosen | Partitioned | Supplied | Repeated | Looked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discovered:
+    """Values of columns that occur often: those whose noisy count reaches a public `threshold`, with that count.
+
+    Of `columns` columns together; a unit brings at most `rows` new values to each. `sensitivity` and `scale` as of
+    `Measured`, over all columns. A value that one unit alone brings is told with probability `delta`/`parts` at most, which
+    the event proves of its noise and threshold, or is refused (``docs/proofs/learn.md``).
+    """
+
+    what: str
+    columns: int
+    rows: int
+    mechanism: str
+    sensitivity: Fraction
+    scale: Fraction
+    threshold: int
+    delta: Fraction
+    parts: int
+    budget: Budget
+    block: str = ""
+    relation: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_terms(self.budget, self.relation)
+        if self.columns < 1 or self.rows < 1 or self.sensitivity <= 0 or self.scale <= 0 or self.delta <= 0:
+            raise BudgetError(f"'{self.what}' needs columns, rows, a sensitivity, a scale of noise and a δ above 0")
+        if noise_cost(self.mechanism, self.sensitivity, self.scale, self.budget) > self.budget.exact:
+            raise BudgetError(f"'{self.what}' was given noise that costs more than {self.budget}")
+        chance = tail_bound(self.mechanism, self.scale, self.threshold - self.rows)
+        if self.parts < 1 or self.columns * self.rows * chance * self.parts > self.delta:
+            raise BudgetError(
+                f"'{self.what}' has a threshold of {self.threshold}, too low for δ = {float(self.delta):g}"
+            )
+
+
+def require_gaussian(what: str, mechanism: str, sensitivity: Fraction, scale: Fraction, budget: Budget) -> None:
+    """Refuse noise that tells more than normal noise of its ρ does."""
+    if mechanism == "discrete Laplace":
+        enough = pure_price(sensitivity / scale) <= budget.exact
+    else:
+        enough = scale >= variance_needed(sensitivity / (2 * budget.exact))
+    if not enough:
+        raise BudgetError(f"'{what}' was given noise that costs more than {budget}, were it normal noise")
+
+
+def noise_cost(mechanism: str, sensitivity: Fraction, scale: Fraction, budget: Budget) -> Fraction:
+    """What noise on counts costs in a budget's currency: b and Δ₁, or σ² and Δ₂²."""
+    if mechanism == "discrete Laplace":
+        epsilon = sensitivity / scale
+        return epsilon if isinstance(budget, PureDP) else epsilon * epsilon / 2
+    if mechanism == "discrete Gaussian":
+        if isinstance(budget, PureDP):
+            raise BudgetError("discrete Gaussian noise is never pure ε-DP: give it a ρ (ZCDP)")
+        return sensitivity / (2 * scale)
+    raise BudgetError(f"mechanism '{mechanism}' has no known price for counts")
+
+
+def tail_bound(mechanism: str, scale: Fraction, distance: int) -> Fraction:
+    """More than the probability that noise is `distance` or more: exp(−t/b), or exp(−t²/2σ²), rounded up.
+
+    >>> float(tail_bound("discrete Laplace", Fraction(2), 20)) < 4.6e-5
+    True
+    """
+    if distance <= 0:
+        return Fraction(1)
+    exponent = distance / scale if mechanism == "discrete Laplace" else Fraction(distance**2, 2) / scale
+    return Fraction(exp_bounds(exponent, 2000)[1], 1 << 2000)
+
+
+Event = Measured | Chosen | Partitioned | Supplied | Repeated | Looked | Discovered
 
 _KINDS: Mapping[str, type[Event]] = {kind.__name__.lower(): kind for kind in get_args(Event)}
 """By the name that ledgers have for them."""
@@ -260,7 +316,7 @@ def event_from(record: Mapping[str, Any]) -> Event:
     try:
         if fields.get("budget") is not None:
             fields["budget"] = budget_from(fields["budget"])
-        for name in ("sensitivity", "scale", "eta", "gamma"):
+        for name in ("sensitivity", "scale", "eta", "gamma", "delta"):
             if name in fields:
                 fields[name] = Fraction(fields[name])
         if fields.get("attributes") is not None:

@@ -21,6 +21,7 @@ import shlex
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict
+from fractions import Fraction
 from typing import Any, overload
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -152,13 +153,15 @@ class Ledger:
         method: str,
         by: str | None = None,
         another_grant: bool = False,
+        delta: Fraction = Fraction(0),
     ) -> Reservation:
         """Charge a run's whole budget, durably, before it reads anything; pure ε costs πε²/4 where the grant is in ρ.
 
         `protects` is what the budget means (`protection_of` a schema), fixed for a name by its first spend; `source` the digest
         of the rows (`dipsmith.sources.fingerprint`), kept sealed, None where they have none. A request id, drawn at random when
         omitted, buys one run: again, it continues a reservation that never read data, and is refused once data was read.
-        `another_grant` confirms that the same source may be spent under this name too, beside another one's grant.
+        `another_grant` confirms that the same source may be spent under this name too, beside another one's grant; `delta` is
+        spent besides where values are discovered, and adds up.
 
         Raises `AlreadyReleased`, which says where the release is, if the request id was finished before.
         """
@@ -172,6 +175,7 @@ class Ledger:
             "method": line(method, "the method"),
             "by": who(by),
             **({"another_grant": True} if another_grant else {}),
+            **({"delta": str(delta)} if delta else {}),
         }
         if not self._chain.exists():
             raise self._no_grant(name, budget)

@@ -17,10 +17,11 @@ changed label moves one count by one: Δ₁ = k and Δ₂² = k². Proofs: ``doc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 from dipsmith.errors import UnsupportedError, UsageError
-from dipsmith.schema.schema import Neighbours
+from dipsmith.schema.schema import Neighbours, Schema
 
 BlocksRule = Literal["maximum", "two-dearest", "sum"]
 
@@ -106,6 +107,16 @@ def blocks_relation(relation: str, attribute_public: bool, unit_recurs_across_bl
     if relation == "add-remove" or rule == "two-dearest":
         return "add-remove"
     return "label" if relation == "label" and attribute_public else "replace"
+
+
+def require_public(schema: Schema, relation: str, attributes: Sequence[str], verb: str) -> None:
+    """Refuse to answer freely of columns that the relation does not make public."""
+    if relation != "label":
+        only = f"{verb} is free only under neighbours 'label', where public columns are declared"
+        raise UnsupportedError(f"{only}; this schema has '{relation}': measure them instead")
+    private = [n for n in attributes if schema[n].role != "public"]
+    if private:
+        raise UnsupportedError(f"{verb}: column '{private[0]}' is private; measure it instead")
 
 
 def _moves_one_count(relation: str, single_count: bool) -> bool:

@@ -31,6 +31,7 @@ from dipsmith.schema import Cells
 
 if TYPE_CHECKING:  # what is watched imports this module
     from dipsmith.privacy.curator import Curator
+    from dipsmith.privacy.discovery import Discovery
     from dipsmith.privacy.noise import NoiseLaw
     from dipsmith.privacy.randomness import Stream
     from dipsmith.privacy.score import Score
@@ -44,7 +45,7 @@ Ints = NDArray[np.int64]
 class Question:
     """What a curator, or a stream, is about to answer.
 
-    The verb is "measure", "choose", "best of", "public counts", "public rows" or "rows"; of a stream "coins" (a curator's
+    The verb is "measure", "choose", "discover", "best of", "public counts", "public rows" or "rows"; of a stream "coins" (a curator's
     public seed), "key" (by which rows beyond `max_rows` are left out) or "order" (of labelled rows), and then there
     is no curator. Candidates (a copy), score and budget are those of a choice.
     """
@@ -113,6 +114,10 @@ class Observer(Protocol):
         """A table was measured."""
         return fact.answer
 
+    def found(self, values: Discovery) -> Discovery:
+        """Values were discovered."""
+        return values
+
     def picked(self, fact: Picked) -> int:
         """A candidate was chosen."""
         return fact.winner
@@ -163,6 +168,10 @@ class Witness:
         if self._observer is not None:
             self._observer.shown(Shown(curator, what, answer))
         return answer
+
+    def found(self, values: Discovery) -> Discovery:
+        """Discovered values, as the observer leaves them."""
+        return values if self._observer is None else self._observer.found(values)
 
     def counted(self, curator: Curator, answer: Measurement, true: Ints, occupied: Ints | None = None) -> Measurement:
         """A noisy table, as the observer leaves it."""

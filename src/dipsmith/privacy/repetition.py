@@ -23,7 +23,7 @@ from math import floor, inf, isnan, log
 from time import monotonic, sleep
 from typing import Final, TypeVar
 
-from dipsmith.errors import UsageError
+from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy.budget import PureDP
 from dipsmith.privacy.randomness import Stream
 
@@ -83,7 +83,12 @@ class Repetitions:
         return float(eta * (1 - gamma) / (gamma * (1 - gamma**eta)))
 
     def each(self, budget: PureDP) -> PureDP:
-        """ε₀: what one run may cost so that the release costs at most `budget`."""
+        """ε₀: what one run may cost so that the release costs at most `budget`; there is no such price in ρ."""
+        if not isinstance(budget, PureDP):
+            raise UnsupportedError(
+                "the best of several runs has a price in pure ε only: run with PureDP, or choose settings on a "
+                "public stand-in, which is free"
+            )
         return PureDP.of_units(floor(budget.units / (2 + self.eta)))
 
     def price(self, each: PureDP) -> PureDP:

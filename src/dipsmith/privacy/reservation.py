@@ -57,7 +57,7 @@ class Reservation:
         """The hash of the last ledger row of this run: what a card keeps to prove the charge."""
         self.time = run.time
         """When it was reserved: the time of all its rows."""
-        self.accountant = Accountant(run.budget, run.protects.relation, run.pricing)
+        self.accountant = Accountant(run.budget, run.protects.relation, run.pricing, run.delta)
         self._write = write
         self._seq = run.seq
         self._state: RunState = run.state

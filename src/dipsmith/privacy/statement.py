@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from html import escape
 from typing import Any
 
@@ -32,6 +33,7 @@ class Statement:
     looks: int
     grants: tuple[Grant, ...]
     runs: tuple[PaidRun, ...]
+    delta: Fraction = Fraction(0)
 
     @property
     def relation(self) -> str | None:
@@ -73,6 +75,7 @@ class Statement:
             "neighbours": self.relation,
             "unit": None if self.unit is None else str(self.unit),
             "private": None if self.private is None else list(self.private),
+            **({"delta": float(self.delta)} if self.delta else {}),
             "looks": self.looks,
             "grants": [
                 {"budget": g.stated, "by": g.by, "why": g.why, "time": g.time, "signed": g.signed} for g in self.grants
@@ -89,6 +92,7 @@ class Statement:
         symbol = "ρ" if self.currency == "rho" else "ε"
         left, granted = decimal_text(self.remaining_units), decimal_text(self.granted_units)
         balance = f"{symbol} = {left} left of {granted}" if self.currency else "no grant"
+        balance += f", and δ = {float(self.delta):g} spent" if self.delta else ""
         under = f", neighbours {self.relation}, unit {self.unit}" if self.relation else ""
         under += "" if self.private is None else f", private {columns_in_words(self.private)}"
         lines = [f"{self.name}: {balance}{under}, {self.looks} confidential look{'s' * (self.looks != 1)}"]
@@ -97,7 +101,7 @@ class Statement:
             for g in self.grants
         ]
         lines += [
-            f"  − {r.budget}  {r.time[:19]}  {r.method}  {r.state}  request {r.id}"
+            f"  − {r.budget}{f', δ = {float(r.delta):g}' if r.delta else ''}  {r.time[:19]}  {r.method}  {r.state}  request {r.id}"
             f"{'  (another grant for its source was confirmed)' * r.another_grant}"
             for r in self.runs
         ]

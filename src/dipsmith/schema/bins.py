@@ -8,6 +8,7 @@ comparing, so that what is written always reads back equal.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from math import ceil, floor, isfinite
@@ -250,6 +251,37 @@ def _label(scale: Scale, low: float, high: float, last: bool) -> str:
     return first if first == final else f"{first}{between}{final}"
 
 
+PRECISIONS = {"microsecond": 1.0, "second": 1e6, "minute": 60e6, "hour": 3600e6, "day": 86_400e6}
+"""How fine moments can be released, in microseconds."""
+
+
+def read_precision(scale: Scale, text: str | None) -> float | None:
+    """The step of released values that a schema states: 0.01 for numbers, minute for moments.
+
+    >>> read_precision("number", "0.01"), read_precision("datetime", "minute")
+    (0.01, 60000000.0)
+    """
+    if text is None:
+        return None
+    if scale == "datetime":
+        if text not in PRECISIONS:
+            raise SchemaError(f"precision of a datetime is one of {', '.join(PRECISIONS)}, got '{text}'")
+        return PRECISIONS[text]
+    if scale != "number":
+        raise SchemaError(f"precision goes with numbers and datetimes; a column of type {scale} has its own: remove it")
+    step = point("number", text)
+    if step not in [10.0**-places for places in range(13)]:
+        raise SchemaError(f"precision of a number is 1, 0.1, 0.01 or so on, got '{text}'")
+    return step
+
+
+def show_precision(bins: Bins) -> int | float | str | None:
+    """The precision as a schema states it."""
+    if bins.step is None or bins.scale == "number":
+        return None if bins.step is None else number(bins.step)
+    return next(name for name, step in PRECISIONS.items() if step == bins.step)
+
+
 def recipe(bins: Bins) -> Recipe | None:
     """The shortest `bins:` entry that makes these bins again; None for one bin per whole value.
 
@@ -258,7 +290,10 @@ def recipe(bins: Bins) -> Recipe | None:
     >>> recipe(by_edges("integer", [0, 18, 65, 120]))
     {'edges': [0, 18, 65, 120]}
     """
+    if bins.law != "uniform":
+        return {**(recipe(replace(bins, law="uniform")) or {"width": 1}), "law": bins.law}
     scale, low, high, missing = bins.scale, bins.minimum, bins.maximum, bins.missing
+    bins = replace(bins, step=None)
     size = len(bins.labels)
     inner = bins.edges[1:3] if size > 2 else bins.edges[:2]
     width = _snap(bins.edges[1] - bins.edges[0]) / (DAY if scale == "datetime" else 1)

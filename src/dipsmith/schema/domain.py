@@ -28,6 +28,7 @@ LARGEST = 2.0**53 - 1
 """Whole numbers are exact up to here; bounds and integer values beyond it are refused."""
 
 Scale = Literal["integer", "number", "date", "datetime"]
+Law = Literal["uniform", "log"]
 
 
 class Coded:
@@ -142,6 +143,9 @@ class Bins(Coded):
     the first value of its bin and the last edge is one past the maximum; on the number scale the last edge is the
     maximum. Values outside `minimum` and `maximum` are clipped to them. With `missing`, missing values are the last code.
 
+    How values are released: drawn within a bin by `law`, evenly or evenly in the logarithm, in multiples of `step` (a power of
+    ten such as 0.01 on the number scale, microseconds for moments; None where the schema does not say).
+
     >>> Bins((17, 30, 65, 91), "integer", ("young", "middle", "old"), 17, 90).size
     3
     """
@@ -152,6 +156,8 @@ class Bins(Coded):
     minimum: float
     maximum: float
     missing: bool = False
+    law: Law = "uniform"
+    step: float | None = None
     ordered: ClassVar[bool] = True
     total: ClassVar[bool] = True
     """Every value has a code: values outside are clipped, unreadable ones count as the minimum."""
@@ -170,6 +176,8 @@ class Bins(Coded):
             raise SchemaError(f"bin edges on the {self.scale} scale must be whole")
         if len(set(self.labels)) != len(self.labels) or MISSING_LABEL in self.labels:
             raise SchemaError(f"bin labels must differ from one another and from {MISSING_LABEL}")
+        if self.step is not None and not (np.diff(np.ceil(edges / self.step - 1e-9)) >= 1).all():
+            raise SchemaError("a bin holds no value of the stated precision; widen it, or state a finer one")
         if self.minimum != edges[0] or self.maximum != edges[-1] - self.whole:
             raise SchemaError("the first and last bin edge must agree with minimum and maximum")
 

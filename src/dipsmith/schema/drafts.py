@@ -11,7 +11,7 @@ with an explanation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from math import ceil, floor, inf, isfinite, log10
@@ -20,7 +20,8 @@ from typing import Any
 from dipsmith.errors import SchemaError
 from dipsmith.schema.attribute import is_whole
 from dipsmith.schema.bins import MAX_DAYS, number
-from dipsmith.schema.markup import Line, render
+from dipsmith.schema.markup import Line, render, render_wide
+from dipsmith.schema.schema import Unit
 
 MOST_LEVELS = 1_000
 """A text column with more different values than this is taken for free text: its enum is left open."""
@@ -38,6 +39,12 @@ _OPENING = """\
 {name}unit:
 neighbours:
 """
+_UNSAID = (
+    "# unit: whose presence is protected: row, or {column: person_id, max_rows: 3} (optionally per: year).",
+    "# neighbours: what must not be told apart: add-remove, replace or label.",
+    "# Delete the columns that are not to be released (names, identifiers, free text).",
+)
+_WIDEST = 110
 _HEADER_ONLY = """\
 # type: string, integer, number, boolean, date or datetime.
 # string: add enum: [a, b, c] or enum: codes.csv, and other: LABEL or missing: true.
@@ -56,6 +63,59 @@ def draft(header: Sequence[str], name: str) -> str:
     listed = render({"fields": rows}).replace("type: null, role: private}", "type: , role: private}")
     what = "A draft from the header; no row was read. Give every column its type and its public domain."
     return _OPENING.format(what=what, name=render({"name": name})) + _HEADER_ONLY + listed
+
+
+def commented_draft(
+    name: str,
+    fields: Sequence[tuple[str, Mapping[str, object] | None, str]],
+    *,
+    what: str,
+    unit: Unit | None = None,
+    neighbours: str | None = None,
+    provenance: str | None = None,
+) -> str:
+    """A draft with a line of reason above every field; a column without keys is left to the steward, commented out.
+
+    >>> print(commented_draft("t", [("a", {"name": "a", "type": "boolean"}, "yes or no")], what="A draft.").splitlines()[-1])
+    - {name: a, type: boolean}
+    """
+    head: dict[str, object] = {"name": name}
+    if unit is not None:
+        head["unit"] = "row" if unit.column is None else Line(column=unit.column, max_rows=unit.max_rows)
+    if neighbours is not None:
+        head["neighbours"] = neighbours
+    if provenance is not None:
+        head["provenance"] = provenance
+    lines = [f"# {what}", *(() if unit is not None else _UNSAID), *_plain_lines(head), *(() if unit else ("unit:",))]
+    lines += [*(() if neighbours else ("neighbours:",)), "fields:"]
+    for column, keys, reason in fields:
+        lines.append(f"# {_one_line(column)}: {_one_line(reason)}")
+        entry = _field_lines(Line(keys or {"name": column, "type": None, "role": "private"}))
+        lines += entry if keys is not None else [f"# {line}" for line in entry]
+    return "\n".join(lines) + "\n"
+
+
+def _field_lines(entry: Line) -> list[str]:
+    """A field in flow style where it fits a line, else key by key, and a long list one value a line: labels are never wrapped."""
+    (flat,) = _plain_lines([entry])
+    if len(flat) <= _WIDEST:
+        return [flat.replace("type: null", "type: ").replace("enum: null", "enum: ")]
+    lines = []
+    for key, value in entry.items():
+        line = _plain_lines(Line({key: value}))[0][1:-1]
+        if len(line) > _WIDEST and isinstance(value, list):
+            lines += [f"{key}:", *(f"  - {_plain_lines([item])[0][2:]}" for item in value)]
+        else:
+            lines.append(line)
+    return [("- " if i == 0 else "  ") + line for i, line in enumerate(lines)]
+
+
+def _plain_lines(value: object) -> list[str]:
+    return render_wide(value).splitlines()
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def peek(batches: Iterable[Any], name: str) -> str:

@@ -15,7 +15,7 @@ from dipsmith.errors import SchemaError
 from dipsmith.schema.attribute import Role, Type
 from dipsmith.schema.explain import Problem, abbreviate, check
 from dipsmith.schema.markup import Place
-from dipsmith.schema.schema import Neighbours, Provenance
+from dipsmith.schema.schema import Neighbours
 
 UNIT_HELP = (
     "it says whose presence is protected: write 'unit: row', or for people with several rows "
@@ -59,6 +59,7 @@ class BinsEntry(Entry):
     edges: list[Text] | None = None
     round: Text | None = None
     labels: list[Text] | None = None
+    law: Literal["uniform", "log"] = "uniform"
 
 
 class CollapseEntry(Entry):
@@ -82,6 +83,7 @@ class FieldEntry(Entry):
     minimum: Text | None = None
     maximum: Text | None = None
     bins: BinsEntry | None = None
+    precision: Text | None = None
     collapse: CollapseEntry | None = None
     other: Text | None = None
     missing: bool = False
@@ -124,7 +126,7 @@ class SchemaEntry(Entry):
     neighbours: Neighbours
     fields: list[FieldEntry]
     rules: list[RuleEntry] = []
-    provenance: Provenance = "declared"
+    provenance: Text = "declared"
     notes: list[Text] = []
     analyses: list[Text | PlannedEntry] = []
     rows: int | None = None
@@ -150,6 +152,7 @@ _ADVICE = {
     "columns": "the list of columns is called fields",
     "neighbors": "it is spelled neighbours",
     "default": "say where values outside the domain go with other or missing",
+    **dict.fromkeys(("decimals", "digits", "decimal_places"), "write precision: 0.01 for two decimals"),
     "format": "dates and datetimes are ISO 8601 (2011-12-31)",
 }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 from typing import Literal
@@ -119,7 +119,7 @@ def _unit(entry: Literal["row"] | UnitEntry) -> Unit:
 
 def _attribute(field: FieldEntry, base: Path) -> Attribute:
     if field.type == "boolean":
-        keys = ("enum", "minimum", "maximum", "bins", "collapse", "other", "ordered")
+        keys = ("enum", "minimum", "maximum", "bins", "collapse", "other", "ordered", "precision")
         _refuse(field, keys, "a boolean column")
         return Attribute.boolean(
             field.name, missing=field.missing, role=field.role, title=field.title, fixed=field.fixed
@@ -137,7 +137,7 @@ def _refuse(field: FieldEntry, keys: tuple[str, ...], what: str) -> None:
 def _categories(field: FieldEntry, base: Path) -> Categories:
     if field.type not in ("string", "integer"):
         raise SchemaError(f"enum goes with type string or integer, not {field.type}; give minimum, maximum and bins")
-    _refuse(field, ("minimum", "maximum", "bins"), "enum")
+    _refuse(field, ("minimum", "maximum", "bins", "precision"), "enum")
     values = CodeList.read(base / field.enum).codes if isinstance(field.enum, str) else tuple(field.enum or ())
     if field.type == "integer":
         for wrong in (v for v in values if not is_whole(v)):
@@ -178,6 +178,14 @@ def _labels(field: FieldEntry, collapse: CollapseEntry, values: tuple[str, ...],
 
 
 def _bins(field: FieldEntry) -> Bins:
+    made = _cut(field)
+    if field.bins is not None and field.bins.law == "log" and made.scale not in ("integer", "number"):
+        raise SchemaError("bins.law: log goes with numbers; remove it")
+    law = "uniform" if field.bins is None else field.bins.law
+    return replace(made, law=law, step=bins.read_precision(made.scale, field.precision))
+
+
+def _cut(field: FieldEntry) -> Bins:
     if field.type == "string":
         raise SchemaError(f"type {field.type} needs 'enum': the public list of its values, or a code-list csv file")
     scale: Scale = field.type  # type: ignore[assignment]

@@ -183,3 +183,8 @@ _Dumper.add_representer(
 def render(document: Mapping[str, object]) -> str:
     """Write plain data as YAML, keys in the given order."""
     return str(yaml.dump(dict(document), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110))
+
+
+def render_wide(value: object) -> str:
+    """Write plain data as YAML without wrapping a line."""
+    return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1 << 30))

@@ -20,7 +20,8 @@ from dipsmith.schema.naming import check_name
 from dipsmith.schema.rules import Rule
 
 Neighbours = Literal["add-remove", "replace", "label"]
-Provenance = Literal["declared", "data-derived"]
+PROVENANCES = ("declared", "data-derived", "learned, ", "from ")
+"""How the domains were found: stated, read from the private rows, learned privately (for a price), from a public file."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Schema:
     unit: Unit
     neighbours: Neighbours
     rules: tuple[Rule, ...] = ()
-    provenance: Provenance = "declared"
+    provenance: str = "declared"
     notes: tuple[str, ...] = field(default=())
     analyses: tuple[PlannedAnalysis, ...] = ()
     known_rows: int | None = None  # how many rows the table has, where everybody knows that
@@ -76,6 +77,11 @@ class Schema:
 
     def __post_init__(self) -> None:
         check_name(self.name)
+        known = any(self.provenance.startswith(p) if p.endswith(" ") else self.provenance == p for p in PROVENANCES)
+        if not known or not self.provenance.isprintable():
+            raise SchemaError(
+                f"provenance is '{self.provenance[:60]}'; expected declared, data-derived, 'learned, ε = …' or 'from FILE'"
+            )
         twice = next((n for n in self.names if self.names.count(n) > 1), None)
         if twice is not None:
             raise SchemaError(f"column '{twice}' is listed twice; names must differ")

@@ -54,7 +54,8 @@ def _facts(schema: Schema) -> list[str]:
     facts = [f"unit: {schema.unit} · neighbours: {schema.neighbours} · {schema.size():,} cells"]
     facts += [f"never: {rule.text}" for rule in schema.rules]
     if schema.provenance != "declared":
-        facts.append("provenance: data-derived (the domain was read from the rows; releases say so)")
+        why = " (the domain was read from the rows; releases say so)" if schema.provenance == "data-derived" else ""
+        facts.append(f"provenance: {schema.provenance}{why}")
     return facts + [f"note: {note}" for note in schema.notes]
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from dipsmith.errors import OutputError
 from dipsmith.schema.attribute import Attribute
-from dipsmith.schema.bins import as_plain, recipe
+from dipsmith.schema.bins import as_plain, recipe, show_precision
 from dipsmith.schema.domain import Bins, Categories
 from dipsmith.schema.markup import Line, render
 from dipsmith.schema.rules import condition_of
@@ -51,6 +51,7 @@ def _field(attribute: Attribute) -> Line:
     if isinstance(domain, Bins):
         field |= {key: as_plain(domain.scale, getattr(domain, key)) for key in ("minimum", "maximum")}
         field["bins"] = recipe(domain)
+        field["precision"] = show_precision(domain)
     elif attribute.type != "boolean":
         field["enum"] = [int(v) for v in domain.values] if attribute.type == "integer" else list(domain.values)
         field["collapse"] = _collapse(domain) if domain.labels != domain.values else None

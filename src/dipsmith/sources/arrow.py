@@ -86,6 +86,10 @@ class ArrowSource:
         """What tells these columns from others."""
         return of_columns(self)
 
+    def types(self) -> dict[str, pa.DataType]:
+        """The types of the columns."""
+        return {name: self._type(name) for name in self.columns}
+
     @property
     def _rows(self) -> int:
         return int(self._table.num_rows)
@@ -116,6 +120,10 @@ class FrameSource(ArrowSource):
     def describe(self) -> str:
         """Name the kind of table."""
         return f"pandas {type(self.table).__name__}"
+
+    def types(self) -> dict[str, pa.DataType]:
+        """The types of the columns but those of Python objects, which say nothing."""
+        return {name: self._type(name) for name in self.columns if self._column(name).dtype != object}
 
     @property
     def _rows(self) -> int:

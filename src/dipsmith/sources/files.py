@@ -104,6 +104,11 @@ class Files:
             if progress is not None:
                 progress(done / whole)
 
+    def types(self) -> dict[str, pa.DataType]:
+        """The types that the first file states; CSV states none."""
+        part, _ = self._parts[0]
+        return part.types() if isinstance(part, ParquetFile) else {}
+
     def describe(self) -> str:
         """Repeat the paths as given."""
         return ", ".join(self.paths)

@@ -52,6 +52,10 @@ class ParquetFile:
         """The names in the footer."""
         return tuple(self._schema.names)
 
+    def types(self) -> dict[str, pa.DataType]:
+        """The types in the footer."""
+        return {field.name: field.type for field in self._schema}
+
     def check_types(self, required: Sequence[str]) -> None:
         """Refuse columns whose values are not single values."""
         for name in required:

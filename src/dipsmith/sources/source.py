@@ -42,6 +42,8 @@ class Source(Protocol):
 
     ``fingerprint() -> str | None``
         Tells its rows from others (`dipsmith.sources.fingerprint`); without it they are known by `describe`.
+    ``types() -> dict[str, pa.DataType]``
+        The types that it states of columns, before any row is read (`dipsmith.sources.declared`).
     ``check_columns(required)``
         The cheap part of `check`: header and types, without reading a row (`dipsmith.sources.header.check_columns`).
     ``counter``

@@ -16,6 +16,7 @@ CURATOR = "tests/privacy/test_curator.py"
 LEDGER = "tests/privacy/test_ledger.py"
 RANDOMNESS = "tests/privacy/test_randomness.py"
 STUDIO = "tests/studio"
+LEARN = "tests/synthesis/test_learn.py"
 REPRODUCED = "tests/audit/test_reproductions.py"
 PARTS = "tests/confirm/test_parts.py"
 POLL = "tests/confirm/test_poll.py"
@@ -838,5 +839,41 @@ MUTANTS = (
         "rows[np.lexsort(kinds[rows].T[::-1])].ravel()",
         "rows.ravel()",
         f"{CAREERS}::test_bytes_know_neither_the_order_of_the_file_nor_what_units_are_called[plain]",
+    ),
+    one(
+        "learned levels without threshold",
+        "privacy/discovery.py",
+        "            told = np.flatnonzero(noisy >= threshold)\n",
+        "            told = np.flatnonzero(noisy >= 1)\n",
+        f"{LEARN}::test_values_of_one_unit_are_never_told",
+    ),
+    one(
+        "survey priced as one histogram",
+        "privacy/survey.py",
+        "        sensitivity = len(self.tables) * sensitivity_for(",
+        "        sensitivity = sensitivity_for(",
+        f"{LEARN}::test_one_unit_moves_a_survey_no_further[None-add-remove]",
+    ),
+    Mutant(
+        "learned bounds from exact counts",
+        "privacy/survey.py",
+        (
+            (
+                "        return found\n\n    def apart",
+                "        self.__dict__['leak'] = found\n        return found\n\n    def apart",
+            ),
+            (
+                "        return np.split(counts, self._starts()[1:-1])",
+                "        return np.split(self.leak, self._starts()[1:-1])",
+            ),
+        ),
+        f"{LEARN}::test_the_draft_is_a_function_of_noisy_answers",
+    ),
+    one(
+        "a value's own rows above the threshold",
+        "privacy/discovery.py",
+        "            threshold=max_rows + _gap(law, scale, each),",
+        "            threshold=_gap(law, scale, each),",
+        f"{LEARN}::test_a_threshold_too_low_for_its_delta_is_refused[add-remove-budget0]",
     ),
 )

@@ -1,0 +1,105 @@
+"""Private partition selection: which values of a column occur often enough to be told.
+
+A column's values are nobody's list yet. Each value that occurs is counted, noise is added to its count, and the value is
+told, with its noisy count, where that reaches a threshold. A value that does not occur is never told; so a value that one
+unit alone brings must almost never be: its count is at most k = `max_rows`, and the threshold lies so far above k that the
+noise bridges the gap with probability δ at most, over all columns and all new values of a unit together.
+
+Korolova, Kenthapadi, Mishra and Ntoulas, "Releasing Search Queries and Clicks Privately" (WWW 2009); with Gaussian noise,
+δ-approximate zCDP (Bun and Steinke 2016, Section 8). Proof: ``docs/proofs/learn.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, log, sqrt
+
+import numpy as np
+
+from dipsmith.counting.count import Rows
+from dipsmith.counting.frequent import MOST, count_values
+from dipsmith.errors import UnsupportedError, UsageError
+from dipsmith.privacy.budget import Budget, PureDP
+from dipsmith.privacy.calibration import sensitivity_for
+from dipsmith.privacy.events import Discovered, tail_bound
+from dipsmith.privacy.noise import DiscreteLaplace, NoiseLaw
+from dipsmith.privacy.randomness import Stream
+from dipsmith.privacy.value_question import noise_of, scale_of
+
+Discovery = Mapping[str, tuple[tuple[str, int], ...]]
+"""For each column the values that were told and their noisy counts, the most frequent first."""
+
+
+@dataclass(frozen=True)
+class FrequentValues:
+    """Which values of some columns occur often: a question whose answer fails to be private with probability `delta`."""
+
+    columns: tuple[str, ...]
+    delta: Fraction
+    most: int = MOST
+
+    def __post_init__(self) -> None:
+        if not self.columns or len(set(self.columns)) != len(self.columns):
+            raise UsageError("values are discovered of one or more columns, each named once")
+        if not 0 < self.delta < 1:
+            raise UsageError(f"δ must lie between 0 and 1, got {float(self.delta):g}")
+
+    def priced(self, relation: str, max_rows: int, budget: Budget, block: str) -> tuple[NoiseLaw, Discovered]:
+        """The noise for a price, and the event with its threshold.
+
+        Every column is a histogram, of which one unit moves at most k rows: Δ₁ and Δ₂² of one, times the columns.
+        """
+        if block:
+            raise UnsupportedError("values are discovered in all rows, not in a block of them")
+        sensitivity = len(self.columns) * sensitivity_for(relation, max_rows, budget)
+        law = noise_of(sensitivity, budget)
+        scale = law.scale if isinstance(law, DiscreteLaplace) else law.sigma2
+        parts = delta_parts(budget)
+        each = self.delta / (len(self.columns) * max_rows * parts)
+        event = Discovered(
+            what=f"frequent values of {len(self.columns)} columns",
+            columns=len(self.columns),
+            rows=max_rows,
+            mechanism=law.name,
+            sensitivity=sensitivity,
+            scale=scale,
+            threshold=max_rows + _gap(law, scale, each),
+            delta=self.delta,
+            parts=parts,
+            budget=budget,
+            block=block,
+        )
+        return law, event
+
+    def find(self, rows: Rows, law: NoiseLaw, threshold: int, stream: Stream) -> Discovery:
+        """The values whose noisy counts reach the threshold. Every value that occurs gets noise of its own."""
+        found: dict[str, list[tuple[str, int]]] = {name: [] for name in self.columns}
+        for name, values, counts in count_values(rows.raw, self.columns, self.most):
+            noisy = counts + law.sample(stream, len(counts))
+            told = np.flatnonzero(noisy >= threshold)
+            texts = [value.decode("utf-8", "replace") for value in values.take(told).to_pylist()]
+            found[name] += zip(texts, noisy[told].tolist(), strict=True)
+        return {name: tuple(sorted(pairs, key=lambda pair: (-pair[1], pair[0]))) for name, pairs in found.items()}
+
+
+def delta_parts(budget: Budget) -> int:
+    """Into how many parts δ is divided: 1 + e^ε, rounded up, or 1 under ρ, whose δ is about conditional laws.
+
+    >>> from dipsmith.privacy.budget import PureDP
+    >>> from dipsmith.privacy.budget import ZCDP
+    >>> delta_parts(PureDP("0.1")), delta_parts(ZCDP("0.1"))
+    (4, 1)
+    """
+    return 1 + 3 ** ceil(budget.exact) if isinstance(budget, PureDP) else 1
+
+
+def _gap(law: NoiseLaw, scale: Fraction, chance: Fraction) -> int:
+    """The least distance that noise bridges with at most this probability."""
+    nats = log(chance.denominator) - log(chance.numerator)
+    width = scale_of(law)
+    distance = ceil(width * nats if isinstance(law, DiscreteLaplace) else width * sqrt(2 * nats))
+    while tail_bound(law.name, scale, distance) > chance:  # the float may be a little short
+        distance += max(1, distance >> 40)
+    return distance

@@ -1,0 +1,146 @@
+"""Bins that do no harm, proposed from a histogram of a column: exact (public rows), or noisy.
+
+A value that many rows share (0, a top code, 40 hours) gets a bin of its own: values are drawn within bins, so that a spike in
+a wide bin would be smeared over it. Wide positive ranges are cut in steps of 1, 2, 5, 10, …: as fine where there are many as
+money and sizes are. Otherwise bins hold about as many rows each. Everything here is a function of the histogram.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import floor, log10
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.schema.bins import as_plain
+from dipsmith.schema.domain import Scale
+
+MOST_BINS = 20
+"""Bins of about equal numbers of rows."""
+MOST_SINGLE = 40
+"""An integer range up to this long has one bin per value."""
+SPIKE_SHARE = 0.02
+SPIKE_RATIO = 4.0
+"""A single value is a spike from this share of rows on, and so many times the mean of its neighbours."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class CellCounts:
+    """Rows between rising edges; `doubt` is the count below which a cell may be nothing but noise (0 where counts are exact)."""
+
+    edges: Floats
+    counts: Floats
+    doubt: float = 0.0
+
+    def between(self, first: int, last: int) -> CellCounts:
+        """The cells `first` to `last`."""
+        return CellCounts(self.edges[first : last + 2], self.counts[first : last + 1], self.doubt)
+
+    def occupied(self) -> tuple[int, int] | None:
+        """The first and the last cell that surely hold rows, also by sums of neighbouring cells; None where none does."""
+        found: list[int] = []
+        for width in (1, 2, 4, 8):
+            if width > len(self.counts):
+                break
+            sums = np.convolve(self.counts, np.ones(width), "valid")
+            for start in np.flatnonzero(sums > self.doubt * width**0.5):
+                inside = np.arange(start, start + width)
+                # a window that holds rows ends where its cells do: by counts that are a good part of the doubt themselves
+                found += inside[self.counts[inside] > max(self.doubt / 2, sums[start] / width / 2)].tolist()
+        return (min(found), max(found)) if found else None
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a column of numbers is cut: the keys of its field, and why in one sentence."""
+
+    keys: dict[str, object]
+    reason: str
+
+
+def cut_by_mass(scale: Scale, cells: CellCounts) -> Cut:
+    """Bins of about equal numbers of rows between the edges of cells, spikes apart.
+
+    >>> cells = CellCounts(np.arange(0.0, 102.0), np.where(np.arange(101) == 40, 900.0, 10.0))
+    >>> [40, 41] in [list(pair) for pair in zip(*[iter(cut_by_mass("integer", cells).keys["bins"]["edges"])] * 2)] or 40
+    40
+    """
+    counts = np.maximum(cells.counts, 0.0)
+    single = scale in ("integer", "date") and bool((np.diff(cells.edges) == 1).all())
+    low, high = cells.edges[0], cells.edges[-1]
+    if single and len(counts) <= MOST_SINGLE and scale == "integer":
+        return Cut(_bounds(scale, low, high), f"{len(counts)} whole numbers, one bin each")
+    spikes = _spikes(cells) if single else []
+    target = max(float(counts.sum()) / MOST_BINS, 2 * cells.doubt)
+    starts, held = [0], 0.0
+    for i, count in enumerate(counts):
+        if i and (i in spikes or i - 1 in spikes or held >= target):
+            starts.append(i)
+            held = 0.0
+        held += count
+    if len(starts) > 1 and held < target / 2 and starts[-1] - 1 not in spikes and starts[-1] not in spikes:
+        starts.pop()
+    edges = [*(cells.edges[i] for i in starts), high]
+    apart = f"; {_listed(scale, cells.edges, spikes)} apart, a value of many rows" if spikes else ""
+    keys = _bounds(scale, low, high) | {"bins": {"edges": _edges(scale, edges)}}
+    return Cut(keys, f"{len(edges) - 1} bins of about equal numbers of rows{apart}")
+
+
+def cut_by_magnitude(scale: Scale, cells: CellCounts, spikes: Sequence[tuple[float, float]], step: float) -> Cut:
+    """Bins by steps of 1, 2, 5, 10, …; cells of few rows join the next; `spikes` (value, rows) are apart.
+
+    `step` is the distance of neighbouring values: 1 for whole numbers, 0.01 for cents.
+    """
+    counts = cells.counts
+    points = sorted(value for value, _ in spikes)
+    sure = counts > cells.doubt
+    # a run of cells of few rows is one bin; joined to a full one it would stretch that over its own range
+    inner = [edge for edge, a, b in zip(cells.edges[1:-1], sure[:-1], sure[1:], strict=True) if a or b]
+    edges = [cells.edges[0], *inner, cells.edges[-1]]
+    for value in points:
+        edges = sorted({e for e in edges if not value < e < value + step} | {value, value + step})
+    low, high = edges[0], edges[-1]
+    apart = f"; {', '.join(str(as_plain(scale, v)) for v in points)} apart, a value of many rows" if points else ""
+    keys = _bounds(scale, low, high) | {"bins": {"edges": _edges(scale, edges), "law": "log"}}
+    return Cut(keys, f"a wide range: steps of 1, 2, 5, 10, …, values drawn evenly in the logarithm within a bin{apart}")
+
+
+def nice_step(span: float, cells: int) -> float:
+    """The smallest step of 1, 2 or 5 times a power of ten that covers a span in so many cells.
+
+    >>> nice_step(90, 100), nice_step(700, 100), nice_step(0.4, 100)
+    (1.0, 10.0, 0.005)
+    """
+    raw = span / cells
+    power = floor(log10(raw))
+    return next(
+        float(f"{m}e{e}") for e in (power, power + 1) for m in (1, 2, 5) if float(f"{m}e{e}") >= raw * (1 - 1e-9)
+    )
+
+
+def _spikes(cells: CellCounts) -> list[int]:
+    """Single values that far more rows have than their neighbours."""
+    counts = np.maximum(cells.counts, 0.0)
+    total, found = float(counts.sum()), []
+    for i, count in enumerate(counts):
+        near = np.concatenate([counts[max(0, i - 3) : i], counts[i + 1 : i + 4]])
+        usual = float(near.mean()) if len(near) else 0.0
+        if count > 2 * cells.doubt and count >= SPIKE_SHARE * total and count >= SPIKE_RATIO * usual:
+            found.append(i)
+    return found
+
+
+def _bounds(scale: Scale, low: float, high: float) -> dict[str, object]:
+    return {"minimum": as_plain(scale, float(low)), "maximum": as_plain(scale, float(high) - (scale != "number"))}
+
+
+def _edges(scale: Scale, edges: Sequence[float]) -> list[object]:
+    return [as_plain(scale, float(e)) for e in edges]
+
+
+def _listed(scale: Scale, edges: Floats, at: Sequence[int]) -> str:
+    return ", ".join(str(as_plain(scale, float(edges[i]))) for i in at)

@@ -1,0 +1,244 @@
+"""From noisy histograms to the fields of a draft: types, bounds, bins, levels, whether values are missing.
+
+Everything here is a function of noisy counts and of how noisy they are: post-processing. A count is believed where the
+noise alone would hardly reach it (once in a hundred whole surveys); so a stray date opens no year, and one person no level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log, sqrt
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.codec.forms import FORMS
+from dipsmith.codec.magnitudes import FIRST_YEAR, SPIKES, Grid, Magnitudes, Years
+from dipsmith.privacy.measurement import Measurement
+from dipsmith.schema.attribute import Type
+from dipsmith.schema.domain import MISSING_LABEL, Scale
+from dipsmith.schema.proposals import CellCounts, Cut, cut_by_magnitude, cut_by_mass, nice_step
+
+OTHER = "other"
+FALSE_ALARM = 0.01
+"""How often a whole survey may take noise for rows."""
+FEW = 0.01
+"""A form that fewer than this share of a column's values have decides nothing."""
+WIDE = 1000.0
+"""A range that reaches so many times its first step is cut by magnitude."""
+FINE_CELLS = 100
+DAY = 86_400_000_000
+
+Ints = NDArray[np.int64]
+Shape = Literal["magnitude", "grid", "year"]
+
+
+@dataclass(frozen=True)
+class FoundType:
+    """What the forms of a column's values say: a type, whether values are missing, how fine numbers or moments are."""
+
+    column: str
+    type: Type
+    missing: bool
+    precision: str | None = None
+    values: int = 0
+    doubt: float = 0.0
+
+
+@dataclass(frozen=True)
+class DraftField:
+    """A field of a draft and why it is so; `keys` is None where the steward has to say what the column may hold."""
+
+    column: str
+    keys: dict[str, object] | None
+    reason: str
+
+
+def surely(answer: Measurement, cells: int) -> float:
+    """A count that noise alone reaches in one of a hundred surveys of so many cells."""
+    if answer.mechanism == "discrete Laplace":
+        return sqrt(answer.variance / 2) * log(cells / FALSE_ALARM)
+    return sqrt(answer.variance * 2 * log(cells / FALSE_ALARM))
+
+
+def find_type(column: str, counts: Ints, doubt: float, declared: str | None) -> FoundType | None:
+    """The type of a column by noisy counts of forms; `declared` is the type that the file states. None where all is noise."""
+    by = {form: max(0, int(n)) for form, n in zip(FORMS, counts, strict=True)}
+    words = by["missing word"]
+    known = sum(n for form, n in by.items() if form not in ("blank", "missing word"))
+    blank = by["blank"] > doubt
+
+    def real(*forms: str) -> bool:
+        return sum(by[f] for f in forms) > max(doubt, FEW * known)
+
+    whole, decimals = ("integer",), ("1 decimal", "2 decimals", "more decimals")
+    times = ("minute", "second", "fraction")
+    if declared == "string" or real("code", "text"):
+        some = known + words
+        return FoundType(column, "string", blank, None, some, doubt) if some > doubt else None
+    empty = blank or words > doubt
+    sums = {"moment": sum(by[f] for f in ("date", *times)), "number": sum(by[f] for f in (*whole, *decimals))}
+    if max(*sums.values(), by["boolean"]) <= doubt:
+        return None
+    if by["boolean"] > max(sums.values()):
+        return FoundType(column, "boolean", empty)
+    if sums["moment"] > sums["number"]:
+        finest = next((f for f in reversed(times) if real(f)), None)
+        if declared == "date" or (finest is None and declared != "datetime"):
+            return FoundType(column, "date", empty)
+        step = {"fraction": "microsecond", None: "day"}.get(finest, finest)
+        return FoundType(column, "datetime", empty, step)
+    if not real(*decimals):
+        return FoundType(column, "integer", empty)
+    fine = {"1 decimal": "0.1", "2 decimals": "0.01", "more decimals": None}
+    finest = next((f for f in reversed(decimals) if real(f)), None)
+    return FoundType(column, "number", empty, "1" if finest is None else fine[finest])
+
+
+@dataclass(frozen=True, eq=False)
+class Extent:
+    """Where the values of a column lie by a coarse histogram, and how a finer one would cut them (None: it is not needed)."""
+
+    found: FoundType
+    cells: CellCounts
+    spikes: tuple[tuple[float, float], ...]
+    grid: Grid | None
+
+
+def coarse_cells(found: FoundType) -> Magnitudes | Years:
+    """The cells by which nothing need be known of a column."""
+    if found.type in ("date", "datetime"):
+        return Years(found.column, _scale(found))
+    return Magnitudes(found.column, found.type == "integer")
+
+
+def find_extent(found: FoundType, counts: Ints, doubt: float) -> Extent | None:
+    """Bounds by the coarse histogram; None where no cell surely holds rows."""
+    if found.type in ("date", "datetime"):
+        return _extent_in_years(found, counts, doubt)
+    table = Magnitudes(found.column, found.type == "integer")
+    ranges = counts[: table.ranges].astype(np.float64)
+    alone = counts[table.ranges :].astype(np.float64)
+    spikes = tuple((value, float(n)) for value, n in zip(SPIKES, alone, strict=True) if n > doubt)
+    filled = ranges.copy()
+    for value, n in spikes:
+        filled[int(np.searchsorted(table.edges, value, side="right")) - 1] += n
+    ends = CellCounts(table.edges, filled, doubt).occupied()
+    if ends is None:
+        return None
+    low, high = ends
+    cells = CellCounts(table.edges, ranges, doubt).between(low, high)
+    first, last = float(cells.edges[0]), float(cells.edges[-1])
+    if spikes and spikes[-1][0] >= last - 1:
+        last = spikes[-1][0] + 1
+    least = 1.0 if found.type == "integer" else max(1e-6, min((abs(e) for e in cells.edges if e), default=1.0))
+    if max(abs(first), abs(last)) >= WIDE * least and (low >= table.ranges // 2 or max(abs(first), abs(last)) >= 1e5):
+        return Extent(found, cells, _distinct_spikes(spikes, filled, table.edges), None)
+    step = nice_step(last - first, FINE_CELLS)
+    if found.type == "integer":
+        step = max(step, 1.0)
+    edges = np.arange(round((last - first) / step) + 1) * step + first
+    return Extent(found, cells, spikes, Grid(found.column, _scale(found), tuple(float(f"{e:.12g}") for e in edges)))
+
+
+def _distinct_spikes(
+    spikes: Sequence[tuple[float, float]], filled: NDArray[np.float64], edges: NDArray[np.float64]
+) -> tuple[tuple[float, float], ...]:
+    """The spikes that hold most of their own range: 999 among as many neighbours is a number like others."""
+    total = float(np.maximum(filled, 0).sum())
+    kept = []
+    for value, n in spikes:
+        near = filled[int(np.searchsorted(edges, value, side="right")) - 1]
+        if value == 0 or (n >= near / 2 and n >= total / 1000):
+            kept.append((value, n))
+    return tuple(kept)
+
+
+def _extent_in_years(found: FoundType, counts: Ints, doubt: float) -> Extent | None:
+    years = np.arange(FIRST_YEAR, FIRST_YEAR + len(counts) + 1)
+    edges = (years - 1970).astype("M8[Y]").astype("M8[D]").astype(np.float64)
+    cells = CellCounts(edges, counts.astype(np.float64), doubt)
+    ends = cells.occupied()
+    if ends is None:
+        return None
+    within = cells.between(*ends)
+    first, last = (int(e) for e in (within.edges[0], within.edges[-1]))
+    if len(within.counts) > 15:
+        return Extent(found, within, (), None)
+    months = np.arange(np.datetime64(first, "D").astype("M8[M]"), np.datetime64(last, "D").astype("M8[M]") + 1)
+    grid = tuple(months.astype("M8[D]").astype(np.float64).tolist())
+    return Extent(found, within, (), Grid(found.column, _scale(found), grid))
+
+
+def number_field(extent: Extent, fine: CellCounts | None) -> DraftField:
+    """The field of a column of numbers or times, by the finer histogram where there is one."""
+    found, scale = extent.found, _scale(extent.found)
+    if scale in ("date", "datetime"):
+        cut = _time_cut(scale, fine or extent.cells, months=fine is not None)
+    elif fine is None:
+        step = 1.0 if scale == "integer" else float(found.precision or 0.01)
+        cut = cut_by_magnitude(scale, extent.cells, extent.spikes, step)
+    else:
+        ends = fine.occupied()
+        cut = cut_by_mass(scale, fine if ends is None else fine.between(*ends))
+    keys: dict[str, object] = {"name": found.column, "type": found.type, **cut.keys}
+    if found.precision is not None:
+        keys["precision"] = float(found.precision) if scale == "number" else found.precision
+    if keys.get("precision") == 1.0:
+        keys["precision"] = 1
+    if found.missing:
+        keys["missing"] = True
+    return DraftField(found.column, keys, f"{cut.reason}; values beyond the bounds count as the nearest")
+
+
+def _time_cut(scale: Scale, cells: CellCounts, *, months: bool) -> Cut:
+    ends = cells.occupied()
+    within = cells if ends is None else cells.between(*ends)
+    first, last = int(within.edges[0]), int(within.edges[-1]) - 1
+    low, high = (str(np.datetime64(day, "D")) for day in (first, last))
+    bounds = {"minimum": low, "maximum": high + ("T23:59:59" if scale == "datetime" else "")}
+    wide = "year" if not months or len(within.counts) > 60 else "month"
+    if scale == "date" and len(within.counts) == 1 and months:
+        wide = "day"
+    return Cut({**bounds, "bins": {"width": wide}}, f"from {low} to {high}, one bin per {wide}")
+
+
+def text_field(found: FoundType, levels: Sequence[tuple[str, int]] | None) -> DraftField:
+    """The field of a text column by its frequent values; None where values were not discovered."""
+    if levels is None:
+        return DraftField(found.column, None, "text: name its public levels (learning them needs --delta)")
+    kept = [value for value, _ in levels if _is_level(value)]
+    if not kept:
+        why = "text: no value is frequent enough to be told; name its public levels, or leave the column out"
+        return DraftField(found.column, None, why)
+    listed = sorted({*kept} - {OTHER})
+    rest = found.values - sum(count for _, count in levels)
+    # where the frequent values are all there are, as far as noise can tell, nobody needs a level for others
+    other = kept[0] if rest <= max(found.doubt, FEW * found.values) else OTHER
+    enum = listed if other in listed else [*listed, OTHER]
+    keys: dict[str, object] = {"name": found.column, "type": "string", "enum": enum, "other": other}
+    if found.missing:
+        keys["missing"] = True
+    return DraftField(found.column, keys, f"{len(listed)} frequent values; any other counts as '{other}'")
+
+
+def plain_field(found: FoundType) -> DraftField:
+    """The field of a yes/no column."""
+    keys: dict[str, object] = {"name": found.column, "type": "boolean"} | ({"missing": True} if found.missing else {})
+    return DraftField(found.column, keys, "true or false")
+
+
+def _is_level(value: str) -> bool:
+    return bool(value.strip()) and value != MISSING_LABEL and "\0" not in value and "\ufffd" not in value
+
+
+def _scale(found: FoundType) -> Scale:
+    assert found.type in ("integer", "number", "date", "datetime")
+    return found.type  # type: ignore[return-value]
+
+
+def unknown_field(column: str) -> DraftField:
+    """A column of which too little is known."""
+    return DraftField(column, None, "too few values to tell anything of it; say its type and its public values")

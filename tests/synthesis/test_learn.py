@@ -1,0 +1,407 @@
+"""A schema learned privately: what one unit can move, what is told, what it costs, what the draft says."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import dipsmith as ds
+from dipsmith.cli.main import app
+from dipsmith.codec.forms import FORMS, Forms
+from dipsmith.codec.magnitudes import SPIKES, Grid, Magnitudes, Years
+from dipsmith.counting.count import BatchRows
+from dipsmith.counting.frequent import count_values
+from dipsmith.errors import BudgetError, SchemaError, UnsupportedError, UsageError
+from dipsmith.privacy import neighbours
+from dipsmith.privacy.discovery import FrequentValues
+from dipsmith.privacy.events import Discovered, event_from, event_record, tail_bound
+from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dipsmith.privacy.protection import protection_of
+from dipsmith.privacy.randomness import Stream
+from dipsmith.privacy.survey import Survey
+from dipsmith.schema import Unit
+from dipsmith.sources import source
+from dipsmith.synthesis.learn import _blank_schema
+from dipsmith.synthesis.learned_fields import find_type
+
+MIXED = ["17", "3.5", "0", "", "2011-05-06", "x", "-99", "1e9", "007", None]
+
+
+def blank(table, neighbours="add-remove", unit=None, private=None):
+    return _blank_schema(source(table), "t", unit or "row", neighbours, private, ())
+
+
+def survey(table, schema):
+    names = schema.names
+    tables = [
+        cells
+        for n in names
+        for cells in (Forms(n), Magnitudes(n, False), Years(n, "date"), Grid(n, "number", (0.0, 1.0, 50.0)))
+    ]
+    return Survey("all", schema, tuple(tables)), BatchRows(source(table), schema, b"k" * 32)
+
+
+def counted(table, schema):
+    asked, rows = survey(table, schema)
+    return asked.count(rows, Stream.for_testing(1))
+
+
+def value_counts(table, schema):
+    found = {}
+    for name, values, counts in count_values(BatchRows(source(table), schema, b"k" * 32).raw, schema.names):
+        found |= {(name, v): int(n) for v, n in zip(values.to_pylist(), counts, strict=True)}
+    return found
+
+
+def changed(table, relation, unit):
+    """Every table that differs from a small one in one unit."""
+    rows = table.to_pylist()
+    people = range(len(rows)) if unit is None else sorted({r["id"] for r in rows})
+    for who in people:
+        own = [i for i, r in enumerate(rows) if (i if unit is None else r["id"]) == who]
+        rest = [r for i, r in enumerate(rows) if i not in own]
+        if relation == "add-remove":
+            yield pa.Table.from_pylist(rest, schema=table.schema)
+            continue
+        for value in ("zzz", "12", "1999-01-01", None):
+            moved = [
+                {**r, "a": value} | ({} if relation == "label" else {"b": value}) if i in own else r
+                for i, r in enumerate(rows)
+            ]
+            yield pa.Table.from_pylist(moved, schema=table.schema)
+
+
+def small(unit):
+    columns = {"a": MIXED, "b": MIXED[::-1]}
+    if unit is not None:
+        columns["id"] = ["p", "q", "p", "r", "q", "p", "s", "s", "q", "t"]
+    return pa.table({n: pa.array(v, pa.string()) for n, v in columns.items()})
+
+
+@pytest.mark.parametrize("relation", neighbours.RELATIONS)
+@pytest.mark.parametrize("unit", [None, Unit("id", 2)])
+def test_one_unit_moves_a_survey_no_further(relation, unit):
+    table = small(unit)
+    schema = blank(table, relation, unit, ["a"] if relation == "label" else None)
+    asked, _ = survey(table, schema)
+    here = counted(table, schema)
+    moved = [counted(other, schema) - here for other in changed(table, relation, unit)]
+    k = schema.unit.max_rows
+    for budget, size in ((ds.PureDP(1), lambda d: np.abs(d).sum()), (ds.ZCDP(1), lambda d: (d * d).sum())):
+        _, event = asked.priced(relation, k, budget, "")
+        assert max(map(size, moved)) <= event.sensitivity
+        assert event.sensitivity == len(asked.tables) * (
+            neighbours.l1(relation, k) if isinstance(budget, ds.PureDP) else neighbours.l2_squared(relation, k)
+        )
+
+
+@pytest.mark.parametrize("relation", neighbours.RELATIONS)
+@pytest.mark.parametrize("unit", [None, Unit("id", 2)])
+def test_one_unit_moves_counts_of_values_no_further(relation, unit):
+    table = small(unit)
+    schema = blank(table, relation, unit, ["a"] if relation == "label" else None)
+    here, k = value_counts(table, schema), schema.unit.max_rows
+    _, event = FrequentValues(schema.names, Fraction(1, 10**6)).priced(relation, k, ds.PureDP(1), "")
+    for other in changed(table, relation, unit):
+        there = value_counts(other, schema)
+        assert sum(abs(here.get(v, 0) - there.get(v, 0)) for v in {*here, *there}) <= event.sensitivity
+        for one, two in ((here, there), (there, here)):
+            new = [n for v, n in one.items() if v not in two]
+            assert len(new) <= event.columns * k
+            assert max(new, default=0) <= k
+
+
+def test_many_values_are_counted_in_parts_alike():
+    table = pa.table({"a": [f"v{i % 700}" for i in range(3000)], "b": ["x"] * 3000})
+    schema = blank(table)
+    rows = BatchRows(source(table), schema, b"k" * 32)
+    whole = value_counts(table, schema)
+    parts = list(count_values(rows.raw, schema.names, most=200))
+    assert len(parts) > 4
+    found = {(n, v): int(c) for n, values, counts in parts for v, c in zip(values.to_pylist(), counts, strict=True)}
+    assert found == whole
+    assert sum(len(values) for _, values, _ in parts) == len(whole)
+
+
+@pytest.mark.parametrize("budget", [ds.PureDP("0.5"), ds.ZCDP("0.1")])
+@pytest.mark.parametrize("relation", neighbours.RELATIONS)
+def test_a_threshold_too_low_for_its_delta_is_refused(budget, relation):
+    _, event = FrequentValues(("a", "b"), Fraction(1, 10**9)).priced(relation, 3, budget, "")
+    assert event_from(event_record(event)) == event
+    terms = {name: getattr(event, name) for name in Discovered.__slots__}
+    # one column's worth less distance is too little: the bound is tight to a few units
+    gap = event.threshold - 3
+    with pytest.raises(BudgetError, match="too low"):
+        Discovered(**{**terms, "threshold": 3 + int(gap * 0.99) - 2})
+    with pytest.raises(BudgetError, match="costs more"):
+        Discovered(**{**terms, "scale": event.scale * Fraction(99, 100)})
+
+
+@pytest.mark.parametrize("law", [DiscreteLaplace(Fraction(7, 2)), DiscreteGaussian(Fraction(9))])
+def test_the_tail_is_bounded(law):
+    scale = law.scale if isinstance(law, DiscreteLaplace) else law.sigma2
+    for distance in (1, 5, 20, 40):
+        tail = float(law.pmf(np.arange(distance, distance + 400)).sum())
+        assert tail <= float(tail_bound(law.name, scale, distance))
+
+
+def test_the_law_of_what_is_told():
+    """The exact law on two values, one of them one person's alone: P(A) ≤ e^ε·P′(A) + δ for the worst set A of answers."""
+    question = FrequentValues(("a",), Fraction(1, 100))
+    law, event = question.priced("add-remove", 1, ds.PureDP("0.5"), "")
+    reach = np.arange(-200, 201)
+
+    def answers(count):
+        """Probabilities of being told so much, and of not being told (the last)."""
+        if count == 0:
+            return np.append(np.zeros(len(reach)), 1.0)
+        told = np.where(reach >= event.threshold, law.pmf(reach - count), 0.0)
+        return np.append(told, 1 - told.sum())
+
+    for here, there in (((9, 1), (9, 0)), ((9, 0), (9, 1)), ((9, 0), (8, 0)), ((12, 1), (12, 0))):
+        p, q = (np.outer(answers(a), answers(b)) for a, b in (here, there))
+        loss = np.maximum(p - np.exp(0.5) * q, 0).sum()
+        assert loss <= 0.01
+
+
+def people(n=20_000):
+    rng = np.random.default_rng(8)
+    job = rng.choice(["clerk", "nurse", "cook", "smith"], n, p=[0.4, 0.3, 0.2, 0.1]).astype(object)
+    job[:3] = ["spy", "king", "ghost"]
+    paid = np.where(rng.random(n) < 0.7, 0, np.exp(rng.normal(7.5, 1, n)).round()).astype(int)
+    columns = {
+        "age": rng.integers(18, 91, n).astype(str),
+        "hours": np.where(rng.random(n) < 0.5, 40, rng.integers(1, 80, n)).astype(str),
+        "dividends": paid.astype(str),
+        "rate": np.char.mod("%.2f", rng.uniform(1, 9, n)),
+        "start": (np.datetime64("2015-03-01") + rng.integers(0, 900, n)).astype(str),
+        "job": job,
+        "flag": rng.choice(["true", "false"], n),
+        "grade": np.where(rng.random(n) < 0.2, "", rng.integers(1, 6, n).astype(str)),
+        "zip": np.char.zfill(rng.choice(["1067", "4103", "9111"], n), 5),
+        "note": [f"n{i}" for i in range(n)],
+    }
+    columns["start"][0] = "2031-01-01"
+    # a frame of objects, as CSV gives them: nothing states a type
+    return pd.DataFrame({k: pd.Series(v, dtype=object) for k, v in columns.items()})
+
+
+@pytest.fixture(scope="module")
+def learned():
+    return ds.learn_schema(
+        people(),
+        name="people",
+        budget=ds.PureDP(2),
+        delta=1e-9,
+        neighbours="add-remove",
+        unit="row",
+        testing=True,
+        noise_seed=3,
+    )
+
+
+def test_a_draft_says_what_the_columns_are(learned):
+    by = {f["name"]: f for f in learned.schema.to_dict()["fields"]}
+    assert {n: f["type"] for n, f in by.items()} == {
+        "age": "integer", "hours": "integer", "dividends": "integer", "rate": "number", "start": "date", "job": "string",
+        "flag": "boolean", "grade": "integer", "zip": "string",
+    }  # fmt: skip
+    assert learned.unsaid == ("note",)
+    assert (by["age"]["minimum"], by["age"]["maximum"]) == (18, 90)
+    assert by["job"]["enum"] == ["clerk", "cook", "nurse", "smith"]
+    assert by["zip"]["enum"] == ["01067", "04103", "09111"]
+    assert by["start"]["minimum"] == "2015-03-01"
+    assert by["start"]["maximum"] < "2018"
+    assert by["rate"]["precision"] == 0.01
+    assert [n for n, f in by.items() if f.get("missing")] == ["grade"]
+    assert {40, 41} <= set(by["hours"]["bins"]["edges"])
+    assert by["dividends"]["bins"]["edges"][:2] == [0, 1]
+    assert by["dividends"]["bins"]["law"] == "log"
+    assert learned.schema.provenance == "learned, ε = 2, δ = 1e-09"
+
+
+def test_values_of_one_unit_are_never_told(learned):
+    assert not any(word in learned.text for word in ("spy", "king", "ghost", "n17", "2031"))
+
+
+def test_spikes_survive_a_release_made_with_the_draft(learned):
+    schema = learned.schema.project(["dividends", "hours"])
+    release = ds.synthesize(
+        people()[["dividends", "hours"]],
+        schema,
+        ds.Marginals(),
+        budget=ds.PureDP(20),
+        testing=True,
+        noise_seed=2,
+    )
+    made, true = release.tables[0].to_pandas(), people()
+    paid = true["dividends"].astype(int)
+    assert (made["dividends"] == 0).mean() == pytest.approx((paid == 0).mean(), abs=0.01)
+    assert made["dividends"].mean() == pytest.approx(paid.mean(), rel=0.15)
+    assert (made["hours"] == 40).mean() == pytest.approx((true["hours"] == "40").mean(), abs=0.01)
+    assert release.card.provenance == "learned, ε = 2, δ = 1e-09"
+
+
+def test_the_draft_is_a_function_of_noisy_answers():
+    """One table's answers, replayed on another that has nothing but the header in common: the same bytes."""
+    told = []
+
+    class Recorder:
+        def __init__(self, tape):
+            self.tape = tape
+            self.at = 0
+
+        def next(self, answer):
+            if self.tape is told and len(told) <= self.at:
+                told.append(answer)
+            self.at += 1
+            return told[self.at - 1]
+
+    first = people(400)
+    second = pd.DataFrame({name: ["x", "7"] for name in first.columns}, dtype=object)
+    texts = []
+    for rows in (first, second):
+        recorder = Recorder(told)
+        with pytest.MonkeyPatch.context() as patch:
+            from dipsmith.privacy.curator import Curator
+
+            ask, discover = Curator.ask, Curator.discover
+            patch.setattr(Curator, "ask", lambda *a, r=recorder, f=ask: r.next(f(*a)))
+            patch.setattr(Curator, "discover", lambda *a, r=recorder, f=discover: r.next(f(*a)))
+            found = ds.learn_schema(
+                rows, name="p", budget=ds.PureDP(9), delta=1e-6, neighbours="add-remove", unit="row", testing=True,
+                noise_seed=1, request="r",
+            )  # fmt: skip
+        texts.append(found.text)
+    assert texts[0] == texts[1]
+    assert len(told) == 4
+
+
+def test_order_and_form_of_the_file_do_not_matter(tmp_path):
+    """The same rows in another order, and as Parquet of texts or CSV, with the same noise: the same bytes."""
+    table = pa.Table.from_pandas(people(2_000).drop(columns="note"), preserve_index=False)
+    shuffled = table.take(np.random.default_rng(1).permutation(table.num_rows))
+    pq.write_table(
+        shuffled.cast(pa.schema([(n, pa.dictionary(pa.int32(), pa.string())) for n in table.column_names])),
+        tmp_path / "p.parquet",
+    )
+    table.to_pandas().to_csv(tmp_path / "p.csv", index=False)
+    how = {
+        "name": "p",
+        "budget": ds.PureDP(9),
+        "delta": 1e-6,
+        "neighbours": "add-remove",
+        "unit": "row",
+        "testing": True,
+        "noise_seed": 1,
+    }
+    csv = ds.learn_schema(tmp_path / "p.csv", **how).text
+    shuffled.to_pandas().to_csv(tmp_path / "q.csv", index=False)
+    assert ds.learn_schema(tmp_path / "q.csv", **how).text == csv
+    typed = ds.learn_schema(tmp_path / "p.parquet", **how).schema
+    assert typed["age"].type == "string"  # the file says so
+
+
+def test_it_is_charged_once_in_the_ledger(tmp_path):
+    ledger = ds.Ledger(tmp_path / "b.db")
+    ledger.grant("people", ds.PureDP(1))
+    how = {
+        "budget": ds.PureDP("0.4"),
+        "delta": "1e-9",
+        "neighbours": "replace",
+        "unit": "row",
+        "ledger": ledger,
+        "name": "people",
+    }
+    found = ds.learn_schema(people(500), request="r1", out=tmp_path / "d.yaml", **how)
+    statement = ledger.show("people")
+    assert statement.remaining_units == ds.PureDP("0.6").units
+    assert statement.delta == Fraction(1, 10**9)
+    assert "δ = 1e-09 spent" in str(statement)
+    assert ledger.verify().rows > 4
+    again = ds.learn_schema(people(500), request="r1", out=tmp_path / "d.yaml", **how)
+    assert again.text == found.text == (tmp_path / "d.yaml").read_text("utf-8")
+    assert ledger.show("people").remaining_units == ds.PureDP("0.6").units
+    with pytest.raises(BudgetError, match="is left"):
+        ds.learn_schema(people(500), out=tmp_path / "e.yaml", **{**how, "budget": ds.PureDP("0.7")})
+    assert not (tmp_path / "e.yaml").exists()
+
+
+def test_more_delta_than_was_reserved_is_refused(tmp_path):
+    ledger = ds.Ledger(tmp_path / "b.db")
+    ledger.grant("t", ds.PureDP(1))
+    protects = protection_of(blank(small(None)))
+    _, event = FrequentValues(("a",), Fraction(1, 10**6)).priced("add-remove", 1, ds.PureDP("0.5"), "")
+    run = ledger.reserve(
+        "t", ds.PureDP("0.5"), protects=protects, source=None, method="schema learn", delta=Fraction(1, 10**7)
+    )
+    with run, pytest.raises(BudgetError, match="was reserved"):
+        run.record(event)
+
+
+def test_without_delta_texts_are_left_to_the_steward():
+    found = ds.learn_schema(
+        people(4000), budget=ds.PureDP(9), neighbours="replace", unit="row", name="p", testing=True, noise_seed=1
+    )
+    assert {"job", "zip", "note"} <= set(found.unsaid)
+    assert found.schema.provenance == "learned, ε = 9"
+
+
+def test_the_command_asks_for_unit_and_neighbours_and_charges(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    people(3000).to_csv("people.csv", index=False)
+    run = CliRunner()
+    base = ["schema", "learn", "people.csv", "--epsilon", "1", "--delta", "1e-9", "--ledger", "b.db"]
+    assert run.invoke(app, base).exit_code == 2
+    terms = ["--neighbours", "add-remove", "--unit", "row", "--skip", "note"]
+    assert isinstance(run.invoke(app, [*base, *terms]).exception, BudgetError)
+    assert run.invoke(app, ["ledger", "grant", "people", "--rho", "2", "--ledger", "b.db"]).exit_code == 0
+    done = run.invoke(app, [*base, *terms, "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["out"] == "people.yaml"
+    schema = ds.Schema.read("people.yaml")
+    assert schema.provenance == "learned, ε = 1, δ = 1e-09"
+    assert ds.Ledger("b.db").show("people").delta == Fraction(1, 2 * 10**9)
+    assert run.invoke(app, ["schema", "check", "people.yaml"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "said"),
+    [
+        ({"unit": "person"}, UsageError, "say 'row'"),
+        ({"unit": Unit("who", 2)}, SchemaError, "'who', which is no column"),
+        ({"unit": Unit("a", 2, "b")}, UnsupportedError, "per column"),
+        ({"neighbours": "label"}, UsageError, "private columns go together"),
+        ({"private": ["a"]}, UsageError, "go together"),
+        ({"skip": ["a", "b"]}, SchemaError, "no column is left"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_a_charge(how, error, said):
+    terms = {"budget": ds.PureDP(1), "neighbours": "replace", "unit": "row", "name": "t", "testing": True, **how}
+    with pytest.raises(error, match=said):
+        ds.learn_schema(small(None), **terms)
+
+
+def test_forms_and_magnitudes_of_values():
+    def forms(values):
+        return [FORMS[i] for i in Forms("a").place(pa.array(values))]
+
+    assert forms(["", None, "NA", "TRUE", "12", "18.0", "1.5", "1.25", "1.125", "1e3", "007"]) == [
+        "blank", "blank", "missing word", "boolean", "integer", "integer", "1 decimal", "2 decimals", "more decimals",
+        "more decimals", "code",
+    ]  # fmt: skip
+    assert forms(["2011-02-03", "2011-02-03T04:05", "2011-02-03 04:05:06", "2011-02-03 04:05:06.5", "2011-02-30"]) == [
+        "date", "minute", "second", "fraction", "text",
+    ]  # fmt: skip
+    cells = Magnitudes("a", True)
+    placed = cells.place(pa.array([0, 99, 1, 4, 10**17, -3, None]))
+    assert [SPIKES[i - cells.ranges] for i in placed[:2]] == [0, 99]
+    for value, cell in ((1, placed[2]), (4, placed[3]), (-3, placed[5])):
+        assert cells.edges[cell] <= value <= cells.edges[cell + 1]
+    assert placed[6] == -1
+    assert find_type("a", np.array([-5, 3, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 4]), 20.0, None) is None
