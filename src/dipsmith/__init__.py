@@ -35,10 +35,12 @@ if TYPE_CHECKING:
     from dipsmith.schema.analysis import PlannedAnalysis
     from dipsmith.sources import source
     from dipsmith.synthesis.column_map import map_columns
+    from dipsmith.synthesis.drafting import draft_schema
     from dipsmith.synthesis.learn import learn_schema
     from dipsmith.synthesis.measurements import measurements
     from dipsmith.synthesis.noisy_count import count_where
     from dipsmith.synthesis.planned import AnalysisPlan
+    from dipsmith.synthesis.public import plan_run as plan
     from dipsmith.synthesis.public import public_table
     from dipsmith.synthesis.release import Release
     from dipsmith.synthesis.synthesize import synthesize
@@ -68,11 +70,13 @@ _HOMES = {
     "compare": "dipsmith.utility.compare",
     "count_where": "dipsmith.synthesis.noisy_count",
     "decline": "dipsmith.confirm.queue",
+    "draft_schema": "dipsmith.synthesis.drafting",
     "fit": "dipsmith.inference.fit",
     "learn_schema": "dipsmith.synthesis.learn",
     "map_columns": "dipsmith.synthesis.column_map",
     "measurements": "dipsmith.synthesis.measurements",
     "noise_aware": "dipsmith.inference.noise_aware",
+    "plan": "dipsmith.synthesis.public:plan_run",
     "public_table": "dipsmith.synthesis.public",
     "source": "dipsmith.sources",
     "synthesize": "dipsmith.synthesis.synthesize",
@@ -102,11 +106,13 @@ __all__ = [
     "compare",
     "count_where",
     "decline",
+    "draft_schema",
     "fit",
     "learn_schema",
     "map_columns",
     "measurements",
     "noise_aware",
+    "plan",
     "public_table",
     "source",
     "synthesize",
@@ -117,7 +123,8 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'dipsmith' has no attribute '{name}'")
-    return getattr(import_module(_HOMES[name]), name)
+    module, _, own = _HOMES[name].partition(":")
+    return getattr(import_module(module), own or name)
 
 
 def __dir__() -> list[str]:

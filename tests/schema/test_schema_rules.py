@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from schema_strategies import schemas
 
+from dipsmith.errors import SchemaError
 from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema
 from dipsmith.schema.bins import by_calendar, by_edges, by_width, point
 from dipsmith.schema.rules import choose_codes, condition_of, in_words
@@ -92,3 +94,54 @@ def test_impossible_cells_and_unlawful_rows_agree() -> None:
     assert swapped is not None
     assert (swapped.reshape(2, 5, 2).transpose(2, 1, 0).ravel() == possible).all()
     assert schema.project(["a", "b"]).rules == schema.rules[:1]
+
+
+def schools(neighbours="add-remove", rules=None):
+    import dipsmith as ds
+
+    fields = [
+        {"name": "education", "type": "string", "enum": ["Preschool", "HS-grad", "Masters"], "other": "Preschool"},
+        {"name": "years", "type": "integer", "minimum": 1, "maximum": 16, "bins": {"width": 2}},
+        {"name": "sex", "type": "string", "enum": ["F", "M"], "other": "M"},
+    ]
+    pairs = {"Preschool": 1, "HS-grad": 9, "Masters": 14}
+    rules = [{"determines": {"education": "years"}, "map": pairs}] if rules is None else rules
+    return ds.Schema.from_dict({"name": "t", "unit": "row", "neighbours": neighbours, "fields": fields, "rules": rules})
+
+
+@pytest.mark.parametrize("method", ["flat", "marginals", "mst", "steps"])
+def test_a_column_that_another_determines_does_so_in_every_row(method):
+    import dipsmith as ds
+
+    rng = np.random.default_rng(2)
+    at = rng.integers(0, 3, 3000)
+    rows = {
+        "education": np.array(["Preschool", "HS-grad", "Masters"])[at],
+        "years": np.where(rng.random(3000) < 0.07, 5, np.array([1, 9, 14])[at]),
+        "sex": rng.choice(["F", "M"], 3000),
+    }
+    schema = schools()
+    assert ds.Schema.from_dict(schema.to_dict()) == schema
+    made = (
+        ds.synthesize(pa.table(rows), schema, method, budget=ds.PureDP("0.5"), testing=True, noise_seed=1)
+        .tables[0]
+        .to_pandas()
+    )
+    low = made["education"].astype(str).map({"Preschool": 1, "HS-grad": 9, "Masters": 13})
+    assert len(made) > 2000
+    assert made["years"].between(low, low + 1).all()
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ({"determines": {"education": "years"}}, "goes with map"),
+        ({"never": {"sex": "F"}, "determines": {"education": "years"}, "map": {"Masters": 14}}, "either never"),
+        ({"determines": {"education": "pay"}, "map": {"Masters": 14}}, "'pay', which is not in fields"),
+        ({"determines": {"education": "years"}, "map": {"Masters": 44}}, "'44' is not one of its labels"),
+        ({"determines": {"education": "years"}, "map": {"PhD": 16}}, "'PhD' is not one of its labels"),
+    ],
+)
+def test_a_dependency_that_cannot_be_is_refused(rule, said):
+    with pytest.raises(SchemaError, match=said):
+        schools(rules=[rule])

@@ -20,9 +20,24 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Draft a schema from a file's header, and check one.")
 
 
-@app.command(epilog="Example:\n\n  dipsmith schema init people.csv > people.yaml")
+@app.command(
+    epilog=options.examples(
+        "dipsmith schema init people.csv > people.yaml",
+        "dipsmith schema init people.csv --from survey.sav --out people.yaml",
+        "dipsmith schema init people.csv --public-file people-2019-public.csv --out people.yaml",
+    )
+)
 def init(
-    data: Annotated[str, Argument(metavar="FILE", help="The file whose header is read.")],
+    data: Annotated[str | None, Argument(metavar="FILE", help="The file whose header is read.")] = None,
+    dictionary: Annotated[
+        str | None,
+        Option(
+            "--from", help="What describes it: .dta .sav, Frictionless, CSVW, DDI, .csv or .xlsx, database address."
+        ),
+    ] = None,
+    public_file: Annotated[
+        str | None, Option("--public-file", help="A PUBLIC file of the same layout, whose rows are read.")
+    ] = None,
     out: Annotated[Path | None, Option("--out", help="Write here instead of to standard output.")] = None,
     peek: Annotated[
         bool, Option("--peek", help="Fill in levels and bounds from the rows; marked data-derived.")
@@ -31,24 +46,32 @@ def init(
     of_table: Table = None,
     json: Json = False,
 ) -> None:
-    """Draft a schema from the header only; with --peek from the rows, which every release then says."""
+    """Draft a schema from the header only, or from a description; with --peek from the rows, which every release then says."""
     from dipsmith.schema.drafts import draft
-    from dipsmith.schema.drafts import peek as draft_from_rows
     from dipsmith.schema.naming import check_name, plain_name
     from dipsmith.sources import source
+    from dipsmith.synthesis.drafting import draft_schema
     from dipsmith.synthesis.writing import require_outside_releases, whole_file
 
-    found = source(data, table=of_table)
-    called = name or plain_name(of_table or Path(data).stem.split(".")[0])
+    if sum((dictionary is not None, public_file is not None, peek)) > 1:
+        raise UsageError("--from, --public-file and --peek are three ways to fill a draft; choose one")
+    found = None if data is None else source(data, table=of_table if dictionary is None else None)
+    if found is None and dictionary is None and public_file is None:
+        raise UsageError("give the FILE whose header is read, or what describes it: --from, --public-file")
+    called = name or plain_name(of_table or Path(data or dictionary or public_file or "").stem.split(".")[0])
     check_name(called)
-    if peek:
-        found.check(found.columns)
-        text = draft_from_rows(found.batches(found.columns), called)
+    header = None if found is None else found.columns
+    if dictionary is not None:
+        text = draft_schema(dictionary, name=called, header=header, table=of_table)
+    elif public_file is not None:
+        text = draft_schema(public_file, name=called, header=header, public_rows=True)
+    elif peek:
+        text = draft_schema(found, name=called, private_rows=True)
         warn(
             "levels and bounds were read from the rows: the schema says provenance: data-derived, and so will every card"
         )
     else:
-        text = draft(found.columns, called)
+        text = draft(header or (), called)
     line = text
     if out is not None:
         require_outside_releases(out)

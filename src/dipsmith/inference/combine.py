@@ -68,6 +68,11 @@ class Estimate:
     def __float__(self) -> float:
         return self.value
 
+    @property
+    def estimate(self) -> float:
+        """The value, by the name that its column has in tables."""
+        return self.value
+
     def __str__(self) -> str:
         return f"{self.name} {self.value:.6g} ± {self.std_error:.3g} ({self.low:.6g} to {self.high:.6g})"
 

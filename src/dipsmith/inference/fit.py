@@ -19,7 +19,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from dipsmith.codec.parse import is_text
 from dipsmith.errors import NotCarried, UsageError
 from dipsmith.inference.combine import Combined, Estimate, Rule, as_text, check_level, choose_rule
 from dipsmith.inference.direct import direct_estimate
@@ -38,6 +40,7 @@ from dipsmith.schema.analysis import split_by
 from dipsmith.schema.formula.tree import Column, Node, nodes
 from dipsmith.sources import source
 from dipsmith.synthesis.answers import AnswerRoute, planned_references
+from dipsmith.synthesis.canonical import canonical_values
 from dipsmith.synthesis.release import Release
 
 
@@ -271,4 +274,24 @@ def _tables(data: Any) -> tuple[Release | None, tuple[pa.Table, ...]]:
     batches = list(rows.batches(rows.columns))
     if not batches:
         raise UsageError(f"{rows.describe()}: there is no row to fit a regression to")
-    return None, (pa.Table.from_batches(batches),)
+    return None, (numbers_read(pa.Table.from_batches(batches)),)
+
+
+def numbers_read(table: pa.Table) -> pa.Table:
+    """A table in which texts that are all numbers, as a CSV file has them, are numbers; codes such as 007 stay texts.
+
+    >>> numbers_read(pa.table({"age": ["31", "", "47.5"], "zip": ["01067", "04103", "1"]})).schema.types
+    [DataType(double), DataType(string)]
+    """
+    columns = []
+    for column in table.columns:
+        plain = column.combine_chunks()
+        plain = plain.dictionary_decode() if pa.types.is_dictionary(plain.type) else plain
+        typed = canonical_values(plain, "integer") if is_text(plain.type) else plain
+        typed = canonical_values(plain, "number") if is_text(typed.type) and not _has_codes(typed) else typed
+        columns.append(column if is_text(typed.type) else typed)
+    return pa.table(columns, names=table.column_names)
+
+
+def _has_codes(text: pa.Array) -> bool:
+    return bool(pc.any(pc.match_substring_regex(text, "^ *0[0-9]")).as_py())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, cast
 
 from dipsmith.errors import RegistryError, UnsupportedError, UsageError
-from dipsmith.methods.method import Method, Model
+from dipsmith.methods.method import Method, Model, require_relation
 from dipsmith.methods.public_table import PublicTable
 from dipsmith.registry import is_plain_name, load, package_of, registered
 from dipsmith.schema import Schema
@@ -57,7 +57,9 @@ def settings_for(name: str, settings: Mapping[str, Any], schema: Schema) -> dict
 
 
 def make_method(name: str, settings: Mapping[str, Any], schema: Schema) -> Method:
-    """A method with its settings; targets default to the private columns."""
+    """A method with its settings; targets default to the private columns. One that the relation forbids is refused first."""
+    # its class attributes are all that is asked: an instance may need settings that the relation does not allow
+    require_relation(cast("Method", find_method(name)), schema.neighbours)
     try:
         return find_method(name)(**settings_for(name, settings, schema))
     except TypeError as error:

@@ -204,7 +204,9 @@ def require_paid_events(rows: Sequence[Row], books: Books) -> None:
             continue
         content = json.loads(row.payload)
         run = books.runs[content["request"]]
-        accountant = accountants.setdefault(run.id, Accountant(run.budget, run.protects.relation, run.pricing, run.delta))
+        accountant = accountants.setdefault(
+            run.id, Accountant(run.budget, run.protects.relation, run.pricing, run.delta)
+        )
         try:
             accountant.record(*(event_from(event) for event in content["events"]))
         except BudgetError as error:

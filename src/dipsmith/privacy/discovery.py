@@ -5,8 +5,8 @@ told, with its noisy count, where that reaches a threshold. A value that does no
 unit alone brings must almost never be: its count is at most k = `max_rows`, and the threshold lies so far above k that the
 noise bridges the gap with probability δ at most, over all columns and all new values of a unit together.
 
-Korolova, Kenthapadi, Mishra and Ntoulas, "Releasing Search Queries and Clicks Privately" (WWW 2009); with Gaussian noise,
-δ-approximate zCDP (Bun and Steinke 2016, Section 8). Proof: ``docs/proofs/learn.md``.
+Korolova, Kenthapadi, Mishra and Ntoulas, "Releasing Search Queries and Clicks Privately" (WWW 2009). Proof, also for
+Gaussian noise: ``docs/proofs/learn.md``.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class FrequentValues:
 
 
 def delta_parts(budget: Budget) -> int:
-    """Into how many parts δ is divided: 1 + e^ε, rounded up, or 1 under ρ, whose δ is about conditional laws.
+    """Into how many parts δ is divided: 1 + e^ε, rounded up; 1 under ρ, where an (ε, δ) statement counts it so often itself.
 
     >>> from dipsmith.privacy.budget import PureDP
     >>> from dipsmith.privacy.budget import ZCDP

@@ -4,7 +4,7 @@ from dipsmith.schema.attribute import Attribute
 from dipsmith.schema.cells import Cells, Condition, Conditions, Crossed, Marginal, conditions_of
 from dipsmith.schema.codes import Codes
 from dipsmith.schema.domain import Bins, Categories, Domain
-from dipsmith.schema.drafts import draft, peek
+from dipsmith.schema.drafts import draft
 from dipsmith.schema.rules import Rule
 from dipsmith.schema.schema import Schema, Unit
 from dipsmith.schema.sums import WeightedSums
@@ -26,5 +26,4 @@ __all__ = [
     "WeightedSums",
     "conditions_of",
     "draft",
-    "peek",
 ]

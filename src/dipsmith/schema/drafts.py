@@ -1,35 +1,16 @@
-"""First drafts of a schema file: from a header alone, or by peeking at the rows.
+"""First drafts of a schema file: from a header alone, or with fields that something else found.
 
-A draft from the header reads no row, so what it says is public. A peek reads the rows and writes what
-it saw — levels, bounds, whether values are missing — so its result is a function of private data
-without any noise. It is marked ``provenance: data-derived``, every release made with it repeats the
-mark, and a steward who replaces the levels by public code lists may remove it.
-
-Neither chooses unit or neighbours: they say what ε means, and reading the draft without them fails
-with an explanation.
+A draft from the header reads no row, so what it says is public. It chooses neither unit nor neighbours: they say what ε
+means, and reading the draft without them fails with an explanation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import date, datetime
-from math import ceil, floor, inf, isfinite, log10
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from dipsmith.errors import SchemaError
-from dipsmith.schema.attribute import is_whole
-from dipsmith.schema.bins import MAX_DAYS, number
 from dipsmith.schema.markup import Line, render, render_wide
 from dipsmith.schema.schema import Unit
-
-MOST_LEVELS = 1_000
-"""A text column with more different values than this is taken for free text: its enum is left open."""
-MOST_SINGLE = 200
-"""An integer column with a longer range than this is cut into bins."""
-
-_KINDS = ("boolean", "integer", "number", "date", "datetime")
-"""The types that a peek tries, the narrowest first."""
 
 _OPENING = """\
 # {what}
@@ -58,7 +39,7 @@ def draft(header: Sequence[str], name: str) -> str:
     >>> print(draft(["age", "sex"], "people").splitlines()[-1])
     - {name: sex, type: , role: private}
     """
-    _check(header)
+    check_header_names(header)
     rows = [Line(name=column, type=None, role="private") for column in header]
     listed = render({"fields": rows}).replace("type: null, role: private}", "type: , role: private}")
     what = "A draft from the header; no row was read. Give every column its type and its public domain."
@@ -118,28 +99,8 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def peek(batches: Iterable[Any], name: str) -> str:
-    """Write a draft from the rows themselves (Arrow record batches), marked data-derived.
-
-    Privacy
-    -------
-    Reads every private value and writes levels and bounds as they are: not differentially private.
-    The result carries ``provenance: data-derived``, which schema, card and report repeat.
-    """
-    columns: dict[str, _Column] = {}
-    for batch in batches:
-        if not columns:
-            _check(batch.schema.names)
-            columns = {column: _Column() for column in batch.schema.names}
-        for column, values in zip(batch.schema.names, batch.columns, strict=True):
-            columns[column].add(values)
-    rows = [_entry(column, found) for column, found in columns.items()]
-    what = "A draft from the rows: levels and bounds were read from the data and are not protected."
-    text = render({"fields": rows}).replace("enum: null", "enum: ")
-    return _OPENING.format(what=what, name=render({"name": name})) + "provenance: data-derived\n" + text
-
-
-def _check(header: Sequence[str]) -> None:
+def check_header_names(header: Sequence[str]) -> None:
+    """Refuse a header with no column, one without a name, or one twice."""
     if not header:
         raise SchemaError("the header names no column; check the file's first line")
     for i, column in enumerate(header):
@@ -147,82 +108,3 @@ def _check(header: Sequence[str]) -> None:
             raise SchemaError(f"the header's column {i + 1} has no name; name it")
         if column in header[:i]:
             raise SchemaError(f"column '{column}' is in the header twice; names must differ")
-
-
-@dataclass
-class _Column:
-    """What all values of one column so far allow: its possible types, levels and bounds."""
-
-    kinds: set[str] = field(default_factory=lambda: set(_KINDS))
-    levels: dict[str, None] = field(default_factory=dict)
-    low: Any = None
-    high: Any = None
-    missing: bool = False
-
-    def add(self, values: Any) -> None:
-        import pyarrow.compute as pc
-
-        for value in pc.unique(values).to_pylist():
-            text = value.strip(" ") if isinstance(value, str) else value
-            if text is None or text == "" or (isinstance(text, float) and text != text):
-                self.missing = True
-            else:
-                self._note(text)
-
-    def _note(self, value: Any) -> None:
-        points = {kind: _read(kind, value) for kind in _KINDS if kind in self.kinds}
-        self.kinds = {kind for kind, point in points.items() if point is not None}
-        point = next((p for kind, p in points.items() if p is not None and kind != "boolean"), None)
-        if point is not None:
-            self.low = point if self.low is None else min(self.low, point)
-            self.high = point if self.high is None else max(self.high, point)
-        if len(self.levels) <= MOST_LEVELS:
-            self.levels[str(value)] = None
-
-
-def _read(kind: str, value: Any) -> Any:
-    """The value as a point of one kind, or None when it is not of that kind."""
-    text = str(value).strip(" ")
-    try:
-        if kind == "boolean":
-            return True if text.lower() in ("true", "false", "yes", "no") else None
-        if kind == "integer":
-            return int(float(text)) if is_whole(text.removesuffix(".0")) else None
-        if kind == "number":
-            return float(text) if isfinite(float(text)) else None
-        if kind == "date":
-            date.fromisoformat(text)
-        # A datetime without its zone; a plain date is its midnight, so that both kinds compare.
-        return datetime.fromisoformat(text).replace(tzinfo=None)
-    except ValueError:
-        return None
-
-
-def _entry(name: str, seen: _Column) -> Line:
-    kind = "string" if not seen.levels else next((k for k in _KINDS if k in seen.kinds), "string")
-    entry: dict[str, object] = {"name": name, "type": kind}
-    if kind == "string":
-        entry["enum"] = sorted(seen.levels) if 0 < len(seen.levels) <= MOST_LEVELS else None
-    elif kind in ("integer", "number"):
-        low, high = _round_out(seen.low, seen.high, whole=kind == "integer")
-        entry |= {"minimum": low, "maximum": high}
-        if kind == "number" or high - low >= MOST_SINGLE:
-            entry["bins"] = {"count": 20}
-    elif kind in ("date", "datetime"):
-        first, last = date(seen.low.year, 1, 1), date(seen.high.year, 12, 31)
-        entry |= {"minimum": str(first), "maximum": str(last) + "T23:59:59" * (kind == "datetime")}
-        if (last - first).days >= MAX_DAYS:
-            entry["bins"] = {"width": "month"}
-    if seen.missing or kind == "string":
-        entry["missing"] = True
-    return Line(entry, role="private")
-
-
-def _round_out(low: float, high: float, *, whole: bool) -> tuple[Any, Any]:
-    """Bounds a little wider than what was seen, in round numbers."""
-    if high == low:
-        high = low + 1
-    step = 10.0 ** floor(log10(high - low) - 0.5) if isfinite(high - low) else inf
-    step = max(step, 1.0) if whole else step
-    low, high = floor(low / step) * step, ceil(high / step) * step
-    return (int(low), int(high)) if whole else (number(float(f"{low:.12g}")), number(float(f"{high:.12g}")))

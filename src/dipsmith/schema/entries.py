@@ -101,9 +101,11 @@ class UnitEntry(Entry):
 
 
 class RuleEntry(Entry):
-    """One impossible combination."""
+    """One impossible combination; or one column that determines another, by a public map."""
 
-    never: dict[Text, Any]
+    never: dict[Text, Any] | None = None
+    determines: dict[Text, Text] | None = None
+    map: dict[Text, Text] | str | None = None
 
 
 class PlannedEntry(Entry):

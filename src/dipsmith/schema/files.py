@@ -32,7 +32,7 @@ from dipsmith.schema.entries import (
 from dipsmith.schema.markup import MAX_CHARACTERS, Document, Place, in_file, read_text
 from dipsmith.schema.merging import RARE, rare_values
 from dipsmith.schema.naming import check_name
-from dipsmith.schema.rules import Rule, choose_codes, in_words
+from dipsmith.schema.rules import Rule, choose_codes, dependency_rules, in_words
 from dipsmith.schema.schema import Schema, Unit
 
 LONGEST_LIST = 200_000_000
@@ -70,7 +70,7 @@ def _schema(data: object, folder: Path, line: Callable[[Place], str]) -> Schema:
             column = "" if str(error).startswith("column '") else f"column '{field.name}': "
             raise SchemaError(f"{line(('fields', i))}{column}{error}") from None
     by_name = {a.name: a for a in attributes}
-    rules = [_rule(rule, by_name) for rule in entry.rules]
+    rules = [made for rule in entry.rules for made in _rules(rule, by_name, folder)]
     inert = [r.text for r in rules if not all(codes for _, codes in r.never)]
     schema = Schema(
         name=entry.name,
@@ -242,6 +242,24 @@ def _point(scale: Scale, key: str, text: str) -> float:
         return bins.point(scale, text)
     except SchemaError as error:
         raise SchemaError(f"{key}: {error}") from None
+
+
+def _rules(entry: RuleEntry, attributes: Mapping[str, Attribute], folder: Path) -> list[Rule]:
+    """The rules of an entry: one combination, or all that a dependency of two columns forbids."""
+    if (entry.never is None) == (entry.determines is None):
+        raise SchemaError("a rule has either never (a combination) or determines with map (one column fixes another)")
+    if entry.determines is None:
+        return [_rule(entry, attributes)]
+    if len(entry.determines) != 1 or not entry.map:
+        raise SchemaError("determines names one pair of columns, {education: education-num}, and goes with map")
+    ((first, second),) = entry.determines.items()
+    for name in (n for n in (first, second) if n not in attributes):
+        raise SchemaError(f"a rule names column '{name}', which is not in fields")
+    pairs = entry.map
+    if isinstance(pairs, str):
+        codes = CodeList.read(folder / pairs)
+        pairs = dict(zip(codes.codes, codes.labels or (), strict=False))
+    return dependency_rules(attributes[first], attributes[second], pairs)
 
 
 def _rule(entry: RuleEntry, attributes: Mapping[str, Attribute]) -> Rule:

@@ -144,3 +144,16 @@ def _edges(scale: Scale, edges: Sequence[float]) -> list[object]:
 
 def _listed(scale: Scale, edges: Floats, at: Sequence[int]) -> str:
     return ", ".join(str(as_plain(scale, float(edges[i]))) for i in at)
+
+
+WIDE = 1000.0
+"""A range that reaches so many times its first step is cut by magnitude."""
+
+
+def log_edges(scale: Scale, low: float, high: float) -> list[object]:
+    """Edges at 0, 1, 10, 20, 50, 100, … between bounds: 0 by itself where it is the minimum of whole numbers."""
+    top = high + 1 if scale == "integer" else high
+    steps = [float(f"{m}e{e}") for e in range(1, 16) for m in (1, 2, 5)]
+    first = [low, low + 1] if scale == "integer" and low == 0 else [low]
+    inner = [s for s in steps if first[-1] < s < top]
+    return _edges(scale, [*first, *inner, top])

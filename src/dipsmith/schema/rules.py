@@ -128,6 +128,37 @@ def _beyond(domain: Domain, key: str, limit: object, rule: str) -> NDArray[np.bo
     return np.asarray({"below": under, "above": first > at, "from": first >= at, "to": last <= at}[key])
 
 
+def code_holding(attribute: Attribute, value: str) -> int:
+    """The code of a label, or of the bin that holds a point.
+
+    >>> from dipsmith.schema.bins import by_width
+    >>> code_holding(Attribute("age", "integer", by_width("integer", 17, 90, 5)), "30")
+    2
+    """
+    if value in attribute.labels:
+        return attribute.labels.index(value)
+    domain = attribute.domain
+    if isinstance(domain, Bins):
+        at = point(domain.scale, value)
+        if domain.minimum <= at <= domain.maximum:
+            return min(int(np.searchsorted(domain.cuts, at, side="right")) - 1, len(domain.labels) - 1)
+    raise SchemaError(f"rule on column '{attribute.name}': '{value}' is not one of its labels or values")
+
+
+def dependency_rules(first: Attribute, second: Attribute, pairs: Mapping[str, str]) -> list[Rule]:
+    """Rules by which each mapped label of the first column leaves the second one value: a functional dependency.
+
+    Labels that the map does not name, and missing values, leave the second column free.
+    """
+    found = []
+    for label, value in pairs.items():
+        own, only = code_holding(first, label), code_holding(second, value)
+        others = tuple(code for code in range(second.size) if code != only)
+        text = f"{first.name} {label} and {second.name} other than {second.labels[only]}"
+        found += [Rule(((first.name, (own,)), (second.name, others)), text=text)] if others else []
+    return found
+
+
 def condition_of(attribute: Attribute, codes: Sequence[int]) -> object:
     """The shortest condition of a schema file that selects exactly these codes (inverse of `choose_codes`)."""
     domain = attribute.domain

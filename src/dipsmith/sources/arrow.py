@@ -123,7 +123,7 @@ class FrameSource(ArrowSource):
 
     def types(self) -> dict[str, pa.DataType]:
         """The types of the columns but those of Python objects, which say nothing."""
-        return {name: self._type(name) for name in self.columns if self._column(name).dtype != object}
+        return {name: self._type(name) for name in self.columns if self._column(name).dtype.kind != "O"}
 
     @property
     def _rows(self) -> int:

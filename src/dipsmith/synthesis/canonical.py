@@ -190,6 +190,8 @@ def canonical_values(values: pa.Array, kind: Type) -> pa.Array:
     DataType(int64)
     >>> canonical_values(pa.array(["034", "7"]), "integer").to_pylist()
     ['034', '7']
+    >>> canonical_values(pa.array(["18.0", None, "7.0"]), "integer").to_pylist()
+    [18, None, 7]
     >>> canonical_values(pa.array([34.0, 7.0]), "integer").to_pylist()
     [34, 7]
     """
@@ -282,7 +284,10 @@ def _if_all_read(values: pa.Array, found: NDArray[np.generic], known: parse.Know
 
 def _whole_numbers(values: pa.Array) -> pa.Array | None:
     if is_text(values.type):
-        return _said_alike(values, pa.int64())
+        alike = _said_alike(values, pa.int64())
+        # 034 is a code and stays one; 18.0 is what programs write for 18 in a column with blanks.
+        if alike is not None or pc.any(pc.match_substring_regex(values, "^ *[+-]?0[0-9]|[eE+]")).as_py():
+            return alike
     if pa.types.is_integer(values.type):
         return _numbers(values) if pa.types.is_uint64(values.type) else values.cast(pa.int64())
     numbers = _numbers(values)

@@ -9,7 +9,7 @@ table but its header; relation and unit, which say what ε means, are asked for.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -25,7 +25,7 @@ from dipsmith.counting.count import BatchRows
 from dipsmith.errors import SchemaError, UnsupportedError, UsageError
 from dipsmith.privacy.budget import ZCDP, Amount, Budget, PureDP
 from dipsmith.privacy.curator import Curator, Progress
-from dipsmith.privacy.discovery import FrequentValues
+from dipsmith.privacy.discovery import FrequentValues, delta_parts
 from dipsmith.privacy.events import Rehearsal
 from dipsmith.privacy.ledger import AlreadyReleased, Ledger
 from dipsmith.privacy.protection import protection_of
@@ -42,8 +42,8 @@ from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.synthesis.exit import Exit
 from dipsmith.synthesis.learned_fields import (
     DraftField,
-    Extent,
     FoundType,
+    ValueExtent,
     coarse_cells,
     find_extent,
     find_type,
@@ -169,12 +169,12 @@ def learn_schema(
 
 
 def divide_delta(book: Ledger, name: str, epsilon: Amount, delta: Amount | None) -> tuple[Budget, Fraction | None]:
-    """What (ε, δ) buys in the currency of a grant: ε and a δ for rare texts; or a ρ for half of δ, and the other half for texts."""
+    """What (ε, δ) buys in the currency of a grant: ε and a δ for rare texts; or a ρ for half of δ, and a share of the rest."""
     account = next((s for s in book.show() if s.name == name), None) if Path(book.path).exists() else None
     if account is None or account.currency != "rho" or delta is None:
         return PureDP(epsilon), None if delta is None else _delta_of(delta)
     half = _delta_of(delta) / 2
-    return ZCDP.from_approx(epsilon, half), half
+    return ZCDP.from_approx(epsilon, half), half / delta_parts(PureDP(epsilon))
 
 
 def _delta_of(delta: Amount) -> Fraction:
@@ -243,14 +243,14 @@ class _Terms:
         """The budget in words; a ρ that was derived from (ε, δ) by these, its δ and that of rare texts added up."""
         stated = None if isinstance(self.budget, PureDP) else self.budget.stated
         if stated is not None:
-            return f"ε = {stated[0]:g}, δ = {stated[1] + float(self.delta):g}"
+            return f"ε = {stated[0]:g}, δ = {stated[1] + float(self.delta) * delta_parts(PureDP(stated[0])):g}"
         return f"{self.budget}, δ = {float(self.delta):g}" if self.delta else str(self.budget)
 
     def learn(self, curator: Curator, head: str | None) -> LearnedSchema:
         """Ask the four questions and write the draft."""
         columns = self.blank.names
-        rest = type(self.budget).of_units(self.budget.units - int(self.budget.units * FORMS_SHARE))
-        forms = self._survey(curator, "forms", [Forms(n) for n in columns], self.budget - rest)
+        first, rest = self.budget.split([FORMS_SHARE, 1 - FORMS_SHARE])
+        forms = self._survey(curator, "forms", [Forms(n) for n in columns], first)
         types = {
             n: find_type(n, counts, doubt, self.declared.get(n))
             for n, (counts, doubt) in zip(columns, forms, strict=True)
@@ -259,7 +259,7 @@ class _Terms:
         numeric = [t for t in known if t.type in ("integer", "number", "date", "datetime")]
         texts = [t for t in known if t.type == "string"] if self.delta else []
         weights = [w for w in (len(numeric), LEVELS_WEIGHT * len(texts)) if w]
-        shares = iter(rest.split(weights) if weights else ())
+        shares: Iterator[Budget] = iter(rest.split(weights) if weights else ())
         fields = self._numbers(curator, numeric, next(shares)) if numeric else {}
         levels = {}
         if texts:
@@ -277,7 +277,7 @@ class _Terms:
         """Bounds by coarse cells, then bins by finer ones between them."""
         coarse, fine = budget.split(2)
         answers = self._survey(curator, "magnitudes", [coarse_cells(t) for t in found], coarse)
-        extents: list[Extent] = []
+        extents: list[ValueExtent] = []
         for one, (counts, doubt) in zip(found, answers, strict=True):
             extent = find_extent(one, counts, doubt)
             if extent is not None:

@@ -19,15 +19,13 @@ from dipsmith.codec.magnitudes import FIRST_YEAR, SPIKES, Grid, Magnitudes, Year
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.schema.attribute import Type
 from dipsmith.schema.domain import MISSING_LABEL, Scale
-from dipsmith.schema.proposals import CellCounts, Cut, cut_by_magnitude, cut_by_mass, nice_step
+from dipsmith.schema.proposals import WIDE, CellCounts, Cut, cut_by_magnitude, cut_by_mass, nice_step
 
 OTHER = "other"
 FALSE_ALARM = 0.01
 """How often a whole survey may take noise for rows."""
 FEW = 0.01
 """A form that fewer than this share of a column's values have decides nothing."""
-WIDE = 1000.0
-"""A range that reaches so many times its first step is cut by magnitude."""
 FINE_CELLS = 100
 DAY = 86_400_000_000
 
@@ -98,7 +96,7 @@ def find_type(column: str, counts: Ints, doubt: float, declared: str | None) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class Extent:
+class ValueExtent:
     """Where the values of a column lie by a coarse histogram, and how a finer one would cut them (None: it is not needed)."""
 
     found: FoundType
@@ -114,7 +112,7 @@ def coarse_cells(found: FoundType) -> Magnitudes | Years:
     return Magnitudes(found.column, found.type == "integer")
 
 
-def find_extent(found: FoundType, counts: Ints, doubt: float) -> Extent | None:
+def find_extent(found: FoundType, counts: Ints, doubt: float) -> ValueExtent | None:
     """Bounds by the coarse histogram; None where no cell surely holds rows."""
     if found.type in ("date", "datetime"):
         return _extent_in_years(found, counts, doubt)
@@ -135,12 +133,14 @@ def find_extent(found: FoundType, counts: Ints, doubt: float) -> Extent | None:
         last = spikes[-1][0] + 1
     least = 1.0 if found.type == "integer" else max(1e-6, min((abs(e) for e in cells.edges if e), default=1.0))
     if max(abs(first), abs(last)) >= WIDE * least and (low >= table.ranges // 2 or max(abs(first), abs(last)) >= 1e5):
-        return Extent(found, cells, _distinct_spikes(spikes, filled, table.edges), None)
+        return ValueExtent(found, cells, _distinct_spikes(spikes, filled, table.edges), None)
     step = nice_step(last - first, FINE_CELLS)
     if found.type == "integer":
         step = max(step, 1.0)
     edges = np.arange(round((last - first) / step) + 1) * step + first
-    return Extent(found, cells, spikes, Grid(found.column, _scale(found), tuple(float(f"{e:.12g}") for e in edges)))
+    return ValueExtent(
+        found, cells, spikes, Grid(found.column, _scale(found), tuple(float(f"{e:.12g}") for e in edges))
+    )
 
 
 def _distinct_spikes(
@@ -156,7 +156,7 @@ def _distinct_spikes(
     return tuple(kept)
 
 
-def _extent_in_years(found: FoundType, counts: Ints, doubt: float) -> Extent | None:
+def _extent_in_years(found: FoundType, counts: Ints, doubt: float) -> ValueExtent | None:
     years = np.arange(FIRST_YEAR, FIRST_YEAR + len(counts) + 1)
     edges = (years - 1970).astype("M8[Y]").astype("M8[D]").astype(np.float64)
     cells = CellCounts(edges, counts.astype(np.float64), doubt)
@@ -166,13 +166,13 @@ def _extent_in_years(found: FoundType, counts: Ints, doubt: float) -> Extent | N
     within = cells.between(*ends)
     first, last = (int(e) for e in (within.edges[0], within.edges[-1]))
     if len(within.counts) > 15:
-        return Extent(found, within, (), None)
+        return ValueExtent(found, within, (), None)
     months = np.arange(np.datetime64(first, "D").astype("M8[M]"), np.datetime64(last, "D").astype("M8[M]") + 1)
     grid = tuple(months.astype("M8[D]").astype(np.float64).tolist())
-    return Extent(found, within, (), Grid(found.column, _scale(found), grid))
+    return ValueExtent(found, within, (), Grid(found.column, _scale(found), grid))
 
 
-def number_field(extent: Extent, fine: CellCounts | None) -> DraftField:
+def number_field(extent: ValueExtent, fine: CellCounts | None) -> DraftField:
     """The field of a column of numbers or times, by the finer histogram where there is one."""
     found, scale = extent.found, _scale(extent.found)
     if scale in ("date", "datetime"):
@@ -236,7 +236,7 @@ def _is_level(value: str) -> bool:
 
 def _scale(found: FoundType) -> Scale:
     assert found.type in ("integer", "number", "date", "datetime")
-    return found.type  # type: ignore[return-value]
+    return found.type
 
 
 def unknown_field(column: str) -> DraftField:

@@ -11,11 +11,19 @@ from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import SourceError, UsageError
 from dipsmith.methods.method import PublicFacts
 from dipsmith.methods.public_table import PublicTable
+from dipsmith.planning.plan import Plan, plan
 from dipsmith.privacy.budget import Budget
 from dipsmith.schema import Codes, Schema, Unit
 from dipsmith.schema.formula.tree import quote
 from dipsmith.sources import source
 from dipsmith.synthesis.column_map import map_columns
+from dipsmith.synthesis.natural_inputs import (
+    MethodLike,
+    SchemaLike,
+    understand_budget,
+    understand_method,
+    understand_schema,
+)
 
 
 def public_facts(schema: Schema, data: Any = None, rows: int | None = None) -> PublicFacts:
@@ -38,6 +46,33 @@ def public_facts(schema: Schema, data: Any = None, rows: int | None = None) -> P
     found.check(visible.names)
     codes, multiplicities = rows_of(found, visible).distinct_public(visible.names)
     return PublicFacts(rows=int(multiplicities.sum()), public_rows=(codes, multiplicities))
+
+
+def plan_run(
+    schema: SchemaLike,
+    method: MethodLike,
+    budget: Budget,
+    *,
+    data: Any = None,
+    rows: int | None = None,
+    sets: int = 1,
+    each: str | None = None,
+) -> Plan:
+    """What `synthesize` would ask and spend, and what can be expected of it; free, and reads no private value.
+
+    `rows` is how many rows the table has, where that is public; under `label`, `data` is the file, whose public columns are
+    read.
+
+    >>> from dipsmith.examples import voters
+    >>> from dipsmith.privacy.budget import PureDP
+    >>> plan_run(voters.schema(), "mst", PureDP(1), rows=10_000).method
+    'mst'
+    """
+    declared = understand_schema(schema)
+    facts = public_facts(declared, data, rows)
+    return plan(
+        declared, understand_method(method, declared), understand_budget(budget), public=facts, sets=sets, each=each
+    )
 
 
 def public_table(

@@ -20,7 +20,7 @@ from dipsmith.estimation.measured_table import MeasuredTable
 from dipsmith.regression.analysis import Family
 from dipsmith.report.content import Page
 from dipsmith.report.sections import frame, page
-from dipsmith.schema import Schema
+from dipsmith.schema import Categories, Schema
 from dipsmith.schema.writing import to_yaml
 from dipsmith.synthesis.answers import supports
 from dipsmith.synthesis.card import ASKED, Card
@@ -62,6 +62,23 @@ class Release:
     def model(self) -> FittedModel:
         """The first model."""
         return self.models[0]
+
+    def to_pandas(self, set: int = 1) -> Any:  # noqa: A002
+        """One of the sets as a pandas frame; columns of listed levels are categories in the schema's order."""
+        import pandas as pd
+
+        if not 1 <= set <= len(self.tables):
+            raise UsageError(f"set is {set}, but this release has {len(self.tables)}")
+        table = self.tables[set - 1]
+        found = table.to_pandas()
+        for name in table.column_names:
+            domain = self.schema[name].domain if name in self.schema else None
+            if isinstance(domain, Categories) and not isinstance(found[name].dtype, pd.CategoricalDtype):
+                found[name] = found[name].astype("category") if self.schema[name].type == "string" else found[name]
+            if isinstance(domain, Categories) and isinstance(found[name].dtype, pd.CategoricalDtype):
+                beyond = [c for c in found[name].cat.categories if c not in domain.labels]
+                found[name] = found[name].astype(pd.CategoricalDtype([*domain.labels, *beyond], ordered=domain.ordered))
+        return found
 
     @property
     def people(self) -> int:

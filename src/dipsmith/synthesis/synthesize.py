@@ -23,7 +23,6 @@ from dipsmith.privacy.ledger import AlreadyReleased, Ledger, Reservation
 from dipsmith.privacy.observer import observed_rows
 from dipsmith.privacy.protection import protection_of
 from dipsmith.privacy.randomness import Stream
-from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.sources import Source, source
 from dipsmith.sources.fingerprint import fingerprint
@@ -31,6 +30,13 @@ from dipsmith.synthesis.card import ASKED, KNOWN, Card
 from dipsmith.synthesis.careers import career_notes
 from dipsmith.synthesis.fitted import FittedModel
 from dipsmith.synthesis.known_rows import contradiction
+from dipsmith.synthesis.natural_inputs import (
+    MethodLike,
+    SchemaLike,
+    understand_budget,
+    understand_method,
+    understand_schema,
+)
 from dipsmith.synthesis.order import Each, Order
 from dipsmith.synthesis.planned import (
     Calibration,
@@ -50,8 +56,8 @@ from dipsmith.synthesis.verify import released_before
 
 def synthesize(
     data: Any,
-    schema: Schema,
-    method: Method,
+    schema: SchemaLike,
+    method: MethodLike,
     *,
     budget: Budget,
     ledger: Ledger | str | Path | None = None,
@@ -75,7 +81,8 @@ def synthesize(
     data
         A file, folder, glob or database address, or any frame with ``__arrow_c_stream__``.
     schema, method, budget
-        What is public, how to synthesise, and what it may cost.
+        What is public (a schema or its file), how to synthesise (``ds.MST()``, or a name such as "mst" for the default
+        settings), and what it may cost (``ds.PureDP(1)``).
     ledger
         Where the cost is charged; required unless `testing`.
     sets, each
@@ -112,6 +119,8 @@ def synthesize(
     keeps sealed), and where analyses are planned under `label`, the public columns.
     """
     # 1. Refuse what cannot work: first without the file, then by its header and syntax.
+    schema = understand_schema(schema)
+    method, budget = understand_method(method, schema), understand_budget(budget)
     planned = tuple(PlannedAnalysis.of(a) for a in (*schema.analyses, *analyses))
     method = prepare_method(method, planned, schema)
     order = Order(schema, method, budget, sets, each, rows, onto is not None, testing, planned, known_rows)

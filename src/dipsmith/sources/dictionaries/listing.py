@@ -1,0 +1,106 @@
+"""Data dictionaries as people keep them: a CSV file or an Excel sheet with a line for each column, or for each value.
+
+The header names at least the column (name, variable, column, field); besides, whatever there is of label (title,
+description), type (format), values (codes, categories, levels), value and value label, minimum, maximum. Values in one cell
+are written ``1 = yes; 2 = no`` or ``F, M``; where a line has one value, the lines of a column follow each other.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from io import StringIO
+from pathlib import Path
+
+from dipsmith.errors import MissingExtraError, SourceError
+from dipsmith.schema.attribute import Type
+from dipsmith.schema.dictionary import ColumnFacts
+from dipsmith.schema.markup import read_text
+
+_KEYS = {
+    "name": ("name", "variable", "column", "field", "variable name", "column name", "field name", "var"),
+    "title": ("label", "title", "description", "variable label", "question"),
+    "type": ("type", "format", "data type", "datatype", "class"),
+    "values": ("values", "codes", "categories", "levels", "allowed values", "value labels", "enum"),
+    "value": ("value", "code", "level"),
+    "value label": ("value label", "meaning", "code label", "value description"),
+    "minimum": ("minimum", "min", "from", "lower"),
+    "maximum": ("maximum", "max", "to", "upper"),
+    "missing": ("missing", "nullable", "optional"),
+}
+_TYPES: tuple[tuple[str, Type], ...] = (
+    ("datetime|timestamp|time", "datetime"), ("date", "date"), ("bool|logical", "boolean"), ("int|whole|year|count", "integer"),
+    ("num|float|double|decimal|real|money|currency", "number"), ("char|text|str|factor|categor|nominal|ordinal", "string"),
+)  # fmt: skip
+
+
+def read_listing(path: Path) -> list[ColumnFacts]:
+    """The facts of a data dictionary in CSV or Excel."""
+    rows = _sheet(path) if path.suffix.lower() == ".xlsx" else _delimited(path)
+    header = [" ".join(cell.lower().replace("_", " ").split()) for cell in rows[0]] if rows else []
+    at = {key: next((header.index(n) for n in names if n in header), None) for key, names in _KEYS.items()}
+    if at["name"] is None:
+        raise SourceError(
+            f"{path}: its first line names no column 'name' (or variable, column, field), as a data dictionary does"
+        )
+    found: dict[str, list[dict[str, str]]] = {}
+    current = ""
+    for row in rows[1:]:
+        entry = {key: row[i].strip() if i is not None and i < len(row) else "" for key, i in at.items()}
+        current = entry["name"] or current
+        if current:
+            found.setdefault(current, []).append(entry)
+    return [_fact(name, entries) for name, entries in found.items()]
+
+
+def _fact(name: str, entries: list[dict[str, str]]) -> ColumnFacts:
+    first = {key: next((e[key] for e in entries if e[key]), "") for key in _KEYS}
+    values = [(e["value"], e["value label"]) for e in entries if e["value"]]
+    listed = values or _values(first["values"])
+    kind = next((t for words, t in _TYPES if re.search(words, first["type"].lower())), None)
+    return ColumnFacts(
+        name,
+        kind or ("string" if listed else None),
+        first["title"],
+        tuple(listed),
+        first["minimum"] or None,
+        first["maximum"] or None,
+        missing=first["missing"].lower() in ("true", "yes", "y", "1"),
+        ordered="ordinal" in first["type"].lower() or "ordered" in first["type"].lower(),
+    )
+
+
+def _values(cell: str) -> list[tuple[str, str]]:
+    """The values that one cell lists.
+
+    >>> _values("1 = yes; 2 = no"), _values("F, M")
+    ([('1', 'yes'), ('2', 'no')], [('F', ''), ('M', '')])
+    """
+    parts = re.split(r"[;|\n]" if re.search(r"[;|\n]", cell) else ",", cell)
+    pairs = [re.split(r"\s*(?:=|:)\s*", part.strip(), maxsplit=1) for part in parts if part.strip()]
+    return [(pair[0], pair[1] if len(pair) > 1 else "") for pair in pairs]
+
+
+def _delimited(path: Path) -> list[list[str]]:
+    text = read_text(path, "data dictionary", 50_000_000)
+    delimiter = max(",;\t", key=text.split("\n", 1)[0].count)
+    try:
+        return [row for row in csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True) if row]
+    except csv.Error as error:
+        raise SourceError(f"{path}: not readable as csv ({error}); check the quotes") from None
+
+
+def _sheet(path: Path) -> list[list[str]]:
+    try:
+        from openpyxl import load_workbook
+    except ImportError:
+        raise MissingExtraError.of("Reading Excel files", "formats") from None
+    try:
+        book = load_workbook(path, read_only=True, data_only=True)
+        rows = [
+            ["" if cell is None else str(cell) for cell in row]
+            for row in book.worksheets[0].iter_rows(values_only=True)
+        ]
+    except Exception:  # noqa: BLE001  # whatever the reader of another library raises
+        raise SourceError(f"{path}: not a readable Excel workbook; save the sheet as CSV") from None
+    return [row for row in rows if any(row)]

@@ -1,0 +1,186 @@
+"""Drafts from what a steward already has: value labels, table schemas, code books, catalogues. No row is read."""
+
+import json
+
+import duckdb
+import pandas as pd
+import pyreadstat
+import pytest
+import yaml
+from openpyxl import Workbook
+
+import dipsmith as ds
+from dipsmith.errors import SchemaError, SourceError, UsageError
+from dipsmith.schema.dictionary import ColumnFacts, draft_from_facts, propose_bins
+from dipsmith.sources.dictionaries.dictionary import read_dictionary
+
+FRAME = pd.DataFrame({"sex": [1.0, 2.0, 1.0], "age": [31.0, 47.0, 62.0], "town": ["Bonn", "Köln", "SECRETTOWN"]})
+LABELS = {"sex": {1: "men", 2: "women", 9: "refused"}}
+
+
+def loaded(text):
+    """A draft, with unit and neighbours said, as a schema."""
+    return ds.Schema.from_dict({**yaml.safe_load(text), "unit": "row", "neighbours": "replace"})
+
+
+def by_name(facts):
+    return {fact.name: fact for fact in facts}
+
+
+def test_stata_and_spss_files_are_read_by_their_header_alone(tmp_path, monkeypatch):
+    pyreadstat.write_dta(
+        FRAME, str(tmp_path / "s.dta"), variable_value_labels=LABELS, column_labels=["Sex", "Age in years", "Town"]
+    )
+    pyreadstat.write_sav(
+        FRAME, str(tmp_path / "s.sav"), variable_value_labels=LABELS, missing_ranges={"sex": [9]}, column_labels=["Sex", "Age", "Town"],
+        variable_measure={"sex": "nominal"},
+    )  # fmt: skip
+    seen = []
+    for reader in ("read_dta", "read_sav"):
+        real = getattr(pyreadstat, reader)
+        monkeypatch.setattr(
+            pyreadstat,
+            reader,
+            lambda *a, real=real, **k: seen.append(k) or (lambda r: (None if len(r[0]) else r[0], r[1]))(real(*a, **k)),
+        )
+    stata = by_name(read_dictionary(tmp_path / "s.dta"))
+    assert stata["sex"].values == (("1", "men"), ("2", "women"), ("9", "refused"))
+    assert stata["age"].title == "Age in years"
+    spss = by_name(read_dictionary(str(tmp_path / "s.sav")))
+    assert spss["sex"].values == (("1", "men"), ("2", "women"))
+    assert spss["sex"].missing
+    assert [how["metadataonly"] for how in seen] == [True, True]
+    text = draft_from_facts([*stata.values()], "people", said_by="s.dta")
+    assert "SECRETTOWN" not in text
+    schema = loaded(text)
+    assert schema["sex"].labels == ("men", "women", "refused")
+    assert schema.provenance == "from s.dta"
+
+
+def test_frictionless_and_csvw(tmp_path):
+    fields = [
+        {"name": "age", "type": "integer", "title": "Age", "constraints": {"minimum": 0, "maximum": 100}},
+        {"name": "pay", "type": "number", "constraints": {"minimum": 0, "maximum": 250000}},
+        {"name": "sex", "type": "string", "constraints": {"enum": ["F", "M"], "required": False}},
+        {"name": "born", "type": "date", "constraints": {"minimum": "1900-01-01", "maximum": "2010-12-31"}},
+        {"name": "staff", "type": "boolean"},
+        {"name": "grade", "type": "string", "categories": [{"value": "1", "label": "low"}, {"value": "2", "label": "high"}], "categoriesOrdered": True},
+        {"name": "note", "type": "string"},
+    ]  # fmt: skip
+    (tmp_path / "p.json").write_text(
+        json.dumps({"name": "p", "resources": [{"name": "t", "schema": {"fields": fields}}]})
+    )
+    schema = loaded(draft_from_facts(read_dictionary(tmp_path / "p.json"), "t", said_by="p.json"))
+    assert schema.names == ("age", "pay", "sex", "born", "staff", "grade")
+    assert schema["sex"].domain.missing
+    assert schema["grade"].domain.ordered
+    assert schema["pay"].domain.law == "log"
+    columns = [
+        {"name": "age", "titles": {"en": "Age"}, "datatype": {"base": "integer", "minimum": "0", "maximum": "120"}},
+        {"name": "sex", "datatype": {"base": "string", "format": "^(F|M)$"}},
+        {"name": "made", "virtual": True},
+    ]
+    (tmp_path / "c.json").write_text(
+        json.dumps({"@context": "http://www.w3.org/ns/csvw", "url": "t.csv", "tableSchema": {"columns": columns}})
+    )
+    facts = by_name(read_dictionary(tmp_path / "c.json"))
+    assert (facts["age"].type, facts["age"].maximum, facts["age"].title) == ("integer", "120", "Age")
+    assert facts["sex"].values == (("F", ""), ("M", ""))
+    assert set(facts) == {"age", "sex"}
+    (tmp_path / "n.json").write_text("{}")
+    with pytest.raises(SourceError, match="no list of fields"):
+        read_dictionary(tmp_path / "n.json")
+
+
+def test_ddi_codebook(tmp_path):
+    text = """<codeBook xmlns="ddi:codebook:2_5"><dataDscr>
+    <var name="sex" nature="nominal"><labl>Sex</labl><varFormat type="numeric"/>
+      <catgry><catValu>1</catValu><labl>men</labl></catgry><catgry><catValu>2</catValu><labl>women</labl></catgry>
+      <catgry missing="Y"><catValu>9</catValu><labl>refused</labl></catgry></var>
+    <var name="age" intrvl="discrete"><valrng><range min="0" max="99"/></valrng><labl>Age</labl><varFormat type="numeric"/></var>
+    </dataDscr></codeBook>"""
+    (tmp_path / "d.xml").write_text(text)
+    facts = by_name(read_dictionary(tmp_path / "d.xml"))
+    assert facts["sex"].values == (("1", "men"), ("2", "women"))
+    assert facts["sex"].missing
+    assert (facts["age"].minimum, facts["age"].maximum, facts["age"].type) == ("0", "99", "integer")
+    (tmp_path / "e.xml").write_text('<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>')
+    with pytest.raises(SourceError, match="DOCTYPE"):
+        read_dictionary(tmp_path / "e.xml")
+    (tmp_path / "f.xml").write_text("<x>")
+    with pytest.raises(SourceError, match="line 1, column 4"):
+        read_dictionary(tmp_path / "f.xml")
+
+
+def test_data_dictionaries_in_csv_and_excel(tmp_path):
+    rows = [
+        ["Variable", "Label", "Type", "Values", "Min", "Max"],
+        ["sex", "Sex of the person", "factor", "1 = men; 2 = women", "", ""],
+        ["age", "Age", "integer", "", "0", "110"],
+        ["free", "Remarks", "text", "", "", ""],
+    ]
+    (tmp_path / "d.csv").write_text("\n".join(",".join(row) for row in rows))
+    book = Workbook()
+    for row in rows:
+        book.active.append(row)
+    book.save(tmp_path / "d.xlsx")
+    assert read_dictionary(tmp_path / "d.csv") == read_dictionary(tmp_path / "d.xlsx")
+    text = draft_from_facts(read_dictionary(tmp_path / "d.csv"), "t", said_by="d.csv", header=["age", "sex", "other"])
+    assert loaded(text).names == ("age", "sex")
+    assert "# other: nothing is said of it" in text
+    (tmp_path / "long.csv").write_text("name,value,value label\nsex,1,men\n,2,women\n")
+    (fact,) = read_dictionary(tmp_path / "long.csv")
+    assert fact.values == (("1", "men"), ("2", "women"))
+    (tmp_path / "rows.csv").write_text("age,sex\n3,F\n")
+    with pytest.raises(SourceError, match="names no column 'name'"):
+        read_dictionary(tmp_path / "rows.csv")
+
+
+def test_catalogue_of_duckdb_without_a_row(tmp_path):
+    path = tmp_path / "w.duckdb"
+    with duckdb.connect(str(path)) as link:
+        link.execute("CREATE TYPE mood AS ENUM ('sad', 'it''s ok')")
+        link.execute("CREATE TABLE regions (code VARCHAR PRIMARY KEY)")
+        link.execute("INSERT INTO regions VALUES ('N'), ('S')")
+        link.execute(
+            "CREATE TABLE people (age INTEGER NOT NULL CHECK (age BETWEEN 0 AND 120), sex VARCHAR CHECK (sex IN ('F', 'M')), "
+            "m mood, region VARCHAR REFERENCES regions(code), born DATE, pay DECIMAL(9,2) CHECK (pay >= 0 AND pay <= 9000))"
+        )
+        link.execute("INSERT INTO people VALUES (77, 'F', 'sad', 'N', '1950-01-02', 8123.45)")
+    facts = by_name(read_dictionary(f"duckdb://{path}", "people"))
+    assert (facts["age"].type, facts["age"].minimum, facts["age"].maximum, facts["age"].missing) == (
+        "integer",
+        "0",
+        "120",
+        False,
+    )
+    assert facts["sex"].values == (("F", ""), ("M", ""))
+    assert facts["m"].values == (("sad", ""), ("it's ok", ""))
+    assert facts["region"].values == (("N", ""), ("S", ""))
+    assert (facts["born"].type, facts["pay"].type, facts["pay"].maximum) == ("date", "number", "9000")
+    text = draft_from_facts([*facts.values()], "people", said_by="the catalogue")
+    assert "8123" not in text
+    assert "1950" not in text
+    with pytest.raises(SourceError, match="no table"):
+        read_dictionary(f"duckdb://{path}", "nobody")
+    with pytest.raises(UsageError, match="which table"):
+        read_dictionary(f"duckdb://{path}")
+
+
+def test_categories_of_a_frame():
+    frame = pd.DataFrame(
+        {"g": pd.Categorical(["b"], ["a", "b", "c"], ordered=True), "n": [1.5], "i": [3], "o": ["private"]}
+    )
+    facts = by_name(read_dictionary(frame))
+    assert facts["g"].values == (("a", ""), ("b", ""), ("c", ""))
+    assert facts["g"].ordered
+    assert (facts["n"].type, facts["i"].type, facts["o"].type) == ("number", "integer", None)
+
+
+def test_bins_are_proposed_with_a_reason():
+    assert propose_bins("integer", 1, 12) == (None, "12 whole numbers, one bin each")
+    assert propose_bins("integer", 0, 99_999)[0]["edges"][:3] == [0, 1, 10]
+    assert propose_bins("integer", 0, 99_999)[0]["edges"][-1] == 100_000
+    assert "money" in propose_bins("number", 0, 250_000)[1]
+    with pytest.raises(SchemaError, match="described twice"):
+        draft_from_facts([ColumnFacts("a"), ColumnFacts("a")], "t", said_by="x.csv")

@@ -1,0 +1,90 @@
+"""Drafts from rows that may be read: a public file, or the private one, which the draft says."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+import dipsmith as ds
+from dipsmith.cli.main import app
+from dipsmith.errors import UsageError
+
+ROWS = {
+    "id": [f"p{i}" for i in range(2000)],
+    "age": [20 + i % 50 for i in range(2000)],
+    "pay": [1000.5 + 13 * i for i in range(2000)],
+    "gain": [0 if i % 10 else 500 + 40 * i for i in range(2000)],
+    "sex": ["F", "M", None, "M "] * 500,
+    "flag": ["true", "false"] * 1000,
+    "day": ["2020-01-05", "2021-11-30"] * 1000,
+    "at": ["2001-01-05T10:00:00", "2021-11-30T12:30:00"] * 1000,
+    "nothing": [None] * 2000,
+}
+
+
+def filled(text):
+    return ds.Schema.from_dict({**yaml.safe_load(text), "unit": "row", "neighbours": "replace"})
+
+
+def as_csv():
+    """Everything as text that states no type."""
+    return pd.DataFrame(
+        {n: pd.Series([None if v is None else str(v) for v in values], dtype=object) for n, values in ROWS.items()}
+    )
+
+
+def test_a_peek_reads_types_levels_and_bounds_and_says_so():
+    text = ds.draft_schema(as_csv(), name="people", private_rows=True)
+    schema = filled(text)
+    assert schema.provenance == "data-derived"
+    types = {a.name: a.type for a in schema}
+    assert types == {
+        "age": "integer", "pay": "number", "gain": "integer", "sex": "string", "flag": "boolean", "day": "date", "at": "datetime",
+    }  # fmt: skip
+    assert schema["sex"].labels == ("F", "M", "(missing)")
+    assert (schema["age"].domain.minimum, schema["age"].domain.maximum) == (20, 69)
+    assert [a.name for a in schema if a.domain.missing] == ["sex"]
+    assert schema["gain"].domain.edges[:2] == (0.0, 1.0)
+    assert schema["pay"].domain.step == 0.1
+    assert schema["at"].domain.step == 60e6
+    assert "p17" not in text
+    assert "# id: text of more than 1,000" in text
+
+
+def test_types_are_taken_from_arrow():
+    table = pa.table({"zip": ["1067", "4103"] * 50, "n": pa.array([1, 2] * 50, pa.int16()), "f": [1.0, 2.0] * 50})
+    schema = filled(ds.draft_schema(table, private_rows=True))
+    assert [a.type for a in schema] == ["string", "integer", "integer"]
+
+
+@pytest.mark.parametrize("days", [["2020-01-05", "2021-03-02T10:00"], ["2021-03-02T10:00", "2020-01-05"]])
+def test_dates_among_datetimes_are_datetimes(days):
+    schema = filled(ds.draft_schema(pd.DataFrame({"day": pd.Series(days, dtype=object)}), private_rows=True))
+    assert schema["day"].type == "datetime"
+
+
+def test_a_public_file_is_named_and_spikes_do_not_drown(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    as_csv().to_csv("last-year.csv", index=False)
+    (tmp_path / "people.csv").write_text("sex,gain,new\nF,1,PRIVATE\n")
+    done = CliRunner().invoke(app, ["schema", "init", "people.csv", "--public-file", "last-year.csv"])
+    assert done.exit_code == 0, done.output
+    schema = filled(done.stdout)
+    assert schema.provenance == "from the public file last-year.csv"
+    assert schema.names == ("sex", "gain")
+    assert "PRIVATE" not in done.stdout
+    release = ds.synthesize(
+        as_csv()[["sex", "gain"]], schema, ds.Marginals(), budget=ds.PureDP(20), testing=True, noise_seed=1
+    )
+    made = release.tables[0].to_pandas()["gain"]
+    assert (made == 0).mean() == pytest.approx(0.9, abs=0.01)
+    assert made.mean() == pytest.approx(np.mean(ROWS["gain"]), rel=0.15)
+    refused = CliRunner().invoke(app, ["schema", "init", "people.csv", "--peek", "--from", "last-year.csv"])
+    assert isinstance(refused.exception, UsageError)
+    described = tmp_path / "d.csv"
+    described.write_text("name,values\nsex,F; M\n")
+    done = CliRunner().invoke(app, ["schema", "init", "--from", "d.csv", "--out", "d.yaml"])
+    assert done.exit_code == 0, done.output
+    assert "provenance: from d.csv" in (tmp_path / "d.yaml").read_text("utf-8")
