@@ -366,7 +366,7 @@ def test_the_command_asks_for_unit_and_neighbours_and_charges(tmp_path, monkeypa
     assert json.loads(done.stdout)["out"] == "people.yaml"
     schema = ds.Schema.read("people.yaml")
     assert schema.provenance == "learned, ε = 1, δ = 1e-09"
-    assert ds.Ledger("b.db").show("people").delta == Fraction(1, 2 * 10**9)
+    assert ds.Ledger("b.db").show("people").delta == Fraction(1, 8 * 10**9)
     assert run.invoke(app, ["schema", "check", "people.yaml"]).exit_code == 0
 
 

@@ -92,7 +92,7 @@ def sample_within(
 
 def _strides(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     """For each size a step near the golden ratio of it that visits every place once."""
-    steps = np.maximum(1, np.rint(GOLDEN * sizes).astype(np.int64))
+    steps: NDArray[np.int64] = np.maximum(1, np.rint(GOLDEN * sizes).astype(np.int64))
     while (shared := np.gcd(steps, np.maximum(sizes, 1)) > 1).any():
         steps[shared] += 1
     return steps

@@ -205,6 +205,10 @@ class Discovered:
                 f"'{self.what}' has a threshold of {self.threshold}, too low for δ = {float(self.delta):g}"
             )
 
+    def require_gaussian(self) -> None:
+        """Refuse noise that tells more than normal noise of its ρ does."""
+        require_gaussian(self.what, self.mechanism, self.sensitivity, self.scale, self.budget)
+
 
 def require_gaussian(what: str, mechanism: str, sensitivity: Fraction, scale: Fraction, budget: Budget) -> None:
     """Refuse noise that tells more than normal noise of its ρ does."""
