@@ -24,7 +24,7 @@ def test_with_little_noise_the_estimate_is_that_of_the_rows():
     expected = ds.fit(table, "y ~ s + x | g", reference={"s": "M"})["s[T.F]"]
     assert found.estimate == pytest.approx(expected.value, abs=0.5 * expected.std_error)
     assert found.verdict == "confirmed"
-    assert found.sentence.startswith("Confirmed: s[F] is below 0; posterior above .999; s[T.F] is estimated at -0.")
+    assert found.sentence.startswith("Confirmed: s[F] is below 0; posterior above .999; s[F] is estimated at -0.")
     assert found.interval[0] < -0.4 < found.interval[1]
 
 

@@ -16,6 +16,7 @@ from dipsmith.errors import BudgetError, UnsupportedError, UsageError
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.events import Rehearsal
+from dipsmith.privacy.noise import DiscreteLaplace
 from dipsmith.privacy.poll import Poll, count_votes, default_answer, poll_sensitivity
 from dipsmith.privacy.randomness import Stream
 from dipsmith.sources import source
@@ -85,6 +86,7 @@ def test_the_noise_is_that_of_the_sensitivity_and_is_recorded_first():
         2,
         Fraction(4),
     )
+    assert Poll(vote, 10).priced("replace", 1, PureDP("0.5"), "")[0] == DiscreteLaplace(Fraction(4))
     assert len(answer.values) == 1
     assert str(asked.remaining) == "ε = 0.5"
 

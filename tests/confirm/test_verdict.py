@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from dipsmith.confirm.power import best_parts, enough_budget, most_parts, outlook, outlook_of_interval, outlook_of_share
+from dipsmith.confirm.design import PartNumbers
+from dipsmith.confirm.part_fit import Combination, estimate
+from dipsmith.confirm.power import (
+    PartSize,
+    best_parts,
+    enough_budget,
+    most_parts,
+    outlook,
+    outlook_of_interval,
+    outlook_of_share,
+)
 from dipsmith.confirm.verdict import judge_ends, posterior
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
@@ -111,3 +121,21 @@ def test_what_is_proposed_does_what_it_says():
     assert enough_budget(0.1, PureDP(1), "label", 100) is None
     assert most_parts(1000, 9) == 10
     assert outlook_of_share(0.95, 25, PureDP(1), "label").confirmed > 0.99
+
+
+def test_fixed_effects_take_rows_from_small_parts():
+    """A part's estimate, by brute force: 400 regressions of 100 rows with 24 and 27 levels, and of 200. Their spread about
+    0 is that of the forecast within 15 % (4.2 standard errors of a spread at 400)."""
+    rng = np.random.default_rng(5)
+    size = PartSize(10_000, 1, (np.full(24, 1 / 24), np.full(27, 1 / 27)))
+    for rows in (100, 200):
+        found = []
+        for _ in range(400):
+            groups = tuple(rng.integers(0, levels, rows) for levels in (24, 27))
+            dense = tuple(np.unique(g, return_inverse=True)[1] for g in groups)
+            numbers = PartNumbers(rng.normal(size=rows), rng.normal(size=(rows, 1)), dense)
+            found.append(estimate(numbers, ("x",), "ols", Combination((("x", 1.0),))))
+        whole = 1 / np.sqrt(size.freedom(1))
+        assert np.std(found) == pytest.approx(whole / size.shrink(10_000 // rows), rel=0.15)
+    assert size.shrink(250) == 0.0
+    assert best_parts(8.0, PureDP(1), "label", 200, size) < 75 < best_parts(8.0, PureDP("0.1"), "label", 200)

@@ -67,6 +67,8 @@ def confirm(
             f"Price: {asked.budget} of {left:g} left for '{declared.name}', by {parts}",
             _provenance(book, asked.release, declared.name),
         ]
+        if (before := book.declined(asked.request)) is not None:
+            lines.append(f"Declined before, by {before.by}: {before.why}")
         for line in lines:
             typer.echo(visible(line), err=json)
         if not yes and not _approved():

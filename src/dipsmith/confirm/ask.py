@@ -37,6 +37,7 @@ from dipsmith.confirm.direct import DirectQuestion, can_be_direct
 from dipsmith.confirm.part_fit import Combination
 from dipsmith.confirm.power import (
     OFFERED,
+    PartSize,
     VerdictChances,
     best_parts,
     enough_budget,
@@ -63,8 +64,6 @@ BINS: Final = 10
 """Of fitted values or scores."""
 RESIDUALS: Final = (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5)
 """Ends of bins of residuals, in standard deviations."""
-AGREES: Final = 0.95
-"""The share of parts whose estimate lies in the release's widened interval, if the release is right."""
 REHEARSALS: Final = 3
 CERTAIN: Final = 0.95
 """A direct estimate that is clear so often is preferred to a poll."""
@@ -229,14 +228,14 @@ def prospect(release: Release, question: Inquiry) -> Prospect:
     design = VoteDesign.of(question.formula, schema, question.family, dict(question.reference))
     claim = question.parsed
     parts = question.parts or PARTS
-    most = most_parts(release.card.rows, len(design.names))
+    most, size = most_parts(release.card.rows, len(design.names)), _part_size(release, design, claim)
     analysis = Analysis.of(
         question.formula, release.tables, schema=schema, reference=dict(question.reference), family=_family(question)
     )
     if isinstance(claim, AgreesWithRelease) and question.known is not None and question.measure == "poll":
-        offers = tuple((m, outlook_of_share(AGREES, m, budget, relation).clear) for m in OFFERED if m <= most)
+        offers = tuple((m, _agreement(m, budget, relation, size).clear) for m in OFFERED if m <= most)
         best = max(offers, key=lambda o: (round(o[1], 3), -o[0]), default=(parts, 0.0))[0]
-        return Prospect(*question.known, outlook_of_share(AGREES, parts, budget, relation), best, None, offers)
+        return Prospect(*question.known, _agreement(parts, budget, relation, size), best, None, offers)
     value, error = _estimate(release, design, analysis, claim)
     if question.measure == "direct":
         return _direct_prospect(release, question, value)
@@ -245,16 +244,32 @@ def prospect(release: Release, question: Inquiry) -> Prospect:
     if isinstance(claim, Between):
         ends = (value - claim.low) / error, (claim.high - value) / error
         offers = tuple(
-            (m, outlook_of_interval(*ends, m, budget, relation).clear) for m in OFFERED if m <= min(most, 100)
+            (m, outlook_of_interval(*ends, m, budget, relation, size).clear) for m in OFFERED if m <= min(most, 100)
         )
         best = max(offers, key=lambda o: round(o[1], 3), default=(parts, 0.0))[0]
-        return Prospect(value, error, outlook_of_interval(*ends, parts, budget, relation), best, None, offers)
+        return Prospect(value, error, outlook_of_interval(*ends, parts, budget, relation, size), best, None, offers)
     z = _distance(claim, value) / error
-    offers = tuple((m, outlook(z, m, budget, relation).clear) for m in OFFERED if m <= most)
-    best = best_parts(z, budget, relation, most)
-    return Prospect(
-        value, error, outlook(z, parts, budget, relation), best, enough_budget(z, budget, relation, most), offers
-    )
+    offers = tuple((m, outlook(z, m, budget, relation, size).clear) for m in OFFERED if m <= most)
+    best, enough = best_parts(z, budget, relation, most, size), enough_budget(z, budget, relation, most, size)
+    return Prospect(value, error, outlook(z, parts, budget, relation, size), best, enough, offers)
+
+
+def _part_size(release: Release, design: VoteDesign, claim: Claim) -> PartSize:
+    """What the release tells of the parts' size; of a trend, whose estimates are of one value of its column each."""
+    table, rows = release.tables[0], float(release.card.rows)
+    counted = [
+        table.group_by(list(effect)).aggregate([([], "count_all")])["count_all"] for effect in design.formula.fixed
+    ]
+    effects = tuple(counts.to_numpy() / max(1, table.num_rows) for counts in counted)
+    if isinstance(claim, TrendOver):
+        rows /= max(1, len(distinct_values([table], claim.over)))
+    return PartSize(rows, len(design.names), effects)
+
+
+def _agreement(parts: int, budget: Budget, relation: str, size: PartSize) -> VerdictChances:
+    """The chances if the release is right: a part's estimate lies in its interval, which is made √parts as wide."""
+    share = 2 * float(ndtr(WIDE * sqrt(parts) * size.shrink(parts))) - 1
+    return outlook_of_share(share, parts, budget, relation)
 
 
 def _direct_prospect(release: Release, question: Inquiry, value: float) -> Prospect:

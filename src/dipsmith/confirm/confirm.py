@@ -27,7 +27,7 @@ from dipsmith.confirm.question import Inquiry
 from dipsmith.confirm.verdict import Posterior, in_three_digits, posterior
 from dipsmith.confirm.votes import vote_of
 from dipsmith.counting.count import BatchRows
-from dipsmith.errors import UsageError
+from dipsmith.errors import BudgetError, UsageError
 from dipsmith.privacy.budget import PureDP, rho_to_approx
 from dipsmith.privacy.classification import Classification
 from dipsmith.privacy.curator import Curator, Progress
@@ -138,6 +138,10 @@ def confirm(
         except AlreadyReleased as earlier:
             answer, folder = answered_before(earlier)
             return Confirmed(answer, folder, before=True)
+        except BudgetError as error:
+            if known is None:
+                raise
+            raise BudgetError(f"{error} (of a question: write `round: {asked.round + 1}` into its file)") from None
         settling.enter_context(reservation)
         signing = book.signing_key() if own_key is None else own_key
         reservation.read()
@@ -232,7 +236,7 @@ def _estimate(
     curator.report("measuring sums", 0.0)
     found = direct.measure(question, curator, public)
     curator.report("measuring sums", 1.0)
-    name = " − ".join(name for name, _ in direct.wanted.weights)
+    name = " − ".join(name.replace("[T.", "[") for name, _ in direct.wanted.weights)
     told = f"posterior {in_three_digits(found.probability)}"
     if found.interval is not None:
         told += f"; {name} is estimated at {found.estimate:.4g}, 95 % interval {found.interval[0]:.4g} to {found.interval[1]:.4g}"

@@ -65,7 +65,8 @@ def _blocks(answer: AnswerCard) -> list[Block]:
     if answer.estimate is not None:
         rows.append((answer.quantity, f"{answer.estimate:.4g}"))
     if answer.interval is not None:
-        rows.append((f"{LEVEL:.0%} interval", f"{answer.interval[0]:.4g} to {answer.interval[1]:.4g}"))
+        of_what = "" if answer.estimate is not None else f"{answer.quantity}, "
+        rows.append((f"{of_what}{LEVEL:.0%} interval", f"{answer.interval[0]:.4g} to {answer.interval[1]:.4g}"))
     if answer.probability is not None:
         rows.append(("Probability that the claim holds", in_three_digits(answer.probability)))
     found.append(Table.of("What was measured", ("quantity", "value"), rows, _note(answer)) if rows else _note(answer))
@@ -177,8 +178,6 @@ def _bin(edges: list[float], i: int) -> str:
 def _cost(answer: AnswerCard) -> list[tuple[str, str]]:
     found = [
         ("Price", answer.guarantee),
-        ("Neighbours", answer.neighbours),
-        ("Unit of protection", answer.unit),
         ("Charged", f"{answer.created}, as {answer.request}"),
     ]
     if answer.sensitivity is not None:

@@ -12,6 +12,8 @@ Floats = NDArray[np.float64]
 
 WIDTH, HEIGHT = 420, 236
 LEFT, RIGHT, TOP, BOTTOM = 16, 404, 30, 196
+NAMED, ROOM = 0.6, 0.86
+"""A curve's name stands beside it, at this share of its height, on the side that is free up to there."""
 
 
 def density_picture(
@@ -39,19 +41,26 @@ def density_picture(
     ]
     peaks: list[int] = []
     for (name, density), colour in zip(densities.items(), ("accent", "second"), strict=False):
-        peak = int(np.argmax(density))
-        side, shift = ("start", 2) if across(float(grid[peak])) < WIDTH / 2 else ("end", -2)
+        peak, tall = int(np.argmax(density)), grid[density > NAMED * density.max()]
+        right = tall[-1] < ROOM and (peak > len(grid) // 2 or tall[0] < 1 - ROOM)
+        place, side, shift = (tall[-1], "start", 7) if right or tall[0] < 1 - ROOM else (tall[0], "end", -7)
         # Two peaks at one place: the second name stands a line lower.
-        height = up(float(density[peak])) - 5 + 15 * sum(abs(p - peak) < 30 for p in peaks)
+        height = up(NAMED * float(density[peak])) + 15 * sum(abs(p - peak) < 30 for p in peaks)
         peaks.append(peak)
         parts += [
             f'<path d="{path(density)}L{RIGHT},{BOTTOM}L{LEFT},{BOTTOM}Z" fill="var(--{colour})" fill-opacity=".14"/>',
             f'<path d="{path(density)}" fill="none" stroke="var(--{colour})" stroke-width="1.8"/>',
-            _text(across(float(grid[peak])) + shift, height, name, side, colour),
+            _text(across(float(place)) + shift, height, name, side, colour),
         ]
-    at = 0 if np.argmax(next(iter(densities.values()))) > len(grid) // 2 else -1
+    # "before" stands where no curve is, at an end or right of the middle.
+    step = len(grid) // 8
+    free = {"start": 0, "end": 7 * step, "middle": 5 * step}
+    above = {side: max(float(d[at : at + step].max()) for d in densities.values()) for side, at in free.items()}
+    side = min(above, key=lambda name: above[name])
+    x = {"start": LEFT + 2, "end": RIGHT - 2, "middle": across(float(grid[free["middle"] + step // 2]))}[side]
+    before = float(prior[free[side] : free[side] + step].max())
     parts += [
-        _text(LEFT + 2 if at == 0 else RIGHT - 2, up(float(prior[at])) - 4, "before", "start" if at == 0 else "end"),
+        _text(x, up(before) - 4, "before", side),
         f'<path d="M{LEFT},{BOTTOM}H{RIGHT}" stroke="var(--soft)" stroke-width=".8"/>',
         _text((LEFT + RIGHT) / 2, BOTTOM + 30, axis, "middle", "ink"),
     ]

@@ -2,12 +2,12 @@
 
 The effect is z standard errors of the whole table from the threshold. A part of one M-th of the rows has an error √M times
 as large, so that it says yes with probability q = Φ(z/√M); the number of yeses is Binomial(M, q), and the noise is exact.
-The chance of each verdict is a sum over both. For an interval the two ends have their own distances.
+The chance of each verdict is a sum over both. For an interval the two ends have their own distances. Fixed effects take a
+larger share of a part's rows than of the table's (`PartSize`): with 50 levels, parts of 60 rows hardly know anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import sqrt
@@ -54,14 +54,41 @@ class VerdictChances:
         return self.confirmed + self.contradicted
 
 
-def outlook(z: float, parts: int, budget: Budget, relation: str) -> VerdictChances:
+@dataclass(frozen=True, eq=False)
+class PartSize:
+    """The rows of a table, how many coefficients a formula has, and the shares of the levels of each fixed effect."""
+
+    rows: float
+    coefficients: int = 0
+    effects: tuple[Floats, ...] = ()
+
+    def freedom(self, parts: int) -> float:
+        """The rows of a part less the parameters that they are spent on, of fixed effects the levels that are likely there."""
+        rows = self.rows / parts
+        levels = sum(float((1 - (1 - shares) ** rows).sum()) for shares in self.effects)
+        return max(0.0, rows - self.coefficients - max(0.0, levels - max(0, len(self.effects) - 1)))
+
+    def shrink(self, parts: int) -> float:
+        """A distance in standard errors of a part, where it is 1 in those of the table; 0 where a part cannot be fitted.
+
+        >>> PartSize(1e6).shrink(100), PartSize(100, 10).shrink(20)
+        (0.1, 0.0)
+        """
+        return sqrt(self.freedom(parts) / max(self.freedom(1), 1e-12))
+
+
+LARGE_PARTS: Final = PartSize(1e15)
+"""Of a table so large that parameters do not matter."""
+
+
+def outlook(z: float, parts: int, budget: Budget, relation: str, size: PartSize = LARGE_PARTS) -> VerdictChances:
     """The chances of a claim about one side, z standard errors of the whole table on the claimed side of its threshold.
 
     >>> from dipsmith.privacy.budget import PureDP
     >>> round(outlook(3, 50, PureDP(1), "label").confirmed, 2)
     0.69
     """
-    return outlook_of_share(float(ndtr(z / sqrt(parts))), parts, budget, relation)
+    return outlook_of_share(float(ndtr(z * size.shrink(parts))), parts, budget, relation)
 
 
 def outlook_of_share(share: float, parts: int, budget: Budget, relation: str) -> VerdictChances:
@@ -71,9 +98,11 @@ def outlook_of_share(share: float, parts: int, budget: Budget, relation: str) ->
     return VerdictChances(float(chance[told.confirmed].sum()), float(chance[told.contradicted].sum()))
 
 
-def outlook_of_interval(low_z: float, high_z: float, parts: int, budget: Budget, relation: str) -> VerdictChances:
+def outlook_of_interval(
+    low_z: float, high_z: float, parts: int, budget: Budget, relation: str, size: PartSize = LARGE_PARTS
+) -> VerdictChances:
     """The chances of an interval whose lower and upper ends are so many standard errors below and above the truth."""
-    below, above = float(ndtr(-low_z / sqrt(parts))), float(ndtr(-high_z / sqrt(parts)))
+    below, above = (float(ndtr(-z * size.shrink(parts))) for z in (low_z, high_z))
     law = noise_of(poll_sensitivity(relation, 3, budget), budget)
     number, noisy = np.arange(parts + 1), np.arange(-_reach(law), parts + _reach(law) + 1)
     noise, told = law.pmf(noisy[:, None] - number[None, :]), judge_ends(noisy, noisy, parts, law)
@@ -89,18 +118,19 @@ def most_parts(rows: int, coefficients: int) -> int:
     return max(FEWEST_PARTS, rows // max(30, ROWS_PER_COEFFICIENT * (coefficients + 1)))
 
 
-def best_parts(z: float, budget: Budget, relation: str, most: int, offered: Sequence[int] = OFFERED) -> int:
+def best_parts(z: float, budget: Budget, relation: str, most: int, size: PartSize = LARGE_PARTS) -> int:
     """The number of parts that makes a clear answer most likely; of equals the smallest."""
-    possible = [m for m in offered if m <= most] or [FEWEST_PARTS]
-    return max(possible, key=lambda m: (round(outlook(abs(z), m, budget, relation).confirmed, 3), -m))
+    possible = [m for m in OFFERED if m <= most] or [FEWEST_PARTS]
+    return max(possible, key=lambda m: (round(outlook(abs(z), m, budget, relation, size).confirmed, 3), -m))
 
 
-def enough_budget(z: float, like: Budget, relation: str, most: int) -> Budget | None:
+def enough_budget(z: float, like: Budget, relation: str, most: int, size: PartSize = LARGE_PARTS) -> Budget | None:
     """The least budget, in steps of a quarter, at which a clear answer has probability `CLEAR`; None where none has."""
 
     def suffices(step: int) -> bool:
         budget = _step(like, step)
-        return outlook(abs(z), best_parts(z, budget, relation, most), budget, relation).confirmed >= CLEAR
+        parts = best_parts(z, budget, relation, most, size)
+        return outlook(abs(z), parts, budget, relation, size).confirmed >= CLEAR
 
     low, high = LEAST_STEP, MOST_STEP
     if not suffices(high):

@@ -148,7 +148,7 @@ def _accuracy(claim: Accuracy, counts: Ints, law: NoiseLaw) -> Prediction:
     ends = [_share_at(q, inside, outside, law) for q in ((1 + LEVEL) / 2, (1 - LEVEL) / 2)]
     verdict: Verdict = "confirmed" if sure > SURE else "contradicted" if sure < 1 - SURE else "cannot tell"
     share = min(1.0, max(0.0, share))
-    told = f"{share:.3g} of the rows are, 95 % interval {ends[0]:.3g} to {ends[1]:.3g}"
+    told = f"{share:.3g} of the rows lie so near, 95 % interval {ends[0]:.3g} to {ends[1]:.3g}"
     return Prediction(
         verdict,
         _sentence(verdict, claim.words, told),

@@ -784,7 +784,7 @@ MUTANTS = (
         "privacy/poll.py",
         "        return law, noise_event(law, ",
         "        return noise_of(sensitivity / 2, budget), noise_event(law, ",
-        f"{ASKED}_audit.py::test_two_worlds_are_told_apart_no_better_than_claimed",
+        f"{POLL}::test_the_noise_is_that_of_the_sensitivity_and_is_recorded_first",
     ),
     Mutant(
         "answer: hardly charged",
