@@ -91,14 +91,29 @@ def fit(model: regression.Model, of: Moments) -> tuple[Float, Float]:
     return beta, (left / (n - design.shape[1]))[:, None] * np.einsum("rii->ri", inverse)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Quality:
-    """Means over the coefficients of |bias|, root mean squared error and coverage; prediction error."""
+    """Bias, root mean squared error and coverage of every coefficient, and the prediction error."""
 
-    bias: float
-    rmse: float
-    coverage: float
+    biases: Float
+    errors: Float
+    coverages: Float
     prediction: float
+
+    @property
+    def bias(self) -> float:
+        """The mean |bias|."""
+        return float(np.abs(self.biases).mean())
+
+    @property
+    def rmse(self) -> float:
+        """The mean root mean squared error."""
+        return float(self.errors.mean())
+
+    @property
+    def coverage(self) -> float:
+        """The mean coverage."""
+        return float(self.coverages.mean())
 
 
 def quality(model: regression.Model, estimates: Float, variances: Float, rng: np.random.Generator) -> Quality:
@@ -118,8 +133,8 @@ def quality(model: regression.Model, estimates: Float, variances: Float, rng: np
     fitted = mean @ regression.design().T if model == 1 else mean
     predicted = np.take_along_axis(fitted, cell, axis=1)
     return Quality(
-        bias=float(np.abs(error.mean(axis=0)).mean()),
-        rmse=float(np.sqrt((error**2).mean(axis=0)).mean()),
-        coverage=float((np.abs(error) <= half).mean()),
+        biases=error.mean(axis=0),
+        errors=np.sqrt((error**2).mean(axis=0)),
+        coverages=(np.abs(error) <= half).mean(axis=0),
         prediction=float(((y - predicted) ** 2).mean()),
     )

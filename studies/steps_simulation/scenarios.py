@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,15 +30,31 @@ PACKAGE: dict[str, Method] = {
     "dipsmith Steps": ds.Steps(layers=[["x1", "x2", "x4"]]),
     "dipsmith Steps, auto": ds.Steps(),
     "dipsmith Flat": ds.Flat(),
+    "dipsmith PrivBayes": ds.PrivBayes(degree=2, share=0.5),
 }
-"""The package's own methods as a user would call them: m sets at ε/m, n given."""
+"""The package's own methods as a user would call them: m sets at ε/m, n given. PrivBayes has the paper's degree and half of
+its budget for the network."""
+FEWER_REPEATS = {"dipsmith PrivBayes": 50}
+"""A network takes twenty times as long as a table."""
+DRAWN = {
+    ("flat projection", "continuous"): "flat table",
+    ("STEPS-2 eq3 printed", "continuous"): "STEPS as printed",
+    ("UH-4 random GLS clip", "continuous"): "universal histogram",
+    ("dipsmith PrivBayes", "discrete"): "PrivBayes",
+}
+"""What the figures show, coefficient by coefficient: the paper's three methods, and the flat table that it leaves out."""
+QUANTILES = (0.025, 0.25, 0.5, 0.75, 0.975)
+"""What is kept of the 120 coefficients of Model 2; of Model 1 every one is."""
 
 HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
 class Line:
-    """The quality of one variant in one scenario."""
+    """The quality of one variant in one scenario, over so many repeats, and the processor seconds that it took.
+
+    `biases`, `errors` and `coverages` are those of each coefficient (or their `QUANTILES`), of what is drawn.
+    """
 
     model: int
     n: int
@@ -47,33 +65,56 @@ class Line:
     rmse: float
     coverage: float
     prediction: float
+    repeats: int
+    seconds: float
+    biases: tuple[float, ...] = ()
+    errors: tuple[float, ...] = ()
+    coverages: tuple[float, ...] = ()
+
+    @property
+    def scenario(self) -> tuple[int, int, float]:
+        """Model, rows and ε; 0 where nothing is protected."""
+        return self.model, self.n, self.eps
 
 
 def scenario(model: regression.Model, rows: int, epsilon: float, repeats: int, seed: int = 0) -> list[Line]:
     """All variants, with continuous and with discrete noise, and the package's methods."""
     rng = np.random.default_rng([seed, model, rows, int(10 * epsilon)])
     tables, exact = simulate(model, rows, repeats, rng)
+    started = time.process_time()
+
+    def line(name: str, law: str, found: Quality, of: int = repeats) -> Line:
+        nonlocal started
+        before, started = started, time.process_time()
+        each = _each(model, found) if (name, law) in DRAWN or law == "none" else {}
+        figures = found.bias, found.rmse, found.coverage, found.prediction
+        spent = 0.0 if law == "none" else epsilon
+        return Line(model, rows, name, spent, law, *figures, of, started - before, **each)
+
     beta, variance = fit(model, exact)
-    lines = [_line(model, rows, "no privacy", 0.0, "none", quality(model, beta[None], variance[None], rng))]
+    lines = [line("no privacy", "none", quality(model, beta[None], variance[None], rng))]
     laws = {"continuous": laplace(rng), "discrete": discrete_laplace(seed)}
     for law, noise in laws.items():
         for name, variant in VARIANTS.items():
             of_one = Sanitised(tables, epsilon / SETS, rows, noise, rng)
             drawn = (draw_rows(variant(of_one), rows, rng) for _ in range(SETS))
-            lines.append(_line(model, rows, name, epsilon, law, _combined(model, drawn, rng)))
+            lines.append(line(name, law, _combined(model, drawn, rng)))
     for name, method in PACKAGE.items():
-        sets = (_package(method, tables, rows, epsilon / SETS, s, rng) for s in range(SETS))
-        lines.append(_line(model, rows, name, epsilon, "discrete", _combined(model, sets, rng)))
+        some = tables[: FEWER_REPEATS.get(name, repeats)]
+        sets = (_package(method, some, rows, epsilon / SETS, s, rng) for s in range(SETS))
+        lines.append(line(name, "discrete", _combined(model, sets, rng), len(some)))
     return lines
+
+
+def _each(model: regression.Model, found: Quality) -> dict[str, tuple[float, ...]]:
+    """Every coefficient's figures, or the quantiles of many."""
+    figures = {"biases": found.biases, "errors": found.errors, "coverages": found.coverages}
+    return {k: tuple((v if model == 1 else np.quantile(v, QUANTILES)).tolist()) for k, v in figures.items()}
 
 
 def _combined(model: regression.Model, sets: Iterator[Moments], rng: np.random.Generator) -> Quality:
     fitted = [fit(model, one) for one in sets]
     return quality(model, np.stack([b for b, _ in fitted]), np.stack([v for _, v in fitted]), rng)
-
-
-def _line(model: regression.Model, rows: int, name: str, epsilon: float, law: str, found: Quality) -> Line:
-    return Line(model, rows, name, epsilon, law, found.bias, found.rmse, found.coverage, found.prediction)
 
 
 def _package(method: Method, tables: Float, rows: int, epsilon: float, seed: int, rng: np.random.Generator) -> Moments:
@@ -105,28 +146,32 @@ def reference() -> dict[tuple[int, int, str, float], float]:
 
 
 def write(lines: Sequence[Line], path: Path) -> None:
-    """Write the lines as CSV."""
+    """Write the lines as CSV; the figures of single coefficients are separated by spaces."""
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(asdict(lines[0])), lineterminator="\n")
         writer.writeheader()
         for line in lines:
-            writer.writerow({k: f"{v:.4f}" if k in _MEASURED else v for k, v in asdict(line).items()})
+            writer.writerow({name: _text(name, value) for name, value in asdict(line).items()})
 
 
 def read(path: Path) -> list[Line]:
     """Read the lines back."""
     with path.open(newline="") as file:
-        return [
-            Line(
-                int(r["model"]),
-                int(r["n"]),
-                r["method"],
-                float(r["eps"]),
-                r["noise"],
-                *(float(r[k]) for k in _MEASURED),
-            )
-            for r in csv.DictReader(file)
-        ]
+        return [Line(**{name: _value(name, text) for name, text in line.items()}) for line in csv.DictReader(file)]
 
 
 _MEASURED = ("bias", "rmse", "coverage", "prediction")
+_EACH = ("biases", "errors", "coverages")
+
+
+def _text(name: str, value: Any) -> Any:
+    if name in _EACH:
+        return " ".join(f"{v:.3f}" for v in value)
+    return f"{value:.4f}" if name in _MEASURED else f"{value:.1f}" if name == "seconds" else value
+
+
+def _value(name: str, text: str) -> Any:
+    if name in _EACH:
+        return tuple(float(v) for v in text.split())
+    kinds: dict[str, Any] = {"model": int, "n": int, "repeats": int, "method": str, "noise": str}
+    return kinds.get(name, float)(text)

@@ -1,16 +1,17 @@
 """The paper's printed algorithms do what is claimed of them, and the committed results support the page."""
 
-import re
 import sys
 from math import exp, lgamma, log
 from pathlib import Path
 
 import numpy as np
 import pytest
+from in_this_process import InThisProcess
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
+from studies.steps_simulation import __main__ as command  # noqa: E402
 from studies.steps_simulation import findings, scenarios  # noqa: E402
 from studies.steps_simulation.estimation import draw_rows, fit, moments, quality, simulate  # noqa: E402
 from studies.steps_simulation.variants import (  # noqa: E402
@@ -229,16 +230,42 @@ def test_committed_results_hold_every_claim():
 
 def test_the_page_is_made_from_the_committed_results():
     page = (ROOT / "docs" / "studies" / "steps-simulation.md").read_text("utf-8")
-    repeats, minutes = re.search(r"(\d+) repeats take (\d+) minutes of processor time", " ".join(page.split())).groups()
-    assert int(repeats) == scenarios.REPEATS
-    assert page == findings.page(committed(), int(repeats), float(minutes))
+    assert page == findings.page(committed())
+
+
+def test_every_drawn_coefficient_is_in_the_committed_results():
+    """Eleven of Model 1, five quantiles of Model 2; their means are the figures of the tables, up to rounding."""
+    drawn = [line for line in committed() if (line.method, line.noise) in scenarios.DRAWN]
+    assert len(drawn) == 16 * len(scenarios.DRAWN)
+    for line in drawn:
+        assert len(line.biases) == len(line.errors) == len(line.coverages) == (11 if line.model == 1 else 5)
+        if line.model == 1:
+            assert np.mean(line.errors) == pytest.approx(line.rmse, abs=1e-3)
+            assert np.mean(line.coverages) == pytest.approx(line.coverage, abs=1e-3)
+
+
+def test_an_interrupted_study_goes_on_with_what_is_missing(monkeypatch, tmp_path, capsys):
+    """All scenarios but the last are known: only that one is run, and the page is that of the whole."""
+    known = committed()
+    first = [i for i, line in enumerate(known) if line.method == "no privacy"][-1]
+    scenarios.write(known[:first], tmp_path / "some.csv")
+    asked = []
+    monkeypatch.setattr(command, "scenario", lambda *place: asked.append(place[:3]) or known[first:])
+    monkeypatch.setattr(command, "draw", lambda lines, folder: None)
+    monkeypatch.setattr(command, "ProcessPoolExecutor", InThisProcess)
+    page, results = tmp_path / "page.md", tmp_path / "some.csv"
+    monkeypatch.setattr(sys, "argv", ["steps", "--results", str(results), "--page", str(page)])
+    command.main()
+    assert asked == [scenarios.SCENARIOS[-1]]
+    assert page.read_text("utf-8") == findings.page(known)
+    assert "FAILS" not in capsys.readouterr().out
 
 
 @pytest.mark.slow
 def test_a_short_run_agrees_with_the_committed_results():
-    """30 repeats of one scenario: an RMSE over 11 coefficients has a relative sd of about 8 %, six are 48 %."""
-    lines = scenarios.scenario(1, 4000, 5.0, repeats=30, seed=7)
+    """20 repeats of one scenario: an RMSE over 11 coefficients has a relative sd of about 10 %, six are 60 %."""
+    lines = scenarios.scenario(1, 4000, 5.0, repeats=20, seed=7)
     known = {(l.method, l.noise): l.rmse for l in committed() if (l.model, l.n, l.eps) == (1, 4000, 5.0)}
     for line in lines:
         if line.method != "no privacy":
-            assert line.rmse / known[line.method, line.noise] == pytest.approx(1, abs=0.48), line.method
+            assert line.rmse / known[line.method, line.noise] == pytest.approx(1, abs=0.6), line.method
