@@ -3,8 +3,8 @@
 Nothing is known of the labels before they are paid for. The forecast takes them to be equally frequent, to vary over
 groups by a quarter, of which public columns explain another quarter, and to have an effect of three tenths of a residual's
 standard deviation. Under these assumptions each table of sums adds a·σ² + b·σ⁴ to the variance of a coefficient, where σ is
-its noise: the first through T and through V to first order, the second through the square of the noise in V, as far as V is
-not believed anyway. Shares of the budget are chosen to make the sum of these, against the variance that the rows themselves
+its noise: the first through T and through V to first order, the second through the square of the noise in V. What is
+believed of V before it is measured does not count: a coefficient that hangs on it is not told. Shares of the budget are chosen to make the sum of these, against the variance that the rows themselves
 have, as small as possible. Every term counts alike, however many levels it has.
 """
 
@@ -16,6 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from dipsmith.analyses.design import Design, Float
 from dipsmith.analyses.direct import is_logistic
@@ -89,8 +90,16 @@ class Forecast:
 
     def added(self, variances: Float) -> Float:
         """The same by the variances of its own tables."""
-        share = variances @ self.first + variances**2 @ self.second
-        return np.asarray(variances @ self.score + self.effect**2 * share * SD**2 / (share + SD**2))
+        return np.asarray(variances @ self.score + self.effect**2 * self._moved(variances))
+
+    def _moved(self, variances: Float) -> Float:
+        """The variance of V, as a share of it, that noise makes."""
+        return np.asarray(variances @ self.first + variances**2 @ self.second)
+
+    def hopeless(self, sds: Mapping[str, float]) -> NDArray[np.bool_]:
+        """Which coefficients will say nothing: noise hides V, or more than any effect."""
+        hidden = self._moved(np.array([sds[key] ** 2 for key in self.keys])) > SD**2
+        return np.asarray(hidden | (1.96 * np.sqrt(self.noise(sds)) > self.reach))
 
     @property
     def reach(self) -> Float:
@@ -221,10 +230,11 @@ class _World:
         if d.response is not None and not d.terms:
             names, importance = _listed([b.names for b in d.blocks if b.name[0] != "|"])
             share = W[-1, -1] / rows
-            # Of odds the information is Z′Z·p(1 − p); a share has that variance itself.
-            inverse = layout.back @ layout.told_inverse / (share if is_logistic(layout) else 1.0)
+            # Of odds the information is Z′Z·p(1 − p), less where columns explain them; a share has that variance itself.
+            odds = (1 - EXPLAINED) * share
+            inverse = layout.back @ layout.told_inverse / (odds if is_logistic(layout) else 1.0)
             own = np.diag(layout.back @ layout.told_inverse[:, layout.reported] @ layout.back.T)
-            sampling = own * (1 / share if is_logistic(layout) else share)
+            sampling = own * (1 / odds if is_logistic(layout) else share)
             return cls(layout, names, importance, sums, spread, A, inverse, sampling, np.zeros(len(names)))
         q = sum(len(t.names) for t in d.terms)
         V = (1 - EXPLAINED) * W[:q, :q] + 1e-9 * np.trace(W[:q, :q]) / q * np.eye(q)

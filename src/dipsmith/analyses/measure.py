@@ -134,11 +134,16 @@ class Agenda:
         for part, forecast in zip(self.all_parts, self.forecasts, strict=True):
             noise = np.sqrt(forecast.noise(sds))
             lines = zip(
-                forecast.names, np.sqrt(forecast.sampling), noise, forecast.width(sds), forecast.reach, strict=True
+                forecast.names,
+                np.sqrt(forecast.sampling),
+                noise,
+                forecast.width(sds),
+                forecast.hopeless(sds),
+                strict=True,
             )
-            for name, sampling, sd, width, reach in lines:
+            for name, sampling, sd, width, hidden in lines:
                 title = part.analysis.text if part.value is None else f"{part.analysis.text}, {part.value}"
-                hopeless = bool(1.96 * sd > reach)
+                hopeless = bool(hidden)
                 found.append(
                     Expectation(title, name, float(sampling), float(sd), float(width), part.analysis.width, hopeless)
                 )

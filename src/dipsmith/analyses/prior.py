@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from dipsmith.analyses.design import Float
 from dipsmith.analyses.sums import Layout
 
-MEAN, SD = -0.1, 0.4
-"""What is believed of V before it is measured, against labels that do not depend on public columns."""
+MEAN, SD, BESIDE = -0.1, 0.4, 0.1
+"""What is believed of V before it is measured, against labels that do not depend on public columns: on the diagonal, and
+beside it. There public columns take off the product of what they explain of two labels, which is less than either."""
 
 BELIEVED, SOME = 0.5, 0.2
 """Where what was measured of V weighs less than this, coefficients that depend on it by so much are not told."""
@@ -26,8 +27,9 @@ class Prior:
     """What is believed of V before: labels vary over the public columns by little more than chance.
 
     V is reckoned from the one that labels would have which do not depend on public columns, in units of its square root.
-    Its entries there are believed to be MEAN on average on the diagonal and 0 beside it, give or take SD. What was measured is
-    weighed against that by its noise: where tables of labels are exact they decide alone, where noise swamps them the
+    Its entries there are believed to be MEAN on average on the diagonal, give or take SD, and 0 beside it, give or take
+    BESIDE: five labels whose entries beside the diagonal were as uncertain as those on it could cancel each other, and the
+    intervals of all of them would be far too wide (×4 at ε = .25 and 40,000 rows). What was measured is weighed against that by its noise: where tables of labels are exact they decide alone, where noise swamps them the
     regression still knows how often labels occur, which is nearly all that V depends on.
     """
 
@@ -46,7 +48,12 @@ class Prior:
         root = vectors * np.sqrt(values)
         found = cls((root @ root.T), root, np.ones((q, q)))
         noise = found.standard(moved).var(axis=0)
-        return replace(found, weight=SD**2 / (SD**2 + noise))
+        return replace(found, weight=found.believed**2 / (found.believed**2 + noise))
+
+    @property
+    def believed(self) -> Float:
+        """By how much every entry may differ from what is believed."""
+        return np.where(np.eye(len(self.root), dtype=bool), SD, BESIDE)
 
     @property
     def swamped(self) -> NDArray[np.bool_]:
@@ -70,7 +77,7 @@ class Prior:
 
     def redraw(self, moved: Float, random: np.random.Generator) -> Float:
         """By how much noise, and what is not known of V, move the V that is believed."""
-        free = random.normal(0.0, SD, moved.shape) * (1 - self.weight)
+        free = random.normal(0.0, 1.0, moved.shape) * self.believed * (1 - self.weight)
         free = np.triu(free) + np.triu(free, 1).transpose(0, 2, 1)
         return np.asarray(self.root @ (self.weight * self.standard(moved) + free) @ self.root.T)
 
