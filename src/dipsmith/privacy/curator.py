@@ -135,9 +135,7 @@ class Curator:
 
     def public_counts(self, cells: Sequence[Cells]) -> list[Ints]:
         """Exact counts of cells over public columns, free under `label`."""
-        require_public(
-            self.schema, self.relation, [name for partition in cells for name in partition.attributes], "public_counts"
-        )
+        require_public(self.schema, self.relation, [name for c in cells for name in c.attributes], "public_counts")
         with self._witness.answering(self, "public counts"):
             return self._witness.shown(self, "public counts", self._rows.count_public(cells))
 
@@ -354,9 +352,8 @@ class Curator:
     def _trial(self, budget: PureDP) -> Curator:
         """A curator for one run of several: an accountant of its own, fresh coins, nobody who waits."""
         self._stream.observed("run", None)
-        return self._child(
-            self._rows, budget, self.relation, self.block, self.moving, Accountant(budget, self.relation)
-        )
+        own = Accountant(budget, self.relation)
+        return self._child(self._rows, budget, self.relation, self.block, self.moving, own)
 
     def _child(
         self, rows: Rows, budget: Budget, relation: str, block: str, moving: bool, own: Journal | None = None
