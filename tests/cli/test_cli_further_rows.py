@@ -56,7 +56,7 @@ def test_a_saved_model_draws_as_many_rows_as_wanted(dipsmith, releases):
     ("words", "code", "said"),
     [
         (("label", "--out", "x.csv"), 2, "dipsmith label RELEASE FILE"),
-        (("add-remove", "--out", "x.xlsx"), 2, ".csv or .parquet"),
+        (("add-remove", "--out", "x.xlsx"), 2, ".parquet, .csv, .dta, .sav"),
         (("add-remove", "--rows", "-1", "--out", "x.csv"), 2, "rows is -1"),
         (("add-remove", "--model", "2", "--out", "x.csv"), 2, "has 1"),
         (("add-remove", "--out", "add-remove/x.csv"), 3, "inside the release"),
