@@ -778,3 +778,20 @@ def test_a_missing_ledger_cannot_be_shown(tmp_path):
         with pytest.raises(InputError, match="no such file"):
             verb()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_grant_that_nothing_was_spent_from_can_be_withdrawn(tmp_path):
+    ledger = Ledger(tmp_path / "b.db")
+    ledger.grant("people", PureDP(2))
+    ledger.withdraw("people", by="ann", why="meant ρ")
+    with pytest.raises(BudgetError, match="no grant to withdraw"):
+        ledger.withdraw("people")
+    ledger.grant("people", ZCDP("0.02"))
+    assert "at δ = 1e-09" in str(ledger.show("people"))
+    assert ledger.verify().rows == 4
+    with ledger.reserve("people", ZCDP("0.01"), protects=Replace(Unit()), source=None, method="flat") as run:
+        run.read()
+    with pytest.raises(BudgetError, match="has spent"):
+        ledger.withdraw("people")
+    with pytest.raises(BudgetError, match="no grant to withdraw"):
+        ledger.withdraw("nobody")

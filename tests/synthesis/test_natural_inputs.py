@@ -87,3 +87,15 @@ def test_public_columns_of_a_csv_have_their_declared_type(tmp_path):
     release = ds.synthesize(tmp_path / "t.csv", schema, "forest", budget=ds.PureDP(1), testing=True, noise_seed=1)
     assert str(release.tables[0]["age"].type) == "int64"
     assert release.tables[0]["age"].null_count == 29
+
+
+def test_a_report_stays_small_whatever_the_schema(tmp_path):
+    fields = [
+        {"name": "gain", "type": "integer", "minimum": 0, "maximum": 49_999},
+        {"name": "code", "type": "string", "enum": [f"c{i}" for i in range(3000)], "other": "c0"},
+    ]
+    schema = ds.Schema.from_dict({"name": "t", "unit": "row", "neighbours": "replace", "fields": fields})
+    rows = pd.DataFrame({"gain": np.arange(400) * 100, "code": [f"c{i % 50}" for i in range(400)]})
+    release = ds.synthesize(rows, schema, ds.Marginals(), budget=ds.PureDP(9), testing=True, noise_seed=1)
+    folder = release.save(tmp_path / "release")
+    assert (folder / "report.html").stat().st_size < 3e6

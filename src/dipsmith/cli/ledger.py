@@ -59,6 +59,22 @@ def grant(
     answer(json, facts, str(account), f"ledger head: {book.anchor}")
 
 
+@app.command(epilog="Example:\n\n  dipsmith ledger withdraw people --ledger budget.db --why 'meant ρ'")
+def withdraw(
+    name: Annotated[str, Argument(help="The dataset: the schema's name.")],
+    ledger: LedgerFile,
+    by: By = None,
+    why: Why = "",
+    json: Json = False,
+) -> None:
+    """Take back grants from which nothing was spent, for instance to grant in another currency."""
+    from dipsmith.privacy.ledger import Ledger
+
+    book = Ledger(ledger)
+    book.withdraw(name, by=by, why=why)
+    answer(json, {**book.show(name).as_dict(), "head": book.head}, str(book.show(name)), f"ledger head: {book.anchor}")
+
+
 @app.command(epilog="Example:\n\n  dipsmith ledger show --ledger budget.db")
 def show(
     ledger: LedgerFile,

@@ -152,6 +152,13 @@ def learn(
     answer(json, facts, str(found), next_step)
 
 
+def _as_csv(rows: Any) -> str:
+    """A few rows as lines of values."""
+    lines = [", ".join(rows.column_names)]
+    lines += [", ".join("" if value is None else str(value) for value in row.values()) for row in rows.to_pylist()]
+    return "\n".join(lines)
+
+
 def _relation(text: str) -> Neighbours:
     from dipsmith.privacy.neighbours import RELATIONS
     from dipsmith.schema.entries import NEIGHBOURS_HELP
@@ -183,7 +190,9 @@ def check(
     json: Json = False,
 ) -> None:
     """Check a schema; with --source, show exact counts of what it would reject (confidential, logged)."""
+    from dipsmith.planning.smears import smears
     from dipsmith.schema import Schema
+    from dipsmith.synthesis.invented_rows import invent_rows
 
     declared = Schema.read(schema)
     facts: dict[str, Any] = {
@@ -208,6 +217,10 @@ def check(
         found.check(declared.columns)
         Ledger(ledger).look(declared.name, f"schema check of {found.describe()}")
         facts["CONFIDENTIAL"] = conformity(found, declared)
+    invented = invent_rows(declared)
+    facts["invented_rows"] = [{name: str(value) for name, value in row.items()} for row in invented.to_pylist()]
+    for text in smears(declared):
+        warn(text)
     if json:
         emit(facts)
         return
@@ -216,6 +229,8 @@ def check(
     say(f"neighbours {declared.neighbours}, unit {declared.unit}, domains {declared.provenance}")
     lines = [(a.name, a.type, a.role, f"{a.size:,}") for a in declared]
     table("Columns", ("name", "type", "role", "levels"), lines, right=(3,))
+    say("What a release will look like (5 invented rows, from the schema alone):")
+    say(_as_csv(invented))
     if "CONFIDENTIAL" in facts:
         counts = [(what, f"{rows:,}") for what, rows in facts["CONFIDENTIAL"].items()]
         table("CONFIDENTIAL — exact counts, not for release", ("what", "rows"), counts, right=(1,))

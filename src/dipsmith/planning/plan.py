@@ -20,6 +20,7 @@ from dipsmith.planning.label_width import SHARE, LabelWidths, label_widths
 from dipsmith.planning.law import NoiseLaw
 from dipsmith.planning.leaf_interval import rows_for_width
 from dipsmith.planning.resources import Resources, resources
+from dipsmith.planning.smears import smears
 from dipsmith.planning.target import solve, strain_of_labels, strain_of_marginals
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
 from dipsmith.schema import Schema
@@ -67,6 +68,7 @@ class Plan:
     level: float
     resources: Resources
     trees: TreePreview | None = None  # of methods that grow trees: what each costs, how deep branches go
+    smears: tuple[str, ...] = ()  # what bins will do to means, quantiles and spikes
     path_shares: tuple[PathShares, ...] = ()  # how often each column is asked before a label is drawn
     delta: DeltaOffer | None = None  # under pure ε: what a tiny δ would buy
 
@@ -86,7 +88,7 @@ class Plan:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a steward should think about before spending."""
-        return tuple(f"{s.stage}: {s.note}" for s in self.steps if s.note)
+        return (*self.smears, *(f"{s.stage}: {s.note}" for s in self.steps if s.note))
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON-able values."""
@@ -150,6 +152,7 @@ def plan(
         level=level,
         resources=resources(schema, outlook, facts.rows, sets=sets, each=each),
         trees=outlook.trees,
+        smears=smears(schema),
         path_shares=outlook.path_shares,
         delta=offer_delta(budget, steps, lambda b: method.plan(schema, _each(b, sets, each), facts))
         if crowded

@@ -137,6 +137,16 @@ class Account:
             **({} if grant.private is None else self._stating(grant.private)),
         )
 
+    def withdrawn(self) -> Account:
+        """The account without its grants; refused once anything was spent from them."""
+        if self.currency is None:
+            raise BudgetError(f"'{self.name}' has no grant to withdraw")
+        if self.spent_units or self.charged_runs:
+            raise BudgetError(
+                f"'{self.name}' has spent from its grants: what is left stays granted, and can be left unused"
+            )
+        return replace(self, currency=None, granted_units=0, grants=(), private=None)
+
     def _stating(self, private: tuple[str, ...]) -> dict[str, Any]:
         held = self.protects
         if held is not None and not isinstance(held, Label):

@@ -115,6 +115,8 @@ def _entered(books: Books, row: Row, content: dict[str, Any]) -> Books:
         books = _proven(books, "granted", content)
         account = accounts.get(content["name"], Account(content["name"]))
         accounts[account.name] = account.granted(grant_from(content, row.time))
+    elif row.kind == "withdrawn":
+        accounts[content["name"]] = accounts[content["name"]].withdrawn()
     elif row.kind == "signatory":
         return replace(_proven(books, "signatory", content), signatory=check_public(content["public"]))
     elif row.kind == "looked":

@@ -102,6 +102,22 @@ class Ledger:
 
         self._write(decide, create=True)
 
+    def withdraw(self, name: str, by: str | None = None, why: str = "") -> None:
+        """Take back the grants of a dataset from which nothing was spent, such as one in the wrong currency; both stay on record."""
+        content = {"name": line(name, "the dataset's name"), "by": who(by), "why": line(why, "why", empty=True)}
+
+        def decide(books: Books) -> list[Entry]:
+            if books.signatory is not None:
+                raise BudgetError(
+                    f"ledger '{self.path}' takes signed grants only, which nobody withdraws without the key"
+                )
+            if name not in books.accounts:
+                raise BudgetError(f"'{name}' has no grant to withdraw")
+            books.accounts[name].withdrawn()
+            return [("withdrawn", content)]
+
+        self._write(decide)
+
     def grant_signed(self, signed: Signed) -> str:
         """Take a grant that was signed elsewhere, once; gives the dataset's name.
 

@@ -11,9 +11,12 @@ from typing import Any
 from dipsmith.errors import BudgetError
 from dipsmith.privacy.account import Account, Grant, PaidRun
 from dipsmith.privacy.books import Books
-from dipsmith.privacy.budget import UNITS, Currency, decimal_text
+from dipsmith.privacy.budget import UNITS, ZCDP, Currency, decimal_text, rho_to_approx
 from dipsmith.privacy.protection import Label, Protection, columns_in_words
 from dipsmith.schema.schema import Unit
+
+USUAL_DELTA = 1e-9
+"""The δ at which balances in ρ are also shown as an ε."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,12 @@ class Statement:
         symbol = "ρ" if self.currency == "rho" else "ε"
         left, granted = decimal_text(self.remaining_units), decimal_text(self.granted_units)
         balance = f"{symbol} = {left} left of {granted}" if self.currency else "no grant"
+        if self.currency == "rho" and self.remaining_units:
+            # what people know ρ by: the ε of an (ε, δ) at a δ that is usual
+            epsilons = [
+                rho_to_approx(ZCDP.of_units(units), USUAL_DELTA) for units in (self.remaining_units, self.granted_units)
+            ]
+            balance += f" (ε = {epsilons[0]:.3g} of {epsilons[1]:.3g} at δ = {USUAL_DELTA:g})"
         balance += f", and δ = {float(self.delta):g} spent" if self.delta else ""
         under = f", neighbours {self.relation}, unit {self.unit}" if self.relation else ""
         under += "" if self.private is None else f", private {columns_in_words(self.private)}"

@@ -22,7 +22,7 @@ from dipsmith.counting.tally import count
 from dipsmith.report import figures
 from dipsmith.report.commands import command
 from dipsmith.report.content import Block, Code, Facts, Figure, Page, Section, Table
-from dipsmith.schema import Codes, Marginal, Schema
+from dipsmith.schema import Attribute, Codes, Marginal, Schema
 from dipsmith.synthesis.spent import Z95, TableNoise, column_noise, drowned_below, table_noise
 from dipsmith.synthesis.suggestion import suggested_formula
 from dipsmith.synthesis.support_section import support_blocks
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 MOST_DRAWN = 24
 """Columns that are drawn; all are tabulated."""
 MOST_ASSOCIATED = 24
+MOST_BARS = 200
+"""A figure draws so many bars of a column at most, and its numbers list as many levels: a report stays small."""
 MOST_ROWS = 200_000
 """Rows that associations are computed from at most: the first ones, in the release's own (random) order."""
 MOST_LINES = 20
@@ -206,8 +208,9 @@ def _columns(release: Release, glance: Glance, tables: list[TableNoise]) -> tupl
     panels = []
     for a in drawn:
         sd = None if a.name in public else noise[a.name]
-        bars = a.labels, counts[a.name] / n, bool(a.domain.ordered), a.name in public
-        panels.append(figures.Distribution(a.name, *bars, None if sd is None else Z95 * sd / n))
+        labels, few, joined = _few_bars(a, counts[a.name])
+        bars = labels, few / n, bool(a.domain.ordered), a.name in public
+        panels.append(figures.Distribution(a.name, *bars, None if sd is None else Z95 * sd * joined**0.5 / n))
     frequent = "; ".join(f"{a.name}: {_most_frequent(a.labels, counts[a.name], n)}" for a in drawn)
     left = len(schema.names) - len(drawn)
     figure = Figure(
@@ -218,7 +221,10 @@ def _columns(release: Release, glance: Glance, tables: list[TableNoise]) -> tupl
         + (" Grey: public, as they are." if public else "")
         + (f" {left} more columns are not drawn." if left > 0 else ""),
         alternative=f"Bar charts of the shares of every level. Most frequent: {frequent}.",
-        numbers=shares("Shares of the synthetic rows", lambda c: range(len(c))),
+        numbers=shares(
+            "Shares of the synthetic rows",
+            lambda c: range(len(c)) if len(c) <= MOST_BARS else np.sort(np.argsort(-c, kind="stable")[:MOST_BARS]),
+        ),
     )
     return listing, figure
 
@@ -275,6 +281,24 @@ def _cramer(table: NDArray[np.int64]) -> float:
     n = used.sum()
     expected = np.outer(used.sum(axis=1), used.sum(axis=0)) / n
     return float(np.sqrt(((used - expected) ** 2 / expected).sum() / n / (min(used.shape) - 1)))
+
+
+def _few_bars(attribute: Attribute, counts: NDArray[np.int64]) -> tuple[tuple[str, ...], NDArray[np.int64], int]:
+    """Bars of a column, at most `MOST_BARS`: neighbours joined where levels are ordered, else the most frequent and the rest.
+
+    The last number is how many levels a bar holds, for its noise.
+    """
+    if len(counts) <= MOST_BARS:
+        return attribute.labels, counts, 1
+    if attribute.domain.ordered:
+        joined = -(-len(counts) // MOST_BARS)
+        starts = np.arange(0, len(counts), joined)
+        ends = np.minimum(starts + joined, len(counts)) - 1
+        names = (f"{attribute.labels[a]} … {attribute.labels[b]}" for a, b in zip(starts, ends, strict=True))
+        return tuple(names), np.add.reduceat(counts, starts), joined
+    most = np.sort(np.argsort(-counts, kind="stable")[: MOST_BARS - 1])
+    rest = int(counts.sum() - counts[most].sum())
+    return (*(attribute.labels[i] for i in most), "all others"), np.append(counts[most], rest), 1
 
 
 def _most_frequent(labels: tuple[str, ...], counts: NDArray[np.int64], n: int) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from dipsmith.errors import InputError, UsageError
 from dipsmith.privacy.ledger import Ledger
-from dipsmith.schema import Codes, Schema
+from dipsmith.schema import Bins, Codes, Schema
 from dipsmith.sources import Source, source
 from dipsmith.synthesis.release import Release
 from dipsmith.utility.authentic import authentic_table
@@ -23,6 +23,7 @@ from dipsmith.utility.findings import Findings
 from dipsmith.utility.matching import Matched, join_by_identifier
 from dipsmith.utility.metric import Metric, MetricValue, SideBySide, all_metrics
 from dipsmith.utility.pair import authentic_codes
+from dipsmith.utility.raw_values import RAW_VALUES
 from dipsmith.utility.regression import Regression, compare_regression
 
 DEFAULT_CLASSIFIERS = ("logistic", "interactions", "cart", "boosting")
@@ -112,14 +113,17 @@ def compare(
     codes, left_out = authentic_codes(private, base, columns, lambda share: say("reading", share))
     if not len(codes):
         raise UsageError("the authentic table has no row to compare with; check the file and the schema")
-    own = dict.fromkeys(m.chapter for m in metrics if m.chapter is not None)
+    own = dict.fromkeys([RAW_VALUES, *(m.chapter for m in metrics if m.chapter is not None)])
+    verbatim = set(base.public) if base.neighbours == "label" else set()
+    points = [n for n in columns if n not in verbatim and isinstance(base[n].domain, Bins)]
+    raw = authentic_table(private, base, points) if points else None
     chapters = tuple(sorted(own, key=lambda chapter: chapter.place))
     single = tuple(m for m in metrics if m.chapter is None)
     findings = []
     for name, release in loaded.items():
         joined = _match(private, codes, third_file, release, base, on) if on else None
         attacked = None if sensitive is None else tuple(sensitive)
-        both = SideBySide(codes, release, base, None, tuple(chosen), attacked, joined, draws, seed, third, shown)
+        both = SideBySide(codes, release, base, None, tuple(chosen), attacked, joined, draws, seed, third, shown, raw)
         results: dict[str, Any] = {}
         for i, chapter in enumerate(chapters):
             say(f"comparing {name}", i / len(chapters))

@@ -41,7 +41,8 @@ class SideBySide:
     `fresh` rows are of the same population, and the release was not made from them. `classifiers` (names, or scikit-learn
     classifiers) try to tell the tables apart; `sensitive` columns are attacked, None for the synthesised ones; `matched` is a
     third file joined by an identifier. Every null distribution has so many `draws`. `third` is the column that panel (a)
-    crosses with the targets, None for the longest list; `shown_pairs` are columns to be drawn within each other.
+    crosses with the targets, None for the longest list; `shown_pairs` are columns to be drawn within each other; `raw` has
+    the authentic numbers and times themselves, None where nobody read them.
     """
 
     authentic: Codes
@@ -55,6 +56,7 @@ class SideBySide:
     seed: int = 0
     third: str | None = None
     shown_pairs: tuple[tuple[str, str], ...] = ()
+    raw: pa.Table | None = None
     _scored: dict[tuple[str, int], Propensity] = field(default_factory=dict, repr=False)
 
     @cached_property

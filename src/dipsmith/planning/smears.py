@@ -1,0 +1,41 @@
+"""What bins will do to values: values are drawn within bins, so that a wide one moves means, quantiles and spikes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dipsmith.schema import Bins, Schema
+
+FROM = 1000
+"""Ranges that reach less have no money in them."""
+FEW = 200
+"""With more bins than this none is wide."""
+
+
+def smears(schema: Schema) -> tuple[str, ...]:
+    """What bins will do to values, column by column: for a plan to say before anything is spent."""
+    found = []
+    for attribute in schema:
+        domain = attribute.domain
+        released = schema.neighbours != "label" or attribute.role == "private"
+        if not released or not isinstance(domain, Bins) or domain.scale not in ("integer", "number"):
+            continue
+        widths = np.diff(domain.cuts)
+        first = float(widths[0])
+        if (
+            domain.minimum == 0
+            and first > (1 if domain.scale == "integer" else 0)
+            and domain.maximum >= FROM
+            and domain.step is None
+        ):
+            found.append(
+                f"column '{attribute.name}': zeros will be spread over 0 to {domain.cuts[1]:,.6g}, because values are drawn within "
+                "bins; if many rows have 0, give it a bin of its own (edges: [0, 1, …])"
+            )
+        middle = float(np.median(np.abs(domain.cuts[1:] + domain.cuts[:-1]) / 2))
+        if domain.law == "uniform" and len(widths) < FEW and float(widths.max()) > 2 * middle > 0:
+            found.append(
+                f"column '{attribute.name}': its widest bin, {widths.max():,.6g}, is wider than most of its values are large, so "
+                "means and quantiles will move; cut it finer where values are, or write law: log"
+            )
+    return tuple(found)

@@ -1,0 +1,43 @@
+"""What bins will do to values is said before anything is spent; rows that a schema allows can be looked at."""
+
+import pytest
+from typer.testing import CliRunner
+
+import dipsmith as ds
+from dipsmith.cli.main import app
+from dipsmith.planning.smears import smears
+from dipsmith.synthesis.invented_rows import invent_rows
+
+
+def money(**keys):
+    fields = [
+        {"name": "gain", "type": "integer", "minimum": 0, "maximum": 99_999, **keys},
+        {"name": "ok", "type": "boolean"},
+    ]
+    return ds.Schema.from_dict({"name": "t", "unit": "row", "neighbours": "replace", "fields": fields})
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"bins": {"count": 20}}, ["zeros will be spread over 0 to 5,000"]),
+        ({"bins": {"edges": [0, 1, 10, 100, 1000, 100_000], "law": "log"}}, []),
+        ({"bins": {"edges": [0, 1, 10, 100, 99_999]}}, ["its widest bin"]),
+    ],
+)
+def test_a_plan_says_what_bins_do(keys, said):
+    found = smears(money(**keys))
+    assert len(found) == len(said)
+    assert all(words in text and "'gain'" in text for words, text in zip(said, found, strict=True))
+    plan = ds.plan(money(**keys), "mst", ds.PureDP(1), rows=1000)
+    assert set(found) <= set(plan.warnings)
+
+
+def test_check_prints_invented_rows(tmp_path):
+    schema = money(bins={"count": 20})
+    assert invent_rows(schema).column_names == ["gain", "ok"]
+    schema.write(tmp_path / "t.yaml")
+    done = CliRunner().invoke(app, ["schema", "check", str(tmp_path / "t.yaml")])
+    assert done.exit_code == 0, done.output
+    assert "5 invented rows" in done.output
+    assert done.output.count("True") + done.output.count("False") == 5

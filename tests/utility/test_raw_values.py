@@ -1,0 +1,49 @@
+"""Values as they are: what bins hide, a comparison tells."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dipsmith as ds
+from dipsmith.utility.raw_values import RAW_VALUES
+
+
+def money(bins):
+    fields = [
+        {"name": "dividends", "type": "integer", "minimum": 0, "maximum": 99_999, "bins": bins},
+        {"name": "sex", "type": "string", "enum": ["F", "M"], "other": "M"},
+    ]
+    return ds.Schema.from_dict({"name": "t", "unit": "row", "neighbours": "replace", "fields": fields})
+
+
+def rows():
+    rng = np.random.default_rng(3)
+    paid = np.where(rng.random(3000) < 0.89, 0, np.exp(rng.normal(6.5, 1.2, 3000)))
+    return pa.table({"dividends": paid.round().astype(int), "sex": rng.choice(["F", "M"], 3000)})
+
+
+def compared(bins, tmp_path):
+    ledger = ds.Ledger(tmp_path / "b.db")
+    release = ds.synthesize(rows(), money(bins), ds.Marginals(), budget=ds.PureDP(50), testing=True, noise_seed=1)
+    return ds.compare(rows(), release, ledger=ledger, classifiers=["logistic"], draws=2)
+
+
+def test_a_smeared_spike_is_told(tmp_path):
+    found = compared({"count": 20}, tmp_path)
+    (column,) = found.findings[0]["raw_values"]
+    assert column.zeros[0] == pytest.approx(0.89, abs=0.02)
+    assert column.zeros[1] < 0.01
+    assert column.mean[1] > 5 * column.mean[0]
+    text = str(RAW_VALUES.blocks(found.findings)[0])
+    assert "The mean of dividends moved from" in text
+    assert "give that value a bin of its own" in text
+    assert any(section.heading == "Values as they are" for section in found.page.sections)
+    assert "mean of dividends" in str(found)
+
+
+def test_bins_that_keep_it_pass(tmp_path):
+    found = compared({"edges": [0, 1, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000], "law": "log"}, tmp_path)
+    (column,) = found.findings[0]["raw_values"]
+    assert column.share_moved < 0.01
+    assert column.moved < 0.1
+    assert RAW_VALUES.blocks(found.findings)[0] == "No mean and no frequent value moved noticeably."
