@@ -11,7 +11,7 @@ from typer import Argument, Option
 from dipsmith.cli import options
 from dipsmith.cli.options import Json, Table
 from dipsmith.cli.terminal import answer, emit, say, table, warn, warnings_as_notes
-from dipsmith.errors import LostKey, UsageError
+from dipsmith.errors import LostKey, SchemaError, UsageError
 from dipsmith.report.commands import command
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ def init(
     answer(json, {"schema": text, "out": None if out is None else str(out), "peek": peek}, line)
 
 
+<<<<<<< HEAD
 @app.command(
     epilog=options.examples(
         "dipsmith schema learn people.csv --epsilon 0.1 --delta 1e-9 --neighbours add-remove --unit row --ledger budget.db "
@@ -177,6 +178,41 @@ def _unit(text: str) -> Unit:
     if not colon or not column or not most.isdigit():
         raise UsageError(f"--unit is '{text}'; expected row, or COLUMN:MAX_ROWS such as person_id:3")
     return Unit(column, int(most))
+=======
+@app.command(epilog="Example:\n\n  dipsmith schema convert people.yaml --out people.json")
+def convert(
+    schema: Annotated[Path, Argument(metavar="SCHEMA", help="A schema (YAML), or a CSVW-EO table (.json).")],
+    out: Annotated[Path, Option("--out", help="The file to write, .json (CSVW-EO) or .yaml; must not exist.")],
+    name: Annotated[str | None, Option("--name", help="The dataset's name, where the file does not say it.")] = None,
+    neighbours: Annotated[
+        str | None, Option("--neighbours", help="add-remove, replace or label, where the file does not say it.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write a schema as CSVW-EO, or make one of a CSVW-EO table; what is written reads back the same."""
+    from json import dumps, loads
+
+    from dipsmith.schema import Schema
+    from dipsmith.schema.csvw_eo import from_csvw_eo, to_csvw_eo
+    from dipsmith.schema.writing import to_yaml
+    from dipsmith.synthesis.writing import require_outside_releases, whole_file
+
+    if out.suffix not in (".json", ".yaml"):
+        raise UsageError(f"--out is '{out}', expected a name that ends in .json or .yaml")
+    if schema.suffix == ".json":
+        try:
+            declared = from_csvw_eo(loads(schema.read_text("utf-8")), name=name, neighbours=neighbours)
+        except ValueError:
+            raise SchemaError(f"'{schema}' is not JSON; give a CSVW-EO table, or a schema in YAML") from None
+    else:
+        declared = Schema.read(schema)
+    as_json = out.suffix == ".json"
+    text = dumps(to_csvw_eo(declared), ensure_ascii=False, indent=1) + "\n" if as_json else to_yaml(declared)
+    require_outside_releases(out)
+    with whole_file(out) as work:
+        work.write_text(text, "utf-8")
+    answer(json, {"out": str(out), "name": declared.name, "digest": declared.digest}, f"Written to {out}")
+>>>>>>> a107cf6 (feat: a passport in every release, a page for officials; docs by purpose; what a stranger expects beside the code)
 
 
 @app.command(epilog="Example:\n\n  dipsmith schema check people.yaml --source people.csv --ledger budget.db")

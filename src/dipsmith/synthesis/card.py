@@ -90,6 +90,8 @@ class Card:
     analyses: tuple[Any, ...] = ()
     results: tuple[Mapping[str, Any], ...] = ()
     known_rows: Count | None = None
+    account: Mapping[Literal["granted", "spent"], Count] | None = None
+    """Of these rows, when this budget was reserved: agreed on and spent in all, this release included, in units."""
 
     @classmethod
     def of(
@@ -106,6 +108,7 @@ class Card:
         looks: int,
         notes: Sequence[str] = (),
         results: Sequence[Result] = (),
+        account: Mapping[Literal["granted", "spent"], int] | None = None,
     ) -> Card:
         """The card of a run that followed an order."""
         schema, budget = order.schema, order.budget
@@ -140,6 +143,7 @@ class Card:
             files={},
             steward_says=steward_says(order, events),
             known_rows=order.public_rows,
+            account=account,
         )
 
     @property

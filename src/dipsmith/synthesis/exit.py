@@ -67,6 +67,10 @@ class Exit:
         """Write a text."""
         (self.folder / name).write_bytes(text.encode("utf-8"))
 
+    def folder_of(self, name: str) -> None:
+        """Make a folder for more files."""
+        (self.folder / name).mkdir()
+
     def data(self, name: str, data: bytes) -> None:
         """Write bytes that `pack` made."""
         (self.folder / name).write_bytes(data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +30,8 @@ from dipsmith.synthesis.fitted import FittedModel, drawn_table, predictors
 from dipsmith.synthesis.label_tables import LabelTables
 from dipsmith.synthesis.labelled_file import ENDINGS, read_labelled
 from dipsmith.synthesis.measurement_file import read_measurements, write_measurements
+from dipsmith.synthesis.passport.facts import PassportFacts
+from dipsmith.synthesis.passport.passport import write_passport
 from dipsmith.synthesis.report import Glance, report_page
 from dipsmith.synthesis.sets import Sets, TableSets, require_memory
 from dipsmith.synthesis.supports import Support, SupportIndex
@@ -153,9 +155,11 @@ class Release:
             out.table("codebook.csv", codebook(self.schema))
             write_measurements(out, self.measurements)
             out.text("report.html", page(report_page(self, glance)))
-            card = replace(self.card, files={name: digest(work / name) for name in files_of(work)})
+            digests = {name: digest(work / name) for name in files_of(work)}
+            write_passport(out, PassportFacts(self.card, self.schema, digests))
+            card = replace(self.card, files=_with_new_files(digests, work))
             out.text("card.html", card.to_html())
-            card = replace(card, files={**card.files, "card.html": digest(work / "card.html")})
+            card = replace(card, files=_with_new_files(card.files, work))
             out.text("card.json", card.to_json())
             stamped = digest(work / "card.json")
             out.seal(card.created)
@@ -258,6 +262,11 @@ def files_of(folder: Path) -> list[str]:
     """The files of a release folder, also those inside a set that workers wrote, by their names from there."""
     files = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
     return sorted(path.relative_to(folder).as_posix() for path in files)
+
+
+def _with_new_files(digests: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Digests of files, and of those that were written since, in the order of their names."""
+    return {name: digests.get(name) or digest(folder / name) for name in files_of(folder)}
 
 
 def set_file(folder: Path, i: int) -> Path:

@@ -152,7 +152,7 @@ def synthesize(
     request = str(uuid.uuid4()) if request is None else request
     book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
     with ExitStack() as unsettled:  # until the end of this block a failure is noted in the ledger as one
-        reservation = None
+        reservation, account = None, None
         if book is not None:
             try:
                 reservation = book.reserve(
@@ -167,6 +167,8 @@ def synthesize(
             except AlreadyReleased as earlier:
                 return released_before(earlier)
             unsettled.enter_context(reservation)
+            # Before a row is read: what others reserve while they are read would tell how long that takes.
+            account = book.show(schema.name)
             reservation.read()
         # The card tells when the budget was reserved, not when the run ended: how long reading takes depends on the rows.
         begun = datetime.now(UTC) if reservation is None else datetime.fromisoformat(reservation.time)
@@ -205,6 +207,7 @@ def synthesize(
                 *contradicted,
             ),
             results=results,
+            account=None if account is None else {"granted": account.granted_units, "spent": account.spent_units},
         )
         unsettled.pop_all()  # from here on, saving the release settles the run
     finish = None if reservation is None else reservation.finish

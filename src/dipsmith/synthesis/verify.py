@@ -17,6 +17,7 @@ from dipsmith.errors import DamageError
 from dipsmith.privacy.ledger import AlreadyReleased, Ledger
 from dipsmith.schema import Attribute, Bins, Categories, Schema
 from dipsmith.synthesis.measurement_file import FILE, read_measurements
+from dipsmith.synthesis.passport.passport import check_passport
 from dipsmith.synthesis.release import Release, files_of, read_card, read_models, read_schema, set_file, set_parts
 from dipsmith.synthesis.writing import damage, digest
 
@@ -69,6 +70,7 @@ def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Ver
             raise damage(f"'{name}' was changed after the release: its SHA-256 is not the card's")
     models = read_models(path)
     schema = read_schema(path)
+    check_passport(path, card, schema)
     if read_measurements(path, schema):
         _check_traces(path / FILE, schema)
     for i in range(1, card.sets + 1):

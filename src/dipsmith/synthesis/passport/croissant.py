@@ -1,0 +1,105 @@
+"""Croissant 1.1 (MLCommons): what data catalogues and loaders read."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dipsmith.synthesis.labelled_file import program_names
+from dipsmith.synthesis.passport.facts import PassportFacts, media_type
+
+VERSION: Final = "http://mlcommons.org/croissant/1.1"
+TYPES: Final = {
+    "string": "sc:Text",
+    "integer": "sc:Integer",
+    "number": "sc:Float",
+    "boolean": "sc:Boolean",
+    "date": "sc:Date",
+    "datetime": "sc:DateTime",
+}
+_TERMS: Final = [
+    "citeAs",
+    "column",
+    "equivalentProperty",
+    "extract",
+    "field",
+    "fileProperty",
+    "fileObject",
+    "fileSet",
+    "format",
+    "includes",
+    "isLiveDataset",
+    "jsonPath",
+    "key",
+    "md5",
+    "parentField",
+    "path",
+    "recordSet",
+    "references",
+    "regex",
+    "repeated",
+    "replace",
+    "samplingRate",
+    "separator",
+    "source",
+    "subField",
+    "transform",
+]
+CONTEXT: Final = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    **{term: f"cr:{term}" for term in _TERMS},
+    "conformsTo": "dct:conformsTo",
+    "cr": "http://mlcommons.org/croissant/",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "dct": "http://purl.org/dc/terms/",
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "sc": "https://schema.org/",
+}
+
+
+def croissant(facts: PassportFacts) -> dict[str, Any]:
+    """The tables as files with digests, and the columns of each as a set of records."""
+    whole = [name for name in facts.tables if "/" not in name]
+    return {
+        "@context": CONTEXT,
+        "@type": "sc:Dataset",
+        "name": facts.title,
+        "description": facts.description,
+        "conformsTo": VERSION,
+        "citeAs": f"{facts.title} (request {facts.card.request}, {facts.day})",
+        "datePublished": facts.day,
+        "version": "1.0.0",
+        "rai:personalSensitiveInformation": facts.card.guarantee,
+        "rai:dataManipulationProtocol": f"dipsmith {facts.card.version}, {facts.card.method}",
+        "distribution": [
+            {
+                "@type": "cr:FileObject",
+                "@id": name,
+                "name": name,
+                "contentUrl": f"../{name}",
+                "encodingFormat": media_type(name),
+                "sha256": facts.digests[name],
+            }
+            for name in facts.tables
+        ],
+        "recordSet": [_records(name, facts) for name in whole if name.endswith((".csv", ".parquet"))],
+    }
+
+
+def _records(file: str, facts: PassportFacts) -> dict[str, Any]:
+    name = file.rpartition(".")[0]
+    ids = program_names(facts.schema.names, 64)  # the validator takes no spaces in them
+    fields = [
+        {
+            "@type": "cr:Field",
+            "@id": f"{name}/{ids[attribute.name]}",
+            "name": attribute.name,
+            "description": attribute.title or attribute.name,
+            "dataType": TYPES[attribute.type],
+            "source": {"fileObject": {"@id": file}, "extract": {"column": attribute.name}},
+        }
+        for attribute in facts.schema
+    ]
+    return {"@type": "cr:RecordSet", "@id": name, "name": name, "field": fields}

@@ -1,0 +1,71 @@
+"""DDI-Codebook 2.5, as XML: what data archives read. Columns, their labels and bounds; how the rows were made."""
+
+from __future__ import annotations
+
+from typing import Final
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from dipsmith.schema import Attribute, Bins
+from dipsmith.schema.bins import show
+from dipsmith.synthesis.passport.facts import UNKNOWN, PassportFacts
+
+NAMESPACE: Final = "ddi:codebook:2_5"
+
+
+def ddi(facts: PassportFacts) -> str:
+    """The codebook as the text of an XML document."""
+    book = Element("codeBook", {"xmlns": NAMESPACE, "version": "2.5", "xml:lang": "en"})
+    citation = SubElement(SubElement(book, "docDscr"), "citation")
+    _titled(citation, f"Codebook: {facts.title}", facts)
+    study = SubElement(book, "stdyDscr")
+    citation = SubElement(study, "citation")
+    _titled(citation, facts.title, facts)
+    about = SubElement(study, "stdyInfo")
+    SubElement(about, "abstract").text = _plain(facts.description)
+    summary = SubElement(about, "sumDscr")
+    SubElement(summary, "anlyUnit").text = _plain(str(facts.card.unit["text"]))
+    SubElement(summary, "dataKind").text = "Synthetic microdata"
+    method = SubElement(study, "method")
+    SubElement(SubElement(method, "dataColl"), "collMode").text = _plain(
+        f"drawn by dipsmith {facts.card.version}, {facts.card.method}; {facts.card.sets_text}"
+    )
+    SubElement(method, "notes").text = _plain(facts.card.guarantee)
+    for i, name in enumerate(facts.tables, start=1):
+        about = SubElement(SubElement(book, "fileDscr", {"ID": f"F{i}", "URI": f"../{name}"}), "fileTxt")
+        SubElement(about, "fileName").text = _plain(name)
+        counts = SubElement(about, "dimensns")
+        SubElement(counts, "caseQnty").text = str(facts.card.rows)
+        SubElement(counts, "varQnty").text = str(len(facts.schema.names))
+    columns = SubElement(book, "dataDscr")
+    files = " ".join(f"F{i}" for i in range(1, len(facts.tables) + 1))
+    for i, attribute in enumerate(facts.schema, start=1):
+        _variable(columns, attribute, f"V{i}", files, facts)
+    indent(book, " ")
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(book, encoding="unicode") + "\n"
+
+
+def _titled(citation: Element, title: str, facts: PassportFacts) -> None:
+    SubElement(SubElement(citation, "titlStmt"), "titl").text = _plain(title)
+    made = SubElement(citation, "prodStmt")
+    SubElement(made, "producer").text = UNKNOWN
+    SubElement(made, "prodDate", {"date": facts.day}).text = facts.day
+    SubElement(made, "software", {"version": facts.card.version}).text = "dipsmith"
+
+
+def _variable(columns: Element, attribute: Attribute, name: str, files: str, facts: PassportFacts) -> None:
+    domain = attribute.domain
+    kind = "contin" if isinstance(domain, Bins) else "discrete"
+    column = SubElement(columns, "var", {"ID": name, "name": attribute.name, "files": files, "intrvl": kind})
+    SubElement(column, "labl").text = _plain(attribute.title or attribute.name)
+    if isinstance(domain, Bins):
+        ends = {"min": show(domain.scale, domain.minimum), "max": show(domain.scale, domain.maximum)}
+        SubElement(SubElement(column, "valrng"), "range", ends)
+    for label in facts.labels(attribute.name):
+        SubElement(SubElement(column, "catgry"), "catValu").text = _plain(label)
+    kinds = "character" if attribute.type == "string" else "numeric"
+    SubElement(column, "varFormat", {"type": kinds}).text = attribute.type
+
+
+def _plain(text: str) -> str:
+    """A text without the characters that XML does not allow."""
+    return "".join(c for c in text if c in "\t\n\r" or (ord(c) >= 32 and ord(c) not in (0xFFFE, 0xFFFF)))
