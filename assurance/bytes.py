@@ -42,7 +42,12 @@ EXCEPTED: Final = {
 
 BUDGET: Final = PureDP(2)
 
-REPEATED: Final = ("report.html", "card.html")
+REPEATED: Final = (
+    "report.html",
+    *(f"metadata/{name}" for name in ("croissant.json", "csvw.json", "datacite.json", "ddi.xml", "deployment.yaml")),
+    "ro-crate-metadata.json",
+    "card.html",
+)
 """Files that repeat excepted values, in the order in which their digests enter one another."""
 
 
@@ -56,6 +61,7 @@ def read_release(folder: Path) -> dict[str, bytes]:
     if _canonical(card) != found["card.json"]:
         raise ValueError("card.json is not in canonical form")
     values = {str(card[name]): name for name in EXCEPTED if card.get(name) is not None}
+    values[str(card["created"])[:10]] = "created"
     for name in (n for n in REPEATED if n in found):
         was = sha256(found[name]).hexdigest()
         found[name] = _masked(found[name], values)

@@ -10,7 +10,7 @@ from pathlib import Path
 WIDTH, LEFT, RIGHT, ROW, TOP = 720, 190, 30, 34, 76
 NAMES = {"sex[T.F]": "women against men", **{f"race[T.{r}]": f"race {r} against E" for r in "ABCD"}}
 STYLE = """
-text { font: 14px system-ui, sans-serif; fill: #1a1a1a } .soft { fill: #555; font-size: 12.5px } .title { font-weight: 600; font-size: 16px }
+text { font: 14px system-ui, sans-serif; fill: #1a1a1a } .soft { fill: #555; font-size: 12px } .title { font-weight: 600; font-size: 16px }
 .axis { stroke: #bbb } .zero { stroke: #777; stroke-dasharray: 3 3 } .true { fill: #1a1a1a } .made { fill: none; stroke: #0072b2; stroke-width: 2.2 }
 @media (prefers-color-scheme: dark) { text { fill: #eee } .soft { fill: #aaa } .axis { stroke: #555 } .true { fill: #eee } .made { stroke: #56b4e9 } }
 """
@@ -31,7 +31,7 @@ def draw(demo: dict, results: dict) -> str:
         'aria-label="Differences in log pay: confidential values lie within the intervals of the release">',
         f"<style>{STYLE}</style>",
         '<text class="title" x="12" y="26">The pay gap is kept, and the release says how surely</text>',
-        '<text class="soft" x="12" y="48">Difference in log pay, other things equal. Filled: confidential rows. '
+        '<text class="soft" x="12" y="48">Difference in log pay, other things equal. Filled: confidential. '
         "Open, with 95 % interval: the release, ε = 0.75.</text>",
         f'<line class="zero" x1="{x(0):.1f}" x2="{x(0):.1f}" y1="{TOP - 10}" y2="{height - 40}"/>',
     ]

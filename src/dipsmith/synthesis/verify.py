@@ -70,7 +70,6 @@ def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Ver
             raise damage(f"'{name}' was changed after the release: its SHA-256 is not the card's")
     models = read_models(path)
     schema = read_schema(path)
-    check_passport(path, card, schema)
     if read_measurements(path, schema):
         _check_traces(path / FILE, schema)
     for i in range(1, card.sets + 1):
@@ -84,6 +83,7 @@ def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Ver
                     _check_column(table.column(attribute.name), attribute)
         if rows != card.rows:
             raise DamageError(f"set {i} has {rows:,} rows, the card says {card.rows:,}")
+    check_passport(path, card, schema)
     book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
     if book is not None:
         book.verify(cards=[] if card.ledger_head is None else [card.ledger_head])

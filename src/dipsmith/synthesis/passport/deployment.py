@@ -21,7 +21,7 @@ def deployment(facts: PassportFacts) -> str:
     )
     mechanisms = list(dict.fromkeys(str(line["mechanism"]) for line in card.spending))
     document = {
-        "url_slug": re.sub(r"[^a-z0-9]+", "-", f"{card.dataset} {card.request}".lower()).strip("-"),
+        "url_slug": re.sub(r"[^a-z0-9]+", "-", f"{card.dataset} {card.method}".lower()).strip("-"),
         "deployment": {
             "basic": {
                 "name": facts.title,
