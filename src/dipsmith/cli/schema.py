@@ -82,7 +82,6 @@ def init(
     answer(json, {"schema": text, "out": None if out is None else str(out), "peek": peek}, line)
 
 
-<<<<<<< HEAD
 @app.command(
     epilog=options.examples(
         "dipsmith schema learn people.csv --epsilon 0.1 --delta 1e-9 --neighbours add-remove --unit row --ledger budget.db "
@@ -178,7 +177,8 @@ def _unit(text: str) -> Unit:
     if not colon or not column or not most.isdigit():
         raise UsageError(f"--unit is '{text}'; expected row, or COLUMN:MAX_ROWS such as person_id:3")
     return Unit(column, int(most))
-=======
+
+
 @app.command(epilog="Example:\n\n  dipsmith schema convert people.yaml --out people.json")
 def convert(
     schema: Annotated[Path, Argument(metavar="SCHEMA", help="A schema (YAML), or a CSVW-EO table (.json).")],
@@ -212,7 +212,6 @@ def convert(
     with whole_file(out) as work:
         work.write_text(text, "utf-8")
     answer(json, {"out": str(out), "name": declared.name, "digest": declared.digest}, f"Written to {out}")
->>>>>>> a107cf6 (feat: a passport in every release, a page for officials; docs by purpose; what a stranger expects beside the code)
 
 
 @app.command(epilog="Example:\n\n  dipsmith schema check people.yaml --source people.csv --ledger budget.db")

@@ -167,9 +167,17 @@ class Card:
         budget = self.budget
         if isinstance(budget, PureDP):
             return str(budget)
-        convert = rho_to_approx if self.gaussian else concentrated_to_approx
-        epsilon, delta = self.stated or (convert(budget.rho, DELTA), DELTA)
+        epsilon, delta = self.loss
         return f"ρ = {budget.rho:.6g} (ε = {epsilon:.4g} at δ = {delta:g})"
+
+    @property
+    def loss(self) -> tuple[float, float]:
+        """ε and δ; for ρ those that it implies."""
+        budget = self.budget
+        if isinstance(budget, PureDP):
+            return float(budget.exact), 0.0
+        convert = rho_to_approx if self.gaussian else concentrated_to_approx
+        return self.stated or (convert(budget.rho, DELTA), DELTA)
 
     @property
     def meaning(self) -> str:

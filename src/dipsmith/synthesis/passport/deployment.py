@@ -14,7 +14,7 @@ _UNITS = {True: "Event-level", False: "User-level"}
 def deployment(facts: PassportFacts) -> str:
     """Everything that a card knows; who publishes it and what for is theirs to write."""
     card = facts.card
-    epsilon, delta = facts.loss
+    epsilon, delta = card.loss
     pure = card.currency == "epsilon"
     loss: dict[str, Any] = (
         {"epsilon": epsilon} if pure else {"epsilon": epsilon, "delta": delta, "rho": card.budget.units / 1e12}

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from dipsmith.privacy.budget import PureDP, zcdp_to_approx
 from dipsmith.schema import Categories, Schema
-from dipsmith.synthesis.card import DELTA, Card
+from dipsmith.synthesis.card import Card
 
 FOLDER: Final = "metadata"
 LISTED: Final = 1000
@@ -65,14 +64,6 @@ class PassportFacts:
     def tables(self) -> list[str]:
         """The files of the synthetic tables."""
         return [name for name in self.digests if name.startswith("synthetic-")]
-
-    @property
-    def loss(self) -> tuple[float, float]:
-        """ε and δ; for ρ those that it implies."""
-        budget = self.card.budget
-        if isinstance(budget, PureDP):
-            return float(budget.exact), 0.0
-        return self.card.stated or (zcdp_to_approx(budget.rho, DELTA), DELTA)
 
     def labels(self, name: str) -> tuple[str, ...]:
         """The labels of a column that has a list of them, if it is not too long."""

@@ -82,7 +82,7 @@ def _protected(facts: PassportFacts) -> tuple[Any, ...]:
 
 
 def _strength(facts: PassportFacts) -> tuple[Any, ...]:
-    epsilon, delta = facts.loss
+    epsilon, delta = facts.card.loss
     won = chance(epsilon)
     apart = "" if delta == 0 else f" This may fail with a chance of at most {_one_in(delta)}."
     found = -int(-100 * power(epsilon, delta) // 1)
