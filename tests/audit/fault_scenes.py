@@ -306,7 +306,7 @@ def truncated_release(folder, times, seed=0):
     book, chance = granted(folder), random.Random(seed)
     release(book, folder / "whole", "r")
     ds.verify(folder / "whole", book)
-    names = sorted(p.name for p in (folder / "whole").iterdir())
+    names = sorted(p.relative_to(folder / "whole").as_posix() for p in (folder / "whole").rglob("*") if p.is_file())
     seen = Counter()
     for i in range(times):
         copy = folder / f"copy{i}"

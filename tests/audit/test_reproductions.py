@@ -188,7 +188,7 @@ def test_7_metadata_of_the_private_table_is_not_released(tmp_path):
         budget=ds.PureDP(1), testing=True,
     )  # fmt: skip
     made.save(tmp_path / "release")
-    assert [p.name for p in (tmp_path / "release").iterdir() if b"canary" in p.read_bytes()] == []
+    assert [p.name for p in (tmp_path / "release").rglob("*") if p.is_file() and b"canary" in p.read_bytes()] == []
     assert not pq.read_schema(tmp_path / "release" / "synthetic-1.parquet").metadata
     assert not made.tables[0].schema.metadata
 

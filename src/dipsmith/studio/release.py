@@ -60,7 +60,9 @@ def show(visit: Visit) -> Screen:
         "results": fragment(Page("", (), (card.result_section,)), "").html if card.results else "",
         "sections": fragment(Page("", (), sections), "").html,
         "preview": _preview(folder),
-        "files": [(p.name, p.stat().st_size, card.files.get(p.name, "")) for p in sorted(folder.iterdir())],
+        "files": [
+            (p.name, p.stat().st_size, card.files.get(p.name, "")) for p in sorted(folder.iterdir()) if p.is_file()
+        ],
         "command": command("verify", Path(where), "--ledger", Path(workspace.ledger_name)),
         "report_command": command("report", Path(where), "--out", "report.html"),
         "state": {"project": project.id, "request": request},
