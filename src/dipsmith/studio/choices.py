@@ -21,6 +21,7 @@ from dipsmith.report.commands import command
 from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.markup import render
+from dipsmith.studio.public_files import Inside, PublicFiles
 from dipsmith.studio.script import script
 
 Currency = Literal["epsilon", "approx", "rho"]
@@ -43,7 +44,7 @@ class Choices:
 
     `currency` is pure ε; ε with δ (run in ρ); or ρ. Amounts are kept as they were typed: exact decimals. `rows` is the
     number of rows, where it is publicly known. `analyses` are formulas as they were typed,
-    beside those of the schema.
+    beside those of the schema; `files` the public files beside the confidential one.
     """
 
     method: str = ""
@@ -56,6 +57,7 @@ class Choices:
     format: Literal["parquet", "csv"] = "parquet"
     settings: Mapping[str, Any] = field(default_factory=dict)
     analyses: tuple[str, ...] = ()
+    files: PublicFiles = field(default_factory=PublicFiles)
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Choices:
@@ -75,6 +77,7 @@ class Choices:
         if not isinstance(chosen.get("settings", {}), dict):
             raise UsageError("settings must be names with values")
         chosen["analyses"] = _lines(chosen.get("analyses", ()))
+        chosen["files"] = PublicFiles.of(chosen.get("files", {}))
         if chosen.get("sets", 1) == 1:
             chosen.pop("each", None)
         return cls(**chosen)
@@ -86,13 +89,14 @@ class Choices:
             return ZCDP.from_approx(self.amount, self.delta)
         return ZCDP(self.amount) if self.currency == "rho" else PureDP(self.amount)
 
-    def method_for(self, schema: Schema) -> Method:
-        """The method with its settings; targets default to the private columns."""
+    def method_for(self, schema: Schema, inside: Inside | None = None) -> Method:
+        """The method with its settings; targets default to the private columns. Public files are looked for by `inside`."""
         known = {f.name for f in fields(find_method(self.method))}  # type: ignore[arg-type]
         unknown = [name for name in self.settings if name not in known]
         if unknown:
             raise UsageError(f"method {self.method} has no setting '{unknown[0]}'")
-        return make_method(self.method, self.settings, schema)
+        made = make_method(self.method, self.settings, schema)
+        return made if inside is None else self.files.for_method(made, schema, self.budget, inside)
 
     def planned(self, schema: Schema) -> tuple[PlannedAnalysis, ...]:
         """All planned analyses, those of the schema first."""
@@ -124,6 +128,7 @@ class Choices:
         """`dipsmith synthesize …`."""
         more = ["--known-rows", str(self.rows)] if self.rows is not None and neighbours == "add-remove" else []
         more += ["--format", "csv"] if self.format == "csv" else []
+        more += self.files.words()
         files = ("--ledger", Path(ledger), "--out", Path(out))
         read = Path(data or "FILE")
         return command("synthesize", read, "--schema", Path(schema_file), *self.options(), *more, *files)
@@ -135,7 +140,7 @@ class Choices:
         if self.currency == "approx":
             chosen["delta"] = self.delta
         chosen |= {"sets": self.sets, "each": self.each, "rows": self.rows, "format": self.format}
-        chosen |= {"settings": dict(self.settings), "analyses": list(self.analyses)}
+        chosen |= {"settings": dict(self.settings), "analyses": list(self.analyses), "files": self.files.to_dict()}
         if comparison is not None:
             chosen["compare"] = {k: comparison[k] for k in ("releases", "analyses", "classifiers")}
         return render({k: v for k, v in chosen.items() if v not in (None, {}, [])})
@@ -157,7 +162,8 @@ class Choices:
         made = type(self.method_for(schema)).__name__
         settings = settings_for(self.method, self.settings, schema)
         saved = {"folder": out} | ({"format": "csv"} if self.format == "csv" else {})
-        return script(schema, data, (made, settings), amounts[self.currency], ledger, more, saved, comparison)
+        files = self.files, self.currency
+        return script(schema, data, (made, settings), amounts[self.currency], ledger, more, saved, comparison, files)
 
 
 def _lines(given: object) -> tuple[str, ...]:

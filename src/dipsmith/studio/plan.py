@@ -51,6 +51,7 @@ def show(visit: Visit) -> Screen:
         "statement": account,
         "symbol": symbol(account.currency),
         "bar": budget_bar(account, planned=True),
+        "files": [name for name in workspace.data_files() if name != project.data],
         "command": commands(workspace, project, schema, choices)["plan"],
         "state": {
             "project": project.id,
@@ -65,6 +66,7 @@ def show(visit: Visit) -> Screen:
             "currency": account.currency,
             "neighbours": schema.neighbours,
             "agreed": [str(a) for a in schema.analyses],
+            "grows": [name for name in METHODS if "public" in {f.name for f in fields(METHODS[name])}],  # type: ignore[arg-type]
         },
     }
     return Screen("plan.html", values)
@@ -116,13 +118,23 @@ def answer(visit: Visit) -> Mapping[str, Any]:
     except DipsmithError as error:
         # Said beside the formulas; the rest of the page goes on without them.
         method, expected, problem = choices.method_for(schema), None, str(error)
+    trouble = _trouble(workspace, schema, choices)
     rest = budget if expected is None else expected.rest(budget)
-    planned = make(schema, method, rest, public=facts, sets=choices.sets, each=choices.each)
+    try:
+        planned = make(schema, method, rest, public=facts, sets=choices.sets, each=choices.each)
+    except DipsmithError as error:
+        if not choices.files.grow:
+            raise
+        trouble, method = str(error), choices.method_for(schema)
+        planned = make(schema, method, rest, public=facts, sets=choices.sets, each=choices.each)
     if expected is None and not problem and choices.planned(schema):
         expected = AnalysisPlan.of_tables(choices.planned(schema), schema, planned.steps, facts.rows)
     return {
         **_plan_facts(planned),
-        "analyses": {"problem": problem} if expected is None else {"problem": "", **forecast_facts(expected, budget)},
+        "files": trouble,
+        "analyses": {"problem": "" if trouble else problem}
+        if expected is None
+        else {"problem": "", **forecast_facts(expected, budget)},
         "spending": spending(account_of(workspace, project.name), budget, schema),
         "suggestion": asdict(suggest(schema, budget, facts.rows)),
         "commands": commands(workspace, project, schema, choices),
@@ -134,8 +146,18 @@ def ready(
 ) -> tuple[Method, AnalysisPlan | None]:
     """The method as a run would use it, and under `label` what planned analyses take; raises what a run would refuse."""
     analyses = choices.planned(schema)
-    method = ready_method(choices.method_for(schema), analyses, schema, choices.budget)
+    method = ready_method(choices.method_for(schema, workspace.inside), analyses, schema, choices.budget)
     return method, forecast(workspace, project, schema, analyses, choices.budget)
+
+
+def _trouble(workspace: Workspace, schema: Schema, choices: Choices) -> str:
+    """What is wrong with public files beside the confidential one; nothing where they can be used."""
+    try:
+        choices.method_for(schema, workspace.inside)
+        choices.files.target(schema, workspace.inside)
+    except (DipsmithError, OSError) as error:
+        return str(error) if isinstance(error, DipsmithError) else "the file is not there"
+    return ""
 
 
 def facts_of(workspace: Workspace, project: Project, schema: Schema, choices: Choices) -> PublicFacts:

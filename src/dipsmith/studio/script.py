@@ -15,6 +15,7 @@ from typing import Any
 
 from dipsmith.errors import UsageError
 from dipsmith.schema import Schema
+from dipsmith.studio.public_files import PublicFiles
 
 WIDTH = 100
 
@@ -28,14 +29,17 @@ def script(
     more: Mapping[str, Any],
     saved: Mapping[str, Any],
     comparison: Mapping[str, Any] | None = None,
+    files: tuple[PublicFiles, str] | None = None,
 ) -> str:
     """A script that declares, synthesizes and saves.
 
     `method` is the name of a method's class and its settings by name, `budget` the name of a budget's constructor and its
     amounts as they were typed; `more` and `saved` are further arguments of `synthesize` and those of `Release.save`.
+    `files` are public files beside the confidential one, and the currency of the budget.
     `comparison` is what the last comparison was asked: its `analyses` and `classifiers` are repeated.
     """
     title = f"Synthetic data in place of {schema.name}: what was chosen in the studio, as a script."
+    before, grown, onto = ([], "", []) if files is None else _file_lines(*files)
     lines = [
         literal(title),
         "",
@@ -46,13 +50,15 @@ def script(
         "schema = ds.Schema.from_dict(SCHEMA)",
         "# The ledger must hold a grant for the schema's name.",
         f"ledger = ds.Ledger({literal(ledger)})",
+        *before,
         "release = ds.synthesize(",
         f"    {literal(data)},",
         "    schema,",
-        f"    ds.{_word(method[0])}({_named(method[1])}),",
+        f"    ds.{_word(method[0])}({', '.join(filter(None, [_named(method[1]), grown]))}),",
         f"    budget=ds.{'.'.join(map(_word, budget[0].split('.')))}({', '.join(map(literal, budget[1]))}),",
         "    ledger=ledger,",
         *(f"    {_word(name)}={literal(value)}," for name, value in more.items()),
+        *onto,
         ")",
         f"release.save({_named(saved)})",
         "print(release)",
@@ -71,6 +77,32 @@ def script(
             "found.save('comparison')",
         ]
     return "\n".join(lines) + "\n"
+
+
+def _file_lines(files: PublicFiles, currency: str) -> tuple[list[str], str, list[str]]:
+    """Lines that read public files, the argument of the method that grows on one, and that of `synthesize` to label one."""
+    before, grown, onto = [], "", []
+    factors = f", factors={literal(files.factors)}" if files.factors and files.grow_map else ""
+    if files.grow:
+        cost = ""
+        if files.grow_epsilon:
+            made = f"ds.PureDP({literal(files.grow_epsilon)})"
+            spent = (
+                made if currency == "epsilon" else f"ds.ZCDP(ds.PureDP({literal(files.grow_epsilon)}).exact ** 2 / 2)"
+            )
+            cost = f", cost={spent}"
+        columns = literal(_column_map(files.grow_map))
+        before = [f"public = ds.public_table({literal(files.grow)}, schema, columns={columns}{factors}{cost})"]
+        grown = "public=public"
+    if files.onto:
+        beside = f", {literal(files.factors)}" if files.factors and files.onto_map else ""
+        onto = [f"    onto=ds.map_columns({literal(files.onto)}, {literal(_column_map(files.onto_map))}{beside}),"]
+    return before, grown, onto
+
+
+def _column_map(lines: Sequence[str]) -> dict[str, str]:
+    parts = [line.partition("=") for line in lines]
+    return {name.strip(): meaning.strip() for name, _, meaning in parts}
 
 
 def literal(value: object) -> str:

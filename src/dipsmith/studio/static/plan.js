@@ -4,6 +4,8 @@ const held = state();
 const choices = { ...held.choices, settings: { ...held.choices.settings } };
 const mark = { epsilon: 'ε', approx: 'ε', rho: 'ρ' };
 let last = null;
+const FILES = { grow: 'grow', 'grow-map': 'grow_map', 'grow-epsilon': 'grow_epsilon', onto: 'onto', 'onto-map': 'onto_map', factors: 'factors' };
+const lines = (id) => el(id).value.split('\n').map((line) => line.trim()).filter(Boolean);
 
 function fill() {
   el('currency').value = choices.currency;
@@ -16,6 +18,7 @@ function fill() {
   el('format').value = choices.format;
   el('rows-box').hidden = held.neighbours === 'label';
   el('analyses').value = (choices.analyses || []).join('\n');
+  for (const [id, name] of Object.entries(FILES)) el(id).value = [choices.files?.[name] ?? ''].flat().join('\n');
   el('agreed').hidden = !held.agreed.length;
   el('agreed').textContent = `Agreed upon in the schema: ${held.agreed.join('; ')}.`;
   settings();
@@ -38,6 +41,13 @@ function settings() {
 function sketch() {
   el('delta-box').hidden = choices.currency !== 'approx';
   el('each-box').hidden = choices.sets < 2;
+  const grows = held.grows.includes(choices.method), labels = held.neighbours === 'label';
+  el('grow-box').hidden = !grows;
+  el('onto-box').hidden = !labels;
+  el('files-box').hidden = !grows && !labels;
+  el('grow-more').hidden = !el('grow').value;
+  el('onto-more').hidden = !el('onto').value;
+  el('factors-box').hidden = el('grow-more').hidden && el('onto-more').hidden;
   el('sets-out').textContent = choices.sets;
   const piece = document.querySelector('.budget .planned');
   const same = held.currency === (choices.currency === 'epsilon' ? 'epsilon' : 'rho');
@@ -86,6 +96,7 @@ function tell(found) {
   el('sentence').textContent = found.spending.sentence;
   el('sentence').classList.toggle('error', !found.spending.allowed);
   el('suggestion').textContent = found.suggestion.method === choices.method ? `Suggested, and chosen: ${found.suggestion.reason}.` : `Suggested: ${found.suggestion.method} — ${found.suggestion.reason}.`;
+  el('files-says').textContent = found.files ? `${found.files}.` : '';
   forecasts(found.analyses);
   const parts = [];
   if (found.widths.length) {
@@ -146,7 +157,9 @@ el('choices').addEventListener('input', (event) => {
   const rows = el('rows').value.replace(/[ ,_]/g, '');
   choices.rows = /^\d+$/.test(rows) ? Number(rows) : null;
   choices.format = el('format').value;
-  choices.analyses = el('analyses').value.split('\n').map((line) => line.trim()).filter(Boolean);
+  choices.analyses = lines('analyses');
+  const grows = held.grows.includes(choices.method), used = (id) => !(id.startsWith('grow') && (!grows || !el('grow').value)) && !(id.startsWith('onto') && !el('onto').value) && !(id === 'factors' && el('factors-box').hidden);
+  choices.files = Object.fromEntries(Object.entries(FILES).map(([id, name]) => [name, name.endsWith('map') ? (used(id) ? lines(id) : []) : (used(id) ? el(id).value.trim() : '')]));
   redraw();
 });
 

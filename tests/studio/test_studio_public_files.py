@@ -1,0 +1,99 @@
+"""Three files in the studio: one to grow on, one to label, with their columns mapped; wrong ones are said for free."""
+
+import uuid
+
+import pyarrow.csv as csv
+import pytest
+import yaml
+from test_studio_browser import fresh, serious
+
+from dipsmith.examples import personnel
+from dipsmith.synthesis.release import Release
+
+MAP = ["pay=basic_pay*1.08"]
+
+
+@pytest.fixture(scope="module")
+def three(rooms):
+    """SD and BD beside the records: both call pay otherwise, and one has ratios by agency."""
+    for name, seed, rows in (("sd.csv", 2, 200), ("bd.csv", 3, 60)):
+        table = personnel.simulate(rows, seed=seed)[0].drop_columns(["employee_id", "sex", "race"])
+        pay = (table["pay"].to_numpy() / 1.08).round(2)
+        csv.write_csv(table.set_column(table.column_names.index("pay"), "basic_pay", [pay]), str(rooms.folder / name))
+    lines = ["agency,ratio", *(f"{code},1.08" for code in personnel.AGENCIES)]
+    (rooms.folder / "ratios.csv").write_text("\n".join(lines) + "\n")
+    return rooms
+
+
+def test_a_run_grows_on_one_file_and_labels_another(three):
+    project = three.project("personnel.csv", (three.folder / "personnel.yaml").read_text(), "5")
+    files = {
+        "grow": "sd.csv",
+        "grow_map": MAP,
+        "grow_epsilon": "0.25",
+        "onto": "bd.csv",
+        "onto_map": ["pay=basic_pay*ratio"],
+        "factors": "ratios.csv",
+    }
+    found = three.choose(project, method="forest", amount="1", rows=None, files=files)
+    assert found["files"] == ""
+    for words in ("--public sd.csv", "--public-map 'pay=basic_pay*1.08'", "--public-epsilon 0.25", "--onto bd.csv"):
+        assert words in found["commands"]["run"]
+    assert sum(stage["cost"] for stage in found["stages"]) == pytest.approx(0.75)  # the rest is what sd.csv cost
+    page = three.client.get(f"/p/{project}/run").text
+    assert "Trees grow on" in page
+    assert "those of bd.csv" in page
+    job = three.start(project, uuid.uuid4().hex)
+    done = three.wait(project, job, "finished", "failed")
+    assert done["status"] == "finished", done
+    release = Release.load(next((three.folder / "releases").glob(f"{project}-*")))
+    assert release.tables[0].num_rows == 240
+    assert any("the file whose rows were labelled is public" in said for said in release.card.steward_says)
+    assert any("ε = 0.25" in said for said in release.card.steward_says)
+    kept = yaml.safe_load(three.client.get(f"/p/{project}/choices.yaml").text)
+    assert kept["files"]["onto"] == "bd.csv"
+    script = three.client.get(f"/p/{project}/script.py").text
+    assert "ds.map_columns('bd.csv', {'pay': 'basic_pay*ratio'}, 'ratios.csv')" in script
+    compile(script, "script", "exec")
+
+
+@pytest.mark.parametrize(
+    ("files", "why"),
+    [
+        ({"grow": "sd.csv"}, "pay"),
+        ({"onto": "bd.csv"}, "pay"),
+        ({"onto": "bd.csv", "onto_map": ["pay=wages"]}, "'wages'"),
+        ({"onto": "../bd.csv"}, "bd.csv"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_said_and_refused_for_free(three, files, why):
+    project = three.project("personnel.csv", (three.folder / "personnel.yaml").read_text(), "1")
+    before = three.ask("GET", f"/api/p/{project}/jobs")["left"]
+    assert why in three.choose(project, method="forest", amount="0.5", rows=None, files=files)["files"]
+    three.ask("POST", f"/api/p/{project}/run", {"request": uuid.uuid4().hex}, expect=400)
+    assert three.ask("GET", f"/api/p/{project}/jobs")["left"] == before
+
+
+@pytest.mark.parametrize("files", [7, {"grow": 7}, {"grow_map": "a=b"}, {"onto_map": ["a\nb"]}])
+def test_files_that_no_page_sends_are_refused(shared, files):
+    body = {"choices": {"method": "flat", "files": files}}
+    shared.ask("POST", f"/api/p/{shared.project()}/plan", body, expect=400)
+
+
+def test_files_are_chosen_in_a_browser(three, visit):
+    project = three.project("personnel.csv", (three.folder / "personnel.yaml").read_text(), "1")
+    three.choose(project, method="forest", amount="0.5", rows=None)
+    page = visit()
+    fresh(three, page)
+    page.goto(f"{three.origin}/p/{project}/plan")
+    page.wait_for_selector("#stages td")
+    assert page.is_hidden("#onto-map")
+    page.select_option("#onto", "bd.csv")
+    page.wait_for_selector("#files-says:has-text('pay')")
+    page.fill("#onto-map", MAP[0])
+    page.wait_for_selector("#files-says:empty", state="attached")
+    assert serious(page) == []
+    page.set_viewport_size({"width": 400, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    page.click("text=Go on to the run")
+    page.wait_for_selector("dd:has-text('those of bd.csv')")
