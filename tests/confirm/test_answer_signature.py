@@ -55,7 +55,9 @@ def test_the_key_is_made_at_first_use_for_its_owner_alone(office):
 def test_verifying_says_by_whom(office):
     one, own = office / "answer 1", read_public(office / "own.pub")
     for given in ({"public": key_of(office)}, {"ledger": office / "budget.db"}):
-        assert f"signed by key {key_of(office)[:16]}… (the key that was given)" in str(verify_answer(one, **given))
+        assert f"signed by key {key_of(office)[:16]}… (the steward's, as far as you know it)" in str(
+            verify_answer(one, **given)
+        )
     assert "compare it with the steward's" in str(verify_answer(one))
     assert verify_answer(office / "answer 2", public=own).known
     assert not verify_answer(office / "answer 2", office / "budget.db").known

@@ -78,7 +78,7 @@ def test_every_verdict_ends_alike(dipsmith, name, claim, verdict):
         code, told = dipsmith("verify", name, *check)
         assert code == 0
         assert facts["verdict"] in told.out
-        assert f"signed by key {facts['signer'][:16]}… (the key that was given)" in told.out
+        assert f"signed by key {facts['signer'][:16]}… (the steward's, as far as you know it)" in told.out
 
 
 def test_the_price_is_shown_and_somebody_must_approve_it(dipsmith, place):

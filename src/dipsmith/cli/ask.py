@@ -79,18 +79,12 @@ def ask(
         emit(facts if expected is None else {**facts, "power": expected.to_dict()})
         return
     say(f"Question: {question}")
-    say(f"Price: {question.budget}, by {_means(question)}; digest {question.digest[:16]}…")
+    say(f"Price: {question.budget}, by {question.means}; digest {question.digest[:16]}…")
     for line in [] if expected is None else _told(expected, question):
         say(line)
     if out is not None:
         data = "--data FILE --schema SCHEMA --ledger LEDGER --out answer/"
         say(f"Written to {out} — send it to the steward, who answers with: {command('confirm', out)} {data}")
-
-
-def _means(question: Inquiry) -> str:
-    if question.measure == "poll":
-        return f"a poll of {question.parts} parts"
-    return "a direct estimate from noisy sums" if question.measure == "direct" else "noisy counts"
 
 
 def _told(expected: Prospect, question: Inquiry) -> list[str]:

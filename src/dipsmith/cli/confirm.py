@@ -60,11 +60,10 @@ def confirm(
     known = book.run(asked.request)
     if known is None or known.state != "finished":
         left = book.show(declared.name).remaining
-        parts = f"{asked.parts} random parts" if asked.parts else asked.measure
         lines = [
             f"Asked: {asked}",
             f"By: {asked.by or 'nobody named'}{f' ({asked.why})' if asked.why else ''}",
-            f"Price: {asked.budget} of {left:g} left for '{declared.name}', by {parts}",
+            f"Price: {asked.budget} of {left:g} left for '{declared.name}', by {asked.means}",
             _provenance(book, asked.release, declared.name),
         ]
         if (before := book.declined(asked.request)) is not None:

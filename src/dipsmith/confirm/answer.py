@@ -141,7 +141,7 @@ class VerifiedAnswer:
         """Who signed it, in words."""
         if self.signer is None:
             return "NOT SIGNED: nobody vouches for it"
-        whose = "the key that was given" if self.known else "compare it with the steward's, by --public"
+        whose = "the steward's, as far as you know it" if self.known else "compare it with the steward's, by --public"
         return f"signed by key {self.signer[:16]}… ({whose})"
 
     def __str__(self) -> str:

@@ -95,6 +95,12 @@ class Inquiry:
         return parse_claim(self.claim)
 
     @property
+    def means(self) -> str:
+        """How it will be answered, in words."""
+        named = {"direct": "a direct estimate from noisy sums", "counts": "noisy counts"}
+        return named.get(self.measure, f"a poll of {self.parts} parts")
+
+    @property
     def digest(self) -> str:
         """What tells this question from others: all but who asks and why."""
         facts = {name: value for name, value in self.facts().items() if name not in ("by", "why")}
