@@ -34,16 +34,25 @@ def decode(codes: Codes, rng: np.random.Generator) -> pa.Table:
     >>> 17 <= table["age"][0].as_py() <= 21, 87 <= table["age"][1].as_py() <= 90
     (True, True)
     """
-    arrays = [decode_column(codes.schema[name], codes[name], rng) for name in codes.names]
+    arrays = [decode_column(codes.schema[name], codes[name], rng, codes.units) for name in codes.names]
     return pa.table(arrays, names=list(codes.names))
 
 
-def decode_column(attribute: Attribute, codes: NDArray[np.unsignedinteger], rng: np.random.Generator) -> pa.Array:
-    """Turn the codes of one column into released values."""
+def decode_column(
+    attribute: Attribute,
+    codes: NDArray[np.unsignedinteger],
+    rng: np.random.Generator,
+    units: NDArray[np.int64] | None = None,
+) -> pa.Array:
+    """Turn the codes of one column into released values.
+
+    Rows of one unit lie at the same place of their bins: whoever stays in a bin keeps the value.
+    """
     domain = attribute.domain
     absent = None if domain.missing_code is None else codes == domain.missing_code
     if isinstance(domain, Bins):
-        return _points(domain, codes, absent, rng)
+        places = None if units is None else rng.random(int(units.max(initial=0)) + 1)[units]
+        return _points(domain, codes, absent, rng, places)
     at = codes if absent is None else np.where(absent, 0, codes)
     if attribute.type == "boolean":
         return pa.array(at.astype(bool), mask=absent)
@@ -54,14 +63,18 @@ def decode_column(attribute: Attribute, codes: NDArray[np.unsignedinteger], rng:
 
 
 def _points(
-    domain: Bins, codes: NDArray[np.unsignedinteger], absent: NDArray[np.bool_] | None, rng: np.random.Generator
+    domain: Bins,
+    codes: NDArray[np.unsignedinteger],
+    absent: NDArray[np.bool_] | None,
+    rng: np.random.Generator,
+    places: NDArray[np.float64] | None,
 ) -> pa.Array:
     drawn = np.empty(len(codes), dtype=np.int64 if domain.whole else np.float64)
     points = BinPoints.of(domain)
     for start in range(0, len(codes), _BLOCK):
         block = slice(start, start + _BLOCK)
         at = codes[block] if absent is None else np.where(absent[block], 0, codes[block])
-        drawn[block] = points.draw(at, rng)
+        drawn[block] = points.draw(at, rng.random(len(at)) if places is None else places[block])
     if domain.scale == "date":
         return pa.array(drawn.astype(np.int32), mask=absent).cast(pa.date32())
     values = pa.array(drawn, mask=absent)

@@ -46,9 +46,9 @@ class BinPoints:
             last[-1] = max(first[-1], np.floor(bins.cuts[-1] * per * (1 + 1e-15)))
         return cls(bins, first, last, unit, per)
 
-    def draw(self, at: NDArray[np.integer], rng: np.random.Generator) -> Floats:
-        """A value within the bin of each code."""
-        first, last, share = self.first[at], self.last[at], rng.random(len(at))
+    def draw(self, at: NDArray[np.integer], share: Floats) -> Floats:
+        """A value within the bin of each code, at a place that is drawn between 0 and 1."""
+        first, last = self.first[at], self.last[at]
         if not self.per:
             low, high = self.bins.cuts[:-1][at], self.bins.cuts[1:][at]
             return self._inside(low + share * (high - low), at)

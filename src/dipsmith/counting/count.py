@@ -76,6 +76,9 @@ class Rows(Protocol):
     def raw(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Columns of the lawful rows as they stand in the source, block by block."""
 
+    def steps(self) -> Rows:
+        """The steps of a panel: each lawful row beside the row of its unit in the period before."""
+
 
 class BatchRows:
     """The rows of a source, encoded and counted batch by batch.
@@ -158,6 +161,12 @@ class BatchRows:
             start += batch.num_rows
             yield batch if bool(kept.all()) else batch.filter(pa.array(kept))
 
+    def steps(self) -> Rows:
+        """The steps of a panel; no row is read yet."""
+        from dipsmith.counting.steps import StepRows, linked_rows
+
+        return StepRows(self.schema, lambda: linked_rows(self))
+
     def widened(self, schema: Schema, columns: Codings) -> Rows:
         """The same rows with more public columns: codes of every row of the source, in its order."""
         wider = object.__new__(BatchRows)
@@ -202,6 +211,12 @@ class HeldRows(BatchRows):
     def raw(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Codes do not say what stood in a source."""
         raise UnsupportedError("rows that are held as codes have no raw values")
+
+    def steps(self) -> Rows:
+        """The steps of a panel."""
+        from dipsmith.counting.steps import StepRows
+
+        return StepRows(self.schema, lambda: next(self._passing([], "lawful")))
 
     def widened(self, schema: Schema, columns: Codings) -> Rows:
         """The same rows with more public columns."""

@@ -12,7 +12,7 @@ Guarantee: the same counts, row for row, as `BatchRows` gives for the same rows 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Protocol
@@ -87,6 +87,7 @@ class PushedRows:
 
     grouping: Grouping
     fixed: Fixed = ()
+    read: Callable[[], Rows] | None = field(default=None, repr=False)  # the rows themselves, batch by batch
     _groups: AnswerMemory[Grouped] = field(default_factory=AnswerMemory, repr=False)
     _memory: CountMemory = field(default_factory=CountMemory, repr=False)
 
@@ -141,10 +142,16 @@ class PushedRows:
         """Nor have they raw values here."""
         raise UnsupportedError(STAYS)
 
+    def steps(self) -> Rows:
+        """The steps of a panel: rows are brought together by unit here, not in the engine."""
+        if self.read is None:
+            raise UnsupportedError(STAYS)
+        return self.read().steps()
+
     def within(self, attribute: str, code: int) -> Rows:
         """Return the block of rows with this code."""
         self.schema[attribute]
-        return PushedRows(self.grouping, (*self.fixed, (attribute, code)), self._groups, self._memory)
+        return PushedRows(self.grouping, (*self.fixed, (attribute, code)), None, self._groups, self._memory)
 
     def _tables(self, sets: Sequence[tuple[str, ...]], view: View) -> list[Grouped]:
         """For each set a table that has its attributes; one scan for all that are not known yet."""
@@ -168,7 +175,7 @@ def rows_of(source: Source, schema: Schema, progress: Progress | None = None, ke
         return BatchRows(source, schema, key, progress=progress)
     Encoder(schema)  # refuses what the batch path refuses
     source.check(schema.columns)
-    return PushedRows(grouping(source, schema, key))
+    return PushedRows(grouping(source, schema, key), read=lambda: BatchRows(source, schema, key, progress=progress))
 
 
 def cover(sets: Sequence[tuple[str, ...]], schema: Schema, limit: int = JOINT) -> list[tuple[str, ...]]:

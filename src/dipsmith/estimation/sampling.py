@@ -81,7 +81,8 @@ def sample_within(
     if strata is not None:
         first = (generator.random(lines) * sizes).astype(np.int64)
         place = (place * _strides(sizes)[line] + first[line]) % sizes[line]
-    offset = (generator.random() + GOLDEN * np.arange(lines)) % 1.0
+    # In a random order: two draws by the same small groups would otherwise go hand in hand.
+    offset = (generator.random() + GOLDEN * generator.permutation(lines)) % 1.0
     points = line + (place + offset[line]) / sizes[line]
     reached += np.arange(lines)[:, None]
     drawn = np.searchsorted(reached.ravel(), points, side="right") - line * width

@@ -14,7 +14,7 @@ Reads the release and nothing else: post-processing, free, any number of times.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 
 import pyarrow as pa
 
@@ -74,7 +74,9 @@ class Mechanism:
         """Synthetic rows as the codes that they were drawn as."""
         names = [n for n in self.released.names if n in table.column_names]
         codes, _ = Encoder(self.released, names).encode(table)
-        return Codes.of(self.schema, codes.columns, len(codes))
+        linked = self.schema.unit.order is not None and self.released.linked is not None
+        units = table.column(str(self.released.linked)).to_numpy() if linked else None
+        return replace(Codes.of(self.schema, codes.columns, len(codes)), units=units)
 
     def again(self, codes: Codes, table: pa.Table, draws: int, random: Generator) -> list[pa.Table]:
         """Sanitise synthetic rows (as codes, and as they were released) as the private ones were; draw sets from the result."""

@@ -300,8 +300,6 @@ class Curator:
         self.report("selecting", 1.0)
         return best
 
-    # --- children ---------------------------------------------------------------------------------
-
     def nested(self, budget: Budget, name: str = "") -> Curator:
         """A child that holds part of this curator's budget."""
         self._purse.take(budget)
@@ -320,6 +318,11 @@ class Curator:
         with self._witness.answering(self, "public rows"):
             wider = self._rows.widened(schema, columns)
         return self._child(wider, budget, self.relation, path_inside(self.block, name), self.moving)
+
+    def steps(self, budget: Budget) -> Curator:
+        """A child that sees a panel's steps: a unit has no more of them than rows (``docs/proofs/panel.md``)."""
+        self._purse.take(budget)
+        return self._child(self._rows.steps(), budget, self.relation, self.block, self.moving)
 
     def partition(self, attribute: str, budget: Budget) -> list[Curator]:
         """One child per code of `attribute`, each seeing only that block; together they cost `budget`.
@@ -372,8 +375,6 @@ class Curator:
         )
         child.answers = self.answers if own is None else []
         return child
-
-    # --- inside -----------------------------------------------------------------------------------
 
     def _charge(self, cells: Sequence[Cells], budgets: Sequence[Budget], singles: Sequence[bool]) -> list[NoiseLaw]:
         """Take what tables cost from the purse and record it durably, before anything is counted; gives their noise."""

@@ -19,8 +19,8 @@ class Attribute:
     """A named column with its public domain.
 
     `role` says whether the column's values are public under the `label` relation; under `add-remove`
-    and `replace` every column is private and the role is ignored. `fixed` says that a private column does not change
-    in time: all rows of one unit share its value.
+    and `replace` every column is private and the role is ignored. `fixed` says that a column does not change in time: all
+    rows of one unit share its value.
     """
 
     name: str

@@ -20,12 +20,14 @@ def code_dtype(size: int) -> DTypeLike:
 class Codes:
     """Integer rows over (some of) the attributes of a schema, column by column.
 
-    Every column is an unsigned array of the smallest type that holds its domain; all have the same length.
+    Every column is an unsigned array of the smallest type that holds its domain; all have the same length. Where rows
+    belong together, `units` numbers whose they are.
     """
 
     schema: Schema
     columns: Mapping[str, NDArray[np.unsignedinteger]]
     rows: int
+    units: NDArray[np.int64] | None = None
 
     @classmethod
     def of(cls, schema: Schema, columns: Mapping[str, NDArray[np.integer]], rows: int | None = None) -> Codes:
@@ -52,13 +54,13 @@ class Codes:
 
     def project(self, names: Sequence[str]) -> Codes:
         """Keep only the named columns."""
-        return Codes(self.schema, {n: self.columns[n] for n in self.columns if n in set(names)}, self.rows)
+        return Codes(self.schema, {n: self.columns[n] for n in self.columns if n in set(names)}, self.rows, self.units)
 
     def take(self, index: NDArray[np.integer] | NDArray[np.bool_] | slice) -> Codes:
         """Keep only the rows at `index`."""
         kept = {n: c[index] for n, c in self.columns.items()}
         rows = len(next(iter(kept.values()))) if kept else len(np.zeros(self.rows, dtype=bool)[index])
-        return Codes(self.schema, kept, rows)
+        return Codes(self.schema, kept, rows, None if self.units is None else self.units[index])
 
     def lawful(self) -> NDArray[np.bool_]:
         """Which rows break no rule of the schema (rules over columns not present do not apply)."""
@@ -73,4 +75,5 @@ class Codes:
         """Put batches of the same columns one after another."""
         first = parts[0]
         columns = {n: np.concatenate([p.columns[n] for p in parts]) for n in first.columns}
-        return cls(first.schema, columns, sum(p.rows for p in parts))
+        units = None if first.units is None else np.concatenate([p.units for p in parts if p.units is not None])
+        return cls(first.schema, columns, sum(p.rows for p in parts), units)

@@ -98,6 +98,7 @@ class UnitEntry(Entry):
     max_rows: int
     per: Text | None = None
     link: Literal["public"] | None = None
+    order: Text | None = None
 
 
 class RuleEntry(Entry):
@@ -126,6 +127,7 @@ class SchemaEntry(Entry):
         Discriminator(lambda given: "several" if isinstance(given, dict | UnitEntry) else "row"),
     ]
     neighbours: Neighbours
+    order: Text | None = None
     fields: list[FieldEntry]
     rules: list[RuleEntry] = []
     provenance: Text = "declared"

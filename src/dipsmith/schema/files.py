@@ -75,7 +75,7 @@ def _schema(data: object, folder: Path, line: Callable[[Place], str]) -> Schema:
     schema = Schema(
         name=entry.name,
         attributes=tuple(attributes),
-        unit=_unit(entry.unit),
+        unit=_unit(entry.unit, entry.order),
         neighbours=entry.neighbours,
         rules=tuple(r for r in rules if r.text not in inert),
         provenance=entry.provenance,
@@ -111,10 +111,19 @@ def _without_blanks(data: object) -> object:
     return data
 
 
-def _unit(entry: Literal["row"] | UnitEntry) -> Unit:
-    if isinstance(entry, UnitEntry) and not entry.column.strip():
+def _unit(entry: Literal["row"] | UnitEntry, order: str | None) -> Unit:
+    if isinstance(entry, str):
+        if order is not None:
+            raise SchemaError(f"order is {order}, but a unit that is a row has one period only; {UNIT_HELP}")
+        return Unit()
+    if not entry.column.strip():
         raise SchemaError(f"unit.column is empty; {UNIT_HELP}")
-    return Unit() if isinstance(entry, str) else Unit(entry.column, entry.max_rows, entry.per, entry.link)
+    if None not in (order, entry.order) and order != entry.order:
+        raise SchemaError(f"order is {order}, but unit.order is {entry.order}; say it once")
+    order = order or entry.order
+    # In a panel a unit has one row in each period, so that `per` says what `order` says.
+    per = None if order and entry.per == order else entry.per
+    return Unit(entry.column, entry.max_rows, per, entry.link, order)
 
 
 def _attribute(field: FieldEntry, base: Path) -> Attribute:

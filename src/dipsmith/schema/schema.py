@@ -18,6 +18,7 @@ from dipsmith.schema.domain import Categories
 from dipsmith.schema.merging import merge_rare
 from dipsmith.schema.naming import check_name
 from dipsmith.schema.rules import Rule
+from dipsmith.schema.steps import check_order
 
 Neighbours = Literal["add-remove", "replace", "label"]
 PROVENANCES = ("declared", "data-derived", "learned, ", "from ")
@@ -30,24 +31,29 @@ class Unit:
 
     With `per` the unit is the pair (column, per): a person-year instead of a person. A row without a value of the
     column belongs to nobody and is counted nowhere. `link` is "public" where everybody may know which rows have the same
-    value of the column (not the value itself); under `label` a release then says so, by new numbers.
+    value of the column (not the value itself); under `label` a release then says so, by new numbers. With `order` the rows
+    of a unit are one after the other, at most one in each period: a panel. What is protected is then the whole career.
     """
 
     column: str | None = None
     max_rows: int = 1
     per: str | None = None
     link: Literal["public"] | None = None
+    order: str | None = None
 
     def __post_init__(self) -> None:
         if self.max_rows < 1:
             raise SchemaError(f"unit.max_rows must be at least 1, got {self.max_rows}")
         if self.column is None and (self.max_rows != 1 or self.per is not None or self.link is not None):
             raise SchemaError("a unit that is a row has neither max_rows nor per nor link; name its column")
+        if self.order is not None and (self.column is None or self.per is not None):
+            raise SchemaError("unit.order puts the rows of one unit in order: name its column, and leave per out")
 
     def __str__(self) -> str:
         if self.column is None:
             return "row"
         what = f"{self.column} per {self.per}" if self.per else self.column
+        what += f" over every {self.order}" if self.order else ""
         return f"{what}, at most {self.max_rows} row{'s' if self.max_rows > 1 else ''}"
 
 
@@ -126,6 +132,8 @@ class Schema:
                 raise SchemaError(f"unit.per '{unit.per}' must be one of the columns in fields; add it")
             if relation == "label" and self[unit.per].role != "public":
                 raise SchemaError(f"column '{unit.per}' is unit.per and must have role: public under label")
+        if unit.order is not None:
+            check_order(self)
         self.check_known_rows(self.known_rows)
         self._check_links()
         if relation == "label" and not self.private:
@@ -146,12 +154,12 @@ class Schema:
                 "row of the table is: remove it"
             )
         for attribute in self.attributes:
-            if not attribute.fixed:
+            if not attribute.fixed or self.unit.order is not None:
                 continue
             if self.neighbours != "label" or attribute.role != "private":
                 raise SchemaError(
                     f"column '{attribute.name}': fixed: true is for a private column under neighbours 'label', whose label "
-                    "is drawn once for each unit; remove it"
+                    "is drawn once for each unit, or for a panel (unit.order); remove it"
                 )
             if self.unit.link is None:
                 raise SchemaError(
@@ -161,8 +169,13 @@ class Schema:
 
     @property
     def linked(self) -> str | None:
-        """The unit's column, where it is public which rows have the same value of it."""
-        return None if self.unit.link is None else self.unit.column
+        """The unit's column, where a release may say which rows belong together: their link is public, or they are drawn."""
+        return None if self.unit.link is None and self.unit.order is None else self.unit.column
+
+    def unlinked(self) -> Schema:
+        """The same schema for rows of which nobody says which belong together."""
+        attributes = tuple(replace(a, fixed=False) for a in self.attributes)
+        return replace(self, attributes=attributes, unit=replace(self.unit, link=None, order=None))
 
     @property
     def counts_are_public(self) -> bool:

@@ -32,7 +32,7 @@ from dipsmith.privacy.randomness import Generator, generator, named_seed
 from dipsmith.schema import Codes, Schema
 from dipsmith.sources import Source
 from dipsmith.synthesis.canonical import BLOCK, PublicColumn, PublicRows
-from dipsmith.synthesis.fitted import FittedModel, drawn_table, labelled_table, predictors
+from dipsmith.synthesis.fitted import drawn_table, labelled_table, predictors
 
 
 class Carrier(Protocol):
@@ -220,15 +220,22 @@ def label_source(labeller: Labeller, target: Source, seed: int | None) -> pa.Tab
     return table.add_column(0, link, own.taken(np.arange(public.rows)))
 
 
-def career_notes(schema: Schema, models: Sequence[FittedModel]) -> tuple[str, ...]:
-    """What the card says of rows that belong together."""
+def career_notes(schema: Schema, columns: Sequence[str]) -> tuple[str, ...]:
+    """What the card says of rows that belong together, by the columns that are released."""
     unit = schema.unit
     if schema.linked is None:
         return ()
+    if schema.linked not in columns:
+        return (f"Rows of one {unit.column} are not linked: this method draws every row by itself.",)
     notes = [
         f"{unit.column} is a new number, drawn for this set: rows that have the same belong together. It says nothing else."
     ]
-    fixed = [n for n in models[0].labeller().targets if schema[n].fixed]
+    fixed = [n for n in columns if n in schema and schema[n].fixed]
+    if unit.order is not None:
+        notes.append(
+            f"What a {unit.column} is in one {unit.order} depends on the {unit.order} before and on what never changes: longer "
+            "memory is not kept."
+        )
     if fixed:
         notes.append(
             f"{_listed(fixed)} {'is' if len(fixed) == 1 else 'are'} drawn once for each {unit.column}, and the same in all of "

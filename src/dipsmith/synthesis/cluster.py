@@ -68,8 +68,8 @@ class Cluster:
         """A cluster has room; but rows that belong together would have to come together first."""
         if schema.linked is not None:
             raise UnsupportedError(
-                f"rows of one {schema.linked} are labelled together, which needs them in this machine's memory, not on a "
-                "cluster; give the table as a file, or leave link: public and fixed: true out of the schema"
+                f"rows of one {schema.linked} are made together, which needs them in this machine's memory, not on a cluster; "
+                "give the table as a file, or leave link: public, order and fixed: true out of the schema"
             )
 
     def draw(self, recipe: Recipe, rows: int) -> ClusterSets:

@@ -264,8 +264,10 @@ def labelled_table(labeller: Labeller, table: pa.Table, seed: int | None) -> pa.
 
 
 def drawn_table(codes: Codes, seed: int | None) -> pa.Table:
-    """Drawn codes as values; those within bins are drawn by randomness of their own."""
+    """Drawn codes as values, after the numbers of their units; those within bins are drawn by randomness of their own."""
     table = decode(codes, generator(None if seed is None else named_seed(seed, ("values within bins",))))
+    if codes.units is not None:
+        table = table.add_column(0, str(codes.schema.unit.column), pa.array(codes.units))
     return table.cast(plain_schema(table.schema))
 
 

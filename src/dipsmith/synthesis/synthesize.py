@@ -203,7 +203,7 @@ def synthesize(
             notes=(
                 *calibration_notes(calibration, order, models),
                 *path_notes(models, planned=calibration is not None),
-                *career_notes(schema, models),
+                *career_notes(schema, tables.columns),
                 *contradicted,
             ),
             results=results,
@@ -212,7 +212,8 @@ def synthesize(
         unsettled.pop_all()  # from here on, saving the release settles the run
     finish = None if reservation is None else reservation.finish
     # Under `label` private columns that are no target are not released, and so not described.
-    released = released_schema(schema.project([n for n in schema.names if n in tables.columns]))
+    described = schema.project([n for n in schema.names if n in tables.columns])
+    released = released_schema(described if schema.linked in tables.columns else described.unlinked())
     measured = measured_tables(curator.answers, schema)
     return Release(tables, models, released, card, None, finish, results, measured)
 

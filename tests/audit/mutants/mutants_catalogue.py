@@ -876,4 +876,18 @@ MUTANTS = (
         "            threshold=_gap(law, scale, each),",
         f"{LEARN}::test_a_threshold_too_low_for_its_delta_is_refused[add-remove-budget0]",
     ),
+    one(
+        "a step beside the row of another unit",
+        "schema/steps.py",
+        "    same = np.append(False, units[1:] == units[:-1]) if len(units) else np.zeros(0, dtype=bool)\n",
+        "    same = np.append(False, np.ones(len(units) - 1, dtype=bool)) if len(units) else np.zeros(0, dtype=bool)\n",
+        "tests/counting/test_panel_rows.py::test_whoever_joins_changes_every_table_by_at_most_max_rows",
+    ),
+    one(
+        "several rows of a unit in one period",
+        "counting/steps.py",
+        "    rows, units = rows.take(first), units[first]\n",
+        "",
+        "tests/counting/test_panel_rows.py::test_a_unit_has_one_row_in_a_period",
+    ),
 )

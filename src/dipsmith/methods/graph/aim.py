@@ -7,6 +7,9 @@ and fit again; when a measurement changes the model by no more than its own nois
 get more budget each. Candidates are the workload's marginals and all marginals below them, as long as
 the model with them stays within `max_cells`, a limit that opens as the budget is spent.
 
+Where rows follow one another (``unit: {column: person, order: year}``) the same is done to their *steps*, so that careers
+can be drawn (`careers`): transitions, arrivals and departures are measured outright, other tables are chosen.
+
 With ``degree="auto"`` the workload is all pairs, and some rounds are *wide*: they also offer triples and
 fours (`wide`), so that what pairs cannot show is found without being told.
 
@@ -34,6 +37,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 
 from dipsmith.estimation.parameters import as_groups, require_least, require_one_of, require_shares
+from dipsmith.methods.graph.careers import CareerModel, pool_far_moves, step_pairs, transitions
 from dipsmith.methods.graph.entropy import Fitted, fit
 from dipsmith.methods.graph.evidence import Evidence, join_repeats
 from dipsmith.methods.graph.junction import Array, Attributes, cells_needed
@@ -56,6 +60,7 @@ from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Marginal, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
+from dipsmith.schema.steps import step_schema
 
 ROUGH, STEPS = 1e-3, 40
 """Tolerance of the fits between rounds, in nats per row, and their steps at most."""
@@ -100,7 +105,7 @@ class AIM:
     name: ClassVar[str] = "aim"
     summary: ClassVar[str] = "Chooses marginals in rounds, by what the model still gets wrong; repays a larger budget."
     relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace")
-    models: ClassVar[tuple[type[GraphModel], ...]] = (GraphModel,)
+    models: ClassVar[tuple[type[GraphModel | CareerModel], ...]] = (GraphModel, CareerModel)
 
     def __post_init__(self) -> None:
         if not isinstance(self.degree, int):
@@ -117,9 +122,19 @@ class AIM:
         """The same method, with the tables that these analyses need measured before anything is chosen."""
         return replace(self, planned=sets_for(analyses, schema, self.max_cells, self.planned))
 
-    def fit(self, curator: Curator) -> GraphModel:
-        """Measure columns; then choose, measure and fit until the budget is spent."""
+    def fit(self, curator: Curator) -> GraphModel | CareerModel:
+        """Measure columns; then choose, measure and fit until the budget is spent. Of a panel: of its steps."""
         require_relation(self, curator.relation)
+        if curator.schema.unit.order is None:
+            return self._fit_rows(curator)
+        return CareerModel(curator.schema, self._of_steps(curator.schema)._fit_rows(curator.steps(curator.budget)))
+
+    def _of_steps(self, schema: Schema) -> Self:
+        """The same method for the steps of a panel."""
+        planned = (*transitions(schema), *self.planned)
+        return replace(self, planned=planned, workload=step_pairs(schema) if self.workload is None else self.workload)
+
+    def _fit_rows(self, curator: Curator) -> GraphModel:
         schema, budget = curator.schema, curator.budget
         asked = len(curator.answers)
         weights = self.weights(schema)
@@ -129,7 +144,8 @@ class AIM:
         columns = measure_columns(curator, for_columns)
         evidence, total = list(columns.evidence), columns.total
         if for_planned is not None:
-            evidence += measure_planned(curator, self.planned, for_planned, self.max_cells)
+            planned = measure_planned(curator, self.planned, for_planned, self.max_cells)
+            evidence += pool_far_moves(planned, schema)
         links = rule_links(schema, [e.attributes for e in evidence if len(e.attributes) > 1], self.max_cells // 2)
         fitted = fit(schema, evidence, total, linked=links)
         refused: set[Attributes] = set()
@@ -167,6 +183,9 @@ class AIM:
 
     def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
         """Every column, then rounds of one choice and one marginal."""
+        if schema.unit.order is not None:
+            steps = self._of_steps(schema).plan(step_schema(schema), budget, public)
+            return [s if set(s.attributes) <= set(schema.names) else replace(s, attributes=()) for s in steps]
         weights = self.weights(schema)
         for_columns, for_planned, for_rounds = self._stages(budget, weights)
         steps = plan_columns(schema, for_columns, public.rows, [*weights, *as_groups(self.planned)])

@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 from dipsmith.errors import UsageError
 from dipsmith.estimation.answers import NoisyTable, Post
 from dipsmith.estimation.lawful import ROUNDS, lawful_rows
-from dipsmith.methods.graph.completion import condition, draw_columns
+from dipsmith.methods.graph.completion import complete_columns, draw_columns
 from dipsmith.methods.graph.entropy import Fitted, fit
 from dipsmith.methods.graph.evidence import Evidence
 from dipsmith.methods.graph.junction import Array, JunctionTree, cells_needed
 from dipsmith.methods.graph.queries import marginal
 from dipsmith.methods.method import arrays_of, join_states
-from dipsmith.privacy.randomness import generator
+from dipsmith.privacy.randomness import Generator, generator
 from dipsmith.schema import Codes, Schema
 
 C = TypeVar("C", bound=Sequence[str])
@@ -87,29 +87,34 @@ class GraphModel:
         """
         if not given.lawful().all():
             raise UsageError("Rows to complete: some break a rule of the schema; leave them out first")
-        random = generator(seed)
-        columns = {name: np.zeros(len(given), dtype=np.int64) for name in self.schema.names}
-        columns |= {name: given[name].astype(np.int64) for name in given.names}
-        keys = np.array([given[name] for name in given.names], dtype=np.int64).reshape(len(given.names), len(given))
-        distinct, group = np.unique(keys, axis=1, return_inverse=True)
-        tables = [
-            condition(self.tree, self.beliefs, dict(zip(given.names, k, strict=True))) for k in distinct.T.tolist()
-        ]
-        broken = np.arange(len(given))
-        for _ in range(ROUNDS + 1):
-            for i in np.unique(group[broken]):
-                rows = broken[group[broken] == i]
-                for name, column in draw_columns(self.tree, tables[i], rows.size, random).items():
-                    if name not in given.names:
-                        columns[name][rows] = column
-            completed = Codes.of(self.schema, columns, len(given))
-            broken = np.flatnonzero(~completed.lawful())
-            if not broken.size:
-                return completed
+        known: dict[str, NDArray[np.integer]] = {name: given[name] for name in given.names}
+        completed, lawful = self.complete(known, len(given), generator(seed))
+        if lawful.all():
+            return completed
         raise UsageError(
-            f"Rows to complete: {broken.size} still break a rule of the schema after {ROUNDS} draws; "
+            f"Rows to complete: {(~lawful).sum()} still break a rule of the schema after {ROUNDS} draws; "
             "give fewer columns, or leave these rows out"
         )
+
+    def complete(
+        self, known: Mapping[str, NDArray[np.integer]], rows: int, random: Generator
+    ) -> tuple[Codes, NDArray[np.bool_]]:
+        """Draw the columns that are not known of every row, given those that are; and which rows then break no rule.
+
+        Rows that break one are drawn again, a number of times.
+        """
+        columns = complete_columns(self.tree, self.beliefs, known, rows, random)
+        lawful = Codes.of(self.schema, columns, rows).lawful()
+        for _ in range(ROUNDS):
+            broken = np.flatnonzero(~lawful)
+            if not broken.size:
+                break
+            some = {name: column[broken] for name, column in known.items()}
+            again = complete_columns(self.tree, self.beliefs, some, broken.size, random)
+            for name in columns.keys() - known.keys():
+                columns[name][broken] = again[name]
+            lawful[broken] = Codes.of(self.schema, again, broken.size).lawful()
+        return Codes.of(self.schema, columns, rows), lawful
 
     def kept_tables(self) -> tuple[tuple[str, ...], ...]:
         """The cliques."""

@@ -1,0 +1,114 @@
+"""Steps: the rows of a panel, each beside the row of the same unit in the period before.
+
+A panel's rows belong to units that go through periods (``unit: {column: person, max_rows: 24, order: year}``). Its steps
+are a table with one line for every row that counts: the row itself, what the unit was in the period before (every column
+that may change, with the level `ABSENT`), how it came (`ARRIVAL`: first, again after a gap, or it was here before) and
+whether it goes on (`NEXT`). Columns with `fixed: true` do not change and stand there once.
+
+So whatever measures tables of rows can measure transitions, entries and exits as well, and a unit has no more steps
+than rows: the sensitivity of every table is that of rows (``docs/proofs/panel.md``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipsmith.errors import SchemaError
+from dipsmith.schema.attribute import Attribute
+from dipsmith.schema.domain import Categories
+from dipsmith.schema.rules import Rule
+
+if TYPE_CHECKING:
+    from dipsmith.schema.codes import Codes
+    from dipsmith.schema.schema import Schema
+
+ARRIVAL: Final = "(arrival)"
+FIRST, AGAIN, HERE = range(3)
+NEXT: Final = "(next)"
+STAYS, LEAVES = range(2)
+ABSENT: Final = "(absent)"
+
+MOST_PERIODS: Final = 1_000
+
+
+def before(name: str) -> str:
+    """What the column of a step is called that has the value in the period before.
+
+    >>> before("pay")
+    'pay (before)'
+    """
+    return f"{name} (before)"
+
+
+def fixed_columns(schema: Schema) -> tuple[str, ...]:
+    """The columns that do not change in time."""
+    return tuple(a.name for a in schema.attributes if a.fixed and a.name != schema.unit.order)
+
+
+def changing_columns(schema: Schema) -> tuple[str, ...]:
+    """The columns that may change from one period to the next; the period itself is not among them."""
+    return tuple(a.name for a in schema.attributes if not a.fixed and a.name != schema.unit.order)
+
+
+def step_schema(schema: Schema) -> Schema:
+    """The schema of a panel's steps."""
+    attributes = [
+        *schema.attributes,
+        Attribute(ARRIVAL, "string", Categories.of(["first", "again", "here before"], other="first")),
+        Attribute(NEXT, "string", Categories.of(["stays", "leaves"], other="leaves")),
+    ]
+    rules = [*schema.rules]
+    for name in changing_columns(schema):
+        column = schema[name]
+        labels = [f"{i}: {label}" for i, label in enumerate(column.labels)]
+        domain = Categories.of([*labels, ABSENT], other=ABSENT, ordered=column.domain.ordered)
+        attributes.append(Attribute(before(name), "string", domain))
+        codes = tuple(range(column.size))
+        rules += [
+            Rule(((ARRIVAL, (HERE,)), (before(name), (column.size,))), "who was here before has a value before"),
+            Rule(((ARRIVAL, (FIRST, AGAIN)), (before(name), codes)), "who was absent before has none"),
+        ]
+    unit = replace(schema.unit, order=None)
+    return replace(schema, attributes=tuple(attributes), unit=unit, rules=tuple(rules), analyses=(), known_rows=None)
+
+
+def steps_of(codes: Codes, units: NDArray[np.integer], schema: Schema) -> dict[str, NDArray[np.integer]]:
+    """The columns of the steps of rows that are sorted by unit and period, at most one row of a unit in a period."""
+    period = codes[str(schema.unit.order)].astype(np.int64)
+    same = np.append(False, units[1:] == units[:-1]) if len(units) else np.zeros(0, dtype=bool)
+    here = same.copy()
+    here[1:] &= period[1:] == period[:-1] + 1
+    columns: dict[str, NDArray[np.integer]] = dict(codes.columns)
+    columns[ARRIVAL] = np.where(here, HERE, np.where(same, AGAIN, FIRST))
+    columns[NEXT] = np.where(np.append(here[1:], False)[: len(here)], STAYS, LEAVES)
+    for name in changing_columns(schema):
+        earlier = np.roll(codes[name].astype(np.int64), 1)
+        columns[before(name)] = np.where(here, earlier, schema[name].size)
+    return columns
+
+
+def check_order(schema: Schema) -> None:
+    """Refuse an order that is no column of periods, or names of columns that steps need."""
+    name = str(schema.unit.order)
+    if name not in schema:
+        raise SchemaError(f"unit.order '{name}' must be one of the columns in fields; add it")
+    if not schema[name].domain.ordered or schema[name].domain.missing:
+        raise SchemaError(
+            f"column '{name}' is unit.order: it needs periods in order and none missing; give it minimum and maximum, or "
+            "an enum with ordered: true, and leave missing out"
+        )
+    if schema[name].size > MOST_PERIODS:
+        raise SchemaError(
+            f"column '{name}' is unit.order and has {schema[name].size:,} periods, at most {MOST_PERIODS}"
+        )
+    if schema.neighbours == "label":
+        raise SchemaError(
+            "unit.order makes a panel of whole rows, under add-remove or replace; under label leave it out"
+        )
+    taken = {ARRIVAL, NEXT, *(before(n) for n in changing_columns(schema))} & set(schema.names)
+    if taken:
+        raise SchemaError(f"column '{min(taken)}' has a name that steps of a panel need; rename it")

@@ -1,0 +1,101 @@
+"""The steps of a panel as they are counted: a unit has no more of them than rows, whatever the file looks like."""
+
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dipsmith.counting.count import BatchRows
+from dipsmith.errors import UnsupportedError
+from dipsmith.schema import Marginal, Schema
+from dipsmith.sources import source
+
+K = 3
+KEY = b"k" * 32
+
+
+def schema(max_rows=K):
+    return Schema.from_dict(
+        {
+            "name": "careers",
+            "unit": {"column": "person", "max_rows": max_rows, "order": "year"},
+            "neighbours": "add-remove",
+            "fields": [
+                {"name": "year", "type": "integer", "minimum": 1, "maximum": 5},
+                {"name": "sex", "type": "string", "enum": ["F", "M"], "other": "M", "fixed": True},
+                {"name": "grade", "type": "integer", "enum": [0, 1, 2], "ordered": True},
+            ],
+            "rules": [{"never": {"sex": "F", "grade": 2}}],
+        }
+    )
+
+
+def table(rows):
+    names = ("person", "year", "sex", "grade")
+    return pa.table({n: [row[i] for row in rows] for i, n in enumerate(names)})
+
+
+def careers(random, people, ids="p"):
+    """Rows of people with several rows in some years, rows that break the rule, values outside the list, and no id."""
+    rows = []
+    for person in range(people):
+        name = None if person == 3 else f"{ids}{person}"
+        rows += [
+            (name, int(random.integers(1, 6)), str(random.choice(["F", "M"])), int(random.integers(0, 4)))
+            for _ in range(int(random.integers(1, 7)))
+        ]
+    return rows
+
+
+def tables_of(rows):
+    steps = BatchRows(source(table(rows)), schema(), KEY).steps()
+    sets = [names for size in (0, 1, 2, 3) for names in combinations(steps.schema.names, size)]
+    return steps.count([Marginal.of(steps.schema, names) for names in sets])
+
+
+def test_whoever_joins_changes_every_table_by_at_most_max_rows():
+    random = np.random.default_rng(5)
+    most = 0
+    for _ in range(25):
+        rows = careers(random, 6)
+        one = [("new", *row[1:]) for row in careers(random, 1)]
+        for fewer, more in zip(tables_of(rows), tables_of([*rows, *one]), strict=True):
+            assert (more >= fewer).all()
+            most = max(most, int((more - fewer).sum()))
+    assert most == K  # the bound is reached
+
+
+def test_the_order_of_the_file_does_not_matter():
+    random = np.random.default_rng(6)
+    rows = careers(random, 8)
+    mixed = [rows[i] for i in random.permutation(len(rows))]
+    for first, second in zip(tables_of(rows), tables_of(mixed), strict=True):
+        assert np.array_equal(first, second)
+
+
+def test_a_unit_has_one_row_in_a_period():
+    rows = [("a", 1, "F", 1), ("a", 1, "F", 0), ("a", 2, "F", 1)]
+    steps = BatchRows(source(table(rows)), schema(), KEY).steps()
+    years, grades = steps.count([Marginal.of(steps.schema, ("year",)), Marginal.of(steps.schema, ("grade",))])
+    assert years.tolist() == [1, 1, 0, 0, 0]
+    assert grades.tolist() == [1, 1, 0]  # the first in the order of codes
+
+
+def test_no_row_is_read_before_a_table_is_counted():
+    class Unread:
+        def batches(self, *_):
+            raise AssertionError("read")
+
+        def describe(self):
+            return "unread"
+
+    BatchRows(Unread(), schema(), KEY).steps()
+
+
+def test_rows_without_an_order_have_no_steps():
+    from dataclasses import replace
+
+    unordered = replace(schema(), unit=replace(schema().unit, order=None))
+    with pytest.raises(UnsupportedError, match="no panel"):
+        BatchRows(source(table([])), unordered, KEY).steps()

@@ -1,0 +1,90 @@
+"""A release of a panel: careers with new numbers, the same bytes whatever the file's order, and what it says of itself."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dipsmith as ds
+
+PERIODS = 3
+
+
+def schema(relation="add-remove"):
+    return ds.Schema.from_dict(
+        {
+            "name": "careers",
+            "unit": {"column": "person", "max_rows": PERIODS, "order": "year"},
+            "neighbours": relation,
+            "fields": [
+                {"name": "year", "type": "integer", "minimum": 2001, "maximum": 2000 + PERIODS},
+                {"name": "sex", "type": "string", "enum": ["F", "M"], "other": "M", "fixed": True},
+                {"name": "pay", "type": "number", "minimum": 0, "maximum": 100, "bins": {"width": 10}},
+            ],
+        }
+    )
+
+
+def people(count=400, seed=0):
+    random = np.random.default_rng(seed)
+    rows = []
+    for person in range(count):
+        sex, pay, entry = "FM"[person % 2], 30 + 40 * random.random(), int(random.integers(0, PERIODS))
+        for year in range(entry, PERIODS):
+            rows.append((f"secret-{person}", 2001 + year, sex, pay + 3 * (year - entry)))
+    names = ("person", "year", "sex", "pay")
+    return pa.table({name: [row[i] for row in rows] for i, name in enumerate(names)})
+
+
+def released(table, method=None, seed=4, relation="add-remove", **more):
+    made = {"budget": ds.PureDP(5), "seed": 1, "testing": True, "noise_seed": seed}
+    return ds.synthesize(table, schema(relation), method or ds.AIM(), **(made | more))
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+def test_careers_are_released_under_new_numbers(relation, tmp_path):
+    release = released(people(), relation=relation)
+    release.save(tmp_path / "release", format="csv")
+    ds.verify(tmp_path / "release")
+    again = ds.Release.load(tmp_path / "release")
+    table = again.tables[0]
+    assert table.column_names == ["person", "year", "sex", "pay"]
+    person, year, sex = (table.column(n).to_pylist() for n in ("person", "year", "sex"))
+    assert set(person) == set(range(1, max(person) + 1))
+    assert len(set(zip(person, year, strict=True))) == table.num_rows
+    assert len(set(zip(person, sex, strict=True))) == max(person)  # one sex for life
+    assert "secret" not in "".join(p.read_text("utf-8", "ignore") for p in (tmp_path / "release").iterdir())
+    assert again.schema.linked == "person"
+    assert any("longer memory is not kept" in note for note in again.card.notes)
+    more = again.sample(50, seed=3)
+    assert more.num_rows == 50
+    assert more.column_names == table.column_names
+
+
+def test_bytes_know_neither_the_order_of_the_file_nor_what_people_are_called(tmp_path):
+    table, random = people(), np.random.default_rng(1)
+    other = table.take(pa.array(random.permutation(table.num_rows)))
+    names = [f"other-{name[::-1]}" for name in other.column("person").to_pylist()]
+    other = other.set_column(0, "person", pa.array(names))
+    for i, rows in enumerate((table, other)):
+        released(rows).save(tmp_path / str(i), format="csv")
+    first, second = ((tmp_path / str(i) / "synthetic-1.csv").read_bytes() for i in range(2))
+    assert first == second
+
+
+def test_whoever_stays_in_a_bin_keeps_the_value():
+    table = released(people()).tables[0].to_pandas()
+    bins = (table["pay"] // 10).astype(int)
+    assert (table.groupby(["person", bins])["pay"].nunique() == 1).all()
+
+
+def test_other_methods_do_not_link_rows_and_say_so(tmp_path):
+    release = released(people(), ds.MST())
+    release.save(tmp_path / "release")
+    ds.verify(tmp_path / "release")
+    assert release.tables[0].column_names == ["year", "sex", "pay"]
+    assert any("are not linked" in note for note in release.card.notes)
+
+
+def test_a_planned_analysis_is_answered_for_a_panel_too():
+    release = released(people(), analyses=["pay ~ sex"], budget=ds.PureDP(50))
+    assert release.supports("pay ~ sex").level == "measured"
