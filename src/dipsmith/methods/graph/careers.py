@@ -158,7 +158,8 @@ def pool_far_moves(evidence: Sequence[Evidence], schema: Schema) -> list[Evidenc
             pooled.append(table)
             continue
         values, (now, was) = table.values.copy(), np.indices(table.values.shape)
-        for far in (now - was > NEAR, (was - now > NEAR) & (was < size)):
+        sides: list[NDArray[np.bool_]] = [now - was > NEAR, (was - now > NEAR) & (was < size)]
+        for far in sides:
             some = far.any(axis=0)
             means = (values * far).sum(axis=0)[some] / far.sum(axis=0)[some]
             values[:, some] = np.where(far[:, some], means, values[:, some])
