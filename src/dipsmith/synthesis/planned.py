@@ -310,7 +310,10 @@ def calibration_notes(calibration: Calibration | None, order: Order, models: Seq
         return ("Planned analyses are of the confidential table; labels of another file are not adjusted to them.",)
     agenda, names = calibration.prepared.agenda, models[0].labeller().targets
     _, left = targets_of(agenda, calibration.results, calibration.sums, agenda.schema, names)
-    carried = "Labels are adjusted so that planned analyses come out of the synthetic rows as they were estimated."
+    carried = (
+        "Labels are adjusted so that planned analyses come out of the synthetic rows as they were estimated, as far as noise "
+        "leaves labels that meet them all; where the rows differ, the estimates in results.json count."
+    )
     return (carried, *(f"Not carried by the labels: {what}." for what in left))
 
 
