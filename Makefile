@@ -51,6 +51,12 @@ types: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
 
+# Ours and every peer that installs on the tables in DATA; stop it and run it again to go on. PEERS= runs ours alone.
+DATA  ?= data
+PEERS ?= --peers
+scoreboard: $(VENV)/.dev
+	$(ONE_THREAD) $(BIN)/python benchmarks/scoreboard.py --data $(DATA) $(PEERS) --page docs/scoreboard.md
+
 # Tests that repeat on a larger scale what `make test` shows; then neighbouring tables replayed and attacked, every
 # method under every relation. Stop it and run it again to go on.
 audit: $(VENV)/.dev

@@ -1,0 +1,47 @@
+"""The figure of the scoreboard: error of pairs against CPU seconds, a panel for each table, at one ε."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def draw_scoreboard(found: dict[tuple[str, str, str, str], dict], path: Path, epsilon: str = "1") -> None:
+    """One mark for each method: ours in colour, peers grey; down and to the left is better."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from dipsmith.report.canvas import COLOURS, INK, MARKS, SOFT
+
+    ended = {key: line for key, line in found.items() if key[3] == epsilon and "tvd2" in line}
+    tables = list(dict.fromkeys(key[0] for key in ended))
+    style = {
+        "svg.hashsalt": "dipsmith", "font.family": "DejaVu Serif", "font.size": 9, "axes.titlesize": 9,
+        "axes.titlelocation": "left", "axes.spines.top": False, "axes.spines.right": False,
+        "axes.edgecolor": SOFT, "xtick.color": SOFT, "ytick.color": SOFT, "text.color": INK,
+    }  # fmt: skip
+    with mpl.rc_context(style):
+        figure = Figure(figsize=(2.4 + 2.2 * len(tables), 3.0), layout="constrained")
+        FigureCanvasAgg(figure)
+        panels = figure.subplots(1, max(len(tables), 1), squeeze=False)[0]
+        for axis, table in zip(panels, tables, strict=False):
+            for (_, whose, method, _), line in ((k, v) for k, v in ended.items() if k[0] == table):
+                i = ("mst", "aim", "privbayes").index(method)
+                colour = COLOURS[i] if whose == "dipsmith" else SOFT
+                axis.plot(line["cpu"], line["tvd2"], MARKS[i], color=colour, markerfacecolor="white", markersize=6)
+                name = method if whose == "dipsmith" else f"{whose} {method}"
+                axis.annotate(
+                    name,
+                    (line["cpu"], line["tvd2"]),
+                    xytext=(6, 4),
+                    textcoords="offset points",
+                    color=colour,
+                    fontsize=7.5,
+                )
+            axis.set_xscale("log")
+            axis.margins(x=0.35, y=0.2)
+            axis.set_ylim(bottom=0)
+            axis.set_title(table)
+            axis.set_xlabel("CPU seconds (logarithmic)")
+        panels[0].set_ylabel(f"TVD of pairs, ε = {epsilon}")
+        figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
