@@ -249,6 +249,15 @@ def page(lines: dict[str, dict]) -> str:
         "measured). δ = 1e-9, neighbours add-remove; four fifths of the rows are synthesised, one fifth tests what is trained"
     ]
     text += ["on synthetic rows. Bold: the best of its table and ε. What is not listed was not run.", ""]
+    if not any(key[1] != "dipsmith" for key in means(lines)):
+        text += [
+            "No peer was run so far; figures of an earlier run with peers are in [0006](decisions/0006-own-inference.md).",
+            "",
+        ]
+    text += [
+        "The k-marginal is SDNist's formula on our bins and on all columns (ACS: by PUMA), not its official report.",
+        "",
+    ]
     text += ["![Error of pairs and CPU seconds](images/scoreboard.svg)", ""]
     found = means(lines)
     for name in dict.fromkeys(key[0] for key in found):
