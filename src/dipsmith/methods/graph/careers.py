@@ -158,8 +158,8 @@ def pool_far_moves(evidence: Sequence[Evidence], schema: Schema) -> list[Evidenc
             pooled.append(table)
             continue
         values, (now, was) = table.values.copy(), np.indices(table.values.shape)
-        sides: list[NDArray[np.bool_]] = [now - was > NEAR, (was - now > NEAR) & (was < size)]
-        for far in sides:
+        up = np.subtract(now, was)
+        for far in (np.greater(up, NEAR), np.less(up, -NEAR) & np.less(was, size)):
             some = far.any(axis=0)
             means = (values * far).sum(axis=0)[some] / far.sum(axis=0)[some]
             values[:, some] = np.where(far[:, some], means, values[:, some])
