@@ -8,7 +8,8 @@ import yaml
 from dipsmith.version import VERSION
 
 ROOT = Path(__file__).parents[2]
-MEGABYTE = 1_000_000
+LARGEST = 1_500_000
+"""Bytes of a distribution: 70,000 lines with their docstrings are 1.3 million when packed."""
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 
 
@@ -38,7 +39,7 @@ def test_workflows_are_read_and_hold_no_secret():
 
 
 def test_distributions_are_small(distributions):
-    assert {name: path.stat().st_size <= MEGABYTE for name, path in distributions.items()} == dict.fromkeys(
+    assert {name: path.stat().st_size <= LARGEST for name, path in distributions.items()} == dict.fromkeys(
         distributions, True
     )
 

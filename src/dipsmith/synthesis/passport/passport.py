@@ -26,8 +26,10 @@ CROISSANT: Final = f"{FOLDER}/croissant.json"
 CSVW_EO: Final = f"{FOLDER}/csvw-eo.json"
 OFFICIALS: Final = "officials.html"
 ONE_SHEET: Final = (
-    "<style>@media print { body { font-size: 8.2pt; line-height: 1.3; } h2 { margin-top: 0.8em; } }</style>"
+    "<style>@media print { html { font-size: 62%; } body { font-size: 9pt; line-height: 1.3; } p, dl, section { margin: 0.35em 0; } "
+    "h1, h2 { margin: 0.7em 0 0.3em; } @page { margin: 14mm; } } @media (max-width: 30rem) { dl { grid-template-columns: 1fr 1fr; } }</style>"
 )
+"""Printed, the page fits one sheet; on a phone, names and values share the width."""
 README: Final = """# Metadata
 
 The same public facts as on the card, in the forms that others read. Start with ../card.html or ../officials.html.
