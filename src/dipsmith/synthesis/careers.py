@@ -214,9 +214,8 @@ def label_source(labeller: Labeller, target: Source, seed: int | None) -> pa.Tab
     public, careers = read_careers(target, schema, names, link)
     assert careers is not None
     table = careers.table(labeller, public, np.arange(public.rows), seed)
-    named = [b.column(link) for b in target.batches([link])]
-    whole = bool(named) and all(pa.types.is_integer(column.type) for column in named)
-    own = PublicColumn.of(named, "integer" if whole else "string")
+    # Whole numbers stay numbers, also those that a CSV file spells; names that are none stay text.
+    own = PublicColumn.of([b.column(link) for b in target.batches([link])], "integer")
     return table.add_column(0, link, own.taken(np.arange(public.rows)))
 
 
