@@ -151,7 +151,7 @@ def test_a_formula_needs_all_pairs_and_its_products_need_triples():
     assert set(product.parts[0].columns) == {"a", "b", "c"}
     triples = make(ds.Marginals(cliques=3))
     assert triples.supports("I(c == 'c1') ~ a * b").level == "measured"
-    assert triples.supports("I(c == 'c1') ~ a * b + d").level == "measured"
+    assert triples.supports("I(c == 'c1') ~ a * b + d", family="ols").level == "measured"
     assert make(ds.Flat()).supports("I(c == 'c1') ~ a * b * d").level == "measured"
 
 
