@@ -99,3 +99,10 @@ def test_a_report_stays_small_whatever_the_schema(tmp_path):
     release = ds.synthesize(rows, schema, ds.Marginals(), budget=ds.PureDP(9), testing=True, noise_seed=1)
     folder = release.save(tmp_path / "release")
     assert (folder / "report.html").stat().st_size < 3e6
+
+
+def test_a_name_with_a_hyphen_is_explained():
+    frame = pd.DataFrame({"education-num": [1.0, 2, 3, 4], "y": [1.0, 2, 3, 5]})
+    with pytest.raises(UsageError, match="in backticks: `education-num`"):
+        ds.fit(frame, "y ~ education-num")
+    assert "education-num" in ds.fit(frame, "y ~ `education-num`").names

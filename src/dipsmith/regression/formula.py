@@ -246,8 +246,11 @@ def _made_categories(inside: Iterable[Node]) -> Iterator[str]:
 def _check(text: str, node: Node, known: Collection[str]) -> None:
     if isinstance(node, Column) and node.name not in known:
         some = ", ".join(abridge(name) for name in sorted(known)[:20])
+        # education-num reads as education minus num
+        whole = next((name for name in sorted(known) if "-" in name and node.name in name.split("-")), None)
+        hint = "" if whole is None else f"; a name with a hyphen is written in backticks: `{abridge(whole)}`"
         raise UsageError(
-            f"formula '{abridge(text)}' names '{abridge(node.name)}', which is no column; there are: {some}"
+            f"formula '{abridge(text)}' names '{abridge(node.name)}', which is no column; there are: {some}{hint}"
         )
     if isinstance(node, Call):
         if node.function not in FUNCTIONS:

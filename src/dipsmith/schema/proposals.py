@@ -53,6 +53,24 @@ class CellCounts:
                 found += inside[self.counts[inside] > max(self.doubt / 2, sums[start] / width / 2)].tolist()
         return (min(found), max(found)) if found else None
 
+    def trimmed(self) -> CellCounts:
+        """Without the ends that surely hold next to nothing: what is cut off together must be no more than noise adds up to.
+
+        Where noise drowns single cells, those that stand out are no bounds: most rows may lie outside of them.
+        """
+        ends = self.occupied()
+        if ends is None:
+            return self
+        first, last, sd = ends[0], ends[1], self.doubt / 5
+        while first > 0 and self.counts[:first].sum() > 1.5 * sd * first**0.5:
+            first -= 1
+        while (
+            last < len(self.counts) - 1
+            and self.counts[last + 1 :].sum() > 1.5 * sd * (len(self.counts) - 1 - last) ** 0.5
+        ):
+            last += 1
+        return self.between(first, last)
+
 
 @dataclass(frozen=True)
 class Cut:

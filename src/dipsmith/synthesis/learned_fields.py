@@ -181,8 +181,7 @@ def number_field(extent: ValueExtent, fine: CellCounts | None) -> DraftField:
         step = 1.0 if scale == "integer" else float(found.precision or 0.01)
         cut = cut_by_magnitude(scale, extent.cells, extent.spikes, step)
     else:
-        ends = fine.occupied()
-        cut = cut_by_mass(scale, fine if ends is None else fine.between(*ends))
+        cut = cut_by_mass(scale, fine.trimmed())
     keys: dict[str, object] = {"name": found.column, "type": found.type, **cut.keys}
     if found.precision is not None:
         keys["precision"] = float(found.precision) if scale == "number" else found.precision
@@ -194,8 +193,7 @@ def number_field(extent: ValueExtent, fine: CellCounts | None) -> DraftField:
 
 
 def _time_cut(scale: Scale, cells: CellCounts, *, months: bool) -> Cut:
-    ends = cells.occupied()
-    within = cells if ends is None else cells.between(*ends)
+    within = cells.trimmed()
     first, last = int(within.edges[0]), int(within.edges[-1]) - 1
     low, high = (str(np.datetime64(day, "D")) for day in (first, last))
     bounds = {"minimum": low, "maximum": high + ("T23:59:59" if scale == "datetime" else "")}
