@@ -131,7 +131,6 @@ class Untold(ds.Flat):
     ("method", "told"),
     [
         (NoMethod(), "it has no summary"),
-        (ds.Flat, "an instance"),
         (Untold(), "a card cannot tell its parameters"),
     ],
 )

@@ -57,12 +57,12 @@ def settings_for(name: str, settings: Mapping[str, Any], schema: Schema) -> dict
 
 
 def make_method(name: str, settings: Mapping[str, Any], schema: Schema) -> Method:
-    """A method with its settings; targets default to the private columns. One that the relation forbids is refused first."""
-    # its class attributes are all that is asked: an instance may need settings that the relation does not allow
-    require_relation(cast("Method", find_method(name)), schema.neighbours)
+    """A method with its settings; targets default to the private columns."""
     try:
         return find_method(name)(**settings_for(name, settings, schema))
     except TypeError as error:
+        # it may lack settings that the relation does not allow: that explains more
+        require_relation(cast("Method", find_method(name)), schema.neighbours)
         raise UsageError(f"method {name}: {error}") from None
 
 

@@ -44,7 +44,7 @@ def understand_method(given: MethodLike, schema: Schema) -> Method:
         if name in METHODS:
             return make_method(name, {}, schema)
         raise UsageError(f"method= is a method with its settings, such as ds.MST(), got the class {given.__name__}")
-    if not hasattr(given, "fit") or not hasattr(given, "name"):
+    if not any(hasattr(given, verb) for verb in ("fit", "plan", "relations")):
         known = ", ".join(METHODS)
         raise UsageError(
             f"method= is a method, such as ds.MST(), or one of the names {known}; got a {type(given).__name__}"
