@@ -39,7 +39,9 @@ def draw_scoreboard(found: dict[tuple[str, str, str, str], dict], path: Path, ep
                     fontsize=7.5,
                 )
             axis.set_xscale("log")
-            axis.margins(x=0.35, y=0.2)
+            axis.set_xlim(0.1, 2000)
+            axis.set_xticks([0.1, 1, 10, 100, 1000], ["0.1", "1", "10", "100", "1,000"])
+            axis.margins(y=0.2)
             axis.set_ylim(bottom=0)
             axis.set_title(table)
             axis.set_xlabel("CPU seconds (logarithmic)")
