@@ -105,7 +105,7 @@ def test_noise_is_that_of_one_count_and_the_interval_covers(budget):
     narrow = schema().project(["sex"])
     drawn = [ds.count_where(rows, narrow, "sex = F", budget=budget, testing=True, noise_seed=i)[0] for i in range(400)]
     assert sum(not d.low <= true <= d.high for d in drawn) <= 50
-    variance = 2 * np.exp(-0.4) / (1 - np.exp(-0.4)) ** 2 if isinstance(budget, ds.PureDP) else 25
+    variance = 2 * np.exp(-0.4) / (1 - np.exp(-0.4)) ** 2 if isinstance(budget, ds.PureDP) else 3750 / 149
     assert drawn[0].standard_error == pytest.approx(variance**0.5, rel=1e-4)
     # The mean of 400 has a standard error of sd/20; 6.5 of them are exceeded with p < 1e-9.
     assert np.mean([d.value for d in drawn]) == pytest.approx(true, abs=6.5 * variance**0.5 / 20)
