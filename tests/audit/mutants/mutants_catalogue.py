@@ -207,8 +207,8 @@ MUTANTS = (
     one(
         "rows read before the reservation",
         "synthesis/synthesize.py",
-        "            unsettled.enter_context(reservation)\n            reservation.read()\n",
-        "            unsettled.enter_context(reservation)\n",
+        "            account = book.show(schema.name)\n            reservation.read()\n",
+        "            account = book.show(schema.name)\n",
         "tests/audit/test_faults.py::test_a_run_has_noted_that_it_reads_before_it_reads",
     ),
     one(
