@@ -156,7 +156,8 @@ def _trouble(workspace: Workspace, schema: Schema, choices: Choices) -> str:
         choices.method_for(schema, workspace.inside)
         choices.files.target(schema, workspace.inside)
     except (DipsmithError, OSError) as error:
-        return str(error) if isinstance(error, DipsmithError) else "the file is not there"
+        told = str(error) if isinstance(error, DipsmithError) else "the file is not there"
+        return told.replace(f"{workspace.folder}/", "")
     return ""
 
 
