@@ -179,8 +179,11 @@ def test_a_run_of_the_version_before_keeps_its_charge(tmp_path):
     (reserved,) = (content for kind, content in rows if kind == "reserved")
     assert reserved.pop("pricing") == "gaussian"
     before = reserved | {"request": "old", "budget": {"epsilon": UNITS // 10}, "charge": UNITS // 200}
+    assert "(ε = 2.44 of 2.58 at" in str(book.show("people"))
     book._write(lambda books: [("reserved", before)])
     assert book.show("people").spent_units == UNITS // 100 + UNITS // 200
+    # ρ was zero-concentrated then: it implies less.
+    assert "of 2.72 at" in str(book.show("people"))
     for unlawful in ({"pricing": "gaussian"}, {"charge": UNITS // 200 - 1}):
         with pytest.raises(DamageError, match="not the budget's price"):
             book._write(lambda books, more=unlawful: [("reserved", before | more | {"request": "forged"})])

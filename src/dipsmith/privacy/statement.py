@@ -12,6 +12,7 @@ from dipsmith.errors import BudgetError
 from dipsmith.privacy.account import Account, Grant, PaidRun
 from dipsmith.privacy.books import Books
 from dipsmith.privacy.budget import UNITS, ZCDP, Currency, decimal_text, rho_to_approx
+from dipsmith.privacy.concentrated import concentrated_to_approx
 from dipsmith.privacy.protection import Label, Protection, columns_in_words
 from dipsmith.schema.schema import Unit
 
@@ -91,15 +92,19 @@ class Statement:
             ],
         }
 
+    def _epsilon(self, units: int) -> float:
+        """The ε of a ρ at the usual δ; the larger one of concentrated DP where a run of its time was charged."""
+        if any(run.pricing == "zcdp" and run.state != "cancelled" for run in self.runs):
+            return concentrated_to_approx(units / UNITS, USUAL_DELTA)
+        return rho_to_approx(ZCDP.of_units(units), USUAL_DELTA)
+
     def __str__(self) -> str:
         symbol = "ρ" if self.currency == "rho" else "ε"
         left, granted = decimal_text(self.remaining_units), decimal_text(self.granted_units)
         balance = f"{symbol} = {left} left of {granted}" if self.currency else "no grant"
         if self.currency == "rho" and self.remaining_units:
             # what people know ρ by: the ε of an (ε, δ) at a δ that is usual
-            epsilons = [
-                rho_to_approx(ZCDP.of_units(units), USUAL_DELTA) for units in (self.remaining_units, self.granted_units)
-            ]
+            epsilons = [self._epsilon(units) for units in (self.remaining_units, self.granted_units)]
             balance += f" (ε = {epsilons[0]:.3g} of {epsilons[1]:.3g} at δ = {USUAL_DELTA:g})"
         balance += f", and δ = {float(self.delta):g} spent" if self.delta else ""
         under = f", neighbours {self.relation}, unit {self.unit}" if self.relation else ""
