@@ -60,7 +60,7 @@ def show(visit: Visit) -> Screen:
 
 
 def start(visit: Visit) -> Mapping[str, Any]:
-    """Start a comparison in a process of its own."""
+    """Start a comparison in a process of its own; the same request twice is one, and the next has an id of its own."""
     from dipsmith.utility.classifiers import require_known
 
     workspace, project, request = visit.workspace, visit.project, visit.text("request", 64)
@@ -91,7 +91,7 @@ def start(visit: Visit) -> Mapping[str, Any]:
     job["command"] = _command(job, by, levels, workspace.ledger_name)
     if jobs.submit(workspace, request, "compare", project.id, job):
         jobs.launch(workspace, request, 0.0)
-    return {"job": request}
+    return {"job": request, "next": uuid.uuid4().hex}
 
 
 def _levels(text: str) -> dict[str, str]:

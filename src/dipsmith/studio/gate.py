@@ -46,6 +46,11 @@ PAGE = re.compile(r"/|/p/[a-z0-9-]+/(schema|plan|run|release|questions|compare)(
 """The addresses that a browser opens by itself; it gets the shell."""
 STATIC = re.compile(r"/static/[a-z]+\.(js|css|svg)")
 ENTER = "/enter"
+NO_PAGE = (
+    "No page opens at this address: begin on the first page. A tab that has not entered opens the address that "
+    "'dipsmith studio' printed last."
+)
+"""What is said to whoever shows no secret, whether there is something at the address or not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +102,7 @@ class Gate:
         if not offered and safe and PAGE.fullmatch(path):
             return shell()
         if not self.session.knows(Request(scope).cookies.get(self.cookie_name, ""), offered):
-            return refusal(401, "This tab has not entered: open the address that 'dipsmith studio' printed last.")
+            return refusal(401, NO_PAGE)
         length = headers.get("content-length", "0")
         if not path.startswith("/api/upload/") and (not length.isdigit() or int(length) > MOST_BODY):
             return refusal(413, "The request is too large.")
@@ -136,9 +141,14 @@ def shell() -> Response:
 
 
 def refusal(status: int, why: str) -> Response:
-    """One sentence that says what to do."""
+    """One sentence that says what to do, and the way back, in the studio's own dress."""
+    head = '<meta name="viewport" content="width=device-width, initial-scale=1"><title>dipsmith studio</title>'
+    dress = '<link rel="icon" href="/static/mark.svg"><link rel="stylesheet" href="/static/studio.css">'
+    bar = '<header><a class="mark" href="/">dipsmith <span>studio</span></a></header>'
+    said = f'<h1>This cannot be shown</h1><p class="lead">{why}</p><p><a class="go" href="/">To the first page</a></p>'
     return HTMLResponse(
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>dipsmith studio</title><p>{why}</p></html>',
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{head}{dress}</head>'
+        f"<body>{bar}<main>{said}</main></body></html>",
         status,
     )
 

@@ -186,7 +186,7 @@ def spending(statement: Statement, budget: Budget, schema: Schema, what: str = "
             require_agreement(schema.name, statement.protects, protection_of(schema))
             units = convert(budget, statement.currency)
     except BudgetError as error:
-        return {"sentence": f"{error}.", "allowed": False, "units": 0}
+        return {"sentence": f"{error}.", "allowed": False, "units": None}
     price = "" if budget.currency == statement.currency else f", which costs {sign} = {decimal_text(units)},"
     left = statement.remaining_units - units
     if statement.currency is None:

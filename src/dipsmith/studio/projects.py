@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from dipsmith.confirm.answer import is_answer
-from dipsmith.errors import InputError, OutputError, UsageError
+from dipsmith.errors import DipsmithError, InputError, OutputError, UsageError
 from dipsmith.privacy.account import PaidRun
 from dipsmith.privacy.budget import decimal_text
 from dipsmith.privacy.statement import Statement
@@ -28,6 +29,8 @@ from dipsmith.studio.views import Screen, Visit
 from dipsmith.studio.workspace import DATA_ENDINGS, Project, Workspace
 
 _NAME = re.compile(r"[\w][\w. ()-]{0,120}")
+MOST_GRANTED = 100
+"""ε or ρ of one grant: more promises nobody anything, and is a slip of the keyboard."""
 LEAST_FREE = 256 << 20
 """An upload stops when the disk has less than this left."""
 
@@ -94,15 +97,15 @@ def page_of(run: PaidRun) -> str:
 
 
 async def upload(request: Request) -> Response:
-    """Stream a file into the private folder, within limits; nothing of it is read."""
+    """Stream a file into the private folder, within limits; what has no readable header is not kept."""
     workspace: Workspace = request.app.state.workspace
     name = request.path_params["name"]
+    folder = workspace.private("uploads")
     try:
         if not _NAME.fullmatch(name) or not name.lower().endswith(DATA_ENDINGS):
             raise InputError(
                 f"'{name[:60]}' is not a name for data: use letters and digits, ending in .csv or .parquet"
             )
-        folder = workspace.private("uploads")
         target = folder / name
         if target.exists():
             raise OutputError(f"'{name}' was uploaded before; choose it below, or rename the new file")
@@ -110,13 +113,23 @@ async def upload(request: Request) -> Response:
         try:
             await _stream(request, part, workspace.most_upload)
             part.rename(target)
+            await run_in_threadpool(_require_header, target)
         finally:
             part.unlink(missing_ok=True)
-    except InputError as error:
-        return JSONResponse({"error": str(error)}, 413 if "larger" in str(error) else 400)
+    except DipsmithError as error:
+        return JSONResponse({"error": str(error).replace(f"{folder}/", "")}, 413 if "larger" in str(error) else 400)
     except ClientDisconnect:
         return JSONResponse({"error": "the upload was interrupted; nothing was kept"}, 400)
     return JSONResponse({"data": workspace.relative(target)})
+
+
+def _require_header(file: Path) -> None:
+    """Forget a file that no project can begin with, so that it is not offered again."""
+    try:
+        draft(source(file).columns, "table")
+    except DipsmithError:
+        file.unlink()
+        raise
 
 
 async def _stream(request: Request, part: Path, most: int) -> None:
@@ -161,5 +174,10 @@ def grant(visit: Visit) -> Mapping[str, Any]:
     check_name(name)
     amounts = {"amount": visit.text("amount"), "delta": visit.text("delta") or None}
     budget = Choices.of({"currency": visit.body.get("currency"), **amounts}).budget
+    if budget.exact > MOST_GRANTED:
+        raise UsageError(
+            f"{budget} would protect nobody: at most {budget.symbol} = {MOST_GRANTED} can be granted here at once; "
+            "few public releases spend more than 10"
+        )
     visit.workspace.ledger.grant(name, budget, by=visit.text("by") or None, why=visit.text("why"))
     return {"statement": visit.workspace.ledger.show(name).as_dict()}

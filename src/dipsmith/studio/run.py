@@ -39,16 +39,18 @@ def show(visit: Visit) -> Screen:
         analyses = choices.planned(schema)
     except (SchemaError, UsageError) as error:
         return Screen("run.html", {**values, "command": "", "problem": str(error)})
+    seen = watch(visit)
     values |= {
         "problem": "",
         "schema": schema,
         "choices": choices,
         "spending": spends,
         "analyses": [str(a) for a in analyses],
+        "before": any(j["status"] == "finished" for j in seen["jobs"]),
         "settings": ", ".join(f"{k} = {v}" for k, v in choices.settings.items()) or "as by default",
         "command": commands(workspace, project, schema, choices)["run"],
         "bar": budget_bar(account),
-        "state": {"project": project.id, "request": uuid.uuid4().hex, **watch(visit)},
+        "state": {"project": project.id, "request": uuid.uuid4().hex, **seen},
     }
     return Screen("run.html", values)
 

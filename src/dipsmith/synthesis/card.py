@@ -28,6 +28,7 @@ from dipsmith.report.content import Facts, Page, Section, Table
 from dipsmith.report.sections import frame, page
 from dipsmith.schema import Schema
 from dipsmith.synthesis.order import Order
+from dipsmith.synthesis.settings_in_words import chosen_settings
 from dipsmith.synthesis.writing import damage
 from dipsmith.version import VERSION
 
@@ -239,7 +240,7 @@ class Card:
         made = Facts(
             (
                 ("Method", self.method),
-                *((f"  {k}", json.dumps(v, ensure_ascii=False)) for k, v in self.parameters.items()),
+                *((f"  {name}", words) for name, words in chosen_settings(self.parameters).items()),
                 ("Made", self.created),
                 ("Request", self.request),
                 ("dipsmith", self.version),

@@ -7,7 +7,6 @@ bytes. It has no script. Without the `analysis` extra it has tables only, and sa
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
@@ -23,6 +22,7 @@ from dipsmith.report import figures
 from dipsmith.report.commands import command
 from dipsmith.report.content import Block, Code, Facts, Figure, Page, Section, Table
 from dipsmith.schema import Attribute, Codes, Marginal, Schema
+from dipsmith.synthesis.settings_in_words import settings_in_words
 from dipsmith.synthesis.spent import Z95, TableNoise, column_noise, drowned_below, table_noise
 from dipsmith.synthesis.suggestion import suggested_formula
 from dipsmith.synthesis.support_section import support_blocks
@@ -105,7 +105,7 @@ def _done(release: Release) -> tuple[Block, ...]:
     card = release.card
     facts = [
         ("Method", card.method),
-        *((("Settings", chosen),) if (chosen := settings(card.parameters)) else ()),
+        *((("Settings", chosen),) if (chosen := settings_in_words(card.parameters)) else ()),
         ("Budget", card.price),
         ("Unit of protection", str(card.unit["text"])),
         ("Neighbours", card.neighbours),
@@ -116,25 +116,6 @@ def _done(release: Release) -> tuple[Block, ...]:
     if card.disclosed:
         facts.append(("Disclosed as they are", ", ".join(card.disclosed)))
     return Facts(tuple(facts)), *card.notes
-
-
-def settings(parameters: Mapping[str, object]) -> str:
-    """The parameters of a method in words, those that were left open left out.
-
-    >>> settings({"trees": 3, "targets": ["sex", "race"], "shrink": True, "weights": None})
-    'shrink yes, targets sex + race, trees 3'
-    """
-    chosen = {name: value for name, value in sorted(parameters.items()) if value not in (None, [], ())}
-    return ", ".join(f"{name} {_in_words(value)}" for name, value in chosen.items())
-
-
-def _in_words(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        nested = any(isinstance(v, list | tuple) for v in value)
-        return (" and " if nested else " + ").join(_in_words(v) for v in value)
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _noise(release: Release, tables: list[TableNoise]) -> tuple[Block, ...]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dipsmith.report.content import Cell, Facts, Figure, Table
 from dipsmith.synthesis.card import Card
-from dipsmith.synthesis.report import settings
+from dipsmith.synthesis.settings_in_words import settings_in_words
 
 Rows = list[tuple[Cell, ...]]
 
@@ -88,7 +88,7 @@ def parameters(found: Sequence[Findings]) -> Facts:
     """How the data were made: the table under a figure, one line for each release."""
     rows = []
     for f in found:
-        chosen = settings(f.card.parameters)
+        chosen = settings_in_words(f.card.parameters)
         method = f.card.method + (f" ({chosen})" if chosen else "")
         sizes = f"{f.rows[0]:,} authentic and {f.rows[1]:,} synthetic rows, {f.card.sets_text}"
         rows.append((series(found, f, "Made by"), f"{method}; {f.card.guarantee}; {sizes}"))

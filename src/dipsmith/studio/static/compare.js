@@ -1,4 +1,4 @@
-import { ask, complain, el, pictures, sortable, state } from './page.js';
+import { ask, complain, el, pictures, say, sortable, state } from './page.js';
 import { draw, going } from './jobs.js';
 
 const held = state();
@@ -41,7 +41,10 @@ if (el('ask')) {
   el('ask').addEventListener('submit', async (event) => {
     event.preventDefault();
     try {
-      began.add((await ask('POST', `/api/p/${held.project}/compare`, asked())).job);
+      const found = await ask('POST', `/api/p/${held.project}/compare`, asked());
+      began.add(found.job);
+      held.request = found.next;
+      say('');
       watch();
     } catch (error) { complain(error); }
   });

@@ -1,5 +1,5 @@
 // What every page shares: asking the server, saying what went wrong, copying the command.
-import { fetched, secret, send } from './secret.js';
+import { fetched, secret, send, sentence } from './secret.js';
 
 export async function ask(method, address, body) {
   let answer;
@@ -14,7 +14,7 @@ export async function ask(method, address, body) {
   }
   const text = await answer.text();
   let found = {};
-  try { found = JSON.parse(text); } catch { found = { error: text.replace(/<[^>]*>/g, ' ').trim() }; }
+  try { found = JSON.parse(text); } catch { found = { error: sentence(text) }; }
   if (!answer.ok) throw Object.assign(new Error(found.error || `refused (${answer.status})`), { confirm: found.confirm });
   return found;
 }

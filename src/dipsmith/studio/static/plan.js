@@ -1,4 +1,4 @@
-import { ask, bar, complain, el, node, number, say, state, table, time } from './page.js';
+import { ask, bar, el, node, number, state, table, time } from './page.js';
 
 const held = state();
 const choices = { ...held.choices, settings: { ...held.choices.settings } };
@@ -51,14 +51,16 @@ function sketch() {
   el('sets-out').textContent = choices.sets;
   const piece = document.querySelector('.budget .planned');
   const same = held.currency === (choices.currency === 'epsilon' ? 'epsilon' : 'rho');
-  const units = same && choices.currency !== 'approx' ? Number(choices.amount) * 1e12 : last?.spending.units || 0;
+  // What the grant's currency cannot express has no price: it is told as it was asked for, not as nothing.
+  const price = same && choices.currency !== 'approx' ? Number(choices.amount) * 1e12 : last?.spending.units ?? null;
+  const units = price || 0;
   const from = Number(piece.dataset.from);
   const width = held.granted_units ? 1000 * units / held.granted_units : 0;
   piece.classList.toggle('over', from + width > 1000.01);
   piece.setAttribute('width', Math.max(0, Math.min(width, 1000 - from)).toFixed(2));
   const left = (held.remaining_units - units) / 1e12;
   const sign = held.currency === 'rho' ? 'ρ' : 'ε';
-  el('figures').replaceChildren(...(held.currency ? [node('span', {}, node('b', {}, `${sign} = ${Number((units / 1e12).toPrecision(6))}`), ' this run'), node('span', {}, left < 0 ? `${Number((-left).toPrecision(6))} more than is left` : `${Number(left.toPrecision(6))} would remain`), node('span', {}, `${held.granted_units / 1e12} granted`)] : [node('span', { class: 'soft' }, 'no grant yet')]));
+  el('figures').replaceChildren(...(held.currency ? [node('span', {}, node('b', {}, price === null ? `${mark[choices.currency]} = ${choices.amount}` : `${sign} = ${Number((units / 1e12).toPrecision(6))}`), ' this run'), node('span', {}, price === null ? (last ? `cannot be paid from a grant in ${sign}` : '…') : left < 0 ? `${Number((-left).toPrecision(6))} more than is left` : `${Number(left.toPrecision(6))} would remain`), node('span', {}, `${held.granted_units / 1e12} granted`)] : [node('span', { class: 'soft' }, 'no grant yet')]));
   if (last) stages(Number(choices.amount) / (Number(last.amount) || 1));
 }
 
@@ -91,7 +93,18 @@ function forecasts(found) {
   el('forecasts').replaceChildren(...parts);
 }
 
+// Nothing of the plan before stays beside a choice that was refused.
+function refuse(error) {
+  last = null;
+  el('outcome').hidden = true;
+  for (const id of ['suggestion', 'files-says', 'analyses-says', 'command']) el(id).textContent = '';
+  el('sentence').textContent = `${error.message.replace(/^./, (c) => c.toUpperCase()).replace(/\.?$/, '.')}`;
+  el('sentence').classList.add('error');
+  sketch();
+}
+
 function tell(found) {
+  el('outcome').hidden = false;
   last = { ...found, amount: choices.amount };
   el('sentence').textContent = found.spending.sentence;
   el('sentence').classList.toggle('error', !found.spending.allowed);
@@ -127,10 +140,11 @@ async function redraw() {
   if (busy) { again = true; return; }
   busy = true;
   try {
-    tell(await ask('POST', `/api/p/${held.project}/plan`, { choices }));
-    say('');
+    const asked = JSON.stringify(choices), found = await ask('POST', `/api/p/${held.project}/plan`, { choices });
+    // Changed meanwhile: the answer to what is chosen now follows.
+    if (again || asked === JSON.stringify(choices)) tell(found);
     document.documentElement.dataset.drawn = String(Number(document.documentElement.dataset.drawn || 0) + 1);
-  } catch (error) { complain(error); } finally {
+  } catch (error) { refuse(error); } finally {
     busy = false;
     if (again) { again = false; redraw(); }
   }
@@ -144,7 +158,7 @@ el('choices').addEventListener('input', (event) => {
     el('amount').value = choices.amount;
   } else if (id === 'amount') {
     choices.amount = el('amount').value.trim();
-    if (Number(choices.amount) > 0) el('amount-slider').value = Math.log10(Number(choices.amount)); else return;
+    if (Number(choices.amount) > 0) el('amount-slider').value = Math.log10(Number(choices.amount)); else { refuse(new Error(`The amount is '${choices.amount}': it must be a number above 0, such as 0.5`)); return; }
   } else if (event.target.name === 'method') {
     choices.method = event.target.value;
     choices.settings = {};

@@ -1,4 +1,4 @@
-import { ask, complain, el, say, upload } from './page.js';
+import { ask, complain, el, node, say, upload } from './page.js';
 
 el('new').addEventListener('submit', async (event) => {
   event.preventDefault();
@@ -8,6 +8,9 @@ el('new').addEventListener('submit', async (event) => {
     if (file) {
       el('sent').hidden = false;
       data = (await upload(`/api/upload/${encodeURIComponent(file.name)}`, file, (share) => { el('sent').value = share; })).data;
+      // It is there now: should the name be refused, it need not be sent again.
+      el('file').value = '';
+      el('data').prepend(node('option', { selected: true }, data));
     }
     if (!data) throw new Error('Choose a file of the folder, or one to upload.');
     const made = await ask('POST', '/api/projects', { data, name: el('name').value });

@@ -2,11 +2,19 @@ import { ask, complain, el, say, state } from './page.js';
 import { draw, going } from './jobs.js';
 
 const held = state();
+const TITLES = { waiting: 'It begins', running: 'It runs', finished: 'It is done', failed: 'It failed', cancelled: 'It was cancelled', stopped: 'It was stopped' };
 let timer = null;
 
 function show(found) {
   draw(el('job-list'), found.jobs, (job) => `/p/${held.project}/release/${job.id}`, watch);
   el('bar').innerHTML = found.bar;
+  const mine = found.jobs.find((job) => job.id === held.request);
+  if (mine) {
+    el('title').textContent = TITLES[mine.status];
+    el('sentence').textContent = `${found.left} is left of what was granted. For another run, reload this page.`;
+    el('go').hidden = true;
+    say('');
+  }
   clearTimeout(timer);
   if (found.jobs.some(going)) timer = setTimeout(watch, 400);
 }
@@ -21,8 +29,6 @@ el('go').addEventListener('submit', async (event) => {
   el('start').disabled = true;
   try {
     await ask('POST', `/api/p/${held.project}/run`, { request: held.request, another_grant: el('another').checked });
-    el('go').hidden = true;
-    say('It has begun, and is listed below. For another run, reload this page.');
   } catch (error) {
     complain(error);
     el('sure').checked = false;

@@ -92,7 +92,9 @@ function show() {
     ? `Complete: ${draft.fields.length} columns, ${report.cells} cells.`
     : `${report.complete} of ${draft.fields.length} columns are complete${terms ? `; ${terms} not chosen yet` : ''}. ${left || terms ? '' : report.problem}`;
   el('next').hidden = !report.ready;
-  const dropped = held.columns.filter((c) => !field(c));
+  const dropped = held.columns.filter((c) => !field(c) && c !== draft.unit?.column && c !== draft.unit?.per);
+  const apart = [draft.unit?.column, draft.unit?.per].filter((c) => c && !field(c));
+  el('apart').textContent = apart.length ? `Read only to tell units apart, never released: ${apart.join(', ')}.` : '';
   redraw(el('dropped'), dropped, () => (dropped.length ? ['Never read, never released: ', ...dropped.flatMap((c, i) => [i ? ', ' : '', node('button', { type: 'button', class: 'quiet', 'data-take': c, title: `take ${c} in again` }, c)]), '.'] : []));
   terms_();
   verdictOf();

@@ -27,9 +27,12 @@ export function send(address, options = {}) {
   return fetch(address, { credentials: 'same-origin', cache: 'no-store', ...options, headers: { 'X-Dipsmith-Token': secret() ?? '', ...options.headers } });
 }
 
+// The one sentence of a page that refuses.
+export const sentence = (text) => new DOMParser().parseFromString(text, 'text/html').querySelector('main .lead')?.textContent ?? '';
+
 // What a page shows or saves is fetched with the header too: a plain address would bring nothing.
 export async function fetched(address) {
   const answer = await send(address);
-  if (!answer.ok) throw new Error((await answer.text()).replace(/<[^>]*>/g, ' ').trim() || `refused (${answer.status})`);
+  if (!answer.ok) throw new Error(sentence(await answer.text()) || `refused (${answer.status})`);
   return answer;
 }

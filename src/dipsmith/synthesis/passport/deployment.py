@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.markup import render
 from dipsmith.synthesis.passport.facts import UNKNOWN, PassportFacts
 
@@ -72,5 +73,5 @@ def deployment(facts: PassportFacts) -> str:
 
 
 def _intended(facts: PassportFacts) -> str:
-    planned = [str(a["formula"]) for a in facts.card.analyses]
+    planned = [str(PlannedAnalysis.of(a)) for a in facts.card.analyses]
     return f"Planned analyses: {'; '.join(planned)}" if planned else "Analyses of the synthetic rows; none was planned."

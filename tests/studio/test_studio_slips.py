@@ -1,0 +1,112 @@
+"""What people get wrong, and what the pages must not say then: refused grants, uploads, choices, jobs and addresses."""
+
+import uuid
+
+import pytest
+from test_studio_browser import fresh, serious
+
+LONG = "a_column_name_without_any_space_that_a_program_made_up_for_an_export_of_all_people_of_2024"
+
+
+@pytest.mark.parametrize(
+    ("name", "amount", "why"),
+    [
+        ("people", "1000000000", "would protect nobody"),
+        ("ad ult/..", "1", "name has a '/'"),
+        ("people", "-1", ""),
+        ("people", "much", ""),
+    ],
+)
+def test_a_grant_is_checked(shared, name, amount, why):
+    body = {"name": name, "currency": "epsilon", "amount": amount}
+    headers = {"Origin": shared.origin}
+    answer = shared.client.post("/api/grant", json=body, headers=headers)
+    assert 400 <= answer.status_code < 500
+    assert why in answer.json()["error"]
+
+
+def test_an_upload_without_a_header_is_not_offered_again(shared):
+    own = {"Origin": shared.origin, "X-Dipsmith-Token": shared.page_token}
+    for name, content in (("empty.csv", b""), ("broken.parquet", b"no parquet"), ("twice.csv", b"a,a\n1,2\n")):
+        answer = shared.client.put(f"/api/upload/{name}", headers=own, content=content)
+        assert answer.status_code == 400, (name, answer.text)
+        assert name not in shared.client.get("/").text
+        assert not (shared.folder / ".dipsmith-studio" / "uploads" / name).exists()
+
+
+def test_a_price_that_the_grant_cannot_express_is_not_told_as_nothing(shared):
+    project = shared.project()
+    told = shared.choose(project, method="mst", currency="rho", amount="0.5")["spending"]
+    assert not told["allowed"]
+    assert told["units"] is None
+
+
+def test_after_a_failed_comparison_the_form_asks_anew(shared):
+    """The same request twice is one job; the answer brings the id of the next request."""
+    project = shared.project()
+    shared.choose(project, amount="0.01")
+    run = shared.start(project, uuid.uuid4().hex)
+    assert shared.wait(project, run, "finished", "failed")["status"] == "finished"
+    again = shared.client.get(f"/p/{project}/run").text
+    assert "Another run?" in again
+    assert "For 0 seconds" not in again
+    asked = {"releases": [run], "analyses": "nothing ~ sex", "by": "", "reference": "", "classifiers": ["logistic"]}
+    first, second = (shared.ask("POST", f"/api/p/{project}/compare", {**asked, "request": "e" * 32}) for _ in range(2))
+    assert first["job"] == second["job"]
+    third = shared.ask("POST", f"/api/p/{project}/compare", {**asked, "request": first["next"]})
+    assert third["job"] == first["next"] != first["job"]
+
+
+def test_an_address_without_a_page_is_answered_in_the_studios_dress(shared):
+    stranger = shared.stranger()
+    for client, status in ((shared.client, 404), (stranger, 401)):
+        answer = client.get("/nowhere")
+        assert answer.status_code == status
+        assert '<link rel="stylesheet" href="/static/studio.css">' in answer.text
+        assert '<a class="go" href="/">' in answer.text
+    stranger.close()
+
+
+def test_every_page_fits_a_narrow_window(shared, visit):
+    """No page is scrolled sideways, whatever a column is called; the unit's column is not called unread."""
+    (shared.folder / "long.csv").write_text(f"id,{LONG},b\n1,2,3\n")
+    made = shared.ask("POST", "/api/projects", {"data": "long.csv"})["project"]
+    project = shared.project()
+    shared.choose(project)
+    page = visit()
+    fresh(shared, page)
+
+    def fits(path: str) -> None:
+        for width in (360, 400, 800):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (path, width)
+
+    for path in ("/", *(f"/p/{project}/{step}" for step in ("schema", "plan", "run", "release", "compare"))):
+        page.goto(shared.origin + path)
+        page.wait_for_load_state("networkidle")
+        fits(path)
+    page.goto(f"{shared.origin}/p/{made}/schema")
+    page.check("input[name=unit][value=column]")
+    page.select_option("#unit-column", LONG)
+    page.wait_for_selector(f"#apart:has-text('{LONG}')")
+    assert LONG not in page.inner_text("#dropped")
+    fits("long names")
+
+
+def test_a_refused_choice_shows_nothing_of_the_one_before(shared, visit):
+    project = shared.project()
+    shared.choose(project)
+    page = visit()
+    fresh(shared, page)
+    page.goto(f"{shared.origin}/p/{project}/plan")
+    page.wait_for_selector("#stages td")
+    page.fill("#amount", "much")
+    page.wait_for_selector("#sentence.error:has-text('must be a number above 0')")
+    assert page.is_hidden("#outcome")
+    assert page.inner_text("#command") == ""
+    page.fill("#amount", "0.5")
+    page.wait_for_selector("#stages td:visible")
+    page.select_option("#currency", "rho")
+    page.wait_for_selector("#sentence.error")
+    assert "= 0 " not in page.inner_text("#figures")
+    assert serious(page) == []
