@@ -152,6 +152,7 @@ def test_rows_that_stay_in_an_engine_are_refused(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.filterwarnings("ignore::dipsmith.errors.HopelessNoise")
 def test_analyses_of_the_schema_file(tmp_path: Path) -> None:
     text = schema()
     declared = ds.Schema.from_dict(
@@ -170,6 +171,7 @@ def test_analyses_of_the_schema_file(tmp_path: Path) -> None:
     assert made.results[1].coefficients[1].name == "sex[T.F]"
 
 
+@pytest.mark.filterwarnings("ignore::dipsmith.errors.HopelessNoise")
 def test_units_with_several_rows(tmp_path: Path) -> None:
     """Rows beyond max_rows are in no sum: the results are of those that count."""
     frame = people(600, 18)

@@ -3,6 +3,7 @@
 import ast
 import shlex
 from types import SimpleNamespace
+from unittest.mock import patch
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -50,9 +51,10 @@ def test_the_lines_to_copy_are_code_with_one_formula(columns, levels):
         schema=schema,
         results=(),
         measurements=(1,),
-        supports=lambda formula: measured,
+        support_index=SimpleNamespace(formula=lambda formula: measured),
     )
-    blocks = _analysis(release, SimpleNamespace(several_files=False))
+    with patch("dipsmith.synthesis.suggestion.supports", lambda *_: measured):  # a release that can answer everything
+        blocks = _analysis(release, SimpleNamespace(several_files=False))
     python = next(b for b in blocks if isinstance(b, Code))
     tree = ast.parse(python.text)
     kinds = [type(s).__name__ for s in tree.body]
@@ -86,9 +88,10 @@ def test_nothing_is_suggested_that_the_release_cannot_answer():
     release = SimpleNamespace(
         card=SimpleNamespace(each=None, neighbours="label"), schema=schema, results=(), measurements=(1,)
     )
-    release.supports = supports
-    assert suggested_formula(release) == "b ~ c"
-    release.supports = lambda formula: Support(formula, (), "not carried", "")
+    release.support_index = SimpleNamespace(formula=supports)
+    with patch("dipsmith.synthesis.suggestion.supports", lambda _, formula: supports(formula)):
+        assert suggested_formula(release) == "b ~ c"
+    release.support_index = SimpleNamespace(formula=lambda formula: Support(formula, (), "not carried", ""))
     assert suggested_formula(release) is None
     blocks = _analysis(release, SimpleNamespace(several_files=False))
     assert not any("ds.fit(" in getattr(b, "text", "") for b in blocks)

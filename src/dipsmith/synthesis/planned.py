@@ -77,6 +77,13 @@ class PublicReading:
         return Agenda.counted(schema, self.designs, often)
 
 
+def _hidden(expectations: Sequence[Expectation]) -> tuple[str, ...]:
+    """One sentence for every coefficient that noise will hide."""
+    return tuple(
+        f"{e.analysis}: noise will hide {e.name}; raise the budget, or ask for less" for e in expectations if e.hopeless
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """Planned analyses of the rows that count; nothing private is known yet."""
@@ -95,11 +102,8 @@ class Prepared:
         """
         agenda = reading.agenda(curator.schema, curator.count_kinds(reading.place, len(reading.first)))
         share = agenda.share(curator.budget)
-        for e in agenda.expectations(curator.budget.split([share, 1 - share])[0]):
-            if e.hopeless:
-                warnings.warn(
-                    f"{e.analysis}: noise will hide {e.name} (± {1.96 * e.noise:.2g})", HopelessNoise, stacklevel=4
-                )
+        for said in _hidden(agenda.expectations(curator.budget.split([share, 1 - share])[0])):
+            warnings.warn(said, HopelessNoise, stacklevel=4)
         return cls(agenda, reading, share)
 
     def split(self, budget: Budget) -> tuple[Budget, Budget]:
@@ -215,11 +219,7 @@ class AnalysisPlan:
     @property
     def hopeless(self) -> tuple[str, ...]:
         """One sentence for every coefficient that noise will hide."""
-        return tuple(
-            f"{e.analysis}: noise will hide {e.name}; raise the budget, or ask for less"
-            for e in self.expectations
-            if e.hopeless
-        )
+        return _hidden(self.expectations)
 
     @property
     def beyond_reach(self) -> bool:

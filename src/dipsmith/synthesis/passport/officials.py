@@ -23,6 +23,10 @@ _SECRETS = {
 }
 
 
+LARGE = 700.0
+"""Beyond it an ε says nothing more, and its exponential is no number."""
+
+
 def chance(epsilon: float) -> int:
     """Of 100, how many bets are won at most by someone who would have won 50.
 
@@ -38,7 +42,8 @@ def power(epsilon: float, delta: float = 0.0, alarms: float = FALSE_ALARMS) -> f
     >>> round(power(1.0), 3)
     0.136
     """
-    return min(1.0, exp(epsilon) * alarms + delta, 1 - exp(-epsilon) * (1 - alarms - delta))
+    found = min(1.0, exp(min(epsilon, LARGE)) * alarms + delta)
+    return min(found, 1 - exp(-epsilon) * (1 - alarms - delta))
 
 
 def officials_page(facts: PassportFacts) -> Page:
@@ -102,7 +107,7 @@ def _strength(facts: PassportFacts) -> tuple[Any, ...]:
 
 
 def _shifted(prior: float, epsilon: float) -> str:
-    odds = prior / (1 - prior) * exp(epsilon)
+    odds = prior / (1 - prior) * exp(min(epsilon, LARGE))
     share = 100 * odds / (1 + odds)
     return f"{share:.0f}:{100 - share:.0f}" if share >= 10 else f"{share:.1f}:{100 - share:.1f}"
 
