@@ -110,3 +110,28 @@ def test_a_refused_choice_shows_nothing_of_the_one_before(shared, visit):
     page.wait_for_selector("#sentence.error")
     assert "= 0 " not in page.inner_text("#figures")
     assert serious(page) == []
+
+
+def test_an_amount_is_explained_where_it_is_chosen(shared, visit):
+    """Odds that move with the amount and agree with the page for officials, what was spent before, what others spent."""
+    from dipsmith.privacy.ledger import Ledger
+    from dipsmith.synthesis.passport.officials import chance
+
+    project = shared.project()
+    told = shared.choose(project, amount="0.5")
+    spent = Ledger(shared.folder / "budget.db").show("people").spent
+    assert told["meaning"]["epsilon"] == 0.5
+    assert told["meaning"]["together"] == (pytest.approx(0.5 + spent) if spent else None)
+    page = visit(400, 800)
+    fresh(shared, page)
+    page.goto(f"{shared.origin}/p/{project}/plan")
+    for amount in (0.1, 0.5, 1, 3):
+        page.fill("#amount", str(amount))
+        won = chance(amount)
+        assert f"bet 50:50 that a person is in the table can reach at most {won}:{100 - won}" in page.inner_text(
+            "#odds"
+        )
+    assert page.get_attribute("tr.near", "data-epsilon") == "3"
+    assert page.inner_text("#before").startswith(f"ε = {spent:g} was" if spent else "Nothing was spent")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert serious(page) == []

@@ -17,13 +17,14 @@ from dipsmith.planning.suggest import suggest
 from dipsmith.privacy.accountant import convert
 from dipsmith.privacy.budget import Budget, decimal_text
 from dipsmith.privacy.protection import protection_of, require_agreement
-from dipsmith.privacy.statement import Statement
+from dipsmith.privacy.statement import USUAL_DELTA, Statement
 from dipsmith.report.commands import command
 from dipsmith.schema import Schema
 from dipsmith.studio.analyses import forecast, forecast_facts
 from dipsmith.studio.budget_bar import budget_bar, symbol
 from dipsmith.studio.choices import Choices, supported
 from dipsmith.studio.jobs import list_jobs
+from dipsmith.studio.meaning import BETS, meaning, practice
 from dipsmith.studio.projects import account_of
 from dipsmith.studio.schema import schema_file, schema_of
 from dipsmith.studio.views import Download, Screen, Visit
@@ -51,6 +52,7 @@ def show(visit: Visit) -> Screen:
         "statement": account,
         "symbol": symbol(account.currency),
         "bar": budget_bar(account, planned=True),
+        "practice": practice(),
         "files": [name for name in workspace.data_files() if name != project.data],
         "command": commands(workspace, project, schema, choices)["plan"],
         "state": {
@@ -63,6 +65,9 @@ def show(visit: Visit) -> Screen:
             },
             "granted_units": account.granted_units,
             "remaining_units": account.remaining_units,
+            "spent_units": account.spent_units,
+            "bet": BETS[schema.neighbours],
+            "delta": USUAL_DELTA,
             "currency": account.currency,
             "neighbours": schema.neighbours,
             "agreed": [str(a) for a in schema.analyses],
@@ -111,7 +116,7 @@ def answer(visit: Visit) -> Mapping[str, Any]:
     if not project.choices or Choices.of(project.choices) != choices:
         workspace.choose(project.id, asdict(choices))
     facts = facts_of(workspace, project, schema, choices)
-    budget = choices.budget
+    budget, account = choices.budget, account_of(workspace, project.name)
     try:
         method, expected = ready(workspace, project, schema, choices)
         problem = ""
@@ -135,7 +140,8 @@ def answer(visit: Visit) -> Mapping[str, Any]:
         "analyses": {"problem": "" if trouble else problem}
         if expected is None
         else {"problem": "", **forecast_facts(expected, budget)},
-        "spending": spending(account_of(workspace, project.name), budget, schema),
+        "spending": spending(account, budget, schema),
+        "meaning": meaning(account, budget),
         "suggestion": asdict(suggest(schema, budget, facts.rows)),
         "commands": commands(workspace, project, schema, choices),
     }

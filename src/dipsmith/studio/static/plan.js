@@ -49,6 +49,7 @@ function sketch() {
   el('onto-more').hidden = !el('onto').value;
   el('factors-box').hidden = el('grow-more').hidden && el('onto-more').hidden;
   el('sets-out').textContent = choices.sets;
+  meaning();
   const piece = document.querySelector('.budget .planned');
   const same = held.currency === (choices.currency === 'epsilon' ? 'epsilon' : 'rho');
   // What the grant's currency cannot express has no price: it is told as it was asked for, not as nothing.
@@ -62,6 +63,25 @@ function sketch() {
   const sign = held.currency === 'rho' ? 'ρ' : 'ε';
   el('figures').replaceChildren(...(held.currency ? [node('span', {}, node('b', {}, price === null ? `${mark[choices.currency]} = ${choices.amount}` : `${sign} = ${Number((units / 1e12).toPrecision(6))}`), ' this run'), node('span', {}, price === null ? (last ? `cannot be paid from a grant in ${sign}` : '…') : left < 0 ? `${Number((-left).toPrecision(6))} more than is left` : `${Number(left.toPrecision(6))} would remain`), node('span', {}, `${held.granted_units / 1e12} granted`)] : [node('span', { class: 'soft' }, 'no grant yet')]));
   if (last) stages(Number(choices.amount) / (Number(last.amount) || 1));
+}
+
+// What the amount means, moving with the slider: the most that anyone can make of a bet of 50:50.
+function odds(epsilon) {
+  const won = 100 / (1 + Math.exp(-epsilon));
+  if (won < 99.5) return `${Math.round(won)}:${100 - Math.round(won)}`;
+  return won < 99.95 ? `${won.toFixed(1)}:${(100 - won).toFixed(1)}` : 'near certainty';
+}
+
+function meaning() {
+  const rho = choices.currency === 'rho', epsilon = rho ? last?.meaning.epsilon : Number(choices.amount);
+  if (!(epsilon > 0)) { el('odds').textContent = el('before').textContent = ''; return; }
+  const but = choices.currency === 'epsilon' ? '' : `, but for a chance of ${rho ? held.delta : choices.delta}`;
+  el('odds').replaceChildren(`Whoever would bet 50:50 ${held.bet} can reach at most `, node('b', {}, odds(epsilon)), `${but}, whatever else is known${rho ? ` (ε = ${number(epsilon)})` : ''}.`, bar(1 / (1 + Math.exp(-epsilon)), `${odds(epsilon)} of 100`));
+  const exact = held.currency === 'epsilon' && choices.currency === 'epsilon';
+  const together = exact ? epsilon + held.spent_units / 1e12 : last?.meaning.together;
+  el('before').textContent = held.spent_units ? `${held.currency === 'rho' ? 'ρ' : 'ε'} = ${held.spent_units / 1e12} was spent on these rows before${together ? `; together with this run at most ${odds(together)}` : ''}.` : 'Nothing was spent on these rows before.';
+  const near = [...document.querySelectorAll('.odds tr')].sort((a, b) => Math.abs(Math.log(a.dataset.epsilon / epsilon)) - Math.abs(Math.log(b.dataset.epsilon / epsilon)));
+  near.forEach((row, i) => row.classList.toggle('near', i === 0));
 }
 
 function stages(scale) {
