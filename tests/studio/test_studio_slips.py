@@ -100,6 +100,12 @@ def test_a_refused_choice_shows_nothing_of_the_one_before(shared, visit):
     fresh(shared, page)
     page.goto(f"{shared.origin}/p/{project}/plan")
     page.wait_for_selector("#stages td")
+    bars = "[...document.querySelectorAll('#errors .part')].map((part) => Number(part.getAttribute('width')))"
+    before = page.evaluate(bars)
+    page.fill("#amount", "1")
+    page.wait_for_selector("#sentence:has-text('ε = 1 of')")
+    assert all(now < then or then == 100 for now, then in zip(page.evaluate(bars), before, strict=True)), "one scale"
+    assert ".." not in page.inner_text("#warnings")
     page.fill("#amount", "much")
     page.wait_for_selector("#sentence.error:has-text('must be a number above 0')")
     assert page.is_hidden("#outcome")

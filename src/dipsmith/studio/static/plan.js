@@ -4,6 +4,8 @@ const held = state();
 const choices = { ...held.choices, settings: { ...held.choices.settings } };
 const mark = { epsilon: 'ε', approx: 'ε', rho: 'ρ' };
 let last = null;
+// Bars of errors have one scale, whatever is planned: they move with the amount.
+const FULL = 0.25;
 const FILES = { grow: 'grow', 'grow-map': 'grow_map', 'grow-epsilon': 'grow_epsilon', onto: 'onto', 'onto-map': 'onto_map', factors: 'factors' };
 const lines = (id) => el(id).value.split('\n').map((line) => line.trim()).filter(Boolean);
 
@@ -139,17 +141,16 @@ function tell(found) {
   for (const ways of ['1', '2']) {
     const group = found.errors[ways];
     if (!group.worst.length) continue;
-    const most = Math.max(...group.worst.map((e) => e.tvd));
     const more = group.more ? `; ${group.more} more, down to ${number(100 * group.least)}` : '';
     parts.push(table([['marginal', false], ['cells', true], ['± share, points', true], ['total variation', true], ['', false], ['', false]],
-      group.worst.map((e) => [e.marginal.join(' × '), number(e.cells), number(100 * e.share_sd), number(100 * e.tvd), bar(e.tvd / Math.max(most, 1e-12), `${number(100 * e.tvd)} points`), e.how]),
-      `${ways === '1' ? 'Single columns' : 'Pairs'}, percentage points of all rows, worst first${more}${group.unknown ? `; ${group.unknown} cannot be foreseen` : ''}`));
+      group.worst.map((e) => [e.marginal.join(' × '), number(e.cells), number(100 * e.share_sd), number(100 * e.tvd), bar(e.tvd / FULL, `${number(100 * e.tvd)} points`), e.how]),
+      `${ways === '1' ? 'Single columns' : 'Pairs'}, percentage points of all rows, worst first; a full bar is ${100 * FULL} or more${more}${group.unknown ? `; ${group.unknown} cannot be foreseen` : ''}`));
   }
   if (!parts.length) parts.push(node('p', { class: 'soft' }, found.rows === null ? 'State the number of rows to see what the noise will do to shares.' : 'Nothing can be foreseen for this method.'));
   el('errors').replaceChildren(...parts);
   el('tables').replaceChildren(table([['table', false], ['cells', true], [found.symbol, true], ['noise s.d.', true]], found.tables.map((t) => [t.what, number(t.cells), number(t.cost), number(t.sd)]), found.more_tables ? `The largest; ${found.more_tables} more` : ''));
   el('cost').textContent = `${number(found.cells)} noisy numbers in all; about ${number(found.resources.memory_bytes / 1e6)} MB of memory and ${time(found.resources.seconds)}, to within a factor of two.`;
-  el('warnings').replaceChildren(...found.warnings.map((w) => node('li', {}, `Note: ${w}.`)));
+  el('warnings').replaceChildren(...found.warnings.map((w) => node('li', {}, `Note: ${w.replace(/\.?$/, '.')}`)));
   el('command').textContent = found.commands.plan;
   sketch();
 }
