@@ -17,6 +17,8 @@ from dipsmith.errors import SchemaError, UnsupportedError, UsageError
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.sources import source
 
+pytestmark = pytest.mark.filterwarnings("ignore::dipsmith.errors.HopelessNoise")  # tables of a few hundred rows
+
 FORMULA = "log(pay) ~ sex + race + age | agency + year"
 METHODS = [ds.LogLinear(targets=["sex", "race"]), ds.Forest(targets=["sex", "race"])]
 
@@ -152,7 +154,6 @@ def test_rows_that_stay_in_an_engine_are_refused(tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.filterwarnings("ignore::dipsmith.errors.HopelessNoise")
 def test_analyses_of_the_schema_file(tmp_path: Path) -> None:
     text = schema()
     declared = ds.Schema.from_dict(
@@ -171,7 +172,6 @@ def test_analyses_of_the_schema_file(tmp_path: Path) -> None:
     assert made.results[1].coefficients[1].name == "sex[T.F]"
 
 
-@pytest.mark.filterwarnings("ignore::dipsmith.errors.HopelessNoise")
 def test_units_with_several_rows(tmp_path: Path) -> None:
     """Rows beyond max_rows are in no sum: the results are of those that count."""
     frame = people(600, 18)
