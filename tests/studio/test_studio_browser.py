@@ -480,14 +480,16 @@ def test_two_tabs_spend_at_once(studio, people, visit, tmp_path):
     for tab in (first, second):
         tab.evaluate("document.getElementById('start').click()")
     for tab in (first, second):
-        tab.wait_for_selector("#says:not(:empty)")
-    said = sorted(tab.inner_text("#says") for tab in (first, second))
-    assert "has begun" in said[1]
-    assert "0.4 of ε = 1 is left" in said[0]
+        tab.wait_for_selector("#says:not(:empty), h1:has-text('It begins')")
+    (refused,) = (told for tab in (first, second) if (told := tab.inner_text("#says")))
+    assert "0.4 of ε = 1 is left" in refused
     assert Ledger(tmp_path / "budget.db").show("people").spent == 0.6
     # and it is cancelled from the page
     first.click("text=Cancel, give the budget back")
     first.wait_for_selector(".job[data-status=cancelled]")
+    asked = next(tab for tab in (first, second) if tab.is_hidden("#go"))
+    asked.wait_for_selector("h1:has-text('It was cancelled')")
+    assert asked.inner_text("#sentence").startswith("ε = 1 is left")
     assert Ledger(tmp_path / "budget.db").show("people").spent == 0
 
 
