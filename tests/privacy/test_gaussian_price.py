@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -20,6 +21,7 @@ from dipsmith.privacy.calibration import choice_epsilon, noise_for
 from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.events import Chosen, Measured
 from dipsmith.privacy.gaussian_price import PI, pure_price, range_price, variance_needed
+from dipsmith.privacy.gaussian_profile import largest_rho, smallest_epsilon
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from dipsmith.schema import Attribute, Categories, Codes, Schema, Unit
 
@@ -47,6 +49,15 @@ def test_discrete_noise_hides_as_much_as_normal_noise(normal):
     if v >= 1:
         # Little is lost: a twelfth of a count of variance would have to be added at least, a sixth is.
         assert v + Fraction(1, 6) <= sigma2 <= v + Fraction(1, 5)
+
+
+def test_noise_never_grows_with_what_is_paid():
+    """Beside v = 1/3 and v = 1/6 the formula changes; more than is needed would still be lawful."""
+    grid = [Fraction(n, 600) for n in range(1, 400)]
+    needed = [variance_needed(v) for v in grid]
+    assert needed == sorted(needed)
+    assert variance_needed(Fraction(1, 4)) == Fraction(2, 3) < Fraction(3, 4)
+    assert all(widest_step(1.3 * float(s)) <= 1 / math.sqrt(v) for v, s in zip(grid[::20], needed[::20], strict=True))
 
 
 @pytest.mark.parametrize("normal", ["1/12", "1", "100"])
@@ -114,6 +125,17 @@ def test_rho_and_delta_agree_with_the_oracle(epsilon, delta):
         bounds.append(one.self_compose(40).get_delta_for_epsilon(epsilon))
     assert bounds[0] <= delta <= bounds[1] * 1.0001
     assert rho_to_approx(approx_to_rho(epsilon, delta), delta) == pytest.approx(epsilon, rel=1e-6)
+
+
+def test_the_conversion_is_its_own_whatever_decimals_the_caller_uses():
+    delta = Fraction("1.051e-9")
+    right = largest_rho.__wrapped__(Fraction(1), delta, UNITS)
+    with localcontext() as coarse:
+        coarse.prec, coarse.rounding = 2, ROUND_CEILING
+        assert largest_rho.__wrapped__(Fraction(1), delta, UNITS) == right
+        assert smallest_epsilon.__wrapped__(Fraction(right, UNITS), delta) <= 1
+    # e^ε has more than a million digits.
+    assert 0.99 * 10**9 < approx_to_rho(10**9, 1e-9) < 10**9
 
 
 def test_a_whole_run_uses_its_epsilon_and_never_more():

@@ -19,12 +19,14 @@ from hypothesis import strategies as st
 from dipsmith.errors import BudgetError, DamageError, InputError, OutputError, UsageError
 from dipsmith.privacy import account as account_module
 from dipsmith.privacy import chain
-from dipsmith.privacy.budget import UNITS, ZCDP, PureDP
+from dipsmith.privacy.budget import UNITS, ZCDP, PureDP, rho_to_approx
 from dipsmith.privacy.chain import Row
+from dipsmith.privacy.concentrated import concentrated_to_approx
 from dipsmith.privacy.events import Measured, Partitioned
 from dipsmith.privacy.ledger import AlreadyReleased, Ledger
 from dipsmith.privacy.protection import Label, Replace
 from dipsmith.schema import Unit
+from dipsmith.studio.meaning import meaning
 
 ROW = Unit()
 PERSON = Unit("employee_id", 4)
@@ -184,6 +186,8 @@ def test_a_run_of_the_version_before_keeps_its_charge(tmp_path):
     assert book.show("people").spent_units == UNITS // 100 + UNITS // 200
     # ρ was zero-concentrated then: it implies less.
     assert "of 2.72 at" in str(book.show("people"))
+    together = meaning(book.show("people"), ZCDP("0.085"))["together"]
+    assert together == concentrated_to_approx(0.1, 1e-9) > rho_to_approx("0.1", 1e-9)
     for unlawful in ({"pricing": "gaussian"}, {"charge": UNITS // 200 - 1}):
         with pytest.raises(DamageError, match="not the budget's price"):
             book._write(lambda books, more=unlawful: [("reserved", before | more | {"request": "forged"})])

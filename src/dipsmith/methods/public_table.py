@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dipsmith.privacy.budget import Budget
+from dipsmith.privacy.budget import ZCDP, Budget
 from dipsmith.schema import Codes
 
 
@@ -35,5 +35,10 @@ def supply_statement(what: str, cost: Budget | None) -> str:
 
     >>> supply_statement("the census", None)
     'the census cost nothing: no private row went into it'
+    >>> supply_statement("the pilot", ZCDP("0.01"))
+    'the pilot cost ρ = 0.01, as normal noise would'
     """
-    return f"{what} " + ("cost nothing: no private row went into it" if cost is None else f"cost {cost}")
+    if cost is None:
+        return f"{what} cost nothing: no private row went into it"
+    # ρ-zCDP alone does not bound every test as a Gaussian ρ does.
+    return f"{what} cost {cost}" + (", as normal noise would" if isinstance(cost, ZCDP) else "")

@@ -154,7 +154,7 @@ class Curator:
             return self._witness.shown(self, "public rows", np.bincount(kinds, minlength=size))
 
     def public(self, what: str, cost: Budget | None = None) -> None:
-        """Note a public table used beside the private one, and charge what it cost if it was made from it."""
+        """Note a public table used beside the private one; charge what it cost, a ρ that is Gaussian, if made from it."""
         if cost is not None:
             self._purse.take(cost)
         self._journal.record(Supplied(block=self.block, what=what, budget=cost))

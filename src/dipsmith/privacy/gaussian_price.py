@@ -32,7 +32,7 @@ def variance_needed(normal: Fraction) -> Fraction:
     """
     if normal >= Fraction(1, 3):
         return 6 * normal**2 / (6 * normal - 1)
-    return max(Fraction(2, 3) if normal > Fraction(1, 6) else Fraction(0), 4 * normal)
+    return min(Fraction(2, 3), 4 * normal)
 
 
 def range_price(epsilon: Fraction) -> Fraction:

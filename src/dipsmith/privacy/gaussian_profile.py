@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from decimal import Context, Decimal, localcontext
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 
-_DIGITS = Context(prec=60)
+_DIGITS = Context(prec=60, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _TINY = Decimal("1e-45")
 _ROOT_TAU = Decimal("2.50662827463100050241576528481104525300698674060993831662993")
 """√(2π)."""
@@ -86,7 +86,7 @@ def largest_rho(epsilon: Fraction, delta: Fraction, unit: int) -> int:
     >>> largest_rho(Fraction(1), Fraction("1e-9"), 10**6)
     16557
     """
-    target = _decimal(delta)
+    target = _decimal_below(delta)
 
     def allowed(parts: int) -> bool:
         return parts == 0 or least_delta(epsilon, Fraction(parts, unit))[1] <= target
@@ -102,7 +102,7 @@ def smallest_epsilon(rho: Fraction, delta: Fraction) -> float:
     >>> 0.999 < smallest_epsilon(Fraction("0.016556"), Fraction("1e-9")) < 1
     True
     """
-    target = _decimal(delta)
+    target = _decimal_below(delta)
     if least_delta(Fraction(0), rho)[1] <= target:
         return 0.0
     guess = _root(lambda log_e: math.log(delta) - _log_delta(math.exp(log_e), float(rho)), -60.0, 25.0)
@@ -150,3 +150,10 @@ def _root(rising: Callable[[float], float], low: float, high: float) -> float:
 
 def _decimal(exact: Fraction) -> Decimal:
     return Decimal(exact.numerator) / Decimal(exact.denominator)
+
+
+def _decimal_below(exact: Fraction) -> Decimal:
+    """The number rounded down in its 60th digit, whatever decimal context the caller works in."""
+    with localcontext(_DIGITS) as digits:
+        digits.rounding = ROUND_FLOOR
+        return _decimal(exact)

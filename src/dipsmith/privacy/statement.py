@@ -92,8 +92,10 @@ class Statement:
             ],
         }
 
-    def _epsilon(self, units: int) -> float:
-        """The ε of a ρ at the usual δ; the larger one of concentrated DP where a run of its time was charged."""
+    def epsilon_of(self, units: int) -> float:
+        """The ε of an amount; of a ρ at the usual δ, the larger one of concentrated DP where a run of its time stands."""
+        if self.currency != "rho":
+            return units / UNITS
         if any(run.pricing == "zcdp" and run.state != "cancelled" for run in self.runs):
             return concentrated_to_approx(units / UNITS, USUAL_DELTA)
         return rho_to_approx(ZCDP.of_units(units), USUAL_DELTA)
@@ -104,7 +106,7 @@ class Statement:
         balance = f"{symbol} = {left} left of {granted}" if self.currency else "no grant"
         if self.currency == "rho" and self.remaining_units:
             # what people know ρ by: the ε of an (ε, δ) at a δ that is usual
-            epsilons = [self._epsilon(units) for units in (self.remaining_units, self.granted_units)]
+            epsilons = [self.epsilon_of(units) for units in (self.remaining_units, self.granted_units)]
             balance += f" (ε = {epsilons[0]:.3g} of {epsilons[1]:.3g} at δ = {USUAL_DELTA:g})"
         balance += f", and δ = {float(self.delta):g} spent" if self.delta else ""
         under = f", neighbours {self.relation}, unit {self.unit}" if self.relation else ""

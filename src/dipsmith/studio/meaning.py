@@ -10,7 +10,7 @@ from typing import Any
 
 from dipsmith.errors import BudgetError
 from dipsmith.privacy.accountant import convert
-from dipsmith.privacy.budget import Budget, PureDP, of_units, rho_to_approx
+from dipsmith.privacy.budget import Budget, PureDP, rho_to_approx
 from dipsmith.privacy.statement import USUAL_DELTA, Statement
 from dipsmith.synthesis.passport.officials import chance
 
@@ -42,7 +42,7 @@ def meaning(statement: Statement, budget: Budget) -> dict[str, Any]:
     if statement.currency is not None and statement.spent_units:
         try:
             units = convert(budget, statement.currency)
-            together = _epsilon(of_units(statement.currency, statement.spent_units + units))
+            together = statement.epsilon_of(statement.spent_units + units)
         except BudgetError:
             pass
     return {"epsilon": _epsilon(budget), "together": together}

@@ -89,7 +89,8 @@ def public_table(
     `columns` says where its columns are named or scaled differently: the schema's name → its name, or arithmetic
     ({"pay": "basic_pay * 1.08"}); `scale` multiplies what is there ({"pay": 1.12}); `factors` is another public table of
     numbers by group, which arithmetic may use ({"pay": "basic_pay * ratio"}, `dipsmith.synthesis.column_map`); `cost` what
-    the table cost in privacy, if it was made from the private rows: charged to every run.
+    the table cost in privacy, if it was made from the private rows: charged to every run. A ρ must be Gaussian; for a table
+    that others made with ρ-zCDP alone there is none, for one with pure ε it is the smaller of πε²/4 and 4ε.
 
     ``Forest(targets=["sex"], public=public_table("dibbs.csv", schema, columns={"pay": "basic_pay"}))``
     """
