@@ -25,7 +25,7 @@ questions by `ds.fit`, as a researcher calls it (with {replicates} runs where th
 questions beforehand and share their budget among them; the others were told nothing. A cell says how often the 95 % interval held the
 population's value, with its Monte-Carlo interval, and how wide it was in units of the authentic rows' own interval; all slopes of a regression are
 counted together, and a Monte-Carlo interval counts runs, not slopes. *Refused*: `ds.fit` raised `NotCarried` in every run. Where it
-refused in some runs, the cell says in how many it answered. Wanted are {wanted} runs a cell; the last column says how many there are so far. `LogLinear` labels rows and makes none, so that it stands under `label` alone. The planned cells under `label` were run before intervals at small ε became narrower (less is believed of labels beside each other, and the split changed): they are to be run anew.
+refused in some runs, the cell says in how many it answered. Wanted are {wanted} runs a cell; the last column says how many there are so far. `LogLinear` labels rows and makes none, so that it stands under `label` alone. The least-squares cells under `label`, planned or not, were run before intervals at small ε became narrower (less is believed of labels beside each other, and the split of planned ones changed): what they say is of the code before, and they are to be run anew.
 
 {verdict}
 """

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from tests.analyses.test_direct import people, schema
@@ -59,6 +60,43 @@ def test_odds_and_shares_of_a_label_are_carried() -> None:
             assert c.estimate is not None
             assert c.se is not None
             assert float(found[c.name]) == pytest.approx(c.estimate, abs=max(0.1 * c.se, 0.004)), c.name
+
+
+@pytest.fixture(scope="module")
+def half_carried() -> ds.Release:
+    """The forest's labels are adjusted to the first analysis; to one with labels on both sides they are not."""
+    asked = ["log(pay) ~ sex | agency", PlannedAnalysis("I(sex == 'F') ~ race + age", model="ols")]
+    return release(people(3000, 11), METHODS[1], analyses=asked)
+
+
+def test_results_say_what_a_plain_regression_of_the_rows_gives(half_carried: ds.Release) -> None:
+    for result in half_carried.results:
+        found = ds.fit(half_carried.tables[0], result.formula, rule="sampling", family="ols")
+        for c in result.coefficients:
+            assert c.in_rows == pytest.approx(float(found[c.name]), rel=1e-9), c.name
+
+
+def test_a_release_says_which_planned_result_its_rows_do_not_carry(half_carried: ds.Release) -> None:
+    carried, other = half_carried.results
+    assert not carried.row_difference
+    assert half_carried.supports(carried.formula).in_rows
+    assert "The rows do not carry" not in str(carried)
+    found = half_carried.supports(other.formula, family="ols")
+    assert (found.level, found.planned, found.in_rows) == ("measured", True, False)
+    assert "use results.json or ds.fit, not lm" in found.reason
+    (note,) = [n for n in half_carried.card.notes if n.startswith("The rows do not carry")]
+    assert other.formula in note
+    assert "ds.fit" in note
+    assert half_carried.card.to_html().count("a plain regression of the rows gives") == 2
+
+
+def test_parts_and_the_agreed_reference_are_fitted_as_planned() -> None:
+    asked = PlannedAnalysis("log(pay) ~ sex | agency | by year", reference=(("sex", "M"),))
+    made = release(people(3000, 11), METHODS[1], analyses=[asked])
+    for result in made.results:
+        rows = made.tables[0].filter(pc.equal(made.tables[0]["year"], int(str(result.part).split()[1])))
+        found = ds.fit(rows, "log(pay) ~ sex | agency", reference={"sex": "M"}, rule="sampling")
+        assert result["sex[T.F]"].in_rows == pytest.approx(float(found["sex[T.F]"]), rel=1e-9)
 
 
 @pytest.mark.slow

@@ -16,10 +16,16 @@ from dipsmith.errors import UsageError
 
 LEVEL = 0.95
 
+NEAR = 0.5, 0.02
+"""Rows carry a coefficient if they differ by at most so much of its standard error, or of itself."""
+
 
 @dataclass(frozen=True)
 class DirectCoefficient:
-    """One coefficient: its estimate, its interval, and how much of its variance is noise; None where it is not told."""
+    """One coefficient: its estimate, its interval, and how much of its variance is noise; None where it is not told.
+
+    `in_rows` is what a plain regression of the first set's rows gives instead; None where none was run.
+    """
 
     name: str
     estimate: float | None
@@ -27,6 +33,14 @@ class DirectCoefficient:
     low: float | None
     high: float | None
     noise_share: float | None
+    in_rows: float | None = None
+
+    @property
+    def rows_differ(self) -> bool:
+        """Whether a plain regression of the rows says something else."""
+        if self.in_rows is None or self.estimate is None or self.se is None:
+            return False
+        return abs(self.in_rows - self.estimate) > max(NEAR[0] * self.se, NEAR[1] * abs(self.estimate))
 
 
 @dataclass(frozen=True)
@@ -81,6 +95,19 @@ class Result:
         """The formula, and which part of the rows it is about."""
         return self.formula if self.part is None else f"{self.formula}, {self.part}"
 
+    @property
+    def row_difference(self) -> str:
+        """In words, what a plain regression of the rows gives where it differs most; empty where rows carry the result."""
+        apart = [c for c in self.coefficients if c.rows_differ]
+        if not apart:
+            return ""
+        most = max(apart, key=lambda c: abs((c.in_rows or 0.0) - (c.estimate or 0.0)) / max(c.se or 0.0, 1e-300))
+        others = f" ({len(apart)} of {len(self.coefficients)} coefficients differ)" if len(apart) > 1 else ""
+        return (
+            f"a plain regression of them gives {most.in_rows:.4g} for {most.name}, where the direct estimate is "
+            f"{most.estimate:.4g} ± {most.se:.2g}{others}"
+        )
+
     def __getitem__(self, name: str) -> DirectCoefficient:
         for c in self.coefficients:
             if c.name == name:
@@ -100,7 +127,8 @@ class Result:
                 lines.append(
                     f"  {c.name:{width}}  {c.estimate: .4f}  [{c.low: .4f}, {c.high: .4f}]  {c.noise_share:.0%}"
                 )
-        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+        apart = [f"The rows do not carry it: {self.row_difference}."] if self.row_difference else []
+        return "\n".join([*lines, *(f"  {note}" for note in (*self.notes, *apart))])
 
 
 def result_for(results: Iterable[Result], formula: str) -> list[Result]:

@@ -251,7 +251,12 @@ class SupportIndex:
             "It was planned: its own sums were measured, and results.json has the estimates, the largest standard error "
             f"being {worst:.3g}."
         )
-        return Support(asked, columns, "measured", reason, tables=("results.json",), planned=True)
+        apart = next((r.row_difference for r in results if r.row_difference), "")
+        if apart:
+            reason = f"{reason} But the rows do not carry it: {apart}; use results.json or ds.fit, not lm."
+        # What noise hides in part is not given to the labels to carry.
+        follows = not apart and len(told) == sum(len(r.coefficients) for r in results)
+        return Support(asked, columns, "measured", reason, tables=("results.json",), in_rows=follows, planned=True)
 
     def _needed(self, group: tuple[str, ...], uses: Uses) -> Support:
         """One group of columns of a formula, at the resolution at which the formula uses them."""

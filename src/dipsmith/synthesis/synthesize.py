@@ -49,6 +49,7 @@ from dipsmith.synthesis.planned import (
     whole_row_results,
 )
 from dipsmith.synthesis.release import Release
+from dipsmith.synthesis.row_estimates import add_row_estimates, row_notes
 from dipsmith.synthesis.sets import Recipe, place_of
 from dipsmith.synthesis.trees import path_notes
 from dipsmith.synthesis.verify import released_before
@@ -189,6 +190,8 @@ def synthesize(
         else:
             n, rows_known = _row_count(curator, models, order)
             tables = place.draw(recipe, n)
+        if calibration is not None and tables.in_memory and not order.labels_another:
+            results = add_row_estimates(results, planned, tables[0], schema)
         # 5. Say on the card what was done.
         card = Card.of(
             order,
@@ -202,6 +205,7 @@ def synthesize(
             looks=0 if book is None else book.looks(schema.name),
             notes=(
                 *calibration_notes(calibration, order, models),
+                *row_notes(results),
                 *path_notes(models, planned=calibration is not None),
                 *career_notes(schema, tables.columns),
                 *contradicted,

@@ -1,0 +1,69 @@
+"""What a plain regression of the synthetic rows gives for planned analyses, beside what was estimated directly.
+
+Labels are adjusted to carry planned results, and do not always reach them. So the regression that a reader would run is run
+on the first set, and told where it says something else.
+
+Privacy
+-------
+Reads synthetic rows and noisy results: post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dipsmith.analyses.results import Result
+from dipsmith.errors import UsageError
+from dipsmith.regression.analysis import Analysis
+from dipsmith.regression.model_frame import text_of
+from dipsmith.schema import Schema
+from dipsmith.schema.analysis import PlannedAnalysis
+
+
+def add_row_estimates(
+    results: Sequence[Result], analyses: Sequence[PlannedAnalysis], table: pa.Table, schema: Schema
+) -> tuple[Result, ...]:
+    """Results with what the rows of a set give for each coefficient; nothing is added where they cannot be fitted."""
+    planned = {a.text: a for a in analyses}
+    return tuple(_with_rows(r, planned[r.formula], table, schema) for r in results)
+
+
+def _with_rows(result: Result, planned: PlannedAnalysis, table: pa.Table, schema: Schema) -> Result:
+    if planned.by is not None and result.part is not None:
+        value = result.part.removeprefix(f"{planned.by} ")
+        table = table.filter(pc.equal(text_of(table.column(planned.by)), value))
+    try:
+        analysis = Analysis.of(
+            planned.formula,
+            [table],
+            schema=schema,
+            reference=dict(planned.reference),
+            family="logistic" if result.model == "logistic" else "ols",
+        )
+        found = analysis(table)
+    except UsageError:  # labels that predict without error, or of which only one was drawn
+        return result
+    plain = {n: float(b) for n, b in zip(found.names, found.values, strict=True) if np.isfinite(b)}
+    return replace(result, coefficients=tuple(replace(c, in_rows=plain.get(c.name)) for c in result.coefficients))
+
+
+def row_notes(results: Sequence[Result]) -> tuple[str, ...]:
+    """What the card says of planned analyses that a plain regression of the rows does not give: one note for each."""
+    apart: dict[str, list[Result]] = {}
+    for result in results:
+        if result.row_difference:
+            apart.setdefault(result.formula, []).append(result)
+    return tuple(
+        f"The rows do not carry {parts[0].title}{_and_more(parts)}: {parts[0].row_difference}. Use results.json or ds.fit "
+        "for it, not lm or another regression of the rows."
+        for parts in apart.values()
+    )
+
+
+def _and_more(parts: Sequence[Result]) -> str:
+    return f" (and {len(parts) - 1} other parts)" if len(parts) > 1 else ""
