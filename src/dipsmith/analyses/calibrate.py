@@ -83,7 +83,8 @@ def targets_of(
             found.append(_scores(part, np.array(told, dtype=np.float64), schema, labels))
         else:
             found.append(_totals(part, design.response, sums, schema, labels))
-    return found, left
+    # Where two analyses ask for the same sum, noise lets their goals differ: that of fewer coefficients is known better.
+    return sorted(found, key=lambda t: len(t.column)), left
 
 
 def _scores(part: Part, told: Float, schema: Schema, labels: Sequence[str]) -> Target:
@@ -150,7 +151,9 @@ class Tilt:
         self.sizes = {name: schema[name].size for name in labels}
         planned = [t.on_label[0] for t in targets if t.goals is not None and len(t.on_label)]
         totals = [h for h in _indicators([*self.sizes.values()]) if not _is_said(h, planned)]
-        self.features = Features.of(targets, totals, place, rows, starts)
+        whole = Features.of(targets, totals, place, rows, starts)
+        self.kept = whole.independent()
+        self.features = whole.only(self.kept)
         kept = p.sum(axis=0, dtype=np.float64) if self.many is None else self.many @ np.asarray(p, np.float64)
         self.totals = np.array([float(h @ kept) for h in totals])
 
@@ -275,7 +278,7 @@ class _Rows:
             elif part is not None:
                 found.append(part.variation(sums[start : start + part.size], part.share) @ target.beta)
                 start += part.size
-        return np.asarray(np.concatenate(found) / self.features.size - sums[: len(self.features.which)])
+        return np.asarray(np.concatenate(found)[self.tilt.kept] / self.features.size - sums[: len(self.features.which)])
 
     def solve(self) -> tuple[Float, Float]:
         """The tilt by which these rows are expected to reach their goals, and by how much their sums grow with it."""

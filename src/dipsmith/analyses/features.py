@@ -11,6 +11,7 @@ from dipsmith.analyses.design import Float, Ints
 from dipsmith.analyses.measure import Part
 from dipsmith.analyses.public_columns import GroupColumns, PublicColumns
 from dipsmith.analyses.unit_columns import UnitColumns
+from dipsmith.regression.least_squares import independent
 
 LARGEST = 30.0
 """The largest tilt: beyond, a label is certain anyway."""
@@ -69,6 +70,17 @@ class Features:
     def take(self, rows: Ints | slice) -> Features:
         """Of some rows."""
         return Features(self.columns.take(rows), self.column, self.which, self.h, self.size)
+
+    def only(self, some: Ints) -> Features:
+        """Some of the sums."""
+        return Features(self.columns, self.column[some], self.which[some], self.h, self.size[some])
+
+    def independent(self) -> Ints:
+        """The sums that those before them do not already say, whatever the labels: by their slope were all as likely."""
+        apart = self.h - self.h.mean(axis=1, keepdims=True)
+        by_label = (apart @ apart.T)[np.ix_(self.which, self.which)]
+        crossed = self.columns.gram(np.ones(self.columns.rows))[np.ix_(self.column, self.column)]
+        return independent(by_label * crossed / np.outer(self.size, self.size))
 
     def tilt(self, lam: Float) -> Float:
         """The tilt of every label in every row: labels × rows."""

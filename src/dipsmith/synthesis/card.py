@@ -370,7 +370,9 @@ def _result(result: Result) -> dict[str, Any]:
 
 def _result_table(result: Mapping[str, Any]) -> Table:
     title = result["formula"] if result["part"] is None else f"{result['formula']}, {result['part']}"
-    rows = [(c["name"], c["estimate"], c["low"], c["high"], c["noise_share"]) for c in result["coefficients"]]
+    rows: list[tuple[Any, ...]] = [
+        (c["name"], c["estimate"], c["low"], c["high"], c["noise_share"]) for c in result["coefficients"]
+    ]
     plain = [c.get("in_rows") for c in result["coefficients"]]
     dash = ["A dash: not told."] if any(row[1] is None for row in rows) else []
     columns: tuple[str, ...] = ("coefficient", "estimate", "95 % from", "to", "share due to noise")
