@@ -1,5 +1,7 @@
 """`dipsmith compare --pair --third`: drawn where they exist, refused before the look where they do not."""
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -50,3 +52,16 @@ def test_mistakes_are_refused_before_the_look(dipsmith, people, tmp_path):
         assert words in ran.err
     assert ds.Ledger(tmp_path / "b.db").looks("t") == 0
     assert not (tmp_path / "out").exists()
+
+
+def test_a_line_for_each_chapter_where_no_terminal_shows_a_bar(dipsmith, people, tmp_path):
+    ran = dipsmith(*people[:-1], "cart", "--rows", "150", "--name", "mine")
+    assert ran.code == 0, ran.err
+    lines = ran.err.splitlines()
+    chapters = [line for line in lines if line.startswith("dipsmith: comparing mine: ")]
+    assert "dipsmith: comparing mine: Can a classifier tell them apart?" in chapters
+    assert len(set(chapters)) == len(chapters) >= 8
+    assert lines == ["dipsmith: reading", *chapters, "dipsmith: drawing"]
+    found = json.loads((tmp_path / "out" / "comparison.json").read_text("utf-8"))
+    (scored,) = found["releases"][0]["specks"]
+    assert scored["rows"] == 2 * 150

@@ -482,7 +482,7 @@ def test_canaries_appear_in_no_releasable_file_and_no_message(tmp_path, ledger, 
     out = capsys.readouterr()
     said += [out.out, out.err, caplog.text]
     assert not any(CANARY in text for text in said)
-    for path in sorted(folder.iterdir()):
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         assert CANARY.encode() not in path.read_bytes(), path.name
     assert CANARY.encode() not in (tmp_path / "budget.db").read_bytes()
     # the comparison speaks of codes, so even there a value outside the domain does not appear

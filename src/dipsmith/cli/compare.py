@@ -51,6 +51,9 @@ def compare(
     match_on: Annotated[
         list[str] | None, Option("--match-on", help="The identifier's column; may be repeated.")
     ] = None,
+    rows: Annotated[
+        int, Option("--rows", min=2, help="Classifiers and attackers see at most so many rows of each table.")
+    ] = 10_000,
     name: Annotated[list[str] | None, Option("--name", help="What to call a release; once per release.")] = None,
     table: Table = None,
     json: Json = False,
@@ -70,7 +73,7 @@ def compare(
         named = Formula.parse(formula).attributes
         used = {column: level for column, level in levels.items() if column in named}
         wanted.append(Regression(formula, by=by, reference=used, replicates=replicates))
-    with progress(json) as show:
+    with progress(json, lines=True) as show:
         found = run(
             source(data, table=table),
             *releases,
@@ -83,8 +86,11 @@ def compare(
             pairs=[_two_columns(text) for text in pair or ()],
             third_file=third_file,
             match_on=match_on,
+            rows=rows,
             progress=show,
         )
+        if show is not None:
+            show("drawing", 0.0)
         where = found.save(out)
     last = f"Written to {where}/comparison.html — CONFIDENTIAL, look {found.looks} at '{found.dataset}'."
     answer(json, {"out": str(where), **found.to_dict()}, str(found), last)

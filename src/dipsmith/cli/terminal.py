@@ -100,15 +100,19 @@ def warnings_as_notes(*kinds: type[Warning]) -> Iterator[None]:
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator[Progress | None]:
-    """A progress bar on standard error: stage and share done; nothing when it is not a terminal.
+def progress(quiet: bool, *, lines: bool = False) -> Iterator[Progress | None]:
+    """A progress bar on standard error: stage and share done.
+
+    Where that is not a terminal: nothing, or, with `lines`, a line for each stage. What follows ": " in a stage is a part
+    of it and shares its bar.
 
     Privacy
     -------
-    No time, neither taken nor left: how long a step takes depends on the rows that it reads.
+    No time, neither taken nor left: how long a step takes depends on the rows that it reads. Lines stay in logs, with the
+    time at which they came: only for what is confidential as a whole.
     """
     if quiet or not sys.stderr.isatty():
-        yield None
+        yield _Lines() if lines and not quiet else None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
@@ -124,8 +128,21 @@ def progress(quiet: bool) -> Iterator[Progress | None]:
     with bars:
 
         def show(stage: str, share: float) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=1.0)
-            bars.update(tasks[stage], completed=share)
+            whole = stage.partition(": ")[0]
+            if whole not in tasks:
+                tasks[whole] = bars.add_task(stage, total=1.0)
+            bars.update(tasks[whole], completed=share, description=visible(stage))
 
         yield show
+
+
+class _Lines:
+    """Progress as lines on standard error: one where a stage begins."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def __call__(self, stage: str, share: float) -> None:
+        if stage != self._last and (share < 1.0 or not self._last.startswith(f"{stage}: ")):
+            typer.echo(f"dipsmith: {visible(stage)}", err=True)
+        self._last = stage

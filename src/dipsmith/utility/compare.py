@@ -28,6 +28,8 @@ from dipsmith.utility.regression import Regression, compare_regression
 
 DEFAULT_CLASSIFIERS = ("logistic", "interactions", "cart", "boosting")
 MOST_RELEASES = 4
+ROWS = 10_000
+"""Classifiers other than logistic main effects, and attackers, see at most this many rows of each table."""
 
 Progress = Callable[[str, float], None]
 
@@ -45,6 +47,7 @@ def compare(
     pairs: Sequence[tuple[str, str]] = (),
     third_file: Any = None,
     match_on: str | Sequence[str] | None = None,
+    rows: int = ROWS,
     draws: int = 40,
     seed: int = 0,
     progress: Progress | None = None,
@@ -77,6 +80,9 @@ def compare(
         A third file and the identifier (one or more columns) by which it is joined with the authentic rows; it is
         labelled by the release's model, and the labels compared. Without `third_file`, a release that holds the
         identifier itself is joined.
+    rows
+        Classifiers other than logistic main effects, and attackers, see at most so many rows of each table, drawn at
+        random; chance is that of the same sample. More rows see smaller differences and take longer.
     draws, seed, progress
         Draws of every null distribution; for samples, folds and null draws; called with (stage, share done).
 
@@ -123,10 +129,12 @@ def compare(
     for name, release in loaded.items():
         joined = _match(private, codes, third_file, release, base, on) if on else None
         attacked = None if sensitive is None else tuple(sensitive)
-        both = SideBySide(codes, release, base, None, tuple(chosen), attacked, joined, draws, seed, third, shown, raw)
+        both = SideBySide(
+            codes, release, base, None, tuple(chosen), attacked, joined, draws, seed, third, shown, raw, rows
+        )
         results: dict[str, Any] = {}
         for i, chapter in enumerate(chapters):
-            say(f"comparing {name}", i / len(chapters))
+            say(f"comparing {name}: {chapter.heading}", i / len(chapters))
             results |= chapter.find(both)
         results["metrics"] = {m.name: _values(m, both) for m in single}
         say(f"comparing {name}", 1.0)

@@ -52,7 +52,7 @@ class Disclosure:
     `baseline`, `attacker` and `ceiling` are shares of the people whose label is guessed right, by a rule of the kind `attack`
     ("boosting" or "naive Bayes"). Areas under the ROC curve are of each label against the rest, weighted by frequency.
     `sure` is the share for whom the attacker gives a label at least 90 %, `linked` the share whose other columns occur in the
-    release. The curves are true positive rates at the false positive rates of `GRID`.
+    release. The curves are true positive rates at the false positive rates of `GRID`; `rows` is the number of people attacked.
     """
 
     target: str
@@ -69,6 +69,7 @@ class Disclosure:
     linked_baseline: float
     roc: Floats
     ceiling_roc: Floats
+    rows: int
 
 
 def disclosure(pair: Pair, target: str, *, rows: int = ROWS, seed: int = 0) -> Disclosure:
@@ -101,7 +102,7 @@ def disclosure(pair: Pair, target: str, *, rows: int = ROWS, seed: int = 0) -> D
     shares = mean(truth == common), mean(right), mean(best.argmax(axis=1) == truth)
     certain = mean(sure), mean(right[sure])
     joined = mean(linked), mean((label == truth)[linked]), mean((truth == common)[linked])
-    return Disclosure(target, attack, *shares, auc, ceiling_auc, *certain, *joined, roc, ceiling_roc)
+    return Disclosure(target, attack, *shares, auc, ceiling_auc, *certain, *joined, roc, ceiling_roc, len(truth))
 
 
 def _halves(pair: Pair, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -194,7 +195,7 @@ def _attacks(both: SideBySide) -> tuple[Disclosure, ...]:
     targets = short[:MOST_SENSITIVE]
     if both.sensitive is not None:
         targets = [n for n in both.sensitive if n in pair.changed]
-    return tuple(disclosure(pair, target, seed=both.seed) for target in targets)
+    return tuple(disclosure(pair, target, rows=min(both.rows, ROWS), seed=both.seed) for target in targets)
 
 
 def _find(both: SideBySide) -> dict[str, Any]:
@@ -209,12 +210,12 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
     if attacked := [f for f in found if f["disclosures"]]:
         guesses = table(
             "Guessing a person's label from their other columns: share guessed right",
-            ("label", "rule", "baseline", "attacker", "ceiling", "AUC", "ceiling AUC"),
+            ("label", "rule", "baseline", "attacker", "ceiling", "AUC", "ceiling AUC", "people"),
             attacked,
-            each("disclosures", "target", "attack", "baseline", "attacker", "ceiling", "auc", "ceiling_auc"),
+            each("disclosures", "target", "attack", "baseline", "attacker", "ceiling", "auc", "ceiling_auc", "rows"),
             "Baseline: the most frequent label for everybody. Attacker: a rule learned from the release. Ceiling: the same "
             "kind of rule learned from other authentic rows. Up to the ceiling the attacker has learned about the "
-            "population, not about a person.",
+            "population, not about a person. People: how many were attacked, a random sample where there are more.",
         )
         right = "right among them"
         certain = table(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.optimize
@@ -89,6 +90,18 @@ class Indicators:
         parts = [np.bincount(c.index, residual, minlength=c.size) for c in self.columns]
         return np.concatenate([[residual.sum()], *parts])
 
+    def sparse(self) -> Any:
+        """X itself, for many products with it."""
+        from scipy.sparse import csr_matrix
+
+        starts = np.cumsum([1, *(c.size for c in self.columns)])[:-1]
+        rows = len(self.columns[0].index)
+        found = np.zeros((rows, 1 + len(self.columns)), dtype=np.int32)
+        for i, (column, start) in enumerate(zip(self.columns, starts, strict=True), start=1):
+            found[:, i] = column.index + start
+        pointers = np.arange(0, found.size + 1, found.shape[1])
+        return csr_matrix((np.ones(found.size), found.ravel(), pointers), (rows, self.width))
+
     def gram(self, weights: Floats) -> Floats:
         """XᵀWX, by cross-tables."""
         at = np.cumsum([1, *(c.size for c in self.columns)])
@@ -160,11 +173,16 @@ def _quasi_newton(design: Indicators, y: Floats, n: Floats, penalty: Floats) -> 
     # stopping rule would be met at the starting point when both tables have the same marginals.
     scale = 1 / np.sqrt(design.score(n) * rate * (1 - rate) + np.maximum(penalty, 1e-10))
 
+    x = design.sparse()
+
     def objective(scaled: Floats) -> tuple[float, Floats]:
         b = scaled * scale
-        eta = design.times(b)
+        eta = x @ b
         value = float((n * np.logaddexp(0.0, eta) - y * eta).sum()) + 0.5 * float(penalty @ b**2)
-        return value, (penalty * b - design.score(y - n * expit(eta))) * scale
+        residual = y - n * expit(eta)
+        score = x.T @ residual
+        score[0] = residual.sum()  # in numpy's order of summation: to the last bit what `design.score` gives
+        return value, (penalty * b - score) * scale
 
     start = np.zeros(design.width)
     start[0] = np.log(rate / (1 - rate)) / scale[0]

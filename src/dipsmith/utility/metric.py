@@ -26,7 +26,7 @@ from dipsmith.utility.crosstabs import Crosstabs
 from dipsmith.utility.findings import Findings
 from dipsmith.utility.matching import Matched
 from dipsmith.utility.pair import Pair, released_codes
-from dipsmith.utility.propensity import Propensity, propensity
+from dipsmith.utility.propensity import ROWS, Propensity, propensity
 
 BY_CHANCE = "what chance alone gives"
 ONE_IS_PERFECT, ZERO_IS_PERFECT = "1 is perfect", "0 is perfect"
@@ -42,7 +42,8 @@ class SideBySide:
     classifiers) try to tell the tables apart; `sensitive` columns are attacked, None for the synthesised ones; `matched` is a
     third file joined by an identifier. Every null distribution has so many `draws`. `third` is the column that panel (a)
     crosses with the targets, None for the longest list; `shown_pairs` are columns to be drawn within each other; `raw` has
-    the authentic numbers and times themselves, None where nobody read them.
+    the authentic numbers and times themselves, None where nobody read them. Classifiers other than logistic main effects,
+    and attackers, see at most so many `rows` of each table.
     """
 
     authentic: Codes
@@ -57,6 +58,7 @@ class SideBySide:
     third: str | None = None
     shown_pairs: tuple[tuple[str, str], ...] = ()
     raw: pa.Table | None = None
+    rows: int = ROWS
     _scored: dict[tuple[str, int], Propensity] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -75,7 +77,7 @@ class SideBySide:
 
     def propensity(self, classifier: Any, i: int = 0) -> Propensity:
         """Propensity scores of a set; those of the first set come with a null distribution."""
-        return propensity(self.pairs[i], classifier, draws=0 if i else self.draws, seed=self.seed)
+        return propensity(self.pairs[i], classifier, draws=0 if i else self.draws, rows=self.rows, seed=self.seed)
 
     def cached_propensity(self, classifier: str, i: int = 0) -> Propensity:
         """The same, kept for the next metric that asks."""

@@ -44,13 +44,14 @@ from dipsmith.utility.propensity import Propensity, Scored, propensity
 
 @dataclass(frozen=True)
 class Specks:
-    """The distance, and the mean and 95 % point of the distances that chance gives."""
+    """The distance, the mean and 95 % point of the distances that chance gives, and the rows of both tables scored."""
 
     classifier: str
     value: float
     null_mean: float
     null_95: float
     crossfitted: bool
+    rows: int
 
     @property
     def beyond_chance(self) -> bool:
@@ -62,7 +63,8 @@ def specks(found: Propensity) -> Specks:
     """SPECKS of a pair from its propensity scores."""
     chance = np.array([distance(draw) for draw in found.null]) * found.null_scale
     most = float(np.quantile(chance, 0.95)) if len(chance) else float("nan")
-    return Specks(found.classifier, distance(found.scored), mean(chance), most, found.crossfitted)
+    rows = int(found.scored.authentic.sum() + found.scored.synthetic.sum())
+    return Specks(found.classifier, distance(found.scored), mean(chance), most, found.crossfitted, rows)
 
 
 def mean_specks(sets: Sequence[Specks]) -> Specks:
@@ -237,13 +239,14 @@ def _blocks(found: Sequence[Findings]) -> list[Block]:
     return [
         table(
             "SPECKS: the Kolmogorov–Smirnov distance of the propensity scores",
-            ("classifier", "KS", "null mean", "null 95 %", "scored"),
+            ("classifier", "KS", "null mean", "null 95 %", "rows", "scored"),
             found,
             lambda f: [
-                (s.classifier, s.value, s.null_mean, s.null_95, how[s.crossfitted])
+                (s.classifier, s.value, s.null_mean, s.null_95, s.rows, how[s.crossfitted])
                 for s in sorted(f["specks"], key=lambda s: -s.value)
             ],
-            "0 would be indistinguishable, 1 perfectly separable. Only what exceeds the null's 95 % point is a difference.",
+            "0 would be indistinguishable, 1 perfectly separable. Only what exceeds the null's 95 % point is a difference. "
+            "Rows: how many of both tables together were scored.",
         ),
         table(
             "pMSE of the logistic model with main effects, against both nulls",
