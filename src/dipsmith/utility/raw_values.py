@@ -79,16 +79,22 @@ def _numbers(column: pa.ChunkedArray, domain: Bins) -> Floats:
 def _compared(name: str, left: Floats, right: Floats, domain: Bins) -> RawColumn:
     values, counts = np.unique(left, return_counts=True)
     frequent = float(values[counts.argmax()])
+    places = tuple((_shortened(np.quantile(left, q)), _shortened(np.quantile(right, q))) for q in QUANTILES)
     return RawColumn(
         name,
         (float(left.mean()), float(right.mean())),
         float(left.std()),
-        tuple((float(np.quantile(left, q)), float(np.quantile(right, q))) for q in QUANTILES),
+        places,
         (float((left == 0).mean()), float((right == 0).mean())),
-        frequent,
+        _shortened(frequent),
         (float((left == frequent).mean()), float((right == frequent).mean())),
         (_round(left, domain), _round(right, domain)),
     )
+
+
+def _shortened(value: float) -> float:
+    """Six digits of a value: enough to tell a spike, and no long number of somebody's to the last digit."""
+    return float(f"{value:.6g}")
 
 
 def _round(values: Floats, domain: Bins) -> float:
