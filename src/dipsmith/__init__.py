@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from dipsmith.synthesis.measurements import measurements
     from dipsmith.synthesis.noisy_count import count_where
     from dipsmith.synthesis.planned import AnalysisPlan
-    from dipsmith.synthesis.public import plan_run as plan
-    from dipsmith.synthesis.public import public_table
+    from dipsmith.synthesis.public import plan, public_table
     from dipsmith.synthesis.release import Release
     from dipsmith.synthesis.synthesize import synthesize
     from dipsmith.synthesis.verify import verify
@@ -76,7 +75,7 @@ _HOMES = {
     "map_columns": "dipsmith.synthesis.column_map",
     "measurements": "dipsmith.synthesis.measurements",
     "noise_aware": "dipsmith.inference.noise_aware",
-    "plan": "dipsmith.synthesis.public:plan_run",
+    "plan": "dipsmith.synthesis.public:plan",
     "public_table": "dipsmith.synthesis.public",
     "source": "dipsmith.sources",
     "synthesize": "dipsmith.synthesis.synthesize",

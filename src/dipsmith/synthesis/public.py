@@ -11,7 +11,8 @@ from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import SourceError, UsageError
 from dipsmith.methods.method import PublicFacts
 from dipsmith.methods.public_table import PublicTable
-from dipsmith.planning.plan import Plan, plan
+from dipsmith.planning.plan import Plan
+from dipsmith.planning.plan import plan as plan_order
 from dipsmith.privacy.budget import Budget
 from dipsmith.schema import Codes, Schema, Unit
 from dipsmith.schema.formula.tree import quote
@@ -48,7 +49,7 @@ def public_facts(schema: Schema, data: Any = None, rows: int | None = None) -> P
     return PublicFacts(rows=int(multiplicities.sum()), public_rows=(codes, multiplicities))
 
 
-def plan_run(
+def plan(
     schema: SchemaLike,
     method: MethodLike,
     budget: Budget,
@@ -65,12 +66,12 @@ def plan_run(
 
     >>> from dipsmith.examples import voters
     >>> from dipsmith.privacy.budget import PureDP
-    >>> plan_run(voters.schema(), "mst", PureDP(1), rows=10_000).method
+    >>> plan(voters.schema(), "mst", PureDP(1), rows=10_000).method
     'mst'
     """
     declared = understand_schema(schema)
     facts = public_facts(declared, data, rows)
-    return plan(
+    return plan_order(
         declared, understand_method(method, declared), understand_budget(budget), public=facts, sets=sets, each=each
     )
 

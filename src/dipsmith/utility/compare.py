@@ -139,8 +139,8 @@ def compare(
         results["metrics"] = {m.name: _values(m, both) for m in single}
         say(f"comparing {name}", 1.0)
         pair = both.pairs[0]
-        rows = len(pair.authentic), len(pair.synthetic)
-        findings.append(Findings(name, release.card, rows, pair.given, pair.changed, results))
+        sizes = len(pair.authentic), len(pair.synthetic)
+        findings.append(Findings(name, release.card, sizes, pair.given, pair.changed, results))
     regressions = []
     needed = {name for r in wanted for name in r.columns}
     table = authentic_table(private, base, [n for n in base.names if n in needed]) if wanted else None
