@@ -154,7 +154,7 @@ def event(**changed):
 def test_event_round_trips_and_has_a_price():
     assert event_from(event_record(event())) == event()
     assert cost(event(), "epsilon") == PureDP(3).units
-    assert cost(event(), "rho") == ZCDP("4.5").units
+    assert cost(event(), "rho") == 7_068_584_070_797  # π ε²/4, with 355/113 for π, rounded up
     accountant = Accountant(PureDP(3), "label")
     accountant.record(event())
     assert accountant.remaining is None

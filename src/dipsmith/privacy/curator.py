@@ -282,7 +282,7 @@ class Curator:
         a run draws, and by which `score` runs are compared. The call returns no sooner than the share `conceal` of all
         numbers of runs would have taken, since its end is written down with the time.
         """
-        each = law.each(budget)
+        each = law.each(budget if self.pure else self.budget)
         self._purse.take(budget)
         self._journal.record(
             Repeated(block=self.block, candidates=candidates, score=score, eta=law.eta, gamma=law.gamma, budget=budget)

@@ -24,7 +24,7 @@ from time import monotonic, sleep
 from typing import Final, TypeVar
 
 from dipsmith.errors import UnsupportedError, UsageError
-from dipsmith.privacy.budget import PureDP
+from dipsmith.privacy.budget import Budget, PureDP
 from dipsmith.privacy.randomness import Stream
 
 O = TypeVar("O")
@@ -82,7 +82,7 @@ class Repetitions:
             return (1 / gamma - 1) / log(1 / gamma)
         return float(eta * (1 - gamma) / (gamma * (1 - gamma**eta)))
 
-    def each(self, budget: PureDP) -> PureDP:
+    def each(self, budget: Budget) -> PureDP:
         """ε₀: what one run may cost so that the release costs at most `budget`; there is no such price in ρ."""
         if not isinstance(budget, PureDP):
             raise UnsupportedError(
