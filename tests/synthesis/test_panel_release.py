@@ -86,6 +86,10 @@ def test_other_methods_do_not_link_rows_and_say_so(tmp_path):
     assert any("are not linked" in note for note in release.card.notes)
 
 
-def test_a_planned_analysis_is_answered_for_a_panel_too():
+def test_a_regression_of_careers_is_refused_an_interval():
+    """A person's years are alike: an interval that took them for independent rows would be too short."""
     release = released(people(), analyses=["pay ~ sex"], budget=ds.PureDP(50))
-    assert release.supports("pay ~ sex").level == "measured"
+    assert release.results == ()
+    assert release.supports("pay ~ sex").level == "not carried"
+    with pytest.raises(ds.errors.NotCarried, match="follow one another"):
+        ds.fit(release, "pay ~ sex")

@@ -80,6 +80,10 @@ class AnswerRoute:
         cls, release: Release, analysis: Analysis, asked: str, references: References, *, direct: bool = True
     ) -> AnswerRoute:
         """Decide; `direct` says whether an estimate that does not look at the rows would do."""
+        unit = release.schema.unit
+        if unit.order is not None:  # an interval that took a person's years for so many people would be too short
+            alike = f"rows of one {unit.column} follow one another, and how alike they are is not measured"
+            return cls(gap=Gap(asked, alike, f"Ask the steward for a release of one {unit.order}"))
         found: Sequence[Result] = ()
         planned = False
         if direct and analysis.family in MODELS:

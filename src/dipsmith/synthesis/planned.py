@@ -290,7 +290,7 @@ def whole_row_results(order: Order, curator: Curator) -> tuple[Result, ...]:
     -------
     Reads noisy tables, and the number of rows where it is public.
     """
-    if not order.analyses or len(order.shares(order.budget)) > 1:
+    if not order.analyses or len(order.shares(order.budget)) > 1 or order.schema.unit.order is not None:
         return ()
     found: list[Result] = []
     for analysis in order.analyses:
