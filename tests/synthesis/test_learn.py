@@ -357,7 +357,10 @@ def test_the_command_asks_for_unit_and_neighbours_and_charges(tmp_path, monkeypa
     people(3000).to_csv("people.csv", index=False)
     run = CliRunner()
     base = ["schema", "learn", "people.csv", "--epsilon", "1", "--delta", "1e-9", "--ledger", "b.db"]
-    assert run.invoke(app, base).exit_code == 2
+    asked = run.invoke(app, base).exception
+    assert isinstance(asked, UsageError)
+    assert "--unit row" in str(asked)
+    assert "--neighbours add-remove" in str(asked)
     terms = ["--neighbours", "add-remove", "--unit", "row", "--skip", "note"]
     assert isinstance(run.invoke(app, [*base, *terms]).exception, BudgetError)
     assert run.invoke(app, ["ledger", "grant", "people", "--rho", "2", "--ledger", "b.db"]).exit_code == 0
@@ -417,3 +420,20 @@ def test_bounds_hold_where_noise_drowns_single_cells():
         domain = found.schema["age"].domain
         assert domain.minimum <= 25
         assert domain.maximum >= 84
+
+
+def test_a_column_of_which_one_value_stands_out_is_left_to_the_steward():
+    """A tail that noise hides must not become a column of zeros."""
+    gains = np.where(np.arange(4000) % 12 == 0, 1000 + np.arange(4000), 0)
+    found = ds.learn_schema(
+        pd.DataFrame({"gain": gains}),
+        name="p",
+        budget=ds.PureDP("0.02"),
+        neighbours="add-remove",
+        unit="row",
+        testing=True,
+        noise_seed=1,
+    )
+    assert found.schema is None
+    assert found.unsaid == ("gain",)
+    assert "only 0 surely occurs" in found.text

@@ -92,9 +92,13 @@ def init(
 def learn(
     data: Annotated[str, Argument(metavar="FILE", help="CSV, Parquet, folder or glob.")],
     epsilon: Annotated[str, Option("--epsilon", help="What it costs, charged to the grant.")],
-    neighbours: Annotated[str, Option("--neighbours", help="What ε protects: add-remove, replace or label.")],
-    unit: Annotated[str, Option("--unit", help="Whose presence: row, or COLUMN:MAX_ROWS such as person_id:3.")],
     ledger: options.LedgerFile,
+    neighbours: Annotated[
+        str | None, Option("--neighbours", help="What ε protects: add-remove, replace or label. No default.")
+    ] = None,
+    unit: Annotated[
+        str | None, Option("--unit", help="Whose presence: row, or COLUMN:MAX_ROWS such as person_id:3. No default.")
+    ] = None,
     delta: Annotated[
         str | None, Option("--delta", help="Learn levels of text too; the chance that a rare one is told.")
     ] = None,
@@ -122,6 +126,11 @@ def learn(
     from dipsmith.sources import source
     from dipsmith.synthesis.learn import divide_delta, learn_schema, name_of
 
+    if neighbours is None or unit is None:
+        raise UsageError(
+            "say what ε protects: --unit row (or COLUMN:MAX_ROWS such as person_id:3) and --neighbours add-remove (or "
+            "replace, or label); neither has a default, and the first charge fixes both"
+        )
     rows = source(data, table=of_table, encoding=encoding, delimiter=delimiter)
     called, book = name_of(rows, name), Ledger(ledger)
     target = Path(f"{called}.yaml") if out is None else out

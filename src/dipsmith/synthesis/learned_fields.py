@@ -182,6 +182,9 @@ def number_field(extent: ValueExtent, fine: CellCounts | None) -> DraftField:
         cut = cut_by_magnitude(scale, extent.cells, extent.spikes, step)
     else:
         cut = cut_by_mass(scale, fine.trimmed())
+    if cut.keys["minimum"] == cut.keys["maximum"]:
+        only = f"only {cut.keys['minimum']} surely occurs; other values, if any, are fewer rows than noise hides"
+        return DraftField(found.column, None, f"{only}: say its bounds, or leave the column out")
     keys: dict[str, object] = {"name": found.column, "type": found.type, **cut.keys}
     if found.precision is not None:
         keys["precision"] = float(found.precision) if scale == "number" else found.precision
