@@ -23,8 +23,8 @@ from math import exp
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats, Ints
 from dipsmith.audit.choice_law import choice_probabilities
 from dipsmith.audit.observation import Auditor, Choice, NoiseLaw, ObservedTable
 from dipsmith.audit.worlds import TwinRows
@@ -34,9 +34,6 @@ from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.noise import DiscreteLaplace
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Codes, Marginal
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 Price = tuple[str, NoiseLaw | float, int]
 """What an answer cost: "counts", its noise and how many counts a unit moves by one; or "choice", its ε and 1."""

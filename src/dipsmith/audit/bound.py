@@ -13,10 +13,9 @@ from math import log
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import beta
 
-Floats = NDArray[np.float64]
+from dipsmith.arrays import Floats
 
 TRAINING: Final = 0.4
 """The share of trials on which the black-box attacker is trained and its threshold chosen."""

@@ -19,14 +19,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Ints
 from dipsmith.privacy.discovery import Discovery
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.noise import NoiseLaw as NoiseLaw
 from dipsmith.privacy.observer import Counted, Picked, Question, Shown
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,12 +15,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Ints
 from dipsmith.counting.count import HeldRows, Rows
 from dipsmith.counting.values import ValueReading, Values
 from dipsmith.errors import UsageError
 from dipsmith.schema import Attribute, Categories, Cells, Codes, Schema, Unit
-
-Ints = NDArray[np.int64]
 
 OTHERS: Final = 60
 """Rows that both worlds share."""

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Floats, Ints
 from dipsmith.codec.within import BinPoints
 from dipsmith.schema import Attribute, Bins, Categories, Codes, Schema, Unit
 from dipsmith.schema.attribute import Type, is_whole
@@ -42,7 +43,7 @@ def decode_column(
     attribute: Attribute,
     codes: NDArray[np.unsignedinteger],
     rng: np.random.Generator,
-    units: NDArray[np.int64] | None = None,
+    units: Ints | None = None,
 ) -> pa.Array:
     """Turn the codes of one column into released values.
 
@@ -65,9 +66,9 @@ def decode_column(
 def _points(
     domain: Bins,
     codes: NDArray[np.unsignedinteger],
-    absent: NDArray[np.bool_] | None,
+    absent: Bools | None,
     rng: np.random.Generator,
-    places: NDArray[np.float64] | None,
+    places: Floats | None,
 ) -> pa.Array:
     drawn = np.empty(len(codes), dtype=np.int64 if domain.whole else np.float64)
     points = BinPoints.of(domain)

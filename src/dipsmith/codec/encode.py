@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Floats
 from dipsmith.codec.parse import booleans, days, microseconds, numbers, texts
 from dipsmith.errors import SchemaError, SourceError
 from dipsmith.schema import Attribute, Bins, Categories, Codes, Schema
@@ -81,7 +82,7 @@ class Encoder:
         wanted = {name: self.schema[name] for name in self.columns}
         return tuple(a for a in self.schema.attributes if a.name in wanted)
 
-    def encode(self, batch: pa.RecordBatch | pa.Table) -> tuple[Codes, NDArray[np.bool_]]:
+    def encode(self, batch: pa.RecordBatch | pa.Table) -> tuple[Codes, Bools]:
         """Encode a batch of rows; say which to keep: a row with a value without a code must be counted nowhere.
 
         Under replace and label all are kept.
@@ -213,16 +214,16 @@ def _whole_categories(domain: Categories) -> Coder:
     return code
 
 
-def _filled(values: NDArray[Any], known: NDArray[np.bool_] | None, value: float) -> NDArray[Any]:
+def _filled(values: NDArray[Any], known: Bools | None, value: float) -> NDArray[Any]:
     """Put a harmless value where none could be read: NaN would slip through every comparison."""
     return values if known is None else np.where(known, values, value)
 
 
-def _absent(codes: IntArray, known: NDArray[np.bool_] | None, code: int) -> IntArray:
+def _absent(codes: IntArray, known: Bools | None, code: int) -> IntArray:
     return codes if known is None else np.where(known, codes, codes.dtype.type(code))
 
 
-def _integers(array: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+def _integers(array: pa.Array) -> tuple[NDArray[Any], Bools | None]:
     """Numbers, in 32 bits where the column has them and none is missing: a third of the time of 64 bits."""
     if array.type == pa.int32() and not array.null_count:
         return array.to_numpy(), None
@@ -281,7 +282,7 @@ def _cut(domain: Bins) -> Callable[[IntArray], IntArray]:
     return search
 
 
-def _interval(domain: Bins) -> Callable[[NDArray[np.float64]], IntArray]:
+def _interval(domain: Bins) -> Callable[[Floats], IntArray]:
     """Bins of numbers within the bounds: by search, or ten times as fast by arithmetic where they are of one width."""
     inner, last, dtype = domain.cuts[1:-1], len(domain.labels) - 1, np.dtype(code_dtype(domain.size))
     width = (inner[-1] - inner[0]) / (len(inner) - 1) if len(inner) > 2 else 0.0
@@ -290,7 +291,7 @@ def _interval(domain: Bins) -> Callable[[NDArray[np.float64]], IntArray]:
     begins, ends = np.append(-np.inf, inner), np.append(inner, np.inf)
     least, most = float(inner[0]) - float(width), float(inner[-1])
 
-    def into(x: NDArray[np.float64]) -> IntArray:
+    def into(x: Floats) -> IntArray:
         # the outer bins may be wider than the others by any factor: what is far out is drawn near
         near = np.clip(x, least, most)
         # arithmetic finds the bin or its neighbour; the edges themselves decide

@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Ints
 from dipsmith.codec.parse import moments, texts
 
 FORMS: Final = (
@@ -40,14 +40,14 @@ class Forms:
     column: str
     size: int = len(FORMS)
 
-    def place(self, values: pa.Array) -> NDArray[np.int64]:
+    def place(self, values: pa.Array) -> Ints:
         """The form of each value."""
         encoded = pc.dictionary_encode(texts(values))
         distinct = np.append(_forms(encoded.dictionary), FORMS.index("blank"))
         return np.asarray(distinct[encoded.indices.fill_null(len(distinct) - 1).to_numpy(zero_copy_only=False)])
 
 
-def _forms(text: pa.Array) -> NDArray[np.int64]:
+def _forms(text: pa.Array) -> Ints:
     found = np.full(len(text), FORMS.index("text"), np.int64)
     for form, pattern in _PATTERNS:
         found[_where(pc.match_substring_regex(text, pattern))] = FORMS.index(form)
@@ -61,5 +61,5 @@ def _forms(text: pa.Array) -> NDArray[np.int64]:
     return found
 
 
-def _where(mask: pa.Array) -> NDArray[np.bool_]:
+def _where(mask: pa.Array) -> Bools:
     return np.asarray(pc.fill_null(mask, False).to_numpy(zero_copy_only=False))

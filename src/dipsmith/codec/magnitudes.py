@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Floats, Ints
 from dipsmith.codec.parse import days, microseconds, numbers
 from dipsmith.schema.domain import Scale
 
@@ -22,8 +22,6 @@ SPIKES: Final = (-999.0, -99.0, -9.0, -1.0, 0.0, 99.0, 999.0, 9999.0, 99999.0, 9
 FIRST_YEAR: Final = 1850
 LAST_YEAR: Final = 2100
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 _FURTHEST = 1e18
 
 
@@ -109,7 +107,7 @@ class Grid:
         return np.where(inside if known is None else inside & known, cell, -1)
 
 
-def _days(values: pa.Array, scale: Scale) -> tuple[Ints, NDArray[np.bool_] | None]:
+def _days(values: pa.Array, scale: Scale) -> tuple[Ints, Bools | None]:
     """Days since 1970 within the years that have cells, and which are known."""
     low, high = (int(np.datetime64(f"{year}-01-01", "D").astype(np.int64)) for year in (FIRST_YEAR, LAST_YEAR + 1))
     if scale == "date":

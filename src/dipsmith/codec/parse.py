@@ -15,7 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-Known = NDArray[np.bool_] | None
+from dipsmith.arrays import Bools, Ints
+
+Known = Bools | None
 
 _NUMBER = r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf|infinity))$"
 _DATE = r"^(?P<y>[0-9]{4})-(?P<m>[0-9]{2})-(?P<d>[0-9]{2})"
@@ -115,7 +117,7 @@ def _floats(text: pa.Array) -> pa.Array:
     return pc.ascii_ltrim(clean, characters="+").cast(pa.float64())
 
 
-def booleans(array: pa.Array) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def booleans(array: pa.Array) -> tuple[Bools, Bools]:
     """Truth values and which could be read: true/false, yes/no, t/f, y/n in any case, 1 and 0.
 
     >>> [a.tolist() for a in booleans(pa.array(["Yes", "0", "maybe"]))]
@@ -134,12 +136,12 @@ def booleans(array: pa.Array) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     return values == 1, read if known is None else read & known
 
 
-def _among(text: pa.Array, words: tuple[str, ...]) -> NDArray[np.bool_]:
+def _among(text: pa.Array, words: tuple[str, ...]) -> Bools:
     found = pc.index_in(text, value_set=pa.array(words, text.type))
     return found.is_valid().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
-def days(array: pa.Array) -> tuple[NDArray[np.int64], Known]:
+def days(array: pa.Array) -> tuple[Ints, Known]:
     """Days since 1970-01-01; a moment counts as its day in UTC.
 
     >>> days(pa.array(["1970-01-02", "2021-02-30"]))[1].tolist()
@@ -152,7 +154,7 @@ def days(array: pa.Array) -> tuple[NDArray[np.int64], Known]:
     return found // _DAY, known
 
 
-def microseconds(array: pa.Array, low: int, high: int) -> tuple[NDArray[np.int64], Known]:
+def microseconds(array: pa.Array, low: int, high: int) -> tuple[Ints, Known]:
     """Microseconds since 1970-01-01 in UTC, clipped to [low, high] where the unit could overflow."""
     per_day = _per_day(array.type)
     if per_day is None:
@@ -172,13 +174,13 @@ def _per_day(kind: pa.DataType) -> int | None:
     return 86_400 * _PER_SECOND[kind.unit] if pa.types.is_timestamp(kind) else None
 
 
-def _ticks(array: pa.Array) -> NDArray[np.int64]:
+def _ticks(array: pa.Array) -> Ints:
     """Dates and timestamps as the integers they are stored as; zoned ones are stored in UTC."""
     stored = array.cast(pa.int32()).cast(pa.int64()) if pa.types.is_date32(array.type) else array.cast(pa.int64())
     return stored.fill_null(0).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
-def moments(array: pa.Array) -> tuple[NDArray[np.int64], Known]:
+def moments(array: pa.Array) -> tuple[Ints, Known]:
     """ISO 8601 text as microseconds; impossible dates and times are not known."""
     if not is_text(array.type):
         return np.zeros(len(array), dtype=np.int64), np.zeros(len(array), dtype=bool)
@@ -187,7 +189,7 @@ def moments(array: pa.Array) -> tuple[NDArray[np.int64], Known]:
     fields = pc.extract_regex(text, pattern=_DATE + _TIME + _ZONE)
     known = fields.is_valid().to_numpy(zero_copy_only=False)
 
-    def part(name: str) -> NDArray[np.int64]:
+    def part(name: str) -> Ints:
         digits = fields.field(name)
         filled = pc.if_else(pc.fill_null(pc.equal(pc.binary_length(digits), 0), True), "0", digits)
         return filled.cast(pa.int64()).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
@@ -207,7 +209,7 @@ def moments(array: pa.Array) -> tuple[NDArray[np.int64], Known]:
     return np.where(known, total, 0), known
 
 
-def _offsets(zone: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _offsets(zone: pa.Array) -> tuple[Ints, Bools]:
     """Minutes east of UTC, and which are possible."""
     digits = pc.replace_substring_regex(pc.fill_null(zone, ""), "[Z:+-]", "")
     padded = pc.utf8_rpad(digits, 4, "0")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools
 from dipsmith.codec.parse import days, microseconds, numbers
 from dipsmith.schema import Bins
 
 
-def values_of(column: pa.Array, domain: Bins, beyond: int = 0) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+def values_of(column: pa.Array, domain: Bins, beyond: int = 0) -> tuple[NDArray[Any], Bools | None]:
     """The numbers of a column, days and moments as integers, and which are readable (None: all).
 
     Moments whose unit could overflow are clipped to the bounds, or so many microseconds beyond them.

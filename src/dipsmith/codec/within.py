@@ -14,14 +14,13 @@ from math import ceil, log10
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats
 from dipsmith.schema import Bins
 from dipsmith.schema.bins import PRECISIONS
 
 VALUES_PER_BIN = 1000
 """A number without a stated precision has at least so many different values in every bin."""
 _FINEST = 12
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

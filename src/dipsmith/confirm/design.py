@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Floats, Ints
 from dipsmith.codec.decode import released_type
 from dipsmith.counting.values import ValueReading, Values, is_number
 from dipsmith.errors import UsageError
@@ -28,9 +28,6 @@ MOST_COEFFICIENTS: Final = 500
 """Of the terms: what is not of interest itself belongs behind the bar."""
 MOST_INDICATORS: Final = 300
 """Of a logistic regression, fixed effects included, which it cannot take out beforehand."""
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +112,7 @@ class VoteDesign:
         kept = known & np.isfinite(y) & np.isfinite(X).all(axis=1)
         return PartNumbers(y[kept], X[kept], tuple(np.unique(g[kept], return_inverse=True)[1] for g in groups))
 
-    def response(self, columns: Columns, rows: int) -> tuple[Floats, NDArray[np.bool_]]:
+    def response(self, columns: Columns, rows: int) -> tuple[Floats, Bools]:
         """The response, and the rows that have one."""
         name = self.formula.response_column
         column = None if name is None else columns[name]

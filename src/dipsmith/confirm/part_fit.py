@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats, Ints
 from dipsmith.confirm.design import Family, PartNumbers
 from dipsmith.regression.matrix import INTERCEPT
 
@@ -23,9 +23,6 @@ COLLINEAR: Final = 1e-9
 ESTIMABLE: Final = 1e-6
 STEPS: Final = 30
 FAR: Final = 15.0
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

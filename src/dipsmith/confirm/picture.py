@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from dipsmith.arrays import Floats, Ints
 
 WIDTH, HEIGHT = 420, 236
 LEFT, RIGHT, TOP, BOTTOM = 16, 404, 30, 196
@@ -99,7 +98,7 @@ def estimate_picture(value: float, error: float, ends: Sequence[float], axis: st
     return _svg(parts)
 
 
-def grid_picture(counts: NDArray[np.int64], noise: float, across: str, upwards: str) -> str:
+def grid_picture(counts: Ints, noise: float, across: str, upwards: str) -> str:
     """Counts of a grid as areas of circles, hollow where noise alone could be as large (two standard deviations)."""
     columns, rows = counts.shape
     step = (RIGHT - LEFT) / columns

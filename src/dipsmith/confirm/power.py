@@ -14,10 +14,10 @@ from math import sqrt
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 from scipy.stats import binom
 
+from dipsmith.arrays import Floats
 from dipsmith.confirm.verdict import Judgement, judge, judge_ends
 from dipsmith.privacy.budget import Budget, of_units
 from dipsmith.privacy.noise import NoiseLaw
@@ -32,8 +32,6 @@ ROWS_PER_COEFFICIENT: Final = 10
 TAIL: Final = 1e-12
 LEAST_STEP, MOST_STEP = -20, 12
 """Budgets that are looked through: from 0.01 to 15, in steps of a quarter."""
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from math import sqrt
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
+from dipsmith.arrays import Floats, Ints
 from dipsmith.confirm.claim import Accuracy, Claim, Residuals, Roc
 from dipsmith.confirm.design import VoteDesign
 from dipsmith.confirm.question import Inquiry
@@ -28,9 +28,6 @@ from dipsmith.regression.matrix import build
 from dipsmith.schema.formula.words import abridge
 
 MOST_CLASSES: Final = 2000
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, ndtr
 
+from dipsmith.arrays import Bools, Floats, Ints
 from dipsmith.privacy.noise import DiscreteLaplace, NoiseLaw
 
 Verdict = Literal["confirmed", "contradicted", "cannot tell", "shown"]
@@ -37,8 +38,6 @@ LEVEL: Final = 0.95
 LARGE: Final = 2000.0
 """A standard deviation of noise from which on its law is taken for the continuous one."""
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Numbers = NDArray[np.floating[Any]]
 
 GRID: Final = (np.arange(200) + 0.5) / 200
@@ -67,8 +66,8 @@ class Judgement:
     """For some noisy numbers: the probability of the claim, and which of them confirm or contradict it."""
 
     probability: Floats
-    confirmed: NDArray[np.bool_]
-    contradicted: NDArray[np.bool_]
+    confirmed: Bools
+    contradicted: Bools
 
     @property
     def verdict(self) -> Verdict:
@@ -157,7 +156,7 @@ def exceeded(law: NoiseLaw, k: Ints) -> Floats:
     return np.asarray(np.minimum(tails[np.clip(k + far, 0, 2 * far + 1)], 1.0))
 
 
-def majority(yes: NDArray[np.int64], no: NDArray[np.int64]) -> Floats:
+def majority(yes: Ints, no: Ints) -> Floats:
     """P(Beta(yes + 1, no + 1) > ½)."""
     return np.asarray(1.0 - betainc(yes + 1.0, no + 1.0, 0.5))
 

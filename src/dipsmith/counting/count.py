@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Ints
 from dipsmith.counting.encoded import CACHE_BYTES, EncodedRows
 from dipsmith.counting.memory import CountMemory, Fixed, rows_in
 from dipsmith.counting.memory import View as View
@@ -46,16 +47,16 @@ class Rows(Protocol):
     def schema(self) -> Schema:
         """The schema of the rows."""
 
-    def count(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
+    def count(self, cells: Sequence[Cells]) -> list[Ints]:
         """Count the lawful rows in every cell of every partition, in one pass."""
 
-    def count_public(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
+    def count_public(self, cells: Sequence[Cells]) -> list[Ints]:
         """Count the rows that break no rule of the public columns, for partitions by public columns."""
 
-    def count_sparse(self, cells: Cells) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def count_sparse(self, cells: Cells) -> tuple[Ints, Ints]:
         """Return the occupied cells, sorted, and the number of lawful rows in each."""
 
-    def distinct_public(self, attributes: Sequence[str]) -> tuple[Codes, NDArray[np.int64]]:
+    def distinct_public(self, attributes: Sequence[str]) -> tuple[Codes, Ints]:
         """Return the distinct combinations of public attributes, sorted, and how often each occurs."""
 
     def total(self) -> int:
@@ -64,7 +65,7 @@ class Rows(Protocol):
     def within(self, attribute: str, code: int) -> Rows:
         """Return the block of rows with this code."""
 
-    def public_places(self) -> NDArray[np.bool_]:
+    def public_places(self) -> Bools:
         """Which rows of the source `count_public` counts, in the order of the source."""
 
     def widened(self, schema: Schema, columns: Codings) -> Rows:
@@ -105,7 +106,7 @@ class BatchRows:
         self._memory = CountMemory()
         self._fixed: Fixed = ()
 
-    def count(self, cells: Sequence[Cells], view: View = "lawful") -> list[NDArray[np.int64]]:
+    def count(self, cells: Sequence[Cells], view: View = "lawful") -> list[Ints]:
         """Count the rows of a view in every cell of every partition: what is not remembered, in one pass."""
         check_size(cells)
         known = self._memory.recall(self._fixed, view, cells)
@@ -117,15 +118,15 @@ class BatchRows:
             tally.add(codes)
         return self._memory.complete(self._fixed, view, cells, known, tally.counts())
 
-    def count_public(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
+    def count_public(self, cells: Sequence[Cells]) -> list[Ints]:
         """Count the rows that break no rule of the public columns."""
         return self.count(cells, "public")
 
-    def count_sparse(self, cells: Cells) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def count_sparse(self, cells: Cells) -> tuple[Ints, Ints]:
         """Return the occupied cells, sorted, and the number of lawful rows in each."""
         return count_sparse(self._passing(cells.attributes, "lawful"), cells)
 
-    def distinct_public(self, attributes: Sequence[str]) -> tuple[Codes, NDArray[np.int64]]:
+    def distinct_public(self, attributes: Sequence[str]) -> tuple[Codes, Ints]:
         """Return the distinct combinations of public attributes, sorted, and how often each occurs."""
         return distinct(self._passing(attributes, "public"), self.schema, attributes)
 
@@ -143,7 +144,7 @@ class BatchRows:
         block._fixed = (*self._fixed, (attribute, code))
         return block
 
-    def public_places(self) -> NDArray[np.bool_]:
+    def public_places(self) -> Bools:
         """Which rows of the source `count_public` counts, in the order of the source."""
         return self._encoded.places("public")
 
@@ -199,7 +200,7 @@ class HeldRows(BatchRows):
         """The number of rows, lawful or not: what is public where n is public."""
         return len(self.held)
 
-    def public_places(self) -> NDArray[np.bool_]:
+    def public_places(self) -> Bools:
         """Which rows `count_public` counts."""
         return rows_in(self.held, "public")
 

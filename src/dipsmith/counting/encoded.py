@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting.memory import View
 from dipsmith.counting.units import beyond_max_rows
@@ -47,7 +48,7 @@ class _Block:
         """The values of a column in the rows that are held."""
         return column if self.keep is None else column[np.unpackbits(self.keep, count=self.rows).view(bool)]
 
-    def places(self, view: View) -> NDArray[np.bool_]:
+    def places(self, view: View) -> Bools:
         """Which rows are held and in a view."""
         places = np.ones(self.rows, bool) if self.keep is None else np.unpackbits(self.keep, count=self.rows).view(bool)
         if (bits := self._bits(view)) is not None:
@@ -105,7 +106,7 @@ class EncodedRows:
                 pass
         return sum(block.held for block in self._blocks or [])
 
-    def places(self, view: View) -> NDArray[np.bool_]:
+    def places(self, view: View) -> Bools:
         """Which rows of the source are held and in a view, in the order of the source."""
         self.total()
         return np.concatenate([block.places(view) for block in self._blocks or []] or [np.zeros(0, dtype=bool)])
@@ -185,10 +186,10 @@ class EncodedRows:
         self._kept |= cache.columns
         self._room = cache.room
 
-    def _encoded(self, names: Sequence[str]) -> Iterator[tuple[Codes, NDArray[np.bool_]]]:
+    def _encoded(self, names: Sequence[str]) -> Iterator[tuple[Codes, Bools]]:
         """Encode the rows and cut them into blocks of one size: two passes must agree on the blocks."""
         encoder = Encoder(self.schema, names)
-        waiting: list[tuple[Codes, NDArray[np.bool_]]] = []
+        waiting: list[tuple[Codes, Bools]] = []
         rows = 0
         for batch in self._source.batches(names, self._progress):
             codes, keep = encoder.encode(batch)
@@ -230,11 +231,11 @@ class _Cache:
             self.room += sum(column.nbytes for column in dropped)
 
 
-def _packed(mask: NDArray[np.bool_]) -> NDArray[np.uint8] | None:
+def _packed(mask: Bools) -> NDArray[np.uint8] | None:
     return None if bool(mask.all()) else np.packbits(mask)
 
 
-def _joined(parts: Sequence[tuple[Codes, NDArray[np.bool_]]]) -> tuple[Codes, NDArray[np.bool_]]:
+def _joined(parts: Sequence[tuple[Codes, Bools]]) -> tuple[Codes, Bools]:
     if len(parts) == 1:
         return parts[0]
     return Codes.concatenate([codes for codes, _ in parts]), np.concatenate([keep for _, keep in parts])

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Ints
 from dipsmith.codec.parse import texts
 
 LONGEST = 200
@@ -23,7 +23,6 @@ LONGEST = 200
 MOST = 1 << 21
 """Different values of a column held in memory at most."""
 
-Ints = NDArray[np.int64]
 Read = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
 
 

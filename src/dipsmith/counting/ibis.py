@@ -20,8 +20,8 @@ from operator import add, and_, or_
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Ints
 from dipsmith.codec.encode import coder
 from dipsmith.codec.ibis import steps, unit_text
 from dipsmith.codec.trials import HASHED, UNITS, trial, trials
@@ -58,9 +58,7 @@ class IbisGrouping:
         """Refuse a warehouse that reads values in its own way, while nothing is charged."""
         self._try()
 
-    def grouped(
-        self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View
-    ) -> list[tuple[Keys, NDArray[np.int64]]]:
+    def grouped(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> list[tuple[Keys, Ints]]:
         """For each set of attributes the combinations that occur and how often, in one statement."""
         with self.source.failures():
             question, widths = self.question(sets, fixed, view)
@@ -259,7 +257,7 @@ def _given(table: Table, name: str, values: pa.Array) -> Table:
     return stack([none, *rows])
 
 
-def _integers(found: pa.Table, name: str) -> NDArray[np.int64]:
+def _integers(found: pa.Table, name: str) -> Ints:
     column = found[name].cast(pa.int64())
     return np.asarray(column.to_numpy(), dtype=np.int64)
 

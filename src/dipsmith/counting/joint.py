@@ -14,6 +14,7 @@ from math import prod
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from dipsmith.arrays import Ints
 from dipsmith.schema import Codes, Marginal
 
 JOINT = 1 << 16
@@ -52,7 +53,7 @@ class Joint:
         """The cell of every row."""
         return mixed_radix(codes, list(self.sizes), list(self.sizes.values()))
 
-    def sums(self, counts: NDArray[np.int64], wanted: Sequence[tuple[str, ...]]) -> Iterator[NDArray[np.int64]]:
+    def sums(self, counts: Ints, wanted: Sequence[tuple[str, ...]]) -> Iterator[Ints]:
         """Yield the counts of each marginal; a smaller one that comes later is a sum over a larger one."""
         known = {frozenset(self.sizes): (tuple(self.sizes), counts)}
         for attributes in wanted:
@@ -100,7 +101,7 @@ def mixed_radix(codes: Codes, names: Sequence[str], sizes: Sequence[int]) -> NDA
     return key
 
 
-def accumulate(counts: NDArray[np.int64], keys: NDArray[np.integer], often: NDArray[np.int64] | None = None) -> None:
+def accumulate(counts: Ints, keys: NDArray[np.integer], often: Ints | None = None) -> None:
     """Count rows, or combinations that occur so often, by their cells."""
     if often is not None:
         np.add.at(counts, keys.astype(np.intp, copy=False), often)
@@ -111,7 +112,7 @@ def accumulate(counts: NDArray[np.int64], keys: NDArray[np.integer], often: NDAr
         np.add.at(counts, keys.astype(np.intp, copy=False), _ONE)
 
 
-def projected(counts: NDArray[np.int64], sizes: Mapping[str, int], wanted: Sequence[str]) -> NDArray[np.int64]:
+def projected(counts: Ints, sizes: Mapping[str, int], wanted: Sequence[str]) -> Ints:
     """The counts of some attributes, in the given order, from those of more.
 
     Summed over one axis at a time, the longest first, and by `einsum`: `sum` takes three to eight times as long

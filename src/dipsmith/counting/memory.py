@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Ints
 from dipsmith.counting.joint import projected
 from dipsmith.schema import Cells, Codes, Marginal
 
@@ -35,7 +35,7 @@ _About = tuple[frozenset[tuple[str, int]], View]
 """Which rows an answer is about: block and view."""
 
 
-def rows_in(codes: Codes, view: View, fixed: Fixed = ()) -> NDArray[np.bool_]:
+def rows_in(codes: Codes, view: View, fixed: Fixed = ()) -> Bools:
     """Which of the rows that are held a view has, of those with the fixed codes."""
     inside = np.ones(len(codes), dtype=bool)
     if view != "held":
@@ -88,9 +88,9 @@ class CountMemory:
     """Tables of counts that rows of any kind remember; nobody can write into the arrays."""
 
     def __init__(self) -> None:
-        self._tables: AnswerMemory[tuple[Marginal, NDArray[np.int64]]] = AnswerMemory()
+        self._tables: AnswerMemory[tuple[Marginal, Ints]] = AnswerMemory()
 
-    def recall(self, fixed: Fixed, view: View, cells: Sequence[Cells]) -> list[NDArray[np.int64] | None]:
+    def recall(self, fixed: Fixed, view: View, cells: Sequence[Cells]) -> list[Ints | None]:
         """The counts of each partition; None where the rows have to be counted."""
         return [self._one(fixed, view, c) if isinstance(c, Marginal) else None for c in cells]
 
@@ -99,9 +99,9 @@ class CountMemory:
         fixed: Fixed,
         view: View,
         cells: Sequence[Cells],
-        known: Sequence[NDArray[np.int64] | None],
-        fresh: Iterable[NDArray[np.int64]],
-    ) -> list[NDArray[np.int64]]:
+        known: Sequence[Ints | None],
+        fresh: Iterable[Ints],
+    ) -> list[Ints]:
         """Put what was counted afresh in the places that are not known, and remember it."""
         answers, counted = [], iter(fresh)
         for table, counts in zip(cells, known, strict=True):
@@ -112,7 +112,7 @@ class CountMemory:
             answers.append(answer)
         return answers
 
-    def _one(self, fixed: Fixed, view: View, wanted: Marginal) -> NDArray[np.int64] | None:
+    def _one(self, fixed: Fixed, view: View, wanted: Marginal) -> Ints | None:
         found = self._tables.find(fixed, view, wanted.attributes)
         if found is None or found[0].attributes == wanted.attributes:
             return None if found is None else found[1]

@@ -22,13 +22,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Ints
 from dipsmith.counting.count import Rows
 from dipsmith.counting.tally import run_starts
 from dipsmith.counting.values import ValueReading, Values
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Ints
 from dipsmith.codec.postgresql import CodedSql, encode_in_sql, unit_text
 from dipsmith.counting.count import View
 from dipsmith.counting.pushed import Fixed, Keys, by_set, deciding, radix_words, rules_of, runs
@@ -40,9 +40,7 @@ class PostgresGrouping:
         if self.schema.unit.column is not None:
             self._units()
 
-    def grouped(
-        self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View
-    ) -> list[tuple[Keys, NDArray[np.int64]]]:
+    def grouped(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> list[tuple[Keys, Ints]]:
         """For each set of attributes the combinations that occur and how often, in one scan."""
         widths = [len(radix_words(self.schema, names)) for names in sets]
         found = self.source.integers(self.statement(sets, fixed, view))

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Ints
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting.count import BatchRows, Rows, View
 from dipsmith.counting.joint import JOINT
@@ -38,7 +39,7 @@ STAYS = (
     "table to Parquet, or leave the analyses out"
 )
 
-Keys = list[NDArray[np.int64]]
+Keys = list[Ints]
 
 
 class Grouping(Protocol):
@@ -48,9 +49,7 @@ class Grouping(Protocol):
     def schema(self) -> Schema:
         """The schema of the rows."""
 
-    def grouped(
-        self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View
-    ) -> list[tuple[Keys, NDArray[np.int64]]]:
+    def grouped(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> list[tuple[Keys, Ints]]:
         """For each set of attributes the combinations that occur and how often, in one scan.
 
         A combination is a mixed-radix number over the attributes in the given order, in the words of
@@ -67,9 +66,9 @@ class Grouped:
     """The combinations of some attributes that occur, and how often."""
 
     codes: Codes
-    counts: NDArray[np.int64]
+    counts: Ints
 
-    def cells(self, cells: Cells) -> NDArray[np.int64]:
+    def cells(self, cells: Cells) -> Ints:
         """How many rows fall in each cell of a partition."""
         found = np.zeros(cells.size, dtype=np.int64)
         np.add.at(found, cells.index(self.codes), self.counts)
@@ -96,7 +95,7 @@ class PushedRows:
         """The schema of the rows."""
         return self.grouping.schema
 
-    def count(self, cells: Sequence[Cells], view: View = "lawful") -> list[NDArray[np.int64]]:
+    def count(self, cells: Sequence[Cells], view: View = "lawful") -> list[Ints]:
         """Count the rows of a view in every cell of every partition: what is not remembered, in one scan."""
         check_size(cells)
         known = self._memory.recall(self.fixed, view, cells)
@@ -105,18 +104,18 @@ class PushedRows:
         fresh = [grouped.cells(table) for grouped, table in zip(tables, asked, strict=True)]
         return self._memory.complete(self.fixed, view, cells, known, fresh)
 
-    def count_public(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
+    def count_public(self, cells: Sequence[Cells]) -> list[Ints]:
         """Count the rows that break no rule of the public columns."""
         return self.count(cells, "public")
 
-    def count_sparse(self, cells: Cells) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def count_sparse(self, cells: Cells) -> tuple[Ints, Ints]:
         """Return the occupied cells, sorted, and the number of lawful rows in each."""
         check_index(cells)
         grouped = self._tables([cells.attributes], "lawful")[0]
         keys, counts = merged_keys([cells.index(grouped.codes)], grouped.counts)
         return keys[0].astype(np.int64, copy=False), counts
 
-    def distinct_public(self, attributes: Sequence[str]) -> tuple[Codes, NDArray[np.int64]]:
+    def distinct_public(self, attributes: Sequence[str]) -> tuple[Codes, Ints]:
         """Return the distinct combinations of public attributes, sorted, and how often each occurs."""
         grouped = self._tables([tuple(attributes)], "public")[0]
         keys, counts = merged_keys(fused(grouped.codes, attributes), grouped.counts)
@@ -126,7 +125,7 @@ class PushedRows:
         """Return the number of rows held, lawful or not."""
         return int(self._tables([()], "held")[0].counts.sum())
 
-    def public_places(self) -> NDArray[np.bool_]:
+    def public_places(self) -> Bools:
         """An engine has no order of rows."""
         raise UnsupportedError(STAYS)
 
@@ -237,7 +236,7 @@ def deciding(schema: Schema, fixed: Fixed, view: View) -> set[str]:
     return ruled | {name for name, _ in fixed} | {a.name for a in schema if not a.domain.total}
 
 
-def by_set(columns: Keys, widths: Sequence[int]) -> list[tuple[Keys, NDArray[np.int64]]]:
+def by_set(columns: Keys, widths: Sequence[int]) -> list[tuple[Keys, Ints]]:
     """The lines of an answer, apart for each set of attributes: columns tag, words of the key, number of rows."""
     tag, *words, counts = columns
     return [([word[tag == i] for word in words[:width]], counts[tag == i]) for i, width in enumerate(widths)]

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Ints
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting.joint import SUMMED
 from dipsmith.counting.memory import Fixed, View, rows_in
@@ -42,9 +42,7 @@ class SparkGrouping:
     schema: Schema
     key: bytes | None = field(repr=False)
 
-    def grouped(
-        self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View
-    ) -> list[tuple[Keys, NDArray[np.int64]]]:
+    def grouped(self, sets: Sequence[tuple[str, ...]], fixed: Fixed, view: View) -> list[tuple[Keys, Ints]]:
         """For each set of attributes the combinations that occur and how often, in one scan."""
         sizes = [len(words_of([self.schema[n].size for n in names])) for names in sets]
         width = max(sizes)
@@ -181,7 +179,7 @@ class _Tally:
         for i, large in sparse.items():
             yield self._found(i, *large.found())
 
-    def _found(self, tag: int, keys: Keys, counts: NDArray[np.int64]) -> pa.RecordBatch:
+    def _found(self, tag: int, keys: Keys, counts: Ints) -> pa.RecordBatch:
         none = np.zeros(len(counts), dtype=np.int64)
         columns = {"tag": pa.array(np.full(len(counts), tag, dtype=np.int32))}
         for j in range(self.width):

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Ints
 from dipsmith.counting.joint import accumulate, joint_tables, mixed_radix
 from dipsmith.errors import UsageError
 from dipsmith.schema import Cells, Codes, Marginal, Schema
@@ -74,7 +75,7 @@ class Tally:
         }
         self._names = list(dict.fromkeys(name for i in self._others for name in tables[i].attributes))
         self._seen = 0
-        self._combinations: NDArray[np.int64] | None = None
+        self._combinations: Ints | None = None
 
     def add(self, codes: Codes) -> None:
         """Count more rows."""
@@ -93,7 +94,7 @@ class Tally:
             else:
                 accumulate(self._combinations, mixed_radix(chunk, self._names, sizes))
 
-    def counts(self) -> list[NDArray[np.int64]]:
+    def counts(self) -> list[Ints]:
         """Return the counts so far, one array per partition, in the order given."""
         if self._combinations is not None:
             keys = np.flatnonzero(self._combinations)
@@ -108,7 +109,7 @@ class Tally:
             found |= zip(table.members, table.sums(counts, wanted), strict=True)
         return [found[i] for i in range(len(self._cells))]
 
-    def _spread(self, codes: Codes, often: NDArray[np.int64] | None) -> None:
+    def _spread(self, codes: Codes, often: Ints | None) -> None:
         """Count rows, or combinations that occur so often, in the partitions that are no marginals."""
         for i, counts in self._others.items():
             accumulate(counts, self._cells[i].index(codes), often)
@@ -124,12 +125,12 @@ class SparseTally:
     def __init__(self, words: int = 1, cells: int | None = None) -> None:
         self._keys = [np.zeros(0, dtype=np.int64) for _ in range(words)]
         self._counts = np.zeros(0, dtype=np.int64)
-        self._pending: list[list[NDArray[np.int64]]] = []
+        self._pending: list[list[Ints]] = []
         self._waiting = self._seen = 0
         self._cells = cells if cells is not None and cells <= DENSE else None
-        self._dense: NDArray[np.int64] | None = None
+        self._dense: Ints | None = None
 
-    def add(self, keys: Sequence[NDArray[np.int64]]) -> None:
+    def add(self, keys: Sequence[Ints]) -> None:
         """Count one more chunk of rows, given by the words of their keys."""
         if self._dense is not None:
             accumulate(self._dense, keys[0])
@@ -147,7 +148,7 @@ class SparseTally:
         elif self._waiting >= max(1 << 20, len(self._counts)):
             self._merge()
 
-    def found(self) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+    def found(self) -> tuple[list[Ints], Ints]:
         """Return the occupied keys in increasing order, word by word, and their counts."""
         if self._dense is not None:
             occupied = np.flatnonzero(self._dense)
@@ -168,9 +169,7 @@ class SparseTally:
         self._keys, self._counts = merged_keys(keys, np.concatenate((self._counts, counts)))
 
 
-def merged_keys(
-    keys: list[NDArray[np.int64]], weights: NDArray[np.int64] | None = None
-) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+def merged_keys(keys: list[Ints], weights: Ints | None = None) -> tuple[list[Ints], Ints]:
     """The distinct keys of some rows in increasing order, and how often each occurs (or the sum of its weights)."""
     if len(keys) == 1 and weights is None:
         keys = [np.sort(keys[0])]
@@ -195,7 +194,7 @@ def run_starts(keys: Sequence[NDArray[Any]]) -> NDArray[np.intp]:
     return np.flatnonzero(new)
 
 
-def fused(codes: Codes, names: Sequence[str]) -> list[NDArray[np.int64]]:
+def fused(codes: Codes, names: Sequence[str]) -> list[Ints]:
     """Return the mixed-radix key of some attributes, in as many 64-bit words as it takes."""
     sizes = [codes.schema[name].size for name in names]
     return [mixed_radix(codes, names[a:b], sizes[a:b]).astype(np.int64, copy=False) for a, b in words_of(sizes)]
@@ -224,7 +223,7 @@ def check_index(cells: Cells) -> None:
         raise UsageError(f"table {cells.key} has too many cells to number; use coarser bins or leave an attribute out")
 
 
-def count(parts: Iterable[Codes], cells: Sequence[Cells], limit: int = MAX_CELLS) -> list[NDArray[np.int64]]:
+def count(parts: Iterable[Codes], cells: Sequence[Cells], limit: int = MAX_CELLS) -> list[Ints]:
     """Count rows in every cell of every partition, in one pass."""
     tally = Tally(cells, limit)
     if cells:
@@ -233,7 +232,7 @@ def count(parts: Iterable[Codes], cells: Sequence[Cells], limit: int = MAX_CELLS
     return tally.counts()
 
 
-def count_sparse(parts: Iterable[Codes], cells: Cells) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def count_sparse(parts: Iterable[Codes], cells: Cells) -> tuple[Ints, Ints]:
     """Return the occupied cells of a partition, sorted, and the number of rows in each."""
     check_index(cells)
     tally = SparseTally(cells=cells.size)
@@ -243,7 +242,7 @@ def count_sparse(parts: Iterable[Codes], cells: Cells) -> tuple[NDArray[np.int64
     return keys[0], counts
 
 
-def distinct(parts: Iterable[Codes], schema: Schema, attributes: Sequence[str]) -> tuple[Codes, NDArray[np.int64]]:
+def distinct(parts: Iterable[Codes], schema: Schema, attributes: Sequence[str]) -> tuple[Codes, Ints]:
     """Return the distinct combinations of some attributes, sorted, and how often each occurs."""
     words = words_of(Marginal.of(schema, attributes).shape)
     tally = SparseTally(len(words), schema.size(attributes) if len(words) == 1 else None)
@@ -253,7 +252,7 @@ def distinct(parts: Iterable[Codes], schema: Schema, attributes: Sequence[str]) 
     return unfused(keys, len(counts), attributes, schema), counts
 
 
-def unfused(keys: Sequence[NDArray[np.int64]], rows: int, names: Sequence[str], schema: Schema) -> Codes:
+def unfused(keys: Sequence[Ints], rows: int, names: Sequence[str], schema: Schema) -> Codes:
     """The codes that `fused` made mixed-radix keys of."""
     shape = [schema[name].size for name in names]
     columns: dict[str, NDArray[np.integer]] = {}

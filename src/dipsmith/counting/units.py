@@ -30,6 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Ints
 from dipsmith.codec.encode import Encoder
 from dipsmith.codec.parse import days, texts
 from dipsmith.counting.tally import fused, run_starts
@@ -52,18 +53,18 @@ class Dropped:
         self.bits = np.zeros(1 << 10, dtype=np.uint8)
         self.rows = 0
 
-    def add(self, marked: NDArray[np.bool_]) -> None:
+    def add(self, marked: Bools) -> None:
         """Add rows, some of them marked."""
         start, self.rows = self.rows, self.rows + len(marked)
         while 8 * len(self.bits) < self.rows:
             self.bits = np.append(self.bits, np.zeros_like(self.bits))
         self.mark(np.flatnonzero(marked) + start)
 
-    def mark(self, rows: NDArray[np.int64]) -> None:
+    def mark(self, rows: Ints) -> None:
         """Mark rows that were added."""
         np.bitwise_or.at(self.bits, rows >> 3, (1 << (rows & 7)).astype(np.uint8))
 
-    def kept(self, start: int, rows: int) -> NDArray[np.bool_]:
+    def kept(self, start: int, rows: int) -> Bools:
         """Return which of `rows` rows from `start` on count."""
         first = start >> 3
         bits = np.unpackbits(self.bits[first : (start + rows + 7) >> 3], bitorder="little")
@@ -175,7 +176,7 @@ def _spelled_units(column: pa.Array) -> pa.Array:
     return pc.if_else(pa.array(near), text, pa.scalar(None, pa.large_string()))
 
 
-def has_unit(text: pa.Array) -> NDArray[np.bool_]:
+def has_unit(text: pa.Array) -> Bools:
     """Which rows belong to a unit, by the text of its value.
 
     >>> has_unit(unit_text(pa.array([7.0, float("nan"), None]))).tolist()
@@ -212,7 +213,7 @@ def _bucket(hashes: NDArray[np.uint64], buckets: int) -> NDArray[np.intp]:
     return (hashes & np.uint64(buckets - 1)).astype(np.intp)
 
 
-def crowded_out(part: pa.Table, schema: Schema, key: bytes) -> NDArray[np.int64]:
+def crowded_out(part: pa.Table, schema: Schema, key: bytes) -> Ints:
     """Find the source rows that do not count, of a table that holds whole units.
 
     Its columns are `UNIT`, `PER` (text) and `ROW`, and c0, c1, … for the codes of the schema.
@@ -239,18 +240,18 @@ def crowded_out(part: pa.Table, schema: Schema, key: bytes) -> NDArray[np.int64]
     if bool(((first[1:] == first[:-1]) & (group[order][1:] == group[order][:-1])).any()):
         order = np.lexsort([*ranks.T[::-1], group])  # the first eight bytes do not decide
     lost = order[_runs([group[order]]) >= limit]
-    positions: NDArray[np.int64] = part.column(ROW).to_numpy()
+    positions: Ints = part.column(ROW).to_numpy()
     return positions[over[lost]]
 
 
-def _runs(keys: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+def _runs(keys: Sequence[NDArray[Any]]) -> Ints:
     """Return the place of every row in its run of equal keys (of sorted rows)."""
     rows, starts = len(keys[0]), run_starts(keys)
     return np.arange(rows) - np.repeat(starts, np.diff(starts, append=rows))
 
 
 def _spelled(
-    part: pa.Table, rows: NDArray[np.intp], codes: Sequence[NDArray[Any]], duplicates: NDArray[np.int64], has_per: bool
+    part: pa.Table, rows: NDArray[np.intp], codes: Sequence[NDArray[Any]], duplicates: Ints, has_per: bool
 ) -> list[bytes]:
     """Spell `hashed_text`, after the key, for many rows at once."""
     names = [UNIT, PER] if has_per else [UNIT]

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Floats, Ints
 from dipsmith.codec.encode import Encoder
 from dipsmith.codec.parse import numbers, texts
 from dipsmith.codec.values import values_of
@@ -31,9 +32,6 @@ from dipsmith.schema.domain import MAX_LEVELS
 
 DAY = 86_400e6
 """Microseconds: a moment is read as a number of days."""
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ class Values:
     levels: Mapping[str, Ints]
     rows: int
 
-    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Values:
+    def take(self, rows: NDArray[np.intp] | Bools | slice) -> Values:
         """Some of the rows."""
         count = len(np.arange(self.rows)[rows])
         return Values(
@@ -212,7 +210,7 @@ def _places(attribute: Attribute, column: pa.Array, codes: NDArray[np.integer], 
     return own if domain.missing_code is None else np.where(own == domain.missing_code, -1, own)
 
 
-def _known(values: NDArray[np.generic], known: NDArray[np.bool_] | None, otherwise: float) -> Floats:
+def _known(values: NDArray[np.generic], known: Bools | None, otherwise: float) -> Floats:
     found = values.astype(np.float64)
     return found if known is None else np.where(known, found, otherwise)
 

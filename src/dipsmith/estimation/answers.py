@@ -21,6 +21,7 @@ from typing import Any, Literal, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Floats, Ints
 from dipsmith.errors import UsageError
 from dipsmith.estimation.simplex import clip, project
 from dipsmith.schema import Bins, Categories, Marginal, Schema
@@ -69,7 +70,7 @@ class CellSums(Protocol):
     def total(self) -> float:
         """The best estimate of the number of rows."""
 
-    def answer(self, weights: NDArray[np.float64]) -> Answer:
+    def answer(self, weights: Floats) -> Answer:
         """The sum of the cells with these weights, and its standard error."""
 
 
@@ -122,11 +123,11 @@ class NoisyTable(Answering):
     """
 
     marginal: Marginal
-    values: NDArray[np.int64]
+    values: Ints
     variance: float
     total: float
     total_variance: float
-    kept: NDArray[np.int64] | None = None
+    kept: Ints | None = None
     mechanism: str = ""
 
     @property
@@ -135,7 +136,7 @@ class NoisyTable(Answering):
         return float(self.values.sum()), self._free_cells * self.variance
 
     @cached_property
-    def possible(self) -> NDArray[np.bool_] | None:
+    def possible(self) -> Bools | None:
         """Cells that no rule forbids."""
         return None if self.kept is not None else self.marginal.possible()
 
@@ -144,23 +145,23 @@ class NoisyTable(Answering):
         return len(self.values) if self.possible is None else int(self.possible.sum())
 
     @cached_property
-    def estimates(self) -> NDArray[np.float64]:
+    def estimates(self) -> Floats:
         """Unbiased estimates that agree with the total: generalised least squares, before any clipping."""
         raw = self.values.astype(np.float64)
         spread = self._free_cells * self.variance
         if self.kept is not None or isinf(self.total_variance) or spread == 0:
             return raw
         shift = (self.total - raw.sum()) * self.variance / (spread + self.total_variance)
-        moved: NDArray[np.float64] = raw + (shift if self.possible is None else shift * self.possible)
+        moved: Floats = raw + (shift if self.possible is None else shift * self.possible)
         return moved
 
-    def table(self, post: Post) -> NDArray[np.float64]:
+    def table(self, post: Post) -> Floats:
         """Non-negative counts that sum to the total: what rows are drawn from."""
         adjust = project if post == "project" else clip
-        adjusted: NDArray[np.float64] = adjust(self.estimates, max(self.total, 0.0), self.possible)
+        adjusted: Floats = adjust(self.estimates, max(self.total, 0.0), self.possible)
         return adjusted
 
-    def answer(self, weights: NDArray[np.float64]) -> Answer:
+    def answer(self, weights: Floats) -> Answer:
         """The sum of cells with these weights, and its standard error."""
         if self.kept is not None:
             raise UsageError("this table was too large to keep whole; sample rows from it instead")
@@ -175,7 +176,7 @@ class NoisyTable(Answering):
         """The table itself."""
         return self
 
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[np.int64]]]:
+    def state(self) -> tuple[dict[str, Any], dict[str, Ints]]:
         """The table as JSON-able facts and arrays."""
         facts = {
             "attributes": list(self.marginal.attributes),
@@ -202,7 +203,7 @@ class NoisyTable(Answering):
         )
 
 
-def _spread(table: Marginal, attribute: str, per_code: NDArray[Any]) -> NDArray[np.float64]:
+def _spread(table: Marginal, attribute: str, per_code: NDArray[Any]) -> Floats:
     """Weights over all cells from weights over one attribute's codes."""
     shape = [1] * len(table.shape)
     shape[table.attributes.index(attribute)] = -1
@@ -230,7 +231,7 @@ def pooled(estimates: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return sum(w * v for w, (v, _) in zip(weights, estimates, strict=True)) / sum(weights), 1 / sum(weights)
 
 
-def overlap(bins: Bins, low: float, high: float) -> NDArray[np.float64]:
+def overlap(bins: Bins, low: float, high: float) -> Floats:
     """The share of each bin that lies in [low, high); 0 for missing."""
     start, stop = bins.cuts[:-1], bins.cuts[1:]
     inside = np.minimum(stop, high) - np.maximum(start, low)
@@ -239,8 +240,8 @@ def overlap(bins: Bins, low: float, high: float) -> NDArray[np.float64]:
     return share
 
 
-def midpoints(bins: Bins) -> NDArray[np.float64]:
+def midpoints(bins: Bins) -> Floats:
     """The middle of each bin: on whole-number scales the middle of its first and last whole value."""
     last = 1.0 if bins.scale in ("integer", "date") else 0.0
-    middle: NDArray[np.float64] = (bins.cuts[:-1] + bins.cuts[1:] - last) / 2
+    middle: Floats = (bins.cuts[:-1] + bins.cuts[1:] - last) / 2
     return middle

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools
 from dipsmith.errors import UsageError
 from dipsmith.privacy.randomness import generator, named_seed
 from dipsmith.schema import Codes, Schema
@@ -84,7 +85,7 @@ def label_codes(schema: Schema, targets: Sequence[str]) -> dict[str, NDArray[np.
     return dict(zip(targets, codes, strict=True))
 
 
-def meets(rule: Rule, columns: Mapping[str, NDArray[np.integer]], size: int) -> NDArray[np.bool_]:
+def meets(rule: Rule, columns: Mapping[str, NDArray[np.integer]], size: int) -> Bools:
     """Which of `size` rows meet every condition of the rule that is about one of the columns."""
     met = np.ones(size, dtype=bool)
     for name, codes in rule.never:

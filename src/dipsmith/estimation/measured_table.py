@@ -16,15 +16,14 @@ from math import prod
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Ints
 from dipsmith.errors import UsageError
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.events import labels_of_block
 from dipsmith.privacy.measurement import Measurement, NoisyAnswer
 from dipsmith.schema import Cells, Condition, Conditions, Crossed, Marginal, Schema, WeightedSums, conditions_of
 
-Ints = NDArray[np.int64]
 Kind = Literal["cross-table", "regions", "weighted sums"]
 
 
@@ -51,7 +50,7 @@ class MeasuredTable:
     block: str
     cells: Ints
     values: Ints
-    noisy: NDArray[np.bool_]
+    noisy: Bools
     variance: float
     law: str
     budget: Budget
@@ -121,7 +120,7 @@ class MeasuredTable:
         return self.cells // self.in_group if self.in_group else None
 
     @property
-    def derived(self) -> NDArray[np.bool_]:
+    def derived(self) -> Bools:
         """Which told numbers were not drawn: the public total minus the one that was."""
         return self.noisy & (self.cells % 2 == 0) if self.single else np.zeros(len(self.cells), dtype=bool)
 
@@ -135,7 +134,7 @@ class MeasuredTable:
         return full.reshape(self.shape)
 
     @cached_property
-    def carries_noise(self) -> NDArray[np.bool_]:
+    def carries_noise(self) -> Bools:
         """Which of all cells carry noise, in `shape`."""
         full = np.zeros(self.size, dtype=bool)
         full[self.cells] = self.noisy

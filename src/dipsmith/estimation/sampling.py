@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats, Ints
 from dipsmith.errors import UsageError
 from dipsmith.privacy.randomness import Generator
 
@@ -22,7 +23,7 @@ GOLDEN = 0.6180339887498949
 """Multiples of it, modulo 1, are spread more evenly than random numbers (Weyl)."""
 
 
-def sample_cells(weights: NDArray[np.float64], n: int, generator: Generator) -> NDArray[np.int64]:
+def sample_cells(weights: Floats, n: int, generator: Generator) -> Ints:
     """Draw `n` cells in proportion to their weights, in random order, with as little variance as can be.
 
     Weights that are all zero count as equal.
@@ -45,11 +46,11 @@ def sample_cells(weights: NDArray[np.float64], n: int, generator: Generator) -> 
 
 
 def sample_within(
-    weights: NDArray[np.float64],
+    weights: Floats,
     groups: NDArray[np.integer],
     generator: Generator,
     strata: NDArray[np.integer] | None = None,
-) -> NDArray[np.int64]:
+) -> Ints:
     """Draw a cell for every row, from the weights of the row's group.
 
     `weights` has one line per group; a line of zeros counts as equal weights. Within a group the counts of cells are
@@ -91,14 +92,14 @@ def sample_within(
     return cells
 
 
-def _strides(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+def _strides(sizes: Ints) -> Ints:
     """For each size a step near the golden ratio of it that visits every place once."""
-    steps: NDArray[np.int64] = np.maximum(1, np.rint(GOLDEN * sizes).astype(np.int64))
+    steps: Ints = np.maximum(1, np.rint(GOLDEN * sizes).astype(np.int64))
     while (shared := np.gcd(steps, np.maximum(sizes, 1)) > 1).any():
         steps[shared] += 1
     return steps
 
 
-def _refuse_bad(weights: NDArray[np.float64]) -> None:
+def _refuse_bad(weights: Floats) -> None:
     if weights.size == 0 or not np.isfinite(weights).all() or (weights < 0).any():
         raise UsageError("weights must be finite, non-negative and at least one")

@@ -20,8 +20,9 @@ Privacy: reads noisy numbers and public facts only; post-processing, free.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from dipsmith.arrays import Bools, Floats, Ints
 from dipsmith.errors import UsageError
 
 LARGEST_TOTAL = 10**11
@@ -35,8 +36,8 @@ SNAP = 1e-9
 
 
 def project(
-    values: ArrayLike, total: float, possible: NDArray[np.bool_] | None = None, variances: ArrayLike | None = None
-) -> NDArray[np.float64]:
+    values: ArrayLike, total: float, possible: Bools | None = None, variances: ArrayLike | None = None
+) -> Floats:
     """Find the nearest table, of any shape, that is non-negative and has the given total.
 
     `possible` is False where a cell must be 0. `variances` has the noise variance of each cell, by default equal:
@@ -80,8 +81,8 @@ def project_within(
     parent: ArrayLike,
     totals: ArrayLike,
     variances: ArrayLike | None = None,
-    possible: NDArray[np.bool_] | None = None,
-) -> NDArray[np.float64]:
+    possible: Bools | None = None,
+) -> Floats:
     """Project the children of many parents at once, each family onto its own total.
 
     `parent` has each child's parent, an index into `totals`, in any order; `variances` and `possible` are per child,
@@ -122,12 +123,12 @@ def project_within(
 
 
 def _project_free(
-    y: NDArray[np.float64],
-    s: NDArray[np.float64],
-    family: NDArray[np.int64],
-    goal: NDArray[np.float64],
-    free: NDArray[np.bool_],
-) -> NDArray[np.float64]:
+    y: Floats,
+    s: Floats,
+    family: Ints,
+    goal: Floats,
+    free: Bools,
+) -> Floats:
     """Project the free children, all of finite and positive variance; the others are 0."""
     out = np.zeros_like(y)
     live = np.flatnonzero(free & (goal[family] > 0))
@@ -163,7 +164,7 @@ def _project_free(
     return out
 
 
-def clip(values: ArrayLike, total: float, possible: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
+def clip(values: ArrayLike, total: float, possible: Bools | None = None) -> Floats:
     """Set negative and impossible cells to 0 and rescale the rest to the total.
 
     Where nothing positive is left, the total is spread evenly over the possible cells.
@@ -183,9 +184,7 @@ def clip(values: ArrayLike, total: float, possible: NDArray[np.bool_] | None = N
     return kept / mass * goal if goal > 0 else np.zeros_like(table)
 
 
-def clip_within(
-    values: ArrayLike, parent: ArrayLike, totals: ArrayLike, possible: NDArray[np.bool_] | None = None
-) -> NDArray[np.float64]:
+def clip_within(values: ArrayLike, parent: ArrayLike, totals: ArrayLike, possible: Bools | None = None) -> Floats:
     """Clip and rescale the children of many parents at once, each family to its own total.
 
     >>> clip_within([5.0, 3.0, -2.0, -1.0, -1.0], [0, 0, 0, 1, 1], [4.0, 4.0]).tolist()
@@ -200,7 +199,7 @@ def clip_within(
     return np.divide(kept, mass, out=np.zeros_like(kept), where=mass > 0) * goal[family]
 
 
-def round_to(values: ArrayLike, total: int, possible: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+def round_to(values: ArrayLike, total: int, possible: Bools | None = None) -> Ints:
     """Round to whole numbers with the given sum, by largest remainders.
 
     Every cell is rounded down, and the cells with the largest remainders get one more; among equals the
@@ -215,9 +214,7 @@ def round_to(values: ArrayLike, total: int, possible: NDArray[np.bool_] | None =
     return round_within(table.ravel(), one_family, [total], allowed).reshape(table.shape)
 
 
-def round_within(
-    values: ArrayLike, parent: ArrayLike, totals: ArrayLike, possible: NDArray[np.bool_] | None = None
-) -> NDArray[np.int64]:
+def round_within(values: ArrayLike, parent: ArrayLike, totals: ArrayLike, possible: Bools | None = None) -> Ints:
     """Round the children of many parents at once, each family to its own whole total.
 
     >>> round_within([1.5, 1.5, 0.2, 0.8, 1.0], [0, 0, 1, 1, 1], [3, 2]).tolist()
@@ -244,7 +241,7 @@ def round_within(
     return counts
 
 
-def as_finite(values: ArrayLike) -> NDArray[np.float64]:
+def as_finite(values: ArrayLike) -> Floats:
     """Numbers as float64; refuse what is infinite or not a number."""
     table = np.asarray(values, dtype=np.float64)
     if not np.isfinite(table).all():
@@ -252,7 +249,7 @@ def as_finite(values: ArrayLike) -> NDArray[np.float64]:
     return table
 
 
-def as_mask(table: NDArray[np.float64], possible: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+def as_mask(table: Floats, possible: Bools | None) -> Bools:
     """Which cells are possible; all of them when nothing is said."""
     if possible is None:
         return np.ones(table.shape, dtype=bool)
@@ -262,11 +259,11 @@ def as_mask(table: NDArray[np.float64], possible: NDArray[np.bool_] | None) -> N
     return mask
 
 
-def _totals(totals: ArrayLike) -> NDArray[np.float64]:
+def _totals(totals: ArrayLike) -> Floats:
     return np.maximum(as_finite(totals), 0.0)
 
 
-def _whole(totals: ArrayLike) -> NDArray[np.int64]:
+def _whole(totals: ArrayLike) -> Ints:
     goal = _totals(totals)
     if (goal != np.floor(goal)).any() or (goal > LARGEST_TOTAL).any():
         raise UsageError(f"Totals to round to: expected whole numbers up to {LARGEST_TOTAL}")
@@ -274,8 +271,8 @@ def _whole(totals: ArrayLike) -> NDArray[np.int64]:
 
 
 def _families(
-    values: ArrayLike, parent: ArrayLike, totals: ArrayLike, possible: NDArray[np.bool_] | None
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
+    values: ArrayLike, parent: ArrayLike, totals: ArrayLike, possible: Bools | None
+) -> tuple[Floats, Ints, Floats, Bools]:
     y, family, goal = as_finite(values), np.asarray(parent), _totals(totals)
     fits = y.ndim == 1 and family.shape == y.shape and np.issubdtype(family.dtype, np.integer)
     if not fits or (family.size and not 0 <= family.min() <= family.max() < goal.size):
@@ -283,22 +280,18 @@ def _families(
     return y, family.astype(np.int64, copy=False), goal, as_mask(y, possible)
 
 
-def _sums(
-    numbers: NDArray[np.float64] | NDArray[np.bool_], family: NDArray[np.int64], parents: int
-) -> NDArray[np.float64]:
+def _sums(numbers: Floats | Bools, family: Ints, parents: int) -> Floats:
     return np.bincount(family, numbers, parents).astype(np.float64, copy=False)
 
 
-def any_within(flags: NDArray[np.bool_], family: NDArray[np.int64], parents: int) -> NDArray[np.bool_]:
+def any_within(flags: Bools, family: Ints, parents: int) -> Bools:
     """Of every parent: whether any of its children is flagged."""
     found = np.zeros(parents, dtype=bool)
     found[family[flags]] = True
     return found
 
 
-def _refuse_unplaced(
-    family: NDArray[np.int64], goal: NDArray[np.float64] | NDArray[np.int64], able: NDArray[np.bool_]
-) -> None:
+def _refuse_unplaced(family: Ints, goal: Floats | Ints, able: Bools) -> None:
     parents = int(((goal > 0) & ~any_within(able, family, goal.size)).sum())
     if parents:
         raise _unplaced(parents)
@@ -309,6 +302,6 @@ def _unplaced(parents: int) -> UsageError:
     return UsageError(f"{found}; correct the totals or the impossible cells")
 
 
-def _snap(y: NDArray[np.float64]) -> NDArray[np.float64]:
+def _snap(y: Floats) -> Floats:
     near = np.rint(y)
     return np.where(np.abs(y - near) <= SNAP * np.maximum(1.0, near * 1e-3), near, y)

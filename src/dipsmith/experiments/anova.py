@@ -18,11 +18,10 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats
 from dipsmith.experiments.results import Response
 
 TOLERANCE = 1e-9
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools
 from dipsmith.errors import InputError
 from dipsmith.experiments.anova import anova
 from dipsmith.experiments.design import label_of
@@ -86,7 +86,7 @@ def select_runs(response: Response, levels: Mapping[str, Any]) -> Response:
     return response.where(kept)
 
 
-def _between(name: str, level: Any, response: Response) -> NDArray[np.bool_]:
+def _between(name: str, level: Any, response: Response) -> Bools:
     """The runs whose number lies in a part of the range, ends included."""
     ends = level if isinstance(level, Mapping) else {}
     if not ends or set(ends) - {"from", "to"} or not all(isinstance(v, int | float) for v in ends.values()):

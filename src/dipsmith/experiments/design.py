@@ -18,9 +18,9 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import helmert
 
+from dipsmith.arrays import Floats, Ints
 from dipsmith.errors import InputError
 from dipsmith.experiments.ranges import hypercube
 from dipsmith.experiments.study import Levels, MethodEntry, RangeEntry, StudyEntry
@@ -28,8 +28,6 @@ from dipsmith.experiments.study import Levels, MethodEntry, RangeEntry, StudyEnt
 MOST_SETTINGS = 100_000
 RESTARTS = 5
 TRIES = 20
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -233,7 +231,7 @@ def fraction_of(study: StudyEntry, entry: MethodEntry) -> Fraction | None:
     return Fraction(len(index), whole, resolution(index, sizes), ways, efficiency)
 
 
-def resolution(index: NDArray[np.int64], sizes: Sequence[int]) -> int:
+def resolution(index: Ints, sizes: Sequence[int]) -> int:
     """How many parameters the shortest word of a design has.
 
     >>> resolution(np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]]), [2, 2, 2])  # half of 2³
@@ -250,13 +248,13 @@ def resolution(index: NDArray[np.int64], sizes: Sequence[int]) -> int:
     return len(blocks) + 1
 
 
-def _model(indexes: NDArray[np.int64], sizes: Sequence[int], runs: int) -> tuple[Floats, int]:
+def _model(indexes: Ints, sizes: Sequence[int], runs: int) -> tuple[Floats, int]:
     """The columns with pairs (and 2) where so many runs are enough for them, else those of main effects (and 1)."""
     pairs = model_matrix(indexes, sizes, 2)
     return (pairs, 2) if pairs.shape[1] <= runs else (model_matrix(indexes, sizes, 1), 1)
 
 
-def model_matrix(indexes: NDArray[np.int64], sizes: Sequence[int], ways: int) -> Floats:
+def model_matrix(indexes: Ints, sizes: Sequence[int], ways: int) -> Floats:
     """Intercept, contrasts of every factor and (with two ways) their products; orthogonal over the full grid."""
     blocks = [_contrasts(size)[indexes[:, j]] for j, size in enumerate(sizes)]
     columns = [np.ones((len(indexes), 1)), *blocks]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Floats
 from dipsmith.errors import InputError
 from dipsmith.experiments.anova import anova
 from dipsmith.experiments.claims import select_runs
@@ -113,8 +114,8 @@ class _Grid:
     """Values (and references) with the label of every factor; which places along x, lines, panels and terms to draw."""
 
     labels: Mapping[str, NDArray[Any]]
-    values: NDArray[np.float64]
-    references: NDArray[np.float64]
+    values: Floats
+    references: Floats
     x: str
     positions: list[str]
     lines: list[str]
@@ -142,7 +143,7 @@ class _Grid:
             panels.append(Panel(title, lines, drawn))
         return panels, numbers
 
-    def _rows_with(self, wanted: Mapping[str | None, str]) -> NDArray[np.bool_]:
+    def _rows_with(self, wanted: Mapping[str | None, str]) -> Bools:
         """Where the factors have these labels; a factor that there is not is not asked."""
         found = np.ones(len(self.values), dtype=bool)
         for name, label in wanted.items():
@@ -190,7 +191,7 @@ def _level_grid(entry: FigureEntry, results: Results) -> _Grid:
     return _Grid(labels, values, references, "level", positions, lines, panels, terms)
 
 
-def mean_and_width(values: NDArray[np.float64]) -> tuple[float, float]:
+def mean_and_width(values: Floats) -> tuple[float, float]:
     """The mean and the 95 % half-width of a mean, by Student's law."""
     from scipy.special import stdtrit
 

@@ -13,15 +13,14 @@ from itertools import pairwise
 from math import exp, floor, log
 
 import numpy as np
-from numpy.typing import NDArray
+
+from dipsmith.arrays import Bools, Floats
 
 PARTS = 4
 FEW = 6
 """A range of so many whole numbers or fewer is shown number by number."""
 DIGITS = 4
 """Significant digits of what is drawn: a setting can be read, typed and run again."""
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class Numbers:
     range: Range
     values: Floats
 
-    def where(self, kept: NDArray[np.bool_]) -> Numbers:
+    def where(self, kept: Bools) -> Numbers:
         """Those of some runs."""
         return Numbers(self.range, self.values[kept])
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Floats, Ints
 from dipsmith.errors import InputError
 from dipsmith.experiments.design import Factor, label_of
 from dipsmith.experiments.metrics import ANALYSIS_MEASURES
@@ -32,7 +33,6 @@ BEFORE, AFTER = ("run", "method"), ("repeat", "spent", "metric", "term", "level"
 """The columns of the table before and after those of the factors."""
 
 Labels = NDArray[np.str_]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +46,12 @@ class Response:
     metric: str
     term: str
     factors: dict[str, Labels]
-    repeat: NDArray[np.int64]
+    repeat: Ints
     values: Floats
     references: Floats
     numbers: Mapping[str, Numbers] = field(default_factory=dict)
 
-    def where(self, kept: NDArray[np.bool_]) -> Response:
+    def where(self, kept: Bools) -> Response:
         """Some of the runs; factors that no longer vary are dropped."""
         arrays = {n: getattr(self, n)[kept] for n in ("repeat", "values", "references")}
         factors = {n: v[kept] for n, v in self.factors.items() if len(set(v[kept])) > 1}

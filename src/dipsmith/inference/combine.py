@@ -36,8 +36,9 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 from scipy import special
 
+from dipsmith.arrays import Floats
 from dipsmith.errors import UnsupportedError, UsageError
-from dipsmith.regression.estimates import Float, names_of
+from dipsmith.regression.estimates import names_of
 from dipsmith.report.content import Table
 from dipsmith.report.sections import inline_table
 from dipsmith.synthesis.release import Release
@@ -96,37 +97,37 @@ class Combined:
     """
 
     names: tuple[str, ...]
-    estimate: Float
-    within: Float
-    between: Float
-    noise: Float
-    variance: Float
-    df: Float
+    estimate: Floats
+    within: Floats
+    between: Floats
+    noise: Floats
+    variance: Floats
+    df: Floats
     sets: int
     rule: str
     level: float = 0.95
-    bias: Float | None = None
+    bias: Floats | None = None
     notes: tuple[str, ...] = ()
-    runs: Float | None = None
+    runs: Floats | None = None
 
     @property
-    def std_error(self) -> Float:
+    def std_error(self) -> Floats:
         """√T."""
         return np.asarray(np.sqrt(self.variance))
 
     @property
-    def raw(self) -> Float:
+    def raw(self) -> Floats:
         """q̄ as it stands, before any correction of bias."""
         return self.estimate if self.bias is None else self.estimate + self.bias
 
     @property
-    def interval(self) -> tuple[Float, Float]:
+    def interval(self) -> tuple[Floats, Floats]:
         """Lower and upper ends."""
         half = quantile(0.5 + self.level / 2, self.df) * self.std_error
         return self.estimate - half, self.estimate + half
 
     @property
-    def p_value(self) -> Float:
+    def p_value(self) -> Floats:
         """Two-sided p-values of "the true value is 0", by Student's t, normal where ν is infinite."""
         empty = np.full(len(self.names), np.nan)
         size = np.divide(-np.abs(self.estimate), self.std_error, out=empty, where=self.std_error > 0)
@@ -249,7 +250,7 @@ def combine(
     return replace(found, df=freedom, rule=rule, notes=(SHARED,))
 
 
-def average(q: Float, u: Float, names: tuple[str, ...], level: float, rule: str = "") -> Combined:
+def average(q: Floats, u: Floats, names: tuple[str, ...], level: float, rule: str = "") -> Combined:
     """Average the estimates of m sets, with T = ū + B/m (of one set ū) and normal quantiles."""
     within = u.mean(axis=0)
     between = q.var(axis=0, ddof=1) if len(q) > 1 else np.zeros_like(within)
@@ -288,7 +289,7 @@ def choose_rule(release: Release | None, rule: Rule, *, unbiased: bool = False) 
     return rule
 
 
-def quantile(p: float, df: Float) -> Float:
+def quantile(p: float, df: Floats) -> Floats:
     """Quantiles of Student's t, normal where ν is infinite."""
     finite = np.isfinite(df)
     return np.asarray(np.where(finite, special.stdtrit(np.where(finite, df, 1.0), p), special.ndtri(p)))
@@ -326,7 +327,7 @@ def as_text(table: Table) -> str:
     return "\n".join(line.rstrip() for line in (*aligned, table.note) if line)
 
 
-def _lines(values: ArrayLike, what: str) -> Float:
+def _lines(values: ArrayLike, what: str) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim not in (1, 2) or array.size == 0:
         raise UsageError(f"{what} must be one number per set, or one line per set, got shape {array.shape}")

@@ -20,11 +20,12 @@ from dipsmith.analyses.agreed_tables import AgreedTables
 from dipsmith.analyses.direct import DRAWS
 from dipsmith.analyses.pairs import RARE
 from dipsmith.analyses.results import Result
+from dipsmith.arrays import Floats
 from dipsmith.errors import UsageError
 from dipsmith.inference.combine import Combined
 from dipsmith.inference.parts import stack_combined, stack_parts
 from dipsmith.privacy.randomness import generator
-from dipsmith.regression.estimates import Estimates, Float
+from dipsmith.regression.estimates import Estimates
 from dipsmith.regression.matrix import INTERCEPT
 from dipsmith.synthesis.answers import AnswerRoute, noisy_tables, planned_references, public_rows
 from dipsmith.synthesis.release import Release
@@ -52,8 +53,8 @@ def direct_estimate(release: Release, answer: AnswerRoute, asked: str, reference
 class NoisyPair:
     """The noisy counts of two columns together, and their noise drawn again: draws first."""
 
-    counts: Float
-    noise: Float
+    counts: Floats
+    noise: Floats
 
     def told_apart(self) -> NoisyPair:
         """Without the levels that noise hides: their rows and columns are 0."""
@@ -129,9 +130,9 @@ class _Coefficients:
     """Coefficients with their covariance, and the part of it that is noise; NaN where they are not told."""
 
     names: tuple[str, ...]
-    values: Float
-    covariance: Float
-    noise: Float
+    values: Floats
+    covariance: Floats
+    noise: Floats
 
     @classmethod
     def of(cls, found: Result) -> _Coefficients:
@@ -165,7 +166,7 @@ class _Coefficients:
         )
 
 
-def _apply(change: Float, values: Float) -> Float:
+def _apply(change: Floats, values: Floats) -> Floats:
     """A linear change that spreads NaN only to what depends on it."""
     unknown = np.isnan(values)
     found = change @ np.where(unknown, 0.0, values)

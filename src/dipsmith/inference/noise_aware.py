@@ -38,15 +38,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Floats
 from dipsmith.errors import NotCarried, UncheckedSupport, UsageError
 from dipsmith.inference.combine import Combined, Rule, average, check_level, combine
 from dipsmith.inference.gate import recurring
 from dipsmith.inference.mechanism import Mechanism
 from dipsmith.methods.method import Method
 from dipsmith.privacy.randomness import Generator, generator
-from dipsmith.regression.estimates import Estimates, Estimator, Float, join_notes, stack
+from dipsmith.regression.estimates import Estimates, Estimator, join_notes, stack
 from dipsmith.schema import Codes
 from dipsmith.synthesis.answers import missing_for
 from dipsmith.synthesis.release import Release
@@ -79,7 +79,7 @@ UNCHECKED = (
 )
 
 Progress = Callable[[str, float], None]
-Flags = NDArray[np.bool_]
+Flags = Bools
 
 
 @dataclass(frozen=True)
@@ -184,8 +184,8 @@ class Runs:
     is the variance between draws of the same run, 0 with one draw each.
     """
 
-    moved: Float
-    drawing: Float
+    moved: Floats
+    drawing: Floats
     draws: int
 
 
@@ -297,13 +297,13 @@ class _Correction:
     away from zero, and one that is harmless beside the standard error. What shrinks more is `beyond` one step.
     """
 
-    taken: Float
-    widened: Float
-    simulated: Float
+    taken: Floats
+    widened: Floats
+    simulated: Floats
     beyond: Flags
 
     @classmethod
-    def of(cls, estimate: Float, shift: _Moments, variance: Float, follows: Flags | None = None) -> _Correction:
+    def of(cls, estimate: Floats, shift: _Moments, variance: Floats, follows: Flags | None = None) -> _Correction:
         """From estimates, how runs moved them, and their variance before the correction.
 
         Estimates that `follow` are moved by what the others lose: their bias is divided by the others' attenuation.
@@ -320,7 +320,7 @@ class _Correction:
         return cls(taken, 1 / kept**2, chance / kept**4, beyond)
 
 
-def _common(shrunk: Float, estimate: Float, shift: _Moments, others: Flags) -> float:
+def _common(shrunk: Floats, estimate: Floats, shift: _Moments, others: Flags) -> float:
     """The share of their size that estimates lose, those that are known best counting most."""
     known = others & np.isfinite(shrunk) & (shift.variance > 0)
     weight = (estimate**2 / np.where(shift.variance > 0, shift.variance, 1.0))[known]
@@ -342,13 +342,13 @@ def _refused(names: tuple[str, ...], beyond: Flags) -> list[str]:
 class _Moments:
     """Moments over the runs in which an estimate was found; NaN where these are too few."""
 
-    mean: Float
-    variance: Float
-    kurtosis: Float
-    runs: Float
+    mean: Floats
+    variance: Floats
+    kurtosis: Floats
+    runs: Floats
 
 
-def _moments(moved: Float) -> _Moments:
+def _moments(moved: Floats) -> _Moments:
     found = np.isfinite(moved)
     runs = found.sum(axis=0).astype(np.float64)
     n = np.where(runs >= max(FEWEST, FOUND * len(moved)), runs, np.nan)

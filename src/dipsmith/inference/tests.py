@@ -31,13 +31,14 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 from scipy import special
 
+from dipsmith.arrays import Floats
 from dipsmith.codec.encode import Encoder
 from dipsmith.errors import NotCarried, UsageError
 from dipsmith.inference.combine import Rule, choose_rule, show_p
 from dipsmith.inference.direct import measured_pair
 from dipsmith.inference.noise_aware import REPLICATES, Progress, Replication, rerun
 from dipsmith.methods.method import Method
-from dipsmith.regression.estimates import Estimates, Float
+from dipsmith.regression.estimates import Estimates
 from dipsmith.schema import Schema
 from dipsmith.synthesis.answers import missing_for
 from dipsmith.synthesis.release import Release
@@ -168,7 +169,7 @@ def averaged(tables: Sequence[ArrayLike], *, name: str = "independence") -> Sign
     return average.test(np.array([average.residuals(t) for t in counts]), 1 / len(counts), name)
 
 
-def cross_table(table: pa.Table, schema: Schema, first: str, second: str) -> Float:
+def cross_table(table: pa.Table, schema: Schema, first: str, second: str) -> Floats:
     """The counts of two columns, in the labels of the schema."""
     for name in (first, second):
         if name not in table.column_names:
@@ -183,12 +184,12 @@ def cross_table(table: pa.Table, schema: Schema, first: str, second: str) -> Flo
 class _Average:
     """The average table, and what it expects under independence; empty rows and columns are left out."""
 
-    table: Float
-    expected: Float
-    occupied: tuple[Float, Float]
+    table: Floats
+    expected: Floats
+    occupied: tuple[Floats, Floats]
 
     @classmethod
-    def of(cls, tables: Sequence[Float]) -> _Average:
+    def of(cls, tables: Sequence[Floats]) -> _Average:
         whole = np.mean(tables, axis=0)
         rows, columns = whole.sum(axis=1) > 0, whole.sum(axis=0) > 0
         kept = whole[np.ix_(rows, columns)]
@@ -197,20 +198,20 @@ class _Average:
         expected = np.outer(kept.sum(axis=1), kept.sum(axis=0)) / kept.sum()
         return cls(kept, expected, (rows, columns))
 
-    def residuals(self, table: Float) -> Float:
+    def residuals(self, table: Floats) -> Floats:
         """Observed less expected in one table, in standard deviations of the average table's cells."""
         kept = table[np.ix_(*self.occupied)]
         own = np.outer(kept.sum(axis=1), kept.sum(axis=0)) / max(float(kept.sum()), 1.0)
         return np.asarray((kept - own) / np.sqrt(self.expected)).ravel()
 
-    def test(self, scattered: Float, share: float, name: str) -> Significance:
+    def test(self, scattered: Floats, share: float, name: str) -> Significance:
         """Test the average table, given residuals of tables that noise has scattered."""
         chi = float((((self.table - self.expected) ** 2) / self.expected).sum())
         df = (self.table.shape[0] - 1) * (self.table.shape[1] - 1)
         return refer(chi, df, scattered, share, name)
 
 
-def refer(chi: float, k: int, scattered: Float, share: float, name: str, residual: float = inf) -> Significance:
+def refer(chi: float, k: int, scattered: Floats, share: float, name: str, residual: float = inf) -> Significance:
     """Refer a chi-squared statistic to its first two moments under noise.
 
     `chi` is |z|² of `k` standardised estimates z, by so many `residual` degrees of freedom; `scattered` has z of several

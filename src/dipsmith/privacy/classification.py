@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Ints
 from dipsmith.counting.count import Rows
 from dipsmith.counting.values import ValueReading, Values
 from dipsmith.privacy.budget import Budget
@@ -23,8 +23,6 @@ from dipsmith.privacy.noise import NoiseLaw
 from dipsmith.privacy.poll import Ballots
 from dipsmith.privacy.randomness import Stream
 from dipsmith.privacy.value_question import noise_of
-
-Ints = NDArray[np.int64]
 
 
 class Classifier(Protocol):

@@ -17,8 +17,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Ints
 from dipsmith.counting.count import Codings, HeldRows, Rows
 from dipsmith.counting.tally import check_size
 from dipsmith.errors import UsageError
@@ -42,7 +42,6 @@ from dipsmith.schema import Attribute, Cells, Codes, Marginal, WeightedSums
 
 C = TypeVar("C")
 O = TypeVar("O")
-Ints = NDArray[np.int64]
 Progress = Callable[[str, float], None]
 
 
@@ -145,7 +144,7 @@ class Curator:
         with self._witness.answering(self, "public rows"):
             return self._witness.shown(self, "public rows", self._rows.distinct_public(attributes))
 
-    def count_kinds(self, kinds: NDArray[np.int64], size: int) -> Ints:
+    def count_kinds(self, kinds: Ints, size: int) -> Ints:
         """How many rows that count are of each kind, a function of public columns; free under `label`."""
         require_public(self.schema, self.relation, (), "count_kinds")
         with self._witness.answering(self, "public rows"):

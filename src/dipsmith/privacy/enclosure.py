@@ -25,6 +25,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Floats, Ints
 from dipsmith.privacy.randomness import Stream
 
 WORD: Final = 64
@@ -101,9 +102,7 @@ def flip(stream: Stream, x: Fraction, prefix: int | None = None) -> bool:
     return bool(settle(stream, stream.bits(WORD) if prefix is None else prefix, decide))
 
 
-def flips(
-    stream: Stream, steps: NDArray[np.int64], rate: Fraction, prefix: NDArray[np.uint64] | None = None
-) -> NDArray[np.bool_]:
+def flips(stream: Stream, steps: Ints, rate: Fraction, prefix: NDArray[np.uint64] | None = None) -> Bools:
     """Draw Bernoulli(exp(-rate·steps)) exactly, for arrays of steps ≥ 0; `prefix` are digits that were already drawn.
 
     >>> flips(Stream(), np.array([0, 10**9]), Fraction(1)).tolist()
@@ -124,7 +123,7 @@ def flips(
     return accepted
 
 
-def _exp_floats(x: NDArray[np.float64]) -> NDArray[np.float64]:
+def _exp_floats(x: Floats) -> Floats:
     """Estimate exp(-x) within a relative error of 2⁻⁴², for 0 ≤ x ≤ 38.
 
     Only sums and products, which IEEE-754 rounds correctly (to within u = 2⁻⁵³), so the bound

@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Ints
 from dipsmith.privacy.enclosure import WORD, exp_bounds, flip, flips
 from dipsmith.privacy.lookup import Boundaries, Lookup
 from dipsmith.privacy.randomness import Stream
@@ -43,9 +44,9 @@ class GaussianBlocks:
     rate: Fraction
     safe: NDArray[np.uint16]
 
-    def in_tail(self, block: NDArray[np.int16]) -> NDArray[np.bool_]:
+    def in_tail(self, block: NDArray[np.int16]) -> Bools:
         """Tell which blocks stand for a tail."""
-        tail: NDArray[np.bool_] = (block == self.cut) | (block == -self.cut - 1)
+        tail: Bools = (block == self.cut) | (block == -self.cut - 1)
         return tail
 
 
@@ -112,7 +113,7 @@ def _ratio(cut: int, bits: int, negative: int, rate: Fraction) -> Fraction:
     return (_start(cut + 1, bits, negative) ** 2 - _start(cut, bits, negative) ** 2) * rate
 
 
-def fill_gaussian(stream: Stream, blocks: GaussianBlocks, out: NDArray[np.int64]) -> None:
+def fill_gaussian(stream: Stream, blocks: GaussianBlocks, out: Ints) -> None:
     """Fill an array with draws."""
     block, rare = blocks.lead.draw(stream, out.size)
     out[:] = block
@@ -143,9 +144,9 @@ def _accept(
     stream: Stream,
     blocks: GaussianBlocks,
     block: NDArray[np.int16],
-    value: NDArray[np.int64],
+    value: Ints,
     digits: NDArray[np.uint16],
-) -> NDArray[np.bool_]:
+) -> Bools:
     """Accept a value with the probability that its weight has in terms of its block's largest."""
     size = np.abs(value)
     start = np.where(block < 0, ~block, block).astype(np.int64) << blocks.bits

@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Ints
 from dipsmith.privacy.enclosure import exp_bounds
 from dipsmith.privacy.lookup import Boundaries, Lookup
 from dipsmith.privacy.randomness import Stream
@@ -93,7 +94,7 @@ def _digit_boundaries(rate: Fraction, width: int) -> Boundaries:
     return at
 
 
-def fill_laplace(stream: Stream, tables: LaplaceTables, out: NDArray[np.int64]) -> None:
+def fill_laplace(stream: Stream, tables: LaplaceTables, out: Ints) -> None:
     """Fill an array with draws."""
     sign = _fill_lead(stream, tables, out)
     for table, width in tables.digits:
@@ -104,7 +105,7 @@ def fill_laplace(stream: Stream, tables: LaplaceTables, out: NDArray[np.int64]) 
         out |= digit
 
 
-def _fill_lead(stream: Stream, tables: LaplaceTables, out: NDArray[np.int64]) -> NDArray[np.int16]:
+def _fill_lead(stream: Stream, tables: LaplaceTables, out: Ints) -> NDArray[np.int16]:
     """Draw leading digits, a or -1-a, and return their signs, 0 or -1."""
     drawn, rare = tables.lead.draw(stream, out.size)
     out[:] = drawn

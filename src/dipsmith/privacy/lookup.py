@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Ints
 from dipsmith.privacy.enclosure import WORD, settle
 from dipsmith.privacy.randomness import Stream
 
@@ -71,7 +72,7 @@ class Lookup:
             drawn[rare] = self._refine(stream, words[rare])
         return drawn, rare
 
-    def _refine(self, stream: Stream, buckets: NDArray[np.uint16]) -> NDArray[np.int64]:
+    def _refine(self, stream: Stream, buckets: NDArray[np.uint16]) -> Ints:
         """Settle U's that lie in open buckets, with 48 more digits and then as many as it takes."""
         rest = stream.words64(buckets.size) >> np.uint64(_INDEX)
         words = buckets.astype(np.uint64) << np.uint64(WORD - _INDEX) | rest

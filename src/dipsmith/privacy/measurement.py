@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dipsmith.arrays import Bools, Ints
 from dipsmith.privacy.budget import Budget
 from dipsmith.schema import Cells
 
@@ -28,18 +26,18 @@ class Measurement:
     """
 
     cells: Cells
-    values: NDArray[np.int64]
+    values: Ints
     variance: float
     budget: Budget
     mechanism: str
-    noisy: NDArray[np.bool_] | None = None
-    totals: NDArray[np.int64] | None = None
+    noisy: Bools | None = None
+    totals: Ints | None = None
     single: bool = False
-    kept: NDArray[np.int64] | None = None
+    kept: Ints | None = None
     threshold: int | None = None
 
     @property
-    def groups(self) -> NDArray[np.int64]:
+    def groups(self) -> Ints:
         """The values as a matrix: one row per public group, one column per private label."""
         if self.totals is None:
             raise ValueError("this measurement has no public groups")

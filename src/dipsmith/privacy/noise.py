@@ -21,8 +21,9 @@ from fractions import Fraction
 from typing import ClassVar, Final, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from dipsmith.arrays import Floats, Ints
 from dipsmith.errors import UsageError
 from dipsmith.privacy.gaussian import fill_gaussian, gaussian_blocks
 from dipsmith.privacy.laplace import fill_laplace, laplace_tables
@@ -60,12 +61,12 @@ class DiscreteLaplace:
             return 0.0 if x > 744 else 2 * math.exp(-float(x))
         return 2 * math.exp(-float(x)) / math.expm1(-float(x)) ** 2
 
-    def pmf(self, k: ArrayLike) -> NDArray[np.float64]:
+    def pmf(self, k: ArrayLike) -> Floats:
         """Return the probability of each integer."""
         x = float(1 / self.scale)
         return np.asarray(math.tanh(x / 2) * np.exp(-np.abs(np.asarray(k, np.float64)) * x))
 
-    def sample(self, stream: Stream, n: int | tuple[int, ...]) -> NDArray[np.int64]:
+    def sample(self, stream: Stream, n: int | tuple[int, ...]) -> Ints:
         """Draw an array of the given shape.
 
         Privacy
@@ -103,7 +104,7 @@ class DiscreteGaussian:
         k = np.arange(-80, 81)
         return float(np.sum(k * k * self.pmf(k)))
 
-    def pmf(self, k: ArrayLike) -> NDArray[np.float64]:
+    def pmf(self, k: ArrayLike) -> Floats:
         """Return the probability of each integer."""
         rate = float(1 / (2 * self.sigma2))
         if self.sigma2 > 25:
@@ -112,7 +113,7 @@ class DiscreteGaussian:
             total = float(np.sum(np.exp(-(np.arange(-80.0, 81.0) ** 2) * rate)))
         return np.asarray(np.exp(-(np.asarray(k, np.float64) ** 2) * rate) / total)
 
-    def sample(self, stream: Stream, n: int | tuple[int, ...]) -> NDArray[np.int64]:
+    def sample(self, stream: Stream, n: int | tuple[int, ...]) -> Ints:
         """Draw an array of the given shape.
 
         Privacy
@@ -131,12 +132,12 @@ NoiseLaw = DiscreteLaplace | DiscreteGaussian
 def noisy_blocks(
     noise: NoiseLaw,
     stream: Stream,
-    indices: NDArray[np.int64],
-    counts: NDArray[np.int64],
+    indices: Ints,
+    counts: Ints,
     size: int,
     threshold: int,
     block: int = 1 << 20,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[Ints, Ints]:
     """Noise a large, mostly empty table and keep the cells that exceed a public threshold.
 
     Every one of the `size` cells gets its own noise, empty or not, and is kept if its noisy count
@@ -155,8 +156,8 @@ def noisy_blocks(
         raise UsageError("occupied cells and their counts must be two lists of the same length")
     if indices.size and (indices[0] < 0 or indices[-1] >= size or np.any(np.diff(indices) <= 0)):
         raise UsageError("occupied cells must be distinct, in rising order and inside the table")
-    cells: list[NDArray[np.int64]] = []
-    values: list[NDArray[np.int64]] = []
+    cells: list[Ints] = []
+    values: list[Ints] = []
     for start in range(0, size, block):
         stop = min(size, start + block)
         noisy = noise.sample(stream, stop - start)
@@ -177,7 +178,7 @@ def _require(name: str, value: object, widest: Fraction) -> None:
         raise UsageError(f"{name} must be positive and at most 2^{int(widest).bit_length() - 1}, got {value}")
 
 
-def _filled(shape: int | tuple[int, ...], fill: Callable[[NDArray[np.int64]], None]) -> NDArray[np.int64]:
+def _filled(shape: int | tuple[int, ...], fill: Callable[[Ints], None]) -> Ints:
     """Make an array and fill it in place, piece by piece."""
     out = np.empty(shape, np.int64)
     flat = out.reshape(-1)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Ints
 from dipsmith.counting.count import Rows
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.measurement import Measurement
@@ -39,9 +39,7 @@ def is_single(cells: Cells, groups: Cells | None) -> bool:
     return groups is not None and cells.size == 2 * groups.size
 
 
-def group_sizes(
-    groups: Sequence[Cells | None], counts: Sequence[NDArray[np.int64]], rows: Rows
-) -> list[NDArray[np.int64] | None]:
+def group_sizes(groups: Sequence[Cells | None], counts: Sequence[Ints], rows: Rows) -> list[Ints | None]:
     """The public group sizes of tables; without rules no row is left out, and a table's own sums are they."""
     if not rows.schema.rules:
         return [
@@ -52,9 +50,7 @@ def group_sizes(
     return [None if g is None else next(found) for g in groups]
 
 
-def public_weights(
-    sums: Sequence[WeightedSums], counts: Sequence[NDArray[np.int64]], rows: Rows
-) -> list[NDArray[np.int64]]:
+def public_weights(sums: Sequence[WeightedSums], counts: Sequence[Ints], rows: Rows) -> list[Ints]:
     """How many rows each group and weight has; without rules no row is left out, and the counts' own sums are they."""
     if rows.schema.rules:
         return rows.count_public([one.public for one in sums])
@@ -63,8 +59,8 @@ def public_weights(
 
 def noisy_table(
     cells: Cells,
-    counts: NDArray[np.int64],
-    totals: NDArray[np.int64] | None,
+    counts: Ints,
+    totals: Ints | None,
     noise: NoiseLaw,
     budget: Budget,
     stream: Stream,
@@ -79,7 +75,7 @@ def noisy_table(
     if single:
         assert totals is not None
         pair = noisy.reshape(-1, 2)
-        both: NDArray[np.bool_] = pair[:, 0] & pair[:, 1]
+        both: Bools = pair[:, 0] & pair[:, 1]
         table = values.reshape(-1, 2)
         table[:, 1][both] = counts.reshape(-1, 2)[both, 1] + noise.sample(stream, int(both.sum()))
         table[:, 0][both] = totals[both] - table[:, 1][both]
@@ -95,8 +91,8 @@ def noisy_table(
 
 def noisy_sums(
     sums: WeightedSums,
-    exact: NDArray[np.int64],
-    public: NDArray[np.int64],
+    exact: Ints,
+    public: Ints,
     noise: NoiseLaw,
     budget: Budget,
     stream: Stream,

@@ -22,8 +22,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats, Ints
 from dipsmith.counting.count import Rows
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.measurement import Measurement
@@ -38,7 +38,6 @@ if TYPE_CHECKING:  # what is watched imports this module
     from dipsmith.privacy.selection import Law
 
 T = TypeVar("T")
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +85,7 @@ class Counted:
 class Picked:
     """A choice: the exact scores, the law, and the index of the winner. Who asked is in the `Question`."""
 
-    scores: NDArray[np.float64]
+    scores: Floats
     sensitivity: Fraction
     epsilon: Fraction
     monotone: bool

@@ -23,8 +23,8 @@ from functools import partial
 from typing import Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Ints
 from dipsmith.counting.count import Rows
 from dipsmith.counting.parts import divide
 from dipsmith.counting.values import ValueReading, Values
@@ -42,8 +42,6 @@ FEWEST_PARTS: Final = 5
 MOST_PARTS: Final = 1000
 ANSWERS: Final = (2, 3)
 """Yes or no; or below, within and above."""
-
-Ints = NDArray[np.int64]
 
 
 class Vote(Protocol):

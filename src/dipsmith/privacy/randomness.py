@@ -36,6 +36,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats, Ints
 from dipsmith.errors import UsageError
 from dipsmith.privacy.observer import Observer, Question
 
@@ -223,7 +224,7 @@ class Stream:
             pass
         return value
 
-    def integers(self, n: int, size: int) -> NDArray[np.int64]:
+    def integers(self, n: int, size: int) -> Ints:
         """Draw `size` exactly uniform integers in 0 … n-1, by rejection; n is at most 2⁶³."""
         if not 1 <= n <= 1 << 63:
             raise UsageError(f"cannot draw integers below {n}: the bound must lie in 1 … 2⁶³")
@@ -237,7 +238,7 @@ class Stream:
             filled += words.size
         return out
 
-    def permutation(self, n: int) -> NDArray[np.int64]:
+    def permutation(self, n: int) -> Ints:
         """Draw an exactly uniform order of 0 … n-1.
 
         The order of n uniform 64-bit words, all drawn again when two are equal: given that they
@@ -297,12 +298,12 @@ class _Ciphered:
     def __init__(self, key: int) -> None:
         self._stream = Stream._replayable(key.to_bytes(32, "big"))
 
-    def random(self, size: int | None = None) -> float | NDArray[np.float64]:
+    def random(self, size: int | None = None) -> float | Floats:
         words = self._stream.words64(1 if size is None else size) >> np.uint64(11)
-        drawn: NDArray[np.float64] = np.multiply(words, 2.0**-53, dtype=np.float64)
+        drawn: Floats = np.multiply(words, 2.0**-53, dtype=np.float64)
         return float(drawn[0]) if size is None else drawn
 
-    def integers(self, low: int, high: int, size: int) -> NDArray[np.int64]:
+    def integers(self, low: int, high: int, size: int) -> Ints:
         return low + self._stream.integers(high - low, size)
 
     def permutation(self, x: int | NDArray[np.generic]) -> NDArray[np.generic]:

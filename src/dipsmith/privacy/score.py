@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats, Ints
 from dipsmith.counting.count import Rows
 from dipsmith.counting.memory import ROOM
 from dipsmith.schema import Cells, Marginal
@@ -30,7 +30,7 @@ class Score(Protocol[C_contra]):
     def tables(self, candidate: C_contra) -> Sequence[Marginal]:
         """The marginals whose counts decide the candidate's score."""
 
-    def value(self, candidate: C_contra, counts: Sequence[NDArray[np.int64]]) -> float:
+    def value(self, candidate: C_contra, counts: Sequence[Ints]) -> float:
         """The score; larger is better."""
 
     def sensitivity(self, relation: str, max_rows: int) -> Fraction:
@@ -57,7 +57,7 @@ class Passes:
         """Count these in the next pass, so that later choices need none."""
         self._prefetched = list(tables)
 
-    def count(self, cells: Sequence[Cells]) -> list[NDArray[np.int64]]:
+    def count(self, cells: Sequence[Cells]) -> list[Ints]:
         """Count partitions, in one pass with what was prefetched."""
         ahead, self._prefetched = self._prefetched, []
         asked = {c.key for c in cells}
@@ -66,7 +66,7 @@ class Passes:
         fitting = [table for table in more.values() if (room := room - table.size) >= 0]
         return self._rows.count([*cells, *fitting])[: len(cells)]
 
-    def scores(self, candidates: Sequence[C], score: Score[C]) -> NDArray[np.float64]:
+    def scores(self, candidates: Sequence[C], score: Score[C]) -> Floats:
         """The exact score of every candidate, counted in as few passes as memory allows."""
         tables = [list(score.tables(candidate)) for candidate in candidates]
         scores: list[float] = []

@@ -26,8 +26,8 @@ from fractions import Fraction
 from typing import Final, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats, Ints
 from dipsmith.errors import UsageError
 from dipsmith.privacy.enclosure import flips
 from dipsmith.privacy.observer import Picked
@@ -41,7 +41,7 @@ _FARTHEST: Final = float(1 << 61)
 
 def select(
     stream: Stream,
-    scores: NDArray[np.float64],
+    scores: Floats,
     sensitivity: Fraction,
     epsilon: Fraction,
     *,
@@ -79,13 +79,13 @@ def select(
     return stream.observer.picked(Picked(scores, sensitivity, epsilon, monotone, law, winner))
 
 
-def _permute_and_flip(stream: Stream, behind: NDArray[np.int64], rate: Fraction) -> int:
+def _permute_and_flip(stream: Stream, behind: Ints, rate: Fraction) -> int:
     """Flip all coins, then choose among the heads: the first head in a random order is uniform there."""
     heads = np.flatnonzero(flips(stream, behind, rate))
     return int(heads[stream.below(heads.size)])
 
 
-def _exponential(stream: Stream, behind: NDArray[np.int64], rate: Fraction) -> int:
+def _exponential(stream: Stream, behind: Ints, rate: Fraction) -> int:
     """Propose a uniform candidate, accept it with probability exp(-rate·behind), until one is.
 
     A whole round of proposals is drawn at once and its first acceptance taken. The best candidate is
@@ -118,7 +118,7 @@ def step_and_rate(
     return step, epsilon / (moved + 2 if monotone else 2 * (moved + 1))
 
 
-def round_to_grid(scores: NDArray[np.float64], step: Fraction) -> NDArray[np.int64]:
+def round_to_grid(scores: Floats, step: Fraction) -> Ints:
     """Round scores to whole steps of a power of two, halves upwards.
 
     Dividing by a power of two is exact. Halves always go up (not to the even neighbour), so that

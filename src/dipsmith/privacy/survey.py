@@ -17,8 +17,8 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Ints
 from dipsmith.counting.count import Rows
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy.budget import Budget
@@ -29,8 +29,6 @@ from dipsmith.privacy.poll import Ballots
 from dipsmith.privacy.randomness import Stream
 from dipsmith.privacy.value_question import noise_of
 from dipsmith.schema import Schema
-
-Ints = NDArray[np.int64]
 
 
 class ColumnCells(Protocol):

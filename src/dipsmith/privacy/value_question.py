@@ -9,9 +9,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dipsmith.arrays import Ints
 from dipsmith.counting.count import Rows
 from dipsmith.privacy.budget import Budget, PureDP
 from dipsmith.privacy.events import Measured
@@ -31,7 +29,7 @@ class ValueQuestion(Protocol):
     def priced(self, relation: str, max_rows: int, budget: Budget, block: str) -> tuple[NoiseLaw, Measured]:
         """The noise that the counts are given for a price, and the event of it; refuses what it has no proof for."""
 
-    def count(self, rows: Rows, stream: Stream) -> NDArray[np.int64]:
+    def count(self, rows: Rows, stream: Stream) -> Ints:
         """The exact counts. Nothing else that can be seen may depend on the rows."""
 
 

@@ -15,10 +15,9 @@ from functools import reduce
 from typing import Any, Final, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Floats, Ints
 from dipsmith.errors import UsageError
-from dipsmith.regression.estimates import Float
 from dipsmith.schema.formula.tree import (
     COMPARISONS,
     MATHEMATICS,
@@ -58,15 +57,15 @@ STEPS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
 class Category:
     """A column of labels: the place of each among the levels, −1 where it is missing."""
 
-    codes: NDArray[np.int64]
+    codes: Ints
     levels: tuple[str, ...]
 
 
-Columns = Mapping[str, Float | Category]
-Value = Float | float | Category | str
+Columns = Mapping[str, Floats | Category]
+Value = Floats | float | Category | str
 
 
-def evaluate(node: Node, columns: Columns, rows: int) -> Float:
+def evaluate(node: Node, columns: Columns, rows: int) -> Floats:
     """The number of an expression in every row; not finite where it has none.
 
     >>> from dipsmith.schema.formula.parser import parse
@@ -103,17 +102,17 @@ def _value(node: Node, columns: Columns) -> Value:
     return _refuse(node)
 
 
-def _number(node: Node, columns: Columns) -> Float | float:
+def _number(node: Node, columns: Columns) -> Floats | float:
     found = _value(node, columns)
     return _refuse(node) if isinstance(found, Category | str) else found
 
 
-def _plain(found: Any) -> Float | float:
+def _plain(found: Any) -> Floats | float:
     """Numbers from what numpy returned; a plain one stays plain, so that a square is computed as a square."""
     return float(found) if np.ndim(found) == 0 else np.asarray(found, dtype=np.float64)
 
 
-def _truth(node: Node, columns: Columns) -> NDArray[np.bool_]:
+def _truth(node: Node, columns: Columns) -> Bools:
     if not (isinstance(node, Operation) and node.signs[0] in (*COMPARISONS, "&")):
         _refuse(node)
     return np.asarray(np.not_equal(_number(node, columns), 0))
@@ -123,7 +122,7 @@ def _is_label(node: Node, columns: Columns) -> bool:
     return isinstance(node, Column | Text) and isinstance(_value(node, columns), Category | str)
 
 
-def _same_label(left: Node, right: Node, columns: Columns) -> NDArray[np.bool_]:
+def _same_label(left: Node, right: Node, columns: Columns) -> Bools:
     """Where two labels are the same: of two columns, or of a column and a text."""
     for node in (left, right):
         if not _is_label(node, columns):

@@ -14,11 +14,10 @@ from math import inf
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from dipsmith.arrays import Floats
 from dipsmith.errors import UsageError
-
-Float = NDArray[np.float64]
 
 LEVEL: Final = re.compile(r"\[(?:T\.)?.*?\](?=:|$)")
 """The level in a coefficient's name: what it leaves is the term."""
@@ -42,15 +41,15 @@ class Estimates:
     """
 
     names: tuple[str, ...]
-    values: Float
-    covariance: Float
+    values: Floats
+    covariance: Floats
     rows: int
     df: float = inf
     notes: tuple[str, ...] = ()
     family: str = ""
 
     @property
-    def variances(self) -> Float:
+    def variances(self) -> Floats:
         """The sampling variance of every estimate."""
         return np.diag(self.covariance).copy()
 
@@ -94,7 +93,7 @@ def names_of(count: int, given: Sequence[str] | None = None) -> tuple[str, ...]:
     return tuple(given)
 
 
-def stack(each: Sequence[Estimates]) -> tuple[Float, Float]:
+def stack(each: Sequence[Estimates]) -> tuple[Floats, Floats]:
     """Values and variances of several tables, one line each; refuses tables that estimate different things."""
     names = each[0].names
     for other in each[1:]:

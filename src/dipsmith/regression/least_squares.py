@@ -24,10 +24,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats, Ints
 from dipsmith.errors import UsageError
-from dipsmith.regression.estimates import Estimates, Float
+from dipsmith.regression.estimates import Estimates
 from dipsmith.regression.model_frame import ModelFrame, extra, is_binary, number_combinations
 
 COLLINEAR = 1e-10
@@ -53,11 +53,11 @@ class Projection:
     taken off each column of the frame, for the intercept to account for.
     """
 
-    X: Float
-    y: Float
-    kept: NDArray[np.int64]
+    X: Floats
+    y: Floats
+    kept: Ints
     parameters: int
-    centre: Float
+    centre: Floats
 
 
 def project(frame: ModelFrame) -> Projection:
@@ -108,7 +108,7 @@ def ridge(frame: ModelFrame, penalty: float | None = None) -> Estimates:
     units = penalty_units(frame.X[:, n.kept], np.ones(frame.rows)) * ~frame.is_intercept[n.kept]
     gram, cross, square = n.X.T @ n.X, n.X.T @ n.y, float(n.y @ n.y)
 
-    def solve(strength: float) -> tuple[Float, Float, float]:
+    def solve(strength: float) -> tuple[Floats, Floats, float]:
         inverse = scipy.linalg.inv(gram + strength * np.diag(units**2))
         return inverse @ cross, inverse, float(np.trace(inverse @ gram)) + n.parameters
 
@@ -129,7 +129,7 @@ def ridge(frame: ModelFrame, penalty: float | None = None) -> Estimates:
     return replace(found, notes=(*found.notes, f"Ridge penalty λ = {penalty:.3g}."))
 
 
-def independent(gram: Float, before: Float | None = None) -> NDArray[np.int64]:
+def independent(gram: Floats, before: Floats | None = None) -> Ints:
     """The columns that those before them do not already say, by their cross-products.
 
     `before`: squares of the columns before means or fixed effects were taken out of them.
@@ -151,7 +151,7 @@ def independent(gram: Float, before: Float | None = None) -> NDArray[np.int64]:
     return np.array(kept, dtype=np.int64)
 
 
-def centres(X: Float, weights: Float) -> Float:
+def centres(X: Floats, weights: Floats) -> Floats:
     """The means of the columns that lie far from 0, 0 for others.
 
     Years and their squares, or amounts in the millions, differ so little against their size that products of whole
@@ -168,13 +168,13 @@ def centres(X: Float, weights: Float) -> Float:
     return found
 
 
-def penalty_units(X: Float, weights: Float) -> Float:
+def penalty_units(X: Floats, weights: Floats) -> Floats:
     """The unit in which a ridge penalises a column: 1 for 0/1 columns, two standard deviations for others."""
     spread = np.average((X - np.average(X, axis=0, weights=weights)) ** 2, axis=0, weights=weights)
     return np.where(is_binary(X), 1.0, 2 * np.sqrt(spread))
 
 
-def sandwich(bread: Float, scores: Float, clusters: NDArray[np.int64]) -> tuple[Float, int]:
+def sandwich(bread: Floats, scores: Floats, clusters: Ints) -> tuple[Floats, int]:
     """The sandwich of scores summed within clusters, and how many clusters there are."""
     groups = int(clusters.max()) + 1
     if groups < 2:
@@ -184,7 +184,7 @@ def sandwich(bread: Float, scores: Float, clusters: NDArray[np.int64]) -> tuple[
 
 
 def place_estimates(
-    frame: ModelFrame, kept: NDArray[np.int64], b: Float, covariance: Float, df: float, centre: Float
+    frame: ModelFrame, kept: Ints, b: Floats, covariance: Floats, df: float, centre: Floats
 ) -> Estimates:
     """Estimates under the frame's names, the intercept where columns are 0; NaN for columns that were left out."""
     k = len(frame.names)
@@ -205,7 +205,7 @@ def place_estimates(
     return Estimates(frame.names, values, whole, frame.rows, df, tuple(notes))
 
 
-def absorb(columns: Float, fixed: Sequence[NDArray[np.int64]]) -> tuple[Float, int]:
+def absorb(columns: Floats, fixed: Sequence[Ints]) -> tuple[Floats, int]:
     """Take fixed effects out of columns; and how many parameters these were.
 
     `fixed` has the group of each row, for every fixed effect.
@@ -223,7 +223,7 @@ def absorb(columns: Float, fixed: Sequence[NDArray[np.int64]]) -> tuple[Float, i
     return columns - effects[cell], _rank(groups)
 
 
-def _demean(averages: Float, groups: NDArray[np.int64], rows: Float) -> Float:
+def _demean(averages: Floats, groups: Ints, rows: Floats) -> Floats:
     if groups.shape[1] == 1:
         # One fixed effect: every combination is a group, and its average is the effect.
         return np.zeros_like(averages)
@@ -238,7 +238,7 @@ def _demean(averages: Float, groups: NDArray[np.int64], rows: Float) -> Float:
     return np.asarray(found * scale)
 
 
-def _rank(groups: NDArray[np.int64]) -> int:
+def _rank(groups: Ints) -> int:
     """How many parameters the fixed effects are: groups, less those that others imply."""
     sizes = [int(g.max()) + 1 for g in groups.T]
     if len(sizes) == 2:

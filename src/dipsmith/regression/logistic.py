@@ -26,11 +26,11 @@ from typing import Protocol
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats, Ints
 from dipsmith.errors import UsageError
 from dipsmith.privacy.randomness import generator
-from dipsmith.regression.estimates import Estimates, Float
+from dipsmith.regression.estimates import Estimates
 from dipsmith.regression.least_squares import centres, independent, penalty_units, place_estimates, sandwich
 from dipsmith.regression.model_frame import ModelFrame, is_binary
 
@@ -55,13 +55,13 @@ class Regressors(Protocol):
     def width(self) -> int:
         """Number of columns."""
 
-    def times(self, b: Float) -> Float:
+    def times(self, b: Floats) -> Floats:
         """Xb."""
 
-    def score(self, residual: Float) -> Float:
+    def score(self, residual: Floats) -> Floats:
         """Xᵀr."""
 
-    def gram(self, weights: Float) -> Float:
+    def gram(self, weights: Floats) -> Floats:
         """XᵀWX."""
 
 
@@ -69,8 +69,8 @@ class Regressors(Protocol):
 class Climb:
     """Where Newton's method ended: coefficients, the information there (with the ridge), and whether it is the top."""
 
-    b: Float
-    information: Float
+    b: Floats
+    information: Floats
     arrived: bool
 
 
@@ -101,11 +101,11 @@ def ridge_logistic(frame: ModelFrame, penalty: float, *, robust: bool = False) -
 
 def climb(
     columns: Regressors,
-    successes: Float,
-    trials: Float,
-    ridge: Float,
+    successes: Floats,
+    trials: Floats,
+    ridge: Floats,
     *,
-    leverages: Callable[[Float, Float], Float] | None = None,
+    leverages: Callable[[Floats, Floats], Floats] | None = None,
     small: float = SMALL,
 ) -> Climb:
     """Maximise a penalised likelihood: Fisher scoring, each step halved until it rises.
@@ -114,7 +114,7 @@ def climb(
     `leverages`, a function of weights and the inverse of the information, Firth's penalty is added.
     """
 
-    def value(b: Float) -> tuple[float, Float, Float, Float]:
+    def value(b: Floats) -> tuple[float, Floats, Floats, Floats]:
         eta = columns.times(b)
         p = scipy.special.expit(eta)
         information = columns.gram(trials * p * (1 - p))
@@ -127,7 +127,7 @@ def climb(
     best, information, eta, p = value(b)
     for _ in range(STEPS):
         try:
-            inverse: Float = np.asarray(np.linalg.inv(information), dtype=np.float64)
+            inverse: Floats = np.asarray(np.linalg.inv(information), dtype=np.float64)
         except np.linalg.LinAlgError:
             # Only where every response is certain: far beyond `FAR`, which is then looked at.
             return Climb(b, information, True)
@@ -154,7 +154,7 @@ def climb(
 def _estimates(frame: ModelFrame, rows: BinomialRows, top: Climb, *, robust: bool) -> Estimates:
     if not top.arrived:
         raise UsageError("the logistic regression did not converge; use family='firth', a penalty, or fewer terms")
-    covariance: Float = np.asarray(np.linalg.inv(top.information), dtype=np.float64)
+    covariance: Floats = np.asarray(np.linalg.inv(top.information), dtype=np.float64)
     p = scipy.special.expit(rows.times(top.b))
     df = float("inf")
     if rows.clusters is not None:
@@ -176,31 +176,31 @@ class BinomialRows:
     rows that are equal to each, `successes` those of them with a response of 1.
     """
 
-    X: Float
-    trials: Float
-    successes: Float
-    kept: NDArray[np.int64]
-    clusters: NDArray[np.int64] | None
-    centre: Float
+    X: Floats
+    trials: Floats
+    successes: Floats
+    kept: Ints
+    clusters: Ints | None
+    centre: Floats
 
     @property
     def width(self) -> int:
         """Number of columns."""
         return int(self.X.shape[1])
 
-    def times(self, b: Float) -> Float:
+    def times(self, b: Floats) -> Floats:
         """Xb: the log-odds of every row."""
         return np.asarray(self.X @ b)
 
-    def score(self, residual: Float) -> Float:
+    def score(self, residual: Floats) -> Floats:
         """Xᵀr."""
         return np.asarray(self.X.T @ residual)
 
-    def gram(self, weights: Float) -> Float:
+    def gram(self, weights: Floats) -> Floats:
         """XᵀWX."""
         return np.asarray((self.X * weights[:, None]).T @ self.X)
 
-    def leverages(self, weights: Float, inverse: Float) -> Float:
+    def leverages(self, weights: Floats, inverse: Floats) -> Floats:
         """The diagonal of WX(XᵀWX)⁻¹Xᵀ, from weights and the inverse."""
         return np.asarray(weights * ((self.X @ inverse) * self.X).sum(axis=1))
 
@@ -231,7 +231,7 @@ def count_rows(frame: ModelFrame) -> BinomialRows:
     )
 
 
-def distinct(columns: Float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def distinct(columns: Floats) -> tuple[Ints, Ints]:
     """Number the distinct rows: the number of each row, and the first row of each number.
 
     Rows are told apart by two random weighted sums, and the result is checked: sorting numbers is many times
@@ -250,7 +250,7 @@ def distinct(columns: Float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return np.arange(len(columns)), np.arange(len(columns))
 
 
-def _indicators(frame: ModelFrame, rows: NDArray[np.int64]) -> list[Float]:
+def _indicators(frame: ModelFrame, rows: Ints) -> list[Floats]:
     """One column per group of every fixed effect but its first, for some rows."""
     sizes = [int(f.max()) + 1 for f in frame.fixed]
     if sum(sizes) > MOST_EFFECTS:

@@ -21,9 +21,9 @@ from typing import Final
 
 import numpy as np
 
+from dipsmith.arrays import Floats
 from dipsmith.errors import UsageError
 from dipsmith.regression.arithmetic import Category, Columns, evaluate
-from dipsmith.regression.estimates import Float
 from dipsmith.regression.formula import Factor, Term, category_of, name_of
 from dipsmith.schema.formula.words import abridge
 
@@ -45,7 +45,7 @@ Product = tuple[CodedFactor, ...]
 """Coded factors that are multiplied; none is the intercept."""
 
 
-def build(terms: Sequence[Term], columns: Columns, rows: int) -> tuple[Float, tuple[str, ...]]:
+def build(terms: Sequence[Term], columns: Columns, rows: int) -> tuple[Floats, tuple[str, ...]]:
     """One column per coefficient, and their names.
 
     >>> from dipsmith.regression.formula import RegressionFormula
@@ -141,7 +141,7 @@ def column_names(coded: Product, categories: Categories) -> list[str]:
     return [":".join(reversed(names)) for names in product(*reversed(each))]
 
 
-def _fill(block: Float, coded: Product, categories: Categories, numbers: Mapping[Factor, Float]) -> None:
+def _fill(block: Floats, coded: Product, categories: Categories, numbers: Mapping[Factor, Floats]) -> None:
     """Write the columns of one product: each row's numbers in the column of its levels, 0 in the others."""
     place, known, stride = np.zeros(len(block), dtype=np.int64), np.ones(len(block), dtype=bool), 1
     for c in coded:

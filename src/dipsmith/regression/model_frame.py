@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Floats, Ints
 from dipsmith.errors import MissingExtraError, UsageError
 from dipsmith.regression.arithmetic import Category, Columns, evaluate
-from dipsmith.regression.estimates import Float
 from dipsmith.regression.formula import RegressionFormula
 from dipsmith.regression.matrix import INTERCEPT, build
 from dipsmith.schema import Categories, Schema
@@ -37,11 +36,11 @@ class ModelFrame:
     effect, and for clustered errors, the group of each row, numbered from 0; and how many rows were left out.
     """
 
-    y: Float
-    X: Float
+    y: Floats
+    X: Floats
     names: tuple[str, ...]
-    fixed: tuple[NDArray[np.int64], ...]
-    clusters: NDArray[np.int64] | None
+    fixed: tuple[Ints, ...]
+    clusters: Ints | None
     left_out: int
 
     @property
@@ -50,7 +49,7 @@ class ModelFrame:
         return len(self.y)
 
     @property
-    def is_intercept(self) -> NDArray[np.bool_]:
+    def is_intercept(self) -> Bools:
         """Which columns are the intercept: one or none."""
         return np.array([name == INTERCEPT for name in self.names], dtype=bool)
 
@@ -72,7 +71,7 @@ def model_frame(formula: RegressionFormula, table: pa.Table, levels: Levels, clu
             f"no row is left for '{abridge(formula.text)}': in every row some value is missing or not finite"
         )
 
-    def groups(names: Sequence[str]) -> NDArray[np.int64]:
+    def groups(names: Sequence[str]) -> Ints:
         return number_combinations([number_groups(table, name)[kept] for name in names])
 
     clusters = None if cluster is None else groups([cluster])
@@ -86,7 +85,7 @@ def has_binary_response(formula: RegressionFormula, table: pa.Table, levels: Lev
     return bool(is_binary(y[known & np.isfinite(y)]))
 
 
-def is_binary(columns: Float) -> NDArray[np.bool_]:
+def is_binary(columns: Floats) -> Bools:
     """Whether every number of a column is 0 or 1."""
     return np.asarray(((columns == 0) | (columns == 1)).all(axis=0))
 
@@ -152,7 +151,7 @@ def by_number(text: str) -> tuple[float, str]:
         return float("inf"), text
 
 
-def _response(formula: RegressionFormula, columns: Columns, rows: int) -> tuple[Float, NDArray[np.bool_]]:
+def _response(formula: RegressionFormula, columns: Columns, rows: int) -> tuple[Floats, Bools]:
     """The response, and the rows that have one."""
     name = formula.response_column
     column = None if name is None else columns[name]
@@ -166,9 +165,9 @@ def _response(formula: RegressionFormula, columns: Columns, rows: int) -> tuple[
     return column.codes.astype(np.float64), column.codes >= 0
 
 
-def read_columns(formula: RegressionFormula, table: pa.Table, levels: Levels) -> tuple[Columns, NDArray[np.bool_]]:
+def read_columns(formula: RegressionFormula, table: pa.Table, levels: Levels) -> tuple[Columns, Bools]:
     """The formula's columns as numbers and categories, and the rows in which none is missing."""
-    columns: dict[str, Float | Category] = {}
+    columns: dict[str, Floats | Category] = {}
     known = np.ones(table.num_rows, dtype=bool)
     for name in formula.columns:
         column = table.column(name)
@@ -184,7 +183,7 @@ def read_columns(formula: RegressionFormula, table: pa.Table, levels: Levels) ->
     return columns, known
 
 
-def _indexed(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
+def _indexed(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
     """A column's distinct values, and the place of each row's value among them, −1 where it is missing."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
@@ -195,7 +194,7 @@ def _indexed(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
     return indices.fill_null(-1).to_numpy(), column.chunk(0).dictionary
 
 
-def _numbers(name: str, column: pa.ChunkedArray) -> Float:
+def _numbers(name: str, column: pa.ChunkedArray) -> Floats:
     kind = column.type
     if pa.types.is_date(kind):
         column = column.cast(pa.date32()).cast(pa.int32())
@@ -209,14 +208,14 @@ def _numbers(name: str, column: pa.ChunkedArray) -> Float:
     return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
 
 
-def number_groups(table: pa.Table, name: str) -> NDArray[np.int64]:
+def number_groups(table: pa.Table, name: str) -> Ints:
     """The values of a column, numbered; missing ones are a group of their own."""
     if name not in table.column_names:
         raise UsageError(f"there is no column '{name}'; there are: {', '.join(table.column_names[:20])}")
     return _indexed(table.column(name))[0] + 1
 
 
-def number_combinations(codes: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+def number_combinations(codes: Sequence[Ints]) -> Ints:
     """Number the combinations of codes that occur, in their order, without gaps.
 
     >>> number_combinations([np.array([5, 5, 2]), np.array([0, 1, 0])]).tolist()
@@ -228,7 +227,7 @@ def number_combinations(codes: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]
     return joint
 
 
-def _renumber(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+def _renumber(codes: Ints) -> Ints:
     if codes.size and int(codes.max()) <= 4 * codes.size:
         present = np.zeros(int(codes.max()) + 1, dtype=bool)
         present[codes] = True

@@ -22,9 +22,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyarrow import csv
 
+from dipsmith.arrays import Ints
 from dipsmith.errors import MissingExtraError, SourceError, UsageError
 from dipsmith.sources.delimited import parse_csv
 from dipsmith.sources.header import check_header, refuse_columns
@@ -129,7 +129,7 @@ class PostgresTable:
         with self._failures():
             return Literal(value).as_string(self._connection)
 
-    def integers(self, statement: str) -> list[NDArray[np.int64]]:
+    def integers(self, statement: str) -> list[Ints]:
         """Run a statement whose columns are all whole numbers of 64 bits; return them column by column."""
         text = f"COPY ({statement}) TO STDOUT (FORMAT binary)"
         with self._failures(), self._connection.cursor().copy(text) as copy:
@@ -238,7 +238,7 @@ _KINDS |= {20: "whole", 21: "whole", 23: "whole", 26: "whole", 700: "real", 701:
 """By the numbers of the server's own types; bytes and durations are no single values."""
 
 
-def _copied(held: bytes) -> list[NDArray[np.int64]]:
+def _copied(held: bytes) -> list[Ints]:
     """Rows of 8-byte integers in PostgreSQL's binary format: a header, rows of one length, a trailer."""
     start = 19 + int.from_bytes(held[15:19], "big")
     fields = int.from_bytes(held[start : start + 2], "big", signed=True)

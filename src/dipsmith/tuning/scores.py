@@ -13,14 +13,12 @@ from math import log
 from typing import ClassVar, Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats, Ints
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.methods.method import Labeller, Model
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Cells, Codes, Marginal, Schema
-
-Floats = NDArray[np.float64]
 
 LEAST_DRAWN, MOST_DRAWN = 50_000, 200_000
 """Rows that are drawn from a model to see its marginals, as many as the table has within these bounds."""
@@ -110,7 +108,7 @@ class LossLevels(Cells):
         """The same for every model: nothing about the model is in an event."""
         return f"log loss of {' × '.join(self.model.targets)} in {self.levels} levels"
 
-    def index(self, codes: Codes) -> NDArray[np.int64]:
+    def index(self, codes: Codes) -> Ints:
         """The level of every row."""
         chance = np.maximum(label_chances(self.model, codes), np.exp(-self.clip))
         place = -np.log(chance) * (self.levels - 1) / self.clip

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats
 from dipsmith.methods.forest.tree_shape import TreeShape
 from dipsmith.methods.model_tree import ModelTree, TreeNode
 from dipsmith.schema import Marginal
@@ -35,7 +36,7 @@ class LeafView:
         return ModelTree(f"{which}: {asked}", self._node(0, "all rows"), counts, self.public)
 
     @cached_property
-    def _rows(self) -> NDArray[np.float64] | None:
+    def _rows(self) -> Floats | None:
         """The rows of every node."""
         if self.sizes is None:
             return None

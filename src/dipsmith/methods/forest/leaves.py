@@ -12,9 +12,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats, Ints
 from dipsmith.methods.forest.tree_shape import TreeShape
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +30,7 @@ class LeafCounts:
     variance: float
     sizes: Floats
     public: bool
-    cells: NDArray[np.int64] | None = None
+    cells: Ints | None = None
 
     def spread(self, x: NDArray[np.floating]) -> NDArray[np.floating]:
         """What is known of each measured leaf as an array over all leaves, 0 where nothing was measured."""
@@ -68,9 +67,7 @@ class LeafCounts:
         # With two labels a single count was drawn: the other is the size minus it.
         return 1.0 - 1.0 / self.labels if self.public and self.labels > 2 else 1.0
 
-    def working(
-        self, cells: NDArray[np.integer], labels: list[int], places: NDArray[np.int64], size: int
-    ) -> WorkingCounts:
+    def working(self, cells: NDArray[np.integer], labels: list[int], places: Ints, size: int) -> WorkingCounts:
         """Some leaves and labels at their places among `size` nodes; other nodes get one row that says nothing."""
         here = cells if self.cells is None else np.searchsorted(self.cells, cells)
         values = np.zeros((len(labels), size), dtype=np.float32)

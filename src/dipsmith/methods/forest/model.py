@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats, Ints
 from dipsmith.errors import UsageError
 from dipsmith.estimation.lawful import label_codes, lawful_rows, meets
 from dipsmith.estimation.sampling import sample_cells
@@ -33,7 +34,6 @@ from dipsmith.privacy.randomness import Generator, generator, named_seed
 from dipsmith.schema import Codes, Marginal, Schema
 from dipsmith.schema.rules import Rule
 
-Floats = NDArray[np.float64]
 Narrow = NDArray[np.float32]
 
 BLOCK: Final = 1 << 19
@@ -109,7 +109,7 @@ class Ensemble:
             here = slice(start, min(start + step, len(rows)))
             yield here, rows.take(here) if rows.columns else Codes(self.schema, {}, here.stop - start)
 
-    def _labels(self, part: Codes, generator: Generator) -> NDArray[np.int64]:
+    def _labels(self, part: Codes, generator: Generator) -> Ints:
         if len(self.trees) == 1 or self._barring(part):
             return _pick(self._average(part), generator)
         which = generator.integers(0, len(self.trees), len(part))
@@ -210,7 +210,7 @@ class ForestModel:
                 drawn[name][here] = part[name]
         return Codes.of(self.schema, {**rows.columns, **drawn}, len(rows))
 
-    def probabilities(self, rows: Codes) -> NDArray[np.float64]:
+    def probabilities(self, rows: Codes) -> Floats:
         """The probability of every (joint) label for every row: rows × labels, in the schema's order."""
         size = self.schema.size(self.targets)
         if size > MOST_LABELS:
@@ -319,7 +319,7 @@ class ForestModel:
         """The ensembles that label the targets; others make the columns that these ask."""
         return tuple(e for e in block.ensembles if set(e.targets) <= set(self.targets))
 
-    def _parts(self, rows: Codes) -> Iterator[tuple[StratumForest, NDArray[np.int64] | slice, Codes]]:
+    def _parts(self, rows: Codes) -> Iterator[tuple[StratumForest, Ints | slice, Codes]]:
         if not self.targets:
             raise UsageError("this forest was made without targets and draws whole rows; name targets to label")
         bare = rows.project([n for n in rows.names if n not in self.targets])
@@ -333,7 +333,7 @@ class ForestModel:
             if len(here):
                 yield block, here, bare.take(here)
 
-    def _joint(self, block: StratumForest, rows: Codes) -> NDArray[np.float64]:
+    def _joint(self, block: StratumForest, rows: Codes) -> Floats:
         """The product of the ensembles' distributions, over all combinations of the labels before."""
         order: list[str] = []
         p = np.ones((len(rows), 1))
@@ -352,7 +352,7 @@ class ForestModel:
         return p.reshape([len(rows), *shape]).transpose([0, *axes]).reshape(p.shape)
 
 
-def _pick(p: NDArray[np.floating], generator: Generator) -> NDArray[np.int64]:
+def _pick(p: NDArray[np.floating], generator: Generator) -> Ints:
     """One label for each row, with the given probabilities."""
     # Label by label, which is several times as fast as along so short an axis.
     reached = p.T.copy()

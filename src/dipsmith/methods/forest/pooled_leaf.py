@@ -8,8 +8,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats, Ints
 from dipsmith.errors import UsageError
 from dipsmith.methods.forest.leaves import LeafCounts, join_marginals
 from dipsmith.methods.forest.shrinkage import shrink
@@ -17,8 +17,6 @@ from dipsmith.methods.forest.tree_shape import TreeShape
 from dipsmith.privacy.noise import DiscreteLaplace
 from dipsmith.privacy.randomness import generator
 from dipsmith.schema import Attribute, Categories, Schema, Unit
-
-Floats = NDArray[np.float64]
 
 MARGINAL_LAM = 0.2
 """λ of the label marginal against that of the leaves, with the default shares (15 % : 75 %)."""
@@ -78,5 +76,5 @@ def _bush(leaves: int) -> TreeShape:
     """A root with so many leaves."""
     labels = [str(i) for i in range(leaves)]
     schema = Schema("leaf", (Attribute("branch", "string", Categories.of(labels)),), Unit(), "add-remove")
-    asked: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
+    asked: Ints = np.zeros(1, dtype=np.int64)
     return TreeShape.root(schema, ["branch"]).split(asked)

@@ -32,10 +32,10 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Floats, Ints
 from dipsmith.methods.forest.leaves import LeafCounts
 from dipsmith.methods.forest.tree_shape import TreeShape
 
-Floats = NDArray[np.float64]
 Narrow = NDArray[np.float32]
 Wide = NDArray[np.floating]
 
@@ -129,9 +129,9 @@ def _calibration(chances: Narrow, sizes: Narrow, marginal: Floats) -> Floats:
 class _Families:
     """Nodes of one level, as families of one parent each; `group` numbers the step that leads to each node."""
 
-    starts: NDArray[np.int64]
-    fans: NDArray[np.int64]
-    group: NDArray[np.int64]
+    starts: Ints
+    fans: Ints
+    group: Ints
     groups: int
 
     def sums(self, x: Wide) -> Wide:
@@ -143,7 +143,7 @@ class _Families:
     def group_sums(self, x: Wide) -> Floats:
         return np.stack([np.bincount(self.group, row, self.groups) for row in x])
 
-    def largest(self, rows: Floats) -> NDArray[np.bool_]:
+    def largest(self, rows: Floats) -> Bools:
         """The nodes of the families with the largest nodes, SAMPLE of them at most."""
         if len(rows) <= SAMPLE:
             return np.ones(len(rows), dtype=bool)
@@ -153,7 +153,7 @@ class _Families:
         chosen[order[: max(enough, 1)]] = True
         return np.repeat(chosen, self.fans)
 
-    def keeping(self, nodes: NDArray[np.bool_]) -> _Families:
+    def keeping(self, nodes: Bools) -> _Families:
         """Only some of the nodes, and the families that are left."""
         fans = np.add.reduceat(nodes.astype(np.int64), self.starts)
         fans = fans[fans > 0]
@@ -168,13 +168,13 @@ class _Level:
     `telling` are the nodes that tell most about the variances (all of them unless `partial`), `sample` their families.
     """
 
-    parts: list[tuple[slice, NDArray[np.int64], _Families]]
-    telling: NDArray[np.int64]
+    parts: list[tuple[slice, Ints, _Families]]
+    telling: Ints
     sample: _Families
     partial: bool
 
     @classmethod
-    def of(cls, first: int, parents: NDArray[np.int64], families: _Families, rows: Floats) -> _Level:
+    def of(cls, first: int, parents: Ints, families: _Families, rows: Floats) -> _Level:
         telling = families.largest(rows)
         ends = np.append(families.starts, len(families.group))
         cuts = np.unique(np.searchsorted(ends, np.arange(0, ends[-1], PART)))
@@ -195,9 +195,9 @@ class _Shape:
     positions of leaves, and `cells` the numbers of these leaves in the tree.
     """
 
-    nodes: NDArray[np.int64]
+    nodes: Ints
     place: NDArray[np.int32]
-    leaves: NDArray[np.int64]
+    leaves: Ints
     cells: NDArray[np.int32]
     levels: list[_Level]
 

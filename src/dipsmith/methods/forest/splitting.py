@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Floats, Ints
 from dipsmith.methods.forest.tree_shape import TreeShape
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
@@ -28,14 +29,14 @@ class AttributeDraw:
     that is split; without them the largest weight is taken. Every path asks the columns `forced` before others.
     """
 
-    weights: NDArray[np.float64]
+    weights: Floats
     coins: Generator | None
-    forced: NDArray[np.bool_]
+    forced: Bools
 
-    def pick(self, used: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def pick(self, used: Bools) -> Ints:
         """What each node asks, given what its path has asked (nodes × columns)."""
         free = ~used
-        must: NDArray[np.bool_] = np.asarray(free & self.forced)
+        must: Bools = np.asarray(free & self.forced)
         free = np.where(must.any(axis=1, keepdims=True), must, free)
         weight = np.where(free, self.weights, 0.0)
         if self.coins is None:
@@ -57,7 +58,7 @@ class RowCounter:
         self._rows = np.arange(table.shape[1], dtype=np.int32)
         self._place = np.zeros(table.shape[1], dtype=np.int32)  # of each row's node, within its level
 
-    def count(self, tree: TreeShape) -> NDArray[np.float64]:
+    def count(self, tree: TreeShape) -> Floats:
         """The rows at every node of the last level."""
         start, stop = tree.levels[-2:]
         if len(tree.levels) > 2:
@@ -67,7 +68,7 @@ class RowCounter:
         weights = None if self._weights is None else self._weights.take(self._rows)
         return np.bincount(self._place, weights, stop - start).astype(np.float64)
 
-    def keep(self, kept: NDArray[np.bool_]) -> None:
+    def keep(self, kept: Bools) -> None:
         """Number the level's nodes anew, without those that are gone."""
         here = kept.take(self._place)
         number = np.cumsum(kept, dtype=np.int32) - np.int32(1)
@@ -82,7 +83,7 @@ class NoisyCounter:
         self._last = np.array([rows])
         self.unspent = list(levels)
 
-    def count(self, tree: TreeShape) -> NDArray[np.float64]:
+    def count(self, tree: TreeShape) -> Floats:
         """The sizes of the nodes of the last level."""
         if len(tree.levels) == 2:
             return self._last
@@ -95,7 +96,7 @@ class NoisyCounter:
             self._last = self._last[up - tree.levels[-3]] / tree.fans[tree.asks[up]]
         return self._last
 
-    def keep(self, kept: NDArray[np.bool_]) -> None:
+    def keep(self, kept: Bools) -> None:
         """Forget nodes of the last level."""
         self._last = self._last[kept]
 
@@ -105,7 +106,7 @@ class GrownTree:
     """A tree and the counts of all its nodes that decided its growth."""
 
     tree: TreeShape
-    counts: NDArray[np.float64]
+    counts: Floats
 
 
 def grow(

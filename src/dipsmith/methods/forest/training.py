@@ -19,8 +19,8 @@ from math import pi, sqrt
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats, Ints
 from dipsmith.methods.forest.leaves import LeafCounts, estimate_separately, estimate_sizes, join_marginals
 from dipsmith.methods.forest.model import Ensemble, LeafTable
 from dipsmith.methods.forest.settings import EnsembleCosts, EnsembleSpec, TreeSettings
@@ -48,7 +48,7 @@ class GrowthRows:
     """
 
     rows: Codes
-    weights: NDArray[np.float64]
+    weights: Floats
 
     @classmethod
     def scaled(cls, rows: Codes, total: float) -> GrowthRows:
@@ -99,7 +99,7 @@ class Dependence(Score[str]):
 
     schema: Schema
     targets: tuple[str, ...]
-    marginal: NDArray[np.float64]
+    marginal: Floats
     chance: Mapping[str, float]
 
     name = "rows off independence"
@@ -108,7 +108,7 @@ class Dependence(Score[str]):
         """The attribute with the targets."""
         return [Marginal.of(self.schema, (candidate, *self.targets))]
 
-    def value(self, candidate: str, counts: Sequence[NDArray[np.int64]]) -> float:
+    def value(self, candidate: str, counts: Sequence[Ints]) -> float:
         """Rows beyond chance."""
         table = counts[0].reshape(-1, len(self.marginal)).astype(np.float64)
         apart = np.abs(table - table.sum(axis=1, keepdims=True) * self.marginal)
@@ -173,7 +173,7 @@ class EnsembleTraining:
             tables.append(LeafTable(replace(counts.tree), estimate(counts, marginal), sizes))
         return Ensemble(self.schema, self.spec.targets, tuple(tables)), rows
 
-    def _weights(self, marginal: NDArray[np.float64], rows: float) -> NDArray[np.float64]:
+    def _weights(self, marginal: Floats, rows: float) -> Floats:
         """How early each predictor is asked: as given, or by what it tells about the targets."""
         names = self.spec.predictors
         if not self.settings.ordered:
@@ -187,7 +187,7 @@ class EnsembleTraining:
         order += [left[i] for i in rest]
         return np.array([RANK_RATIO ** -order.index(name) for name in names])
 
-    def _chance(self, marginal: NDArray[np.float64], rows: float) -> dict[str, float]:
+    def _chance(self, marginal: Floats, rows: float) -> dict[str, float]:
         """What the score of an independent attribute is on average: E|N_ck − N_c·π_k| = √(2·N_c·π_k(1−π_k)/π).
 
         From public sizes N_c where they are, else the most it can be: equal sizes.
@@ -201,7 +201,7 @@ class EnsembleTraining:
             found |= {n: spread * float(np.sqrt(s).sum()) for n, s in zip(public, sizes, strict=True)}
         return found
 
-    def _grow_trees(self, weights: NDArray[np.float64], rows: float) -> list[tuple[GrownTree, Budget]]:
+    def _grow_trees(self, weights: Floats, rows: float) -> list[tuple[GrownTree, Budget]]:
         """Each tree, and what its leaves may cost: its share, and what its growth did not need."""
         names, settings, curator = self.spec.predictors, self.settings, self.curator
         n_b = settings.split_from(self.schema, curator.relation, self.spec, self.costs.trees[0])

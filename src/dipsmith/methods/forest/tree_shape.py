@@ -17,6 +17,7 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Ints
 from dipsmith.errors import UsageError
 from dipsmith.estimation.lawful import label_codes, meets
 from dipsmith.schema import Cells, Codes, Condition, Conditions, Crossed, Marginal, Schema
@@ -46,7 +47,7 @@ class TreeShape:
     asks: NDArray[np.int16]
     first: NDArray[np.int32]
     levels: tuple[int, ...]
-    occupied: NDArray[np.int64] | None = None
+    occupied: Ints | None = None
 
     @classmethod
     def root(cls, schema: Schema, columns: Sequence[str]) -> TreeShape:
@@ -73,24 +74,24 @@ class TreeShape:
         levels = (*self.levels, grown) if grown > size else self.levels
         return TreeShape(self.schema, self.columns, np.concatenate([asks, new]), first, levels)
 
-    def with_occupied(self, occupied: NDArray[np.int64]) -> TreeShape:
+    def with_occupied(self, occupied: Ints) -> TreeShape:
         """The same tree, with only some leaves as cells of their own."""
         return replace(self, occupied=occupied)
 
     # --- nodes ------------------------------------------------------------------------------------
 
     @cached_property
-    def fans(self) -> NDArray[np.int64]:
+    def fans(self) -> Ints:
         """Number of labels of each of `columns`."""
         return np.array([self.schema[name].size for name in self.columns], dtype=np.int64)
 
     @property
-    def step_offsets(self) -> NDArray[np.int64]:
+    def step_offsets(self) -> Ints:
         """Where the steps down by each of `columns` start, when all steps are numbered."""
         return np.concatenate([[0], np.cumsum(self.fans)])
 
     @cached_property
-    def leaves(self) -> NDArray[np.int64]:
+    def leaves(self) -> Ints:
         """The leaf nodes."""
         return np.flatnonzero(self.asks < 0)
 
@@ -122,7 +123,7 @@ class TreeShape:
         return list(zip(self.levels[1:-1], self.levels[2:], strict=True))
 
     @property
-    def depth(self) -> NDArray[np.int64]:
+    def depth(self) -> Ints:
         """How many attributes the path to each leaf asked."""
         return np.repeat(np.arange(len(self.levels) - 1), np.diff(self.levels))[self.leaves]
 
@@ -186,7 +187,7 @@ class TreeShape:
         ends[self.leaves] = ~cells
         return ends
 
-    def index(self, codes: Codes) -> NDArray[np.int64]:
+    def index(self, codes: Codes) -> Ints:
         """The cell of every row."""
         if len(self.asks) == 1:
             return np.full(len(codes), ~self._ends[0], dtype=np.int64)
@@ -224,7 +225,7 @@ class TreeShape:
         down += table.ravel().take(place).astype(np.int32, copy=False)
         return rows, down
 
-    def possible(self) -> NDArray[np.bool_] | None:
+    def possible(self) -> Bools | None:
         """Cells whose path breaks no rule; None when no rule speaks of these attributes alone."""
         rules = [r for r in self.schema.rules if set(r.attributes) <= set(self.attributes)]
         if not rules:
@@ -232,7 +233,7 @@ class TreeShape:
         paths = dict(zip(self.columns, self.paths().T, strict=True))
         return np.asarray(~np.any([meets(rule, paths, self.size) for rule in rules], axis=0))
 
-    def conditions(self, cells: NDArray[np.int64]) -> Conditions:
+    def conditions(self, cells: Ints) -> Conditions:
         """The labels on the path to each leaf."""
         paths = dict(zip(self.columns, self.paths()[cells].T, strict=True))
         return {n: Condition(self.schema[n].labels, paths[n]) for n in self.attributes}
@@ -249,7 +250,7 @@ class LabelledLeaves(Crossed):
     first: TreeShape
     second: Marginal
 
-    def possible(self) -> NDArray[np.bool_] | None:
+    def possible(self) -> Bools | None:
         """Cells that no rule over path and labels forbids."""
         rules = [r for r in self.schema.rules if set(r.attributes) <= set(self.attributes)]
         if not rules:

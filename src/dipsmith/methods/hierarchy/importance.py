@@ -32,8 +32,8 @@ from fractions import Fraction
 from math import log, pi, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats, Ints
 from dipsmith.errors import UnsupportedError
 from dipsmith.methods.outlook import Names
 from dipsmith.privacy.score import Score
@@ -43,7 +43,7 @@ _SMALL = np.cumsum([0.0, 1.0, *(1 - (x - 1) * log(x / (x - 1)) for x in range(2,
 """H(0) … H(15), summed up from its differences 1 − g(x)."""
 
 
-def log_factorial_excess(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+def log_factorial_excess(counts: Ints) -> Floats:
     """H(x) = log x! − x·log x + x, to within 1e-13 of itself: no difference of large numbers is taken.
 
     >>> log_factorial_excess(np.array([0, 1, 2])).round(6).tolist()
@@ -72,7 +72,7 @@ class InformationCriterion:
         """The marginal of each attribute of the group, in every node."""
         return [Marginal(self.schema, (*self.within, name)) for name in candidate]
 
-    def value(self, candidate: Names, counts: Sequence[NDArray[np.int64]]) -> float:
+    def value(self, candidate: Names, counts: Sequence[Ints]) -> float:
         """Larger is better: fewer levels, more skewed."""
         return -sum(
             information_criterion(table.reshape(-1, self.schema[name].size), self.penalty)
@@ -89,7 +89,7 @@ class InformationCriterion:
         return relation == "add-remove"
 
 
-def information_criterion(counts: NDArray[np.int64], penalty: float = 2.0) -> float:
+def information_criterion(counts: Ints, penalty: float = 2.0) -> float:
     """Σ over the nodes (lines) of −2·log L + penalty · levels; levels are those of the schema.
 
     >>> round(information_criterion(np.array([[30, 10]])), 6)
@@ -117,7 +117,7 @@ class MisplacedRows(Score[Names]):
         """The cross-table of the group, in every node."""
         return [Marginal(self.schema, (*self.within, *candidate))]
 
-    def value(self, candidate: Names, counts: Sequence[NDArray[np.int64]]) -> float:
+    def value(self, candidate: Names, counts: Sequence[Ints]) -> float:
         """Half the L1 distance from an even spread, less the cost of noise."""
         nodes = counts[0].reshape(-1, self.schema.size(candidate)).astype(np.float64)
         even = nodes.mean(axis=1, keepdims=True)
@@ -156,7 +156,7 @@ class Contrast(Score[Names]):
         """Every attribute by itself."""
         return [table for name in self.names for table in self.each.tables((name,))]
 
-    def value(self, candidate: Names, counts: Sequence[NDArray[np.int64]]) -> float:
+    def value(self, candidate: Names, counts: Sequence[Ints]) -> float:
         """Mean score inside the group less mean score outside it."""
         scores = {n: self.each.value((n,), [c]) for n, c in zip(self.names, counts, strict=True)}
         inside = [s for n, s in scores.items() if n in candidate]

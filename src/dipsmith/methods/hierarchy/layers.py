@@ -25,6 +25,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Ints
 from dipsmith.errors import UsageError
 from dipsmith.estimation.lawful import meets
 from dipsmith.methods.hierarchy.tree import Tree
@@ -41,7 +42,7 @@ class Layer:
     """
 
     groups: tuple[Names, ...]
-    chosen: NDArray[np.int64]
+    chosen: Ints
 
     @classmethod
     def of(cls, nodes: Sequence[Names]) -> Self:
@@ -116,7 +117,7 @@ class Layers:
         """Number of nodes of each level: root, layers, leaves."""
         return (*self._nodes_above_leaves, self.schema.size())
 
-    def fanouts(self, layer: Layer) -> NDArray[np.int64]:
+    def fanouts(self, layer: Layer) -> Ints:
         """How many children each node that the layer divides has."""
         sizes = np.array([self.schema.size(group) for group in layer.groups], dtype=np.int64)
         return np.asarray(sizes[layer.chosen], dtype=np.int64)
@@ -155,7 +156,7 @@ class Layers:
         return Tree.grown([*fans, self.schema.size() // used])
 
     @cached_property
-    def leaf_cells(self) -> NDArray[np.int64] | slice:
+    def leaf_cells(self) -> Ints | slice:
         """The cell of `table` that each leaf is, in the order of the tree."""
         if self.order is not None:
             return slice(None)
@@ -163,9 +164,9 @@ class Layers:
         node = LayerCells(self, self.depth).index(every)
         return np.argsort(node.astype(np.int32), kind="stable")
 
-    def path(self, level: int) -> Mapping[str, NDArray[np.int64]]:
+    def path(self, level: int) -> Mapping[str, Ints]:
         """For every attribute used above a level, its code at each node; -1 where the branch has not used it."""
-        path: dict[str, NDArray[np.int64]] = {}
+        path: dict[str, Ints] = {}
         for layer in self.layers[:level]:
             fan = self.fanouts(layer)
             place = np.arange(fan.sum()) - np.repeat(np.cumsum(fan) - fan, fan)
@@ -185,7 +186,7 @@ class Layers:
         text = repr([(layer.groups, layer.chosen.tolist()) for layer in self.layers])
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
-    def state(self) -> tuple[list[list[list[str]]], dict[str, NDArray[np.int64]]]:
+    def state(self) -> tuple[list[list[list[str]]], dict[str, Ints]]:
         """The splits as JSON-able facts and arrays."""
         facts = [[list(group) for group in layer.groups] for layer in self.layers]
         return facts, {f"layer/{i}": layer.chosen for i, layer in enumerate(self.layers)}
@@ -231,7 +232,7 @@ class LayerCells(Cells):
         ]
         return f"{', then '.join(parts)} (tree {self.layers.digest})"
 
-    def index(self, codes: Codes) -> NDArray[np.int64]:
+    def index(self, codes: Codes) -> Ints:
         """The node of every row."""
         node = np.zeros(len(codes), dtype=np.int64)
         for layer in self.layers.layers[: self.level]:
@@ -241,7 +242,7 @@ class LayerCells(Cells):
             taken = layer.chosen[node]
             for i, group in enumerate(layer.groups):
                 here = np.flatnonzero(taken == i) if len(layer.groups) > 1 else slice(None)
-                key: NDArray[np.int64] = np.zeros(len(step[here]), dtype=np.int64)
+                key: Ints = np.zeros(len(step[here]), dtype=np.int64)
                 for name in group:
                     key *= self.schema[name].size
                     key += codes[name][here]
@@ -249,7 +250,7 @@ class LayerCells(Cells):
             node = first[node] + step
         return node
 
-    def possible(self) -> NDArray[np.bool_] | None:
+    def possible(self) -> Bools | None:
         """The nodes that no rule over their own path forbids; None when all are possible."""
         path, forbidden = self.layers.path(self.level), np.zeros(self.size, dtype=bool)
         for rule in self.schema.rules:
@@ -257,7 +258,7 @@ class LayerCells(Cells):
                 forbidden |= meets(rule, path, self.size)
         return ~forbidden if forbidden.any() else None
 
-    def conditions(self, cells: NDArray[np.int64]) -> Conditions:
+    def conditions(self, cells: Ints) -> Conditions:
         """The labels on the path to each node."""
         path = self.layers.path(self.level)
         return {n: Condition(self.schema[n].labels, path[n][cells]) for n in self.attributes}

@@ -27,6 +27,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dipsmith.arrays import Bools, Floats, Ints
 from dipsmith.errors import UsageError
 from dipsmith.estimation.answers import Answer, Answering, NoisyTable, Post
 from dipsmith.estimation.simplex import (
@@ -69,7 +70,7 @@ class NoisyTree:
     """
 
     hierarchy: Hierarchy
-    values: tuple[NDArray[np.int64], ...]
+    values: tuple[Ints, ...]
     variances: tuple[float, ...]
 
     @property
@@ -83,7 +84,7 @@ class NoisyTree:
         return self.hierarchy.table
 
     @cached_property
-    def possible(self) -> NDArray[np.bool_]:
+    def possible(self) -> Bools:
         """The nodes that hold at least one cell that no rule forbids."""
         nodes = np.ones(self.tree.size, dtype=bool)
         cells = self.marginal.possible()
@@ -99,12 +100,12 @@ class NoisyTree:
         return slice(self.tree.layers[-2], self.tree.layers[-1])
 
     @cached_property
-    def noise(self) -> NDArray[np.float64]:
+    def noise(self) -> Floats:
         """The noise variance of every node; 0 where it is public or impossible."""
         return np.where(self.possible, np.repeat(self.variances, np.diff(self.tree.layers)), 0.0)
 
     @cached_property
-    def estimates(self) -> NDArray[np.float64]:
+    def estimates(self) -> Floats:
         """The unbiased estimate of every node, before anything negative is removed."""
         measured = np.where(self.possible, np.concatenate(self.values), 0.0)
         return gls(self.tree, measured, self.noise)
@@ -114,7 +115,7 @@ class NoisyTree:
         """The estimated number of rows."""
         return float(self.estimates[0])
 
-    def counts(self, post: Post) -> NDArray[np.float64]:
+    def counts(self, post: Post) -> Floats:
         """Non-negative numbers for all nodes, children summing to their parent."""
         if post == "project":
             return project_down(self.tree, self.estimates, self.noise)
@@ -124,11 +125,11 @@ class NoisyTree:
             made[below] = clip_within(self.estimates[below], family.owner, made[family.nodes], able[below])
         return made
 
-    def cells(self, post: Post) -> NDArray[np.float64]:
+    def cells(self, post: Post) -> Floats:
         """The non-negative table, in the order of its cells."""
         return self._by_cell(self.counts(post)[self._leaves])
 
-    def rows(self, post: Post, n: int, random: Generator) -> NDArray[np.int64]:
+    def rows(self, post: Post, n: int, random: Generator) -> Ints:
         """Draw `n` rows: how many of them lie in each cell of the table.
 
         Counts above the leaves are rounded by largest remainders within their parent. Leaves are rounded
@@ -153,7 +154,7 @@ class NoisyTree:
         columns = np.unravel_index(random.permutation(drawn), self.marginal.shape)
         return Codes.of(self.marginal.schema, dict(zip(self.marginal.attributes, columns, strict=True)), len(drawn))
 
-    def answer(self, weights: NDArray[np.float64]) -> Answer:
+    def answer(self, weights: Floats) -> Answer:
         """The sum of the table's cells with these weights, and its standard error."""
         nodes = np.zeros(self.tree.size)
         nodes[self._leaves] = weights[self.hierarchy.leaf_cells]
@@ -166,7 +167,7 @@ class NoisyTree:
         cells[self.hierarchy.leaf_cells] = leaves
         return cells
 
-    def _evenly(self) -> NDArray[np.float64]:
+    def _evenly(self) -> Floats:
         """One for every possible cell, and the sums of them above."""
         nodes = self.possible.astype(np.float64)
         for family in reversed(self.tree.families()):
@@ -257,9 +258,7 @@ def measure(curator: Curator, hierarchy: Hierarchy, budgets: Sequence[Budget | N
     return NoisyTree(hierarchy, tuple(values), tuple(variances))
 
 
-def _round_at_random(
-    weights: NDArray[np.float64], sizes: NDArray[np.int64], totals: NDArray[np.int64], random: Generator
-) -> NDArray[np.int64]:
+def _round_at_random(weights: Floats, sizes: Ints, totals: Ints, random: Generator) -> Ints:
     """Whole numbers with each family's total, each within one of its share and equal to it on average.
 
     Systematic sampling (Madow 1949) in a random order within the family: in the order of the cells, a
@@ -290,7 +289,7 @@ def _round_at_random(
     return drawn
 
 
-def project_down(tree: Tree, x: ArrayLike, variances: ArrayLike) -> NDArray[np.float64]:
+def project_down(tree: Tree, x: ArrayLike, variances: ArrayLike) -> Floats:
     """Make a consistent tree non-negative from the root down, and keep it consistent.
 
     The children of a node are projected onto the node's final value with the variances that `gls`
@@ -318,7 +317,7 @@ def project_down(tree: Tree, x: ArrayLike, variances: ArrayLike) -> NDArray[np.f
     return out
 
 
-def _known_below(tree: Tree, estimate: NDArray[np.float64], exact: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _known_below(tree: Tree, estimate: Floats, exact: Bools) -> Floats:
     """Sum the exactly known counts at or below each node."""
     floor = np.where(exact, estimate, 0.0)
     if (floor < -CONFLICT_TOLERANCE).any():
@@ -335,9 +334,7 @@ def _known_below(tree: Tree, estimate: NDArray[np.float64], exact: NDArray[np.bo
     return floor
 
 
-def round_top_down(
-    tree: Tree, x: ArrayLike, total: int | None = None, possible: NDArray[np.bool_] | None = None
-) -> NDArray[np.int64]:
+def round_top_down(tree: Tree, x: ArrayLike, total: int | None = None, possible: Bools | None = None) -> Ints:
     """Round a non-negative, consistent tree, such as that of `project_down`, to whole numbers that are consistent too.
 
     The roots sum to `total`, by default the nearest whole number to their sum. `possible` is False for leaves that
@@ -360,7 +357,7 @@ def round_top_down(
     return out
 
 
-def _estimates(tree: Tree, x: ArrayLike) -> NDArray[np.float64]:
+def _estimates(tree: Tree, x: ArrayLike) -> Floats:
     estimate = as_finite(x)
     if estimate.shape != (tree.size,):
         raise UsageError(f"Estimates of a tree: expected {tree.size} numbers, got {estimate.size}")

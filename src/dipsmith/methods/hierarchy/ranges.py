@@ -18,8 +18,8 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Bools, Ints
 from dipsmith.errors import UsageError
 from dipsmith.methods.hierarchy.tree import Tree, level_weights, sum_variance
 from dipsmith.schema import Cells, Codes, Condition, Conditions, Marginal, Schema
@@ -100,18 +100,18 @@ class Intervals:
         """The attribute and the width."""
         return f"{self.schema.names[0]} in intervals of {self.width}"
 
-    def index(self, codes: Codes) -> NDArray[np.int64]:
+    def index(self, codes: Codes) -> Ints:
         """The interval of every row."""
         return codes[self.schema.names[0]].astype(np.int64) // self.width
 
-    def possible(self) -> NDArray[np.bool_] | None:
+    def possible(self) -> Bools | None:
         """The intervals with at least one value that no rule forbids."""
         values = Marginal(self.schema, self.schema.names).possible()
         if values is None:
             return None
         return np.logical_or.reduceat(values, np.arange(0, values.size, self.width))
 
-    def conditions(self, cells: NDArray[np.int64]) -> Conditions:
+    def conditions(self, cells: Ints) -> Conditions:
         """The first and the last value of each interval."""
         (name,) = self.schema.names
         labels = self.schema[name].labels

@@ -22,8 +22,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from dipsmith.arrays import Floats, Ints
 from dipsmith.errors import UsageError
 
 CONFLICT_TOLERANCE = 1e-9
@@ -42,10 +43,10 @@ class Tree:
     ((0, 1, 3, 6), [0, 1], [2, 3, 4, 5])
     """
 
-    parent: NDArray[np.int64]
+    parent: Ints
     layers: tuple[int, ...] = field(init=False)
-    inner: NDArray[np.int64] = field(init=False)
-    first: NDArray[np.int64] = field(init=False)
+    inner: Ints = field(init=False)
+    first: Ints = field(init=False)
 
     def __post_init__(self) -> None:
         parent = np.array(self.parent, dtype=np.int64)
@@ -95,7 +96,7 @@ class Tree:
         return self.parent.size
 
     @property
-    def leaves(self) -> NDArray[np.int64]:
+    def leaves(self) -> Ints:
         """Nodes without children, ascending."""
         mask = np.ones(self.size, dtype=bool)
         mask[self.inner] = False
@@ -123,25 +124,25 @@ class Families:
     """
 
     inner: slice
-    nodes: NDArray[np.int64]
+    nodes: Ints
     children: slice
-    starts: NDArray[np.int64]
+    starts: Ints
 
     @property
-    def owner(self) -> NDArray[np.int64]:
+    def owner(self) -> Ints:
         """Where each child's parent stands in `nodes`."""
         return np.repeat(np.arange(self.nodes.size, dtype=np.int64), self.sizes)
 
     @property
-    def sizes(self) -> NDArray[np.int64]:
+    def sizes(self) -> Ints:
         """Number of children of each node."""
         return np.diff(self.starts, append=self.children.stop - self.children.start)
 
-    def sums(self, of_children: NDArray[np.float64]) -> NDArray[np.float64]:
+    def sums(self, of_children: Floats) -> Floats:
         """Sum over each inner node's children."""
         return np.add.reduceat(of_children, self.starts)
 
-    def spread(self, of_inner: NDArray[np.float64]) -> NDArray[np.float64]:
+    def spread(self, of_inner: Floats) -> Floats:
         """Repeat a number per inner node over its children."""
         return np.repeat(of_inner, self.sizes)
 
@@ -156,13 +157,13 @@ class Upward:
     sum of its children.
     """
 
-    own: NDArray[np.float64]
-    free: NDArray[np.float64]
-    below: NDArray[np.float64]
-    free_below: NDArray[np.float64]
-    weight: NDArray[np.float64]
+    own: Floats
+    free: Floats
+    below: Floats
+    free_below: Floats
+    weight: Floats
 
-    def share(self, family: Families) -> NDArray[np.float64]:
+    def share(self, family: Families) -> Floats:
         """Return the part of a parent's correction that each child takes.
 
         In proportion to the variances; unmeasured children take all of it; where nothing can move, 0.
@@ -205,7 +206,7 @@ def upward(tree: Tree, variances: ArrayLike) -> Upward:
     return Upward(own, free, below, free_below, weight)
 
 
-def gls(tree: Tree, values: ArrayLike, variances: ArrayLike) -> NDArray[np.float64]:
+def gls(tree: Tree, values: ArrayLike, variances: ArrayLike) -> Floats:
     """Estimate every node from all measurements, so that children sum to their parent.
 
     `values` has the measurement of each node, anything (NaN too) where it is unmeasured; `variances` its noise

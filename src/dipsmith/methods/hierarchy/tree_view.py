@@ -13,8 +13,8 @@ from math import isinf, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats, Ints
 from dipsmith.estimation.answers import Post
 from dipsmith.methods.hierarchy.layers import Layers
 from dipsmith.methods.hierarchy.ranges import Ranges
@@ -45,11 +45,11 @@ class TreeView:
         return ModelTree(found, self._node(hierarchy, 0, 0, "all rows", ()), COUNTS, noise=noise[:-1])
 
     @cached_property
-    def _counts(self) -> NDArray[np.float64]:
+    def _counts(self) -> Floats:
         return self.noisy.counts(self.post)
 
     @cached_property
-    def _first(self) -> NDArray[np.int64]:
+    def _first(self) -> Ints:
         """The first child of every node, −1 where there is none."""
         first = np.full(self.noisy.tree.size, -1, dtype=np.int64)
         first[self.noisy.tree.inner] = self.noisy.tree.first

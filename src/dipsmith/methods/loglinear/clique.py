@@ -10,8 +10,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Ints
 from dipsmith.estimation.lawful import label_codes, meets
 from dipsmith.methods.loglinear.public_design import LabelTerm
 from dipsmith.methods.loglinear.softmax import BarredLabels
@@ -62,7 +62,7 @@ class Clique:
             labels=self.labels(schema),
         )
 
-    def of_label(self, schema: Schema, targets: Sequence[str]) -> NDArray[np.int64]:
+    def of_label(self, schema: Schema, targets: Sequence[str]) -> Ints:
         """The label within this clique of every joint label of `targets`."""
         joint = label_codes(schema, targets)
         label = np.zeros(schema.size(targets), dtype=np.int64)

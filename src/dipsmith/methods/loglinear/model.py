@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats, Ints
 from dipsmith.errors import UsageError
 from dipsmith.methods.loglinear.clique import Clique, barred_labels, needed_columns
 from dipsmith.methods.loglinear.memory import Memory
@@ -29,8 +30,6 @@ from dipsmith.methods.loglinear.softmax import barred_softmax
 from dipsmith.methods.method import Arrays, arrays_of, join_states
 from dipsmith.privacy.randomness import generator, named_seed
 from dipsmith.schema import Codes, Schema
-
-Float = NDArray[np.float64]
 
 BLOCK: Final = 1 << 21
 """Probabilities held at once when labelling."""
@@ -106,13 +105,13 @@ class Effects:
         return f"<table><thead><tr>{lines[0]}</tr></thead><tbody>{''.join(lines[1:])}</tbody></table>{more}"
 
 
-def centred(table: Float, sizes: NDArray[np.integer]) -> Float:
+def centred(table: Floats, sizes: NDArray[np.integer]) -> Floats:
     """Log-odds against the first label, cells × labels − 1, relative to the average row."""
     odds = table[:, 1:] - table[:, :1]
     return np.asarray(odds - _shares(sizes) @ odds)
 
 
-def standard_errors(term: LabelTerm, covariance: Float, sizes: NDArray[np.integer]) -> Float:
+def standard_errors(term: LabelTerm, covariance: Floats, sizes: NDArray[np.integer]) -> Floats:
     """Standard errors of the `centred` effects of a term, from the covariance of its contrasts."""
     basis = contrasts(term.labels)
     w = _shares(sizes)
@@ -130,7 +129,7 @@ def standard_errors(term: LabelTerm, covariance: Float, sizes: NDArray[np.intege
     return errors
 
 
-def _shares(sizes: NDArray[np.integer]) -> Float:
+def _shares(sizes: NDArray[np.integer]) -> Floats:
     total = sizes.sum()
     return np.asarray(sizes / total if total else np.full(len(sizes), 1 / max(len(sizes), 1)))
 
@@ -142,8 +141,8 @@ class ReadEffects:
     Standard errors are against the first label, relative to the average row.
     """
 
-    unshrunk: tuple[Float, ...]
-    errors: tuple[Float, ...]
+    unshrunk: tuple[Floats, ...]
+    errors: tuple[Floats, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,9 +155,9 @@ class StratumEffects:
     """
 
     cliques: tuple[Clique, ...]
-    tables: tuple[Float, ...]
-    sizes: tuple[NDArray[np.int64], ...]
-    strengths: tuple[Float, ...]
+    tables: tuple[Floats, ...]
+    sizes: tuple[Ints, ...]
+    strengths: tuple[Floats, ...]
     read: Callable[[], ReadEffects]
     memory: Memory = field(default_factory=Memory)
 
@@ -168,12 +167,12 @@ class StratumEffects:
         return self.read()
 
     @property
-    def unshrunk(self) -> tuple[Float, ...]:
+    def unshrunk(self) -> tuple[Floats, ...]:
         """`tables` without the pull of the penalties."""
         return self.reading.unshrunk
 
     @property
-    def errors(self) -> tuple[Float, ...]:
+    def errors(self) -> tuple[Floats, ...]:
         """Standard errors of the unshrunk effects."""
         return self.reading.errors
 
@@ -232,7 +231,7 @@ class LogLinearModel:
         asked = {p for b in self.blocks for c in b.cliques for p in c.predictors}
         return needed_columns(self.schema, self.targets, asked | ({self.strata} if self.strata else set()))
 
-    def probabilities(self, rows: Codes) -> Float:
+    def probabilities(self, rows: Codes) -> Floats:
         """The probability of every (joint) label for every row: rows × labels, in the schema's order."""
         found = np.empty((len(rows), self.schema.size(self.targets)))
         for here, p in self._parts(rows):
@@ -281,7 +280,7 @@ class LogLinearModel:
         blocks = [StratumEffects.from_state(cliques, arrays_of(i, arrays)) for i, cliques in each]
         return cls(schema, tuple(facts["targets"]), facts["strata"], tuple(blocks))
 
-    def _parts(self, rows: Codes) -> Iterator[tuple[NDArray[np.int64] | slice, Float]]:
+    def _parts(self, rows: Codes) -> Iterator[tuple[Ints | slice, Floats]]:
         """Rows and their probabilities, a part at a time."""
         if absent := [p for p in self.predictors if p not in rows.columns]:
             needed = ", ".join(self.predictors)
@@ -299,12 +298,12 @@ class LogLinearModel:
                 if len(here):
                     yield start + here, self._given(block, spread, part.take(here))
 
-    def _spread(self, block: StratumEffects) -> list[Float]:
+    def _spread(self, block: StratumEffects) -> list[Floats]:
         """Every term's effects over the joint labels."""
         terms = zip(block.cliques, block.tables, strict=True)
         return [table[:, clique.of_label(self.schema, self.targets)] for clique, table in terms]
 
-    def _given(self, block: StratumEffects, spread: list[Float], part: Codes) -> Float:
+    def _given(self, block: StratumEffects, spread: list[Floats], part: Codes) -> Floats:
         eta = np.zeros((len(part), self.schema.size(self.targets)))
         for clique, table in zip(block.cliques, spread, strict=True):
             eta += table.take(clique.groups(self.schema).index(part), axis=0)

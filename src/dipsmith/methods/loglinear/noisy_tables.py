@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats, Ints
 from dipsmith.errors import UnsupportedError
 from dipsmith.methods.loglinear.clique import Clique, barred_labels
 from dipsmith.methods.loglinear.model import ReadEffects, StratumEffects, standard_errors
@@ -33,8 +33,6 @@ from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.schema import Codes, Marginal, Schema
 
-Float = NDArray[np.float64]
-
 LEAST_SHARE = 1e-3
 """Share of a label at which effects start at least: noise may have left it none."""
 
@@ -50,10 +48,10 @@ class NoisyTables:
     targets: tuple[str, ...]
     penalty: Callable[[Clique], Penalty]
     rows: Codes
-    multiplicities: NDArray[np.int64]
+    multiplicities: Ints
     near: StratumEffects | None = None
     cliques: tuple[Clique, ...] = ()
-    tables: tuple[Float, ...] = ()
+    tables: tuple[Floats, ...] = ()
     variances: tuple[float, ...] = ()
 
     def measure(self, curator: Curator, cliques: Sequence[Clique], costs: Sequence[Budget]) -> NoisyTables:
@@ -105,7 +103,7 @@ class NoisyTables:
         memory = None if self.near is None else self.near.memory
         return estimate_effects(equations, start, strengths, report, enough=enough, memory=memory)
 
-    def _begin_near(self, near: StratumEffects, start: Float, strengths: list[Float]) -> None:
+    def _begin_near(self, near: StratumEffects, start: Floats, strengths: list[Floats]) -> None:
         """Put the effects and penalties of an earlier fit where the search begins, for the cliques that it has."""
         known = dict(zip(near.cliques, zip(near.tables, near.strengths, strict=True), strict=True))
         design = self.design
@@ -117,7 +115,7 @@ class NoisyTables:
             if len(chosen) == len(strengths[i]):
                 strengths[i] = chosen
 
-    def _marginal_effects(self) -> Float:
+    def _marginal_effects(self) -> Floats:
         """Flat effects that are all zero but for the label marginals: the model that knows nothing else."""
         design, schema = self.design, self.rows.schema
         start, groups = np.zeros(design.size), target_groups(schema, self.targets)
@@ -153,7 +151,7 @@ class NoisyTables:
         )
 
 
-def _project(measured: Measurement) -> tuple[Float, float]:
+def _project(measured: Measurement) -> tuple[Floats, float]:
     """Noisy label counts projected on the public group sizes, and the noise variance of a label contrast."""
     assert measured.totals is not None
     table = measured.groups.astype(np.float64)
@@ -177,7 +175,7 @@ class LabelMisfit:
     functions of noisy tables and public rows.
     """
 
-    expected: Mapping[Clique, Float]
+    expected: Mapping[Clique, Floats]
     allowance: Mapping[Clique, float]
     schema: Schema
     name: ClassVar[str] = "misfit of label counts"
@@ -186,7 +184,7 @@ class LabelMisfit:
         """The one table of the candidate."""
         return [candidate.marginal(self.schema)]
 
-    def value(self, candidate: Clique, counts: Sequence[NDArray[np.int64]]) -> float:
+    def value(self, candidate: Clique, counts: Sequence[Ints]) -> float:
         """Larger when the model misses more."""
         distance = float(np.abs(counts[0] - self.expected[candidate].ravel()).sum())
         return 0.5 * distance - self.allowance[candidate]
@@ -202,7 +200,7 @@ class LabelMisfit:
         return False
 
 
-def allowance(expected: Float, noise_sd: float) -> float:
+def allowance(expected: Floats, noise_sd: float) -> float:
     """What ½‖S − E‖₁ is on average when the model is right and the table is measured with noise.
 
     Sampling gives a count of mean e in a group of n the variance e(1 − e/n); noise adds its own. The

@@ -29,9 +29,8 @@ from typing import Final
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
-Float = NDArray[np.float64]
+from dipsmith.arrays import Floats
 
 SCALE: Final = 0.2
 """Prior median of an effect's standard deviation τ, on the logit scale."""
@@ -58,7 +57,7 @@ class Penalty:
 
     cells: int
     contrasts: int
-    structures: tuple[Float | None, ...] = (None,)
+    structures: tuple[Floats | None, ...] = (None,)
     fixed: float | None = None
 
     @property
@@ -66,12 +65,12 @@ class Penalty:
         """Number of effects."""
         return self.cells * self.contrasts
 
-    def start(self) -> Float:
+    def start(self) -> Floats:
         """Logarithms of the λ to start from."""
         first = -2 * np.log(SCALE) if self.fixed is None else np.log(self.fixed)
         return np.full(len(self.structures), first)
 
-    def precision(self, log_strengths: Float) -> Float:
+    def precision(self, log_strengths: Floats) -> Floats:
         """The precision over the cells, for each label contrast."""
         whole = np.zeros((self.cells, self.cells))
         for structure, log_strength in zip(self.structures, log_strengths, strict=True):
@@ -81,7 +80,7 @@ class Penalty:
                 whole += np.exp(log_strength) * structure
         return whole
 
-    def pull(self, log_strengths: Float, effects: Float) -> Float:
+    def pull(self, log_strengths: Floats, effects: Floats) -> Floats:
         """The precision times some effects."""
         table = effects.reshape(self.cells, self.contrasts)
         total = np.zeros_like(table)
@@ -89,7 +88,7 @@ class Penalty:
             total += strength * (table if structure is None else structure @ table)
         return total.ravel()
 
-    def cost(self, log_strengths: Float, effects: Float) -> float:
+    def cost(self, log_strengths: Floats, effects: Floats) -> float:
         """The quadratic form of some effects."""
         return float(effects @ self.pull(log_strengths, effects))
 
@@ -102,13 +101,13 @@ class PenaltyChoice:
     where these were taken one by one.
     """
 
-    log_strengths: tuple[Float, ...]
-    effects: Float
+    log_strengths: tuple[Floats, ...]
+    effects: Floats
     settled: bool = True
-    factors: tuple[Float, ...] = ()
+    factors: tuple[Floats, ...] = ()
 
 
-def trend(cells: int, ordered: int) -> tuple[Float, Float, Float]:
+def trend(cells: int, ordered: int) -> tuple[Floats, Floats, Floats]:
     """Structures of effects along one ordered attribute, whose first `ordered` cells are in order.
 
     A straight line has a λ of its own and costs nothing else: R₁ = I − uuᵀ draws towards the line u,
@@ -123,7 +122,7 @@ def trend(cells: int, ordered: int) -> tuple[Float, Float, Float]:
     return np.eye(cells) - along, second.T @ second, along / cells
 
 
-def walk(shape: Sequence[int], ordered: Sequence[int]) -> Float | None:
+def walk(shape: Sequence[int], ordered: Sequence[int]) -> Floats | None:
     """DᵀD: squared differences between neighbouring cells along the ordered axes of a table.
 
     `ordered` says for every axis how many of its first codes are in order (0: none; a missing level stands apart).
@@ -148,13 +147,13 @@ def walk(shape: Sequence[int], ordered: Sequence[int]) -> Float | None:
     return whole
 
 
-def quadratic(structure: Float | None, table: Float) -> float:
+def quadratic(structure: Floats | None, table: Floats) -> float:
     """Σ over contrasts of φᵀRφ."""
     return float(np.sum(table * table) if structure is None else np.sum((structure @ table) * table))
 
 
 def choose_dense(
-    G: Float, g: Float, penalties: Sequence[Penalty], log_strengths: Sequence[Float], rounds: int = ROUNDS
+    G: Floats, g: Floats, penalties: Sequence[Penalty], log_strengths: Sequence[Floats], rounds: int = ROUNDS
 ) -> PenaltyChoice:
     """Choose the λ of terms whose effects are estimated together, in at most so many fixed-point steps.
 
@@ -178,10 +177,10 @@ def choose_dense(
 
 
 def choose_by_contrast(
-    G: Sequence[Float],
-    g: Float,
+    G: Sequence[Floats],
+    g: Floats,
     penalties: Sequence[Penalty],
-    log_strengths: Sequence[Float],
+    log_strengths: Sequence[Floats],
     rounds: int = ROUNDS,
 ) -> PenaltyChoice:
     """`choose_dense` where label contrasts do not inform each other: k times cells × cells (lower triangles) for G.
@@ -204,13 +203,13 @@ def choose_by_contrast(
     return PenaltyChoice(tuple(current), effects, settled, tuple(factors))
 
 
-def solve_by_contrast(factors: Sequence[Float], g: Float) -> Float:
+def solve_by_contrast(factors: Sequence[Floats], g: Floats) -> Floats:
     """The effects (cells × k, flat) from the factor of G + P of each contrast, and g (k × cells)."""
     solved = [scipy.linalg.lapack.dpotrs(f, b, lower=1)[0] for f, b in zip(factors, g, strict=True)]
     return np.stack(solved, axis=1).ravel()
 
 
-def _spreads_by_contrast(factors: Sequence[Float], single: Sequence[Penalty]) -> list[Float]:
+def _spreads_by_contrast(factors: Sequence[Floats], single: Sequence[Penalty]) -> list[Floats]:
     """Each term's posterior covariance over its cells, summed over contrasts: of L⁻ᵀL⁻¹ only the terms' own blocks."""
     spreads = [np.zeros((p.cells, p.cells)) for p in single]
     for factor in factors:
@@ -222,8 +221,8 @@ def _spreads_by_contrast(factors: Sequence[Float], single: Sequence[Penalty]) ->
 
 
 def _following(
-    penalties: Sequence[Penalty], current: Sequence[Float], effects: Float, spreads: Sequence[Float]
-) -> list[Float]:
+    penalties: Sequence[Penalty], current: Sequence[Floats], effects: Floats, spreads: Sequence[Floats]
+) -> list[Floats]:
     """One step of the fixed point: the λ that balance effects and their posterior covariance over the cells."""
     following = [s.copy() for s in current]
     for t, (penalty, here) in enumerate(zip(penalties, slices_of(penalties), strict=True)):
@@ -238,22 +237,22 @@ def _following(
     return following
 
 
-def _distance(following: Sequence[Float], current: Sequence[Float]) -> float:
+def _distance(following: Sequence[Floats], current: Sequence[Floats]) -> float:
     return max((float(np.abs(f - c).max()) for f, c in zip(following, current, strict=True)), default=0.0)
 
 
-def dense_covariance(G: Float, penalties: Sequence[Penalty], log_strengths: Sequence[Float]) -> Float:
+def dense_covariance(G: Floats, penalties: Sequence[Penalty], log_strengths: Sequence[Floats]) -> Floats:
     """The posterior covariance (G + P)⁻¹ of effects that are estimated together."""
     inverse, _ = scipy.linalg.lapack.dpotri(_factor(G, _precisions(penalties, log_strengths)), lower=1, overwrite_c=1)
     return symmetric(inverse)
 
 
-def cellwise_covariance(G: Float, log_strength: float) -> Float:
+def cellwise_covariance(G: Floats, log_strength: float) -> Floats:
     """The posterior covariance of every cell's contrasts, cells × k × k."""
     return np.asarray(np.linalg.inv(G + np.exp(log_strength) * np.eye(G.shape[1])))
 
 
-def choose_cellwise(G: Float, g: Float, penalty: Penalty, log_strengths: Float, rounds: int = 200) -> PenaltyChoice:
+def choose_cellwise(G: Floats, g: Floats, penalty: Penalty, log_strengths: Floats, rounds: int = 200) -> PenaltyChoice:
     """Choose λ for one large term whose cells are estimated apart (R = I); G is cells × k × k and g cells × k."""
     value, basis = np.linalg.eigh(G)
     value = np.maximum(value, 0.0)
@@ -279,10 +278,10 @@ class _Thinned:
     """
 
     members: tuple[tuple[int, ...], ...]
-    blocks: tuple[Float, ...]
+    blocks: tuple[Floats, ...]
 
     @classmethod
-    def of(cls, G: Float, penalties: Sequence[Penalty]) -> _Thinned:
+    def of(cls, G: Floats, penalties: Sequence[Penalty]) -> _Thinned:
         slices = slices_of(penalties)
         members, blocks = [], []
         for k in sorted({p.contrasts for p in penalties}):
@@ -295,9 +294,9 @@ class _Thinned:
             blocks.append(np.einsum("xayj,aj->jxy", whole @ basis, basis))
         return cls(tuple(members), tuple(blocks))
 
-    def spreads(self, penalties: Sequence[Penalty], log_strengths: Sequence[Float]) -> list[Float]:
+    def spreads(self, penalties: Sequence[Penalty], log_strengths: Sequence[Floats]) -> list[Floats]:
         """Each term's posterior covariance over its cells, summed over contrasts."""
-        found: dict[int, Float] = {}
+        found: dict[int, Floats] = {}
         for members, blocks in zip(self.members, self.blocks, strict=True):
             single = [Penalty(penalties[t].cells, 1, penalties[t].structures) for t in members]
             chosen = [log_strengths[t] for t in members]
@@ -308,7 +307,7 @@ class _Thinned:
         return [found[t] for t in range(len(penalties))]
 
 
-def _spreads(factor: Float, penalties: Sequence[Penalty]) -> list[Float]:
+def _spreads(factor: Floats, penalties: Sequence[Penalty]) -> list[Floats]:
     inverse, _ = scipy.linalg.lapack.dpotri(factor, lower=1)
     whole = symmetric(inverse)
     found = []
@@ -318,13 +317,13 @@ def _spreads(factor: Float, penalties: Sequence[Penalty]) -> list[Float]:
     return found
 
 
-def _precisions(penalties: Sequence[Penalty], log_strengths: Sequence[Float]) -> list[tuple[slice, int, Float]]:
+def _precisions(penalties: Sequence[Penalty], log_strengths: Sequence[Floats]) -> list[tuple[slice, int, Floats]]:
     """Where each term's effects are, how many contrasts it has, and its precision over the cells."""
     each = zip(slices_of(penalties), penalties, log_strengths, strict=True)
     return [(here, p.contrasts, p.precision(chosen)) for here, p, chosen in each]
 
 
-def _factor(G: Float, precisions: Sequence[tuple[slice, int, Float]]) -> Float:
+def _factor(G: Floats, precisions: Sequence[tuple[slice, int, Floats]]) -> Floats:
     """The lower Cholesky factor of G + P."""
     total = np.array(G, order="F")
     for here, contrasts, precision in precisions:
@@ -336,7 +335,7 @@ def _factor(G: Float, precisions: Sequence[tuple[slice, int, Float]]) -> Float:
     return np.asarray(factor)
 
 
-def symmetric(lower: Float) -> Float:
+def symmetric(lower: Floats) -> Floats:
     """The whole matrix, from its lower triangle."""
     whole = np.array(lower, order="F")
     for start in range(0, len(whole), BLOCK):
@@ -352,13 +351,13 @@ def slices_of(penalties: Sequence[Penalty]) -> list[slice]:
     return [slice(int(a), int(b)) for a, b in pairwise(np.cumsum([0, *(p.size for p in penalties)]))]
 
 
-def _prior_covariance(penalty: Penalty, log_strengths: Float) -> Float:
+def _prior_covariance(penalty: Penalty, log_strengths: Floats) -> Floats:
     if len(penalty.structures) == 1 and penalty.structures[0] is None:
         return np.diag(np.full(penalty.cells, np.exp(-log_strengths[0])))
     return np.asarray(np.linalg.inv(penalty.precision(log_strengths)))
 
 
-def _inner(structure: Float | None, matrix: Float) -> float:
+def _inner(structure: Floats | None, matrix: Floats) -> float:
     """tr(R·M)."""
     return float(np.trace(matrix) if structure is None else np.sum(structure * matrix))
 

@@ -30,9 +30,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats
 from dipsmith.methods.loglinear.softmax import BarredLabels, barred_softmax
-
-Float = NDArray[np.float64]
 
 CHUNK_BYTES = 1 << 22
 """Size of the widest array of one chunk of rows."""
@@ -42,7 +41,7 @@ BASIS_ROWS = 4000
 
 
 @cache
-def contrasts(labels: int) -> Float:
+def contrasts(labels: int) -> Floats:
     """An orthonormal basis (labels × labels − 1) of the vectors that sum to zero (Helmert's).
 
     >>> bool(np.allclose(contrasts(3).T @ contrasts(3), np.eye(2)))
@@ -81,9 +80,9 @@ class Moments:
     for, dense; `blocks`, of single terms, Cov_θ of each cell's contrasts: cells × contrasts × contrasts.
     """
 
-    expected: Float
-    information: Float | None
-    blocks: dict[int, Float]
+    expected: Floats
+    information: Floats | None
+    blocks: dict[int, Floats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +93,8 @@ class ContrastInformation:
     k matrices over the cells of all terms, of which the lower triangle counts.
     """
 
-    basis: Float
-    blocks: tuple[Float, ...]
+    basis: Floats
+    blocks: tuple[Floats, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +123,7 @@ class PublicDesign:
     """Distinct public rows with multiplicities, seen through the terms of a model."""
 
     terms: tuple[LabelTerm, ...]
-    multiplicities: NDArray[np.integer] | Float
+    multiplicities: NDArray[np.integer] | Floats
     labels: int
     barred: tuple[BarredLabels, ...] = ()
 
@@ -144,14 +143,14 @@ class PublicDesign:
         """Whether all terms have the same targets."""
         return len(set(self._maps)) == 1
 
-    def effects(self, phi: Float) -> list[Float]:
+    def effects(self, phi: Floats) -> list[Floats]:
         """Every term's effects as a table cells × labels, from the flat vector of contrasts."""
         return [
             phi[s].reshape(t.cells, t.contrasts) @ contrasts(t.labels).T
             for t, s in zip(self.terms, self.slices, strict=True)
         ]
 
-    def statistics(self, tables: Sequence[NDArray[np.floating] | NDArray[np.integer]]) -> Float:
+    def statistics(self, tables: Sequence[NDArray[np.floating] | NDArray[np.integer]]) -> Floats:
         """Tables cells × labels, one per term, as one flat vector of contrasts."""
         flat = [
             (np.asarray(s, dtype=np.float64).reshape(t.cells, t.labels) @ contrasts(t.labels)).ravel()
@@ -159,7 +158,7 @@ class PublicDesign:
         ]
         return np.concatenate(flat) if flat else np.zeros(0)
 
-    def moments(self, phi: Float, dense: Sequence[int] = (), blocks: Sequence[int] = ()) -> Moments:
+    def moments(self, phi: Floats, dense: Sequence[int] = (), blocks: Sequence[int] = ()) -> Moments:
         """E_θ S of all terms; Cov_θ S among the terms `dense` and within each cell of the terms `blocks`."""
         expected = [np.zeros((t.cells, t.labels)) for t in self.terms]
         pairs = [(a, b) for i, a in enumerate(dense) for b in dense[i:]] + [(c, c) for c in blocks]
@@ -175,7 +174,7 @@ class PublicDesign:
             blocks={c: self._finished(c, c, sums[c, c]) for c in blocks},
         )
 
-    def contrast_information(self, phi: Float) -> ContrastInformation:
+    def contrast_information(self, phi: Floats) -> ContrastInformation:
         """Cov_θ S where all terms have the same targets, one label contrast at a time."""
         (same,), first = self._same_targets, self.terms[0]
         basis = self.thinned(BASIS_ROWS)._uncorrelated(phi, first)
@@ -195,7 +194,7 @@ class PublicDesign:
         whole = np.broadcast_to(above, (first.contrasts, same.cells, same.cells))
         return ContrastInformation(basis, tuple((s * block).T for s, block in zip(scale, whole, strict=True)))
 
-    def _uncorrelated(self, phi: Float, term: LabelTerm) -> Float:
+    def _uncorrelated(self, phi: Floats, term: LabelTerm) -> Floats:
         """The basis in which a term's contrasts are uncorrelated in the average row."""
         within = np.zeros((term.labels, term.labels))
         for rows, p, _ in self._passes(phi, self.labels):
@@ -224,7 +223,7 @@ class PublicDesign:
             barred=tuple(BarredLabels(b.rows[kept], b.labels) for b in self.barred),
         )
 
-    def expected_tables(self, phi: Float, others: Sequence[LabelTerm]) -> list[Float]:
+    def expected_tables(self, phi: Floats, others: Sequence[LabelTerm]) -> list[Floats]:
         """E_θ of the label counts of terms that are not (yet) in the model: cells × labels each."""
         tables = [np.zeros((t.cells, t.labels)) for t in others]
         for rows, p, _ in self._passes(phi, self.labels):
@@ -235,7 +234,7 @@ class PublicDesign:
 
     # --- passes -----------------------------------------------------------------------------------
 
-    def _passes(self, phi: Float, wide: int) -> Iterator[tuple[slice, Float, Float]]:
+    def _passes(self, phi: Floats, wide: int) -> Iterator[tuple[slice, Floats, Floats]]:
         effects = self.effects(phi)
         stacked = [np.concatenate([effects[c] for c in same.terms]) for same in self._same_targets]
         rows = len(self.multiplicities)
@@ -247,14 +246,14 @@ class PublicDesign:
                 eta += _spread(same.pick(chunk) @ table, self.terms[same.terms[0]])
             yield chunk, *barred_softmax(eta, self.barred, chunk)
 
-    def _expect(self, tables: list[Float], rows: slice, p: Float) -> None:
+    def _expect(self, tables: list[Floats], rows: slice, p: Floats) -> None:
         weighted = p * self.multiplicities[rows, None]
         for same in self._same_targets:
             found = same.pick(rows).T @ _marginal(weighted, self.terms[same.terms[0]])
             for c, start in zip(same.terms, same.starts, strict=True):
                 tables[c] += found[start : start + self.terms[c].cells]
 
-    def _add_crossed(self, blocks: Float, weights: Float, rows: slice) -> None:
+    def _add_crossed(self, blocks: Floats, weights: Floats, rows: slice) -> None:
         """Add every contrast's weights of the rows to the pairs of cells that they lie in: a term and those after."""
         (same,) = self._same_targets
         for i, (term, start) in enumerate(zip(self.terms, same.starts, strict=True)):
@@ -275,9 +274,9 @@ class PublicDesign:
             found.append(_SameTargets(terms, tuple(int(s) for s in starts[:-1]), int(starts[-1]), index))
         return tuple(found)
 
-    def _covary(self, sums: dict[tuple[int, int], Float], rows: slice, p: Float) -> None:
+    def _covary(self, sums: dict[tuple[int, int], Floats], rows: slice, p: Floats) -> None:
         m = self.multiplicities[rows, None]
-        found: dict[tuple[int, int], Float] = {}
+        found: dict[tuple[int, int], Floats] = {}
         for (a, b), total in sums.items():
             one, other = self.terms[a], self.terms[b]
             maps = self._maps[a], self._maps[b]
@@ -301,7 +300,7 @@ class PublicDesign:
         k, j = one.contrasts, other.contrasts
         return cells, k * (k + 1) // 2 if self._maps[a] == self._maps[b] else k * j
 
-    def _finished(self, a: int, b: int, total: Float) -> Float:
+    def _finished(self, a: int, b: int, total: Floats) -> Floats:
         """Covariances of the first K − 1 labels, turned into covariances of the contrasts."""
         k, j = self.terms[a].contrasts, self.terms[b].contrasts
         if self._maps[a] == self._maps[b]:
@@ -316,7 +315,7 @@ class PublicDesign:
         right = contrasts(j + 1)[:-1] - contrasts(j + 1)[-1]
         return np.asarray(left.T @ whole @ right)
 
-    def _assembled(self, dense: Sequence[int], sums: dict[tuple[int, int], Float]) -> Float:
+    def _assembled(self, dense: Sequence[int], sums: dict[tuple[int, int], Floats]) -> Floats:
         ends = np.cumsum([0, *(self.terms[c].size for c in dense)])
         whole = np.zeros((ends[-1], ends[-1]))
         for i, a in enumerate(dense):
@@ -335,7 +334,7 @@ class PublicDesign:
         return whole
 
 
-def scattered(cell: NDArray[np.integer], cells: int, rows: Float) -> Float:
+def scattered(cell: NDArray[np.integer], cells: int, rows: Floats) -> Floats:
     """Sum the rows that fall in the same cell."""
     if cells == 1:
         return np.asarray(rows.sum(axis=0, keepdims=True))
@@ -350,21 +349,21 @@ def _gathered(index: NDArray[np.integer], cells: int) -> scipy.sparse.csc_array:
     return scipy.sparse.csc_array((np.ones(index.size), each, ends), shape=(cells, len(index)))
 
 
-def _marginal(p: Float, term: LabelTerm) -> Float:
+def _marginal(p: Floats, term: LabelTerm) -> Floats:
     """Joint probabilities summed over the targets that are not the term's."""
     if np.array_equal(term.of_label, np.arange(term.labels)):
         return p
     return np.asarray(scattered(term.of_label, term.labels, np.ascontiguousarray(p.T)).T)
 
 
-def _spread(own: Float, term: LabelTerm) -> Float:
+def _spread(own: Floats, term: LabelTerm) -> Floats:
     """Values of the term's own labels, for every joint label."""
     if np.array_equal(term.of_label, np.arange(term.labels)):
         return own
     return own.take(term.of_label, axis=1)
 
 
-def _covariances(p: Float, one: LabelTerm, other: LabelTerm, same: bool) -> Float:
+def _covariances(p: Floats, one: LabelTerm, other: LabelTerm, same: bool) -> Floats:
     """Cov(1[y_one = u], 1[y_other = v]) of every row for all but the last u and v; upper triangle if same."""
     left = _marginal(p, one)
     if same:

@@ -11,9 +11,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Float = NDArray[np.float64]
+from dipsmith.arrays import Floats
 
 KEPT: Final = 6
 """Earlier steps that are remembered."""
@@ -23,10 +22,10 @@ class Secants:
     """The last steps of one fixed-point iteration."""
 
     def __init__(self) -> None:
-        self.places: list[Float] = []
-        self.steps: list[Float] = []
+        self.places: list[Floats] = []
+        self.steps: list[Floats] = []
 
-    def accelerated(self, place: Float, step: Float) -> Float:
+    def accelerated(self, place: Floats, step: Floats) -> Floats:
         """Where to go from `place`, from which the plain iteration would take `step`.
 
         >>> slow, place = Secants(), np.array([1.0, 1.0])

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Float = NDArray[np.float64]
+from dipsmith.arrays import Bools, Floats
 
 FEW = 32
 """Labels up to which a pass over the rows for each label is faster than one along the labels."""
@@ -18,11 +17,11 @@ FEW = 32
 class BarredLabels:
     """Joint labels that a rule forbids for some rows."""
 
-    rows: NDArray[np.bool_]
-    labels: NDArray[np.bool_]
+    rows: Bools
+    labels: Bools
 
 
-def softmax(eta: Float) -> tuple[Float, Float]:
+def softmax(eta: Floats) -> tuple[Floats, Floats]:
     """Probabilities along the last axis, in place, and the log of their normaliser."""
     top = _along_labels(np.maximum, eta)
     eta -= top[:, None]
@@ -32,7 +31,7 @@ def softmax(eta: Float) -> tuple[Float, Float]:
     return eta, np.log(total) + top
 
 
-def _along_labels(ufunc: np.ufunc, x: Float) -> Float:
+def _along_labels(ufunc: np.ufunc, x: Floats) -> Floats:
     """Reduce rows × labels over the labels; label by label while these are few, which is faster."""
     if x.shape[1] > FEW:
         return np.asarray(ufunc.reduce(x, axis=1))
@@ -42,7 +41,7 @@ def _along_labels(ufunc: np.ufunc, x: Float) -> Float:
     return total
 
 
-def barred_softmax(eta: Float, barred: Sequence[BarredLabels], chunk: slice) -> tuple[Float, Float]:
+def barred_softmax(eta: Floats, barred: Sequence[BarredLabels], chunk: slice) -> tuple[Floats, Floats]:
     """`softmax` with probability 0 for labels that a rule forbids.
 
     A row whose labels are all forbidden breaks the rules whatever it is called; it gets the model's label.

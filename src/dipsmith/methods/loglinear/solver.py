@@ -30,15 +30,14 @@ from functools import cached_property
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats
 from dipsmith.methods.loglinear.memory import Memory
 from dipsmith.methods.loglinear.penalty import EXACT, Penalty, slices_of
 from dipsmith.methods.loglinear.public_design import PublicDesign
 from dipsmith.methods.loglinear.secants import Secants
 from dipsmith.methods.loglinear.weighing import ContrastWeighing, Weighing
 
-Float = NDArray[np.float64]
 Form = Literal["together", "by contrast", "cell by cell"]
 
 TOGETHER: Final = 3000
@@ -74,8 +73,8 @@ class Reading:
     for one that is read cell by cell.
     """
 
-    unshrunk: Float
-    covariances: tuple[Float, ...]
+    unshrunk: Floats
+    covariances: tuple[Floats, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +84,8 @@ class EffectEstimate:
     `read` finds the effects without shrinkage and their covariances; it is called once, when they are asked for.
     """
 
-    effects: Float
-    log_strengths: tuple[Float, ...]
+    effects: Floats
+    log_strengths: tuple[Floats, ...]
     read: Callable[[], Reading]
 
     @cached_property
@@ -104,7 +103,7 @@ class EffectEquations:
     """
 
     design: PublicDesign
-    statistics: Float
+    statistics: Floats
     variances: tuple[float, ...]
     penalties: tuple[Penalty, ...]
     reported_free: tuple[bool, ...]
@@ -116,8 +115,8 @@ class EffectEquations:
 
 def estimate_effects(
     equations: EffectEquations,
-    start: Float | None = None,
-    log_strengths: Sequence[Float] | None = None,
+    start: Floats | None = None,
+    log_strengths: Sequence[Floats] | None = None,
     report: Callable[[float], None] | None = None,
     *,
     enough: float = NEGLIGIBLE,
@@ -153,11 +152,11 @@ def estimate_effects(
 
 
 def _read(
-    equations: EffectEquations, design: PublicDesign, phi: Float, strengths: Sequence[Float], held: Float
+    equations: EffectEquations, design: PublicDesign, phi: Floats, strengths: Sequence[Floats], held: Floats
 ) -> Reading:
     """One step from the solution with the full matrices and without the pull of the penalties."""
     unshrunk = phi.copy()
-    covariances: dict[int, Float] = {}
+    covariances: dict[int, Floats] = {}
     for terms, form in _together(equations.design):
         group = _Group(equations, design, terms, form)
         unshrunk[group.at], found = group.reported(phi, strengths, held)
@@ -166,8 +165,8 @@ def _read(
 
 
 def _settled(
-    groups: Sequence[_Group], phi: Float, strengths: list[Float], held: Float, enough: float
-) -> tuple[Float, list[Float], float]:
+    groups: Sequence[_Group], phi: Floats, strengths: list[Floats], held: Floats, enough: float
+) -> tuple[Floats, list[Floats], float]:
     """Solve the groups in turn until none moves; also how far the first steps went."""
     first = 0.0
     for sweep in range(SWEEPS):
@@ -236,10 +235,10 @@ class _Group:
         self.free = [equations.reported_free[c] for c in terms]
 
     def solve(
-        self, phi: Float, strengths: list[Float], held: Float, enough: float, steps: int
-    ) -> tuple[Float, list[Float], float]:
+        self, phi: Floats, strengths: list[Floats], held: Floats, enough: float, steps: int
+    ) -> tuple[Floats, list[Floats], float]:
         """Gauss–Newton steps; also the length of the first."""
-        chosen: Sequence[Float] = [
+        chosen: Sequence[Floats] = [
             strengths[c][: len(p.structures)] for c, p in zip(self.terms, self.penalties, strict=True)
         ]
         first, length, limit, halved = 0.0, 0.0, np.inf, 0
@@ -273,7 +272,7 @@ class _Group:
         by_term = dict(zip(self.terms, chosen, strict=True))
         return phi, [by_term.get(c, s) for c, s in enumerate(strengths)], first
 
-    def reported(self, phi: Float, strengths: Sequence[Float], held: Float) -> tuple[Float, dict[int, Float]]:
+    def reported(self, phi: Floats, strengths: Sequence[Floats], held: Floats) -> tuple[Floats, dict[int, Floats]]:
         """Effects without the pull of the penalties, and each term's own block of their covariance.
 
         One Gauss–Newton step from the solution with P taken off gives (G + P₀)⁻¹(Gφ + HW(S̃ − E_θ S)), which is
@@ -290,10 +289,10 @@ class _Group:
         effects, blocks = weighing.reported(phi[self.at], residual, self.terms, unshrunk, off)
         return (effects if self.form == "together" or self.free[0] else phi[self.at]), blocks
 
-    def _residual(self, phi: Float, held: Float) -> Float:
+    def _residual(self, phi: Floats, held: Floats) -> Floats:
         return np.asarray((self.statistics - self.design.moments(phi).expected - held)[self.at])
 
-    def _first_weighed(self, phi: Float) -> Weighing | ContrastWeighing:
+    def _first_weighed(self, phi: Floats) -> Weighing | ContrastWeighing:
         """`_weighed`, which other estimates from the same public rows, effects and noise may have found before."""
         if self.memory is None or self.weighing is not None:
             return self._weighed(phi)
@@ -302,7 +301,7 @@ class _Group:
         about = [phi, np.array(self.noise), self.design.multiplicities, *rows, *barred]
         return self.memory.recall(f"weights of {self.terms}", about, lambda: self._weighed(phi))
 
-    def _weighed(self, phi: Float) -> Weighing | ContrastWeighing:
+    def _weighed(self, phi: Floats) -> Weighing | ContrastWeighing:
         if self.form == "cell by cell":
             blocks = self.design.moments(phi, blocks=self.terms).blocks
             return Weighing.cellwise(blocks[self.terms[0]], self.noise[0])
@@ -315,16 +314,16 @@ class _Group:
         sizes = [self.design.terms[c].size for c in self.terms]
         return Weighing.dense(whole, np.repeat(self.noise, sizes))
 
-    def _length(self, delta: Float, strengths: Sequence[Float]) -> float:
+    def _length(self, delta: Floats, strengths: Sequence[Floats]) -> float:
         """Mean square of a step, in posterior standard deviations."""
         assert self.weighing is not None
         return (self.weighing.length(delta) + _cost(self.penalties, strengths, delta)) / len(delta)
 
-    def _merit(self, residual: Float, strengths: Sequence[Float], phi: Float) -> float:
+    def _merit(self, residual: Floats, strengths: Sequence[Floats], phi: Floats) -> float:
         assert self.weighing is not None
         return self.weighing.square(residual) + _cost(self.penalties, strengths, phi)
 
 
-def _cost(penalties: Sequence[Penalty], strengths: Sequence[Float], phi: Float) -> float:
+def _cost(penalties: Sequence[Penalty], strengths: Sequence[Floats], phi: Floats) -> float:
     each = zip(penalties, strengths, slices_of(penalties), strict=True)
     return sum(p.cost(s, phi[here]) for p, s, here in each)

@@ -19,8 +19,8 @@ from typing import Final
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Floats
 from dipsmith.methods.loglinear.penalty import (
     Penalty,
     PenaltyChoice,
@@ -35,8 +35,6 @@ from dipsmith.methods.loglinear.penalty import (
 )
 from dipsmith.methods.loglinear.public_design import ContrastInformation
 
-Float = NDArray[np.float64]
-
 CANCELS: Final = 1e6
 """Noise variance above which H − V + VWV would lose digits that matter."""
 ROUNDS: Final = 3
@@ -47,12 +45,12 @@ ROUNDS: Final = 3
 class Weighing:
     """W = (H + V)⁻¹ and G = HWH: one matrix each, or for one large term one small block per cell, cells × k × k."""
 
-    H: Float
-    W: Float
-    G: Float
+    H: Floats
+    W: Floats
+    G: Floats
 
     @classmethod
-    def dense(cls, H: Float, noise: Float) -> Weighing:
+    def dense(cls, H: Floats, noise: Floats) -> Weighing:
         """Of terms that are solved together.
 
         G = H − V + VWV needs no product of large matrices, but loses the last digits of V.
@@ -64,7 +62,7 @@ class Weighing:
         return cls(H, W, _weighed(H, W, noise))
 
     @classmethod
-    def cellwise(cls, H: Float, noise: float) -> Weighing:
+    def cellwise(cls, H: Floats, noise: float) -> Weighing:
         """Of one large term."""
         W = np.asarray(np.linalg.inv(H + noise * np.eye(H.shape[1])), dtype=np.float64)
         G = H @ W @ H
@@ -72,10 +70,10 @@ class Weighing:
 
     def choose(
         self,
-        residual: Float,
-        phi: Float,
+        residual: Floats,
+        phi: Floats,
         penalties: Sequence[Penalty],
-        strengths: Sequence[Float],
+        strengths: Sequence[Floats],
         rounds: int = ROUNDS,
     ) -> PenaltyChoice:
         """Penalties and effects, from HW(residual + Hφ)."""
@@ -84,22 +82,22 @@ class Weighing:
             return choose_dense(self.G, right, penalties, strengths, rounds)
         return choose_cellwise(self.G, right.reshape(self.G.shape[:2]), penalties[0], strengths[0])
 
-    def square(self, residual: Float) -> float:
+    def square(self, residual: Floats) -> float:
         """Squared length of a residual, scaled by sampling and noise."""
         return float(residual @ _times(self.W, residual))
 
-    def length(self, delta: Float) -> float:
+    def length(self, delta: Floats) -> float:
         """Squared length of a step, scaled by the information."""
         return float(delta @ _times(self.G, delta))
 
     def reported(
         self,
-        phi: Float,
-        residual: Float,
+        phi: Floats,
+        residual: Floats,
         terms: Sequence[int],
         penalties: Sequence[Penalty],
-        strengths: Sequence[Float],
-    ) -> tuple[Float, dict[int, Float]]:
+        strengths: Sequence[Floats],
+    ) -> tuple[Floats, dict[int, Floats]]:
         """(G + P₀)⁻¹(Gφ + HW residual), and every term's own block of (G + P₀)⁻¹."""
         if self.G.ndim == 3:
             whole = cellwise_covariance(self.G, float(strengths[0][0]))
@@ -118,13 +116,13 @@ class ContrastWeighing:
     Of every matrix the lower triangle counts.
     """
 
-    basis: Float
-    H: tuple[Float, ...]
-    W: tuple[Float, ...]
-    G: tuple[Float, ...]
+    basis: Floats
+    H: tuple[Floats, ...]
+    W: tuple[Floats, ...]
+    G: tuple[Floats, ...]
 
     @classmethod
-    def of(cls, information: ContrastInformation, noise: Float) -> ContrastWeighing:
+    def of(cls, information: ContrastInformation, noise: Floats) -> ContrastWeighing:
         """Weigh the information against the noise variance of every cell."""
         H = information.blocks
         if noise.max(initial=0.0) > CANCELS:
@@ -135,44 +133,44 @@ class ContrastWeighing:
 
     def choose(
         self,
-        residual: Float,
-        phi: Float,
+        residual: Floats,
+        phi: Floats,
         penalties: Sequence[Penalty],
-        strengths: Sequence[Float],
+        strengths: Sequence[Floats],
         rounds: int = ROUNDS,
     ) -> PenaltyChoice:
         """Penalties and effects, from HW(residual + Hφ)."""
         found = choose_by_contrast(self.G, self._right(residual, phi), penalties, strengths, rounds)
         return replace(found, effects=self._back(found.effects))
 
-    def follow(self, residual: Float, phi: Float, choice: PenaltyChoice) -> PenaltyChoice:
+    def follow(self, residual: Floats, phi: Floats, choice: PenaltyChoice) -> PenaltyChoice:
         """The effects, with penalties as chosen before."""
         effects = solve_by_contrast(choice.factors, self._right(residual, phi))
         return replace(choice, effects=self._back(effects))
 
-    def square(self, residual: Float) -> float:
+    def square(self, residual: Floats) -> float:
         """Squared length of a residual, scaled by sampling and noise."""
         turned = self._turned(residual)
         return float(np.sum(turned * _each(self.W, turned)))
 
-    def length(self, delta: Float) -> float:
+    def length(self, delta: Floats) -> float:
         """Squared length of a step, scaled by the information."""
         turned = self._turned(delta)
         return float(np.sum(turned * _each(self.G, turned)))
 
-    def _right(self, residual: Float, phi: Float) -> Float:
+    def _right(self, residual: Floats, phi: Floats) -> Floats:
         return _each(self.H, _each(self.W, self._turned(residual) + _each(self.H, self._turned(phi))))
 
-    def _turned(self, flat: Float) -> Float:
+    def _turned(self, flat: Floats) -> Floats:
         """A flat vector of contrasts, as turned contrasts × cells."""
         return np.ascontiguousarray((flat.reshape(-1, len(self.basis)) @ self.basis).T)
 
-    def _back(self, turned: Float) -> Float:
+    def _back(self, turned: Floats) -> Floats:
         """A flat vector of turned contrasts, as the contrasts that they were."""
         return np.asarray(turned.reshape(-1, len(self.basis)) @ self.basis.T).ravel()
 
 
-def _weighed(H: Float, W: Float, noise: Float) -> Float:
+def _weighed(H: Floats, W: Floats, noise: Floats) -> Floats:
     """H − V + VWV."""
     G = noise[:, None] * W * noise
     G += H
@@ -180,7 +178,7 @@ def _weighed(H: Float, W: Float, noise: Float) -> Float:
     return np.asarray(G)
 
 
-def _inverse(H: Float, noise: Float) -> Float:
+def _inverse(H: Floats, noise: Floats) -> Floats:
     """The lower triangle of (H + V)⁻¹."""
     total = np.array(H, order="F")
     total[np.diag_indices(len(H))] += noise
@@ -190,12 +188,12 @@ def _inverse(H: Float, noise: Float) -> Float:
     return np.asarray(scipy.linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)[0])
 
 
-def _each(matrices: Sequence[Float], vectors: Float) -> Float:
+def _each(matrices: Sequence[Floats], vectors: Floats) -> Floats:
     """Symmetric matrices, given by their lower triangles, times a vector each."""
     return np.stack([scipy.linalg.blas.dsymv(1.0, m, v, lower=1) for m, v in zip(matrices, vectors, strict=True)])
 
 
-def _times(matrix: Float, flat: Float) -> Float:
+def _times(matrix: Floats, flat: Floats) -> Floats:
     """A matrix, or one block for each cell, times a flat vector."""
     if matrix.ndim == 2:
         return np.asarray(matrix @ flat)
