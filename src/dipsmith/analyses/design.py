@@ -21,6 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dipsmith.errors import UsageError
+from dipsmith.estimation.answers import bins_note
 from dipsmith.regression.arithmetic import Category, Columns, evaluate
 from dipsmith.regression.formula import Factor, RegressionFormula, category_of
 from dipsmith.regression.matrix import INTERCEPT, CodedFactor, code_terms, column_names, split_factors
@@ -232,7 +233,7 @@ class _Maker:
         """The number that each label of a private column stands for."""
         domain = attribute.domain
         if isinstance(domain, Bins):
-            self.notes.append(f"{attribute.name} is known in bins, and each bin is taken for its middle.")
+            self.notes.append(bins_note(attribute.name, domain))
             last = domain.cuts[1:] - int(domain.whole)
             return np.asarray((domain.cuts[:-1] + last) / 2)
         if attribute.type == "boolean":

@@ -28,7 +28,7 @@ from dipsmith.analyses.cross_products import CrossProducts
 from dipsmith.analyses.direct import DRAWS, DirectEstimate
 from dipsmith.analyses.results import Result
 from dipsmith.errors import UsageError
-from dipsmith.estimation.answers import NoisyTable
+from dipsmith.estimation.answers import NoisyTable, bins_note
 from dipsmith.estimation.measured_table import MeasuredTable
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.randomness import generator
@@ -231,7 +231,7 @@ def _notes(formula: RegressionFormula, schema: Schema, sums: _Sums) -> tuple[str
         domain = schema[name].domain
         if not isinstance(domain, Bins) or not _wide(domain).any():
             continue
-        found.append(f"{name} is known in bins, and each bin is taken for its middle.")
+        found.append(bins_note(name, domain))
         counts = np.maximum(sums.margin(name), 0.0)
         share = counts / max(counts.sum(), 1e-9)
         middle = (domain.cuts[:-1] + domain.cuts[1:]) / 2

@@ -21,6 +21,8 @@ MOST_BINS = 20
 """Bins of about equal numbers of rows."""
 MOST_SINGLE = 40
 """An integer range up to this long has one bin per value."""
+FEW = 0.01
+"""Rows that decide nothing: a form of values that no more have, an end of a range that surely holds no more."""
 SPIKE_SHARE = 0.02
 SPIKE_RATIO = 4.0
 """A single value is a spike from this share of rows on, and so many times the mean of its neighbours."""
@@ -54,22 +56,24 @@ class CellCounts:
         return (min(found), max(found)) if found else None
 
     def trimmed(self) -> CellCounts:
-        """Without the ends that surely hold next to nothing: what is cut off together must be no more than noise adds up to.
+        """Without the ends that surely hold next to nothing.
 
-        Where noise drowns single cells, those that stand out are no bounds: most rows may lie outside of them.
+        An end is cut off where its sum is no more than noise adds up to, and noise cannot hide more than `FEW` of the rows
+        there. In doubt bounds stay wide: empty bins cost little, rows beyond the bounds are moved to them.
         """
         ends = self.occupied()
         if ends is None:
             return self
-        first, last, sd = ends[0], ends[1], self.doubt / 5
-        while first > 0 and self.counts[:first].sum() > 1.5 * sd * first**0.5:
+        first, last = ends
+        while not self._negligible(self.counts[:first]):
             first -= 1
-        while (
-            last < len(self.counts) - 1
-            and self.counts[last + 1 :].sum() > 1.5 * sd * (len(self.counts) - 1 - last) ** 0.5
-        ):
+        while not self._negligible(self.counts[last + 1 :]):
             last += 1
         return self.between(first, last)
+
+    def _negligible(self, end: Floats) -> bool:
+        noise = self.doubt / 5 * len(end) ** 0.5
+        return float(end.sum()) <= min(1.5 * noise, FEW * float(self.counts.sum()) - 2 * noise) or not len(end)
 
 
 @dataclass(frozen=True)

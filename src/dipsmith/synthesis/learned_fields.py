@@ -19,13 +19,11 @@ from dipsmith.codec.magnitudes import FIRST_YEAR, SPIKES, Grid, Magnitudes, Year
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.schema.attribute import Type
 from dipsmith.schema.domain import MISSING_LABEL, Scale
-from dipsmith.schema.proposals import WIDE, CellCounts, Cut, cut_by_magnitude, cut_by_mass, nice_step
+from dipsmith.schema.proposals import FEW, WIDE, CellCounts, Cut, cut_by_magnitude, cut_by_mass, nice_step
 
 OTHER = "other"
 FALSE_ALARM = 0.01
 """How often a whole survey may take noise for rows."""
-FEW = 0.01
-"""A form that fewer than this share of a column's values have decides nothing."""
 FINE_CELLS = 100
 DAY = 86_400_000_000
 
