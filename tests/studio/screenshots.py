@@ -73,7 +73,9 @@ def draw(browser, running, project, out, scheme, width, mark, only=()):
         page.screenshot(path=out / f"studio-{called}{mark}.png", full_page=full)
 
     page.goto(running.origin + "/")
-    take("projects")
+    take("start")
+    page.goto(f"{running.origin}/p/{project}/ledger")
+    take("ledger")
     page.goto(f"{running.origin}/p/{project}/schema")
     page.click("tr[data-name=occupation] td:nth-child(2)")
     page.wait_for_timeout(300)

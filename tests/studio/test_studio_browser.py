@@ -104,16 +104,20 @@ def test_the_whole_journey(studio, visit, tmp_path):
     got.value.save_as(exported)
     assert Schema.read(exported) == Schema.read(data / "personnel.yaml")
 
-    # without a grant the plan says so; grant on the first page
+    # without a grant the plan says so; a slip of the keyboard is refused where it was made
     page.click("#next a")
     page.wait_for_selector("#sentence:has-text('Nothing is granted')")
-    page.click("a.mark")
-    page.fill("#grant-name", "personnel")
+    page.click("a.book")
+    assert page.input_value("#grant-name") == "personnel"
+    page.fill("#grant-amount", "1e9")
+    page.click("#grant button")
+    page.wait_for_selector("#grant-says:has-text('would protect nobody')")
     page.fill("#grant-amount", "2")
     page.fill("#grant-why", "pilot")
     page.click("#grant button")
     page.wait_for_selector("text=2 granted")
-    page.click("text=Open personnel")
+    page.wait_for_selector("td:has-text('pilot')")
+    findings += serious(page)
     page.click("nav >> text=Plan")
     page.wait_for_selector("#sentence:has-text('ε = 1 remains')")
     page.fill("#amount", "0.75")
@@ -228,7 +232,7 @@ rules:
     page = visit()
     fresh(running, page)
     for path in (
-        "/",
+        "/ledger",
         f"/p/{project}/schema",
         f"/p/{project}/plan",
         f"/p/{project}/run",
@@ -452,6 +456,7 @@ def test_every_page_is_accessible_and_fits_1280_pixels(shared, visit, scheme):
     fresh(shared, page)
     for path in (
         "/",
+        "/ledger",
         *(f"/p/{project}/{step}" for step in ("schema", "plan", "run", "release", "questions", "compare")),
         "/p/nobody/plan",
     ):
@@ -494,9 +499,9 @@ def test_two_tabs_spend_at_once(studio, people, visit, tmp_path):
 
 
 def test_first_page_is_small_and_fast_and_sliders_redraw_at_once(shared, visit):
-    """Reach: < 150 kB and < 0.5 s for the first page, < 100 ms from a slider to the redrawn page.
+    """Reach: < 60 kB and < 0.3 s for the first page, < 100 ms from a slider to the redrawn page.
 
-    Limits are those of the issue times four for a machine that is busy with other tests; the printed medians are what counts.
+    Limits of time are larger, for a machine that is busy with other tests; the printed medians are what counts.
     """
     project = shared.project()
     shared.choose(project, method="mst", rows=50_000)
@@ -513,7 +518,7 @@ def test_first_page_is_small_and_fast_and_sliders_redraw_at_once(shared, visit):
         page.goto(shared.origin + "/", wait_until="networkidle")
         painted.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
     print(f"first page: {sum(seen) / 1000:.1f} kB, visible after {statistics.median(painted):.0f} ms")
-    assert sum(seen) < 150_000
+    assert sum(seen) < 60_000
     assert statistics.median(painted) < 500 * 4
 
     page.goto(f"{shared.origin}/p/{project}/plan", wait_until="networkidle")

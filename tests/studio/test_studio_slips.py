@@ -81,7 +81,8 @@ def test_every_page_fits_a_narrow_window(shared, visit):
             page.set_viewport_size({"width": width, "height": 800})
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (path, width)
 
-    for path in ("/", *(f"/p/{project}/{step}" for step in ("schema", "plan", "run", "release", "compare"))):
+    steps = ("schema", "plan", "run", "release", "compare", "ledger")
+    for path in ("/", "/ledger", *(f"/p/{project}/{step}" for step in steps)):
         page.goto(shared.origin + path)
         page.wait_for_load_state("networkidle")
         fits(path)

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from dipsmith.studio import compare, explorer, plan, projects, questions, release, run, schema
+from dipsmith.studio import compare, explorer, ledger, plan, practice, projects, questions, release, run, schema
 from dipsmith.studio.gate import Gate, refusal
 from dipsmith.studio.session import Session
 from dipsmith.studio.views import View, endpoint, templates
@@ -20,7 +20,13 @@ ADDRESSES: Sequence[tuple[str, str, View]] = (
     ("GET", "/", projects.show),
     ("POST", "/api/projects", projects.create),
     ("DELETE", "/api/projects/{project}", projects.remove),
-    ("POST", "/api/grant", projects.grant),
+    ("POST", "/api/practice", practice.begin),
+    ("GET", "/ledger", ledger.show),
+    ("GET", "/ledger.csv", ledger.export),
+    ("POST", "/api/grant", ledger.grant),
+    ("GET", "/p/{project}/ledger", ledger.show),
+    ("GET", "/p/{project}/ledger.csv", ledger.export),
+    ("POST", "/api/p/{project}/grant", ledger.grant),
     ("GET", "/p/{project}/schema", schema.show),
     ("GET", "/p/{project}/schema.yaml", schema.export),
     ("POST", "/api/p/{project}/schema", schema.save),

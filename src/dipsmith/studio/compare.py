@@ -11,7 +11,7 @@ from dipsmith.errors import InputError, UsageError
 from dipsmith.report.commands import command
 from dipsmith.schema.formula import Formula
 from dipsmith.studio import jobs
-from dipsmith.studio.projects import account_of
+from dipsmith.studio.accounts import account_of
 from dipsmith.studio.release import releases_of
 from dipsmith.studio.views import Download, Screen, Visit
 from dipsmith.synthesis.release import read_card

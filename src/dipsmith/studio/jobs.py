@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dipsmith.errors import BudgetError, InputError, UsageError
+from dipsmith.privacy.ledger import Ledger
 from dipsmith.processes import safe_environment
 from dipsmith.studio.workspace import HIDDEN, Workspace, open_lock, write_json, write_whole
 
@@ -50,6 +51,7 @@ class Job:
     share: float
     message: str
     folder: Path
+    ledger: Path
 
     @property
     def charge(self) -> str | None:
@@ -129,7 +131,8 @@ def find(workspace: Workspace, job: str) -> Job:
             state["status"] = "waiting" if starting else "stopped"
     told: dict[str, Any] = {"status": "waiting", "stage": STARTING, "share": 0.0, "message": ""} | state
     told.pop("time", None)
-    return Job(**{name: facts[name] for name in ("id", "kind", "project", "asked", "created")}, **told, folder=folder)
+    named = {name: facts[name] for name in ("id", "kind", "project", "asked", "created")}
+    return Job(**named, **told, folder=folder, ledger=Path(facts["ledger"]))
 
 
 def list_jobs(workspace: Workspace, project: str, kind: str) -> list[Job]:
@@ -150,7 +153,7 @@ def cancel(workspace: Workspace, job: str) -> None:
         except OSError:
             raise BudgetError("too late to cancel: the data is being read, and what was spent stays spent") from None
         if found.charge is not None:
-            workspace.ledger.cancel(found.charge)
+            Ledger(found.ledger).cancel(found.charge)
         elif _state(found.folder).get("status") == "running":
             raise UsageError("too late to cancel: the data is being read, and the look is logged")
         write_whole(found.folder / "cancelled", b"")
@@ -163,7 +166,7 @@ def resume(workspace: Workspace, job: str) -> None:
     if found.status != "stopped":
         raise UsageError(f"only a stopped job can go on; this one is {found.status}")
     if found.charge is not None:
-        run = workspace.ledger.run(found.charge)
+        run = Ledger(found.ledger).run(found.charge)
         state = None if run is None else run.state
         if state != "reserved":
             raise BudgetError(

@@ -20,12 +20,12 @@ from dipsmith.privacy.protection import protection_of, require_agreement
 from dipsmith.privacy.statement import USUAL_DELTA, Statement
 from dipsmith.report.commands import command
 from dipsmith.schema import Schema
+from dipsmith.studio.accounts import account_of
 from dipsmith.studio.analyses import forecast, forecast_facts
 from dipsmith.studio.budget_bar import budget_bar, symbol
 from dipsmith.studio.choices import Choices, supported
 from dipsmith.studio.jobs import list_jobs
 from dipsmith.studio.meaning import BETS, meaning, practice
-from dipsmith.studio.projects import account_of
 from dipsmith.studio.schema import schema_file, schema_of
 from dipsmith.studio.views import Download, Screen, Visit
 from dipsmith.studio.workspace import Project, Workspace
@@ -196,7 +196,7 @@ def spending(statement: Statement, budget: Budget, schema: Schema, what: str = "
     price = "" if budget.currency == statement.currency else f", which costs {sign} = {decimal_text(units)},"
     left = statement.remaining_units - units
     if statement.currency is None:
-        sentence = f"{what} would spend {budget} {under}. Nothing is granted to '{schema.name}' yet: grant a budget on the first page."
+        sentence = f"{what} would spend {budget} {under}. Nothing is granted to '{schema.name}' yet: grant a budget on the Ledger page."
     elif left < 0:
         sentence = (
             f"{what} asks for {budget}{price} {under}, but only {sign} = {remaining} of {granted} is left: "

@@ -1,4 +1,4 @@
-"""Projects: the datasets under the ledger, what is granted, spent and left, and every release so far."""
+"""The first page: begin with a file or with invented people, and go on with a project."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from dipsmith.confirm.answer import is_answer
-from dipsmith.errors import DipsmithError, InputError, OutputError, UsageError
-from dipsmith.privacy.account import PaidRun
+from dipsmith.errors import DipsmithError, InputError, OutputError
 from dipsmith.privacy.budget import decimal_text
 from dipsmith.privacy.statement import Statement
 from dipsmith.report.commands import command
@@ -23,77 +21,56 @@ from dipsmith.schema.drafts import draft
 from dipsmith.schema.markup import parse
 from dipsmith.schema.naming import check_name, plain_name
 from dipsmith.sources import source
+from dipsmith.studio.accounts import account_of, accounts
 from dipsmith.studio.budget_bar import budget_bar, symbol
-from dipsmith.studio.choices import Choices
 from dipsmith.studio.views import Screen, Visit
 from dipsmith.studio.workspace import DATA_ENDINGS, Project, Workspace
 
 _NAME = re.compile(r"[\w][\w. ()-]{0,120}")
-MOST_GRANTED = 100
-"""ε or ρ of one grant: more promises nobody anything, and is a slip of the keyboard."""
 LEAST_FREE = 256 << 20
 """An upload stops when the disk has less than this left."""
 
 
-def accounts(workspace: Workspace) -> list[Statement]:
-    """Every account of the ledger; none when there is no ledger yet."""
-    return list(workspace.ledger.show()) if workspace.ledger_file.exists() else []
-
-
-def account_of(workspace: Workspace, name: str) -> Statement:
-    """The account of a dataset, empty if it has none."""
-    found = next((s for s in accounts(workspace) if s.name == name), None)
-    return found or Statement(name, None, 0, 0, None, None, 0, (), ())
-
-
 def show(visit: Visit) -> Screen:
-    """The page."""
+    """The page: what the studio does in three steps, one way to begin, and the projects so far."""
     workspace = visit.workspace
-    found = {s.name: s for s in accounts(workspace)}
     projects = workspace.projects()
-    for project in projects:
-        found.setdefault(project.name, account_of(workspace, project.name))
-    ordered = sorted(found.values(), key=lambda s: s.name)
+    main = {s.name: s for s in accounts(workspace)}
     values = {
         "project": None,
         "step": "projects",
-        "accounts": [_account(s, projects, workspace) for s in ordered],
+        "recent": [_recent(p, main, workspace) for p in projects],
         "files": workspace.data_files(),
         "folder": str(workspace.folder),
         "ledger": workspace.ledger_name,
         "ledger_exists": workspace.ledger_file.exists(),
-        "command": command("ledger", "show", "--ledger", Path(workspace.ledger_name)),
+        "unbegun": sorted(set(main) - {p.name for p in projects}),
+        "command": _command(workspace),
     }
     return Screen("projects.html", values)
 
 
-def _account(statement: Statement, projects: list[Project], workspace: Workspace) -> dict[str, Any]:
+def _command(workspace: Workspace) -> str:
+    if workspace.ledger_file.exists():
+        return command("ledger", "show", "--ledger", Path(workspace.ledger_name))
+    return command("schema", "init", Path(next(iter(workspace.data_files()), "FILE")))
+
+
+def _recent(project: Project, main: Mapping[str, Statement], workspace: Workspace) -> dict[str, Any]:
+    """A project as the first page lists it; `next` is the page to go on with."""
+    own = workspace.for_project(project.id) if project.ledger else workspace
+    account = account_of(own, project.name) if project.ledger else main.get(project.name)
+    done = [run for run in account.runs if run.state == "finished"] if account else []
     return {
-        "statement": statement,
-        "bar": budget_bar(statement),
-        "symbol": symbol(statement.currency),
-        "granted": decimal_text(statement.granted_units),
-        "spent": decimal_text(statement.spent_units),
-        "left": decimal_text(statement.remaining_units),
-        "projects": [p for p in projects if p.name == statement.name],
-        "runs": [
-            {
-                "run": run,
-                "charge": decimal_text(run.charge),
-                "where": workspace.relative(Path(run.path)) if run.path else "",
-                "page": page_of(run),
-                "time": run.time[:16].replace("T", " "),
-            }
-            for run in reversed(statement.runs)
-        ],
+        "project": project,
+        "bar": budget_bar(account) if account and account.currency else "",
+        "symbol": symbol(account.currency if account else None),
+        "granted": decimal_text(account.granted_units) if account and account.currency else "",
+        "left": decimal_text(account.remaining_units) if account else "",
+        "runs": len(done),
+        "last": done[-1].time[:10] if done else "",
+        "next": "release" if done else "plan" if project.choices or project.ledger else "schema",
     }
-
-
-def page_of(run: PaidRun) -> str:
-    """The page within its project that shows what a run made; none for a count, and for what is gone."""
-    if is_answer(run.path):
-        return f"questions/{run.id.removeprefix('question ')}"
-    return f"release/{run.id}" if Path(run.path, "card.json").is_file() else ""
 
 
 async def upload(request: Request) -> Response:
@@ -164,20 +141,3 @@ def remove(visit: Visit) -> Mapping[str, Any]:
     """Forget a draft."""
     visit.workspace.remove(visit.path["project"])
     return {"removed": True}
-
-
-def grant(visit: Visit) -> Mapping[str, Any]:
-    """Grant budget to a dataset."""
-    name = visit.text("name")
-    if not name:
-        raise UsageError("say which dataset the grant is for")
-    check_name(name)
-    amounts = {"amount": visit.text("amount"), "delta": visit.text("delta") or None}
-    budget = Choices.of({"currency": visit.body.get("currency"), **amounts}).budget
-    if budget.exact > MOST_GRANTED:
-        raise UsageError(
-            f"{budget} would protect nobody: at most {budget.symbol} = {MOST_GRANTED} can be granted here at once; "
-            "few public releases spend more than 10"
-        )
-    visit.workspace.ledger.grant(name, budget, by=visit.text("by") or None, why=visit.text("why"))
-    return {"statement": visit.workspace.ledger.show(name).as_dict()}

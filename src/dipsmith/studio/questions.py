@@ -27,10 +27,10 @@ from dipsmith.schema import Schema
 from dipsmith.sources import source
 from dipsmith.sources.header import check_header
 from dipsmith.studio import jobs
+from dipsmith.studio.accounts import account_of
 from dipsmith.studio.budget_bar import budget_bar, symbol
 from dipsmith.studio.fragments import fragment
 from dipsmith.studio.plan import spending
-from dipsmith.studio.projects import account_of
 from dipsmith.studio.run import charge_and_launch, paid_jobs
 from dipsmith.studio.schema import schema_file, schema_of
 from dipsmith.studio.views import Download, Screen, Visit

@@ -11,8 +11,8 @@ import pyarrow as pa
 from dipsmith.errors import DipsmithError, InputError
 from dipsmith.report.commands import command
 from dipsmith.report.content import Page
+from dipsmith.studio.accounts import account_of
 from dipsmith.studio.fragments import fragment
-from dipsmith.studio.projects import account_of
 from dipsmith.studio.views import Download, Screen, Visit
 from dipsmith.studio.workspace import HIDDEN, Project, Workspace
 from dipsmith.synthesis.release import Release, read_card, read_schema, read_table, set_file

@@ -19,9 +19,9 @@ from dipsmith.sources import source
 from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.sources.header import check_header
 from dipsmith.studio import jobs
+from dipsmith.studio.accounts import account_of
 from dipsmith.studio.budget_bar import budget_bar, symbol
 from dipsmith.studio.plan import choices_of, commands, facts_of, ready, spending
-from dipsmith.studio.projects import account_of
 from dipsmith.studio.schema import schema_of
 from dipsmith.studio.views import Screen, Visit
 from dipsmith.synthesis.writing import require_absent

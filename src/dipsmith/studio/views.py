@@ -96,8 +96,7 @@ def endpoint(view: View) -> Callable[[Request], Any]:
         for_script = request.url.path.startswith("/api/")
         try:
             body = await _body(request) if for_script else {}
-            named = dict(request.path_params), dict(request.query_params)
-            found = await run_in_threadpool(view, Visit(request.app.state.workspace, *named, body))
+            found = await run_in_threadpool(lambda: view(_visit(request, body)))
         except DipsmithError as error:
             return _refused(request, error)
         except ClientDisconnect:
@@ -107,6 +106,13 @@ def endpoint(view: View) -> Callable[[Request], Any]:
         return _saved(found) if isinstance(found, Download) else JSONResponse(dict(found))
 
     return answer
+
+
+def _visit(request: Request, body: Mapping[str, Any]) -> Visit:
+    """What was asked, with the ledger that the project uses."""
+    path, workspace = dict(request.path_params), request.app.state.workspace
+    own = workspace.for_project(path["project"]) if "project" in path else workspace
+    return Visit(own, path, dict(request.query_params), body)
 
 
 def _refused(request: Request, error: DipsmithError) -> Response:

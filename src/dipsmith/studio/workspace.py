@@ -34,7 +34,8 @@ class Project:
     """A dataset that is worked on: its file, the draft of its schema, and what was chosen so far.
 
     `id` is its name in addresses; `revision` grows with every change of the draft; `data` is the file with the rows,
-    relative to the workspace, and `columns` its header; `document` is the schema as plain data, possibly unfinished.
+    relative to the workspace, and `columns` its header; `document` is the schema as plain data, possibly unfinished;
+    `ledger` is one of its own, where it does not use the workspace's.
     """
 
     id: str
@@ -43,6 +44,7 @@ class Project:
     columns: tuple[str, ...] = ()
     document: Mapping[str, Any] = field(default_factory=dict)
     choices: Mapping[str, Any] = field(default_factory=dict)
+    ledger: str = ""
 
     @property
     def name(self) -> str:
@@ -77,6 +79,11 @@ class Workspace:
     def ledger(self) -> Ledger:
         """The ledger."""
         return Ledger(self.ledger_file)
+
+    def for_project(self, called: str) -> Workspace:
+        """The same folder with the ledger that a project uses."""
+        own = self.project(called).ledger
+        return replace(self, ledger_file=self.inside(own)) if own else self
 
     @property
     def ledger_name(self) -> str:
@@ -123,10 +130,10 @@ class Workspace:
         return found[:MOST_LISTED]
 
     def projects(self) -> list[Project]:
-        """Every project, by name."""
+        """Every project, the one that was changed last first."""
         folder = self.folder / HIDDEN / "projects"
-        files = sorted(folder.glob("*.json")) if folder.is_dir() else []
-        return sorted((self.project(f.stem) for f in files), key=lambda p: p.name)
+        files = folder.glob("*.json") if folder.is_dir() else []
+        return [self.project(f.stem) for f in sorted(files, key=lambda f: (-f.stat().st_mtime_ns, f.stem))]
 
     def project(self, called: str) -> Project:
         """One project."""
@@ -136,13 +143,15 @@ class Workspace:
         facts = json.loads(file.read_text("utf-8"))
         return Project(**{**facts, "columns": tuple(facts["columns"])})
 
-    def create(self, name: str, data: str, columns: tuple[str, ...], document: Mapping[str, Any]) -> Project:
+    def create(
+        self, name: str, data: str, columns: tuple[str, ...], document: Mapping[str, Any], ledger: str = ""
+    ) -> Project:
         """A new project with an id of its own."""
         stem = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "table"
         with self._locked():
             taken = {p.id for p in self.projects()}
             called = next(c for c in (stem, *(f"{stem}-{i}" for i in range(2, 10_000))) if c not in taken)
-            made = Project(called, 1, data, columns, document)
+            made = Project(called, 1, data, columns, document, ledger=ledger)
             self._write(made)
         return made
 

@@ -1,7 +1,8 @@
-import { ask, complain, el, node, say, upload } from './page.js';
+import { ask, complain, el, node, upload } from './page.js';
 
 el('new').addEventListener('submit', async (event) => {
   event.preventDefault();
+  el('new-says').textContent = '';
   try {
     let data = el('data').value;
     const file = el('file').files[0];
@@ -12,29 +13,25 @@ el('new').addEventListener('submit', async (event) => {
       el('file').value = '';
       el('data').prepend(node('option', { selected: true }, data));
     }
-    if (!data) throw new Error('Choose a file of the folder, or one to upload.');
+    if (!data) throw new Error('choose a file from your disk, or one that is there already');
     const made = await ask('POST', '/api/projects', { data, name: el('name').value });
     location.assign(`/p/${made.project}/schema`);
-  } catch (error) { el('sent').hidden = true; complain(error); }
+  } catch (error) { el('sent').hidden = true; el('new-says').textContent = `${error.message}.`; }
 });
 
-el('grant-currency').addEventListener('change', () => { el('grant-delta-box').hidden = el('grant-currency').value !== 'approx'; });
-
-el('grant').addEventListener('submit', async (event) => {
-  event.preventDefault();
-  const body = { name: el('grant-name').value, currency: el('grant-currency').value, amount: el('grant-amount').value, by: el('grant-by').value, why: el('grant-why').value };
-  if (body.currency === 'approx') body.delta = el('grant-delta').value;
+el('practice').addEventListener('click', async () => {
+  el('practice').disabled = true;
+  el('practice').textContent = 'Inventing people …';
   try {
-    await ask('POST', '/api/grant', body);
-    location.reload();
-  } catch (error) { complain(error); }
+    location.assign(`/p/${(await ask('POST', '/api/practice')).project}/plan`);
+  } catch (error) {
+    el('practice-says').textContent = `${error.message}.`;
+    el('practice').disabled = false;
+    el('practice').textContent = 'Try it with invented data';
+  }
 });
 
 document.querySelectorAll('[data-remove]').forEach((button) => button.addEventListener('click', async () => {
   if (button.dataset.asked !== 'yes') { button.dataset.asked = 'yes'; button.textContent = 'really forget it? ledger and releases stay'; return; }
   try { await ask('DELETE', `/api/projects/${button.dataset.remove}`); location.reload(); } catch (error) { complain(error); }
 }));
-
-const first = document.querySelector('.account h3');
-if (first && document.querySelectorAll('.account').length === 1) el('grant-name').value = first.textContent;
-say('');
