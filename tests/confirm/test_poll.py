@@ -48,7 +48,7 @@ def curator(table, schema, budget, seed=1):
 
 def votes(table, vote, key):
     rows = BatchRows(source(table), vote.reading.schema, b"k" * 32)
-    return count_votes(rows, vote, Poll(vote, 5).cells, key)
+    return count_votes(rows, vote, 5, key)
 
 
 def changed(table, row, relation):

@@ -15,6 +15,7 @@ from dipsmith.confirm.claim import (
     Residuals,
     Roc,
     TrendOver,
+    in_words,
     parse_claim,
     resolve,
 )
@@ -44,7 +45,7 @@ QUESTION = Inquiry("people", "0" * 64, "y ~ s + x", "s[F] < 0", PureDP("0.25"), 
 def test_claims_are_read_and_written(text, claim):
     assert parse_claim(text) == claim
     assert parse_claim(str(claim)) == claim
-    assert claim.words.isprintable()
+    assert in_words(claim).isprintable()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from dipsmith.confirm.claim import parse_claim
 from dipsmith.confirm.design import VoteDesign
 from dipsmith.confirm.votes import vote_of
 from dipsmith.counting.count import BatchRows
-from dipsmith.privacy.poll import Poll, count_votes
+from dipsmith.privacy.poll import count_votes
 from dipsmith.schema import Attribute, Categories, Schema, Unit
 from dipsmith.schema.bins import by_width
 from dipsmith.sources import source
@@ -49,7 +49,7 @@ def votes(data, **options):
         design = VoteDesign.of("y ~ s | g", schema, "ols", {"s": "M"})
         vote = vote_of(parse_claim("s[F] < -0.2"), design, PARTS)
         rows = BatchRows(source(data, **options), schema, b"k" * 32)
-        found += count_votes(rows, vote, Poll(vote, PARTS).cells, b"parts").tolist()
+        found += count_votes(rows, vote, PARTS, b"parts").tolist()
     return found
 
 

@@ -29,13 +29,32 @@ SIGNATURE: Final = "signature.json"
 LARGEST: Final = 16 << 20
 
 
-@dataclass(frozen=True)
-class AnswerCard:
-    """What a question was answered.
+@dataclass(frozen=True, eq=False)
+class MeasuredClaim:
+    """What noisy numbers say of a claim.
 
     `numbers` are the noisy numbers as they were drawn, and what each is; `probability` that the claim holds, None for a
-    picture; `estimate` and `interval` of what was measured, named by `quantity`. `guarantee` says the price in words, `signer`
-    is the public key that signs it, None where nobody does.
+    picture; `estimate` and `interval` of what was measured, named by `quantity`.
+    """
+
+    verdict: Verdict
+    sentence: str
+    quantity: str
+    estimate: float | None = None
+    interval: tuple[float, float] | None = None
+    probability: float | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+    numbers: Mapping[str, list[int]] = field(default_factory=dict)
+    noise: str = ""
+    scale: float | None = None
+    sensitivity: float | None = None
+
+
+@dataclass(frozen=True)
+class AnswerCard:
+    """What a question was answered: what was measured (`MeasuredClaim`), at which price, and who vouches for it.
+
+    `guarantee` says the price in words; `signer` is the public key that signs it, None where nobody does.
     """
 
     question: Inquiry
@@ -166,13 +185,14 @@ def verify_answer(
     Raises `DamageError` that names what does not agree.
     """
     from dipsmith.confirm.page import answer_page
+    from dipsmith.version import VERSION
 
     path = Path(folder)
     answer = AnswerCard.load(path)
     _require_files(path, answer)
     if Inquiry.read(path / QUESTION) != answer.question:
         raise DamageError(f"'{QUESTION}' is not the question on the card; get the answer again")
-    if (path / PAGE).read_text("utf-8") != answer_page(replace(answer, files={})) and answer.version == _version():
+    if (path / PAGE).read_text("utf-8") != answer_page(replace(answer, files={})) and answer.version == VERSION:
         raise DamageError(f"'{PAGE}' does not say what the card says; get the answer again")
     signed = _require_signature(path, answer, public)
     book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
@@ -238,11 +258,5 @@ def answered_before(earlier: AlreadyReleased) -> tuple[AnswerCard, Path]:
 
 def as_facts(answer: AnswerCard) -> dict[str, Any]:
     """What programs want to know first."""
-    told = ("verdict", "sentence", "probability", "quantity", "estimate", "interval", "numbers", "guarantee")
-    return {name: getattr(answer, name) for name in (*told, "request", "signer")}
-
-
-def _version() -> str:
-    from dipsmith.version import VERSION
-
-    return VERSION
+    first = ("verdict", "sentence", "probability", "quantity", "estimate", "interval", "numbers", "guarantee")
+    return {name: getattr(answer, name) for name in (*first, "request", "signer")}

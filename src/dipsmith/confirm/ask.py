@@ -29,7 +29,6 @@ from dipsmith.confirm.claim import (
     Roc,
     TrendOver,
     parse_claim,
-    resolve,
 )
 from dipsmith.confirm.confirm import rehearse
 from dipsmith.confirm.design import VoteDesign, is_category
@@ -49,7 +48,7 @@ from dipsmith.confirm.power import (
 from dipsmith.confirm.predictions import Predictor
 from dipsmith.confirm.question import Inquiry, Measure
 from dipsmith.confirm.verdict import SURE
-from dipsmith.confirm.votes import WIDE, difference, vote_of
+from dipsmith.confirm.votes import WIDE, combination_of, interval_of, vote_of
 from dipsmith.counting.values import ValueReading
 from dipsmith.errors import UsageError
 from dipsmith.privacy.budget import Budget, PureDP
@@ -230,7 +229,7 @@ def prospect(release: Release, question: Inquiry) -> Prospect:
     parts = question.parts or PARTS
     most, size = most_parts(release.card.rows, len(design.names)), _part_size(release, design, claim)
     analysis = Analysis.of(
-        question.formula, release.tables, schema=schema, reference=dict(question.reference), family=_family(question)
+        question.formula, release.tables, schema=schema, reference=dict(question.reference), family=design.family
     )
     if isinstance(claim, AgreesWithRelease) and question.known is not None and question.measure == "poll":
         offers = tuple((m, _agreement(m, budget, relation, size).clear) for m in OFFERED if m <= most)
@@ -290,15 +289,11 @@ def _direct_prospect(release: Release, question: Inquiry, value: float) -> Prosp
     if isinstance(claim, OneSided):
         z = _distance(claim, value) / error
         return Prospect(value, error, VerdictChances(float(ndtr(z - sure)), float(ndtr(-z - sure))), None, None)
-    low, high = (claim.low, claim.high) if isinstance(claim, Between) else _reach(question)
+    assert isinstance(claim, Between | AgreesWithRelease)
+    low, high = interval_of(claim, question.known)
     inside = min((value - low) / error, (high - value) / error)
     clear = float(ndtr(inside - sure)) if (high - low) / error > 2 * sure else 0.0
     return Prospect(value, error, VerdictChances(clear, float(ndtr(-inside - sure))), None, None)
-
-
-def _reach(question: Inquiry) -> tuple[float, float]:
-    centre, error = question.known or (0.0, 0.0)
-    return centre - WIDE * error, centre + WIDE * error
 
 
 def _distance(claim: Claim, value: float) -> float:
@@ -310,21 +305,13 @@ def _distance(claim: Claim, value: float) -> float:
     raise UsageError("this claim has no threshold")
 
 
-def _family(question: Inquiry) -> Family:
-    return "logistic" if question.family == "logistic" else "ols"
-
-
 def _estimate(release: Release, design: VoteDesign, analysis: Analysis, claim: Claim) -> tuple[float, float]:
     """What the release says of the quantity that a claim is about, and its standard error."""
     if isinstance(claim, TrendOver):
         return _slope(release, design, analysis, claim)
-    if isinstance(claim, Between) and claim.less is not None:
-        wanted = difference(claim, design)
-    elif isinstance(claim, OneSided | Between | AgreesWithRelease):
-        wanted = Combination(((resolve(claim.coefficient, design.names), 1.0),))
-    else:
+    if not isinstance(claim, OneSided | Between | AgreesWithRelease):
         raise UsageError("this claim is about no coefficient")
-    return _value(analysis(release.tables[0]), wanted)
+    return _value(analysis(release.tables[0]), combination_of(claim, design))
 
 
 def _value(found: Estimates, wanted: Combination) -> tuple[float, float]:
@@ -339,7 +326,7 @@ def _value(found: Estimates, wanted: Combination) -> tuple[float, float]:
 def _slope(release: Release, design: VoteDesign, analysis: Analysis, claim: TrendOver) -> tuple[float, float]:
     """The slope of the coefficient over the values of a column, each estimated by itself, as a part would."""
     table = release.tables[0]
-    wanted = Combination(((resolve(claim.coefficient, design.names), 1.0),))
+    wanted = combination_of(claim, design)
     reading = vote_of(claim, design, PARTS).reading
     place = {level: i for i, level in enumerate(reading.listed(claim.over))}
     found = []

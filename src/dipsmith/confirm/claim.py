@@ -50,11 +50,6 @@ class OneSided:
     def __str__(self) -> str:
         return f"{self.coefficient} {self.side} {self.value:g}"
 
-    @property
-    def words(self) -> str:
-        """As it is said."""
-        return f"{self.coefficient} is {'below' if self.side == '<' else 'above'} {self.value:g}"
-
 
 @dataclass(frozen=True)
 class Between:
@@ -70,13 +65,6 @@ class Between:
             return f"{self.coefficient} = {self.less} within {self.high:g}"
         return f"{self.low!r} < {self.coefficient} < {self.high!r}"
 
-    @property
-    def words(self) -> str:
-        """As it is said."""
-        if self.less is not None:
-            return f"{self.coefficient} and {self.less} differ by less than {self.high:g}"
-        return f"{self.coefficient} lies between {self.low:g} and {self.high:g}"
-
 
 @dataclass(frozen=True)
 class AgreesWithRelease:
@@ -86,11 +74,6 @@ class AgreesWithRelease:
 
     def __str__(self) -> str:
         return f"{self.coefficient} = release"
-
-    @property
-    def words(self) -> str:
-        """As it is said."""
-        return f"{self.coefficient} agrees with the release"
 
 
 @dataclass(frozen=True)
@@ -104,11 +87,6 @@ class TrendOver:
     def __str__(self) -> str:
         return f"trend of {self.coefficient} over {self.over} {self.side} 0"
 
-    @property
-    def words(self) -> str:
-        """As it is said."""
-        return f"{self.coefficient} {'falls' if self.side == '<' else 'grows'} over {self.over}"
-
 
 @dataclass(frozen=True)
 class Accuracy:
@@ -120,11 +98,6 @@ class Accuracy:
     def __str__(self) -> str:
         return f"accuracy within {self.within:g} > {self.share:g}"
 
-    @property
-    def words(self) -> str:
-        """As it is said."""
-        return f"the release's model predicts more than {self.share:.4g} of the rows to within {self.within:g}"
-
 
 @dataclass(frozen=True)
 class Residuals:
@@ -132,11 +105,6 @@ class Residuals:
 
     def __str__(self) -> str:
         return "residuals"
-
-    @property
-    def words(self) -> str:
-        """As it is said."""
-        return "how the rows scatter about the release's model"
 
 
 @dataclass(frozen=True)
@@ -148,22 +116,38 @@ class Roc:
     def __str__(self) -> str:
         return "roc" if self.area is None else f"roc > {self.area:g}"
 
-    @property
-    def words(self) -> str:
-        """As it is said."""
-        what = "the area under the curve of the release's model"
-        return (
-            f"{what} is above {self.area:g}"
-            if self.area is not None
-            else "how well the release's model tells outcomes apart"
-        )
-
 
 Coefficients = OneSided | Between | AgreesWithRelease | TrendOver
 """Claims about coefficients, which parts vote on."""
 Predictions = Accuracy | Residuals | Roc
 """Claims about a model of the release, which is public."""
 Claim = Coefficients | Predictions
+
+
+def in_words(claim: Claim) -> str:
+    """A claim as it is said.
+
+    >>> in_words(parse_claim("trend of sex[F] over year > 0"))
+    'sex[F] grows over year'
+    """
+    match claim:
+        case OneSided(name, side, value):
+            return f"{name} is {'below' if side == '<' else 'above'} {value:g}"
+        case Between(name, low, high, less):
+            alike = f"{name} and {less} differ by less than {high:g}"
+            return f"{name} lies between {low:g} and {high:g}" if less is None else alike
+        case AgreesWithRelease(name):
+            return f"{name} agrees with the release"
+        case TrendOver(name, over, side):
+            return f"{name} {'falls' if side == '<' else 'grows'} over {over}"
+        case Accuracy(within, share):
+            return f"the release's model predicts more than {share:.4g} of the rows to within {within:g}"
+        case Residuals():
+            return "how the rows scatter about the release's model"
+        case Roc(None):
+            return "how well the release's model tells outcomes apart"
+        case Roc(area):
+            return f"the area under the curve of the release's model is above {area:g}"
 
 
 def parse_claim(text: str) -> Claim:
@@ -182,21 +166,21 @@ def parse_claim(text: str) -> Claim:
     if found := _ACCURACY.fullmatch(text):
         return Accuracy(_positive(found[1]), _within(found[2], 0.0, 1.0, "a share"))
     if found := _TREND.fullmatch(text):
-        return TrendOver(_name(found[1]), found[2].strip(" `"), "<" if found[3] == "<" else ">")
+        return TrendOver(found[1].strip(), found[2].strip(" `"), "<" if found[3] == "<" else ">")
     if found := _RELEASE.fullmatch(text):
-        return AgreesWithRelease(_name(found[1]))
+        return AgreesWithRelease(found[1].strip())
     if found := _NEAR.fullmatch(text):
         width = _positive(found[3])
         if re.fullmatch(_NUMBER, found[2]):
-            return Between(_name(found[1]), _finite(found[2]) - width, _finite(found[2]) + width)
-        return Between(_name(found[1]), -width, width, _name(found[2]))
+            return Between(found[1].strip(), _finite(found[2]) - width, _finite(found[2]) + width)
+        return Between(found[1].strip(), -width, width, found[2].strip())
     if found := _BETWEEN.fullmatch(text):
         low, high = _finite(found[1]), _finite(found[3])
         if not low < high:
             raise UsageError(f"claim '{abridge(text)}': the interval is empty; write the smaller number first")
-        return Between(_name(found[2]), low, high)
+        return Between(found[2].strip(), low, high)
     if found := _SIDE.fullmatch(text):
-        return OneSided(_name(found[1]), "<" if found[2] == "<" else ">", _finite(found[3]))
+        return OneSided(found[1].strip(), "<" if found[2] == "<" else ">", _finite(found[3]))
     raise UsageError(
         f"claim '{abridge(text)}' is not understood; write for example 'sex[F] < 0', '-0.1 < sex[F] < 0', "
         "'race[B] = race[C] within 0.01', 'trend of sex[F] over year > 0', 'accuracy within 0.1 > 0.8', 'residuals', 'roc'"
@@ -216,10 +200,6 @@ def resolve(name: str, names: tuple[str, ...]) -> str:
         some = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
         raise UsageError(f"the formula has no coefficient '{abridge(name)}'; there are: {some}")
     return found
-
-
-def _name(text: str) -> str:
-    return text.strip()
 
 
 def _finite(text: str) -> float:

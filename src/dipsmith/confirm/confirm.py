@@ -10,7 +10,7 @@ be seen (bytes, messages, exit code) depends on more than the noisy numbers (``d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dipsmith.confirm.answer import AnswerCard, answered_before
-from dipsmith.confirm.claim import Claim
+from dipsmith.confirm.answer import AnswerCard, MeasuredClaim, answered_before
+from dipsmith.confirm.claim import Claim, in_words
 from dipsmith.confirm.design import VoteDesign
 from dipsmith.confirm.direct import DirectQuestion
 from dipsmith.confirm.predictions import Predictor, predicted
@@ -29,15 +29,15 @@ from dipsmith.confirm.votes import vote_of
 from dipsmith.counting.count import BatchRows
 from dipsmith.errors import BudgetError, UsageError
 from dipsmith.privacy.budget import PureDP, rho_to_approx
+from dipsmith.privacy.calibration import noise_of, scale_of
 from dipsmith.privacy.classification import Classification
 from dipsmith.privacy.curator import Curator, Progress
-from dipsmith.privacy.events import Journal, Rehearsal
+from dipsmith.privacy.events import Rehearsal
 from dipsmith.privacy.ledger import AlreadyReleased, Ledger, Reservation
 from dipsmith.privacy.poll import Poll, poll_sensitivity
 from dipsmith.privacy.protection import protection_of
 from dipsmith.privacy.randomness import Stream
 from dipsmith.privacy.signature import public_of, read_key, sign_answer
-from dipsmith.privacy.value_question import noise_of, scale_of
 from dipsmith.schema import Schema
 from dipsmith.sources import Source, source
 from dipsmith.sources.fingerprint import fingerprint
@@ -56,23 +56,6 @@ class Confirmed:
     answer: AnswerCard
     folder: Path
     before: bool
-
-
-@dataclass(frozen=True, eq=False)
-class MeasuredClaim:
-    """What came out of a measure, in the terms of an answer."""
-
-    verdict: Any
-    sentence: str
-    numbers: Mapping[str, list[int]]
-    noise: str
-    scale: float | None
-    sensitivity: float | None
-    quantity: str
-    estimate: float | None
-    interval: tuple[float, float] | None
-    probability: float | None
-    details: Mapping[str, Any]
 
 
 def confirm(
@@ -157,8 +140,7 @@ def rehearse(question: Inquiry, data: Any, schema: Schema, *, seed: int) -> Answ
     """Answer a question about rows that need no protection, without a ledger; for studies, tutorials and tests."""
     private, stream = source(data), Stream.of(seed)
     rows = BatchRows(private, schema, stream.child("key").new_seed("key"))
-    journal: Journal = Rehearsal()
-    curator = Curator(rows, question.budget, stream=stream, journal=journal)
+    curator = Curator(rows, question.budget, stream=stream, journal=Rehearsal())
     return answer_of(question, schema, prepare(question, schema)(private)(curator), None, testing=True)
 
 
@@ -201,10 +183,8 @@ def _poll(question: Inquiry, claim: Claim, poll: Poll, curator: Curator) -> Meas
         scale=scale_of(law),
         sensitivity=float(sensitivity),
         quantity="share of parts in which the claim holds",
-        estimate=None,
         interval=(round(found.interval[0], 6), round(found.interval[1], 6)),
         probability=round(found.probability, 9),
-        details={},
     )
 
 
@@ -214,19 +194,12 @@ def _predict(question: Inquiry, claim: Claim, predictor: Predictor, curator: Cur
     counts = curator.ask(asked, question.budget).values
     curator.report("counting", 1.0)
     law, event = asked.priced(curator.relation, curator.max_rows, question.budget, "")
-    found = predicted(claim, predictor, counts, law)
-    return MeasuredClaim(
-        verdict=found.verdict,
-        sentence=found.sentence,
+    return replace(
+        predicted(claim, predictor, counts, law),
         numbers={"rows in each class": [int(v) for v in counts]},
         noise=law.name,
         scale=scale_of(law),
         sensitivity=float(event.sensitivity),
-        quantity=found.quantity,
-        estimate=found.estimate,
-        interval=found.interval,
-        probability=found.probability,
-        details=found.details,
     )
 
 
@@ -237,19 +210,16 @@ def _estimate(
     found = direct.measure(question, curator, public)
     curator.report("measuring sums", 1.0)
     name = " − ".join(name.replace("[T.", "[") for name, _ in direct.wanted.weights)
-    told = f"posterior {in_three_digits(found.probability)}"
+    said = f"posterior {in_three_digits(found.probability)}"
     if found.interval is not None:
-        told += f"; {name} is estimated at {found.estimate:.4g}, 95 % interval {found.interval[0]:.4g} to {found.interval[1]:.4g}"
+        said += f"; {name} is estimated at {found.estimate:.4g}, 95 % interval {found.interval[0]:.4g} to {found.interval[1]:.4g}"
     start = {"confirmed": "Confirmed: ", "contradicted": "Contradicted: that "}.get(
         found.verdict, "Cannot tell at this price whether "
     )
     return MeasuredClaim(
         verdict=found.verdict,
-        sentence=f"{start}{claim.words}; {told}.",
-        numbers={},
+        sentence=f"{start}{in_words(claim)}; {said}.",
         noise="discrete Laplace" if curator.pure else "discrete Gaussian",
-        scale=None,
-        sensitivity=None,
         quantity=name,
         estimate=found.estimate,
         interval=found.interval,
@@ -259,16 +229,15 @@ def _estimate(
 
 
 def _sentence(claim: Claim, found: Posterior, *, three: bool) -> str:
-    told = f"posterior {in_three_digits(found.probability)}"
-    if three and found.verdict == "confirmed":
-        return f"Confirmed: {claim.words}; neither side of it has a majority of random parts; {told}."
+    claimed, sure = in_words(claim), f"posterior {in_three_digits(found.probability)}"
     most = "" if three else " in most random parts"
     if found.verdict == "confirmed":
-        return f"Confirmed: {claim.words}{most}; {told}."
+        most = "; neither side of it has a majority of random parts" if three else most
+        return f"Confirmed: {claimed}{most}; {sure}."
     if found.verdict == "contradicted":
         other = "most random parts lie on one side of the interval" if three else f"it is not so{most}"
-        return f"Contradicted: that {claim.words}; {other}; {told}."
-    return f"Cannot tell at this price whether {claim.words}{most}; {told}."
+        return f"Contradicted: that {claimed}; {other}; {sure}."
+    return f"Cannot tell at this price whether {claimed}{most}; {sure}."
 
 
 def answer_of(

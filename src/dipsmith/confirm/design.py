@@ -96,13 +96,7 @@ class VoteDesign:
 
     def numbers(self, values: Values) -> PartNumbers:
         """The numbers of some rows; those in which a value is missing or not finite are left out."""
-        columns = self.columns(values)
-        y, known = self.response(columns, values.rows)
-        X, names = build(self.formula.terms, columns, values.rows)
-        if self.formula.fixed:
-            X = X[:, [i for i, name in enumerate(names) if name != INTERCEPT]]
-        for column in columns.values():
-            known &= column.codes >= 0 if isinstance(column, Category) else np.isfinite(column)
+        y, X, known = self.matrix(values)
         groups = []
         for effect in self.formula.fixed:
             joint = np.zeros(values.rows, np.int64)
@@ -111,6 +105,17 @@ class VoteDesign:
             groups.append(joint)
         kept = known & np.isfinite(y) & np.isfinite(X).all(axis=1)
         return PartNumbers(y[kept], X[kept], tuple(np.unique(g[kept], return_inverse=True)[1] for g in groups))
+
+    def matrix(self, values: Values) -> tuple[Floats, Floats, Bools]:
+        """Response and columns of some rows, and which rows have all values."""
+        columns = self.columns(values)
+        y, known = self.response(columns, values.rows)
+        X, names = build(self.formula.terms, columns, values.rows)
+        if self.formula.fixed:
+            X = X[:, [i for i, name in enumerate(names) if name != INTERCEPT]]
+        for column in columns.values():
+            known = known & (column.codes >= 0 if isinstance(column, Category) else np.isfinite(column))
+        return y, X, known
 
     def response(self, columns: Columns, rows: int) -> tuple[Floats, Bools]:
         """The response, and the rows that have one."""

@@ -17,12 +17,12 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from dipsmith.analyses.results import Result
-from dipsmith.confirm.claim import AgreesWithRelease, Between, Claim, OneSided, resolve
+from dipsmith.confirm.claim import AgreesWithRelease, Between, Claim, OneSided
 from dipsmith.confirm.design import VoteDesign
 from dipsmith.confirm.part_fit import Combination
 from dipsmith.confirm.question import Inquiry
-from dipsmith.confirm.verdict import LEVEL, SURE, Verdict
-from dipsmith.confirm.votes import difference
+from dipsmith.confirm.verdict import LEVEL, Verdict, verdict_of
+from dipsmith.confirm.votes import combination_of, interval_of
 from dipsmith.errors import HopelessNoise, SchemaError, UnsupportedError, UsageError
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Schema
@@ -49,9 +49,7 @@ class DirectQuestion:
             raise UnsupportedError("direct estimates are for neighbours 'label'; ask for a poll")
         if not isinstance(claim, OneSided | Between | AgreesWithRelease) or design.family != "ols":
             raise UnsupportedError(f"claim '{claim}' has no direct estimate; ask for a poll")
-        compares = isinstance(claim, Between) and claim.less is not None
-        one = () if compares else ((resolve(claim.coefficient, design.names), 1.0),)
-        wanted = difference(claim, design) if isinstance(claim, Between) and compares else Combination(one)
+        wanted = combination_of(claim, design)
         for name, _ in wanted.weights:
             found = _COEFFICIENT.fullmatch(name)
             if found is None or found[1] not in schema.private:
@@ -77,9 +75,8 @@ class DirectQuestion:
         See `Prepared.measure`; what follows is post-processing.
         """
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", HopelessNoise
-            )  # from public facts; the answer says the same in its interval
+            # From public facts; the answer says the same in its interval.
+            warnings.simplefilter("ignore", HopelessNoise)
             prepared = Prepared.of(public, curator)
             (result,) = prepared.measure(curator, question.budget).results
         return judged(self.claim, *value_of(result, self.wanted), known=question.known)
@@ -108,7 +105,12 @@ def value_of(result: Result, wanted: Combination) -> tuple[float | None, float]:
     return float(weights @ np.array([v for v in told if v is not None])), sqrt(max(variance, 0.0))
 
 
-def judged(claim: Claim, value: float | None, error: float, known: tuple[float, float] | None = None) -> Estimated:
+def judged(
+    claim: OneSided | Between | AgreesWithRelease,
+    value: float | None,
+    error: float,
+    known: tuple[float, float] | None = None,
+) -> Estimated:
     """The probability that a claim holds, given an estimate with its standard error."""
     if value is None or not 0 < error < float("inf"):
         return Estimated("cannot tell", 0.5, None, None, None)
@@ -116,17 +118,10 @@ def judged(claim: Claim, value: float | None, error: float, known: tuple[float, 
         distance = claim.value - value if claim.side == "<" else value - claim.value
         sure = float(ndtr(distance / error))
     else:
-        low, high = (claim.low, claim.high) if isinstance(claim, Between) else _reach(known)
+        low, high = interval_of(claim, known)
         sure = float(ndtr((high - value) / error) - ndtr((low - value) / error))
     z = float(ndtri((1 + LEVEL) / 2))
-    verdict: Verdict = "confirmed" if sure > SURE else "contradicted" if sure < 1 - SURE else "cannot tell"
-    return Estimated(verdict, sure, value, error, (value - z * error, value + z * error))
-
-
-def _reach(known: tuple[float, float] | None) -> tuple[float, float]:
-    if known is None:
-        raise UsageError("a claim about the release needs its estimate and standard error")
-    return known[0] - 1.96 * known[1], known[0] + 1.96 * known[1]
+    return Estimated(verdict_of(sure), sure, value, error, (value - z * error, value + z * error))
 
 
 def can_be_direct(formula: str, claim: Claim, design: VoteDesign, reference: dict[str, str]) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from dipsmith.confirm.answer import AnswerCard
-from dipsmith.confirm.claim import Between, OneSided, Residuals, Roc
+from dipsmith.confirm.claim import AgreesWithRelease, Between, OneSided, Residuals, Roc, in_words
 from dipsmith.confirm.picture import curve_picture, density_picture, estimate_picture, grid_picture
 from dipsmith.confirm.verdict import LEVEL, SURE, in_three_digits, posterior
+from dipsmith.confirm.votes import interval_of
+from dipsmith.privacy.calibration import noise_of
 from dipsmith.privacy.poll import poll_sensitivity
-from dipsmith.privacy.value_question import noise_of
 from dipsmith.report.content import Block, Cell, Facts, Figure, Page, Section, Table
 from dipsmith.report.sections import page
 
@@ -24,7 +25,7 @@ def answer_page(answer: AnswerCard) -> str:
 def answer_content(answer: AnswerCard) -> Page:
     """What the page says."""
     question = answer.question
-    asked = [("Claim", question.parsed.words), ("Analysis", " ".join(question.formula.split()))]
+    asked = [("Claim", in_words(question.parsed)), ("Analysis", " ".join(question.formula.split()))]
     asked += [("Compared with", ", ".join(f"{n} = {v}" for n, v in question.reference))] if question.reference else []
     asked += [("Asked by", question.by)] if question.by else []
     asked += [("Why", question.why)] if question.why else []
@@ -121,10 +122,8 @@ def _estimate_figure(answer: AnswerCard) -> Figure:
     claim = answer.question.parsed
     value, error = answer.estimate or 0.0, float(answer.details["std_error"])
     ends = [claim.value] if isinstance(claim, OneSided) else []
-    ends = [claim.low, claim.high] if isinstance(claim, Between) else ends
-    if answer.question.known is not None:
-        centre, reach = answer.question.known[0], 1.96 * answer.question.known[1]
-        ends = [centre - reach, centre + reach]
+    if isinstance(claim, Between | AgreesWithRelease):
+        ends = [*interval_of(claim, answer.question.known)]
     told = ", ".join(f"{e:.4g}" for e in ends)
     return Figure(
         title=f"Where does {answer.quantity} lie?",

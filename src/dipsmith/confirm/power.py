@@ -20,9 +20,9 @@ from scipy.stats import binom
 from dipsmith.arrays import Floats
 from dipsmith.confirm.verdict import Judgement, judge, judge_ends
 from dipsmith.privacy.budget import Budget, of_units
+from dipsmith.privacy.calibration import noise_of
 from dipsmith.privacy.noise import NoiseLaw
 from dipsmith.privacy.poll import FEWEST_PARTS, poll_sensitivity
-from dipsmith.privacy.value_question import noise_of
 
 OFFERED: Final = (10, 15, 20, 25, 30, 40, 50, 75, 100, 150, 200)
 """Numbers of parts that are compared."""

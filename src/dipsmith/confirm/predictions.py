@@ -16,15 +16,14 @@ import numpy as np
 from scipy.special import expit, ndtr
 
 from dipsmith.arrays import Floats, Ints
-from dipsmith.confirm.claim import Accuracy, Claim, Residuals, Roc
+from dipsmith.confirm.answer import MeasuredClaim
+from dipsmith.confirm.claim import Accuracy, Claim, Residuals, Roc, in_words
 from dipsmith.confirm.design import VoteDesign
 from dipsmith.confirm.question import Inquiry
-from dipsmith.confirm.verdict import LEVEL, SURE, Verdict, exceeded
+from dipsmith.confirm.verdict import LEVEL, exceeded, verdict_of
 from dipsmith.counting.values import ValueReading, Values
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy.noise import NoiseLaw
-from dipsmith.regression.arithmetic import Category
-from dipsmith.regression.matrix import build
 from dipsmith.schema.formula.words import abridge
 
 MOST_CLASSES: Final = 2000
@@ -51,9 +50,7 @@ class Predictor:
         for name in model:
             if name not in design.names:
                 raise UsageError(f"model names '{abridge(name)}', which is no coefficient of the formula")
-        wanted = {"Accuracy": (), "Residuals": ("fitted", "residual"), "Roc": ("score",)}[
-            type(question.parsed).__name__
-        ]
+        wanted = {Residuals: ("fitted", "residual"), Roc: ("score",)}.get(type(question.parsed), ())
         if set(edges) != set(wanted):
             raise UsageError(f"edges: expected {' and '.join(wanted) or 'none'} for claim '{abridge(question.claim)}'")
         if isinstance(question.parsed, Roc) and design.family != "logistic":
@@ -89,11 +86,7 @@ class Predictor:
 
     def __call__(self, rows: Values) -> Ints:
         """The class of each row; −1 where the response or the prediction is missing."""
-        columns = self.design.columns(rows)
-        y, known = self.design.response(columns, rows.rows)
-        X, _ = build(self.design.formula.terms, columns, rows.rows)
-        for column in columns.values():
-            known = known & (column.codes >= 0 if isinstance(column, Category) else np.isfinite(column))
+        y, X, known = self.design.matrix(rows)
         # Column by column: a product of matrices rounds a row's sum by its place among others, so that one row more or
         # less could move any number of rows that lie on an edge.
         fitted = np.zeros(rows.rows)
@@ -114,47 +107,25 @@ class Predictor:
         return np.asarray(np.where(known, found, -1), np.int64)
 
 
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """What noisy counts tell of a claim about predictions."""
-
-    verdict: Verdict
-    sentence: str
-    quantity: str
-    estimate: float | None
-    interval: tuple[float, float] | None
-    probability: float | None
-    details: dict[str, Any]
-
-
-def predicted(claim: Claim, predictor: Predictor, counts: Ints, law: NoiseLaw) -> Prediction:
+def predicted(claim: Claim, predictor: Predictor, counts: Ints, law: NoiseLaw) -> MeasuredClaim:
     """Judge noisy counts: post-processing."""
     if isinstance(claim, Accuracy):
         return _accuracy(claim, counts, law)
     edges = {"first edges": predictor.first.tolist(), "second edges": predictor.second.tolist()}
     if isinstance(claim, Roc):
         return _area(claim, counts.reshape(-1, 2), law, edges)
-    text = f"Shown: {claim.words}, as noisy counts of {predictor.size} cells; each is off by {sqrt(law.variance):.2g} or so."
-    return Prediction("shown", text, "rows in each cell", None, None, None, edges)
+    text = f"Shown: {in_words(claim)}, as noisy counts of {predictor.size} cells; each is off by {sqrt(law.variance):.2g} or so."
+    return MeasuredClaim("shown", text, "rows in each cell", details=edges)
 
 
-def _accuracy(claim: Accuracy, counts: Ints, law: NoiseLaw) -> Prediction:
+def _accuracy(claim: Accuracy, counts: Ints, law: NoiseLaw) -> MeasuredClaim:
     outside, inside = (int(v) for v in counts)
     share = inside / max(1, inside + outside)
     sure = share_exceeds(claim.share, inside, outside, law)
-    ends = [_share_at(q, inside, outside, law) for q in ((1 + LEVEL) / 2, (1 - LEVEL) / 2)]
-    verdict: Verdict = "confirmed" if sure > SURE else "contradicted" if sure < 1 - SURE else "cannot tell"
+    low, high = (_share_at(q, inside, outside, law) for q in ((1 + LEVEL) / 2, (1 - LEVEL) / 2))
     share = min(1.0, max(0.0, share))
-    told = f"{share:.3g} of the rows lie so near, 95 % interval {ends[0]:.3g} to {ends[1]:.3g}"
-    return Prediction(
-        verdict,
-        _sentence(verdict, claim.words, told),
-        "share within the tolerance",
-        share,
-        (ends[0], ends[1]),
-        sure,
-        {},
-    )
+    text = _sentence(claim, sure, f"{share:.3g} of the rows lie so near, 95 % interval {low:.3g} to {high:.3g}")
+    return MeasuredClaim(verdict_of(sure), text, "share within the tolerance", share, (low, high), sure)
 
 
 def share_exceeds(share: float, inside: int, outside: int, law: NoiseLaw) -> float:
@@ -180,25 +151,22 @@ def _share_at(q: float, inside: int, outside: int, law: NoiseLaw) -> float:
     return (low + high) / 2
 
 
-def _area(claim: Roc, counts: Ints, law: NoiseLaw, edges: dict[str, Any]) -> Prediction:
+def _area(claim: Roc, counts: Ints, law: NoiseLaw, edges: dict[str, Any]) -> MeasuredClaim:
     area, error = area_under(counts, law)
     negative, positive = np.maximum(counts, 0).T.astype(np.float64)
     curve = roc_curve(negative, positive)
     details = {**edges, "false positive rate": curve[0].tolist(), "true positive rate": curve[1].tolist()}
     if not np.isfinite(area):
         text = "Cannot tell: noise hides how many rows have each outcome."
-        return Prediction("cannot tell", text, "area under the curve", None, None, 0.5, details)
+        return MeasuredClaim("cannot tell", text, "area under the curve", None, None, 0.5, details)
     interval = (max(0.0, area - 1.96 * error), min(1.0, area + 1.96 * error))
-    told = f"the area is {area:.3g}, 95 % interval {interval[0]:.3g} to {interval[1]:.3g}"
+    found = f"the area is {area:.3g}, 95 % interval {interval[0]:.3g} to {interval[1]:.3g}"
     if claim.area is None:
-        return Prediction(
-            "shown", f"Shown: {claim.words}; {told}.", "area under the curve", area, interval, None, details
-        )
+        text = f"Shown: {in_words(claim)}; {found}."
+        return MeasuredClaim("shown", text, "area under the curve", area, interval, None, details)
     sure = float(ndtr((area - claim.area) / max(error, 1e-12)))
-    verdict: Verdict = "confirmed" if sure > SURE else "contradicted" if sure < 1 - SURE else "cannot tell"
-    return Prediction(
-        verdict, _sentence(verdict, claim.words, told), "area under the curve", area, interval, sure, details
-    )
+    text = _sentence(claim, sure, found)
+    return MeasuredClaim(verdict_of(sure), text, "area under the curve", area, interval, sure, details)
 
 
 def area_under(counts: Ints, law: NoiseLaw) -> tuple[float, float]:
@@ -228,7 +196,7 @@ def roc_curve(negative: Floats, positive: Floats) -> tuple[Floats, Floats]:
     return steps[:, 0], steps[:, 1]
 
 
-def _sentence(verdict: Verdict, words: str, told: str) -> str:
-    if verdict == "cannot tell":
-        return f"Cannot tell at this price whether {words}; {told}."
-    return f"{'Confirmed' if verdict == 'confirmed' else 'Contradicted'}: {words}; {told}."
+def _sentence(claim: Claim, sure: float, found: str) -> str:
+    verdict = verdict_of(sure)
+    start = "Cannot tell at this price whether" if verdict == "cannot tell" else f"{verdict.capitalize()}:"
+    return f"{start} {in_words(claim)}; {found}."

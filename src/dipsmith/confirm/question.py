@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from dipsmith.confirm.claim import Accuracy, AgreesWithRelease, Claim, Residuals, Roc, parse_claim
+from dipsmith.confirm.claim import Accuracy, AgreesWithRelease, Claim, Residuals, Roc, in_words, parse_claim
 from dipsmith.errors import BudgetError, InputError, SchemaError, UsageError
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP, decimal_text
 from dipsmith.privacy.poll import FEWEST_PARTS, MOST_PARTS
@@ -173,7 +173,7 @@ class Inquiry:
         return replace(self, round=self.round + 1)
 
     def __str__(self) -> str:
-        return f"{self.parsed.words}, in {' '.join(self.formula.split())}"
+        return f"{in_words(self.parsed)}, in {' '.join(self.formula.split())}"
 
 
 @dataclass

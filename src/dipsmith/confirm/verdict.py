@@ -44,6 +44,11 @@ GRID: Final = (np.arange(200) + 0.5) / 200
 """Where densities are told."""
 
 
+def verdict_of(sure: float) -> Verdict:
+    """The verdict on a claim that holds with this probability."""
+    return "confirmed" if sure > SURE else "contradicted" if sure < 1 - SURE else "cannot tell"
+
+
 @dataclass(frozen=True, eq=False)
 class Posterior:
     """What is known of the share of parts in which the claim holds.
@@ -111,8 +116,8 @@ def posterior(noisy: Sequence[int], parts: int, law: NoiseLaw) -> Posterior:
 
 
 def _of_two(noisy: int, parts: int, law: NoiseLaw) -> Posterior:
-    told = np.array([noisy])
-    found, weights = judge(told, parts, law), _weights(told, parts, law)[0]
+    one = np.array([noisy])
+    found, weights = judge(one, parts, law), _weights(one, parts, law)[0]
     density = _density(weights, parts, 1.0)
     return Posterior(
         float(found.probability[0]), found.verdict, _interval(weights, parts, 1.0), GRID, np.ones(len(GRID)), (density,)

@@ -46,10 +46,7 @@ def vote_of(claim: Coefficients, design: VoteDesign, parts: int, known: tuple[fl
     """The vote on a claim; `known` are the release's estimate and standard error, for a claim that names the release."""
     name = f"{claim} in {design.formula.text}"
     name = name if name.isprintable() and len(name) <= 900 else "a claim about a formula"
-    if isinstance(claim, Between) and claim.less is not None:
-        wanted = difference(claim, design)
-    else:
-        wanted = Combination(((resolve(claim.coefficient, design.names), 1.0),))
+    wanted = combination_of(claim, design)
     of_coefficients = partial(QuantityVote, name, design.reading, partial(_estimate, design, wanted))
     match claim:
         case OneSided(_, side, value):
@@ -86,14 +83,25 @@ def _public(claim: TrendOver, design: VoteDesign) -> str:
     return claim.over
 
 
-def difference(claim: Between, design: VoteDesign) -> Combination:
-    """The difference of two coefficients; that of a reference level is 0."""
+def combination_of(claim: Coefficients, design: VoteDesign) -> Combination:
+    """The coefficient that a claim is about, or the difference of two; that of a reference level is 0."""
+    if not isinstance(claim, Between) or claim.less is None:
+        return Combination(((resolve(claim.coefficient, design.names), 1.0),))
     zero = {f"{name}[{levels[0]}]" for name, levels in design.levels.items()}
     pair = [(name, weight) for name, weight in ((claim.coefficient, 1.0), (claim.less, -1.0)) if name is not None]
-    told = tuple((resolve(name, design.names), weight) for name, weight in pair if name not in zero)
-    if not told or len({name for name, _ in told}) < len(told):
+    weights = tuple((resolve(name, design.names), weight) for name, weight in pair if name not in zero)
+    if not weights or len({name for name, _ in weights}) < len(weights):
         raise UsageError(f"claim '{abridge(str(claim))}' compares a group with itself")
-    return Combination(told)
+    return Combination(weights)
+
+
+def interval_of(claim: Between | AgreesWithRelease, known: tuple[float, float] | None) -> tuple[float, float]:
+    """The interval that a claim is about; `known` are the release's estimate and standard error, where it names the release."""
+    if isinstance(claim, Between):
+        return claim.low, claim.high
+    if known is None:
+        raise UsageError("a claim about the release needs its estimate and standard error")
+    return known[0] - WIDE * known[1], known[0] + WIDE * known[1]
 
 
 def _estimate(design: VoteDesign, wanted: Combination, part: Values) -> float | None:

@@ -25,12 +25,27 @@ def sensitivity_for(
     return Fraction(neighbours.l2_squared(relation, max_rows, single) * heaviest**2)
 
 
-def noise_for(relation: str, max_rows: int, budget: Budget, *, single: bool = False, heaviest: int = 1) -> NoiseLaw:
-    """The noise that makes one table cost `budget`: scale Δ₁/ε, or what hides as much as a normal variance Δ₂²/(2ρ)."""
-    sensitivity = sensitivity_for(relation, max_rows, budget, single=single, heaviest=heaviest)
+def noise_of(sensitivity: Fraction, budget: Budget) -> NoiseLaw:
+    """The noise that makes counts cost `budget`: scale Δ₁/ε, or what hides as much as a normal variance Δ₂²/(2ρ)."""
     if isinstance(budget, PureDP):
         return DiscreteLaplace(sensitivity / budget.exact)
     return DiscreteGaussian(variance_needed(sensitivity / (2 * budget.exact)))
+
+
+def noise_for(relation: str, max_rows: int, budget: Budget, *, single: bool = False, heaviest: int = 1) -> NoiseLaw:
+    """The noise that makes one table cost `budget`."""
+    return noise_of(sensitivity_for(relation, max_rows, budget, single=single, heaviest=heaviest), budget)
+
+
+def scale_of(law: NoiseLaw) -> float:
+    """The scale of a law as people state it: b of the discrete Laplace, σ of the discrete Gaussian."""
+    return float(law.scale) if isinstance(law, DiscreteLaplace) else float(law.sigma2) ** 0.5
+
+
+def priced_counts(cells: Cells, sensitivity: Fraction, budget: Budget, block: str) -> tuple[NoiseLaw, Measured]:
+    """The noise that counts of this sensitivity are given for a price, and the event of it."""
+    law = noise_of(sensitivity, budget)
+    return law, noise_event(law, cells, sensitivity, budget, block)
 
 
 def noise_event(noise: NoiseLaw, cells: Cells, sensitivity: Fraction, budget: Budget, block: str) -> Measured:
@@ -53,9 +68,8 @@ def priced_table(
 ) -> tuple[NoiseLaw, Measured]:
     """The noise that a table is given for its price, and the event of it."""
     heaviest = cells.heaviest if isinstance(cells, WeightedSums) else 1
-    law = noise_for(relation, max_rows, budget, single=single, heaviest=heaviest)
     sensitivity = sensitivity_for(relation, max_rows, budget, single=single, heaviest=heaviest)
-    return law, noise_event(law, cells, sensitivity, budget, block)
+    return priced_counts(cells, sensitivity, budget, block)
 
 
 def priced_choice(candidates: int, score: str, law: str, sensitivity: Fraction, budget: Budget, block: str) -> Chosen:

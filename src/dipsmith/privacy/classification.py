@@ -17,12 +17,11 @@ from dipsmith.arrays import Ints
 from dipsmith.counting.count import Rows
 from dipsmith.counting.values import ValueReading, Values
 from dipsmith.privacy.budget import Budget
-from dipsmith.privacy.calibration import noise_event, sensitivity_for
+from dipsmith.privacy.calibration import priced_counts, sensitivity_for
 from dipsmith.privacy.events import Measured
 from dipsmith.privacy.noise import NoiseLaw
-from dipsmith.privacy.poll import Ballots
 from dipsmith.privacy.randomness import Stream
-from dipsmith.privacy.value_question import noise_of
+from dipsmith.privacy.value_question import NamedCounts
 
 
 class Classifier(Protocol):
@@ -51,15 +50,13 @@ class Classification:
     classifier: Classifier
 
     @property
-    def cells(self) -> Ballots:
+    def cells(self) -> NamedCounts:
         """What is counted."""
-        return Ballots(self.classifier.reading.schema, self.classifier.name, 0, self.classifier.size + 1)
+        return NamedCounts(self.classifier.reading.schema, self.classifier.name, self.classifier.size)
 
     def priced(self, relation: str, max_rows: int, budget: Budget, block: str) -> tuple[NoiseLaw, Measured]:
         """The noise of a histogram for a price."""
-        sensitivity = sensitivity_for(relation, max_rows, budget)
-        law = noise_of(sensitivity, budget)
-        return law, noise_event(law, self.cells, sensitivity, budget, block)
+        return priced_counts(self.cells, sensitivity_for(relation, max_rows, budget), budget, block)
 
     def count(self, rows: Rows, stream: Stream) -> Ints:
         """The exact numbers."""

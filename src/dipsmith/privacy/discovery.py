@@ -22,11 +22,10 @@ from dipsmith.counting.count import Rows
 from dipsmith.counting.frequent import MOST, count_values
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy.budget import Budget, PureDP
-from dipsmith.privacy.calibration import sensitivity_for
+from dipsmith.privacy.calibration import noise_of, scale_of, sensitivity_for
 from dipsmith.privacy.events import Discovered, tail_bound
 from dipsmith.privacy.noise import DiscreteLaplace, NoiseLaw
 from dipsmith.privacy.randomness import Stream
-from dipsmith.privacy.value_question import noise_of, scale_of
 
 Discovery = Mapping[str, tuple[tuple[str, int], ...]]
 """For each column the values that were told and their noisy counts, the most frequent first."""

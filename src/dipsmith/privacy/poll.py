@@ -30,13 +30,12 @@ from dipsmith.counting.parts import divide
 from dipsmith.counting.values import ValueReading, Values
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy.budget import Budget, PureDP
-from dipsmith.privacy.calibration import noise_event
+from dipsmith.privacy.calibration import priced_counts
 from dipsmith.privacy.events import Measured
 from dipsmith.privacy.neighbours import check_relation
 from dipsmith.privacy.noise import NoiseLaw
 from dipsmith.privacy.randomness import Stream
-from dipsmith.privacy.value_question import noise_of
-from dipsmith.schema import Cells, Codes, Schema
+from dipsmith.privacy.value_question import NamedCounts
 
 FEWEST_PARTS: Final = 5
 MOST_PARTS: Final = 1000
@@ -64,37 +63,6 @@ class Vote(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Ballots:
-    """The numbers of parts that gave each told answer: yes; or below and above. No partition of rows."""
-
-    schema: Schema
-    key: str
-    parts: int
-    answers: int
-
-    @property
-    def attributes(self) -> tuple[str, ...]:
-        """No attribute decides alone."""
-        return ()
-
-    @property
-    def size(self) -> int:
-        """How many numbers are told."""
-        return self.answers - 1
-
-    def index(self, codes: Codes) -> Ints:
-        """Rows have no place here: parts do."""
-        raise UnsupportedError("a poll is no partition of rows")
-
-    def possible(self) -> None:
-        """All numbers are possible."""
-
-    def by_role(self) -> tuple[Cells | None, Cells | None]:
-        """It does not factor."""
-        return None, self
-
-
-@dataclass(frozen=True, eq=False)
 class Poll:
     """A vote of so many parts: a question to the values of rows."""
 
@@ -108,22 +76,21 @@ class Poll:
             raise UsageError(f"a vote has 2 or 3 answers, got {self.vote.answers}")
 
     @property
-    def cells(self) -> Ballots:
-        """The numbers that are told."""
+    def cells(self) -> NamedCounts:
+        """The numbers of parts that gave each reported answer: yes; or below and above."""
         name = f"poll of {self.parts} parts: {self.vote.name}"
-        return Ballots(self.vote.reading.schema, name, self.parts, self.vote.answers)
+        return NamedCounts(self.vote.reading.schema, name, self.vote.answers - 1)
 
     def priced(self, relation: str, max_rows: int, budget: Budget, block: str) -> tuple[NoiseLaw, Measured]:
         """The noise for a price; however many rows a unit has, they lie in one part."""
         if block:
             raise UnsupportedError("a poll is of all rows, not of a block of them")
         sensitivity = poll_sensitivity(relation, self.vote.answers, budget)
-        law = noise_of(sensitivity, budget)
-        return law, noise_event(law, self.cells, sensitivity, budget, block)
+        return priced_counts(self.cells, sensitivity, budget, block)
 
     def count(self, rows: Rows, stream: Stream) -> Ints:
         """The exact numbers, of parts made by a key that is drawn for this poll and forgotten."""
-        return count_votes(rows, self.vote, self.cells, stream.new_seed("key"))
+        return count_votes(rows, self.vote, self.parts, stream.new_seed("key"))
 
 
 def poll_sensitivity(relation: str, answers: int, budget: Budget) -> Fraction:
@@ -146,20 +113,20 @@ def default_answer(part: int, answers: int) -> int:
     return (answers - 1) * (part % 2)
 
 
-def count_votes(rows: Rows, vote: Vote, ballots: Ballots, key: bytes) -> Ints:
-    """The exact numbers of told answers.
+def count_votes(rows: Rows, vote: Vote, number_of_parts: int, key: bytes) -> Ints:
+    """The exact numbers of parts that gave each reported answer.
 
     Privacy
     -------
     Private. Nothing but the result depends on rows: a vote that fails in any way is a default answer, without a word.
     """
-    parts = divide(rows, vote.reading, key, ballots.parts)
-    found = np.zeros(ballots.answers, np.int64)
+    parts = divide(rows, vote.reading, key, number_of_parts)
+    found = np.zeros(vote.answers, np.int64)
     with warnings.catch_warnings(), ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as workers:
         warnings.simplefilter("ignore")
         for number, answer in enumerate(workers.map(partial(_cast, vote), parts)):
-            found[default_answer(number, ballots.answers) if answer is None else answer] += 1
-    return found[1:] if ballots.answers == 2 else found[[0, 2]]
+            found[default_answer(number, vote.answers) if answer is None else answer] += 1
+    return found[1:] if vote.answers == 2 else found[[0, 2]]
 
 
 def _cast(vote: Vote, part: Values) -> int | None:

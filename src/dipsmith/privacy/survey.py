@@ -22,12 +22,11 @@ from dipsmith.arrays import Ints
 from dipsmith.counting.count import Rows
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy.budget import Budget
-from dipsmith.privacy.calibration import noise_event, sensitivity_for
+from dipsmith.privacy.calibration import priced_counts, sensitivity_for
 from dipsmith.privacy.events import Measured
 from dipsmith.privacy.noise import NoiseLaw
-from dipsmith.privacy.poll import Ballots
 from dipsmith.privacy.randomness import Stream
-from dipsmith.privacy.value_question import noise_of
+from dipsmith.privacy.value_question import NamedCounts
 from dipsmith.schema import Schema
 
 
@@ -59,17 +58,16 @@ class Survey:
             raise UsageError("a survey has at least one column")
 
     @property
-    def cells(self) -> Ballots:
+    def cells(self) -> NamedCounts:
         """What is counted."""
-        return Ballots(self.schema, f"{self.what} of {len(self.tables)} columns", 0, self._starts()[-1] + 1)
+        return NamedCounts(self.schema, f"{self.what} of {len(self.tables)} columns", self._starts()[-1])
 
     def priced(self, relation: str, max_rows: int, budget: Budget, block: str) -> tuple[NoiseLaw, Measured]:
         """The noise of so many histograms for a price."""
         if block:
             raise UnsupportedError("a survey is of all rows, not of a block of them")
         sensitivity = len(self.tables) * sensitivity_for(relation, max_rows, budget)
-        law = noise_of(sensitivity, budget)
-        return law, noise_event(law, self.cells, sensitivity, budget, block)
+        return priced_counts(self.cells, sensitivity, budget, block)
 
     def count(self, rows: Rows, stream: Stream) -> Ints:
         """The exact numbers of all histograms, one after the other."""

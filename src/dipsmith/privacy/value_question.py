@@ -6,17 +6,17 @@ counts is for the curator's eyes only.
 
 from __future__ import annotations
 
-from fractions import Fraction
-from typing import Protocol
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 from dipsmith.arrays import Ints
 from dipsmith.counting.count import Rows
-from dipsmith.privacy.budget import Budget, PureDP
+from dipsmith.errors import UnsupportedError
+from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.events import Measured
-from dipsmith.privacy.gaussian_price import variance_needed
-from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from dipsmith.privacy.noise import NoiseLaw
 from dipsmith.privacy.randomness import Stream
-from dipsmith.schema import Cells
+from dipsmith.schema import Cells, Codes, Schema
 
 
 class ValueQuestion(Protocol):
@@ -33,13 +33,22 @@ class ValueQuestion(Protocol):
         """The exact counts. Nothing else that can be seen may depend on the rows."""
 
 
-def noise_of(sensitivity: Fraction, budget: Budget) -> NoiseLaw:
-    """The noise at which counts of this sensitivity (Δ₁, or Δ₂² where the price is a ρ) cost the budget."""
-    if isinstance(budget, PureDP):
-        return DiscreteLaplace(sensitivity / budget.exact)
-    return DiscreteGaussian(variance_needed(sensitivity / (2 * budget.exact)))
+@dataclass(frozen=True, eq=False)
+class NamedCounts:
+    """So many counts under one name, which are no partition of rows by their codes."""
 
+    schema: Schema
+    key: str
+    size: int
+    attributes: ClassVar[tuple[str, ...]] = ()
 
-def scale_of(law: NoiseLaw) -> float:
-    """The scale of a law as people state it: b of the discrete Laplace, σ of the discrete Gaussian."""
-    return float(law.scale) if isinstance(law, DiscreteLaplace) else float(law.sigma2) ** 0.5
+    def index(self, codes: Codes) -> Ints:
+        """Refuse: codes alone do not say where a row is counted."""
+        raise UnsupportedError(f"{self.key} is no partition of rows")
+
+    def possible(self) -> None:
+        """All numbers are possible."""
+
+    def by_role(self) -> tuple[Cells | None, Cells | None]:
+        """It does not factor."""
+        return None, self

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dipsmith.confirm.answer import CARD, PAGE, QUESTION, SIGNATURE, AnswerCard, is_answer, verify_answer
-from dipsmith.confirm.claim import Residuals, Roc
+from dipsmith.confirm.claim import Residuals, Roc, in_words
 from dipsmith.confirm.confirm import METHOD, prepare
 from dipsmith.confirm.design import VoteDesign
 from dipsmith.confirm.page import answer_content
@@ -55,7 +55,7 @@ def title_of(question: Inquiry) -> str:
     """What is asked, as a question; a picture is a wish."""
     claim = question.parsed
     picture = isinstance(claim, Residuals) or (isinstance(claim, Roc) and claim.area is None)
-    return f"Show {claim.words}." if picture else f"Is it so that {claim.words}?"
+    return f"Show {in_words(claim)}." if picture else f"Is it so that {in_words(claim)}?"
 
 
 def show(visit: Visit) -> Screen:
@@ -138,7 +138,7 @@ def approve(visit: Visit) -> Mapping[str, Any]:
         "data": project.data,
         "schema": schema.to_dict(),
         "out": out,
-        "says": f"{question.parsed.words}, {question.budget}",
+        "says": f"{in_words(question.parsed)}, {question.budget}",
     }
     return charge_and_launch(visit, job, "confirm", asked, schema, question.budget, question.request, METHOD)
 

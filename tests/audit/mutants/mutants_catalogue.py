@@ -768,8 +768,8 @@ MUTANTS = (
     one(
         "poll: a default that depends on rows",
         "privacy/poll.py",
-        "            found[default_answer(number, ballots.answers) if",
-        "            found[default_answer(rows.total(), ballots.answers) if",
+        "            found[default_answer(number, vote.answers) if",
+        "            found[default_answer(rows.total(), vote.answers) if",
         f"{POLL}::test_a_vote_that_fails_is_a_default_without_a_word",
     ),
     one(
@@ -782,8 +782,8 @@ MUTANTS = (
     one(
         "poll: half of the noise",
         "privacy/poll.py",
-        "        return law, noise_event(law, ",
-        "        return noise_of(sensitivity / 2, budget), noise_event(law, ",
+        "        return priced_counts(self.cells, sensitivity,",
+        "        return priced_counts(self.cells, sensitivity / 2,",
         f"{POLL}::test_the_noise_is_that_of_the_sensitivity_and_is_recorded_first",
     ),
     Mutant(
