@@ -14,9 +14,8 @@ import pytest
 from tests.analyses.test_direct import people, schema
 
 import dipsmith as ds
-from dipsmith.errors import SchemaError, UnsupportedError, UsageError
+from dipsmith.errors import SchemaError, UsageError
 from dipsmith.schema.analysis import PlannedAnalysis
-from dipsmith.sources import source
 
 pytestmark = pytest.mark.filterwarnings("ignore::dipsmith.errors.HopelessNoise")  # tables of a few hundred rows
 
@@ -182,25 +181,6 @@ def test_what_cannot_be_planned_is_refused_before_anything_is_spent(tmp_path: Pa
     with pytest.raises(SchemaError, match="model is"):
         PlannedAnalysis("log(pay) ~ sex", model="probit")  # type: ignore[arg-type]
     assert ledger.show("staff").remaining == 1
-
-
-@pytest.mark.slow
-def test_rows_that_stay_in_an_engine_are_refused(tmp_path: Path) -> None:
-    duckdb = pytest.importorskip("duckdb")
-    frame = people(300, 16)
-    path = tmp_path / "people.duckdb"
-    with duckdb.connect(str(path)) as connection:
-        connection.register("frame", frame)
-        connection.execute("create table people as select * from frame")
-    with pytest.raises(UnsupportedError, match="stay there"):
-        ds.synthesize(
-            source(f"duckdb:///{path}", table="people"),
-            schema(),
-            METHODS[1],
-            budget=ds.PureDP(1),
-            testing=True,
-            analyses=[FORMULA],
-        )
 
 
 def test_analyses_of_the_schema_file(tmp_path: Path) -> None:

@@ -6,14 +6,19 @@ from fractions import Fraction
 from itertools import product
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from dipsmith.counting.count import BatchRows
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.calibration import sensitivity_for
 from dipsmith.privacy.curator import Curator
-from dipsmith.schema import Attribute, Categories, Codes, Rule, Schema, Unit, WeightedSums
-from dipsmith.schema.bins import singles
+from dipsmith.privacy.events import Rehearsal
+from dipsmith.privacy.randomness import Stream
+from dipsmith.schema import Attribute, Categories, Codes, Marginal, Rule, Schema, Unit, WeightedSums
+from dipsmith.schema.bins import by_width, singles
+from dipsmith.sources import source
 
 WEIGHTS = (-3, 1, 2)
 
@@ -131,3 +136,40 @@ def test_a_group_without_rows_carries_no_noise() -> None:
     assert np.array_equal(found.values[3:], [0, 0, 0])
     assert found.noisy is not None
     assert found.noisy.tolist() == [True] * 3 + [False] * 3
+
+
+@pytest.mark.parametrize("key", range(6))
+def test_labels_do_not_decide_which_kinds_of_rows_count(key: int) -> None:
+    """One unit, five rows of one bin and five public values, two of which count: the same two whatever their labels are."""
+    declared = Schema(
+        "t",
+        (
+            Attribute("pay", "number", by_width("number", 0, 10, 10), "public"),
+            Attribute("s", "string", Categories.of("FM", other="M"), "private"),
+        ),
+        Unit("id", 2),
+        "label",
+    )
+    found = set()
+    for labels in product("FM", repeat=5):
+        for order in (range(5), [3, 0, 4, 1, 2]):
+            columns = {"id": [7] * 5, "pay": [float(i) for i in order], "s": [labels[i] for i in order]}
+            rows = BatchRows(source(pa.table(columns)), declared, bytes([key] * 32))
+            curator = Curator(rows, PureDP(1), stream=Stream.of(1), journal=Rehearsal())
+            kinds = curator.count_kinds(np.array(order, np.int64), 5)
+            found.add(tuple(kinds.tolist()))
+            assert rows.count([Marginal.of(declared, ("s",))])[0].tolist() == [
+                sum(labels[i] == s for i in np.flatnonzero(kinds)) for s in "FM"
+            ]
+    assert len(found) == 1
+    assert sum(found.pop()) == 2
+
+
+def test_kinds_are_told_before_rows_are_counted() -> None:
+    declared = Schema(
+        "t", (Attribute("s", "string", Categories.of("FM", other="M"), "private"),), Unit("id", 1), "label"
+    )
+    rows = BatchRows(source(pa.table({"id": [1, 1], "s": ["F", "M"]})), declared)
+    rows.total()
+    with pytest.raises(UsageError, match="without their kinds"):
+        rows.public_places(np.zeros(2, np.int64))

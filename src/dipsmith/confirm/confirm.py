@@ -41,6 +41,7 @@ from dipsmith.privacy.signature import public_of, read_key, sign_answer
 from dipsmith.schema import Schema
 from dipsmith.sources import Source, source
 from dipsmith.sources.fingerprint import fingerprint
+from dipsmith.sources.handed_over import HandedOver
 from dipsmith.synthesis.planned import PublicReading
 from dipsmith.synthesis.writing import require_absent
 from dipsmith.version import VERSION
@@ -100,7 +101,7 @@ def confirm(
     known = book.run(asked.request)
     if known is None or known.state != "finished":
         require_absent(Path(out))
-    private = source(data)
+    private = HandedOver.of(source(data), schema.columns, schema.public)
     private.check(schema.columns)
     ask = measure(private)
     stream = Stream.of(noise_seed)
@@ -138,7 +139,7 @@ def confirm(
 
 def rehearse(question: Inquiry, data: Any, schema: Schema, *, seed: int) -> AnswerCard:
     """Answer a question about rows that need no protection, without a ledger; for studies, tutorials and tests."""
-    private, stream = source(data), Stream.of(seed)
+    private, stream = HandedOver.of(source(data), schema.columns, schema.public), Stream.of(seed)
     rows = BatchRows(private, schema, stream.child("key").new_seed("key"))
     curator = Curator(rows, question.budget, stream=stream, journal=Rehearsal())
     return answer_of(question, schema, prepare(question, schema)(private)(curator), None, testing=True)

@@ -65,8 +65,8 @@ class Rows(Protocol):
     def within(self, attribute: str, code: int) -> Rows:
         """Return the block of rows with this code."""
 
-    def public_places(self) -> Bools:
-        """Which rows of the source `count_public` counts, in the order of the source."""
+    def public_places(self, kinds: Ints) -> Bools:
+        """Which rows of the source `count_public` counts, in its order; their public values, numbered, help to decide."""
 
     def widened(self, schema: Schema, columns: Codings) -> Rows:
         """The same rows with more public columns: codes of every row of the source, in its order."""
@@ -144,9 +144,9 @@ class BatchRows:
         block._fixed = (*self._fixed, (attribute, code))
         return block
 
-    def public_places(self) -> Bools:
-        """Which rows of the source `count_public` counts, in the order of the source."""
-        return self._encoded.places("public")
+    def public_places(self, kinds: Ints) -> Bools:
+        """Which rows of the source `count_public` counts, in its order; their public values, numbered, help to decide."""
+        return self._encoded.places("public", kinds)
 
     def values(self, reading: ValueReading) -> Iterator[tuple[Values, pa.Array | None]]:
         """The values of the lawful rows, block by block in the order of the source, and the text of each row's unit."""
@@ -200,7 +200,7 @@ class HeldRows(BatchRows):
         """The number of rows, lawful or not: what is public where n is public."""
         return len(self.held)
 
-    def public_places(self) -> Bools:
+    def public_places(self, kinds: Ints) -> Bools:
         """Which rows `count_public` counts."""
         return rows_in(self.held, "public")
 

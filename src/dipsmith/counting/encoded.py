@@ -21,10 +21,11 @@ from dipsmith.arrays import Bools
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting.memory import View
 from dipsmith.counting.units import beyond_max_rows
-from dipsmith.errors import SourceError
+from dipsmith.errors import SourceError, UsageError
 from dipsmith.schema import Codes, Schema
 from dipsmith.schema.codes import code_dtype
 from dipsmith.sources import Progress, Source
+from dipsmith.sources.handed_over import HandedOver
 
 CACHE_BYTES = 3 << 28
 """Codes kept in memory: 100 M rows of eight columns of up to 256 values."""
@@ -76,10 +77,11 @@ class EncodedRows:
         progress: Progress | None = None,
     ) -> None:
         self.schema = schema
-        self._source = source
+        self._source = HandedOver.of(source, schema.columns)
         self._key = secrets.token_bytes(32) if key is None else key
         self._progress = progress
         self._blocks: list[_Block] | None = None
+        self._kinds: Ints | None = None
         self._kept: dict[str, list[Column]] = {}
         self._room = cache_bytes
         # GNU's allocator hands freed arrays back to the system until it has seen one as large as this freed: a first
@@ -106,8 +108,12 @@ class EncodedRows:
                 pass
         return sum(block.held for block in self._blocks or [])
 
-    def places(self, view: View) -> Bools:
-        """Which rows of the source are held and in a view, in the order of the source."""
+    def places(self, view: View, kinds: Ints | None = None) -> Bools:
+        """Which rows of the source are held and in a view, in its order; `kinds` as of `beyond_max_rows`, told at first."""
+        if kinds is not None:
+            if self._blocks is not None and self._kinds is None and self.schema.unit.column is not None:
+                raise UsageError("which rows count was decided already, without their kinds; tell these first")
+            self._kinds = kinds
         self.total()
         return np.concatenate([block.places(view) for block in self._blocks or []] or [np.zeros(0, dtype=bool)])
 
@@ -145,7 +151,7 @@ class EncodedRows:
         columns = [n for n in schema.names if n in deciding or n in names] or list(schema.names[:1])
         dropped = None
         if schema.unit.column is not None:
-            dropped = beyond_max_rows(self._source.batches, schema, self._key)
+            dropped = beyond_max_rows(self._source.batches, schema, self._key, self._kinds)
         blocks: list[_Block] = []
         cache = _Cache(self._room, columns)
         start = 0

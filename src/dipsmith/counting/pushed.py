@@ -34,10 +34,7 @@ from dipsmith.schema import Cells, Codes, Rule, Schema
 from dipsmith.sources import Progress, Source
 from dipsmith.sources.source import companion
 
-STAYS = (
-    "planned analyses need rows in files or frames; these rows are counted by their engine and stay there: export the "
-    "table to Parquet, or leave the analyses out"
-)
+STAYS = "these rows are counted by their engine and stay there; export the table to Parquet, or ask what needs no single rows"
 
 Keys = list[Ints]
 
@@ -125,7 +122,7 @@ class PushedRows:
         """Return the number of rows held, lawful or not."""
         return int(self._tables([()], "held")[0].counts.sum())
 
-    def public_places(self) -> Bools:
+    def public_places(self, kinds: Ints) -> Bools:
         """An engine has no order of rows."""
         raise UnsupportedError(STAYS)
 

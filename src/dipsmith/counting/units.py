@@ -3,7 +3,9 @@
 A unit's rows are ranked by SHA-256 of a secret key, the unit, the row's codes and a duplicate index; the
 first k count. So the choice depends on the unit's own rows and on the key, never on other units and never
 on the order of the file. Under `label` only the codes of public columns enter the hash, so that the public
-columns of the counted rows, and with them every public size, do not depend on private values.
+codes of the counted rows, and with them every public size, do not depend on private values. Where more than codes is
+counted of public columns, rows whose codes agree are told apart by their *kinds*, numbers of their public values, and only
+rows of one kind by what is private: then the kinds of the counted rows do not depend on it either.
 
 The hashed text is ``key|unit|codes|duplicate`` with a fixed spelling (see `hashed_text`), so that an SQL
 engine computes the same hash.
@@ -40,7 +42,7 @@ Reader = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
 
 BUCKETS = 1 << 23
 MEMORY = 1 << 28
-UNIT, PER, ROW, _HASH = "unit", "per", "row", "hash"
+UNIT, PER, ROW, KIND, _HASH = "unit", "per", "row", "kind", "hash"
 _PARTS = 64
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 """0001-01-01 and 9999-12-31, in days since 1970."""
@@ -72,12 +74,18 @@ class Dropped:
 
 
 def beyond_max_rows(
-    read: Reader, schema: Schema, key: bytes, *, memory: int = MEMORY, buckets: int = BUCKETS
+    read: Reader,
+    schema: Schema,
+    key: bytes,
+    kinds: Ints | None = None,
+    *,
+    memory: int = MEMORY,
+    buckets: int = BUCKETS,
 ) -> Dropped | None:
     """Find the rows that do not count: those beyond `max_rows` of their units, and those without a unit.
 
     None when every row has a unit and no unit has more than `max_rows` rows. `read` reads the named columns of all
-    rows, in the same order every time; `memory` is how many bytes of collected rows go to temporary files beyond, and
+    rows, in the same order every time; `kinds` has the kind of every row; `memory` is how many bytes of collected rows go to temporary files beyond, and
     `buckets`, a power of two, the size of the table of hashed unit counts.
 
     Privacy
@@ -115,6 +123,7 @@ def beyond_max_rows(
                         PER: per_text.take(pa.array(where)),
                         ROW: pa.array(where + lost.rows),
                         _HASH: pa.array(hashes[where]),
+                        **({} if kinds is None else {KIND: pa.array(kinds[where + lost.rows])}),
                     }
                     for i, name in enumerate(schema.names):
                         columns[f"c{i}"] = pa.array(codes[name][chosen])
@@ -216,7 +225,7 @@ def _bucket(hashes: NDArray[np.uint64], buckets: int) -> NDArray[np.intp]:
 def crowded_out(part: pa.Table, schema: Schema, key: bytes) -> Ints:
     """Find the source rows that do not count, of a table that holds whole units.
 
-    Its columns are `UNIT`, `PER` (text) and `ROW`, and c0, c1, … for the codes of the schema.
+    Its columns are `UNIT`, `PER` (text) and `ROW`, c0, c1, … for the codes of the schema, and perhaps `KIND`.
     """
     limit = schema.unit.max_rows
     unit, per = (part.column(name).combine_chunks().dictionary_encode() for name in (UNIT, PER))
@@ -228,7 +237,8 @@ def crowded_out(part: pa.Table, schema: Schema, key: bytes) -> Ints:
     codes = Codes(schema, columns, len(over))
     hashed = hashed_columns(schema)
     ties = [name for name in schema.names if name not in hashed]
-    order = np.lexsort([*reversed(fused(codes, ties)), *reversed(fused(codes, hashed)), group])
+    kinds = [part.column(KIND).to_numpy()[over]] if KIND in part.column_names else []
+    order = np.lexsort([*reversed(fused(codes, ties)), *kinds, *reversed(fused(codes, hashed)), group])
     over, group, codes = over[order], group[order], codes.take(order)
     same = _runs([group, *fused(codes, hashed)])
     spelled = _spelled(part, over, [codes[name] for name in hashed], same, schema.unit.per is not None)

@@ -148,8 +148,8 @@ class Curator:
         """How many rows that count are of each kind, a function of public columns; free under `label`."""
         require_public(self.schema, self.relation, (), "count_kinds")
         with self._witness.answering(self, "public rows"):
-            # Of a unit's rows that agree in all public columns, labels may decide which count, never how many.
-            kinds = kinds[self._rows.public_places()]
+            # Of a unit's rows of one kind, labels may decide which count, never how many.
+            kinds = kinds[self._rows.public_places(kinds)]
             return self._witness.shown(self, "public rows", np.bincount(kinds, minlength=size))
 
     def public(self, what: str, cost: Budget | None = None) -> None:

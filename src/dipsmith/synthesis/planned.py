@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import Any
 
@@ -20,9 +20,7 @@ from dipsmith.analyses.noisy_sums import NoisySums
 from dipsmith.analyses.odds import estimate_planned
 from dipsmith.analyses.results import Result
 from dipsmith.analyses.table_forecast import expect_from_tables
-from dipsmith.counting.count import Rows
-from dipsmith.counting.pushed import STAYS, PushedRows
-from dipsmith.errors import HopelessNoise, UnsupportedError, UsageError
+from dipsmith.errors import HopelessNoise, SourceError, UnsupportedError, UsageError
 from dipsmith.methods.method import Labeller, Method, Planned, PlansAnalyses
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
@@ -30,6 +28,7 @@ from dipsmith.privacy.randomness import Generator, generator, named_seed
 from dipsmith.schema import Categories, Codes, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.sources import Source, source
+from dipsmith.sources.handed_over import HandedOver
 from dipsmith.synthesis.canonical import PublicRows
 from dipsmith.synthesis.careers import Careers, read_careers, row_law
 from dipsmith.synthesis.fitted import FittedModel, drawn_table
@@ -46,9 +45,10 @@ FEWEST_TENTHS, MOST_TENTHS = -60, 48
 class PublicReading:
     """The public columns of the confidential table, and planned analyses read against them: public facts, which are free.
 
-    `first` has a row of each kind, `place` the kind of every row.
+    `first` has a row of each kind, `place` the kind of every row of `private`, as it gives its rows.
     """
 
+    private: Source
     public: PublicRows
     careers: Careers | None
     first: NDArray[np.int64]
@@ -65,7 +65,24 @@ class PublicReading:
         """
         public, careers = read_careers(private, schema, schema.public, schema.linked)
         first, place = public.distinct()
-        return cls(public, careers, first, place, read_designs(analyses, schema, public.short_table(first)))
+        designs = read_designs(analyses, schema, public.short_table(first))
+        return cls(private, public, careers, first, place, designs)
+
+    def settled(self, schema: Schema) -> PublicReading:
+        """The same reading of the rows as they will be counted: an engine hands them over in an order of its own.
+
+        Kinds are numbered by what their rows say, so that nothing else changes.
+        """
+        if not isinstance(self.private, HandedOver):
+            return self
+        self.private.hand_over()
+        public, careers = read_careers(self.private, schema, schema.public, schema.linked)
+        if not public.has_the_rows_of(self.public):
+            raise SourceError(
+                f"{self.private.describe()}: the rows changed between two passes; try again when they do not"
+            )
+        first, place = public.distinct()
+        return replace(self, public=public, careers=careers, first=first, place=place)
 
     @property
     def often(self) -> NDArray[np.int64]:
@@ -98,8 +115,10 @@ class Prepared:
 
         Privacy
         -------
-        Reads public columns only, and how many rows of each kind count by them (`Curator.count_kinds`).
+        Reads public columns only, and how many rows of each kind count by them (`Curator.count_kinds`). An engine hands all
+        columns over here, after they were paid for.
         """
+        reading = reading.settled(curator.schema)
         agenda = reading.agenda(curator.schema, curator.count_kinds(reading.place, len(reading.first)))
         share = agenda.share(curator.budget)
         for said in _hidden(agenda.expectations(curator.budget.split([share, 1 - share])[0])):
@@ -326,9 +345,3 @@ def require_designs(analyses: Sequence[PlannedAnalysis], schema: Schema) -> None
     public = {n: pa.array(listed[n]).take(pa.array(rows % len(listed[n]))) for n in schema.public}
     for analysis in analyses:
         design_of(analysis, schema, pa.table(public), np.ones(len(rows), np.int64))
-
-
-def require_places(rows: Rows) -> None:
-    """Refuse, while nothing is spent, rows that stay in an engine: planned analyses read public columns row by row."""
-    if isinstance(rows, PushedRows):
-        raise UnsupportedError(STAYS)

@@ -26,6 +26,7 @@ from dipsmith.privacy.randomness import Stream
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.sources import Source, source
 from dipsmith.sources.fingerprint import fingerprint
+from dipsmith.sources.handed_over import HandedOver
 from dipsmith.synthesis.card import ASKED, KNOWN, Card
 from dipsmith.synthesis.careers import career_notes
 from dipsmith.synthesis.fitted import FittedModel
@@ -45,7 +46,6 @@ from dipsmith.synthesis.planned import (
     calibration_notes,
     prepare_method,
     require_designs,
-    require_places,
     whole_row_results,
 )
 from dipsmith.synthesis.release import Release
@@ -133,6 +133,10 @@ def synthesize(
         order.dry_run()
     require_designs(planned, schema)
     private = source(data)
+    if planned and schema.neighbours == "label":
+        # The sums of planned analyses have a weight for each row: an engine hands its rows over, once all is paid for.
+        free = schema.public if schema.linked is None else (*schema.public, schema.linked)
+        private = HandedOver.of(private, schema.columns, free)
     target = private if onto is None else source(onto)
     place = place_of(target)
     place.require_room(schema, sets, rows)
@@ -146,7 +150,6 @@ def synthesize(
     counted = rows_of(private, schema, reading, key=stream.child("key").new_seed("key"))
     public_reading: PublicReading | None = None
     if planned and schema.neighbours == "label":
-        require_places(counted)
         public_reading = PublicReading.of(planned, schema, private)
     counted = observed_rows(counted, stream.observer)
     # 2. Reserve the whole budget. (The ledger refuses an empty id: a script that repeats it would be charged each time.)
