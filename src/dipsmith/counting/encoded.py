@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dipsmith.arrays import Bools
+from dipsmith.arrays import Bools, Ints
 from dipsmith.codec.encode import Encoder
 from dipsmith.counting.memory import View
 from dipsmith.counting.units import beyond_max_rows
