@@ -27,7 +27,7 @@ def report(
     require_absent(out)
     loaded = Release.load(release)
     with whole_file(out) as work:
-        work.write_text(page(loaded.report_page()), "utf-8")
+        work.write_text(page(loaded.report_page(beside=False)), "utf-8")
     card = loaded.card
     facts = {"out": str(out), "rows": card.rows, "guarantee": card.guarantee, "figures": figures.available()}
     answer(json, facts, str(card), f"Written to {out}; it uses only the release and may be published with it.")

@@ -8,7 +8,7 @@ from textwrap import fill
 
 from dipsmith.errors import InputError
 from dipsmith.report.canvas import standalone
-from dipsmith.report.content import Block, Code, Facts, Heading, Page, Table
+from dipsmith.report.content import Block, Code, Facts, Heading, Link, Page, Table
 from dipsmith.report.sections import number
 
 
@@ -43,6 +43,8 @@ def _block(block: Block, folder: str) -> str:
         return _paragraph(block)
     if isinstance(block, Heading):
         return f"### {escape(block.text)}"
+    if isinstance(block, Link):
+        return _paragraph(f"[{escape(block.file)}]({block.file}): {escape(block.text)}")
     if isinstance(block, Code):
         fence = _fence(block.text, 3)
         return f"{fence}\n{block.text}\n{fence}"

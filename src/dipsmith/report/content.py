@@ -81,7 +81,15 @@ class Heading:
     text: str
 
 
-Block = str | Table | Figure | Facts | Code | Heading
+@dataclass(frozen=True)
+class Link:
+    """A file beside the page, and what it is for."""
+
+    file: str
+    text: str
+
+
+Block = str | Table | Figure | Facts | Code | Heading | Link
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,17 @@ from importlib.resources import files
 from math import floor, isfinite, log10
 
 from dipsmith.report.canvas import LIGHT, ROOT
-from dipsmith.report.content import Block, Cell, Facts, Figure, Heading, Page, Section, Table
+from dipsmith.report.content import Block, Cell, Facts, Figure, Heading, Link, Page, Section, Table
 
 
-def _file(name: str) -> str:
+def read_file(name: str) -> str:
+    """A file of this room."""
     return files("dipsmith.report").joinpath(name).read_text("utf-8")
 
 
-STYLE = "\n" + ROOT + _file("page.css").replace("LIGHT", LIGHT)
-PRINTED_BAND = "\n" + _file("confidential.css")
-SORTING = "\n" + _file("sorting.js")
+STYLE = "\n" + ROOT + read_file("page.css").replace("LIGHT", LIGHT)
+PRINTED_BAND = "\n" + read_file("confidential.css")
+SORTING = "\n" + read_file("sorting.js")
 
 LEAST_P = 0.0001
 """Smaller p-values are not told apart: they rest on the tails of an approximation."""
@@ -149,6 +150,8 @@ def block(content: Block, *, sortable: bool = False) -> str:
         return figure(content, sortable=sortable)
     if isinstance(content, Heading):
         return f"<h3>{escape(content.text)}</h3>"
+    if isinstance(content, Link):
+        return f'<p><a href="{escape(content.file)}">{escape(content.file)}</a>: {escape(content.text)}</p>'
     return f"<pre>{escape(content.text)}</pre>"
 
 

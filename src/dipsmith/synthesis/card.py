@@ -25,6 +25,8 @@ from dipsmith.privacy.events import Chosen, Event, Measured, Partitioned, Repeat
 from dipsmith.privacy.ledger import Reservation
 from dipsmith.privacy.protection import unit_record
 from dipsmith.report.content import Facts, Page, Section, Table
+from dipsmith.report.explorer import FILE as EXPLORER
+from dipsmith.report.explorer import LINK
 from dipsmith.report.sections import frame, page
 from dipsmith.schema import Schema
 from dipsmith.synthesis.order import Order
@@ -255,7 +257,7 @@ class Card:
         )
         files = Table.of("SHA-256 of every file", ("file", "digest"), sorted(self.files.items()))
         sections = (
-            Section("Guarantee", (guarantee,)),
+            Section("Guarantee", (guarantee, *((LINK,) if EXPLORER in self.files else ()))),
             Section("Stated by the steward", (STATED, *self.steward_says) if self.steward_says else ()),
             self.result_section,
             Section("Spending", (spending,)),

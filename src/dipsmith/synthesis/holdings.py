@@ -165,7 +165,7 @@ class Holdings:
             if table.kind == "cross-table":
                 same[tuple(dict(table.within)), table.attributes].append(table)
             elif table.kind == "regions":
-                grown[_labels(table)].append(table)
+                grown[label_columns(table)].append(table)
         made = [_cross(list(found), parts, names, schema, rows) for (parts, names), found in same.items()]
         trees = tuple(Trees(labels, tuple(found)) for labels, found in grown.items())
         return cls(schema, tuple(c for c in made if c is not None), trees)
@@ -181,7 +181,7 @@ class Holdings:
         return max(found, key=lambda f: f[1], default=("", 0.0))
 
 
-def _labels(table: MeasuredTable) -> frozenset[str]:
+def label_columns(table: MeasuredTable) -> frozenset[str]:
     """The columns that stand beside the leaves of a tree: those after the last × of its name, one label in each cell."""
     if len(table.shape) < 2 or not len(table.cells):
         return frozenset()

@@ -19,6 +19,7 @@ from dipsmith.errors import DipsmithError, InputError, SchemaError, UsageError
 from dipsmith.estimation.measured_table import MeasuredTable
 from dipsmith.regression.analysis import Family
 from dipsmith.report.content import Page
+from dipsmith.report.explorer import FILE as EXPLORER
 from dipsmith.report.sections import frame, page
 from dipsmith.schema import Categories, Schema
 from dipsmith.schema.writing import to_yaml
@@ -26,6 +27,7 @@ from dipsmith.synthesis.answers import supports
 from dipsmith.synthesis.card import ASKED, Card
 from dipsmith.synthesis.column_map import ColumnMap, map_columns
 from dipsmith.synthesis.exit import FORMATS, Exit, require_format, unescape_formulas
+from dipsmith.synthesis.explorer import explorer
 from dipsmith.synthesis.fitted import FittedModel, drawn_table, predictors
 from dipsmith.synthesis.label_tables import LabelTables
 from dipsmith.synthesis.labelled_file import ENDINGS, read_labelled
@@ -154,7 +156,9 @@ class Release:
             out.text("schema.yaml", to_yaml(self.schema))
             out.table("codebook.csv", codebook(self.schema))
             write_measurements(out, self.measurements)
-            out.text("report.html", page(report_page(self, glance)))
+            out.text("report.html", page(report_page(self, glance, beside=True)))
+            if self.measurements:
+                out.text(EXPLORER, explorer(self, glance, format))
             digests = {name: digest(work / name) for name in files_of(work)}
             write_passport(out, PassportFacts(self.card, self.schema, digests))
             card = replace(self.card, files=_with_new_files(digests, work))
@@ -206,10 +210,11 @@ class Release:
         """Its noisy label tables beside its public rows, under `label`; read once."""
         return LabelTables.of(self)
 
-    def report_page(self) -> Page:
-        """The releasable report: made from the release alone."""
+    def report_page(self, *, beside: bool = True) -> Page:
+        """The releasable report: made from the release alone; not `beside` the other files, it points to none of them."""
         several = self.folder is not None and (self.folder / "synthetic-1.parquet").is_dir()
-        return report_page(self, Glance.of(self.tables[0], self.schema, several_files=several))
+        there = beside and self.folder is not None and (self.folder / EXPLORER).is_file()
+        return report_page(self, Glance.of(self.tables[0], self.schema, several_files=several), beside=there)
 
     def __str__(self) -> str:
         return str(self.card)

@@ -21,6 +21,7 @@ from dipsmith.counting.tally import count
 from dipsmith.report import figures
 from dipsmith.report.commands import command
 from dipsmith.report.content import Block, Code, Facts, Figure, Page, Section, Table
+from dipsmith.report.explorer import LINK
 from dipsmith.schema import Attribute, Codes, Marginal, Schema
 from dipsmith.synthesis.settings_in_words import settings_in_words
 from dipsmith.synthesis.spent import Z95, TableNoise, column_noise, drowned_below, table_noise
@@ -65,8 +66,8 @@ class Glance:
         return cls(len(codes), counts, codes.take(slice(0, MOST_ROWS)), several_files)
 
 
-def report_page(release: Release, glance: Glance) -> Page:
-    """The report of a release."""
+def report_page(release: Release, glance: Glance, *, beside: bool = False) -> Page:
+    """The report of a release; `beside` says that it stands in the release's folder, whose files it may point to."""
     card = release.card
     tables = table_noise(card, release.schema)
     return Page(
@@ -76,7 +77,7 @@ def report_page(release: Release, glance: Glance) -> Page:
             *((card.result_section,) if card.results else ()),
             Section("What was done", _done(release)),
             Section("What the noise does", _noise(release, tables)),
-            Section("What this release carries", support_blocks(release)),
+            Section("What this release carries", (*_pointer(release, beside=beside), *support_blocks(release))),
             *((Section("How rows are divided", trees),) if (trees := tree_blocks(release)) else ()),
             Section("The synthetic columns", _columns(release, glance, tables)),
             Section("Associations in the synthetic rows", _associations(glance.some)),
@@ -85,6 +86,10 @@ def report_page(release: Release, glance: Glance) -> Page:
         stamp="NOT PRIVATE: made with a fixed noise seed, for tests only" if card.testing else "",
         footer=f"dipsmith {card.version}; this page uses only the release. The release card (card.html) has every detail.",
     )
+
+
+def _pointer(release: Release, *, beside: bool) -> tuple[Block, ...]:
+    return (LINK,) if beside and release.measurements else ()
 
 
 def _lead(release: Release, tables: list[TableNoise]) -> tuple[str, ...]:
