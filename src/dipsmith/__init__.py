@@ -15,36 +15,39 @@ from dipsmith.version import VERSION
 __version__ = VERSION
 
 if TYPE_CHECKING:
-    from dipsmith.confirm.ask import ask
-    from dipsmith.confirm.queue import approve, decline
-    from dipsmith.inference.combine import combine
-    from dipsmith.inference.fit import fit
-    from dipsmith.inference.noise_aware import noise_aware
-    from dipsmith.methods.forest.forest import Forest
-    from dipsmith.methods.graph.aim import AIM
-    from dipsmith.methods.graph.marginals import Marginals
-    from dipsmith.methods.graph.mst import MST
-    from dipsmith.methods.graph.privbayes import PrivBayes
-    from dipsmith.methods.hierarchy.flat import Flat
-    from dipsmith.methods.hierarchy.steps import Steps
-    from dipsmith.methods.hierarchy.universal import Universal
-    from dipsmith.methods.loglinear.loglinear import LogLinear
-    from dipsmith.privacy.budget import ZCDP, PureDP
-    from dipsmith.privacy.ledger import Ledger
-    from dipsmith.schema import Schema
-    from dipsmith.schema.analysis import PlannedAnalysis
-    from dipsmith.sources import source
-    from dipsmith.synthesis.column_map import map_columns
-    from dipsmith.synthesis.drafting import draft_schema
-    from dipsmith.synthesis.learn import learn_schema
-    from dipsmith.synthesis.measurements import measurements
-    from dipsmith.synthesis.noisy_count import count_where
-    from dipsmith.synthesis.planned import AnalysisPlan
-    from dipsmith.synthesis.public import plan, public_table
-    from dipsmith.synthesis.release import Release
-    from dipsmith.synthesis.synthesize import synthesize
-    from dipsmith.synthesis.verify import verify
-    from dipsmith.utility.compare import compare
+    from dipsmith.confirm.ask import ask as ask
+    from dipsmith.confirm.queue import approve as approve
+    from dipsmith.confirm.queue import decline as decline
+    from dipsmith.inference.combine import combine as combine
+    from dipsmith.inference.fit import fit as fit
+    from dipsmith.inference.noise_aware import noise_aware as noise_aware
+    from dipsmith.methods.forest.forest import Forest as Forest
+    from dipsmith.methods.graph.aim import AIM as AIM
+    from dipsmith.methods.graph.marginals import Marginals as Marginals
+    from dipsmith.methods.graph.mst import MST as MST
+    from dipsmith.methods.graph.privbayes import PrivBayes as PrivBayes
+    from dipsmith.methods.hierarchy.flat import Flat as Flat
+    from dipsmith.methods.hierarchy.steps import Steps as Steps
+    from dipsmith.methods.hierarchy.universal import Universal as Universal
+    from dipsmith.methods.loglinear.loglinear import LogLinear as LogLinear
+    from dipsmith.privacy.budget import ZCDP as ZCDP
+    from dipsmith.privacy.budget import PureDP as PureDP
+    from dipsmith.privacy.ledger import Ledger as Ledger
+    from dipsmith.schema import Schema as Schema
+    from dipsmith.schema.analysis import PlannedAnalysis as PlannedAnalysis
+    from dipsmith.sources import source as source
+    from dipsmith.synthesis.column_map import map_columns as map_columns
+    from dipsmith.synthesis.drafting import draft_schema as draft_schema
+    from dipsmith.synthesis.learn import learn_schema as learn_schema
+    from dipsmith.synthesis.measurements import measurements as measurements
+    from dipsmith.synthesis.noisy_count import count_where as count_where
+    from dipsmith.synthesis.planned import AnalysisPlan as AnalysisPlan
+    from dipsmith.synthesis.public import plan as plan
+    from dipsmith.synthesis.public import public_table as public_table
+    from dipsmith.synthesis.release import Release as Release
+    from dipsmith.synthesis.synthesize import synthesize as synthesize
+    from dipsmith.synthesis.verify import verify as verify
+    from dipsmith.utility.compare import compare as compare
 
 _HOMES = {
     "AIM": "dipsmith.methods.graph.aim",
@@ -82,41 +85,7 @@ _HOMES = {
     "verify": "dipsmith.synthesis.verify",
 }
 
-__all__ = [
-    "AIM",
-    "MST",
-    "ZCDP",
-    "AnalysisPlan",
-    "Flat",
-    "Forest",
-    "Ledger",
-    "LogLinear",
-    "Marginals",
-    "PlannedAnalysis",
-    "PrivBayes",
-    "PureDP",
-    "Release",
-    "Schema",
-    "Steps",
-    "Universal",
-    "approve",
-    "ask",
-    "combine",
-    "compare",
-    "count_where",
-    "decline",
-    "draft_schema",
-    "fit",
-    "learn_schema",
-    "map_columns",
-    "measurements",
-    "noise_aware",
-    "plan",
-    "public_table",
-    "source",
-    "synthesize",
-    "verify",
-]
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> object:

@@ -22,8 +22,7 @@ from dipsmith.privacy.budget import (
     of_units,
     rho_to_approx,
 )
-from dipsmith.privacy.concentrated import concentrated_to_approx
-from dipsmith.privacy.gaussian_profile import _tail
+from dipsmith.privacy.gaussian_profile import _tail, concentrated_to_approx
 
 CURRENCIES = [PureDP, ZCDP]
 units = st.integers(1, 10**16)

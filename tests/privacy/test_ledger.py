@@ -21,8 +21,8 @@ from dipsmith.privacy import account as account_module
 from dipsmith.privacy import chain
 from dipsmith.privacy.budget import UNITS, ZCDP, PureDP, rho_to_approx
 from dipsmith.privacy.chain import Row
-from dipsmith.privacy.concentrated import concentrated_to_approx
 from dipsmith.privacy.events import Measured, Partitioned
+from dipsmith.privacy.gaussian_profile import concentrated_to_approx
 from dipsmith.privacy.ledger import AlreadyReleased, Ledger
 from dipsmith.privacy.protection import Label, Replace
 from dipsmith.schema import Unit

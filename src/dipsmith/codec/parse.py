@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dipsmith.arrays import Bools, Ints
+from dipsmith.schema import Bins
 
 Known = Bools | None
 
@@ -221,3 +222,17 @@ def _offsets(zone: pa.Array) -> tuple[Ints, Bools]:
 
 def _valid(array: pa.Array) -> Known:
     return array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
+
+
+def values_of(column: pa.Array, domain: Bins, beyond: int = 0) -> tuple[NDArray[Any], Known]:
+    """The numbers of a column, days and moments as integers, and which are readable (None: all).
+
+    Moments whose unit could overflow are clipped to the bounds, or so many microseconds beyond them.
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if domain.scale == "date":
+        return days(column)
+    if domain.scale == "datetime":
+        return microseconds(column, int(domain.minimum) - beyond, int(domain.maximum) + beyond)
+    return numbers(column)

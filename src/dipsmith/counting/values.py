@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from dipsmith.arrays import Bools, Floats, Ints
 from dipsmith.codec.encode import Encoder
-from dipsmith.codec.parse import numbers, texts
-from dipsmith.codec.values import values_of
+from dipsmith.codec.parse import numbers, texts, values_of
 from dipsmith.counting.encoded import EncodedRows
 from dipsmith.counting.units import unit_text
 from dipsmith.errors import UsageError

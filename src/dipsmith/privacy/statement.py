@@ -12,7 +12,7 @@ from dipsmith.errors import BudgetError
 from dipsmith.privacy.account import Account, Grant, PaidRun
 from dipsmith.privacy.books import Books
 from dipsmith.privacy.budget import UNITS, ZCDP, Currency, decimal_text, rho_to_approx
-from dipsmith.privacy.concentrated import concentrated_to_approx
+from dipsmith.privacy.gaussian_profile import concentrated_to_approx
 from dipsmith.privacy.protection import Label, Protection, columns_in_words
 from dipsmith.schema.schema import Unit
 

@@ -20,8 +20,8 @@ from dipsmith.errors import DipsmithError
 from dipsmith.methods.method import Method
 from dipsmith.methods.public_table import supply_statement
 from dipsmith.privacy.budget import Budget, PureDP, of_units, rho_to_approx
-from dipsmith.privacy.concentrated import concentrated_to_approx
 from dipsmith.privacy.events import Chosen, Event, Measured, Partitioned, Repeated, Supplied
+from dipsmith.privacy.gaussian_profile import concentrated_to_approx
 from dipsmith.privacy.ledger import Reservation
 from dipsmith.privacy.protection import unit_record
 from dipsmith.report.content import Facts, Page, Section, Table

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from dipsmith.codec.decode import decode_column
 from dipsmith.codec.encode import Encoder
-from dipsmith.codec.parse import booleans, texts
-from dipsmith.codec.values import values_of
+from dipsmith.codec.parse import booleans, texts, values_of
 from dipsmith.schema import Attribute, Bins, Schema
 from dipsmith.sources import Source
 from dipsmith.synthesis.canonical import as_declared

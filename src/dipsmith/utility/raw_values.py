@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dipsmith.codec.values import values_of
+from dipsmith.codec.parse import values_of
 from dipsmith.report.content import Block, Cell
 from dipsmith.schema import Bins
 from dipsmith.utility.findings import Findings, table

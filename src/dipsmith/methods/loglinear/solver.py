@@ -35,7 +35,6 @@ from dipsmith.arrays import Floats
 from dipsmith.methods.loglinear.memory import Memory
 from dipsmith.methods.loglinear.penalty import EXACT, Penalty, slices_of
 from dipsmith.methods.loglinear.public_design import PublicDesign
-from dipsmith.methods.loglinear.secants import Secants
 from dipsmith.methods.loglinear.weighing import ContrastWeighing, Weighing
 
 Form = Literal["together", "by contrast", "cell by cell"]
@@ -62,6 +61,8 @@ STEPS: Final = 40
 HALVINGS: Final = 6
 TURNS: Final = 6
 SWEEPS: Final = 30
+KEPT: Final = 6
+"""Earlier steps that are remembered for acceleration."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,3 +328,32 @@ class _Group:
 def _cost(penalties: Sequence[Penalty], strengths: Sequence[Floats], phi: Floats) -> float:
     each = zip(penalties, strengths, slices_of(penalties), strict=True)
     return sum(p.cost(s, phi[here]) for p, s, here in each)
+
+
+class Secants:
+    """The last steps of one fixed-point iteration, by which slow steps are made longer.
+
+    A step x → x + f(x) whose f has an inexact slope shrinks its error by a constant factor. Differences of earlier steps
+    tell the slope along the directions already walked: Anderson's acceleration (1965), on linear equations GMRES (Walker
+    and Ni 2011).
+    """
+
+    def __init__(self) -> None:
+        self.places: list[Floats] = []
+        self.steps: list[Floats] = []
+
+    def accelerated(self, place: Floats, step: Floats) -> Floats:
+        """Where to go from `place`, from which the plain iteration would take `step`.
+
+        >>> slow, place = Secants(), np.array([1.0, 1.0])
+        >>> for _ in range(4):  # towards zero, by a tenth and by half of the way
+        ...     place = slow.accelerated(place, -place * [0.1, 0.5])
+        >>> bool(np.abs(place).max() < 1e-9)
+        True
+        """
+        self.places, self.steps = [*self.places, place][-KEPT:], [*self.steps, step][-KEPT:]
+        if len(self.steps) == 1:
+            return place + step
+        walked, changed = np.diff(self.places, axis=0).T, np.diff(self.steps, axis=0).T
+        share, *_ = np.linalg.lstsq(changed, step, rcond=1e-10)
+        return np.asarray(place + step - (walked + changed) @ share)
