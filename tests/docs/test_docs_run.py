@@ -68,6 +68,32 @@ def test_pages_of_methods_run(page, tmp_path, monkeypatch):
     run_page(page, tmp_path, monkeypatch)
 
 
+@pytest.mark.slow
+def test_the_page_of_households_runs(tmp_path, monkeypatch):
+    """Its two schemas, its command on simulated files, and its lines of Python, each in a folder of its own."""
+    from pyarrow.csv import write_csv
+
+    from dipsmith.examples import households
+
+    text = (ROOT / "docs" / "how-to" / "households.md").read_text("utf-8").replace("\\\n   ", "")
+    blocks = {}
+    for kind, block in re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        blocks.setdefault(kind, []).append(block)
+    office, notebook = tmp_path / "office", tmp_path / "notebook"
+    office.mkdir(), notebook.mkdir()
+    for name, described in zip(("persons", "households"), blocks["yaml"], strict=True):
+        (office / f"{name}.yaml").write_text(described)
+    homes, persons, _ = households.simulate(200)
+    write_csv(homes, office / "households.csv"), write_csv(persons, office / "persons.csv")
+    monkeypatch.chdir(office)
+    run_console("$ dipsmith ledger grant households --ledger budget.db --epsilon 1", office)
+    run_console(blocks["console"][0], office)
+    run_console("$ dipsmith verify release/ --ledger budget.db", office)
+    monkeypatch.chdir(notebook)
+    exec(compile(blocks["python"][0], "households.md", "exec"), {})
+    assert (notebook / "release" / "synthetic-1-persons.csv").is_file()
+
+
 def test_every_method_can_be_had_from_the_package():
     import dipsmith
     from dipsmith.methods import catalogue

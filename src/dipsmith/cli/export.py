@@ -24,18 +24,18 @@ def export(
     json: options.Json = False,
 ) -> None:
     """Write one set of a release as CSV, Parquet, Stata or SPSS; reads nothing private and costs nothing."""
-    from dipsmith.synthesis.exit import require_table_file, write_table_file
-    from dipsmith.synthesis.release import read_card, read_schema, read_table, set_file
+    from dipsmith.synthesis.exit import require_table_file
+    from dipsmith.synthesis.release import read_card, read_schema, read_set, write_set
 
     require_table_file(out)
     card, schema = read_card(release), read_schema(release)
     if not 1 <= which <= card.sets:
         raise UsageError(f"--set is {which}, but this release has {card.sets}")
-    table = read_table(set_file(release, which), schema)
-    write_table_file(out, table, schema, escape=escape)
+    tables = read_set(release, which, schema)
+    written, table = write_set(out, tables, schema, escape=escape), tables[schema.name]
     answer(
         json,
         {"out": str(out), "rows": table.num_rows, "set": which, "guarantee": card.guarantee},
         f"{table.num_rows:,} rows of set {which} ('{card.dataset}'; {card.guarantee}).",
-        f"Written to {out}",
+        f"Written to {' and '.join(map(str, written))}",
     )

@@ -118,7 +118,10 @@ def plan(
         _show_analyses(analyses)
     for text in dict.fromkeys(planned.warnings):
         warn(text)
-    command = _next_command(planned, budget, schema, data, of_table, settings, analysis, known_rows)
+    households = declared.members is not None
+    if households:
+        say(f"A household pays {budget} once, for its own row and for all of its members together.")
+    command = _next_command(planned, budget, schema, data, of_table, settings, analysis, known_rows, members=households)
     say(f"Nothing private was read, nothing was spent. Next: {command}")
 
 
@@ -171,11 +174,14 @@ def _next_command(
     settings: list[str] | None,
     analyses: list[str] | None,
     known_rows: int | None,
+    *,
+    members: bool,
 ) -> str:
     """The command that would do it, without the user and password of a database address."""
     amount, stated = f"{float(budget.exact):.12g}", getattr(budget, "stated", None)
     words = ["FILE" if data is None else re.sub(r"(?<=://)[^/@]*@", "", data)]
     words += [] if of_table is None else ["--table", of_table]
+    words += ["--members", "FILE"] if members else []
     words += ["--schema", str(schema), "--method", planned.method]
     if budget.currency == "epsilon" or stated is None:
         words += [f"--{budget.currency}", amount]

@@ -24,14 +24,15 @@ def sample(
     json: options.Json = False,
 ) -> None:
     """Draw further rows from the saved model of a release; reads nothing private and costs nothing."""
-    from dipsmith.synthesis.exit import require_table_file, write_table_file
-    from dipsmith.synthesis.release import Release
+    from dipsmith.synthesis.exit import require_table_file
+    from dipsmith.synthesis.release import Release, write_set
 
     require_table_file(out)
     loaded = Release.load(release)
-    drawn = loaded.sample(rows, seed, model=model)
-    write_table_file(out, drawn, loaded.schema, escape=escape)
-    card = loaded.card
+    found = loaded.sample(rows, seed, model=model)
+    tables = {loaded.schema.name: found} if loaded.schema.members is None else found
+    written = write_set(out, tables, loaded.schema, escape=escape)
+    card, drawn = loaded.card, tables[loaded.schema.name]
     facts = {"out": str(out), "rows": drawn.num_rows, "model": model, "seed": seed, "guarantee": card.guarantee}
     again = "drawn freshly" if seed is None else f"seed {seed}"
     answer(
@@ -40,5 +41,5 @@ def sample(
         f"{drawn.num_rows:,} rows, {again}, from model-{model} of {card.method} in {release} ('{card.dataset}'; {card.guarantee}).",
         f"Nothing private was read and nothing was charged. A set stands for {loaded.people:,} rows of the table, however many "
         "are drawn.",
-        f"Written to {out}",
+        f"Written to {' and '.join(map(str, written))}",
     )

@@ -15,6 +15,7 @@ from dipsmith.errors import LostKey, SchemaError, UsageError
 from dipsmith.report.commands import command
 
 if TYPE_CHECKING:
+    from dipsmith.schema.attribute import Attribute
     from dipsmith.schema.schema import Neighbours, Unit
 
 app = typer.Typer(no_args_is_help=True, help="Draft a schema from a file's header, and check one.")
@@ -215,6 +216,10 @@ def convert(
             raise SchemaError(f"'{schema}' is not JSON; give a CSVW-EO table, or a schema in YAML") from None
     else:
         declared = Schema.read(schema)
+        if declared.members is not None and out.suffix == ".json":
+            raise UsageError(
+                "CSVW-EO describes one table, and the schema has households with members; convert each alone"
+            )
     as_json = out.suffix == ".json"
     text = dumps(to_csvw_eo(declared), ensure_ascii=False, indent=1) + "\n" if as_json else to_yaml(declared)
     require_outside_releases(out)
@@ -244,7 +249,8 @@ def check(
         "neighbours": declared.neighbours,
         "unit": str(declared.unit),
         "provenance": declared.provenance,
-        "columns": [{"name": a.name, "type": a.type, "role": a.role, "levels": a.size} for a in declared],
+        "columns": [_column(a) for a in declared],
+        **({} if declared.members is None else {"members": [_column(a) for a in declared.members.schema]}),
         "cells": declared.size(),
         "rules": len(declared.rules),
     }
@@ -271,10 +277,15 @@ def check(
     columns, rules = len(declared.attributes), len(declared.rules)
     say(f"{declared.name}: {columns} columns, {declared.size():,} cells, {rules} rules")
     say(f"neighbours {declared.neighbours}, unit {declared.unit}, domains {declared.provenance}")
-    lines = [(a.name, a.type, a.role, f"{a.size:,}") for a in declared]
+    people = () if declared.members is None else declared.members.schema.attributes
+    lines = [(a.name, a.type, a.role, f"{a.size:,}") for a in (*declared, *people)]
     table("Columns", ("name", "type", "role", "levels"), lines, right=(3,))
     say("What a release will look like (5 invented rows, from the schema alone):")
     say(_as_csv(invented))
     if "CONFIDENTIAL" in facts:
         counts = [(what, f"{rows:,}") for what, rows in facts["CONFIDENTIAL"].items()]
         table("CONFIDENTIAL — exact counts, not for release", ("what", "rows"), counts, right=(1,))
+
+
+def _column(attribute: Attribute) -> dict[str, Any]:
+    return {"name": attribute.name, "type": attribute.type, "role": attribute.role, "levels": attribute.size}

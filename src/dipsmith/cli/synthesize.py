@@ -35,6 +35,9 @@ def synthesize(
     each: options.Each = None,
     rows: Annotated[int | None, Option("--rows", help="How many rows to make; default: as many as FILE has.")] = None,
     known_rows: options.KnownRows = None,
+    members: Annotated[
+        str | None, Option("--members", metavar="FILE", help="Where FILE has households: the table of their members.")
+    ] = None,
     onto: Annotated[str | None, Option("--onto", help="Under label: another, public file to label.")] = None,
     onto_map: Annotated[
         list[str] | None,
@@ -118,6 +121,7 @@ def synthesize(
             rows=rows,
             known_rows=known_rows,
             onto=target,
+            members=None if members is None else source(members, encoding=encoding, delimiter=delimiter),
             analyses=analysis or (),
             request=request,
             another_grant=another_grant,

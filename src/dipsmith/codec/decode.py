@@ -35,7 +35,8 @@ def decode(codes: Codes, rng: np.random.Generator) -> pa.Table:
     >>> 17 <= table["age"][0].as_py() <= 21, 87 <= table["age"][1].as_py() <= 90
     (True, True)
     """
-    arrays = [decode_column(codes.schema[name], codes[name], rng, codes.units) for name in codes.names]
+    units = codes.units if codes.schema.unit.order is not None else None  # members of a household are not alike
+    arrays = [decode_column(codes.schema[name], codes[name], rng, units) for name in codes.names]
     return pa.table(arrays, names=list(codes.names))
 
 
@@ -102,7 +103,10 @@ def released_schema(schema: Schema) -> Schema:
     if schema.unit.column is not None:
         notes = (*notes, f"unit of protection: {schema.unit}")
     unit = Unit() if schema.linked is None else schema.unit
-    return replace(schema, attributes=attributes, unit=unit, notes=notes)
+    members = schema.members
+    if members is not None:
+        members = replace(members, schema=replace(released_schema(members.schema), notes=members.schema.notes))
+    return replace(schema, attributes=attributes, unit=unit, notes=notes, members=members)
 
 
 def _released(attribute: Attribute) -> Attribute:
@@ -116,7 +120,8 @@ def _released(attribute: Attribute) -> Attribute:
 def codebook(schema: Schema) -> pa.Table:
     """List every code of every column, for people who read the release in another program."""
     names = ("column", "code", "label", "lower", "upper", "type", "role", "note", "title")
-    entries = [entry for attribute in schema.attributes for entry in _entries(attribute, schema)]
+    both = [schema] if schema.members is None else [schema, schema.members.schema]
+    entries = [entry for one in both for attribute in one.attributes for entry in _entries(attribute, one)]
     kinds = [(name, pa.int64() if name == "code" else pa.string()) for name in names]
     return pa.Table.from_pylist(entries, pa.schema(kinds))
 

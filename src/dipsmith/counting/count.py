@@ -78,7 +78,7 @@ class Rows(Protocol):
         """Columns of the lawful rows as they stand in the source, block by block."""
 
     def steps(self) -> Rows:
-        """The steps of a panel: each lawful row beside the row of its unit in the period before."""
+        """The steps of a panel: each lawful row beside the row of its unit in the period before; or lines of households."""
 
 
 class BatchRows:

@@ -30,6 +30,8 @@ class StepRows(HeldRows):
     """The steps of a panel's rows; `read` gives those rows, with their units, when they are first needed."""
 
     def __init__(self, schema: Schema, read: Callable[[], Codes]) -> None:
+        if schema.members is not None:
+            raise UnsupportedError("households are made from two tables, and the table of their members is not here")
         if schema.unit.order is None:
             raise UnsupportedError(
                 "this table is no panel: its schema does not say in which order the rows of a unit come; write "

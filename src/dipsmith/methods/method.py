@@ -211,6 +211,16 @@ def require_relation(method: Method, relation: str) -> None:
     )
 
 
+def require_members(method: Method, schema: Schema) -> None:
+    """Refuse a method that knows no households, where the schema has members, and say which one to use."""
+    if schema.members is None or getattr(method, "makes_members", False):
+        return
+    from dipsmith.methods.catalogue import METHODS  # which knows every method, and so imports this module
+
+    able = " or ".join(name for name in METHODS if getattr(METHODS[name], "makes_members", False))
+    raise UnsupportedError(f"{method.name} makes one table, and the schema has households with members; use {able}")
+
+
 def knob(least: int, most: int, step: int, label: str) -> dict[str, tuple[int, int, int, str]]:
     """Metadata of a parameter that people may want to turn: its range, and what it does in a few words.
 

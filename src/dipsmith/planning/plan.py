@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dipsmith.errors import UsageError
-from dipsmith.methods.method import Method, Planned, PublicFacts, require_relation
+from dipsmith.methods.method import Method, Planned, PublicFacts, require_members, require_relation
 from dipsmith.methods.outlook import Outlook, TreePreview, outlook_of
 from dipsmith.methods.path_shares import PathShares
 from dipsmith.planning.delta_offer import DeltaOffer, offer_delta
@@ -129,6 +129,7 @@ def plan(
     at which level, the widths of label shares are given.
     """
     require_relation(method, schema.neighbours)
+    require_members(method, schema)
     if sets > 1 and each not in ("split", "draw"):
         raise UsageError("several sets need --each split or --each draw")
     facts = public or PublicFacts()

@@ -36,7 +36,9 @@ def suggest(schema: Schema, budget: Budget, rows: int | None = None, *, analyses
     n = ASSUMED_ROWS if rows is None else max(rows, 1)
     found: list[tuple[Suitability, str]] = []
     for name, method in METHODS.items():
-        suits = getattr(method, "suits", None) if schema.neighbours in getattr(method, "relations", ()) else None
+        able = schema.neighbours in getattr(method, "relations", ())
+        able = able and (schema.members is None or getattr(method, "makes_members", False))
+        suits = getattr(method, "suits", None) if able else None
         suitability = None if suits is None else suits(schema, budget, n)
         if suitability is not None and (
             not analyses or schema.neighbours == "label" or hasattr(method, "for_analyses")

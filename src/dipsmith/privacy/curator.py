@@ -319,7 +319,7 @@ class Curator:
         return self._child(wider, budget, self.relation, path_inside(self.block, name), self.moving)
 
     def steps(self, budget: Budget) -> Curator:
-        """A child that sees a panel's steps: a unit has no more of them than rows (``docs/proofs/panel.md``)."""
+        """A child that sees steps of a panel, or lines of households: of a unit no more than rows (``docs/proofs/panel.md``)."""
         self._purse.take(budget)
         return self._child(self._rows.steps(), budget, self.relation, self.block, self.moving)
 
@@ -365,7 +365,7 @@ class Curator:
             budget,
             stream=self._stream,
             journal=own or self._journal,
-            given_rows=self._given_rows if rows is self._rows else None,
+            given_rows=self._given_rows if rows is self._rows or rows.schema.members != self.schema.members else None,
             coin_seed=None if own else self.coin_seed,
             progress=None if own else self._progress,
             relation=relation,

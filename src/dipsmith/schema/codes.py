@@ -21,13 +21,14 @@ class Codes:
     """Integer rows over (some of) the attributes of a schema, column by column.
 
     Every column is an unsigned array of the smallest type that holds its domain; all have the same length. Where rows
-    belong together, `units` numbers whose they are.
+    belong together, `units` numbers whose they are; households that a model drew come with their `members`.
     """
 
     schema: Schema
     columns: Mapping[str, NDArray[np.unsignedinteger]]
     rows: int
     units: NDArray[np.int64] | None = None
+    members: Codes | None = None
 
     @classmethod
     def of(cls, schema: Schema, columns: Mapping[str, NDArray[np.integer]], rows: int | None = None) -> Codes:

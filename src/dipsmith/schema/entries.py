@@ -29,6 +29,15 @@ FREQUENCY_HELP = (
     "merging by how often a value occurs in the private rows would reveal single rows; use a code list, or public counts: "
     "collapse: {rare: 500, counts: public.csv}"
 )
+MEMBERS_HELP = (
+    "households and their members go together: write 'members: persons.yaml', 'key: hid' (the column that both tables have) "
+    "and 'max_members: 8' (the most members of one household that count)"
+)
+PERSON_HELP = (
+    "unit: person is not offered: one person changes the size and perhaps the head of a household, and so all that is "
+    "measured of it; write unit: household with neighbours: replace, which protects every person, and all of its household, "
+    "at the same ε"
+)
 WEIGHT_HELP = (
     "survey weights are not supported yet: a weighted count can change by more than 1 when one row changes, "
     "so the noise would protect too little; remove it"
@@ -123,7 +132,7 @@ class SchemaEntry(Entry):
 
     name: Text
     unit: Annotated[
-        Annotated[Literal["row"], Tag("row")] | Annotated[UnitEntry, Tag("several")],
+        Annotated[Literal["row", "household", "person"], Tag("row")] | Annotated[UnitEntry, Tag("several")],
         Discriminator(lambda given: "several" if isinstance(given, dict | UnitEntry) else "row"),
     ]
     neighbours: Neighbours
@@ -134,6 +143,9 @@ class SchemaEntry(Entry):
     notes: list[Text] = []
     analyses: list[Text | PlannedEntry] = []
     rows: int | None = None
+    members: str | dict[str, Any] | None = None
+    key: Text | None = None
+    max_members: int | None = None
 
 
 _NEEDED = {

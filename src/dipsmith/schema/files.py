@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
-from typing import Literal
 
 from dipsmith.errors import SchemaError
 from dipsmith.schema import bins
@@ -20,15 +19,19 @@ from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.attribute import Attribute, is_whole
 from dipsmith.schema.domain import MAX_VALUES, Bins, Categories, Domain, Scale
 from dipsmith.schema.entries import (
+    MEMBERS_HELP,
+    PERSON_HELP,
     UNIT_HELP,
     BinsEntry,
     CollapseEntry,
     FieldEntry,
     PlannedEntry,
     RuleEntry,
+    SchemaEntry,
     UnitEntry,
     check_entries,
 )
+from dipsmith.schema.households import Members
 from dipsmith.schema.markup import MAX_CHARACTERS, Document, Place, in_file, read_text
 from dipsmith.schema.merging import RARE, rare_values
 from dipsmith.schema.naming import check_name
@@ -37,6 +40,9 @@ from dipsmith.schema.schema import Schema, Unit
 
 LONGEST_LIST = 200_000_000
 """Bytes of a code list at most."""
+
+OF_HOUSEHOLDS = ("unit", "neighbours", "members", "key", "max_members", "order", "rows")
+"""What a schema of members leaves to that of the households."""
 
 
 def read(path: str | os.PathLike[str]) -> Schema:
@@ -56,7 +62,10 @@ def from_dict(data: object, base: Path | None = None) -> Schema:
 
 
 def _schema(data: object, folder: Path, line: Callable[[Place], str]) -> Schema:
-    entry = check_entries(_without_blanks(data), line)
+    plain = _without_blanks(data)
+    if isinstance(plain, Mapping) and "members" in plain:
+        plain = {"unit": "household", **plain}
+    entry = check_entries(plain, line)
     check_name(entry.name)
     if not entry.fields:
         raise SchemaError("fields is empty; list at least one column")
@@ -70,21 +79,70 @@ def _schema(data: object, folder: Path, line: Callable[[Place], str]) -> Schema:
             column = "" if str(error).startswith("column '") else f"column '{field.name}': "
             raise SchemaError(f"{line(('fields', i))}{column}{error}") from None
     by_name = {a.name: a for a in attributes}
+    own = set(by_name)
+    members = _members(entry, folder)
+    if members is not None:
+        by_name |= {a.name: a for a in members.schema.attributes if a.name not in own}
     rules = [made for rule in entry.rules for made in _rules(rule, by_name, folder)]
     inert = [r.text for r in rules if not all(codes for _, codes in r.never)]
+    lawful = [r for r in rules if r.text not in inert]
+    if members is not None:
+        across = tuple(r for r in lawful if not set(r.attributes) <= own)
+        members = replace(members, rules=across)
     schema = Schema(
         name=entry.name,
         attributes=tuple(attributes),
-        unit=_unit(entry.unit, entry.order),
+        unit=_unit(entry.unit, entry.order) if members is None else _household(entry, members),
         neighbours=entry.neighbours,
-        rules=tuple(r for r in rules if r.text not in inert),
+        rules=tuple(r for r in lawful if set(r.attributes) <= own),
         provenance=entry.provenance,
         notes=(*entry.notes, *_merging_notes(entry.fields), *(f"rule without effect: {text}" for text in inert)),
         analyses=tuple(_analysis(a) for a in entry.analyses),
         known_rows=entry.rows,
+        members=members,
     )
     schema.check()
     return schema
+
+
+def _members(entry: SchemaEntry, folder: Path) -> Members | None:
+    """The members of households, from a file of their own or written in place."""
+    if entry.members is None:
+        if entry.unit == "person":
+            raise SchemaError(f"unit is 'person'; {UNIT_HELP}")
+        if entry.unit == "household" or entry.key is not None or entry.max_members is not None:
+            raise SchemaError(MEMBERS_HELP)
+        return None
+    if entry.unit == "person":
+        raise SchemaError(PERSON_HELP)
+    if entry.unit != "household":
+        raise SchemaError(
+            f"unit is {entry.unit if entry.unit == 'row' else 'a column'}, but there are members; write unit: household, "
+            "or leave it out"
+        )
+    if entry.key is None or entry.max_members is None:
+        raise SchemaError(MEMBERS_HELP)
+    expected = {"unit": {"column": entry.key, "max_rows": entry.max_members}, "neighbours": entry.neighbours}
+    try:
+        data: object = entry.members
+        if isinstance(data, str):
+            file = folder / data
+            data = _without_blanks(Document.of(read_text(file, "schema file", MAX_CHARACTERS)).data)
+            folder = file.parent
+        if not isinstance(data, Mapping):
+            raise SchemaError("the schema must be a mapping of keys to values: name, fields, rules")
+        if wrong := next((key for key in OF_HOUSEHOLDS if key in data), None):
+            raise SchemaError(f"'{wrong}' is said of the households; leave it out")
+        schema = _schema({**data, **expected}, folder, lambda place: "")
+    except SchemaError as error:
+        raise SchemaError(f"members: {error}") from None
+    return Members(replace(schema, unit=replace(schema.unit, members=entry.max_members)), entry.order)
+
+
+def _household(entry: SchemaEntry, members: Members) -> Unit:
+    if not str(entry.key).strip():
+        raise SchemaError(f"key is empty; {MEMBERS_HELP}")
+    return Unit(entry.key, 1, members=members.schema.unit.max_rows)
 
 
 def _merging_notes(given: list[FieldEntry]) -> list[str]:
@@ -111,7 +169,7 @@ def _without_blanks(data: object) -> object:
     return data
 
 
-def _unit(entry: Literal["row"] | UnitEntry, order: str | None) -> Unit:
+def _unit(entry: str | UnitEntry, order: str | None) -> Unit:
     if isinstance(entry, str):
         if order is not None:
             raise SchemaError(f"order is {order}, but a unit that is a row has one period only; {UNIT_HELP}")

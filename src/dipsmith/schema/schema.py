@@ -15,6 +15,7 @@ from dipsmith.schema import show, writing
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.attribute import Attribute, Role, is_whole
 from dipsmith.schema.domain import Categories
+from dipsmith.schema.households import Members, check_members
 from dipsmith.schema.merging import merge_rare
 from dipsmith.schema.naming import check_name
 from dipsmith.schema.rules import Rule
@@ -33,6 +34,7 @@ class Unit:
     column belongs to nobody and is counted nowhere. `link` is "public" where everybody may know which rows have the same
     value of the column (not the value itself); under `label` a release then says so, by new numbers. With `order` the rows
     of a unit are one after the other, at most one in each period: a panel. What is protected is then the whole career.
+    With `members` the unit is a household with so many members at most: its row and all of theirs.
     """
 
     column: str | None = None
@@ -40,6 +42,7 @@ class Unit:
     per: str | None = None
     link: Literal["public"] | None = None
     order: str | None = None
+    members: int | None = None
 
     def __post_init__(self) -> None:
         if self.max_rows < 1:
@@ -52,6 +55,8 @@ class Unit:
     def __str__(self) -> str:
         if self.column is None:
             return "row"
+        if self.members is not None:
+            return f"household ({self.column}) with at most {self.members} members"
         what = f"{self.column} per {self.per}" if self.per else self.column
         what += f" over every {self.order}" if self.order else ""
         return f"{what}, at most {self.max_rows} row{'s' if self.max_rows > 1 else ''}"
@@ -73,6 +78,7 @@ class Schema:
     notes: tuple[str, ...] = field(default=())
     analyses: tuple[PlannedAnalysis, ...] = ()
     known_rows: int | None = None  # how many rows the table has, where everybody knows that
+    members: Members | None = None  # those of households, where rows are households
 
     to_dict = writing.to_dict
     write = writing.write
@@ -134,6 +140,8 @@ class Schema:
                 raise SchemaError(f"column '{unit.per}' is unit.per and must have role: public under label")
         if unit.order is not None:
             check_order(self)
+        if self.members is not None:
+            check_members(self)
         self.check_known_rows(self.known_rows)
         self._check_links()
         if relation == "label" and not self.private:
@@ -170,7 +178,8 @@ class Schema:
     @property
     def linked(self) -> str | None:
         """The unit's column, where a release may say which rows belong together: their link is public, or they are drawn."""
-        return None if self.unit.link is None and self.unit.order is None else self.unit.column
+        unit = self.unit
+        return None if unit.link is None and unit.order is None and unit.members is None else unit.column
 
     def unlinked(self) -> Schema:
         """The same schema for rows of which nobody says which belong together."""

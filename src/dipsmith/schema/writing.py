@@ -21,6 +21,7 @@ from dipsmith.schema.markup import Line, render
 from dipsmith.schema.rules import condition_of
 
 if TYPE_CHECKING:
+    from dipsmith.schema.households import Members
     from dipsmith.schema.schema import Schema
 
 
@@ -38,7 +39,24 @@ def to_dict(schema: Schema) -> dict[str, object]:
         "analyses": [a.to_dict() for a in schema.analyses] or None,
         "rows": schema.known_rows,
     }
+    if schema.members is not None:
+        document |= _households(schema, schema.members, rules)
     return dict(_without_blanks(document))
+
+
+def _households(schema: Schema, members: Members, rules: list[Line]) -> dict[str, object]:
+    """What a schema of households says otherwise, or besides."""
+    known = {a.name: a for a in (*schema.attributes, *members.schema.attributes)}
+    across = [Line(never={n: condition_of(known[n], codes) for n, codes in rule.never}) for rule in members.rules]
+    given = ("unit", "neighbours")  # of the household, and its members'
+    return {
+        "unit": "household",
+        "rules": [*rules, *across] or None,
+        "members": {key: value for key, value in to_dict(members.schema).items() if key not in given},
+        "key": schema.unit.column,
+        "max_members": members.schema.unit.max_rows,
+        "order": members.order,
+    }
 
 
 def _without_blanks(entry: dict[str, object]) -> Line:

@@ -106,7 +106,14 @@ def codes(visit: Visit) -> Mapping[str, Any]:
 def schema_of(workspace: Workspace, project: Project) -> Schema:
     """The project's schema, if it is complete."""
     confine(workspace, project.document.get("fields", []))
+    _refuse_households(project.document)
     return from_dict(project.document, base=workspace.folder)
+
+
+def _refuse_households(document: Mapping[str, Any]) -> None:
+    """Refuse two tables: a run of the studio has one file."""
+    if document.get("members") is not None:
+        raise SchemaError("the studio makes one table; households with members are made on the command line: --members")
 
 
 def report(workspace: Workspace, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,6 +126,7 @@ def report(workspace: Workspace, document: Mapping[str, Any]) -> dict[str, Any]:
     problem, cells = "", None
     try:
         confine(workspace, fields)
+        _refuse_households(document)
         schema = from_dict(document, base=workspace.folder)
         cells = f"{schema.size():,}" if schema.size() < 10**12 else f"{schema.size():.2e}"
     except InputError as error:

@@ -84,6 +84,9 @@ class AnswerRoute:
         if unit.order is not None:  # an interval that took a person's years for so many people would be too short
             alike = f"rows of one {unit.column} follow one another, and how alike they are is not measured"
             return cls(gap=Gap(asked, alike, f"Ask the steward for a release of one {unit.order}"))
+        if release.schema.members is not None:
+            alike = "members of one household are alike, and how much of that is noise is not measured"
+            return cls(gap=Gap(asked, alike, "Ask the steward for a release of one of both tables"))
         found: Sequence[Result] = ()
         planned = False
         if direct and analysis.family in MODELS:

@@ -69,7 +69,7 @@ class Cluster:
         if schema.linked is not None:
             raise UnsupportedError(
                 f"rows of one {schema.linked} are made together, which needs them in this machine's memory, not on a cluster; "
-                "give the table as a file, or leave link: public, order and fixed: true out of the schema"
+                "give the table as a file, or leave members, link: public, order and fixed: true out of the schema"
             )
 
     def draw(self, recipe: Recipe, rows: int) -> ClusterSets:

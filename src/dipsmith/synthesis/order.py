@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from dipsmith.errors import HopelessNoise, SchemaError, UnsupportedError, UsageError
 from dipsmith.methods.catalogue import require_loadable
-from dipsmith.methods.method import Method, PublicFacts, Selection, require_relation
+from dipsmith.methods.method import Method, PublicFacts, Selection, require_members, require_relation
 from dipsmith.privacy.budget import Budget
 from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
@@ -44,6 +44,7 @@ class Order:
         self._require_known_rows()
         _require_method(self.method)
         require_relation(self.method, neighbours)
+        require_members(self.method, self.schema)
         require_loadable(self.method)
         if not 1 <= self.sets <= MOST_SETS:
             expected = "1 or more" if self.sets < 1 else f"at most {MOST_SETS:,}"
@@ -61,6 +62,10 @@ class Order:
         if self.labels_another and neighbours != "label":
             raise UsageError(
                 f"onto labels another file's rows, which needs neighbours 'label'; the schema says '{neighbours}'"
+            )
+        if self.analyses and self.schema.members is not None:
+            raise UsageError(
+                "analyses are not planned for households: members of one are not independent; leave them out"
             )
         for analysis in self.analyses:
             _require_columns(analysis, self.schema, self.method)

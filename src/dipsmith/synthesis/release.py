@@ -26,9 +26,17 @@ from dipsmith.schema.writing import to_yaml
 from dipsmith.synthesis.answers import supports
 from dipsmith.synthesis.card import ASKED, Card
 from dipsmith.synthesis.column_map import ColumnMap, map_columns
-from dipsmith.synthesis.exit import FORMATS, Exit, require_format, unescape_formulas
+from dipsmith.synthesis.exit import (
+    FORMATS,
+    Exit,
+    require_format,
+    require_table_file,
+    unescape_formulas,
+    write_table_file,
+)
 from dipsmith.synthesis.explorer import explorer
-from dipsmith.synthesis.fitted import FittedModel, drawn_table, predictors
+from dipsmith.synthesis.fitted import FittedModel, predictors
+from dipsmith.synthesis.households import drawn_tables
 from dipsmith.synthesis.label_tables import LabelTables
 from dipsmith.synthesis.labelled_file import ENDINGS, read_labelled
 from dipsmith.synthesis.measurement_file import read_measurements, write_measurements
@@ -67,21 +75,27 @@ class Release:
         """The first model."""
         return self.models[0]
 
-    def to_pandas(self, set: int = 1) -> Any:  # noqa: A002
-        """One of the sets as a pandas frame; columns of listed levels are categories in the schema's order."""
+    def to_pandas(self, set: int = 1, name: str | None = None) -> Any:  # noqa: A002
+        """One of the sets as a pandas frame; columns of listed levels are categories in the schema's order.
+
+        `name` says which of its tables, where there are households and members.
+        """
         import pandas as pd
 
         if not 1 <= set <= len(self.tables):
             raise UsageError(f"set is {set}, but this release has {len(self.tables)}")
-        table = self.tables[set - 1]
+        table = (self.tables if name is None else self.tables[name])[set - 1]
+        members = self.schema.members
+        schema = self.schema if members is None or name != members.schema.name else members.schema
         found = table.to_pandas()
-        for name in table.column_names:
-            domain = self.schema[name].domain if name in self.schema else None
-            if isinstance(domain, Categories) and not isinstance(found[name].dtype, pd.CategoricalDtype):
-                found[name] = found[name].astype("category") if self.schema[name].type == "string" else found[name]
-            if isinstance(domain, Categories) and isinstance(found[name].dtype, pd.CategoricalDtype):
-                beyond = [c for c in found[name].cat.categories if c not in domain.labels]
-                found[name] = found[name].astype(pd.CategoricalDtype([*domain.labels, *beyond], ordered=domain.ordered))
+        for column in table.column_names:
+            domain = schema[column].domain if column in schema else None
+            if isinstance(domain, Categories) and not isinstance(found[column].dtype, pd.CategoricalDtype):
+                found[column] = found[column].astype("category") if schema[column].type == "string" else found[column]
+            if isinstance(domain, Categories) and isinstance(found[column].dtype, pd.CategoricalDtype):
+                beyond = [c for c in found[column].cat.categories if c not in domain.labels]
+                # Not by astype, for which unordered categories in another order are the same.
+                found[column] = found[column].cat.set_categories([*domain.labels, *beyond], ordered=domain.ordered)
         return found
 
     @property
@@ -93,10 +107,10 @@ class Release:
             return self.card.known_rows
         return max(1, round(sum(model.rows for model in self.models) / len(self.models)))
 
-    def sample(self, rows: int | None = None, seed: int | None = None, *, model: int = 1) -> pa.Table:
+    def sample(self, rows: int | None = None, seed: int | None = None, *, model: int = 1) -> Any:
         """Draw further rows from a saved model, as many as wanted: free, and a seed draws them again.
 
-        `model` says which one, where sets were sanitised separately.
+        `model` says which one, where sets were sanitised separately. A table; of households both tables, by their names.
         """
         if self.schema.neighbours == "label":
             raise UsageError(
@@ -107,7 +121,8 @@ class Release:
         if n < 0:
             raise UsageError(f"rows is {n}, expected 0 or more")
         require_memory(self.schema, 1, n)
-        return drawn_table(chosen.inner.sample(n, seed), seed)
+        drawn = drawn_tables(chosen.inner.sample(n, seed), seed)
+        return drawn[self.schema.name] if self.schema.members is None else drawn
 
     def label(
         self,
@@ -182,10 +197,10 @@ class Release:
         path = Path(folder)
         card = read_card(path)
         schema = read_schema(path)
-        tables = tuple(read_table(set_file(path, i), schema) for i in range(1, card.sets + 1))
+        sets = TableSets.of([read_set(path, i, schema) for i in range(1, card.sets + 1)])
         measured = read_measurements(path, schema)
         models, results = read_models(path), read_results(path)
-        return cls(TableSets(tables), models, schema, card, path, None, results, measured)
+        return cls(sets, models, schema, card, path, None, results, measured)
 
     def supports(self, *asked: str, family: Family = "auto") -> Support:
         """What this release carries of a formula, or of some columns: measured, carried or not carried.
@@ -274,13 +289,39 @@ def _with_new_files(digests: Mapping[str, str], folder: Path) -> dict[str, str]:
     return {name: digests.get(name) or digest(folder / name) for name in files_of(folder)}
 
 
-def set_file(folder: Path, i: int) -> Path:
-    """The file of the i-th set, whatever its format; a folder of Parquet files when workers wrote it."""
+def set_file(folder: Path, i: int, members: str = "") -> Path:
+    """The file of the i-th set, whatever its format; a folder of Parquet files when workers wrote it.
+
+    With the name of `members`, the file of the members of its households.
+    """
+    stem = f"synthetic-{i}-{members}" if members else f"synthetic-{i}"
     for ending in FORMATS:
-        path = folder / f"synthetic-{i}.{ending}"
+        path = folder / f"{stem}.{ending}"
         if path.exists():
             return path
-    raise damage(f"'{folder}' has no synthetic-{i} in any form that it could have")
+    raise damage(f"'{folder}' has no {stem} in any form that it could have")
+
+
+def read_set(folder: Path, i: int, schema: Schema) -> dict[str, pa.Table]:
+    """The tables of the i-th set by their names."""
+    found = {schema.name: read_table(set_file(folder, i), schema)}
+    if schema.members is not None:
+        people = schema.members.schema
+        found[people.name] = read_table(set_file(folder, i, people.name), people)
+    return found
+
+
+def write_set(out: Path, tables: Mapping[str, pa.Table], schema: Schema, *, escape: bool) -> list[Path]:
+    """Write the tables of one set by themselves: members of households beside their households; returns where."""
+    described = {schema.name: (out, schema)}
+    if schema.members is not None:
+        people = schema.members.schema
+        described[people.name] = (out.with_name(f"{out.stem}-{people.name}{out.suffix}"), people)
+    for place, _ in described.values():
+        require_table_file(place)
+    for name, (place, one) in described.items():
+        write_table_file(place, tables[name], one, escape=escape)
+    return [place for place, _ in described.values()]
 
 
 def read_table(path: Path, schema: Schema) -> pa.Table:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -26,12 +26,14 @@ from dipsmith.errors import UsageError
 from dipsmith.privacy.curator import Progress
 from dipsmith.privacy.randomness import Stream
 from dipsmith.schema import Schema
+from dipsmith.schema.households import members_of
 from dipsmith.sources import Source
 from dipsmith.sources.source import companion
 from dipsmith.synthesis.canonical import PublicRows, as_type, canonical_type
 from dipsmith.synthesis.careers import Careers, label_source, read_careers
 from dipsmith.synthesis.exit import TYPES, Exit
-from dipsmith.synthesis.fitted import FittedModel, drawn_table, labelled_table
+from dipsmith.synthesis.fitted import FittedModel, labelled_table
+from dipsmith.synthesis.households import drawn_tables
 from dipsmith.synthesis.planned import Calibration
 from dipsmith.synthesis.report import Glance
 
@@ -91,6 +93,10 @@ class Sets(Sequence[pa.Table]):
     rows: int
 
     @abstractmethod
+    def __getitem__(self, i: Any) -> Any:
+        """A set by its number; or one table of every set, by its name."""
+
+    @abstractmethod
     def save(self, out: Exit, schema: Schema, format: str, *, escape: bool) -> Glance:  # noqa: A002
         """Write every set to the folder of a release; return what the report tells of the first."""
 
@@ -128,7 +134,9 @@ def require_memory(schema: Schema, sets: int, rows: int | None) -> None:
     if rows is None or not hasattr(os, "sysconf"):
         return
     most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if rows * sets * len(schema.names) * LEAST_BYTES > most:
+    people = None if schema.members is None else schema.members.schema
+    values = len(schema.names) + (0 if people is None else people.unit.max_rows * len(people.names))
+    if rows * sets * values * LEAST_BYTES > most:
         raise UsageError(
             f"rows is {rows}, which with {len(schema.names)} columns and {sets} set{'s' if sets > 1 else ''} is more "
             f"than the {most / 1e9:,.0f} GB of memory here; ask for fewer, and draw more from the saved model in parts"
@@ -140,13 +148,26 @@ class TableSets(Sets):
     """Sets in this machine's memory."""
 
     tables: tuple[pa.Table, ...]
+    members: tuple[pa.Table, ...] = ()
+    names: tuple[str, ...] = ()
     in_memory: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, made: Sequence[Mapping[str, pa.Table]]) -> TableSets:
+        """Sets of one table each, or of households and their members, by their names."""
+        names = tuple(made[0])
+        tables = [tuple(one[name] for one in made) for name in names]
+        return cls(tables[0], tables[1] if len(tables) > 1 else (), names)
 
     def __len__(self) -> int:
         return len(self.tables)
 
     def __getitem__(self, i: Any) -> Any:
-        return self.tables[i]
+        if not isinstance(i, str):
+            return self.tables[i]
+        if i not in self.names:
+            raise UsageError(f"there is no table '{i}'; there are: {', '.join(self.names) or 'sets by number'}")
+        return self.members if i in self.names[1:] else self.tables
 
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -162,6 +183,9 @@ class TableSets(Sets):
         """Write every set as one file."""
         for i, table in enumerate(self.tables, start=1):
             out.table(f"synthetic-{i}.{format}", _canonical(table, schema), schema, escape=escape)
+        for i, table in enumerate(self.members, start=1):
+            people = members_of(schema).schema
+            out.table(f"synthetic-{i}-{people.name}.{format}", _canonical(table, people), people, escape=escape)
         return Glance.of(self.tables[0], schema)
 
 
@@ -183,8 +207,8 @@ class InMemory:
 
     def draw(self, recipe: Recipe, rows: int) -> TableSets:
         """Draw whole rows."""
-        made = [drawn_table(model.inner.sample(rows, seed), seed) for model, seed in recipe.each("drawing")]
-        return TableSets(tuple(made))
+        made = [drawn_tables(model.inner.sample(rows, seed), seed) for model, seed in recipe.each("drawing")]
+        return TableSets.of(made)
 
     def label(self, recipe: Recipe) -> TableSets:
         """Label the target's rows.

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from dipsmith.codec.decode import released_schema
+from dipsmith.counting.count import Rows
+from dipsmith.counting.households import HouseholdRows
 from dipsmith.counting.pushed import rows_of
 from dipsmith.errors import ContradictedRows, UsageError
 from dipsmith.estimation.measured_table import measured_tables
@@ -23,6 +25,7 @@ from dipsmith.privacy.ledger import AlreadyReleased, Ledger, Reservation
 from dipsmith.privacy.observer import observed_rows
 from dipsmith.privacy.protection import protection_of
 from dipsmith.privacy.randomness import Stream
+from dipsmith.schema import Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.sources import Source, source
 from dipsmith.sources.fingerprint import fingerprint
@@ -30,6 +33,7 @@ from dipsmith.sources.handed_over import HandedOver
 from dipsmith.synthesis.card import ASKED, KNOWN, Card
 from dipsmith.synthesis.careers import career_notes
 from dipsmith.synthesis.fitted import FittedModel
+from dipsmith.synthesis.households import household_notes
 from dipsmith.synthesis.known_rows import contradiction
 from dipsmith.synthesis.natural_inputs import (
     MethodLike,
@@ -67,6 +71,7 @@ def synthesize(
     rows: int | None = None,
     known_rows: int | None = None,
     onto: Any = None,
+    members: Any = None,
     analyses: Sequence[PlannedAnalysis | str] = (),
     request: str | None = None,
     another_grant: bool = False,
@@ -99,6 +104,8 @@ def synthesize(
     onto
         Under `label`: another, public file with every public column (and the unit's, where it is public which rows belong
         together), to be labelled instead, in its own order, which is public as the rest of it. (Rows that are the private table's own are released in a drawn order all the same.)
+    members
+        Where rows are households: the table of their members, by which the schema's `members` are read.
     analyses
         Planned analyses, beside those of the schema: formulas whose results are measured directly, stand on the card with
         their intervals, and are carried by the synthetic rows.
@@ -138,6 +145,7 @@ def synthesize(
         free = schema.public if schema.linked is None else (*schema.public, schema.linked)
         private = HandedOver.of(private, schema.columns, free)
     target = private if onto is None else source(onto)
+    people = _people(members, schema)
     place = place_of(target)
     place.require_room(schema, sets, rows)
     private.check(schema.columns)
@@ -147,7 +155,12 @@ def synthesize(
     stream = Stream.of(noise_seed)
     # Opens the rows and reads none: a database is asked for its columns only, and refused before anything is charged.
     reading = None if progress is None else partial(progress, "reading")
-    counted = rows_of(private, schema, reading, key=stream.child("key").new_seed("key"))
+    key = stream.child("key").new_seed("key")
+    counted: Rows = (
+        rows_of(private, schema, reading, key=key)
+        if people is None
+        else HouseholdRows(private, people, schema, key, reading)
+    )
     public_reading: PublicReading | None = None
     if planned and schema.neighbours == "label":
         public_reading = PublicReading.of(planned, schema, private)
@@ -211,6 +224,7 @@ def synthesize(
                 *row_notes(results),
                 *path_notes(models, planned=calibration is not None),
                 *career_notes(schema, tables.columns),
+                *household_notes(schema),
                 *contradicted,
             ),
             results=results,
@@ -223,6 +237,21 @@ def synthesize(
     released = released_schema(described if schema.linked in tables.columns else described.unlinked())
     measured = measured_tables(curator.answers, schema)
     return Release(tables, models, released, card, None, finish, results, measured)
+
+
+def _people(given: Any, schema: Schema) -> Source | None:
+    """The table of members, where the schema has some; refused where only one of both is given."""
+    if (given is None) != (schema.members is None):
+        raise UsageError(
+            f"the schema has members ('{schema.members.schema.name}'): give their table, members= or --members FILE"
+            if schema.members is not None
+            else "a table of members is given, but the schema has none; write members:, key: and max_members: in it"
+        )
+    if schema.members is None:
+        return None
+    people = source(given)
+    people.check(schema.members.schema.columns)
+    return people
 
 
 def _measure_planned(

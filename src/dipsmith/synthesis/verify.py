@@ -16,9 +16,20 @@ from dipsmith.codec.parse import is_text
 from dipsmith.errors import DamageError
 from dipsmith.privacy.ledger import AlreadyReleased, Ledger
 from dipsmith.schema import Attribute, Bins, Categories, Schema
+from dipsmith.schema.households import members_of
+from dipsmith.synthesis.households import check_households
 from dipsmith.synthesis.measurement_file import FILE, read_measurements
 from dipsmith.synthesis.passport.passport import check_passport
-from dipsmith.synthesis.release import Release, files_of, read_card, read_models, read_schema, set_file, set_parts
+from dipsmith.synthesis.release import (
+    Release,
+    files_of,
+    read_card,
+    read_models,
+    read_schema,
+    read_set,
+    set_file,
+    set_parts,
+)
 from dipsmith.synthesis.writing import damage, digest
 
 ADVICE = "it may tell private values: withdraw it, see SECURITY.md, and make it anew with this version"
@@ -81,6 +92,8 @@ def verify(folder: str | Path, ledger: Ledger | str | Path | None = None) -> Ver
             for attribute in schema:
                 if card.neighbours != "label" or attribute.role != "public":
                     _check_column(table.column(attribute.name), attribute)
+        if schema.members is not None:
+            _check_members(path, i, schema)
         if rows != card.rows:
             raise DamageError(f"set {i} has {rows:,} rows, the card says {card.rows:,}")
     check_passport(path, card, schema)
@@ -123,6 +136,17 @@ def _check_traces(place: Path, schema: Schema) -> None:
                 raise DamageError(trace)
         except (OSError, pa.ArrowException):
             raise damage(f"'{file.name}' cannot be read") from None
+
+
+def _check_members(folder: Path, i: int, schema: Schema) -> None:
+    """The members of households as the schema describes them, and both tables as they belong together."""
+    people = members_of(schema).schema
+    _check_traces(set_file(folder, i, people.name), people)
+    tables = read_set(folder, i, schema)
+    _check_names(tables[people.name].column_names, people.columns)
+    for attribute in people:
+        _check_column(tables[people.name].column(attribute.name), attribute)
+    check_households(tables[schema.name], tables[people.name], schema)
 
 
 def _check_names(found: Sequence[str], expected: Sequence[str]) -> None:

@@ -11,6 +11,7 @@ REPLAY = "tests/audit/test_replay.py::test_nothing_but_paid_answers_depends_on_o
 PLANNED = "tests/audit/test_replay.py::test_nothing_but_paid_answers_depends_on_one_unit_of_planned_analyses"
 BYTES = "tests/audit/test_bytes.py"
 CAREERS = "tests/synthesis/test_careers.py"
+HOUSEHOLDS = "tests/counting/test_household_rows.py"
 ENCODE = "tests/codec/test_encode.py"
 CURATOR = "tests/privacy/test_curator.py"
 LEDGER = "tests/privacy/test_ledger.py"
@@ -889,5 +890,50 @@ MUTANTS = (
         "    rows, units = rows.take(first), units[first]\n",
         "",
         "tests/counting/test_panel_rows.py::test_a_unit_has_one_row_in_a_period",
+    ),
+    one(
+        "an orphan among the members of another household",
+        "counting/households.py",
+        "        at = pc.index_in(theirs, value_set=names)\n",
+        "        at = pc.fill_null(pc.index_in(theirs, value_set=names), 0)\n",
+        f"{HOUSEHOLDS}::test_brute_force_a_household_has_one_line",
+    ),
+    Mutant(
+        "a household listed twice has two lines",
+        "counting/households.py",
+        (
+            ("from dataclasses import dataclass\n", "from dataclasses import dataclass, replace\n"),
+            (
+                "        super().__init__(households, schema, key, progress=progress)\n",
+                "        super().__init__(households, replace(schema, unit=replace(schema.unit, max_rows=9)), key, progress=progress)\n",
+            ),
+        ),
+        f"{HOUSEHOLDS}::test_brute_force_a_household_has_one_line",
+    ),
+    Mutant(
+        "members beyond the cap",
+        "counting/households.py",
+        (
+            ("from dataclasses import dataclass\n", "from dataclasses import dataclass, replace\n"),
+            (
+                "        self._people = BatchRows(members, members_of(schema).schema, key)\n",
+                "        people = members_of(schema).schema\n        self._people = BatchRows(members, replace(people, unit=replace(people.unit, max_rows=99)), key)\n",
+            ),
+        ),
+        f"{HOUSEHOLDS}::test_caps_are_exact_and_a_second_head_counts_nowhere",
+    ),
+    one(
+        "a member chosen by its place in the file",
+        "counting/households.py",
+        'f"{key.hex()}|{names[i]}|member"',
+        'f"{key.hex()}|{i}|member"',
+        f"{HOUSEHOLDS}::test_the_order_of_the_files_does_not_matter",
+    ),
+    one(
+        "values within bins shared by a household",
+        "codec/decode.py",
+        "    units = codes.units if codes.schema.unit.order is not None else None",
+        "    units = codes.units",
+        "tests/synthesis/test_household_release.py::test_members_lie_at_places_of_their_own_within_bins",
     ),
 )

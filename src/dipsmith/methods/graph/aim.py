@@ -8,7 +8,8 @@ get more budget each. Candidates are the workload's marginals and all marginals 
 the model with them stays within `max_cells`, a limit that opens as the budget is spent.
 
 Where rows follow one another (``unit: {column: person, order: year}``) the same is done to their *steps*, so that careers
-can be drawn (`careers`): transitions, arrivals and departures are measured outright, other tables are chosen.
+can be drawn (`careers`): transitions, arrivals and departures are measured outright, other tables are chosen. Where rows are
+households with members it is done to their *lines* (`households`).
 
 With ``degree="auto"`` the workload is all pairs, and some rounds are *wide*: they also offer triples and
 fours (`wide`), so that what pairs cannot show is found without being told.
@@ -40,6 +41,7 @@ from dipsmith.estimation.parameters import as_groups, require_least, require_one
 from dipsmith.methods.graph.careers import CareerModel, pool_far_moves, step_pairs, transitions
 from dipsmith.methods.graph.entropy import Fitted, fit
 from dipsmith.methods.graph.evidence import Evidence, join_repeats
+from dipsmith.methods.graph.households import HouseholdModel, compositions, line_pairs
 from dipsmith.methods.graph.junction import Array, Attributes, cells_needed
 from dipsmith.methods.graph.misfit import Misfit, noise_left
 from dipsmith.methods.graph.model import COUNTED_CELLS, GraphModel, rule_links, within_cells
@@ -60,6 +62,7 @@ from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Marginal, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
+from dipsmith.schema.households import line_schema
 from dipsmith.schema.steps import step_schema
 
 ROUGH, STEPS = 1e-3, 40
@@ -105,7 +108,12 @@ class AIM:
     name: ClassVar[str] = "aim"
     summary: ClassVar[str] = "Chooses marginals in rounds, by what the model still gets wrong; repays a larger budget."
     relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace")
-    models: ClassVar[tuple[type[GraphModel | CareerModel], ...]] = (GraphModel, CareerModel)
+    models: ClassVar[tuple[type[GraphModel | CareerModel | HouseholdModel], ...]] = (
+        GraphModel,
+        CareerModel,
+        HouseholdModel,
+    )
+    makes_members: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.degree, int):
@@ -122,17 +130,21 @@ class AIM:
         """The same method, with the tables that these analyses need measured before anything is chosen."""
         return replace(self, planned=sets_for(analyses, schema, self.max_cells, self.planned))
 
-    def fit(self, curator: Curator) -> GraphModel | CareerModel:
+    def fit(self, curator: Curator) -> GraphModel | CareerModel | HouseholdModel:
         """Measure columns; then choose, measure and fit until the budget is spent. Of a panel: of its steps."""
         require_relation(self, curator.relation)
-        if curator.schema.unit.order is None:
+        schema = curator.schema
+        if schema.unit.order is None and schema.members is None:
             return self._fit_rows(curator)
-        return CareerModel(curator.schema, self._of_steps(curator.schema)._fit_rows(curator.steps(curator.budget)))
+        fitted = self._of_steps(schema)._fit_rows(curator.steps(curator.budget))
+        return CareerModel(schema, fitted) if schema.members is None else HouseholdModel(schema, fitted)
 
     def _of_steps(self, schema: Schema) -> Self:
-        """The same method for the steps of a panel."""
-        planned = (*transitions(schema), *self.planned)
-        return replace(self, planned=planned, workload=step_pairs(schema) if self.workload is None else self.workload)
+        """The same method for the steps of a panel, or for the lines of households."""
+        households = schema.members is not None
+        planned = (*(compositions if households else transitions)(schema), *self.planned)
+        workload = (line_pairs if households else step_pairs)(schema)
+        return replace(self, planned=planned, workload=workload if self.workload is None else self.workload)
 
     def _fit_rows(self, curator: Curator) -> GraphModel:
         schema, budget = curator.schema, curator.budget
@@ -183,8 +195,9 @@ class AIM:
 
     def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
         """Every column, then rounds of one choice and one marginal."""
-        if schema.unit.order is not None:
-            steps = self._of_steps(schema).plan(step_schema(schema), budget, public)
+        if schema.unit.order is not None or schema.members is not None:
+            derived = step_schema(schema) if schema.members is None else line_schema(schema)
+            steps = self._of_steps(schema).plan(derived, budget, public)
             return [s if set(s.attributes) <= set(schema.names) else replace(s, attributes=()) for s in steps]
         weights = self.weights(schema)
         for_columns, for_planned, for_rounds = self._stages(budget, weights)
@@ -211,6 +224,8 @@ class AIM:
     @classmethod
     def suits(cls, schema: Schema, budget: Budget, rows: int) -> Suitability | None:
         """Rounds of choices repay their budget where there is some."""
+        if schema.members is not None:
+            return Suitability(1, "it makes households together with their members")
         learned = signal(schema, budget, rows)
         if learned < REPAID_SIGNAL:
             return None

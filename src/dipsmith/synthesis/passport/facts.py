@@ -62,8 +62,9 @@ class PassportFacts:
 
     @property
     def tables(self) -> list[str]:
-        """The files of the synthetic tables."""
-        return [name for name in self.digests if name.startswith("synthetic-")]
+        """The files of the synthetic tables, whose columns are described; members of households stand in the codebook."""
+        members = "" if self.schema.members is None else f"-{self.schema.members.schema.name}."
+        return [n for n in self.digests if n.startswith("synthetic-") and not (members and members in n)]
 
     def labels(self, name: str) -> tuple[str, ...]:
         """The labels of a column that has a list of them, if it is not too long."""

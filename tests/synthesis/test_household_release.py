@@ -1,0 +1,205 @@
+"""A release of households: two tables that belong together, checked by `verify`, the same bytes whatever the files' order."""
+
+import json
+from hashlib import sha256
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+
+import dipsmith as ds
+from dipsmith.errors import DamageError, NotCarried, UnsupportedError, UsageError
+from dipsmith.examples import households as example
+from dipsmith.schema import Schema
+
+
+def small(relation="add-remove"):
+    plain = example.schema(relation).to_dict()
+    plain["members"]["fields"] = [f for f in plain["members"]["fields"] if f["name"] in ("relation", "age", "sex")]
+    plain["fields"] = [f for f in plain["fields"] if f["name"] != "weight"]
+    return Schema.from_dict(plain)
+
+
+HOMES, PERSONS, _ = example.simulate(300, 1)
+
+
+def released(homes=HOMES, persons=PERSONS, relation="add-remove", **more):
+    made = {"budget": ds.PureDP(3), "seed": 1, "testing": True, "noise_seed": 4, "members": persons}
+    return ds.synthesize(homes, small(relation), ds.AIM(), **(made | more))
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("households")
+    released().save(folder / "release", format="csv")
+    return folder / "release"
+
+
+@pytest.mark.parametrize(("relation", "format"), [("add-remove", "csv"), ("replace", "parquet"), ("replace", "dta")])
+def test_both_tables_are_released_under_new_keys(relation, format, tmp_path):  # noqa: A002
+    release = released(relation=relation, sets=2, each="draw")
+    release.save(tmp_path / "release", format=format)
+    ds.verify(tmp_path / "release")
+    again = ds.Release.load(tmp_path / "release")
+    for i in range(2):
+        homes, persons = again.tables["households"][i], again.tables["persons"][i]
+        assert homes.column_names == ["hid", "region", "tenure"]
+        assert persons.column_names == ["hid", "relation", "age", "sex"]
+        assert homes.equals(again.tables[i])
+        assert homes["hid"].to_pylist() == list(range(1, homes.num_rows + 1))
+        assert set(persons["hid"].to_pylist()) <= set(homes["hid"].to_pylist())
+    assert again.tables[0].num_rows == (300 if relation == "replace" else again.card.rows)
+    assert again.schema.members.schema.names == ("relation", "age", "sex")
+    assert list(again.to_pandas(2, "persons")["relation"].cat.categories) == list(example.RELATIONS)
+    with pytest.raises(UsageError, match="no table 'people'; there are: households, persons"):
+        again.tables["people"]
+
+
+def test_more_are_drawn_from_the_saved_model(saved):
+    drawn = ds.Release.load(saved).sample(40, seed=3)
+    assert drawn["households"].num_rows == 40
+    assert max(drawn["persons"]["hid"].to_pylist()) <= 40
+
+
+def test_members_lie_at_places_of_their_own_within_bins(saved):
+    """A panel keeps a person's place in its bins; two members of a household are two people."""
+    persons = ds.Release.load(saved).to_pandas(name="persons")
+    pairs = persons.groupby("hid")["age"].apply(lambda a: len(set(a % 10)))[persons.groupby("hid").size() > 2]
+    assert (pairs > 1).any()
+
+
+def test_nothing_of_the_files_is_left(saved):
+    keys = set(HOMES["hid"].to_pylist())
+    for name in ("synthetic-1.csv", "synthetic-1-persons.csv"):
+        assert not keys & set(pa_csv.read_csv(saved / name)["hid"].to_pylist())
+    book = (saved / "codebook.csv").read_text()
+    assert "relation" in book
+    assert "tenure" in book
+    card = json.loads((saved / "card.json").read_text())
+    assert card["unit"]["text"] == "household (hid) with at most 8 members"
+    assert "synthetic-1-persons.csv" in card["files"]
+
+
+def forms(homes, persons, random, folder):
+    """The same two tables in other orders, types and files."""
+    mixed = [t.take(pa.array(random.permutation(t.num_rows))) for t in (homes, persons)]
+    yield mixed
+    as_text = [t.set_column(0, "hid", t["hid"].cast(pa.string())) for t in mixed]
+    coded = [
+        pa.table({n: t[n].dictionary_encode() if pa.types.is_string(t[n].type) else t[n] for n in t.column_names})
+        for t in as_text
+    ]
+    yield coded
+    for i, table in enumerate(mixed):
+        pa_csv.write_csv(table, folder / f"{i}.csv")
+        pq.write_table(table, folder / f"{i}.parquet", row_group_size=50)
+    yield [folder / "0.csv", folder / "1.parquet"]
+    yield [folder / "0.parquet", folder / "1.csv"]
+
+
+def test_bytes_know_neither_order_nor_form_of_either_file(tmp_path):
+    """Households with too many members, twice listed ones, orphans and members who break rules among them."""
+    random = np.random.default_rng(3)
+    crowd = pa.table({"hid": [100_005] * 12, "relation": ["child"] * 12, "age": list(range(12)), "sex": ["F"] * 12})
+    odd = pa.table({"hid": [7, 100_009], "relation": ["head", "head"], "age": [40, 3], "sex": ["M", "M"]})
+    persons = pa.concat_tables([PERSONS.select(crowd.column_names), crowd, odd])
+    homes = pa.concat_tables([HOMES, HOMES.slice(3, 4).set_column(2, "tenure", pa.array(["social"] * 4))])
+    names = ("synthetic-1.csv", "synthetic-1-persons.csv", "measurements.parquet", "model-1.json", "model-1.npz")
+
+    def saved_bytes(first, second, name):
+        released(first, second, request="r").save(tmp_path / name, format="csv")
+        return [sha256((tmp_path / name / n).read_bytes()).hexdigest() for n in (*names, "report.html")]
+
+    expected = saved_bytes(homes, persons, "as it is")
+    for i, (first, second) in enumerate(forms(homes, persons, random, tmp_path)):
+        assert saved_bytes(first, second, str(i)) == expected
+
+
+def rewritten(folder, place, change):
+    """A copy of a release whose members' table was changed, with a card that fits."""
+    import shutil
+
+    shutil.copytree(folder, place)
+    file = place / "synthetic-1-persons.csv"
+    pa_csv.write_csv(change(pa_csv.read_csv(file)), file)
+    card = json.loads((place / "card.json").read_text())
+    card["files"]["synthetic-1-persons.csv"] = sha256(file.read_bytes()).hexdigest()
+    (place / "card.json").write_text(json.dumps(card))
+    return place
+
+
+def put(table, column, row, value):
+    values = table[column].to_pylist()
+    values[row] = value
+    return table.set_column(table.column_names.index(column), column, pa.array(values))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: put(t, "hid", 0, 10**6), "whose household"),
+        (lambda t: put(t, "hid", 0, 0), "whose household"),
+        (lambda t: pa.concat_tables([t, *[t.filter(pa.array([r == "child" for r in t["relation"].to_pylist()])).slice(0, 1)] * 9]), "more than 8"),
+        (lambda t: pa.concat_tables([t, t.filter(pa.array([r == "head" for r in t["relation"].to_pylist()])).slice(0, 1)]), "two heads"),
+        (lambda t: put(t, "sex", 0, "X"), "outside its list"),
+        (lambda t: t.drop_columns(["sex"]), "column 'sex' is missing"),
+        (lambda t: t.set_column(0, "hid", pa.array(["x"] * t.num_rows)), "whole number"),
+    ],
+    ids=["orphan", "no household", "cap", "two heads", "value", "column", "key"],
+)  # fmt: skip
+def test_verify_finds_tables_that_do_not_belong_together(saved, change, message, tmp_path):
+    with pytest.raises(DamageError, match=message):
+        ds.verify(rewritten(saved, tmp_path / "changed", change))
+
+
+def test_a_changed_file_of_members_is_found_by_its_digest(saved, tmp_path):
+    import shutil
+
+    place = shutil.copytree(saved, tmp_path / "changed")
+    file = place / "synthetic-1-persons.csv"
+    file.write_text(file.read_text().replace("F", "M", 1))
+    with pytest.raises(DamageError, match="synthetic-1-persons"):
+        ds.verify(place)
+    file.unlink()
+    with pytest.raises(DamageError, match="synthetic-1-persons"):
+        ds.verify(place)
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "message"),
+    [
+        ({"members": None}, UsageError, "give their table"),
+        ({"members": PERSONS.drop_columns(["age"])}, ds.errors.SourceError, "age"),
+        ({"members": PERSONS.drop_columns(["hid"])}, ds.errors.SourceError, "hid"),
+        ({"analyses": ['I(region == "north") ~ tenure']}, UsageError, "not planned for households"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_is_charged(more, error, message, tmp_path):
+    book = ds.Ledger(tmp_path / "budget.db")
+    book.grant("households", ds.PureDP(3))
+    with pytest.raises(error, match=message):
+        released(testing=False, noise_seed=None, ledger=book, **more)
+    assert book.show("households").spent_units == 0
+
+
+@pytest.mark.parametrize("method", ["mst", "privbayes", "marginals", "flat"])
+def test_methods_that_make_one_table_are_refused(method):
+    with pytest.raises(UnsupportedError, match="use aim"):
+        ds.synthesize(HOMES, small(), method, budget=ds.PureDP(1), members=PERSONS, testing=True)
+    with pytest.raises(UnsupportedError, match="use aim"):
+        ds.plan(small(), method, ds.PureDP(1), rows=300)
+
+
+def test_members_without_a_schema_of_them_are_refused():
+    plain = {k: v for k, v in small().to_dict().items() if k not in ("members", "key", "max_members", "order")}
+    with pytest.raises(UsageError, match="the schema has none"):
+        ds.synthesize(HOMES, {**plain, "unit": "row"}, "aim", budget=ds.PureDP(1), members=PERSONS, testing=True)
+
+
+def test_intervals_are_refused(saved):
+    release = ds.Release.load(saved)
+    assert release.supports('I(region == "north") ~ tenure').level == "not carried"
+    with pytest.raises(NotCarried, match="members of one household are alike"):
+        ds.fit(release, 'I(region == "north") ~ tenure')
