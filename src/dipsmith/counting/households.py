@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dipsmith.arrays import Ints
 from dipsmith.counting.count import BatchRows, HeldRows, Rows
 from dipsmith.counting.memory import CountMemory, View
 from dipsmith.counting.tally import fused
@@ -28,8 +29,6 @@ from dipsmith.counting.units import unit_text
 from dipsmith.schema import Codes, Schema
 from dipsmith.schema.households import EARLIER, NONE, ONE, SIZE, line_schema, members_of, of_earlier, of_head, of_member
 from dipsmith.sources import Progress, Source
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

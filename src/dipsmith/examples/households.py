@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from dipsmith.arrays import Ints
 from dipsmith.examples import write_example
 from dipsmith.schema import Schema
 
@@ -24,8 +24,6 @@ RELATIONS: Final = ("head", "partner", "child", "other")
 EDUCATIONS: Final = ("none yet", "low", "middle", "high")
 ORIGINS: Final = ("A", "B", "C", "D")
 MOST: Final = 8
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
