@@ -10,7 +10,19 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from dipsmith.studio import compare, explorer, ledger, plan, practice, projects, questions, release, run, schema
+from dipsmith.studio import (
+    compare,
+    explorer,
+    ledger,
+    plan,
+    practice,
+    projects,
+    questions,
+    release,
+    run,
+    schema,
+    stand_in,
+)
 from dipsmith.studio.gate import Gate, refusal
 from dipsmith.studio.session import Session
 from dipsmith.studio.views import View, endpoint, templates
@@ -36,6 +48,8 @@ ADDRESSES: Sequence[tuple[str, str, View]] = (
     ("GET", "/p/{project}/choices.yaml", plan.export),
     ("GET", "/p/{project}/script.py", plan.script),
     ("POST", "/api/p/{project}/plan", plan.answer),
+    ("POST", "/api/p/{project}/tradeoff", stand_in.begin),
+    ("GET", "/api/p/{project}/tradeoff", stand_in.watch),
     ("GET", "/api/interval", explorer.answer),
     ("GET", "/interval.csv", explorer.as_csv),
     ("GET", "/interval.svg", explorer.as_svg),
@@ -44,6 +58,7 @@ ADDRESSES: Sequence[tuple[str, str, View]] = (
     ("GET", "/api/p/{project}/jobs", run.watch),
     ("POST", "/api/jobs/{job}/cancel", run.cancel),
     ("POST", "/api/jobs/{job}/resume", run.resume),
+    ("POST", "/api/jobs/{job}/dismiss", run.dismiss),
     ("GET", "/p/{project}/release", release.show),
     ("GET", "/p/{project}/release/{request}", release.show),
     ("GET", "/p/{project}/release/{request}/files/{name}", release.download),
@@ -60,6 +75,8 @@ ADDRESSES: Sequence[tuple[str, str, View]] = (
     ("GET", "/p/{project}/compare", compare.show),
     ("GET", "/p/{project}/compare/{job}", compare.show),
     ("GET", "/p/{project}/compare/{job}/files/{name:path}", compare.download),
+    ("GET", "/p/{project}/compare/{job}/distribution.csv", compare.numbers),
+    ("GET", "/api/p/{project}/compare/{job}/distribution", compare.distribution),
     ("POST", "/api/p/{project}/compare", compare.start),
     ("GET", "/api/p/{project}/comparisons", compare.watch),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dipsmith.errors import InputError, UsageError
 from dipsmith.report.commands import command
@@ -16,6 +16,9 @@ from dipsmith.studio.release import releases_of
 from dipsmith.studio.views import Download, Screen, Visit
 from dipsmith.synthesis.release import read_card
 
+if TYPE_CHECKING:
+    from dipsmith.studio.distributions import LookedUp
+
 MOST_ANALYSES = 12
 MOST_RELEASES = 4
 
@@ -23,6 +26,7 @@ MOST_RELEASES = 4
 def show(visit: Visit) -> Screen:
     """The page: the newest finished comparison unless the address names another."""
     # Imported here: the first page need not wait for the libraries that comparisons use.
+    from dipsmith.studio import distributions
     from dipsmith.utility.classifiers import available
     from dipsmith.utility.compare import DEFAULT_CLASSIFIERS
 
@@ -32,6 +36,7 @@ def show(visit: Visit) -> Screen:
     job = next((j for j in done if j.id == visit.path.get("job", j.id)), None)
     if "job" in visit.path and job is None:
         raise InputError("there is no such comparison; see the list on the Compare page")
+    told = distributions.index(job.folder) if job else None
     ledger = workspace.ledger_name
     first = workspace.relative(next(iter(found.values()))) if found else "RELEASE"
     files = Path(project.data or "FILE"), Path(first)
@@ -45,6 +50,7 @@ def show(visit: Visit) -> Screen:
         "classifiers": [(c, c in DEFAULT_CLASSIFIERS) for c in available()],
         "looks": account_of(workspace, project.name).looks,
         "job": job,
+        "told": told,
         "others": done,
         "fragment": (job.folder / "fragment.html").read_text("utf-8") if job else "",
         "command": job.asked["command"] if job else example,
@@ -53,6 +59,8 @@ def show(visit: Visit) -> Screen:
             "request": uuid.uuid4().hex,
             "data": project.data,
             "ledger": ledger,
+            "job": job.id if job else "",
+            "browser": told and {name: told[name] for name in ("columns", "pairs")},
             **watch(visit),
         },
     }
@@ -121,11 +129,36 @@ def watch(visit: Visit) -> Mapping[str, Any]:
     return {"jobs": [j.to_dict() for j in jobs.list_jobs(visit.workspace, visit.project.id, "compare")]}
 
 
+def distribution(visit: Visit) -> Mapping[str, Any]:
+    """The distribution of a column, or of one within the levels of another."""
+    shown = _look_up(visit)
+    return {"title": shown.title, "html": shown.html}
+
+
+def numbers(visit: Visit) -> Download:
+    """The same as CSV."""
+    return Download("distribution.csv", "text/csv; charset=utf-8", _look_up(visit).numbers.to_csv())
+
+
+def _look_up(visit: Visit) -> LookedUp:
+    from dipsmith.studio import distributions
+
+    job = _job(visit)
+    if distributions.index(job.folder) is None:
+        raise InputError("this comparison was made by an earlier version: compare again to browse distributions")
+    return distributions.look_up(job.folder, visit.query.get("column", ""), visit.query.get("within", ""))
+
+
+def _job(visit: Visit) -> jobs.Job:
+    job = jobs.find(visit.workspace, visit.path["job"])
+    if job.project != visit.path["project"] or job.kind != "compare" or job.status != "finished":
+        raise InputError("there is no such comparison")
+    return job
+
+
 def download(visit: Visit) -> Download:
     """The numbers behind a figure, an image inside one, or the whole page as a file."""
-    job = jobs.find(visit.workspace, visit.path["job"])
-    if job.project != visit.path["project"] or job.kind != "compare":
-        raise InputError("there is no such comparison")
+    job = _job(visit)
     name = PurePosixPath(visit.path["name"])
     image = name.name.startswith("image-")
     root = job.folder.resolve() if image else visit.workspace.inside(str(job.asked["out"]))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 
-from dipsmith.report.content import Page
+from dipsmith.report.content import Block, Figure, Page
 from dipsmith.report.sections import contents, section
 from dipsmith.studio.workspace import write_whole
 
@@ -38,6 +38,16 @@ class Fragment:
         for i, image in enumerate(self.images, start=1):
             write_whole(folder / f"image-{i}.png", image)
         write_whole(folder / "fragment.html", self.html.encode())
+
+
+def without_parameters(page: Page) -> Page:
+    """The page without the table of settings under every figure, for a page that prints them once."""
+
+    def bare(block: Block) -> Block:
+        return replace(block, parameters=None) if isinstance(block, Figure) else block
+
+    sections = tuple(replace(s, blocks=tuple(map(bare, s.blocks))) for s in page.sections)
+    return replace(page, sections=sections)
 
 
 def fragment(page: Page, address: str) -> Fragment:

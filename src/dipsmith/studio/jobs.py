@@ -42,7 +42,7 @@ class Job:
     """
 
     id: str
-    kind: Literal["run", "confirm", "compare"]
+    kind: Literal["run", "confirm", "compare", "rehearse"]
     project: str
     asked: Mapping[str, Any]
     created: float
@@ -55,7 +55,7 @@ class Job:
 
     @property
     def charge(self) -> str | None:
-        """Its request id in the ledger; None for a comparison, which costs nothing."""
+        """Its request id in the ledger; None for what costs nothing: a comparison, a trial on a stand-in."""
         return charge_of({"id": self.id, "kind": self.kind, "asked": self.asked})
 
     def to_dict(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Job:
 
 def charge_of(job: Mapping[str, Any]) -> str | None:
     """The request id under which the ledger charges what `job.json` asks for; a run's is the job's own."""
-    return None if job["kind"] == "compare" else job["asked"].get("request", job["id"])
+    return None if job["kind"] in ("compare", "rehearse") else job["asked"].get("request", job["id"])
 
 
 def folder_of(workspace: Workspace, job: str) -> Path:
@@ -136,9 +136,10 @@ def find(workspace: Workspace, job: str) -> Job:
 
 
 def list_jobs(workspace: Workspace, project: str, kind: str) -> list[Job]:
-    """The jobs of a project, the newest first."""
+    """The jobs of a project that were not dismissed, the newest first."""
     folder = workspace.folder / HIDDEN / "jobs"
-    found = [find(workspace, f.parent.name) for f in folder.glob("*/job.json")] if folder.is_dir() else []
+    there = [f.parent for f in folder.glob("*/job.json")] if folder.is_dir() else []
+    found = [find(workspace, f.name) for f in there if not (f / "dismissed").exists()]
     return sorted((j for j in found if j.project == project and j.kind == kind), key=lambda j: -j.created)
 
 
@@ -154,7 +155,7 @@ def cancel(workspace: Workspace, job: str) -> None:
             raise BudgetError("too late to cancel: the data is being read, and what was spent stays spent") from None
         if found.charge is not None:
             Ledger(found.ledger).cancel(found.charge)
-        elif _state(found.folder).get("status") == "running":
+        elif found.kind == "compare" and _state(found.folder).get("status") == "running":
             raise UsageError("too late to cancel: the data is being read, and the look is logged")
         write_whole(found.folder / "cancelled", b"")
         write_state(found.folder, "cancelled", "cancelled before any data was read", 1.0)
@@ -175,6 +176,14 @@ def resume(workspace: Workspace, job: str) -> None:
                 else f"the ledger says that this run is {state or 'unknown'}: plan a new run"
             )
     launch(workspace, job, 0.0)
+
+
+def dismiss(workspace: Workspace, job: str) -> None:
+    """Leave a job that has ended out of the lists; what it was stays in its folder and in the ledger."""
+    found = find(workspace, job)
+    if found.status not in (*ENDED, "stopped"):
+        raise UsageError("a job that has not ended cannot be dismissed: cancel it, or wait")
+    write_whole(found.folder / "dismissed", b"")
 
 
 def write_state(folder: Path, status: Status, stage: str, share: float, message: str = "") -> None:

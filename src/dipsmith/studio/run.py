@@ -139,6 +139,12 @@ def cancel(visit: Visit) -> Mapping[str, Any]:
     return {"cancelled": True}
 
 
+def dismiss(visit: Visit) -> Mapping[str, Any]:
+    """Leave a failed job out of the list."""
+    jobs.dismiss(visit.workspace, visit.path["job"])
+    return {"dismissed": True}
+
+
 def resume(visit: Visit) -> Mapping[str, Any]:
     """Go on with a job that was killed before it read."""
     jobs.resume(visit.workspace, visit.path["job"])

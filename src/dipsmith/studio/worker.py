@@ -26,7 +26,7 @@ from dipsmith.sources.fingerprint import fingerprint
 from dipsmith.sources.header import check_header
 from dipsmith.studio.choices import Choices
 from dipsmith.studio.jobs import charge_of, write_state
-from dipsmith.studio.workspace import Workspace, open_lock
+from dipsmith.studio.workspace import Workspace, open_lock, write_json
 
 EVERY = 0.15
 """Seconds between notes."""
@@ -87,7 +87,7 @@ def main(folder: Path, wait: float) -> None:
         notes = Notes(folder)
         try:
             if _waited(folder, wait):
-                {"run": _run, "confirm": _confirm, "compare": _compare}[job["kind"]](folder, job, notes)
+                _KINDS[job["kind"]](folder, job, notes)
         except BaseException as error:  # noqa: BLE001 — whatever ends the job is noted, by its kind alone
             _failed(folder, job, error)
 
@@ -179,7 +179,8 @@ def _confirm(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
 
 
 def _compare(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
-    from dipsmith.studio.fragments import fragment
+    from dipsmith.studio import distributions
+    from dipsmith.studio.fragments import fragment, without_parameters
     from dipsmith.utility.compare import compare
     from dipsmith.utility.regression import Regression
 
@@ -202,8 +203,23 @@ def _compare(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
     out = Workspace.of(root).inside(asked["out"])
     out.parent.mkdir(mode=0o700, exist_ok=True)
     found.save(out)
-    fragment(found.page, f"/p/{job['project']}/compare/{job['id']}/files").write(folder)
+    distributions.keep(found, folder)
+    page = without_parameters(found.page)
+    fragment(page, f"/p/{job['project']}/compare/{job['id']}/files").write(folder)
     write_state(folder, "finished", "compared", 1.0)
+
+
+def _rehearse(folder: Path, job: Mapping[str, Any], notes: Notes) -> None:
+    from dipsmith.studio.stand_in import RESULT, rehearse
+
+    for found in rehearse(job["asked"], Path(job["folder"]), notes):
+        write_json(folder / RESULT, found)
+        if (folder / "cancelled").exists():
+            return
+    write_state(folder, "finished", "tried", 1.0)
+
+
+_KINDS = {"run": _run, "confirm": _confirm, "compare": _compare, "rehearse": _rehearse}
 
 
 def _failed(folder: Path, job: Mapping[str, Any], error: BaseException) -> None:

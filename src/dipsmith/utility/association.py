@@ -140,6 +140,24 @@ def _pair_test(table: Crosstab) -> PairTest:
 
 
 CHANGED_MOST = 10
+LOST = 0.05
+"""An association whose V fell by more than this is named as lost or weakened."""
+
+
+def lost_most(found: Associations) -> list[PairTest]:
+    """The pairs whose association fell by more than `LOST`, those that lost most first."""
+    fell = [a for a in found.pairs if a.v[0] - a.v[1] > LOST]
+    return sorted(fell, key=lambda a: a.v[1] - a.v[0])
+
+
+def in_words(pair: PairTest) -> str:
+    """A pair and what became of it.
+
+    >>> in_words(PairTest(("education", "income"), (0, 0), (1, 1), (0, 0), (0.371, 0.032)))
+    'education × income (V .37 → .03)'
+    """
+    before, after = (f"{v:.2f}".removeprefix("0") for v in pair.v)
+    return f"{' × '.join(pair.names)} (V {before} → {after})"
 
 
 def _consistency(both: SideBySide) -> list[Consistency]:

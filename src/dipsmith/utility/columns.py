@@ -16,6 +16,7 @@ import numpy as np
 from dipsmith.report import figures
 from dipsmith.report.content import Block, Figure, Table
 from dipsmith.report.histograms import ENDS, Overlay, overlays
+from dipsmith.schema import Schema
 from dipsmith.utility.crosstabs import Crosstab, Crosstabs, exchanged_gaps, expected_gaps
 from dipsmith.utility.findings import Findings, Rows, decimal, figure, series
 from dipsmith.utility.metric import Chapter, SideBySide
@@ -71,6 +72,12 @@ def pair_histograms(tables: Crosstabs, columns: tuple[str, str]) -> PairHistogra
     if table.shape is None:
         return None
     column = max(names, key=lambda n: (schema[n].size, n in tables.pair.changed))
+    return histograms_within(table, schema, column)
+
+
+def histograms_within(table: Crosstab, schema: Schema, column: str) -> PairHistograms:
+    """The histogram of one column of a two-way table within the levels of the other."""
+    names = table.names
     within = next(n for n in names if n != column)
     axis = names.index(column)
     authentic, synthetic = (table.by_group(side, axis) for side in (table.authentic, table.synthetic))

@@ -125,7 +125,7 @@ def compare(
     raw = authentic_table(private, base, points) if points else None
     chapters = tuple(sorted(own, key=lambda chapter: chapter.place))
     single = tuple(m for m in metrics if m.chapter is None)
-    findings = []
+    findings, tables = [], []
     for name, release in loaded.items():
         joined = _match(private, codes, third_file, release, base, on) if on else None
         attacked = None if sensitive is None else tuple(sensitive)
@@ -139,6 +139,7 @@ def compare(
         results["metrics"] = {m.name: _values(m, both) for m in single}
         say(f"comparing {name}", 1.0)
         pair = both.pairs[0]
+        tables.append(both.tables[0])
         sizes = len(pair.authentic), len(pair.synthetic)
         findings.append(Findings(name, release.card, sizes, pair.given, pair.changed, results))
     regressions = []
@@ -149,7 +150,8 @@ def compare(
         part = table.select([n for n in table.column_names if n in regression.columns])
         regressions.append(compare_regression(regression, part, loaded, base))
         say("fitting", (i + 1) / len(wanted))
-    return Comparison(base.name, base, tuple(findings), tuple(regressions), left_out, looks[0], seed, chapters, single)
+    told = left_out, looks[0], seed, chapters, single
+    return Comparison(base.name, base, tuple(findings), tuple(regressions), *told, tuple(tables))
 
 
 def _values(metric: Metric, both: SideBySide) -> list[MetricValue]:

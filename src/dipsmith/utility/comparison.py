@@ -20,6 +20,8 @@ from dipsmith.report.content import Block, Facts, Page, Section, Table
 from dipsmith.report.sections import frame, number, page
 from dipsmith.schema import Schema
 from dipsmith.synthesis.writing import whole_folder
+from dipsmith.utility.association import in_words, lost_most
+from dipsmith.utility.crosstabs import Crosstabs
 from dipsmith.utility.findings import Findings
 from dipsmith.utility.metric import Chapter, Metric
 from dipsmith.utility.panels import Points
@@ -52,7 +54,8 @@ class Comparison:
 
     `findings` has one entry for each release, `regressions` one for each analysis. `left_out` counts the authentic rows with
     a value that has no code; `looks` is how many the ledger has logged for the dataset, this one included. The page is made
-    of `chapters`, in their order, and of the `metrics` that have none.
+    of `chapters`, in their order, and of the `metrics` that have none. `tables` are the counts of each release's first
+    set, from which distributions can be looked up without reading anything again.
     """
 
     dataset: str
@@ -64,6 +67,7 @@ class Comparison:
     seed: int
     chapters: tuple[Chapter, ...]
     metrics: tuple[Metric, ...]
+    tables: tuple[Crosstabs, ...] = ()
 
     @cached_property
     def page(self) -> Page:
@@ -248,6 +252,9 @@ def _strengths(found: Findings) -> str:
 
 def _weaknesses(found: Findings) -> str:
     parts = []
+    if lost := lost_most(found["associations"]):
+        more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+        parts.append(f"the association of {in_words(lost[0])}{more} was lost or weakened")
     worst = max((m.worst for m in found["marginals"] if m.worst), key=lambda t: t.tvd - t.floor, default=None)
     if worst is not None and worst.tvd > NOTICEABLE * worst.floor:
         names = " × ".join(worst.names)

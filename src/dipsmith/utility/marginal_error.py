@@ -76,6 +76,11 @@ def table_error(table: Crosstab) -> TableError:
     return TableError(table.names, table.tvd, table.floor)
 
 
+def pair_errors(found: Findings) -> dict[tuple[str, ...], TableError]:
+    """The distances of all pairs that a comparison has measured."""
+    return {table.names: table for errors in found["marginals"] if errors.ways == 2 for table in errors.tables}
+
+
 RECTANGLES = 1000
 SMALLEST_SHARE = 0.001
 MOST_PAIRS = 100

@@ -1,4 +1,4 @@
-import { ask, complain, el, pictures, say, sortable, state } from './page.js';
+import { ask, complain, el, pictures, sortable, state } from './page.js';
 import { draw, going } from './jobs.js';
 
 const held = state();
@@ -40,14 +40,15 @@ if (el('ask')) {
   el('ask').addEventListener('input', command);
   el('ask').addEventListener('submit', async (event) => {
     event.preventDefault();
+    el('ask-says').textContent = '';
     try {
       const found = await ask('POST', `/api/p/${held.project}/compare`, asked());
       began.add(found.job);
       held.request = found.next;
-      say('');
       watch();
-    } catch (error) { complain(error); }
+    } catch (error) { el('ask-says').textContent = `${error.message}.`; }
   });
 }
 document.querySelectorAll('.report').forEach((report) => { sortable(report); pictures(report); });
+if (held.browser) await import('./browser.js');
 show(held);

@@ -13,7 +13,7 @@ function line(job) {
 }
 
 function buttons(parts, job, link, refresh) {
-  const offered = [job.can_resume, job.can_cancel, job.status === 'finished'].join();
+  const offered = [job.can_resume, job.can_cancel, job.status].join();
   if (offered === parts.offered) return;
   parts.offered = offered;
   const act = (words, address) => {
@@ -25,6 +25,7 @@ function buttons(parts, job, link, refresh) {
   if (job.can_resume) made.push(act('Go on', `/api/jobs/${job.id}/resume`), ' ');
   if (job.can_cancel) made.push(act('Cancel, give the budget back', `/api/jobs/${job.id}/cancel`));
   if (job.status === 'finished' && link(job)) made.push(node('a', { class: 'go', href: link(job) }, 'See it'));
+  if (job.status === 'failed' || job.status === 'cancelled' || (job.status === 'stopped' && !job.can_resume)) made.push(act('Dismiss', `/api/jobs/${job.id}/dismiss`));
   parts.buttons.replaceChildren(...made);
 }
 

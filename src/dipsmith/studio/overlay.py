@@ -1,0 +1,128 @@
+"""One distribution as the Compare page shows it: authentic bars, synthetic outlines, and every value as a number.
+
+Authentic is near-black and filled, synthetic dashed and open; the colours come from the style sheet. A list of levels is a
+table whose rows are the bars; many ordered levels are a histogram with the table below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+
+from dipsmith.report.histograms import UPRIGHT, Overlay, scale_end
+
+WIDE, TALL = 640.0, 200.0
+LEFT, BELOW = 50.0, 26.0
+"""Margins of a histogram, for its scales."""
+MOST_ROWS = 60
+"""Levels with a row of their own, those that differ most; the others are in the numbers."""
+
+
+def percent(share: float) -> str:
+    """A share in per cent, three digits.
+
+    >>> percent(0.12345), percent(0.00012), percent(0.0)
+    ('12.3', '0.012', '0')
+    """
+    value = 100 * float(share)
+    return f"{value:.3g}" if value else "0"
+
+
+def points(difference: float) -> str:
+    """A difference of shares in percentage points, with its sign.
+
+    >>> points(0.0123), points(-0.2), points(0.0)
+    ('+1.23', '−20', '0')
+    """
+    value = f"{100 * float(difference):+.3g}".replace("-", "−")
+    return "0" if value in ("+0", "−0") else value
+
+
+def picture(drawn: Overlay, names: Sequence[str]) -> str:
+    """A distribution with its values; `names` are those of the releases."""
+    upright = drawn.ordered and len(drawn.labels) > UPRIGHT
+    return (histogram(drawn) if upright else "") + values(drawn, names, bars=not upright)
+
+
+def histogram(drawn: Overlay) -> str:
+    """Ordered levels side by side."""
+    end, count = scale_end([drawn.authentic, *drawn.synthetic]), len(drawn.labels)
+    step, high = (WIDE - LEFT) / count, TALL - BELOW - 8
+    base = TALL - BELOW
+
+    def y(share: float) -> float:
+        return base - high * min(float(share) / end, 1.0)
+
+    bars = "".join(
+        f'<rect class="authentic" x="{LEFT + i * step + 0.08 * step:.1f}" y="{y(share):.1f}" width="{0.84 * step:.1f}" height="{base - y(share):.1f}"/>'
+        for i, share in enumerate(drawn.authentic)
+    )
+    lines = ""
+    for kind in ("rim", "synthetic"):
+        for number, side in enumerate(() if drawn.public else drawn.synthetic):
+            path = f"M{LEFT:.1f} {base:.1f}" + "".join(
+                f"V{y(share):.1f}H{LEFT + (i + 1) * step:.1f}" for i, share in enumerate(side)
+            )
+            lines += f'<path class="{kind} r{number}" d="{path}V{base:.1f}"/>'
+    scale = "".join(
+        f'<line class="grid" x1="{LEFT:g}" x2="{WIDE:g}" y1="{y(at):.1f}" y2="{y(at):.1f}"/><text x="{LEFT - 6:g}" y="{y(at) + 4:.1f}" text-anchor="end">{100 * at:g}{" %" if at == end else ""}</text>'
+        for at in (0.0, end / 2, end)
+    )
+    # Each label begins at its own bar, and has room until the next.
+    named = range(0, count, max(1, round(100 / step)))
+    labels = "".join(
+        f'<text x="{LEFT + (i + 0.5) * step if step > 60 else LEFT + i * step:.1f}" y="{TALL - 8:g}" text-anchor="{"middle" if step > 60 else "start"}">{escape(_short(drawn.labels[i]))}</text>'
+        for i in named
+        if LEFT + i * step < WIDE - 60
+    )
+    told = f"Histogram of {drawn.title}; the table below has its values."
+    return f'<svg class="overlay" viewBox="0 0 {WIDE:g} {TALL:g}" role="img" aria-label="{escape(told)}">{scale}{bars}{lines}{labels}</svg>'
+
+
+def values(drawn: Overlay, names: Sequence[str], *, bars: bool) -> str:
+    """The table: a row for each level, in order or by authentic share; with a bar where there is no histogram."""
+    order = np.arange(len(drawn.labels)) if drawn.ordered else np.argsort(-drawn.authentic, kind="stable")
+    left_out = ""
+    if len(order) > MOST_ROWS:
+        gap = np.max([np.abs(side - drawn.authentic) for side in drawn.synthetic], axis=0)
+        kept = set(np.argsort(-gap, kind="stable")[:MOST_ROWS].tolist())
+        left_out = f" The {MOST_ROWS} of {len(order)} levels that differ most; all are in the numbers."
+        order = np.array([i for i in order if i in kept])
+    end = scale_end([drawn.authentic, *drawn.synthetic])
+    sides = () if drawn.public else drawn.synthetic
+    heads = ["authentic, %"]
+    for name in names if not drawn.public else ():
+        heads += [f"{name}, %", "difference, points"]
+    head = "".join(f'<th scope="col" class="n">{escape(h)}</th>' for h in heads)
+    picture_head = f'<th scope="col">bars end at {100 * end:g} %</th>' if bars else ""
+    rows = ""
+    for i in order:
+        share = float(drawn.authentic[i])
+        cells = f'<td class="n">{percent(share)}</td>'
+        for side in sides:
+            cells += f'<td class="n">{percent(side[i])}</td><td class="n">{points(side[i] - share)}</td>'
+        bar = f'<td class="bar">{_bar(share, [float(s[i]) for s in sides], end)}</td>' if bars else ""
+        rows += f'<tr><th scope="row">{escape(str(drawn.labels[i]))}</th>{bar}{cells}</tr>'
+    caption = f"{escape(drawn.title)}: shares of the rows.{left_out}"
+    tall = " tall" if not bars else ""
+    return (
+        f'<div class="scroll{tall}" tabindex="0" role="group" aria-label="Values of {escape(drawn.title)}"><table class="levels">'
+        f'<caption>{caption}</caption><thead><tr><th scope="col">level</th>{picture_head}{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    )
+
+
+def _bar(authentic: float, synthetic: Sequence[float], end: float) -> str:
+    def width(share: float) -> float:
+        return 100 * min(share / end, 1.0)
+
+    outlines = "".join(
+        f'<rect class="rim" x="0" y="1" width="{width(s):.2f}" height="12"/><rect class="synthetic r{i}" x="0" y="1" width="{width(s):.2f}" height="12"/>'
+        for i, s in enumerate(synthetic)
+    )
+    return f'<svg class="overlay" viewBox="0 0 101 14" preserveAspectRatio="none" aria-hidden="true"><rect class="authentic" x="0" y="1" width="{width(authentic):.2f}" height="12"/>{outlines}</svg>'
+
+
+def _short(label: str, most: int = 14) -> str:
+    return label if len(label) <= most else label[: most - 1] + "…"
