@@ -26,8 +26,8 @@ from dipsmith.estimation.simplex import (
     round_to,
     round_within,
 )
-from dipsmith.methods.hierarchy.noisy_tree import project_down, round_top_down
-from dipsmith.methods.hierarchy.tree import Tree, gls
+from dipsmith.estimation.tree import Tree, gls
+from dipsmith.estimation.tree_counts import project_down, round_top_down
 
 GLS_SECONDS = 2.0
 GLS_RATIO = 50.0

@@ -20,8 +20,8 @@ from dipsmith.estimation.simplex import (
     round_to,
     round_within,
 )
-from dipsmith.methods.hierarchy.noisy_tree import project_down, round_top_down
-from dipsmith.methods.hierarchy.tree import Tree, gls
+from dipsmith.estimation.tree import Tree, gls
+from dipsmith.estimation.tree_counts import project_down, round_top_down
 
 Floats = NDArray[np.float64]
 NOISY = st.floats(-1e4, 1e4, allow_subnormal=False)

@@ -30,7 +30,7 @@ from studies.steps_simulation.variants import (  # noqa: E402
     project,
 )
 
-from dipsmith.methods.hierarchy.tree import Tree, gls, sum_variance  # noqa: E402
+from dipsmith.estimation.tree import Tree, gls, sum_variance  # noqa: E402
 
 
 def two_level_variances(step, c):

@@ -80,6 +80,9 @@ class Rows(Protocol):
     def steps(self) -> Rows:
         """The steps of a panel: each lawful row beside the row of its unit in the period before; or lines of households."""
 
+    def coarsened(self, level: int) -> Rows:
+        """The same rows with the larger places of a level instead of their places."""
+
 
 class BatchRows:
     """The rows of a source, encoded and counted batch by batch.
@@ -167,6 +170,12 @@ class BatchRows:
         from dipsmith.counting.steps import StepRows, linked_rows
 
         return StepRows(self.schema, lambda: linked_rows(self))
+
+    def coarsened(self, level: int) -> Rows:
+        """The same rows with the larger places of a level instead of their places."""
+        from dipsmith.counting.places import CoarseRows
+
+        return CoarseRows(self, level)
 
     def widened(self, schema: Schema, columns: Codings) -> Rows:
         """The same rows with more public columns: codes of every row of the source, in its order."""

@@ -144,6 +144,12 @@ class PushedRows:
             raise UnsupportedError(STAYS)
         return self.read().steps()
 
+    def coarsened(self, level: int) -> Rows:
+        """The same rows with larger places, grouped by the engine and then by the larger place."""
+        from dipsmith.counting.places import CoarseGrouping
+
+        return PushedRows(CoarseGrouping(self.grouping, level))
+
     def within(self, attribute: str, code: int) -> Rows:
         """Return the block of rows with this code."""
         self.schema[attribute]

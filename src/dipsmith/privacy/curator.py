@@ -122,14 +122,10 @@ class Curator:
 
     @property
     def rows(self) -> int | None:
-        """The public or given number of rows, None when it is private and was not given.
-
-        Where the relation makes it public it is the true one, whatever was given: sensitivities may depend on it.
-        """
+        """The public number of rows (the true one, whatever was given), else the given one, else None."""
         with self._witness.answering(self, "rows"):
-            number = self._given_rows
-            if self.relation == "label" or (self.relation == "replace" and self.max_rows == 1):
-                number = self._rows.total()
+            public = self.relation == "label" or (self.relation == "replace" and self.max_rows == 1)
+            number = self._rows.total() if public else self._given_rows
             return self._witness.shown(self, "rows", number)
 
     def public_counts(self, cells: Sequence[Cells]) -> list[Ints]:
@@ -322,6 +318,11 @@ class Curator:
         """A child that sees steps of a panel, or lines of households: of a unit no more than rows (``docs/proofs/panel.md``)."""
         self._purse.take(budget)
         return self._child(self._rows.steps(), budget, self.relation, self.block, self.moving)
+
+    def coarsened(self, budget: Budget, level: int) -> Curator:
+        """A child that sees larger places, a public function of each row's own: sensitivities are those of rows."""
+        self._purse.take(budget)
+        return self._child(self._rows.coarsened(level), budget, self.relation, self.block, self.moving)
 
     def partition(self, attribute: str, budget: Budget) -> list[Curator]:
         """One child per code of `attribute`, each seeing only that block; together they cost `budget`.

@@ -197,6 +197,10 @@ class _ObservedRows:
         """The block of rows with this code: reading it will be told."""
         return observed_rows(self.rows.within(attribute, code), self._observer)
 
+    def coarsened(self, level: int) -> Rows:
+        """The rows with larger places: reading them will be told."""
+        return observed_rows(self.rows.coarsened(level), self._observer)
+
     def __getattr__(self, verb: str) -> Any:
         self._observer.read(verb)
         return getattr(self.rows, verb)

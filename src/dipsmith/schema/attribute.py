@@ -7,6 +7,7 @@ from typing import Literal
 
 from dipsmith.errors import SchemaError
 from dipsmith.schema.domain import Bins, Categories, Domain
+from dipsmith.schema.places import Level, check_levels
 
 Type = Literal["string", "integer", "number", "boolean", "date", "datetime"]
 Role = Literal["public", "private"]
@@ -20,7 +21,7 @@ class Attribute:
 
     `role` says whether the column's values are public under the `label` relation; under `add-remove`
     and `replace` every column is private and the role is ignored. `fixed` says that a column does not change in time: all
-    rows of one unit share its value.
+    rows of one unit share its value. `levels` are those of a column of places, the largest places first (`places`).
     """
 
     name: str
@@ -29,6 +30,7 @@ class Attribute:
     role: Role = "private"
     title: str = ""
     fixed: bool = False
+    levels: tuple[Level, ...] = ()
 
     def __post_init__(self) -> None:
         domain = self.domain
@@ -40,6 +42,10 @@ class Attribute:
             fits = self.type == "string" or (self.type == "integer" and all(map(is_whole, domain.values)))
         if not fits:
             raise SchemaError(f"column '{self.name}': type {self.type} does not go with its domain")
+        if self.levels:
+            if not isinstance(domain, Categories):
+                raise SchemaError(f"column '{self.name}': hierarchy goes with enum, the public list of places")
+            check_levels(self.levels, domain)
 
     @classmethod
     def boolean(

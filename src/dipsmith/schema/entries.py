@@ -98,6 +98,8 @@ class FieldEntry(Entry):
     missing: bool = False
     ordered: bool = False
     fixed: bool = False
+    hierarchy: list[Text] | dict[Text, int | list[Text]] | None = None
+    totals: dict[Text, str | dict[Text, int]] | None = None
 
 
 class UnitEntry(Entry):

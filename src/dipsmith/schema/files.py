@@ -6,18 +6,17 @@ nothing may be refused later on account of a private value.
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from io import StringIO
+from dataclasses import replace
 from pathlib import Path
 
 from dipsmith.errors import SchemaError
 from dipsmith.schema import bins
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.attribute import Attribute, is_whole
-from dipsmith.schema.domain import MAX_VALUES, Bins, Categories, Domain, Scale
+from dipsmith.schema.code_list import CodeList
+from dipsmith.schema.domain import Bins, Categories, Domain, Scale
 from dipsmith.schema.entries import (
     MEMBERS_HELP,
     PERSON_HELP,
@@ -35,11 +34,9 @@ from dipsmith.schema.households import Members
 from dipsmith.schema.markup import MAX_CHARACTERS, Document, Place, in_file, read_text
 from dipsmith.schema.merging import RARE, rare_values
 from dipsmith.schema.naming import check_name
+from dipsmith.schema.place_entries import levels_of, total_notes
 from dipsmith.schema.rules import Rule, choose_codes, dependency_rules, in_words
 from dipsmith.schema.schema import Schema, Unit
-
-LONGEST_LIST = 200_000_000
-"""Bytes of a code list at most."""
 
 OF_HOUSEHOLDS = ("unit", "neighbours", "members", "key", "max_members", "order", "rows")
 """What a schema of members leaves to that of the households."""
@@ -96,7 +93,12 @@ def _schema(data: object, folder: Path, line: Callable[[Place], str]) -> Schema:
         neighbours=entry.neighbours,
         rules=tuple(r for r in lawful if set(r.attributes) <= own),
         provenance=entry.provenance,
-        notes=(*entry.notes, *_merging_notes(entry.fields), *(f"rule without effect: {text}" for text in inert)),
+        notes=(
+            *entry.notes,
+            *_merging_notes(entry.fields),
+            *total_notes(entry.fields),
+            *(f"rule without effect: {text}" for text in inert),
+        ),
         analyses=tuple(_analysis(a) for a in entry.analyses),
         known_rows=entry.rows,
         members=members,
@@ -186,13 +188,27 @@ def _unit(entry: str | UnitEntry, order: str | None) -> Unit:
 
 def _attribute(field: FieldEntry, base: Path) -> Attribute:
     if field.type == "boolean":
-        keys = ("enum", "minimum", "maximum", "bins", "collapse", "other", "ordered", "precision")
+        keys = (
+            "enum",
+            "minimum",
+            "maximum",
+            "bins",
+            "collapse",
+            "other",
+            "ordered",
+            "precision",
+            "hierarchy",
+            "totals",
+        )
         _refuse(field, keys, "a boolean column")
         return Attribute.boolean(
             field.name, missing=field.missing, role=field.role, title=field.title, fixed=field.fixed
         )
     domain: Domain = _categories(field, base) if field.enum is not None else _bins(field)
-    return Attribute(field.name, field.type, domain, field.role, field.title, field.fixed)
+    if isinstance(domain, Bins):
+        _refuse(field, ("hierarchy", "totals"), "numbers and dates; list the places in enum")
+    levels = levels_of(field, domain, base) if isinstance(domain, Categories) else ()
+    return Attribute(field.name, field.type, domain, field.role, field.title, field.fixed, levels)
 
 
 def _refuse(field: FieldEntry, keys: tuple[str, ...], what: str) -> None:
@@ -344,47 +360,3 @@ def _rule(entry: RuleEntry, attributes: Mapping[str, Attribute]) -> Rule:
     if len(pairs) == 1 and len(pairs[0][1]) == attributes[pairs[0][0]].size:
         raise SchemaError(f"a rule forbids every value of column '{pairs[0][0]}'; narrow it")
     return Rule(tuple(pairs), text=words)
-
-
-@dataclass(frozen=True)
-class CodeList:
-    """A public list of values that is too long for a schema file: values in order, and the label of each if there is one.
-
-    A csv file (UTF-8; comma, semicolon or tab) with a header. Column ``code`` holds the values; column ``collapse``, or
-    ``label`` when there is no ``collapse``, the label under which each is released when the schema says
-    ``collapse: {file: …}``. Other columns are not read. Spaces around values are dropped, as everywhere.
-    """
-
-    codes: tuple[str, ...]
-    labels: tuple[str, ...] | None
-
-    @classmethod
-    def read(cls, path: Path) -> CodeList:
-        """Read a code list; every problem is one line that names the file and the line."""
-        text = read_text(path, "code list", LONGEST_LIST)
-        delimiter = max(",;\t", key=text.split("\n", 1)[0].count)
-        rows = csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True)
-        try:
-            header = [name.strip().lower() for name in next(rows, [])]
-            if "code" not in header:
-                # Not quoted: it may be a private table, given in the code list's place.
-                others = f"{len(header)} other column{'' if len(header) == 1 else 's'}"
-                raise SchemaError(
-                    f"{path}: the first line must name a column 'code', as a code list does; it has {others}"
-                )
-            at = header.index("code")
-            label = next((header.index(name) for name in ("collapse", "label") if name in header), None)
-            codes, labels = list[str](), list[str]()
-            for row in filter(None, rows):
-                if len(row) != len(header):
-                    raise SchemaError(f"{path}, line {rows.line_num}: {len(row)} fields, the header has {len(header)}")
-                codes.append(row[at].strip(" "))
-                labels.append(row[label].strip(" ") if label is not None else "")
-                if len(codes) > MAX_VALUES:
-                    raise SchemaError(f"{path}: more than {MAX_VALUES:,} values; list groups instead")
-        except csv.Error as error:
-            where = f"{path}, line {rows.line_num}"
-            raise SchemaError(f"{where}: not readable as csv ({error}); check the quotes") from None
-        if not codes:
-            raise SchemaError(f"{path}: the code list has no values below its header")
-        return cls(tuple(codes), tuple(labels) if label is not None else None)

@@ -18,6 +18,7 @@ from dipsmith.schema.domain import Categories
 from dipsmith.schema.households import Members, check_members
 from dipsmith.schema.merging import merge_rare
 from dipsmith.schema.naming import check_name
+from dipsmith.schema.places import PlaceTree, check_places
 from dipsmith.schema.rules import Rule
 from dipsmith.schema.steps import check_order
 
@@ -142,6 +143,7 @@ class Schema:
             check_order(self)
         if self.members is not None:
             check_members(self)
+        check_places(self)
         self.check_known_rows(self.known_rows)
         self._check_links()
         if relation == "label" and not self.private:
@@ -202,6 +204,11 @@ class Schema:
             )
         if known_rows < 0:
             raise SchemaError(f"the known number of rows is {known_rows}, expected 0 or more")
+
+    @cached_property
+    def places(self) -> PlaceTree | None:
+        """The tree of the column of places, None where there is no such column."""
+        return next((PlaceTree(a) for a in self.attributes if a.levels), None)
 
     @cached_property
     def _by_name(self) -> Mapping[str, Attribute]:

@@ -30,6 +30,9 @@ def describe(attribute: Attribute) -> str:
         parts = [words + ("" if ones else f" in {len(domain.labels)} bins"), "clipped"]
     else:
         parts = [_shorten(domain.labels)]
+        if attribute.levels:
+            parts.append("places: " + ", ".join(f"{len(set(x.labels)):,} {x.name}" for x in attribute.levels))
+            parts += [f"{len(x.totals):,} public totals by {x.name}" for x in attribute.levels if x.totals]
         if len(domain.values) > len(domain.labels):
             parts.append(f"from {len(domain.values):,} values")
         if domain.other is not None:

@@ -74,6 +74,7 @@ def _field(attribute: Attribute) -> Line:
         field["enum"] = [int(v) for v in domain.values] if attribute.type == "integer" else list(domain.values)
         field["collapse"] = _collapse(domain) if domain.labels != domain.values else None
         field["ordered"] = domain.ordered or None
+        field |= _places(attribute)
         field["other"] = None if domain.other is None else domain.values[domain.codes.index(domain.other)]
     last = {"missing": domain.missing or None, "role": attribute.role, "fixed": attribute.fixed or None}
     return _without_blanks(field | last)
@@ -85,6 +86,17 @@ def _collapse(domain: Categories) -> dict[str, object]:
     if all(label == v[:length].rstrip(" ") for v, label in mapping.items()):
         return {"prefix": length}
     return {"map": {v: label for v, label in mapping.items() if v != label}}
+
+
+def _places(attribute: Attribute) -> dict[str, object]:
+    """Levels by the length of their codes where that says it, else by the place of every value; and public totals."""
+    levels: dict[str, object] = {}
+    for level in attribute.levels:
+        length = max(map(len, level.labels))
+        pairs = zip(attribute.domain.labels, level.labels, strict=True)
+        levels[level.name] = length if all(v[:length] == label for v, label in pairs) else list(level.labels)
+    totals = {level.name: dict(level.totals) for level in attribute.levels if level.totals}
+    return {"hierarchy": levels or None, "totals": totals or None}
 
 
 def write(schema: Schema, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:

@@ -878,6 +878,13 @@ MUTANTS = (
         f"{LEARN}::test_a_threshold_too_low_for_its_delta_is_refused[add-remove-budget0]",
     ),
     one(
+        "a row in a place and in the next one",
+        "counting/places.py",
+        '            yield coarse.take(rows_in(coarse, "held", self._fixed)) if self._fixed else coarse\n',
+        "            yield Codes.concatenate([coarse, coarse])\n",
+        "tests/counting/test_coarse_rows.py::test_one_row_moves_one_count_of_every_table_by_place",
+    ),
+    one(
         "a step beside the row of another unit",
         "schema/steps.py",
         "    same = np.append(False, units[1:] == units[:-1]) if len(units) else np.zeros(0, dtype=bool)\n",

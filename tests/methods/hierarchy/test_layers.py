@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dipsmith.errors import UsageError
+from dipsmith.estimation.tree import Tree, level_weights
 from dipsmith.methods.hierarchy.layers import Layer, LayerCells, Layers
 from dipsmith.methods.hierarchy.levels import Readable
 from dipsmith.methods.hierarchy.noisy_tree import NoisyTree, _round_at_random, measure
@@ -16,7 +17,6 @@ from dipsmith.methods.hierarchy.ranges import (
     branching_for,
     range_weights,
 )
-from dipsmith.methods.hierarchy.tree import Tree, level_weights
 from dipsmith.methods.outlook import spurious_rows
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import null_space
 
 from dipsmith.errors import UsageError
-from dipsmith.methods.hierarchy.tree import Tree, gls, sum_variance, upward
+from dipsmith.estimation.tree import Tree, gls, sum_variance, upward
 
 Floats = NDArray[np.float64]
 

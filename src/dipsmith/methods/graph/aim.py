@@ -10,6 +10,8 @@ the model with them stays within `max_cells`, a limit that opens as the budget i
 Where rows follow one another (``unit: {column: person, order: year}``) the same is done to their *steps*, so that careers
 can be drawn (`careers`): transitions, arrivals and departures are measured outright, other tables are chosen. Where rows are
 households with members it is done to their *lines* (`households`).
+Where a column has places in larger places (``hierarchy: [state, county, tract]``), counts by place are measured on every
+level first (`places`), and tables are chosen for rows that are seen in their larger places.
 
 With ``degree="auto"`` the workload is all pairs, and some rounds are *wide*: they also offer triples and
 fours (`wide`), so that what pairs cannot show is found without being told.
@@ -45,6 +47,8 @@ from dipsmith.methods.graph.households import HouseholdModel, compositions, line
 from dipsmith.methods.graph.junction import Array, Attributes, cells_needed
 from dipsmith.methods.graph.misfit import Misfit, noise_left
 from dipsmith.methods.graph.model import COUNTED_CELLS, GraphModel, rule_links, within_cells
+from dipsmith.methods.graph.place_tables import measure_places, plan_places, wanted_sets
+from dipsmith.methods.graph.places import PlaceModel, area_evidence, area_level, fill_places, known_columns
 from dipsmith.methods.graph.planned import measure_planned, plan_tables, sets_for
 from dipsmith.methods.graph.queries import marginal, pairs
 from dipsmith.methods.graph.stages import (
@@ -63,6 +67,7 @@ from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Marginal, Schema
 from dipsmith.schema.analysis import PlannedAnalysis
 from dipsmith.schema.households import line_schema
+from dipsmith.schema.places import coarse_schema
 from dipsmith.schema.steps import step_schema
 
 ROUGH, STEPS = 1e-3, 40
@@ -93,7 +98,8 @@ class AIM:
     there is), or those of the sets of attributes in `workload`. The sets in `planned` are measured before anything is
     chosen, with `planned_share` of what the columns leave. The budget is divided into so many `rounds` at first, by
     default three times the number of columns. `one_way` is the share of the budget for the columns one by one, `choice`
-    the share of each round's budget for choosing. The model has at most `max_cells` cells.
+    the share of each round's budget for choosing. Of a column of places: those of `planned` that name it are counted by
+    place on every level (by default its smallest columns), with `place_share` of the budget. The model has at most `max_cells` cells.
     """
 
     degree: int | Literal["auto"] = field(default="auto", metadata=knob(1, 3, 1, "columns in a marginal"))
@@ -103,15 +109,17 @@ class AIM:
     one_way: float = 0.35
     planned_share: float = 0.6
     choice: float = 0.1
+    place_share: float = 0.65
     max_cells: int = 1 << 18
 
     name: ClassVar[str] = "aim"
     summary: ClassVar[str] = "Chooses marginals in rounds, by what the model still gets wrong; repays a larger budget."
     relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace")
-    models: ClassVar[tuple[type[GraphModel | CareerModel | HouseholdModel], ...]] = (
+    models: ClassVar[tuple[type[GraphModel | CareerModel | HouseholdModel | PlaceModel], ...]] = (
         GraphModel,
         CareerModel,
         HouseholdModel,
+        PlaceModel,
     )
     makes_members: ClassVar[bool] = True
 
@@ -122,6 +130,7 @@ class AIM:
         require_shares(self, "one_way")
         require_shares(self, "planned_share")
         require_shares(self, "choice")
+        require_shares(self, "place_share")
         object.__setattr__(self, "planned", as_groups(self.planned))
         if self.workload is not None:
             object.__setattr__(self, "workload", tuple(tuple(w) for w in self.workload))
@@ -130,10 +139,12 @@ class AIM:
         """The same method, with the tables that these analyses need measured before anything is chosen."""
         return replace(self, planned=sets_for(analyses, schema, self.max_cells, self.planned))
 
-    def fit(self, curator: Curator) -> GraphModel | CareerModel | HouseholdModel:
+    def fit(self, curator: Curator) -> GraphModel | CareerModel | HouseholdModel | PlaceModel:
         """Measure columns; then choose, measure and fit until the budget is spent. Of a panel: of its steps."""
         require_relation(self, curator.relation)
         schema = curator.schema
+        if schema.places is not None:
+            return self._fit_places(curator)
         if schema.unit.order is None and schema.members is None:
             return self._fit_rows(curator)
         fitted = self._of_steps(schema)._fit_rows(curator.steps(curator.budget))
@@ -146,15 +157,40 @@ class AIM:
         workload = (line_pairs if households else step_pairs)(schema)
         return replace(self, planned=planned, workload=workload if self.workload is None else self.workload)
 
-    def _fit_rows(self, curator: Curator) -> GraphModel:
+    def _fit_places(self, curator: Curator) -> PlaceModel:
+        schema = curator.schema
+        for_places, for_areas = curator.budget.split([self.place_share, 1 - self.place_share])
+        rows = None if curator.rows is None or schema.rules else float(curator.rows)
+        sets = wanted_sets(schema, as_groups(self.planned))
+        estimates = measure_places(curator, sets, for_places, rows)
+        total = max(1.0, float(estimates.table(())[0]))
+        level = area_level(schema, total, self._round_noise(schema, for_areas))
+        known = area_evidence(estimates, level, self.max_cells)
+        areas = self._of_areas(schema)._fit_rows(curator.coarsened(for_areas, level), known, total)
+        return fill_places(estimates, areas, level)
+
+    def _round_noise(self, schema: Schema, budget: Budget) -> float:
+        """The noise on a count of a table that is chosen in an average round."""
+        share = budget.split([1, self._rounds(schema)])[1].split(self._rounds(schema))[0]
+        return count_noise(schema.neighbours, schema.unit.max_rows, share).sd
+
+    def _of_areas(self, schema: Schema) -> Self:
+        """The same method for rows in larger places: what names the place itself is counted by place."""
+        place = "" if schema.places is None else schema.places.attribute.name
+        workload = None if self.workload is None else [w for w in self.workload if place not in w]
+        return replace(self, planned=[p for p in self.planned if place not in p], workload=workload)
+
+    def _fit_rows(
+        self, curator: Curator, known: Sequence[Evidence] = (), rows_known: float | None = None
+    ) -> GraphModel:
         schema, budget = curator.schema, curator.budget
         asked = len(curator.answers)
         weights = self.weights(schema)
         for_columns, for_planned, for_rounds = self._stages(budget, weights)
         if for_rounds is not None and sum(map(schema.size, weights)) <= PREFETCHED:
             curator.prefetch(Marginal.of(schema, c) for c in weights)
-        columns = measure_columns(curator, for_columns)
-        evidence, total = list(columns.evidence), columns.total
+        columns = measure_columns(curator, for_columns, {n for e in known for n in e.attributes})
+        evidence, total = [*columns.evidence, *known], columns.total if rows_known is None else rows_known
         if for_planned is not None:
             planned = measure_planned(curator, self.planned, for_planned, self.max_cells)
             evidence += pool_far_moves(planned, schema)
@@ -195,17 +231,26 @@ class AIM:
 
     def plan(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
         """Every column, then rounds of one choice and one marginal."""
+        if schema.places is not None:
+            return self._plan_places(schema, budget, public)
         if schema.unit.order is not None or schema.members is not None:
             derived = step_schema(schema) if schema.members is None else line_schema(schema)
             steps = self._of_steps(schema).plan(derived, budget, public)
             return [s if set(s.attributes) <= set(schema.names) else replace(s, attributes=()) for s in steps]
+        return self._plan_rows(schema, budget, public)
+
+    def _plan_rows(
+        self, schema: Schema, budget: Budget, public: PublicFacts, known: Collection[str] = ()
+    ) -> list[Planned]:
         weights = self.weights(schema)
         for_columns, for_planned, for_rounds = self._stages(budget, weights)
-        steps = plan_columns(schema, for_columns, public.rows, [*weights, *as_groups(self.planned)])
+        steps = plan_columns(schema, for_columns, public.rows, [*weights, *as_groups(self.planned)], known)
+        unspent = for_columns.units - sum(step.budget.units for step in steps)
         if for_planned is not None:
             steps += plan_tables(schema, self.planned, for_planned)
         if for_rounds is None:
             return steps
+        for_rounds = type(budget).of_units(for_rounds.units + unspent)
         rounds = self._rounds(schema)
         for_choices, for_tables = for_rounds.split([self.choice, 1 - self.choice])
         sd = count_noise(schema.neighbours, schema.unit.max_rows, for_tables.split(rounds)[0]).sd
@@ -216,6 +261,15 @@ class AIM:
             Planned("choices", what, for_choices),
             Planned("chosen marginals", what, for_tables, sd=sd, note=note),
         ]
+
+    def _plan_places(self, schema: Schema, budget: Budget, public: PublicFacts) -> list[Planned]:
+        for_places, for_areas = budget.split([self.place_share, 1 - self.place_share])
+        level = area_level(schema, float(public.rows or 0), self._round_noise(schema, for_areas))
+        sets, coarse = wanted_sets(schema, as_groups(self.planned)), coarse_schema(schema, level)
+        steps = plan_places(schema, sets, for_places, public.rows)
+        told = known_columns(coarse, sets, self.max_cells)
+        areas = self._of_areas(schema)._plan_rows(coarse, for_areas, public, told)
+        return [*steps, *(s if set(s.attributes) <= set(schema.names) else replace(s, attributes=()) for s in areas)]
 
     def outlook(self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts) -> Outlook:
         """The columns, and every pair as if it were chosen in an average round."""

@@ -85,7 +85,9 @@ def join_repeats(evidence: Sequence[Evidence]) -> list[Evidence]:
 
 
 def pool_total(evidence: Sequence[Evidence]) -> float:
-    """The number of rows as the tables have it, weighted by inverse variance, at least 1."""
+    """The number of rows as the tables have it, weighted by inverse variance, at least 1 (and 1 without tables)."""
+    if not evidence:
+        return 1.0
     sums = [float(e.values.sum()) for e in evidence]
     weights = [1 / max(e.free * e.variance, LEAST_SD**2) for e in evidence]
     return max(1.0, sum(w * s for w, s in zip(weights, sums, strict=True)) / sum(weights))

@@ -44,7 +44,7 @@ ADVICE = "collapse its values (collapse, bins) or leave it out"
 class Columns:
     """Noisy counts of every column by itself.
 
-    `evidence` has one table per attribute, in the order of the schema. `total` is the number of lawful rows:
+    `evidence` has one table per attribute that was measured, in the order of the schema. `total` is the number of lawful rows:
     public where n is public and no rule can have excluded any, else pooled from the tables. `rows` is the
     public number of rows, None where it is private.
     """
@@ -59,11 +59,11 @@ class Columns:
         return {name: column_distribution(name, e.values.size, [e], total) for name, e in tables.items()}
 
 
-def measure_columns(curator: Curator, budget: Budget) -> Columns:
-    """Measure all one-way marginals within the budget."""
+def measure_columns(curator: Curator, budget: Budget, known: Collection[str] = ()) -> Columns:
+    """Measure all one-way marginals within the budget, but those of columns that are known; what they cost is left."""
     schema, rows = curator.schema, curator.rows
-    marginals = [Marginal.of(schema, (name,)) for name in schema.names]
-    measured = curator.measure(marginals, _column_budgets(schema, budget))
+    asked = _column_budgets(schema, budget, known)
+    measured = curator.measure([Marginal.of(schema, (name,)) for name in asked], list(asked.values()))
     evidence = tuple(Evidence.of(m) for m in measured)
     public = rows is not None and not schema.rules
     return Columns(evidence, float(rows or 0) if public else pool_total(evidence), rows)
@@ -123,17 +123,21 @@ def split_stages(budget: Budget, one_way: float, choice: float, planned: float |
     return shares[0], shares[1], (shares[2], shares[3])
 
 
-def _column_budgets(schema: Schema, budget: Budget) -> list[Budget]:
-    """The share of every column, in the order of the schema; raises where rules leave no combination of them."""
+def _column_budgets(schema: Schema, budget: Budget, known: Collection[str]) -> dict[str, Budget]:
+    """The share of every column that is not known, in the schema's order; raises where rules leave no combination."""
     require_possible(schema)
-    return list(budget.split(budget_weights([a.size for a in schema.attributes], budget.currency)))
+    shares: Sequence[Budget] = budget.split(budget_weights([a.size for a in schema.attributes], budget.currency))
+    return {name: share for name, share in zip(schema.names, shares, strict=True) if name not in known}
 
 
-def plan_columns(schema: Schema, budget: Budget, rows: int | None, candidates: Collection[Names]) -> list[Planned]:
+def plan_columns(
+    schema: Schema, budget: Budget, rows: int | None, candidates: Collection[Names], known: Collection[str] = ()
+) -> list[Planned]:
     """One line for every column; `candidates` are the sets of columns that may be measured together."""
     together = {name for names in candidates if len(names) > 1 for name in names}
     steps = []
-    for attribute, share in zip(schema.attributes, _column_budgets(schema, budget), strict=True):
+    for name, share in _column_budgets(schema, budget, known).items():
+        attribute = schema[name]
         sd = count_noise(schema.neighbours, schema.unit.max_rows, share).sd
         note = hopeless_note(attribute.size, sd, rows, advice=ADVICE)
         hopeless = bool(note)

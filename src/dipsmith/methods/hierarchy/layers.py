@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from dipsmith.arrays import Bools, Ints
 from dipsmith.errors import UsageError
 from dipsmith.estimation.lawful import meets
-from dipsmith.methods.hierarchy.tree import Tree
+from dipsmith.estimation.tree import Tree
 from dipsmith.methods.outlook import Names
 from dipsmith.schema import Cells, Codes, Condition, Conditions, Marginal, Schema
 from dipsmith.schema.codes import code_dtype

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from dipsmith.errors import UsageError
 from dipsmith.estimation.lawful import require_possible
+from dipsmith.estimation.tree import level_weights
 from dipsmith.methods.hierarchy.noisy_tree import LARGEST_TABLE, Hierarchy
-from dipsmith.methods.hierarchy.tree import level_weights
 from dipsmith.methods.method import Planned, count_noise
 from dipsmith.methods.outlook import Effort, Outlook, hopeless_note, spurious_rows, tables_of
 from dipsmith.privacy.budget import Budget

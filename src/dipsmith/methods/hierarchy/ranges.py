@@ -21,7 +21,7 @@ import numpy as np
 
 from dipsmith.arrays import Bools, Ints
 from dipsmith.errors import UsageError
-from dipsmith.methods.hierarchy.tree import Tree, level_weights, sum_variance
+from dipsmith.estimation.tree import Tree, level_weights, sum_variance
 from dipsmith.schema import Cells, Codes, Condition, Conditions, Marginal, Schema
 
 RANGES = 48

@@ -36,6 +36,7 @@ from typing import ClassVar, Literal, get_args
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.estimation.answers import Post
 from dipsmith.estimation.parameters import as_groups, require_least, require_one_of, require_shares
+from dipsmith.estimation.tree import level_weights
 from dipsmith.methods.hierarchy.importance import Contrast, InformationCriterion, MisplacedRows, misplaced_by_noise
 from dipsmith.methods.hierarchy.layers import Layer, Layers
 from dipsmith.methods.hierarchy.levels import (
@@ -47,7 +48,6 @@ from dipsmith.methods.hierarchy.levels import (
     possible_cells,
 )
 from dipsmith.methods.hierarchy.noisy_tree import TreeModel, measure
-from dipsmith.methods.hierarchy.tree import level_weights
 from dipsmith.methods.method import Planned, PublicFacts, knob, require_relation
 from dipsmith.methods.outlook import Names, Outlook
 from dipsmith.privacy.budget import Budget

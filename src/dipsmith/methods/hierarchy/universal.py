@@ -24,6 +24,7 @@ from typing import ClassVar, get_args
 from dipsmith.errors import UsageError
 from dipsmith.estimation.answers import Post
 from dipsmith.estimation.parameters import require_least, require_one_of
+from dipsmith.estimation.tree import level_weights
 from dipsmith.methods.hierarchy.layers import Layers
 from dipsmith.methods.hierarchy.levels import (
     Readable,
@@ -35,7 +36,6 @@ from dipsmith.methods.hierarchy.levels import (
 )
 from dipsmith.methods.hierarchy.noisy_tree import Hierarchy, TreeModel, measure
 from dipsmith.methods.hierarchy.ranges import Ranges, best_depth, branching_for, range_weights
-from dipsmith.methods.hierarchy.tree import level_weights
 from dipsmith.methods.method import Planned, PublicFacts, knob, require_relation
 from dipsmith.methods.outlook import Outlook
 from dipsmith.privacy.budget import Budget

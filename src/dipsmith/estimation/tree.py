@@ -144,7 +144,7 @@ class Families:
 
     def spread(self, of_inner: Floats) -> Floats:
         """Repeat a number per inner node over its children."""
-        return np.repeat(of_inner, self.sizes)
+        return np.repeat(of_inner, self.sizes, axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +211,8 @@ def gls(tree: Tree, values: ArrayLike, variances: ArrayLike) -> Floats:
 
     `values` has the measurement of each node, anything (NaN too) where it is unmeasured; `variances` its noise
     variance: `inf` for an unmeasured node, 0 for an exact one. What no measurement determines is shared equally among
-    the unmeasured leaves concerned. Exact values that contradict each other are refused.
+    the unmeasured leaves concerned. Exact values that contradict each other are refused. `values` may have several
+    columns: as many trees of one shape and one noise.
 
     Up: with S and V the sums of the children's estimates and variances, z = w·y + (1−w)·S with
     w = V/(V+σ²), and s = w·σ². Down: x_u = z_u + (s_u/V)(x_v − S).
@@ -229,14 +230,15 @@ def gls(tree: Tree, values: ArrayLike, variances: ArrayLike) -> Floats:
     up = upward(tree, variances)
     given = np.asarray(values, dtype=np.float64)
     measured = np.isfinite(np.asarray(variances, dtype=np.float64))
-    if given.shape != (tree.size,) or not np.isfinite(given[measured]).all():
+    if given.shape[:1] != (tree.size,) or given.ndim > 2 or not np.isfinite(given[measured]).all():
         wanted = f"expected {tree.size} numbers, finite wherever the variance is finite"
         raise UsageError(f"Values of a tree: {wanted}")
-    x = np.where(measured, given, 0.0)
+    columns = (-1, *[1] * (given.ndim - 1))
+    x = np.where(measured.reshape(columns), given, 0.0)
     families = tree.families()
-    sums = np.empty(tree.inner.size)
+    sums = np.empty((tree.inner.size, *given.shape[1:]))
     for family in reversed(families):
-        s, y, w = family.sums(x[family.children]), x[family.nodes], up.weight[family.inner]
+        s, y, w = family.sums(x[family.children]), x[family.nodes], up.weight[family.inner].reshape(columns)
         # Adding w·(y − S) to S would return an exact value only up to rounding.
         x[family.nodes] = np.where(w == 1.0, y, s + w * (y - s))
         sums[family.inner] = s
@@ -250,9 +252,27 @@ def gls(tree: Tree, values: ArrayLike, variances: ArrayLike) -> Floats:
         )
     for family in families:
         correction = family.spread(x[family.nodes] - sums[family.inner])
-        correction *= up.share(family)
+        correction *= up.share(family).reshape(columns)
         x[family.children] += correction
     return x
+
+
+def node_variances(tree: Tree, variances: ArrayLike) -> Floats:
+    """The variance of the `gls` estimate of every node, of a tree whose leaves are all measured.
+
+    Down: Var(x_u) = s_u − s_u²/V + (s_u/V)²·Var(x_v).
+
+    >>> node_variances(Tree([-1, 0, 0]), [1, 1, 1]).round(3).tolist()
+    [0.667, 0.667, 0.667]
+    """
+    up = upward(tree, variances)
+    if up.free.any():
+        raise UsageError("Variances of a tree's nodes: expected every leaf to be measured")
+    found = up.own.copy()
+    for family in tree.families():
+        share = up.share(family)
+        found[family.children] = up.own[family.children] * (1 - share) + share**2 * family.spread(found[family.nodes])
+    return found
 
 
 def sum_variance(tree: Tree, variances: ArrayLike, weights: ArrayLike) -> float:
