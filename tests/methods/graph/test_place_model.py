@@ -18,7 +18,7 @@ from dipsmith.methods.graph.place_tables import (
     wanted_sets,
 )
 from dipsmith.methods.graph.places import PlaceModel, place_totals
-from dipsmith.methods.graph.raking import Target, rake, round_places
+from dipsmith.methods.graph.raking import RakingGoal, rake, round_places
 from dipsmith.methods.method import PublicFacts
 from dipsmith.privacy.budget import ZCDP, PureDP
 from dipsmith.privacy.curator import Curator
@@ -168,8 +168,8 @@ def test_raking_with_precise_targets_is_proportional_fitting():
     shape, block = (2, 3), np.array([0, 0, 1, 1])
     above = np.stack([true[:2].sum(axis=0), true[2:].sum(axis=0)])
     targets = [
-        Target((0,), true.reshape(4, 2, 3).sum(axis=2), np.zeros(4)),
-        Target((1,), true.reshape(4, 2, 3).sum(axis=1), np.zeros(4)),
+        RakingGoal((0,), true.reshape(4, 2, 3).sum(axis=2), np.zeros(4)),
+        RakingGoal((1,), true.reshape(4, 2, 3).sum(axis=1), np.zeros(4)),
     ]
     x = rake(above[block] / 2, block, above, true.sum(axis=1), targets, shape)
     for target in targets:
@@ -185,7 +185,7 @@ def test_rounding_shares_out_exactly_and_keeps_tables_within_a_few():
         share = random.gamma(0.5, 1.0, (15, 24)) + 1e-3
         x = share / np.stack([share[block == b].sum(axis=0) for b in range(3)])[block] * above[block]
         totals = np.concatenate([_whole(x[block == b].sum(axis=1)) for b in range(3)])
-        targets = [Target((0, 1), np.zeros((15, 6)), np.ones(15)), Target((2,), np.zeros((15, 4)), np.ones(15))]
+        targets = [RakingGoal((0, 1), np.zeros((15, 6)), np.ones(15)), RakingGoal((2,), np.zeros((15, 4)), np.ones(15))]
         whole = round_places(x, block, above, totals, targets, shape)
         assert (whole >= 0).all()
         assert np.array_equal(np.stack([whole[block == b].sum(axis=0) for b in range(3)]), above)

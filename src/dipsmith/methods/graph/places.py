@@ -31,7 +31,7 @@ from dipsmith.methods.graph.evidence import LEAST_SD, Evidence
 from dipsmith.methods.graph.junction import Attributes
 from dipsmith.methods.graph.model import GraphModel, admit
 from dipsmith.methods.graph.place_tables import PlaceEstimates, counted_columns
-from dipsmith.methods.graph.raking import Target, rake, round_places
+from dipsmith.methods.graph.raking import RakingGoal, rake, round_places
 from dipsmith.privacy.randomness import generator
 from dipsmith.schema import Codes, Marginal, Schema
 from dipsmith.schema.places import area_name, coarse_schema, tree_of
@@ -208,12 +208,12 @@ def fill_places(estimates: PlaceEstimates, areas: GraphModel, level: int) -> Pla
     return PlaceModel(schema, areas, level, columns, estimates.sets, counts[place.nodes[-1]])
 
 
-def _targets(estimates: PlaceEstimates, columns: Attributes) -> list[Target]:
+def _targets(estimates: PlaceEstimates, columns: Attributes) -> list[RakingGoal]:
     found = []
     for names in estimates.sets:
         values = estimates.table(names)
         sd = np.sqrt(estimates.table_variance(names))
-        found.append(Target(tuple(columns.index(n) for n in names), values.reshape(len(values), -1), sd))
+        found.append(RakingGoal(tuple(columns.index(n) for n in names), values.reshape(len(values), -1), sd))
     return found
 
 

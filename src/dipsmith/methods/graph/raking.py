@@ -39,7 +39,7 @@ ROUNDS, ENOUGH = 100, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
+class RakingGoal:
     """A noisy table of every place: which axes of the counts it has, its values, and the noise on one of them."""
 
     axes: tuple[int, ...]
@@ -73,7 +73,7 @@ def rake(
     block: Ints,
     above: Floats | None,
     totals: Floats,
-    targets: Sequence[Target],
+    targets: Sequence[RakingGoal],
     shape: tuple[int, ...],
 ) -> Floats:
     """Counts of places × combinations that fit the targets, share out `above` within blocks and have their totals.
@@ -110,7 +110,7 @@ def _ratio(wanted: Floats, found: Floats) -> Floats:
 
 
 def round_places(
-    x: Floats, block: Ints, above: Ints, totals: Ints, targets: Sequence[Target], shape: tuple[int, ...]
+    x: Floats, block: Ints, above: Ints, totals: Ints, targets: Sequence[RakingGoal], shape: tuple[int, ...]
 ) -> Ints:
     """Whole counts that share out `above` within blocks exactly and have their totals exactly, near to `x`."""
     cells = [t.cells(shape) for t in targets]
