@@ -5,9 +5,10 @@ Its user and system time and its peak memory (its own, as the kernel counts it: 
 knows only the schema, the budget, the number of rows and, under `label`, the public columns. Reach: within a factor of
 two. The constants of `planning/resources.py` were fitted to cases like the first ones; those of ``--others`` have other sizes
 and another ε, and no constant was fitted to them. The cases of ``--shapes`` label simulated columns, from 3,000 × 4 to
-1.3 million × 14, with and without strata, interactions and analyses: their time is to hold within a factor of 1.5.
+1.3 million × 14, with and without strata, interactions and analyses: their time is to hold within a factor of 1.5. The cases
+of ``--long`` have columns of very many levels, or very many columns.
 
-Run: ``python benchmarks/planning.py [--others | --shapes] [CASE …]``, which prints a table in Markdown; figures
+Run: ``python benchmarks/planning.py [--others | --shapes | --long] [CASE …]``, which prints a table in Markdown; figures
 depend on the machine.
 """
 
@@ -119,8 +120,9 @@ _WIDE = (*_PANEL, -20, 5, 8, -6, 3, 2)
 def _label(
     name: str, rows: int, method: str, levels: tuple[int, ...], *settings: str, epsilon: str = "1", labels: int = 3
 ) -> Case:
-    targets = () if method == "aim" else ("targets=[y0,y1]",)
-    relation = "replace" if method == "aim" else "label"
+    labels_rows = method in ("forest", "loglinear")
+    targets = ("targets=[y0,y1]",) if labels_rows else ()
+    relation = "label" if labels_rows else "replace"
     return Case(name, "columns", rows, method, (*targets, *settings), relation, (), epsilon, levels, (2, labels))
 
 
@@ -145,6 +147,20 @@ SHAPES = (
     _label("aim, 28,500 × 14", 28_500, "aim", _PANEL),
     _label("aim, 30,000 × 20", 30_000, "aim", _WIDE, labels=5),
     _label("aim, 300,000 × 8", 300_000, "aim", _SIX),
+)
+
+_LONG = (-100_000, 6)
+LONG = (
+    _label("aim, 10,000 × 4, 100,000 levels", 10_000, "aim", _LONG),
+    _label("mst, 10,000 × 4, 100,000 levels", 10_000, "mst", _LONG),
+    _label("privbayes, 10,000 × 4, 100,000 levels", 10_000, "privbayes", _LONG),
+    _label("marginals, 10,000 × 4, 100,000 levels", 10_000, "marginals", _LONG),
+    _label("universal, 10,000 × 3, 1,000 levels", 10_000, "universal", (-1_000,)),
+    _label("aim, 10,000 × 6, 2 × 2,000 levels", 10_000, "aim", (-2_000, -2_000, 6, 4)),
+    _label("mst, 5,000 × 60", 5_000, "mst", (-20, 8) * 29),
+    _label("aim, 5,000 × 30", 5_000, "aim", (-20, 8) * 14),
+    _label("aim, 2,000 × 60", 2_000, "aim", (-20, 8) * 29),
+    _label("privbayes, 5,000 × 30", 5_000, "privbayes", (-20, 8) * 14),
 )
 
 
@@ -243,8 +259,9 @@ def main() -> None:
     options.add_argument("names", nargs="*", metavar="CASE")
     options.add_argument("--others", action="store_true", help="other sizes, which no constant was fitted to")
     options.add_argument("--shapes", action="store_true", help="simulated columns from 3,000 × 4 to 1.3 million × 14")
+    options.add_argument("--long", action="store_true", help="columns of very many levels, and very many columns")
     chosen = options.parse_args()
-    cases = SHAPES if chosen.shapes else OTHERS if chosen.others else CASES
+    cases = LONG if chosen.long else SHAPES if chosen.shapes else OTHERS if chosen.others else CASES
     print("| | MB planned | measured | ratio | CPU s planned | measured | ratio |\n|---|---|---|---|---|---|---|")
     for case in cases:
         if chosen.names and case.name not in chosen.names:

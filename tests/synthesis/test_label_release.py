@@ -176,7 +176,7 @@ def test_rows_beyond_max_rows_are_labelled_but_not_counted():
 @pytest.mark.parametrize(
     ("unit", "said"),
     [
-        ({"column": "id", "max_rows": 1, "per": "code"}, ["once in each code (ε = 1)", "all 3", "ε = 3"]),
+        ({"column": "id", "max_rows": 1, "per": "code"}, ["ε = 1 is for one id in one code", "all 3 (code)", "ε = 3 in all"]),
         ({"column": "id", "max_rows": 3}, []),
         ("row", []),
     ],
@@ -185,6 +185,8 @@ def test_the_card_tells_what_a_person_in_every_stratum_pays(unit, said):
     by_code = ds.Forest(targets=["sex"], strata="code")
     release = ds.synthesize(staff(), schema(unit=unit), by_code, budget=ds.PureDP(1), testing=True)
     assert release.card.units == ds.PureDP(1).units
-    assert sum("is charged the sum" in note for note in release.card.notes) == bool(said)
+    assert sum("pays" in note for note in release.card.notes) == bool(said)
+    assert (release.card.person_total is not None) == bool(said)
+    assert ("Total per person" in release.card.to_html()) == bool(said)
     for part in said:
         assert part in release.card.notes[0]

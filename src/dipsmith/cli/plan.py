@@ -143,9 +143,9 @@ def _show_analyses(analyses: AnalysisPlan) -> None:
     lines = [
         (
             e.name,
-            *(f"± {1.96 * sd:.3g}" for sd in (e.sampling, e.noise)),
-            f"{hypot(e.sampling, e.noise):.3g}",
-            f"{e.width:.3g}",
+            *(f"± {_number(1.96 * sd)}" for sd in (e.sampling, e.noise)),
+            _number(hypot(e.sampling, e.noise)),
+            _number(e.width),
             "" if e.wanted is None else f"{e.wanted:g}",
         )
         if isfinite(e.width)
@@ -223,6 +223,8 @@ def _show(planned: Plan) -> None:
     if planned.sets > 1:
         how = "the questions are asked once per set" if planned.each == "split" else "drawn from one model"
         say(f"{planned.sets} sets: {how}")
+    if planned.person_total is not None:
+        say(planned.person_total.sentence)
     if planned.delta is not None:
         say(planned.delta.sentence)
     _show_trees(planned)
@@ -252,7 +254,7 @@ def _show_trees(planned: Plan) -> None:
     )
     if len(planned.trees.costs) > COSTS:
         say(f"… {len(planned.trees.costs) - COSTS} more: --json")
-    if planned.trees.all_strata.units > planned.trees.total.units:
+    if planned.trees.all_strata.units > planned.trees.total.units and planned.person_total is None:
         say(f"A person who is in every stratum pays {planned.trees.all_strata} in all.")
     shapes = [s for s in planned.trees.shapes if s.leaves][:2]
     if not shapes:
@@ -278,7 +280,7 @@ def _show_effects(planned: Plan) -> None:
     worst = sorted(known, key=lambda s: -(s.effect_error or 0.0))
     lines = []
     for s in worst[:SHOWN]:
-        numbers = f"{float(s.budget.exact):.3g}", f"{s.sd:.3g}", f"{s.effect_error:.2g}"
+        numbers = f"{float(s.budget.exact):.3g}", _number(s.sd or 0.0), _number(s.effect_error or 0.0, 2)
         lines.append((" × ".join(s.attributes), f"{s.cells:,}", *numbers))
     _table(
         "Effects on labels, least precise first; ± is the standard error of a log-odds in an average cell, before shrinkage, "
@@ -287,7 +289,7 @@ def _show_effects(planned: Plan) -> None:
         lines,
     )
     if len(worst) > SHOWN:
-        say(f"… {len(worst) - SHOWN} more, ± {worst[-1].effect_error:.2g} or more")
+        say(f"… {len(worst) - SHOWN} more, ± {_number(worst[-1].effect_error or 0.0, 2)} or more")
 
 
 def _show_errors(planned: Plan) -> None:
@@ -300,11 +302,11 @@ def _show_errors(planned: Plan) -> None:
     for ways in (1, 2):
         group = sorted((e for e in known if len(e.attributes) == ways), key=lambda e: -(e.tvd or 0.0))
         for e in group[:SHOWN]:
-            errors = (f"{100 * (error or 0.0):.2g}" for error in (e.share_sd, e.tvd))
+            errors = (_number(100 * (error or 0.0), 2) for error in (e.share_sd, e.tvd))
             lines.append((" × ".join(e.attributes), f"{e.cells:,}", *errors, e.how))
         if len(group) > SHOWN:
             least = group[-1].tvd or 0.0
-            lines.append((f"… {len(group) - SHOWN} more", "", "", f"{100 * least:.2g} or more", ""))
+            lines.append((f"… {len(group) - SHOWN} more", "", "", f"{_number(100 * least, 2)} or more", ""))
     unknown = sum(e.how == "unknown" for e in planned.errors)
     more = f"; {unknown} marginals cannot be predicted" if unknown else ""
     say(f"\nExpected error from the noise alone, in percentage points of all rows, worst first{more}")
@@ -348,7 +350,17 @@ def _table(title: str, columns: Sequence[str], lines: Sequence[Sequence[object]]
 
 
 def _range(low: float, high: float) -> str:
-    return f"{low:.3g}" if f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g} to {high:.3g}"
+    first, last = _number(low), _number(high)
+    return first if first == last else f"{first} to {last}"
+
+
+def _number(value: float, digits: int = 3) -> str:
+    """A number as a person reads it, never as 1e+02.
+
+    >>> _number(100.0, 2), _number(12345.6), _number(0.01234)
+    ('100', '12,346', '0.0123')
+    """
+    return f"{value:,.0f}" if abs(value) >= 10**digits - 0.5 else f"{value:.{digits}g}"
 
 
 def _time(seconds: float) -> str:

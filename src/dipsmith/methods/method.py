@@ -62,6 +62,17 @@ class Planned:
     hopeless: bool = False  # whether noise will outweigh the rows; `note` says by how much and what to do
     group: str = ""  # the stage without its number, by which lines are added up; default: the stage
 
+    @property
+    def place(self) -> str:
+        """The stage with the columns it is about, where these are known, for notes.
+
+        >>> Planned("column", "pay", PureDP(1), attributes=("pay",)).place
+        "column 'pay'"
+        """
+        few, more = self.attributes[:3], len(self.attributes) - 3
+        named = ", ".join(f"'{name}'" for name in few) + (f" and {more} more" if more > 0 else "")
+        return f"{self.stage} {named}" if few else self.stage
+
 
 Arrays = Mapping[str, NDArray[Any]]
 

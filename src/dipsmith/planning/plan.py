@@ -23,6 +23,7 @@ from dipsmith.planning.resources import Resources, resources
 from dipsmith.planning.smears import smears
 from dipsmith.planning.target import solve, strain_of_labels, strain_of_marginals
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
+from dipsmith.privacy.person_total import PersonTotal
 from dipsmith.schema import Schema
 
 
@@ -71,6 +72,7 @@ class Plan:
     smears: tuple[str, ...] = ()  # what bins will do to means, quantiles and spikes
     path_shares: tuple[PathShares, ...] = ()  # how often each column is asked before a label is drawn
     delta: DeltaOffer | None = None  # under pure ε: what a tiny δ would buy
+    person_total: PersonTotal | None = None  # where the unit is a person in one period
 
     @property
     def cells(self) -> int:
@@ -88,7 +90,7 @@ class Plan:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a steward should think about before spending."""
-        return (*self.smears, *(f"{s.stage}: {s.note}" for s in self.steps if s.note))
+        return (*self.smears, *(f"{s.place}: {s.note}" for s in self.steps if s.note))
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON-able values."""
@@ -106,6 +108,7 @@ class Plan:
             "errors": [e.to_dict() for e in self.errors],
             "labels": {"p0": self.p0, "level": self.level, "widths": [w.to_dict() for w in self.widths]},
             "warnings": list(self.warnings),
+            **({} if self.person_total is None else {"person_total": self.person_total.to_dict()}),
             **({} if self.trees is None else {self.method: self.trees.to_dict()}),
             **({} if self.delta is None else {"delta": {**asdict(self.delta), "sentence": self.delta.sentence}}),
             **({"path_shares": [asdict(p) for p in self.path_shares]} if self.path_shares else {}),
@@ -155,6 +158,7 @@ def plan(
         trees=outlook.trees,
         smears=smears(schema),
         path_shares=outlook.path_shares,
+        person_total=PersonTotal.of(schema, budget, budget.units if _is_apart(schema, method) else 0),
         delta=offer_delta(budget, steps, lambda b: method.plan(schema, _each(b, sets, each), facts))
         if crowded
         else None,
@@ -204,6 +208,11 @@ def budget_for_width(
         return strain_of_marginals(errors, width, level)
 
     return solve(strain, currency)
+
+
+def _is_apart(schema: Schema, method: Method) -> bool:
+    """Whether rows are divided by the unit's period before anything is asked."""
+    return schema.unit.per is not None and getattr(method, "strata", None) == schema.unit.per
 
 
 def _each(budget: Budget, sets: int, each: str | None) -> Budget:

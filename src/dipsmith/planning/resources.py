@@ -1,4 +1,4 @@
-"""About how much memory and time a run will take, to within a factor of two.
+"""About how much memory and time a run will take, to within a factor of 1.5 on the shapes of ``benchmarks/planning.py``.
 
 A sum of parts, each a count from the plan times a constant: starting (libraries, card, report), reading
 (fields), counting and noise (cells), estimation (by method), drawing and writing (fields). The constants are CPU
@@ -16,8 +16,14 @@ from typing import Any, Final
 from dipsmith.methods.outlook import Outlook
 from dipsmith.schema import Schema
 
-START_SECONDS: Final = 5.0
+START_SECONDS: Final = 3.6
 START_BYTES: Final = 240_000_000
+DRAWN_SECONDS: Final = 0.1
+MOST_DRAWN: Final = 24
+"""Per column whose distribution the report draws, and how many it draws."""
+LEVEL_SECONDS: Final = 1.2e-5
+LEVEL_BYTES: Final = 950
+"""Per level of a column: labels, codebook, figures and pages."""
 READ_SECONDS: Final = 4e-7
 """Per field: CSV, encoding, first pass."""
 DRAW_SECONDS: Final = 3e-7
@@ -43,12 +49,12 @@ def resources(
     schema: Schema, outlook: Outlook, rows: int | None, *, sets: int = 1, each: str | None = None
 ) -> Resources:
     """Estimate memory and time of `synthesize` and `Release.save`."""
-    fields = (rows or 0) * len(schema.names)
+    fields, levels = (rows or 0) * len(schema.names), sum(a.size for a in schema.attributes)
     parts = {
-        "start": START_SECONDS,
+        "start": START_SECONDS + DRAWN_SECONDS * min(len(schema.names), MOST_DRAWN) + LEVEL_SECONDS * levels,
         "reading": READ_SECONDS * fields,
         "fitting": (sets if each == "split" else 1) * outlook.effort.seconds,
         "drawing": sets * fields * DRAW_SECONDS,
     }
-    memory = START_BYTES + fields * FIELD_BYTES * sets + outlook.effort.memory
+    memory = START_BYTES + LEVEL_BYTES * levels + fields * FIELD_BYTES * sets + outlook.effort.memory
     return Resources(int(memory), sum(parts.values()), parts)

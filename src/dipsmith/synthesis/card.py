@@ -20,9 +20,10 @@ from dipsmith.errors import DipsmithError
 from dipsmith.methods.method import Method
 from dipsmith.methods.public_table import supply_statement
 from dipsmith.privacy.budget import Budget, PureDP, of_units, rho_to_approx
-from dipsmith.privacy.events import Chosen, Event, Measured, Partitioned, Repeated, Supplied
+from dipsmith.privacy.events import Chosen, Event, Measured, Repeated, Supplied
 from dipsmith.privacy.gaussian_profile import concentrated_to_approx
 from dipsmith.privacy.ledger import Reservation
+from dipsmith.privacy.person_total import PersonTotal
 from dipsmith.privacy.protection import unit_record
 from dipsmith.report.content import Facts, Page, Section, Table
 from dipsmith.report.explorer import FILE as EXPLORER
@@ -95,6 +96,8 @@ class Card:
     known_rows: Count | None = None
     account: Mapping[Literal["granted", "spent"], Count] | None = None
     """Of these rows, when this budget was reserved: agreed on and spent in all, this release included, in units."""
+    person_total: Mapping[str, Any] | None = None
+    """Where the unit is a person in one period: what a person in all periods pays, in units (`PersonTotal`)."""
 
     @classmethod
     def of(
@@ -115,6 +118,7 @@ class Card:
     ) -> Card:
         """The card of a run that followed an order."""
         schema, budget = order.schema, order.budget
+        total = PersonTotal.of_events(schema, budget, events)
         return cls(
             dataset=schema.name,
             created=begun.isoformat(timespec="seconds"),
@@ -140,13 +144,14 @@ class Card:
             reservation=None if reservation is None else str(reservation.id),
             looks=looks,
             testing=order.testing,
-            notes=(*schema.notes, *sums(schema, events), *notes),
+            notes=(*schema.notes, *(() if total is None else (total.sentence,)), *notes),
             analyses=tuple(a.to_dict() for a in order.analyses),
             results=tuple(_result(r) for r in results),
             files={},
             steward_says=steward_says(order, events),
             known_rows=order.public_rows,
             account=account,
+            person_total=None if total is None else total.to_dict(),
         )
 
     @property
@@ -230,6 +235,7 @@ class Card:
         guarantee = Facts(
             (
                 ("Budget", self.price),
+                *self._person_line,
                 ("Unit of protection", str(self.unit["text"])),
                 ("Neighbours", self.neighbours),
                 ("Accountant", self.accountant),
@@ -274,6 +280,15 @@ class Card:
         )
 
     @property
+    def _person_line(self) -> tuple[tuple[str, str], ...]:
+        if self.person_total is None:
+            return ()
+        kind: Literal["epsilon", "rho"] = "epsilon" if self.currency == "epsilon" else "rho"
+        most = self.person_total
+        whole = of_units(kind, most["units"])
+        return (("Total per person", f"{whole} for one with rows in all {most['periods']} ({most['per']})"),)
+
+    @property
     def result_section(self) -> Section:
         """A table for every planned analysis."""
         return Section("Results of planned analyses", tuple(_result_table(r) for r in self.results))
@@ -292,24 +307,6 @@ class Card:
 
 
 _CARD = TypeAdapter(Card)
-
-
-def sums(schema: Schema, events: Sequence[Event]) -> tuple[str, ...]:
-    """What a person pays in all whose rows lie in every block, where the unit is protected once in each.
-
-    The budget on the card is that of the unit (a person in one year: the maximum over the years). Those who
-    think of the person need the sum.
-    """
-    notes = []
-    for event in events:
-        if isinstance(event, Partitioned) and event.rule == "maximum" and schema.unit.per == event.attribute:
-            blocks = schema[event.attribute].size
-            whole = type(event.budget).of_units(event.budget.units * blocks)
-            notes.append(
-                f"The unit is protected once in each {event.attribute} ({event.budget}); a {schema.unit.column or 'unit'} "
-                f"with rows in all {blocks} is charged the sum, {whole}."
-            )
-    return tuple(notes)
 
 
 def steward_says(order: Order, events: Sequence[Event]) -> tuple[str, ...]:

@@ -110,7 +110,7 @@ class Order:
             return
         for step in steps:
             if step.hopeless and schema.neighbours != "label":
-                warnings.warn(f"{self.method.name}, {step.stage}: {step.note}", HopelessNoise, stacklevel=3)
+                warnings.warn(f"{self.method.name}, {step.place}: {step.note}", HopelessNoise, stacklevel=3)
 
 
 def _require_columns(analysis: PlannedAnalysis, schema: Schema, method: Method) -> None:

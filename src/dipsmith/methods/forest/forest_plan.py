@@ -169,12 +169,9 @@ class ForestPlan:
         sizes = self._sizes(spec, costs)
         what = f"{spec} by {', '.join(spec.predictors)}; branches split from {sizes.n_b:,.0f} rows"
         cells = sizes.leaves // (len(costs.trees) * strata.size) * labels or None
-        note = ""
-        if strata.apart:
-            note = f"costs a person who is in all {strata.size} strata {strata.size} times as much: the unit is {unit}"
         for i, cost in enumerate(costs.trees, start=1):
             stage, group = f"{prefix}tree {i} of {len(costs.trees)}", f"{prefix}tree"
-            yield Planned(stage, what, cost, cells, sizes.noise, note if i == 1 else "", group=group)
+            yield Planned(stage, what, cost, cells, sizes.noise, group=group)
 
     def _sizes(self, spec: EnsembleSpec, costs: EnsembleCosts) -> TreeSizes:
         """Grow trees on the public rows to see how deep branches go and how large leaves are."""

@@ -73,8 +73,8 @@ from dipsmith.schema.steps import step_schema
 ROUGH, STEPS = 1e-3, 40
 """Tolerance of the fits between rounds, in nats per row, and their steps at most."""
 
-COLUMN_SECONDS = 0.1
-"""For each column: CPU seconds of choosing and fitting in typical rounds."""
+COLUMN_SECONDS, ROUND_SECONDS = 0.07, 5e-5
+"""CPU seconds of choosing and fitting in typical rounds: for each column, and by the cube of their number."""
 
 PREFETCHED = 1 << 22
 """Cells of all candidates up to which they are counted together with the columns, in one pass."""
@@ -273,7 +273,8 @@ class AIM:
 
     def outlook(self, schema: Schema, budget: Budget, steps: Sequence[Planned], public: PublicFacts) -> Outlook:
         """The columns, and every pair as if it were chosen in an average round."""
-        return graph_outlook(schema, steps, seconds=COLUMN_SECONDS * len(schema.names))
+        columns = len(schema.names)
+        return graph_outlook(schema, steps, seconds=COLUMN_SECONDS * columns + ROUND_SECONDS * columns**3)
 
     @classmethod
     def suits(cls, schema: Schema, budget: Budget, rows: int) -> Suitability | None:

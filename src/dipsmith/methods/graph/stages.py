@@ -19,6 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import inf
+from statistics import median
 from typing import Final
 
 from dipsmith.estimation.answers import NoisyTable
@@ -29,7 +30,7 @@ from dipsmith.methods.graph.junction import Array
 from dipsmith.methods.graph.misfit import budget_weights
 from dipsmith.methods.graph.model import GraphModel, rule_links
 from dipsmith.methods.method import Planned, count_noise
-from dipsmith.methods.outlook import Names, Outlook, hopeless_note, table_effort, tables_of
+from dipsmith.methods.outlook import Effort, Names, Outlook, hopeless_note, table_effort, tables_of
 from dipsmith.privacy.budget import Budget, PureDP, rho_to_approx
 from dipsmith.privacy.curator import Curator
 from dipsmith.schema import Marginal, Schema
@@ -148,6 +149,14 @@ def plan_columns(
     return steps
 
 
+CHOICE_SECONDS, PAIR_BYTES = 1e-5, 75e3
+"""Choosing again and again among all pairs of columns: seconds by the cube of their number, bytes by pair."""
+CHOSEN_SECONDS, CHOSEN_BYTES = 2.7e-6, 350.0
+"""Per cell of a table that is chosen: measured, fitted, written into the file of measurements."""
+LARGEST_CHOSEN = 1 << 20
+"""Larger pairs are not chosen."""
+
+
 def graph_outlook(
     schema: Schema, steps: Sequence[Planned], if_chosen: Mapping[Names, float] | None = None, seconds: float = 0.0
 ) -> Outlook:
@@ -159,9 +168,23 @@ def graph_outlook(
         last = steps[-1]
         chosen = combinations(schema.names, 2) if last.cells is None and last.sd is not None else ()
         if_chosen = dict.fromkeys(chosen, (last.sd or 0.0) ** 2)
-    effort = table_effort(steps)
-    effort = replace(effort, seconds=effort.seconds + seconds)
+    columns, chosen_cells = table_effort(steps), _chosen_cells(schema, if_chosen)
+    effort = Effort(
+        columns.seconds + seconds + CHOICE_SECONDS * len(schema.names) ** 3 + CHOSEN_SECONDS * chosen_cells,
+        columns.memory + PAIR_BYTES * len(if_chosen) + CHOSEN_BYTES * chosen_cells,
+    )
     return Outlook(tables_of(schema, steps), if_chosen=if_chosen, effort=effort)
+
+
+def _chosen_cells(schema: Schema, candidates: Collection[Names]) -> float:
+    """The cells of the tables that will be chosen, about: of every column the median pair that could be measured."""
+    sizes = {n: schema[n].size for n in schema.names}
+    pairs = [(c, cells) for c in candidates if len(c) == 2 and (cells := sizes[c[0]] * sizes[c[1]]) <= LARGEST_CHOSEN]
+    found = 0.0
+    for name in schema.names:
+        own = [cells for c, cells in pairs if name in c]
+        found += median(own) if own else 0.0
+    return found
 
 
 def signal(schema: Schema, budget: Budget, rows: int) -> float:

@@ -263,11 +263,7 @@ class LogLinear:
         if not neighbours.unit_recurs(unit.max_rows, unit.per, self.strata):
             # Strata cost no more together than one: shown is the smallest, where noise weighs most.
             least = min(facts, key=lambda f: f.rows or np.inf)
-            lines = self._lines(spec, budget, least, f"in each {self.strata}: ")
-            if lines and unit.per == self.strata:
-                note = f"costs a person who is in all {size} strata {size} times as much: the unit is {unit}"
-                lines[0] = replace(lines[0], note=note)
-            return lines
+            return self._lines(spec, budget, least, f"in each {self.strata}: ")
         lines = []
         parts: list[Budget] = [*budget.split(size)]
         for label, part, known in zip(schema[self.strata].labels, parts, facts, strict=True):

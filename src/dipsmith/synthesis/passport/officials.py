@@ -103,6 +103,21 @@ def _strength(facts: PassportFacts) -> tuple[Any, ...]:
             )
         ),
         "These are limits for the cleverest attack on the unluckiest person.",
+        *_over_periods(facts),
+    )
+
+
+def _over_periods(facts: PassportFacts) -> tuple[str, ...]:
+    """What does not change in time is told by every period that a person is in."""
+    card = facts.card
+    most = card.person_total
+    if most is None:
+        return ()
+    kind = "epsilon" if card.currency == "epsilon" else "rho"
+    whole = of_units(kind, most["units"])
+    return (
+        f"They are for one {most['per']} of a person. What does not change stands in each: for a person in all "
+        f"{most['periods']} the number is {whole}.",
     )
 
 
