@@ -176,7 +176,10 @@ def test_rows_beyond_max_rows_are_labelled_but_not_counted():
 @pytest.mark.parametrize(
     ("unit", "said"),
     [
-        ({"column": "id", "max_rows": 1, "per": "code"}, ["ε = 1 is for one id in one code", "all 3 (code)", "ε = 3 in all"]),
+        (
+            {"column": "id", "max_rows": 1, "per": "code"},
+            ["ε = 1 is for one id in one code", "all 3 (code)", "ε = 3 in all"],
+        ),
         ({"column": "id", "max_rows": 3}, []),
         ("row", []),
     ],
