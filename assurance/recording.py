@@ -35,7 +35,7 @@ from dipsmith.privacy.curator import Curator
 from dipsmith.privacy.measurement import Measurement
 from dipsmith.privacy.noise import DiscreteLaplace
 from dipsmith.privacy.observer import Picked, Shown
-from dipsmith.schema import Codes, WeightedSums
+from dipsmith.schema import Bins, Cells, Codes, WeightedSums, WeightTotals
 
 Entry = ObservedTable | Choice | Shown | tuple[str, Any]
 
@@ -287,8 +287,19 @@ def _declared(seen: ObservedTable) -> Fraction:
     most = reach(seen.fact.cells, curator.relation, rows_vary=unit.column is not None, noisy=noisy)
     # A row adds its weight where it would add 1.
     cells = seen.fact.cells
-    moved = unit.max_rows * (max(map(abs, cells.values)) if isinstance(cells, WeightedSums) else 1)
+    moved = unit.max_rows * _heaviest(cells)
     return Fraction(most * (moved if isinstance(seen.fact.budget, PureDP) else moved**2))
+
+
+def _heaviest(cells: Cells) -> int:
+    """The most that one row adds to one number, in its whole steps; found anew, by the schema."""
+    if isinstance(cells, WeightedSums):
+        return max(map(abs, cells.values))
+    if isinstance(cells, WeightTotals):
+        domain = cells.schema[cells.weight].domain
+        assert isinstance(domain, Bins)
+        return round(domain.maximum / cells.step)
+    return 1
 
 
 def _scale(law: NoiseLaw) -> Fraction:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dipsmith.inference.combine import combine as combine
     from dipsmith.inference.fit import fit as fit
     from dipsmith.inference.noise_aware import noise_aware as noise_aware
+    from dipsmith.inference.weighted_totals import weighted_totals as weighted_totals
     from dipsmith.methods.forest.forest import Forest as Forest
     from dipsmith.methods.graph.aim import AIM as AIM
     from dipsmith.methods.graph.marginals import Marginals as Marginals
@@ -83,6 +84,7 @@ _HOMES = {
     "source": "dipsmith.sources",
     "synthesize": "dipsmith.synthesis.synthesize",
     "verify": "dipsmith.synthesis.verify",
+    "weighted_totals": "dipsmith.inference.weighted_totals",
 }
 
 __all__ = sorted(_HOMES)

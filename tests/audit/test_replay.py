@@ -30,7 +30,8 @@ from dipsmith.privacy.events import Rehearsal
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from dipsmith.privacy.observer import Shown, observed_rows
 from dipsmith.privacy.randomness import Stream
-from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit, WeightedSums
+from dipsmith.privacy.weight_question import WeightQuestion
+from dipsmith.schema import Attribute, Categories, Codes, Marginal, Schema, Unit, WeightedSums, WeightTotals
 from dipsmith.schema.bins import singles
 from dipsmith.sources import source
 
@@ -436,3 +437,50 @@ def test_weighted_sums_have_no_findings():
 def test_weighted_sums_whose_noise_forgets_the_weights_are_found(monkeypatch):
     monkeypatch.setattr(WeightedSums, "heaviest", 1)
     assert findings_of(add_up_weights, "label") != []
+
+
+# --- weighted totals of a survey weight -------------------------------------------------------------
+
+
+def ask_totals(relation):
+    """Totals of a weight by region, of rows that differ in a whole unit: two heavy rows in place of nothing, or of others."""
+    schema = Schema.from_dict(
+        {
+            "name": "survey",
+            "unit": {"column": "person", "max_rows": 2},
+            "neighbours": relation,
+            "fields": [
+                {"name": "region", "type": "string", "enum": ["n", "s"], "other": "n"},
+                {"name": "w", "type": "number", "minimum": 1, "maximum": 9, "role": "weight"},
+            ],
+        }
+    )
+    others = [("a", "n", 2.5), ("b", "s", 1.0)]
+    worlds = [*others, ("c", "n", 9.0), ("c", "n", 9.0)], others
+    worlds = worlds if relation == "add-remove" else (worlds[0], [*others, ("c", "s", 9.0), ("c", "s", 9.0)])
+
+    def act(rows, observer):
+        table = pa.table(dict(zip(("person", "region", "w"), map(list, zip(*rows, strict=True)), strict=True)))
+        stream = Stream.of(1, observer)
+        held = observed_rows(BatchRows(source(table), schema, b"k" * 32), observer)
+        curator = Curator(held, PureDP(1), stream=stream, journal=Rehearsal())
+        curator.ask(WeightQuestion(WeightTotals(schema, ("region",))), PureDP(1))
+
+    recording = Recording()
+    replay = Replay(recording)
+    act(worlds[0], Observation(recording))
+    act(worlds[1], Observation(replay))
+    replay.close(PureDP(1))
+    return replay
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+def test_weighted_totals_have_no_findings(relation):
+    replay = ask_totals(relation)
+    assert replay.findings == []
+    assert replay.loss == pytest.approx(1.0)  # the worst neighbours: the whole price is needed
+
+
+def test_weighted_totals_whose_noise_forgets_the_weights_are_found(monkeypatch):
+    monkeypatch.setattr(WeightTotals, "heaviest", 1)
+    assert ask_totals("replace").findings != []

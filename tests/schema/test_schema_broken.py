@@ -89,9 +89,8 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     (changed("fields.0.type", ...), "column 'age': 'type' is missing", "integer"),
     (changed("fields.0.type", "int"), "column 'age': type", "'integer'"),
     (changed("fields.0.role", "secret"), "column 'age': role", "'private'"),
-    (changed("fields.0.role", "weight"), "column 'age': role 'weight'", "weights are not supported yet"),
-    (changed("fields.0.weight", True), "column 'age': unknown key 'weight'", "weights are not supported yet"),
-    (changed("weight", "age"), "unknown key 'weight'", "weights are not supported yet"),
+    (changed("fields.0.weight", True), "column 'age': unknown key 'weight'", "role: weight"),
+    (changed("weight", "age"), "unknown key 'weight'", "role: weight"),
     (changed("fields.0.mininum", 3), "column 'age': unknown key 'mininum'", "did you mean 'minimum'"),
     (
         changed("fields.0.constraints", {}),

@@ -22,6 +22,7 @@ EXAMPLES = examples(
     'dipsmith fit release/ "pay ~ sex" --reference sex=M --level 0.9',
     'dipsmith fit release/ "employed ~ sex + age" --family logistic --json',
     'dipsmith fit release/ "pay ~ 1" --csv > mean.csv      # a mean',
+    'dipsmith fit release/ "employed ~ 1" --weights w      # a weighted share',
 )
 DIGITS = 10
 
@@ -36,6 +37,7 @@ def fit(
         Option("--reference", help="COLUMN=LEVEL that other levels are compared with; may be repeated."),
     ] = None,
     cluster: Annotated[str | None, Option("--cluster", help="Errors clustered by this column.")] = None,
+    weights: Annotated[str | None, Option("--weights", help="Weigh rows by this column, a survey weight.")] = None,
     robust: Annotated[bool, Option("--robust", help="Robust (HC1) errors.")] = False,
     replicates: Annotated[int, Option("--replicates", help="How often the mechanism is run again, if it is.")] = 50,
     seed: Annotated[int | None, Option("--seed", help="Find the same intervals again.")] = None,
@@ -61,6 +63,7 @@ def fit(
             level=level,
             reference=references_of(reference),
             cluster=cluster,
+            weights=weights,
             robust=robust,
             replicates=replicates,
             seed=seed,

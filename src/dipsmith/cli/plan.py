@@ -92,7 +92,7 @@ def plan(
         budget = _solve(declared, chosen, target_width, budget, run)
     chosen = ready_method(chosen, asked, declared, budget)
     analyses = _label_forecast(declared, asked, given, budget)
-    planned = make(declared, chosen, budget if analyses is None else analyses.rest(budget), **run)
+    planned = make(declared, chosen, budget if analyses is None else analyses.rest(budget), analyses=asked, **run)
     if asked and declared.neighbours != "label":
         analyses = AnalysisPlan.of_tables(asked, declared, planned.steps, facts.rows)
     if json:

@@ -35,11 +35,15 @@ DAY = 86_400e6
 
 @dataclass(frozen=True)
 class ValueReading:
-    """Which columns of a schema are read: `numbers` by their values, `levels` as places in their public lists."""
+    """Which columns of a schema are read: `numbers` by their values, `levels` as places in their public lists.
+
+    `codes` are read as the schema codes them, and stand among the levels.
+    """
 
     schema: Schema
     numbers: tuple[str, ...] = ()
     levels: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in self.numbers:
@@ -52,7 +56,7 @@ class ValueReading:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The columns that are read, in the order of the schema."""
-        return tuple(n for n in self.schema.names if n in {*self.numbers, *self.levels})
+        return tuple(n for n in self.schema.names if n in {*self.numbers, *self.levels, *self.codes})
 
     def listed(self, name: str) -> tuple[str, ...]:
         """The public levels of a column, as an analyst of the release names them."""
@@ -88,7 +92,7 @@ class Values:
             (n, (np.where(np.isnan(self.numbers[n]), np.nan, self.numbers[n]) + 0.0).view(np.int64))
             for n in reading.numbers
         ]
-        words += [(n, self.levels[n].astype(np.int64, copy=False)) for n in reading.levels]
+        words += [(n, self.levels[n].astype(np.int64, copy=False)) for n in (*reading.levels, *reading.codes)]
         words.sort(key=lambda column: reading.schema[column[0]].role != "public")
         return np.column_stack([np.zeros((self.rows, 0), np.int64), *(word for _, word in words)])
 
@@ -97,7 +101,8 @@ class Values:
         """All the rows of some blocks."""
         numbers_of = {n: np.concatenate([np.zeros(0), *(p.numbers[n] for p in parts)]) for n in reading.numbers}
         empty = np.zeros(0, np.int64)
-        levels = {n: np.concatenate([empty, *(p.levels[n] for p in parts)]) for n in reading.levels}
+        both = (*reading.levels, *reading.codes)
+        levels = {n: np.concatenate([empty, *(p.levels[n] for p in parts)]) for n in both}
         return cls(numbers_of, levels, sum(p.rows for p in parts))
 
 
@@ -140,7 +145,8 @@ def read_values(encoded: EncodedRows, reading: ValueReading) -> Iterator[tuple[V
         yield (
             Values(
                 {n: _numbers(reading.schema[n], columns[n], codes[n], n in reading.verbatim) for n in reading.numbers},
-                {n: _places(reading.schema[n], columns[n], codes[n], n in reading.verbatim) for n in reading.levels},
+                {n: _places(reading.schema[n], columns[n], codes[n], n in reading.verbatim) for n in reading.levels}
+                | {n: codes[n].astype(np.int64) for n in reading.codes},
                 batch.num_rows,
             ),
             None if unit is None else unit_text(columns[unit]),
@@ -173,6 +179,8 @@ def values_of_codes(codes: Codes, reading: ValueReading) -> Values:
             found[name] = np.where(known, value, np.nan)
         if name in reading.levels:
             places[name] = np.where(known, at, -1)
+        if name in reading.codes:
+            places[name] = own
     return Values(found, places, len(codes))
 
 

@@ -22,9 +22,19 @@ from dipsmith.errors import UsageError
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.events import labels_of_block
 from dipsmith.privacy.measurement import Measurement, NoisyAnswer
-from dipsmith.schema import Cells, Condition, Conditions, Crossed, Marginal, Schema, WeightedSums, conditions_of
+from dipsmith.schema import (
+    Cells,
+    Condition,
+    Conditions,
+    Crossed,
+    Marginal,
+    Schema,
+    WeightedSums,
+    WeightTotals,
+    conditions_of,
+)
 
-Kind = Literal["cross-table", "regions", "weighted sums"]
+Kind = Literal["cross-table", "regions", "weighted sums", "weighted totals"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +43,8 @@ class MeasuredTable:
 
     `kind` is "cross-table" (every combination of labels of `attributes`, `shape` codes of each), "regions" (the leaves
     or nodes of a tree, which demand different columns; crossed with labels, if any) or "weighted sums" (groups × labels
-    of sums of a public weight, which `weight` describes). `block` is the path of the step that asked, empty at the top; where
+    of sums of a public weight, which `weight` describes) or "weighted totals" (a cross-table of totals of the survey
+    weight, in the unit that `weight` tells). `block` is the path of the step that asked, empty at the top; where
     it names a label (``year=1996``), only rows with it are counted, and `within` says so.
 
     `cells` are the numbers of the cells that are told, rising, and `values` theirs; what is not told is exactly 0, unless
@@ -164,11 +175,13 @@ def labels_within(block: str, schema: Schema) -> tuple[tuple[str, str], ...]:
 def _kind(m: Measurement) -> Kind:
     if isinstance(m.cells, WeightedSums):
         return "weighted sums"
+    if isinstance(m.cells, WeightTotals):
+        return "weighted totals"
     return "cross-table" if isinstance(m.cells, Marginal) else "regions"
 
 
 def _shape(m: Measurement) -> tuple[int, ...]:
-    if isinstance(m.cells, WeightedSums | Marginal):
+    if isinstance(m.cells, WeightedSums | Marginal | WeightTotals):
         return m.cells.shape
     return (m.cells.first.size, m.cells.second.size) if isinstance(m.cells, Crossed) else (m.cells.size,)
 
@@ -178,6 +191,8 @@ def _name(m: Measurement) -> str:
 
 
 def _weight(m: Measurement) -> str:
+    if isinstance(m.cells, WeightTotals):
+        return f"column {m.cells.weight}, in whole steps of {m.cells.step:g}"
     if not isinstance(m.cells, WeightedSums):
         return ""
     if m.cells.weight is None:

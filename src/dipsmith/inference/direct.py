@@ -49,6 +49,11 @@ def direct_estimate(release: Release, answer: AnswerRoute, asked: str, reference
     return _estimated(answer.results, release, {} if labels else references, MEASURED, {})
 
 
+def estimates_of(found: Sequence[Result], release: Release, references: References, rule: str) -> Estimated:
+    """Results of tables of whole rows, told with the schema's first levels, with the references that were asked for."""
+    return _estimated(found, release, references, rule, {})
+
+
 @dataclass(frozen=True, eq=False)
 class NoisyPair:
     """The noisy counts of two columns together, and their noise drawn again: draws first."""

@@ -25,10 +25,11 @@ from dipsmith.codec.parse import is_text
 from dipsmith.errors import NotCarried, UsageError
 from dipsmith.inference.combine import Combined, Estimate, Rule, as_text, check_level, choose_rule
 from dipsmith.inference.direct import direct_estimate
-from dipsmith.inference.gate import recurring
+from dipsmith.inference.gate import recurring, unweighted
 from dipsmith.inference.noise_aware import REPLICATES, Flags, Progress, Replication, combine_by, without_intervals
 from dipsmith.inference.parts import PartByPart
 from dipsmith.inference.tests import Significance, refer
+from dipsmith.inference.weighted import weighted_estimate
 from dipsmith.methods.method import Method
 from dipsmith.regression.analysis import Analysis, Family
 from dipsmith.regression.estimates import Estimates, term_of
@@ -39,7 +40,7 @@ from dipsmith.schema import Schema
 from dipsmith.schema.analysis import split_by
 from dipsmith.schema.formula.tree import Column, Node, nodes
 from dipsmith.sources import source
-from dipsmith.synthesis.answers import AnswerRoute, planned_references
+from dipsmith.synthesis.answers import AnswerRoute, Gap, planned_references
 from dipsmith.synthesis.canonical import canonical_values
 from dipsmith.synthesis.release import Release
 
@@ -143,6 +144,7 @@ def fit(
     rule: Rule = "auto",
     robust: bool = False,
     cluster: str | None = None,
+    weights: str | None = None,
     penalty: float | None = None,
     level: float = 0.95,
     replicates: int = REPLICATES,
@@ -176,6 +178,10 @@ def fit(
         noise out).
     robust, cluster, level
         Robust (HC1) errors, or errors clustered by a column; and the level of the intervals.
+    weights
+        The column that says how many people a row stands for: weighted least squares, weighted means and shares
+        (``"employed ~ 1"``), with the robust errors of a sample drawn with unequal probabilities (no strata, no clusters
+        but `cluster`). Without it nothing is weighted.
     penalty
         λ of a ridge; without it "ridge" chooses one by generalised cross-validation.
     replicates, correct, method, seed, progress
@@ -209,18 +215,27 @@ def fit(
         robust=robust,
         cluster=cluster,
         penalty=penalty,
+        weights=weights,
     )
     check_level(level)
     parts = None if by is None else PartByPart.of(analysis, by, tables)
     answer = AnswerRoute()
+    if release is not None and chosen != "sampling" and weights is not None and not allow_unsupported:
+        combined, estimates = weighted_estimate(release, analysis, formula, reference, parts or analysis)
+        combined = replace(combined, level=level, notes=(*combined.notes, *recurring(release)))
+        return Fit(analysis, combined, (estimates,), direct=True, by=by)
     if release is not None and chosen != "sampling":
         direct = rule == "auto" and _is_plain(analysis)
         answer = AnswerRoute.of(release, analysis, formula, reference, direct=direct)
+        if weights is not None:
+            unknown = f"estimates of the rows, weighted by {weights}, are biased by more than anything shows"
+            answer = AnswerRoute(gap=Gap(formula, unknown, "Leave allow_unsupported out to see what noisy tables tell"))
         if answer.gap is not None and not allow_unsupported:
             raise NotCarried(answer.gap.sentence)
         if answer.results:
             combined, estimates = direct_estimate(release, answer, formula, reference)
             notes = () if any("independent" in note for note in combined.notes) else recurring(release)
+            notes += unweighted(release, weights)
             combined = replace(combined, level=level, notes=(*combined.notes, *notes))
             return Fit(analysis, combined, (estimates,), direct=True, by=by)
     each = tuple((parts or analysis)(table) for table in tables)
@@ -241,12 +256,14 @@ def fit(
     combined = combine_by(chosen, release, estimate, each, how, level=level, why=why, follows=follows)
     if release is not None and cluster is None:
         combined = replace(combined, notes=(*combined.notes, *recurring(release)))
+    combined = replace(combined, notes=(*combined.notes, *unweighted(release, weights)))
     return Fit(analysis, combined, each, by=by)
 
 
 def _is_plain(analysis: Analysis) -> bool:
     """Whether nothing is asked that direct estimates do not know."""
-    return not analysis.robust and analysis.cluster is None and analysis.penalty is None
+    plain = not analysis.robust and analysis.cluster is None and analysis.penalty is None
+    return plain and analysis.weights is None
 
 
 def _follows(analysis: Analysis, names: tuple[str, ...], schema: Schema) -> Flags | None:

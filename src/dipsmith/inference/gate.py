@@ -19,3 +19,11 @@ def recurring(release: Release) -> tuple[str, ...]:
         f"Rows of one {unit.column} are taken as independent, because the release does not tell which belong together; where "
         "they are alike, intervals are too short.",
     )
+
+
+def unweighted(release: Release | None, weights: str | None) -> tuple[str, ...]:
+    """What readers have to know where a release has a survey weight and the rows were not weighted by it."""
+    own = None if release is None else release.schema.weight
+    if own is None or weights is not None:
+        return ()
+    return (f"Not weighted: every row counts once. weights='{own}' weighs rows as the survey does.",)

@@ -16,22 +16,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 
 from dipsmith.codec.decode import decode
 from dipsmith.codec.encode import Encoder
 from dipsmith.errors import RegistryError, UnsupportedError, UsageError
+from dipsmith.estimation.measured_table import MeasuredTable
+from dipsmith.estimation.weights import NoisyTotals
 from dipsmith.methods.catalogue import METHODS
 from dipsmith.methods.method import FitsAgain, Labeller, Method, Model
 from dipsmith.privacy.budget import Budget, of_units
 from dipsmith.privacy.curator import Curator
-from dipsmith.privacy.randomness import Generator, generator
-from dipsmith.schema import Codes, Schema
+from dipsmith.privacy.randomness import Generator, Stream, generator
+from dipsmith.privacy.weight_question import WeightQuestion
+from dipsmith.schema import Codes, Schema, WeightTotals
 from dipsmith.sources import source
 from dipsmith.synthesis.card import Card
 from dipsmith.synthesis.careers import label_source
 from dipsmith.synthesis.fitted import label_batch
 from dipsmith.synthesis.release import Release
+from dipsmith.synthesis.weights import noisy_totals, weigh
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +54,8 @@ class Mechanism:
     released: Schema
     given_rows: int | None
     rows: int | None
+    totals: tuple[MeasuredTable, ...] = ()
+    """Noisy totals of a survey weight, which are measured again and with which weights are made to agree."""
     known: Model | None = None
     """The model of the release, where this method made it: the search of a further run begins there."""
 
@@ -67,6 +74,7 @@ class Mechanism:
             released=release.schema,
             given_rows=card.known_rows,
             rows=None if card.rows_known == "noisy estimate" else card.rows,
+            totals=tuple(t for t in release.measurements if t.kind == "weighted totals"),
             known=None if release.model.missing else release.model.inner,
         )
 
@@ -93,13 +101,29 @@ class Mechanism:
                 return [label_source(model, source(public), _seed(random)) for _ in range(draws)]
             whole = public.to_batches(max_chunksize=table.num_rows or 1)
             return [pa.concat_tables([label_batch(model, b, _seed(random)) for b in whole]) for _ in range(draws)]
-        return [decode(model.sample(self.rows, _seed(random)), generator(_seed(random))) for _ in range(draws)]
+        made = [decode(model.sample(self.rows, _seed(random)), generator(_seed(random))) for _ in range(draws)]
+        return (
+            [weigh(drawn, noisy, self.released) for drawn in made] if (noisy := self._totals(table, random)) else made
+        )
+
+    def _totals(self, table: pa.Table, random: Generator) -> list[NoisyTotals]:
+        """Totals of the released weights with noise like that of the private ones'."""
+        found, stream = [], Stream.of(_seed(random)) if self.totals else None
+        for measured in self.totals:
+            cells = WeightTotals(self.schema, measured.attributes)
+            codes, _ = Encoder(self.released, measured.attributes).encode(table)
+            question = WeightQuestion(cells)
+            law, _ = question.priced(str(self.schema.neighbours), self.schema.unit.max_rows, measured.budget, "")
+            exact = cells.add_up(cells.index(codes), table.column(cells.weight).to_numpy().astype(np.float64))
+            assert stream is not None
+            found.append(noisy_totals(cells, exact + law.sample(stream, cells.size), law.variance))
+        return found
 
 
 def _budget_of_one(release: Release) -> Budget:
     """What one sanitisation cost: planned sums were bought beside it, and sets share the rest."""
     card = release.card
-    planned = sum(t.budget.units for t in release.measurements if t.kind == "weighted sums")
+    planned = sum(t.budget.units for t in release.measurements if t.kind in ("weighted sums", "weighted totals"))
     rest = card.budget if not planned else of_units(card.budget.currency, max(1, card.budget.units - planned))
     return rest.split(card.sets)[0] if card.each == "split" else rest
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dipsmith.errors import UsageError
+from dipsmith.estimation.weights import split_budget, weighted_tables
 from dipsmith.methods.method import Method, Planned, PublicFacts, require_members, require_relation
 from dipsmith.methods.outlook import Outlook, TreePreview, outlook_of
 from dipsmith.methods.path_shares import PathShares
@@ -22,9 +23,11 @@ from dipsmith.planning.leaf_interval import rows_for_width
 from dipsmith.planning.resources import Resources, resources
 from dipsmith.planning.smears import smears
 from dipsmith.planning.target import solve, strain_of_labels, strain_of_marginals
+from dipsmith.planning.weights import plan_totals
 from dipsmith.privacy.budget import ZCDP, Budget, PureDP
 from dipsmith.privacy.person_total import PersonTotal
 from dipsmith.schema import Schema
+from dipsmith.schema.analysis import PlannedAnalysis
 
 
 @dataclass(frozen=True)
@@ -125,11 +128,13 @@ def plan(
     each: str | None = None,
     p0: float = SHARE,
     level: float = 0.9,
+    analyses: Sequence[PlannedAnalysis] = (),
 ) -> Plan:
     """What `synthesize` would ask and spend, and what can be expected of it; reads no private value.
 
     `public` has the number of rows, and under `label` the public rows. `p0` and `level` say for which authentic share, and
-    at which level, the widths of label shares are given.
+    at which level, the widths of label shares are given. `analyses` decide which weighted totals are measured, where there is
+    a survey weight.
     """
     require_relation(method, schema.neighbours)
     require_members(method, schema)
@@ -137,8 +142,10 @@ def plan(
         raise UsageError("several sets need --each split or --each draw")
     facts = public or PublicFacts()
     share = _each(budget, sets, each)
-    steps = tuple(method.plan(schema, share, facts))
-    outlook = outlook_of(method, schema, share, steps, facts)
+    tables = weighted_tables(schema, analyses or schema.analyses)
+    totals, share = plan_totals(schema, share, tables)
+    own = tuple(method.plan(schema, share, facts))
+    outlook, steps = outlook_of(method, schema, share, own, facts), (*totals, *own)
     crowded = schema.neighbours != "label"  # there few tables of labels are asked, for which ε needs no δ
     return Plan(
         dataset=schema.name,
@@ -159,7 +166,9 @@ def plan(
         smears=smears(schema),
         path_shares=outlook.path_shares,
         person_total=PersonTotal.of(schema, budget, budget.units if _is_apart(schema, method) else 0),
-        delta=offer_delta(budget, steps, lambda b: method.plan(schema, _each(b, sets, each), facts))
+        delta=offer_delta(
+            budget, own, lambda b: method.plan(schema, split_budget(_each(b, sets, each), tables)[1], facts)
+        )
         if crowded
         else None,
     )

@@ -10,7 +10,7 @@ from dipsmith.privacy.budget import Budget, PureDP
 from dipsmith.privacy.events import Chosen, Measured
 from dipsmith.privacy.gaussian_price import range_price, variance_needed
 from dipsmith.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
-from dipsmith.schema import Cells, Marginal, WeightedSums
+from dipsmith.schema import Cells, Marginal, WeightedSums, WeightTotals
 
 
 def sensitivity_for(
@@ -55,7 +55,7 @@ def noise_event(noise: NoiseLaw, cells: Cells, sensitivity: Fraction, budget: Bu
         cells=cells.key,
         size=cells.size,
         attributes=cells.attributes if isinstance(cells, Marginal) else None,
-        weighted=isinstance(cells, WeightedSums),
+        weighted=isinstance(cells, WeightedSums | WeightTotals),
         mechanism=noise.name,
         sensitivity=sensitivity,
         scale=noise.scale if isinstance(noise, DiscreteLaplace) else noise.sigma2,
@@ -67,7 +67,7 @@ def priced_table(
     relation: str, max_rows: int, cells: Cells, budget: Budget, single: bool, block: str
 ) -> tuple[NoiseLaw, Measured]:
     """The noise that a table is given for its price, and the event of it."""
-    heaviest = cells.heaviest if isinstance(cells, WeightedSums) else 1
+    heaviest = cells.heaviest if isinstance(cells, WeightedSums | WeightTotals) else 1
     sensitivity = sensitivity_for(relation, max_rows, budget, single=single, heaviest=heaviest)
     return priced_counts(cells, sensitivity, budget, block)
 

@@ -40,7 +40,8 @@ class Analysis:
     """A formula that is ready to be fitted to a table: an estimator.
 
     `levels` are those of its categories, the reference first; `family` is never "auto"; `penalty` is λ of a ridge;
-    with `falls_back` a separated table is fitted by Firth's method instead of refused.
+    with `falls_back` a separated table is fitted by Firth's method instead of refused; `weights` is the column by which rows
+    are weighted.
     """
 
     formula: RegressionFormula
@@ -50,6 +51,7 @@ class Analysis:
     cluster: str | None = None
     penalty: float | None = None
     falls_back: bool = False
+    weights: str | None = None
 
     @classmethod
     def of(
@@ -63,6 +65,7 @@ class Analysis:
         robust: bool = False,
         cluster: str | None = None,
         penalty: float | None = None,
+        weights: str | None = None,
     ) -> Analysis:
         """Read a formula against the tables that it is for, and decide the family."""
         if family not in get_args(Family):
@@ -73,16 +76,21 @@ class Analysis:
             raise UsageError(
                 "a ridge regression has no robust or clustered errors; leave them out, or use family='ols'"
             )
+        if weights is not None and family not in ("auto", "ols"):
+            raise UsageError(
+                f"weights go with least squares; use family='ols' (a share, of two levels), not '{family}'"
+            )
         parts = RegressionFormula.parse(formula, tables[0].column_names)
         levels = levels_of(parts, tables, schema, dict(reference or {}))
-        if family != "auto":
-            return cls(parts, levels, family, robust, cluster, penalty)
+        if family != "auto" or weights is not None:
+            family = "ols" if family == "auto" else family
+            return cls(parts, levels, family, robust, cluster, penalty, weights=weights)
         logistic = all(has_binary_response(parts, t, levels) for t in tables)
         return cls(parts, levels, "logistic" if logistic else "ols", robust, cluster, penalty, True)
 
     def frame(self, table: pa.Table) -> ModelFrame:
         """The numbers of one table."""
-        return model_frame(self.formula, table, self.levels, self.cluster)
+        return model_frame(self.formula, table, self.levels, self.cluster, self.weights)
 
     def __call__(self, table: pa.Table) -> Estimates:
         """Fit one table."""
@@ -109,8 +117,9 @@ class Analysis:
     @property
     def name(self) -> str:
         """What it is called in print."""
-        robust = ", robust errors" if self.robust else ""
-        return NAMES[self.family] + (f", errors clustered by {self.cluster}" if self.cluster else robust)
+        robust = ", robust errors" if self.robust or self.weights else ""
+        weighted = f" weighted by {self.weights}" if self.weights else ""
+        return NAMES[self.family] + weighted + (f", errors clustered by {self.cluster}" if self.cluster else robust)
 
     @property
     def references(self) -> str:

@@ -66,11 +66,14 @@ def project(frame: ModelFrame) -> Projection:
     before = np.einsum("ij,ij->j", X, X)
     centre = np.zeros(X.shape[1])
     if frame.fixed:
-        columns, parameters = absorb(np.column_stack([y, X]), frame.fixed)
+        columns, parameters = absorb(np.column_stack([y, X]), frame.fixed, frame.weights)
         y, X = columns[:, 0], columns[:, 1:]
     elif frame.is_intercept.any():
-        centre = centres(X, np.ones(len(X)))
+        centre = centres(X, np.ones(len(X)) if frame.weights is None else frame.weights)
         X = X - centre if centre.any() else X
+    if frame.weights is not None:  # weighted least squares are ordinary ones of rows times the root of their weight
+        root = np.sqrt(frame.weights)
+        X, y, before = X * root[:, None], y * root, np.einsum("ij,i->j", frame.X**2, frame.weights)
     kept = independent(X.T @ X, before)
     if len(kept) < X.shape[1]:
         X = np.ascontiguousarray(X[:, kept])
@@ -82,7 +85,11 @@ def project(frame: ModelFrame) -> Projection:
 
 
 def least_squares(frame: ModelFrame, *, robust: bool = False) -> Estimates:
-    """Fit y = Xb + fixed effects; clustered where the frame has clusters."""
+    """Fit y = Xb + fixed effects; clustered where the frame has clusters.
+
+    Weighted rows have robust errors: the linearised variance of a sample drawn with unequal probabilities, with replacement
+    (Binder 1983), without strata.
+    """
     n = project(frame)
     scale = np.sqrt(np.einsum("ij,ij->j", n.X, n.X))
     factor = scipy.linalg.cho_factor((n.X.T @ n.X) / np.outer(scale, scale), lower=True)
@@ -94,7 +101,7 @@ def least_squares(frame: ModelFrame, *, robust: bool = False) -> Estimates:
     if frame.clusters is not None:
         covariance, groups = sandwich(inverse, n.X * residual[:, None], frame.clusters)
         covariance, df = covariance * (frame.rows - 1) / df, float(groups - 1)
-    elif robust:
+    elif robust or frame.weights is not None:
         scores = n.X * residual[:, None]
         covariance = inverse @ (scores.T @ scores) @ inverse * (frame.rows / df)
     else:
@@ -205,10 +212,10 @@ def place_estimates(
     return Estimates(frame.names, values, whole, frame.rows, df, tuple(notes))
 
 
-def absorb(columns: Floats, fixed: Sequence[Ints]) -> tuple[Floats, int]:
+def absorb(columns: Floats, fixed: Sequence[Ints], weights: Floats | None = None) -> tuple[Floats, int]:
     """Take fixed effects out of columns; and how many parameters these were.
 
-    `fixed` has the group of each row, for every fixed effect.
+    `fixed` has the group of each row, for every fixed effect; rows count by their weights, if they have any.
 
     >>> absorb(np.array([[1.0], [3.0], [5.0]]), (np.array([0, 0, 1]),))[0].ravel().tolist()
     [-1.0, 1.0, 0.0]
@@ -217,8 +224,9 @@ def absorb(columns: Floats, fixed: Sequence[Ints]) -> tuple[Floats, int]:
     first = np.empty(int(cell.max()) + 1, dtype=np.int64)
     first[cell] = np.arange(len(cell))
     groups = np.column_stack([f[first] for f in fixed])
-    rows = np.bincount(cell).astype(np.float64)
-    averages = np.column_stack([np.bincount(cell, weights=c) / rows for c in columns.T])
+    rows = np.bincount(cell, weights=weights).astype(np.float64)
+    counted = columns if weights is None else columns * weights[:, None]
+    averages = np.column_stack([np.bincount(cell, weights=c) / rows for c in counted.T])
     effects = averages - _demean(averages, groups, rows)
     return columns - effects[cell], _rank(groups)
 

@@ -33,7 +33,8 @@ class ModelFrame:
     """What a regression is computed from.
 
     The response y, and one column of X per coefficient, the intercept among them where there is one; for every fixed
-    effect, and for clustered errors, the group of each row, numbered from 0; and how many rows were left out.
+    effect, and for clustered errors, the group of each row, numbered from 0; how many rows were left out; and what each row
+    weighs, where rows are weighted, 1 on average.
     """
 
     y: Floats
@@ -42,6 +43,7 @@ class ModelFrame:
     fixed: tuple[Ints, ...]
     clusters: Ints | None
     left_out: int
+    weights: Floats | None = None
 
     @property
     def rows(self) -> int:
@@ -54,12 +56,17 @@ class ModelFrame:
         return np.array([name == INTERCEPT for name in self.names], dtype=bool)
 
 
-def model_frame(formula: RegressionFormula, table: pa.Table, levels: Levels, cluster: str | None = None) -> ModelFrame:
+def model_frame(
+    formula: RegressionFormula, table: pa.Table, levels: Levels, cluster: str | None = None, weights: str | None = None
+) -> ModelFrame:
     """Evaluate a formula on a table."""
     columns, known = read_columns(formula, table, levels)
     y, response_known = _response(formula, columns, table.num_rows)
     X, names = build(formula.terms, columns, table.num_rows)
     kept = known & response_known & np.isfinite(y) & np.isfinite(X).all(axis=1)
+    weight = None if weights is None else read_weights(table, weights)
+    if weight is not None:
+        kept &= weight > 0
     if formula.fixed:
         inside = [i for i, name in enumerate(names) if name != INTERCEPT]
         X, names = X[:, inside], tuple(names[i] for i in inside)
@@ -76,7 +83,20 @@ def model_frame(formula: RegressionFormula, table: pa.Table, levels: Levels, clu
 
     clusters = None if cluster is None else groups([cluster])
     fixed = tuple(groups(names) for names in formula.fixed)
-    return ModelFrame(y, np.ascontiguousarray(X), names, fixed, clusters, left_out)
+    weight = None if weight is None else weight[kept] / weight[kept].mean()
+    return ModelFrame(y, np.ascontiguousarray(X), names, fixed, clusters, left_out, weight)
+
+
+def read_weights(table: pa.Table, name: str) -> Floats:
+    """What each row weighs; 0 where that is missing."""
+    if name not in table.column_names:
+        raise UsageError(
+            f"there is no column '{name}' to weigh rows by; there are: {', '.join(table.column_names[:20])}"
+        )
+    found = np.nan_to_num(_numbers(name, table.column(name)), nan=0.0)
+    if (found < 0).any() or not np.isfinite(found).all():
+        raise UsageError(f"column '{name}' has negative or infinite values, which are no weights")
+    return found
 
 
 def has_binary_response(formula: RegressionFormula, table: pa.Table, levels: Levels) -> bool:

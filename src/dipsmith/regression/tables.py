@@ -3,7 +3,7 @@
 Least squares needs X′X, X′y and y′y and nothing else, and each of their entries is a sum over the cross-table of the
 columns that occur in two terms (of the response, the terms and the fixed effects). So terms of one column each need
 all pairs of columns; a product of two needs triples; a formula that is repeated by a column needs that column in
-every table. A logistic regression is not determined by these tables: it needs one of all its columns.
+every table, and so does a survey weight: X′WX are sums by pair and weight. A logistic regression is not determined by these tables: it needs one of all its columns.
 
 Reads a formula and names of columns: public.
 """
@@ -36,7 +36,8 @@ def tables_needed(analyses: Iterable[PlannedAnalysis], schema: Schema) -> tuple[
     found: dict[frozenset[str], None] = {}
     for analysis in analyses:
         formula = RegressionFormula.parse(analysis.formula, schema.names)
-        by = () if analysis.by is None else (schema[analysis.by].name,)
+        by: Names = () if analysis.by is None else (schema[analysis.by].name,)
+        by += () if schema.weight is None else (schema.weight,)
         if asks_for_odds(analysis, schema):
             found.setdefault(frozenset((*formula.columns, *by)))
         for one, other in combinations_with_replacement(parts_of(formula), 2):

@@ -7,7 +7,7 @@ from dipsmith.schema.domain import Bins, Categories, Domain
 from dipsmith.schema.drafts import draft
 from dipsmith.schema.rules import Rule
 from dipsmith.schema.schema import Schema, Unit
-from dipsmith.schema.sums import WeightedSums
+from dipsmith.schema.sums import WeightedSums, WeightTotals
 
 __all__ = [
     "Attribute",
@@ -23,6 +23,7 @@ __all__ = [
     "Rule",
     "Schema",
     "Unit",
+    "WeightTotals",
     "WeightedSums",
     "conditions_of",
     "draft",

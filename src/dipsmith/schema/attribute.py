@@ -10,7 +10,7 @@ from dipsmith.schema.domain import Bins, Categories, Domain
 from dipsmith.schema.places import Level, check_levels
 
 Type = Literal["string", "integer", "number", "boolean", "date", "datetime"]
-Role = Literal["public", "private"]
+Role = Literal["public", "private", "weight"]
 
 BOOLEANS = ("false", "true")
 
@@ -20,8 +20,9 @@ class Attribute:
     """A named column with its public domain.
 
     `role` says whether the column's values are public under the `label` relation; under `add-remove`
-    and `replace` every column is private and the role is ignored. `fixed` says that a column does not change in time: all
-    rows of one unit share its value. `levels` are those of a column of places, the largest places first (`places`).
+    and `replace` every column is private and the role is ignored, but for "weight": a survey weight, how many people of the
+    population a row stands for. `fixed` says that a column does not change in time: all rows of one unit share its value.
+    `levels` are those of a column of places, the largest places first (`places`).
     """
 
     name: str

@@ -181,6 +181,18 @@ def by_rounding(
     return _bins(scale, (*starts, end), labels, missing)
 
 
+def by_ratio(scale: Scale, low: float, high: float, count: int, *, missing: bool = False) -> Bins:
+    """Bins that are equally wide on the log scale, their edges rounded to three digits.
+
+    >>> by_ratio("number", 1, 1000, 3).edges
+    (1.0, 10.0, 100.0, 1000.0)
+    """
+    between = [float(f"{low * (high / low) ** (i / count):.3g}") for i in range(1, count)]
+    inner = sorted({float(round(e)) if scale == "integer" else e for e in between})
+    edges = [low, *(e for e in inner if low < e < high), high]
+    return replace(by_edges(scale, edges, missing=missing), law="log")
+
+
 def by_calendar(
     scale: Scale, low: float, high: float, period: str, *, missing: bool = False, limit: int = MAX_LEVELS
 ) -> Bins:

@@ -38,10 +38,7 @@ PERSON_HELP = (
     "measured of it; write unit: household with neighbours: replace, which protects every person, and all of its household, "
     "at the same ε"
 )
-WEIGHT_HELP = (
-    "survey weights are not supported yet: a weighted count can change by more than 1 when one row changes, "
-    "so the noise would protect too little; remove it"
-)
+WEIGHT_HELP = "a survey weight is a column with public bounds: '- {name: w, type: number, minimum: 1, maximum: 500, role: weight}'"
 
 
 def _text(value: Any) -> Any:
@@ -200,8 +197,6 @@ def _in_words(problem: Problem, data: Mapping[str, Any]) -> str:
         return f"{where}unknown key '{key}'; {remedy}"
     if problem.kind == "missing":
         return f"{where or 'the schema: '}'{key}' is missing; {remedy}"
-    if key == "role" and "weight" in problem.got.lower():
-        return f"{where}role {problem.got} is refused; {WEIGHT_HELP}"
     if key in ("unit", "neighbours"):
         return f"{key} is {problem.got}; {_NEEDED[key]}"
     return f"{where}{key} {remedy}"

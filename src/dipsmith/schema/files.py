@@ -38,6 +38,9 @@ from dipsmith.schema.place_entries import levels_of, total_notes
 from dipsmith.schema.rules import Rule, choose_codes, dependency_rules, in_words
 from dipsmith.schema.schema import Schema, Unit
 
+WEIGHT_BINS = 12
+"""A survey weight without `bins` is cut into so many bins of equal width on the log scale."""
+
 OF_HOUSEHOLDS = ("unit", "neighbours", "members", "key", "max_members", "order", "rows")
 """What a schema of members leaves to that of the households."""
 
@@ -264,7 +267,9 @@ def _bins(field: FieldEntry) -> Bins:
     made = _cut(field)
     if field.bins is not None and field.bins.law == "log" and made.scale not in ("integer", "number"):
         raise SchemaError("bins.law: log goes with numbers; remove it")
-    law = "uniform" if field.bins is None else field.bins.law
+    if field.role == "weight" and field.bins is None and made.minimum > 0:
+        made = bins.by_ratio(made.scale, made.minimum, made.maximum, WEIGHT_BINS, missing=made.missing)
+    law = made.law if field.bins is None else field.bins.law
     return replace(made, law=law, step=bins.read_precision(made.scale, field.precision))
 
 

@@ -21,6 +21,7 @@ from dipsmith.schema.naming import check_name
 from dipsmith.schema.places import PlaceTree, check_places
 from dipsmith.schema.rules import Rule
 from dipsmith.schema.steps import check_order
+from dipsmith.schema.weights import check_weight
 
 Neighbours = Literal["add-remove", "replace", "label"]
 PROVENANCES = ("declared", "data-derived", "learned, ", "from ")
@@ -146,6 +147,7 @@ class Schema:
         check_places(self)
         self.check_known_rows(self.known_rows)
         self._check_links()
+        check_weight(self)
         if relation == "label" and not self.private:
             raise SchemaError("neighbours is label but no column has role: private, so nothing would be protected")
         if relation != "add-remove":
@@ -241,6 +243,11 @@ class Schema:
     def private(self) -> tuple[str, ...]:
         """The names of the private attributes."""
         return tuple(a.name for a in self.attributes if a.role == "private")
+
+    @property
+    def weight(self) -> str | None:
+        """The name of the survey weight, if there is one."""
+        return next((a.name for a in self.attributes if a.role == "weight"), None)
 
     @property
     def columns(self) -> tuple[str, ...]:

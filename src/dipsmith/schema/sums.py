@@ -4,7 +4,9 @@ Under `label` a regression depends on the private labels only through sums Σ w�
 whose weights (a residual, an age, a product of public columns) are public. Weights are the values of a public column
 of few distinct numbers, so that rows are counted by (group, weight, label) as any table, and the counts are folded.
 
-Proof: ``docs/proofs/weighted-sums.md``.
+Under `add-remove` and `replace` a survey weight is private itself: `WeightTotals` are its sums over the cells of a table.
+
+Proofs: ``docs/proofs/weighted-sums.md``, ``docs/proofs/weight-totals.md``.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from numpy.typing import NDArray
 from dipsmith.errors import UsageError
 from dipsmith.schema.cells import Cells, Conditions, Marginal
 from dipsmith.schema.codes import Codes
+from dipsmith.schema.domain import Bins
 from dipsmith.schema.schema import Schema
+from dipsmith.schema.weights import weight_step
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,3 +113,79 @@ class WeightedSums:
         table = np.asarray(counts, dtype=np.int64).reshape(self.shape[0], len(self.values), labels)
         folded: NDArray[np.int64] = np.einsum("gwl,w->gl", table, np.array(self.values, dtype=np.int64)).ravel()
         return folded
+
+
+@dataclass(frozen=True, eq=False)
+class WeightTotals:
+    """Totals of the survey weight over the rows of each cell of a table, in whole steps of `step`."""
+
+    schema: Schema
+    columns: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.schema.weight is None or self.schema.weight in self.columns:
+            raise UsageError("weighted totals need a column with role: weight, and are totals by other columns")
+
+    @cached_property
+    def table(self) -> Marginal:
+        """The cells whose totals these are."""
+        return Marginal.of(self.schema, self.columns)
+
+    @property
+    def weight(self) -> str:
+        """The column that is added up."""
+        return str(self.schema.weight)
+
+    @cached_property
+    def step(self) -> float:
+        """The unit of the totals, and of each weight in them."""
+        return weight_step(self.schema[self.weight], self.schema.unit.max_rows)
+
+    @cached_property
+    def heaviest(self) -> int:
+        """The largest weight in whole steps: a public bound."""
+        domain = self.schema[self.weight].domain
+        assert isinstance(domain, Bins)
+        return max(1, round(domain.maximum / self.step))
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The columns that decide in which cell a row's weight is added."""
+        return self.table.attributes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Labels of each column."""
+        return self.table.shape
+
+    @property
+    def size(self) -> int:
+        """Number of totals."""
+        return self.table.size
+
+    @property
+    def key(self) -> str:
+        """The weight and the columns."""
+        return f"Σ {self.weight} by {self.table.key}"
+
+    def index(self, codes: Codes) -> NDArray[np.int64]:
+        """The total that every row's weight is added to."""
+        return self.table.index(codes)
+
+    def conditions(self, cells: NDArray[np.int64]) -> Conditions:
+        """The labels of cells."""
+        return self.table.conditions(cells)
+
+    def possible(self) -> NDArray[np.bool_] | None:
+        """Every total is possible as far as the table goes."""
+        return None
+
+    def by_role(self) -> tuple[Cells | None, Cells | None]:
+        """It does not factor: the weight is private."""
+        return None, self
+
+    def add_up(self, index: NDArray[np.int64], weights: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Exact totals of weights that lie within their bounds, in whole steps."""
+        whole = np.rint(weights / self.step)
+        found: NDArray[np.int64] = np.bincount(index, weights=whole, minlength=self.size).astype(np.int64)
+        return found

@@ -19,7 +19,7 @@ import numpy as np
 
 from dipsmith.privacy.events import labels_of_block
 from dipsmith.privacy.measurement import Measurement, NoisyAnswer
-from dipsmith.schema import WeightedSums
+from dipsmith.schema import WeightedSums, WeightTotals
 
 FALSE_ALARMS = 1e-6
 """How often a true number of rows is contradicted, at most."""
@@ -62,4 +62,8 @@ def farthest(table: Measurement, probability: float) -> float:
 
 def _counts_all_rows(answer: NoisyAnswer) -> bool:
     table = answer.measurement
-    return table.kept is None and not isinstance(table.cells, WeightedSums) and not labels_of_block(answer.block)
+    return (
+        table.kept is None
+        and not isinstance(table.cells, WeightedSums | WeightTotals)
+        and not labels_of_block(answer.block)
+    )

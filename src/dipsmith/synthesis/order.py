@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any, Literal
 
 from dipsmith.errors import HopelessNoise, SchemaError, UnsupportedError, UsageError
+from dipsmith.estimation.weights import split_budget, weighted_tables
 from dipsmith.methods.catalogue import require_loadable
 from dipsmith.methods.method import Method, PublicFacts, Selection, require_members, require_relation
 from dipsmith.privacy.budget import Budget
@@ -99,7 +100,8 @@ class Order:
 
     def dry_run(self) -> None:
         """Dry-run the plan: raise if impossible, warn if noise swamps the data. Reads the schema only."""
-        schema, share = self.schema, self.shares(self.budget)[0]
+        schema, budget = self.schema, split_budget(self.budget, weighted_tables(self.schema, self.analyses))[1]
+        share = self.shares(budget)[0]
         try:
             steps = self.method.plan(schema, share, PublicFacts(self.public_rows))
         except UnsupportedError:

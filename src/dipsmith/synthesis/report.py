@@ -8,7 +8,7 @@ bytes. It has no script. Without the `analysis` extra it has tables only, and sa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from dipsmith.report.commands import command
 from dipsmith.report.content import Block, Code, Facts, Figure, Page, Section, Table
 from dipsmith.report.explorer import LINK
 from dipsmith.schema import Attribute, Codes, Marginal, Schema
+from dipsmith.synthesis.panel_facts import PanelFacts, career_blocks
 from dipsmith.synthesis.settings_in_words import settings_in_words
 from dipsmith.synthesis.spent import Z95, TableNoise, column_noise, drowned_below, table_noise
 from dipsmith.synthesis.suggestion import suggested_formula
@@ -50,20 +51,26 @@ NOTHING = (
 class Glance:
     """What the report tells about the rows of the first set: how many, and how often each level of each column occurs.
 
-    `some` are the first rows, which associations are computed from; `several_files` whether a set is a folder of files.
+    `some` are the first rows, which associations are computed from; `several_files` whether a set is a folder of files;
+    `careers` what linked rows of a panel say.
     """
 
     rows: int
     counts: Mapping[str, NDArray[np.int64]]
     some: Codes
     several_files: bool = False
+    careers: PanelFacts | None = None
 
     @classmethod
     def of(cls, table: pa.Table, schema: Schema, *, several_files: bool = False) -> Glance:
         """A glance at a table."""
         codes = Encoder(schema).encode(table)[0]
         counts = {a.name: np.bincount(codes[a.name], minlength=a.size) for a in schema}
-        return cls(len(codes), counts, codes.take(slice(0, MOST_ROWS)), several_files)
+        careers = None
+        if schema.unit.order is not None and schema.linked in table.column_names:
+            units = table.column(str(schema.linked)).to_numpy().astype(np.int64)
+            careers = PanelFacts.of(replace(codes, units=units), schema)
+        return cls(len(codes), counts, codes.take(slice(0, MOST_ROWS)), several_files, careers)
 
 
 def report_page(release: Release, glance: Glance, *, beside: bool = False) -> Page:
@@ -80,6 +87,11 @@ def report_page(release: Release, glance: Glance, *, beside: bool = False) -> Pa
             Section("What this release carries", (*_pointer(release, beside=beside), *support_blocks(release))),
             *((Section("How rows are divided", trees),) if (trees := tree_blocks(release)) else ()),
             Section("The synthetic columns", _columns(release, glance, tables)),
+            *(
+                (Section("Careers", career_blocks(glance.careers, release.schema, card.price)),)
+                if glance.careers
+                else ()
+            ),
             Section("Associations in the synthetic rows", _associations(glance.some)),
             Section("How to analyse it", _analysis(release, glance)),
         ),

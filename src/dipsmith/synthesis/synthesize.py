@@ -57,6 +57,7 @@ from dipsmith.synthesis.row_estimates import add_row_estimates, row_notes
 from dipsmith.synthesis.sets import Recipe, place_of
 from dipsmith.synthesis.trees import path_notes
 from dipsmith.synthesis.verify import released_before
+from dipsmith.synthesis.weights import measure_totals, require_weighing, totals_among, weigh_sets, weight_notes
 
 
 def synthesize(
@@ -148,6 +149,7 @@ def synthesize(
     people = _people(members, schema)
     place = place_of(target)
     place.require_room(schema, sets, rows)
+    require_weighing(order, place)
     private.check(schema.columns)
     if onto is not None:
         _refuse_the_private_file(private, target)
@@ -195,7 +197,7 @@ def synthesize(
             counted, budget, stream=stream, journal=journal, given_rows=order.public_rows, progress=progress
         )
         calibration, rest = _measure_planned(curator, order, public_reading)
-        made = _fit(curator, order, rest)
+        made = _fit(curator, order, measure_totals(curator, order, rest))
         contradicted = _contradicted_rows(curator, order)
         results = whole_row_results(order, curator) if calibration is None else calibration.results
         models = tuple(FittedModel(maker.name, model) for maker, model in made)
@@ -205,7 +207,7 @@ def synthesize(
             tables, rows_known = place.label(recipe), "public"
         else:
             n, rows_known = _row_count(curator, models, order)
-            tables = place.draw(recipe, n)
+            tables = weigh_sets(place.draw(recipe, n), totals_among(curator.answers), released_schema(schema))
         if calibration is not None and tables.in_memory and not order.labels_another:
             results = add_row_estimates(results, planned, tables[0], schema)
         # 5. Say on the card what was done.
@@ -225,6 +227,7 @@ def synthesize(
                 *path_notes(models, planned=calibration is not None),
                 *career_notes(schema, tables.columns),
                 *household_notes(schema),
+                *weight_notes(schema),
                 *contradicted,
             ),
             results=results,
@@ -274,7 +277,8 @@ def _fit(curator: Curator, order: Order, budget: Budget) -> list[tuple[Method, M
     """One model, or one for each set where each is sanitised by itself; and which method made it."""
     shares = order.shares(budget)
     if len(shares) == 1:
-        return [_fit_one(curator if budget == order.budget else curator.nested(budget, "labels"), order.method)]
+        name = "labels" if order.schema.neighbours == "label" else ""
+        return [_fit_one(curator if budget == order.budget else curator.nested(budget, name), order.method)]
     return [_fit_one(curator.nested(share, f"set {i}"), order.method) for i, share in enumerate(shares, start=1)]
 
 

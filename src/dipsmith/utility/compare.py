@@ -17,6 +17,7 @@ from dipsmith.schema import Bins, Codes, Schema
 from dipsmith.sources import Source, source
 from dipsmith.synthesis.release import Release
 from dipsmith.utility.authentic import authentic_table
+from dipsmith.utility.careers import read_careers
 from dipsmith.utility.classifiers import available, require_known
 from dipsmith.utility.comparison import Comparison
 from dipsmith.utility.findings import Findings
@@ -111,7 +112,8 @@ def compare(
     if not isinstance(book, Ledger):
         raise UsageError("a ledger is required, because every comparison is a look: ledger=Ledger('budget.db')")
     private = source(authentic)
-    private.check([*columns, *(c for c in on if c not in columns)])
+    of_unit = () if base.unit.order is None else (str(base.unit.column),)
+    private.check([*columns, *(c for c in (*on, *of_unit) if c not in columns)])
     say = progress or (lambda stage, share: None)
     datasets = dict.fromkeys([base.name, *(r.card.dataset for r in loaded.values())])
     looks = [book.look(name, _look_note(loaded, wanted, on)) for name in datasets]
@@ -123,6 +125,8 @@ def compare(
     verbatim = set(base.public) if base.neighbours == "label" else set()
     points = [n for n in columns if n not in verbatim and isinstance(base[n].domain, Bins)]
     raw = authentic_table(private, base, points) if points else None
+    linked = base.unit.order is not None and set(base.names) <= set(columns)
+    careers = read_careers(private, base) if linked else None
     chapters = tuple(sorted(own, key=lambda chapter: chapter.place))
     single = tuple(m for m in metrics if m.chapter is None)
     findings, tables = [], []
@@ -130,7 +134,7 @@ def compare(
         joined = _match(private, codes, third_file, release, base, on) if on else None
         attacked = None if sensitive is None else tuple(sensitive)
         both = SideBySide(
-            codes, release, base, None, tuple(chosen), attacked, joined, draws, seed, third, shown, raw, rows
+            codes, release, base, None, tuple(chosen), attacked, joined, draws, seed, third, shown, raw, rows, careers
         )
         results: dict[str, Any] = {}
         for i, chapter in enumerate(chapters):

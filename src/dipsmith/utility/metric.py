@@ -43,7 +43,7 @@ class SideBySide:
     third file joined by an identifier. Every null distribution has so many `draws`. `third` is the column that panel (a)
     crosses with the targets, None for the longest list; `shown_pairs` are columns to be drawn within each other; `raw` has
     the authentic numbers and times themselves, None where nobody read them. Classifiers other than logistic main effects,
-    and attackers, see at most so many `rows` of each table.
+    and attackers, see at most so many `rows` of each table. `careers` are the authentic rows of a panel, linked.
     """
 
     authentic: Codes
@@ -59,6 +59,7 @@ class SideBySide:
     shown_pairs: tuple[tuple[str, str], ...] = ()
     raw: pa.Table | None = None
     rows: int = ROWS
+    careers: Any = None
     _scored: dict[tuple[str, int], Propensity] = field(default_factory=dict, repr=False)
 
     @cached_property

@@ -892,6 +892,13 @@ MUTANTS = (
         "tests/counting/test_panel_rows.py::test_whoever_joins_changes_every_table_by_at_most_max_rows",
     ),
     one(
+        "noise of weighted totals by one row's count",
+        "privacy/calibration.py",
+        "    heaviest = cells.heaviest if isinstance(cells, WeightedSums | WeightTotals) else 1\n",
+        "    heaviest = cells.heaviest if isinstance(cells, WeightedSums) else 1\n",
+        "tests/privacy/test_weight_question.py::test_noise_is_what_the_price_asks_for",
+    ),
+    one(
         "several rows of a unit in one period",
         "counting/steps.py",
         "    rows, units = rows.take(first), units[first]\n",

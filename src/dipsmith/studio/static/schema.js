@@ -55,7 +55,7 @@ const drawn = new Map();
 function row(f) {
   const box = node('input', { type: 'checkbox', 'aria-label': `Select ${f.name}`, tabindex: '-1' });
   const kind = select(['', ...TYPES], f.type, `Type of ${f.name}`);
-  const role = select(['private', 'public'], f.role || 'private', `Role of ${f.name}`);
+  const role = select(['private', 'public', 'weight'], f.role || 'private', `Role of ${f.name}`);
   const levels = node('td', { class: 'n' });
   const says = node('td');
   const made = node('tr', { tabindex: '-1', 'data-name': f.name }, node('td', {}, box), node('td', {}, f.name), node('td', {}, kind), node('td', {}, role), levels, says);
@@ -75,7 +75,6 @@ function show() {
     r.box.checked = chosen.has(f.name);
     r.kind.value = f.type || '';
     r.role.value = f.role || 'private';
-    r.role.disabled = draft.neighbours !== 'label';
     r.levels.textContent = told.levels === null ? '–' : number(told.levels);
     r.says.textContent = told.error || told.says;
     r.says.classList.toggle('todo', Boolean(told.error));
@@ -214,7 +213,6 @@ function edit(name) {
   if (f) {
     el('f-type').value = f.type || '';
     el('f-role').value = f.role || 'private';
-    el('f-role').disabled = draft.neighbours !== 'label';
     el('f-title').value = f.title || '';
     el('f-kind').value = kindOf(f) || 'bounds';
     const labels = f.collapse?.map || {};

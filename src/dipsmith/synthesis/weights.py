@@ -1,0 +1,105 @@
+"""Survey weights of a run: totals measured first, weights of drawn rows made to agree with them, and what the card says.
+
+Proof: ``docs/proofs/weight-totals.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dipsmith.codec.encode import Encoder
+from dipsmith.errors import UnsupportedError, UsageError
+from dipsmith.estimation.weights import SHARE, NoisyTotals, rake, split_budget, weighted_tables
+from dipsmith.privacy.budget import Budget
+from dipsmith.privacy.curator import Curator
+from dipsmith.privacy.measurement import NoisyAnswer
+from dipsmith.privacy.weight_question import WeightQuestion
+from dipsmith.schema import Schema, WeightTotals
+from dipsmith.synthesis.order import Order
+from dipsmith.synthesis.sets import InMemory, Place, Sets, TableSets
+
+
+def require_weighing(order: Order, place: Place) -> None:
+    """Refuse, while nothing is spent, runs whose weights could not be made to agree with their totals."""
+    weight = order.schema.weight
+    if weight is None:
+        return
+    if order.rows is not None:
+        raise UsageError(
+            f"column '{weight}' is a survey weight, whose totals are those of a population: leave rows out, and draw fewer "
+            "rows from the saved model where weights do not matter"
+        )
+    if order.each == "split":
+        raise UsageError(
+            f"column '{weight}' is a survey weight, whose totals are measured once for all sets; use each='draw'"
+        )
+    if not isinstance(place, InMemory):
+        raise UnsupportedError(
+            f"column '{weight}' is a survey weight: weights are made to agree with totals in this machine's memory, not on a "
+            "cluster; read the table from Parquet, or give the weight role: private"
+        )
+    tables = weighted_tables(order.schema, order.analyses)
+    for table, cost in zip(tables, split_budget(order.budget, tables)[0], strict=True):
+        WeightQuestion(table).priced(str(order.schema.neighbours), order.schema.unit.max_rows, cost, "")
+
+
+def measure_totals(curator: Curator, order: Order, budget: Budget) -> Budget:
+    """Measure the weighted totals of a run; returns the budget that is left for the rows.
+
+    Privacy
+    -------
+    Each table of totals costs its share: Δ₁ = kW or 2kW, with W the largest weight that the schema allows.
+    """
+    tables = weighted_tables(order.schema, order.analyses)
+    if not tables:
+        return budget
+    each, rest = split_budget(budget, tables)
+    curator.report("weighted totals", 0.0)
+    own = curator.nested(budget.split([SHARE, 1 - SHARE])[0], "weights")
+    for table, cost in zip(tables, each, strict=True):
+        own.ask(WeightQuestion(table), cost)
+    curator.report("weighted totals", 1.0)
+    return rest
+
+
+def totals_among(answers: Sequence[NoisyAnswer]) -> tuple[NoisyTotals, ...]:
+    """The weighted totals among the answers of a run."""
+    found = [a.measurement for a in answers if isinstance(a.measurement.cells, WeightTotals)]
+    return tuple(noisy_totals(m.cells, m.values, m.variance) for m in found if isinstance(m.cells, WeightTotals))
+
+
+def noisy_totals(cells: WeightTotals, steps: NDArray[np.int64], variance: float) -> NoisyTotals:
+    """Totals that were drawn in whole steps, in the unit of the weight."""
+    return NoisyTotals(cells, np.asarray(steps * cells.step, np.float64), variance * cells.step**2)
+
+
+def weigh_sets(made: Sets, totals: Sequence[NoisyTotals], schema: Schema) -> Sets:
+    """The sets of a run with weights that agree with its totals."""
+    if not totals:
+        return made
+    return TableSets(tuple(weigh(table, totals, schema) for table in made))
+
+
+def weigh(table: pa.Table, totals: Sequence[NoisyTotals], schema: Schema) -> pa.Table:
+    """One set with weights that agree with totals; its other columns stay. `schema` reads the set's own values."""
+    name = str(schema.weight)
+    codes, _ = Encoder(schema, [n for n in schema.names if n != name]).encode(table)
+    at = table.column_names.index(name)
+    kind = table.schema.field(at).type
+    raked = rake(codes, table.column(at).to_numpy().astype(np.float64), totals)
+    return table.set_column(at, name, pa.array(raked).cast(kind))
+
+
+def weight_notes(schema: Schema) -> tuple[str, ...]:
+    """What the card says of a survey weight."""
+    if schema.weight is None:
+        return ()
+    return (
+        f"{schema.weight} is a survey weight, drawn as a column like any other and then made to agree with noisy weighted "
+        "totals, as far as their noise allows. Counts and figures of this release are of rows: nothing is weighted unless it "
+        f"says so. To weigh, use the column: ds.fit(…, weights='{schema.weight}'), ds.weighted_totals(…).",
+    )
