@@ -10,7 +10,7 @@ from scipy import stats
 from studies.coverage.lines import Line
 
 from dipsmith.estimation.simplex import project
-from dipsmith.inference.tests import averaged, d2
+from dipsmith.inference.tests import d2, independence_on_average
 from dipsmith.privacy.randomness import generator
 
 REPEATS, SETS = 4000, 5
@@ -48,7 +48,11 @@ def several_sets(
         table = random.multinomial(rows, (p / p.sum()).ravel()).reshape(shape)
         sets = [sanitised(table, epsilon / SETS, random) for _ in range(SETS)]
         chi = [pearson(t) for t in sets]
-        values = (averaged(sets).p_value, d2(chi, freedom).p_value, float(stats.chi2.sf(chi[0], freedom)))
+        values = (
+            independence_on_average(sets).p_value,
+            d2(chi, freedom).p_value,
+            float(stats.chi2.sf(chi[0], freedom)),
+        )
         counts += np.array(values) < 0.05
     seconds = time.process_time() - started
     case = name_of(shape, linked)

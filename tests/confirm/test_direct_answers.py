@@ -8,7 +8,7 @@ from confirm_tables import schema_of, table_of
 import dipsmith as ds
 from dipsmith.confirm.claim import Between, OneSided
 from dipsmith.confirm.confirm import confirm, prepare, rehearse
-from dipsmith.confirm.direct import judged
+from dipsmith.confirm.direct import judge_estimate
 from dipsmith.confirm.question import Inquiry
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy.budget import PureDP
@@ -45,8 +45,8 @@ def test_noise_that_hides_the_sums_is_said():
     ],
 )
 def test_estimates_are_judged_by_their_error(claim, value, verdict):
-    assert judged(claim, value, 1.0).verdict == verdict
-    assert judged(claim, None, float("inf")).verdict == "cannot tell"
+    assert judge_estimate(claim, value, 1.0).verdict == verdict
+    assert judge_estimate(claim, None, float("inf")).verdict == "cannot tell"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dipsmith.errors import UsageError
-from dipsmith.estimation.answers import NoisyTable, midpoints, overlap, pooled
+from dipsmith.estimation.answers import NoisyTable, midpoints, overlap, pool_estimates
 from dipsmith.schema import Attribute, Bins, Categories, Marginal, Rule, Schema, Unit
 
 
@@ -79,10 +79,10 @@ def test_range_mean_and_count_without_noise():
 
 
 def test_estimates_are_pooled_by_inverse_variance():
-    assert pooled([(10.0, 1.0), (20.0, 3.0)]) == pytest.approx((12.5, 0.75))
-    assert pooled([(10.0, 1.0), (7.0, 0.0)]) == (7.0, 0.0)
-    assert pooled([(10.0, 2.0), (99.0, inf)]) == (10.0, 2.0)
-    assert pooled([(5.0, 1e-310), (5.0, 1e-310)]) == (5.0, 0.0)
+    assert pool_estimates([(10.0, 1.0), (20.0, 3.0)]) == pytest.approx((12.5, 0.75))
+    assert pool_estimates([(10.0, 1.0), (7.0, 0.0)]) == (7.0, 0.0)
+    assert pool_estimates([(10.0, 2.0), (99.0, inf)]) == (10.0, 2.0)
+    assert pool_estimates([(5.0, 1e-310), (5.0, 1e-310)]) == (5.0, 0.0)
 
 
 @settings(max_examples=50, deadline=None)

@@ -7,7 +7,7 @@ from scipy import stats
 
 import dipsmith as ds
 from dipsmith.errors import UnsupportedError, UsageError
-from dipsmith.inference.tests import averaged, cross_table, d2, independence
+from dipsmith.inference.tests import cross_table, d2, independence, independence_on_average
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_d2_of_equal_statistics_is_chi_squared():
 
 def test_without_noise_it_is_pearsons_test():
     table = np.array([[30.0, 20, 9], [18, 32, 11]])
-    found = averaged([table, table, table])
+    found = independence_on_average([table, table, table])
     pearson = stats.chi2_contingency(table, correction=False)
     assert found.p_value == pytest.approx(pearson.pvalue, rel=1e-9)
     assert found.chi_squared == pytest.approx(pearson.statistic, rel=1e-12)
@@ -49,13 +49,13 @@ def test_sets_that_disagree_do_not_return_one():
     """Four sets without and one with an association: weak evidence, not none; a fifth of it in each: strong."""
     plain = np.array([[250.0, 250], [250, 250]])
     strong = np.array([[425.0, 75], [75, 425]])
-    found = averaged([strong, plain, plain, plain, plain])
+    found = independence_on_average([strong, plain, plain, plain, plain])
     chi = [stats.chi2_contingency(t, correction=False).statistic for t in (strong, plain)]
     assert d2([chi[0], *[chi[1]] * 4], 1).p_value == 1.0
     assert 0.2 < found.p_value < 0.6
     shared = plain + (strong - plain) / 5
     rng = np.random.default_rng(0)
-    assert averaged([shared + rng.normal(0, 5, (2, 2)) for _ in range(5)]).p_value < 1e-3
+    assert independence_on_average([shared + rng.normal(0, 5, (2, 2)) for _ in range(5)]).p_value < 1e-3
 
 
 def noisy_sets(rng, table, m, scale):
@@ -79,7 +79,7 @@ def rejections(shape, association, n, scale, m, repeats, seed):
         sets = noisy_sets(rng, table, m, scale)
         chi = [pearson(t) for t in sets]
         df = (shape[0] - 1) * (shape[1] - 1)
-        ours += averaged(sets).p_value < 0.05
+        ours += independence_on_average(sets).p_value < 0.05
         theirs += d2(chi, df).p_value < 0.05
         naive += stats.chi2.sf(chi[0], df) < 0.05
     return ours / repeats, theirs / repeats, naive / repeats
@@ -174,11 +174,11 @@ def test_refusals():
     with pytest.raises(UsageError, match="rule is 'magic'"):
         independence(release, "a", "x", rule="magic")
     with pytest.raises(UsageError, match="one table cannot show"):
-        averaged([[[1, 2], [3, 4]]])
+        independence_on_average([[[1, 2], [3, 4]]])
     with pytest.raises(UsageError, match="one shape"):
-        averaged([[[1, 2], [3, 4]], [[1, 2, 3], [3, 4, 5]]])
+        independence_on_average([[[1, 2], [3, 4]], [[1, 2, 3], [3, 4, 5]]])
     with pytest.raises(UsageError, match="two values each"):
-        averaged([[[1, 2], [0, 0]], [[1, 2], [0, 0]]])
+        independence_on_average([[[1, 2], [0, 0]], [[1, 2], [0, 0]]])
 
 
 def test_numbers_are_crossed_in_their_bins():

@@ -18,8 +18,8 @@ from dipsmith.privacy.protection import (
     AddRemove,
     Label,
     Replace,
+    as_format_1_noted,
     column_set,
-    of_format_1,
     protection_from,
     protection_of,
     protection_record,
@@ -87,7 +87,7 @@ def test_protections_survive_the_ledger(kind, names, of):
         record = json.loads(json.dumps(protection_record(protects)))
         assert protection_from(record) == protects
         old = {key: record[key] for key in ("relation", "unit")}
-        assert protection_from(old) == of_format_1(protects)
+        assert protection_from(old) == as_format_1_noted(protects)
 
 
 @pytest.mark.parametrize(

@@ -80,14 +80,14 @@ def ask(
         return
     say(f"Question: {question}")
     say(f"Price: {question.budget}, by {question.means}; digest {question.digest[:16]}…")
-    for line in [] if expected is None else _told(expected, question):
+    for line in [] if expected is None else _prospect_lines(expected, question):
         say(line)
     if out is not None:
         data = "--data FILE --schema SCHEMA --ledger LEDGER --out answer/"
         say(f"Written to {out} — send it to the steward, who answers with: {command('confirm', out)} {data}")
 
 
-def _told(expected: Prospect, question: Inquiry) -> list[str]:
+def _prospect_lines(expected: Prospect, question: Inquiry) -> list[str]:
     """What can be expected, in a few lines."""
     if expected.expected is None:
         return ["What can be expected cannot be told: the release has no standard error for this claim."]

@@ -70,7 +70,7 @@ def confirm(
             lines.append(f"Declined before, by {before.by}: {before.why}")
         for line in lines:
             typer.echo(visible(line), err=json)
-        if not yes and not _approved():
+        if not yes and not _ask_for_approval():
             say("Nothing was read or charged. To put a refusal on record, use --decline REASON.") if not json else None
             raise typer.Exit(0)
     confidential = source(data, table=table, encoding=encoding, delimiter=delimiter)
@@ -89,7 +89,7 @@ def confirm(
     )
 
 
-def _approved() -> bool:
+def _ask_for_approval() -> bool:
     if not sys.stdin.isatty():
         raise UsageError("nobody is there to approve the price; give --yes, or --decline REASON")
     return typer.confirm("Answer this question?", default=False)

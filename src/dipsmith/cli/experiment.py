@@ -68,7 +68,7 @@ def run(
     with _progress(quiet=json) as watch:
         results = experiment.run(jobs, watch)
     if page is not None:
-        given = _given({"--data": data, "--repeats": repeats, "--rows": rows, "--page": page})
+        given = _option_words({"--data": data, "--repeats": repeats, "--rows": rows, "--page": page})
         experiment.write_page(results, page, command("experiment", "run", study, *given))
     if json:
         emit(_facts(experiment, results))
@@ -100,11 +100,11 @@ def show(
         emit(_facts(experiment, results))
         return
     _show(experiment, results)
-    given = _given({"--out": out, "--data": data, "--repeats": repeats, "--rows": rows})
+    given = _option_words({"--out": out, "--data": data, "--repeats": repeats, "--rows": rows})
     say(f"Next: {command('experiment', 'run', study, *given)}")
 
 
-def _given(options: dict[str, Any]) -> list[Any]:
+def _option_words(options: dict[str, Any]) -> list[Any]:
     """The options that were given, as words of a command."""
     return [word for name, value in options.items() if value is not None for word in (name, value)]
 

@@ -81,8 +81,10 @@ def protocol() -> dict[str, Any]:
                 "command": {"const": name},
                 "arguments": {
                     "type": "object",
-                    "properties": {p.name: _described(p, get_type_hints(COMMANDS[name])) for p in _offered(command)},
-                    "required": [p.name for p in _offered(command) if p.required],
+                    "properties": {
+                        p.name: _describe(p, get_type_hints(COMMANDS[name])) for p in _parameters_of(command)
+                    },
+                    "required": [p.name for p in _parameters_of(command) if p.required],
                     "additionalProperties": False,
                 },
             },
@@ -124,12 +126,12 @@ def _commands() -> dict[str, Any]:
     return dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 
 
-def _offered(command: Any) -> list[Any]:
+def _parameters_of(command: Any) -> list[Any]:
     """The parameters that a request may give: all but how the answer looks."""
     return [p for p in command.params if p.name not in ("json", "csv", "help")]
 
 
-def _described(parameter: Any, kinds: Mapping[str, Any]) -> dict[str, Any]:
+def _describe(parameter: Any, kinds: Mapping[str, Any]) -> dict[str, Any]:
     """A parameter in JSON Schema, by the annotation of the function that takes it."""
     told = {k for k in (kinds[parameter.name], *get_args(kinds[parameter.name])) if k is not type(None)}
     # Numbers are taken as they are written where the command takes a text: 0.1 stays a tenth.
@@ -175,7 +177,7 @@ def _words(command: Any, given: Any) -> list[str]:
     arguments = {} if given is None else given
     if not isinstance(arguments, dict):
         raise UsageError("arguments is not an object of names and values")
-    offered = {p.name: p for p in _offered(command)}
+    offered = {p.name: p for p in _parameters_of(command)}
     if unknown := sorted(set(arguments) - set(offered)):
         raise UsageError(f"{command.name} has no argument '{unknown[0]}'; it has {', '.join(offered)}")
     options, places = ["--json"], ["--"]

@@ -60,13 +60,13 @@ def _setting(method: type, key: str, text: str) -> Any:
         if not (isinstance(found, int) and abs(found) >= LARGEST_SETTING):
             return found
     given = text if len(text) <= 60 else f"{text[:60]}…"
-    raise UsageError(f"--set {key}={given}: expected {_described(wanted)}")
+    raise UsageError(f"--set {key}={given}: expected {_describe_type(wanted)}")
 
 
-def _described(wanted: Any) -> str:
+def _describe_type(wanted: Any) -> str:
     """A parameter's type in words.
 
-    >>> _described(Sequence[str] | None)
+    >>> _describe_type(Sequence[str] | None)
     'a list of names, as in [a, b], or null'
     """
     from types import NoneType
@@ -91,4 +91,4 @@ def _described(wanted: Any) -> str:
     if origin is Sequence:
         lists = "str" in str(parts[-1])
         return "a list of lists of names, as in [[a, b], [c]]" if lists else "a list of numbers"
-    return ", or ".join(_described(p) for p in parts) or "what only Python can give; leave it out"
+    return ", or ".join(_describe_type(p) for p in parts) or "what only Python can give; leave it out"

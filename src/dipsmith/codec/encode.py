@@ -207,14 +207,14 @@ def _whole_categories(domain: Categories) -> Coder:
         values, known = _integers(array)
         if np.issubdtype(values.dtype, np.integer):
             return _absent(whole(values), known, absent)
-        inside = np.clip(_filled(values, known, low), low, high)
+        inside = np.clip(_fill_unread(values, known, low), low, high)
         codes = np.where(inside == np.floor(inside), whole(inside.astype(np.int64)), outside)
         return _absent(codes.astype(_dtype(domain)), known, absent)
 
     return code
 
 
-def _filled(values: NDArray[Any], known: Bools | None, value: float) -> NDArray[Any]:
+def _fill_unread(values: NDArray[Any], known: Bools | None, value: float) -> NDArray[Any]:
     """Put a harmless value where none could be read: NaN would slip through every comparison."""
     return values if known is None else np.where(known, values, value)
 
@@ -259,9 +259,9 @@ def _bins(domain: Bins) -> Coder:
         else:
             values, known = numbers(array) if scale == "number" else _integers(array)
         if scale == "number":
-            values = np.clip(_filled(values, known, low), low, high)
+            values = np.clip(_fill_unread(values, known, low), low, high)
         elif not np.issubdtype(values.dtype, np.integer):
-            values = np.floor(np.clip(_filled(values, known, low), low, high)).astype(np.int64)
+            values = np.floor(np.clip(_fill_unread(values, known, low), low, high)).astype(np.int64)
         return _absent(into(values), known, absent)
 
     return code

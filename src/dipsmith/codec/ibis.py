@@ -41,12 +41,12 @@ def steps(attribute: Attribute, dtype: Any, can: Callable[[str], bool]) -> list[
     numbers = Readings(can).number if text else []
     if isinstance(domain, Bins):
         if domain.scale in ("date", "datetime"):
-            return [*(Readings(can).moment if text else []), lambda c: {"v": _timed(domain, c["v"], text)}]
-        return [*numbers, lambda c: {"v": _binned(domain, c, can)}]
+            return [*(Readings(can).moment if text else []), lambda c: {"v": _bin_time(domain, c["v"], text)}]
+        return [*numbers, lambda c: {"v": _bin_number(domain, c, can)}]
     if attribute.type in ("boolean", "integer"):
         make = _truth if attribute.type == "boolean" else _whole
         return [*numbers, lambda c: {"v": make(domain, c, can)}]
-    return [lambda c: {"v": _listed(domain, c["v"], can)}]
+    return [lambda c: {"v": _look_up(domain, c["v"], can)}]
 
 
 def unit_text(name: str, column: Column, can: Callable[[str], bool], warehouse: str) -> Column:
@@ -142,7 +142,7 @@ def exact(units: int, scale: int) -> Decimal:
     return Decimal((int(units < 0), tuple(int(d) for d in str(abs(units))), -scale))
 
 
-def _binned(domain: Bins, columns: Columns, can: Callable[[str], bool]) -> Column:
+def _bin_number(domain: Bins, columns: Columns, can: Callable[[str], bool]) -> Column:
     number = _number(columns, can)
     within = _tree([number.reaches(float(e)) for e in domain.edges[1:-1]])
     return case((number.known, within), other=constant(domain.missing_code or 0))
@@ -160,7 +160,7 @@ def _tree(reached: Sequence[Column], first: int = 0) -> Column:
 # Dates and times -----------------------------------------------------------------------------------------
 
 
-def _timed(domain: Bins, x: Column, counted: bool) -> Column:
+def _bin_time(domain: Bins, x: Column, counted: bool) -> Column:
     """The bin of a point in time, `counted` where text was read as microseconds since 1970."""
     absent = constant(domain.missing_code or 0)
     kind = kind_of(x.type())
@@ -215,7 +215,7 @@ def _any_case(word: str) -> str:
     return "".join(f"[{c.upper()}{c}]" if c.isalpha() else c for c in word)
 
 
-def _listed(domain: Categories, x: Column, can: Callable[[str], bool]) -> Column:
+def _look_up(domain: Categories, x: Column, can: Callable[[str], bool]) -> Column:
     outside, absent = places(domain)
     kind = kind_of(x.type())
     if kind == "text":

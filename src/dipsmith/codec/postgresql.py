@@ -61,7 +61,7 @@ def encode_in_sql(attribute: Attribute, column: str, kind: Kind, quote: Quote) -
     domain = attribute.domain
     if isinstance(domain, Bins):
         timed = domain.scale in ("date", "datetime")
-        value, kind, edges = (_timed if timed else _numbered)(domain, column, kind)
+        value, kind, edges = (_time_with_edges if timed else _number_with_edges)(domain, column, kind)
         return CodedSql(value, early=lambda r: _bucket(r, kind, edges, domain.missing_code or 0, quote))
     read = f'({column})::text COLLATE "C"' if kind == "text" else column
     if attribute.type == "boolean":
@@ -74,7 +74,7 @@ def encode_in_sql(attribute: Attribute, column: str, kind: Kind, quote: Quote) -
         typed = float if number == "real" else int
         listed = [(typed(v), c) for v, c in zip(domain.values, domain.codes, strict=True)]
         return _looked_up(domain, made, number, listed, quote)
-    return _looked_up(domain, CodedSql(read, value=lambda r: _spelled(r, kind)), kind, native(domain, kind), quote)
+    return _looked_up(domain, CodedSql(read, value=lambda r: _spell(r, kind)), kind, native(domain, kind), quote)
 
 
 def unit_text(name: str, column: str, kind: Kind) -> str:
@@ -88,7 +88,7 @@ def unit_text(name: str, column: str, kind: Kind) -> str:
         # dates of the years 1 to 9999, whatever the session's style
         near = f"LEAST(GREATEST({column}, DATE '0001-01-01'), DATE '9999-12-31')"
         return f"COALESCE(CASE WHEN {column} = {near} THEN to_char({near}, 'YYYY-MM-DD') END, '')"
-    text = _spelled(column, kind) if kind in ("text", "wide") else f"CAST({column} AS text)"
+    text = _spell(column, kind) if kind in ("text", "wide") else f"CAST({column} AS text)"
     return f"COALESCE({text}, '')"
 
 
@@ -135,16 +135,16 @@ def _looked_up(
     return replace(made, value=_as_it_is, code=code)
 
 
-def _spelled(column: str, kind: Kind) -> str:
+def _spell(column: str, kind: Kind) -> str:
     """A value to be compared with listed ones: text trimmed, everything else as it is."""
     if kind == "text":
-        return _trimmed(column)
+        return _trim(column)
     if kind == "wide":
         return f"NULLIF(CAST({column} AS text), 'NaN')"
     return _number(column, kind)[0] if kind in ("real", "decimal") else column
 
 
-def _trimmed(x: str) -> str:
+def _trim(x: str) -> str:
     """Text without the spaces around it, compared byte by byte; null when nothing is left."""
     return f"""NULLIF(btrim(({x})::text, ' ') COLLATE "C", '')"""
 
@@ -163,7 +163,7 @@ def _number(column: str, kind: Kind) -> tuple[str, Kind]:
     if kind in ("decimal", "wide"):
         return real_of_decimal(column), "real"
     if kind == "text":
-        text = _trimmed(column)
+        text = _trim(column)
         return f"CASE WHEN {text} ~ '{NUMBER}' THEN {_real_of_text(text)} END", "real"
     return "CAST(NULL AS float8)", "real"
 
@@ -201,7 +201,7 @@ def _truth(column: str, kind: Kind) -> str:
     number = _number(column, kind)[0]
     cases = f"WHEN {number} = 1 THEN 1 WHEN {number} = 0 THEN 0"
     if kind == "text":
-        lower = f"translate({_trimmed(column)}, 'ABCDEFGHIJKLMNOPQRSTUVWXYZ', 'abcdefghijklmnopqrstuvwxyz')"
+        lower = f"translate({_trim(column)}, 'ABCDEFGHIJKLMNOPQRSTUVWXYZ', 'abcdefghijklmnopqrstuvwxyz')"
         yes, no = (", ".join(f"'{word}'" for word in words) for words in (TRUE, FALSE))
         cases = f"WHEN {lower} IN ({yes}) THEN 1 WHEN {lower} IN ({no}) THEN 0 {cases}"
     return f"CASE {cases} END"
@@ -217,7 +217,7 @@ def _bucket(x: str, kind: Kind, edges: Sequence[Point], absent: int, quote: Quot
     return f"COALESCE(width_bucket({x}, {quote(list(edges))}::{_TYPES.get(kind, kind)}[]), {absent})"
 
 
-def _numbered(domain: Bins, column: str, kind: Kind) -> tuple[str, Kind, list[Point]]:
+def _number_with_edges(domain: Bins, column: str, kind: Kind) -> tuple[str, Kind, list[Point]]:
     value, kind = _number(column, kind)
     inner = domain.edges[1:-1]
     if kind == "whole":
@@ -225,7 +225,7 @@ def _numbered(domain: Bins, column: str, kind: Kind) -> tuple[str, Kind, list[Po
     return value, kind, [float(e) for e in inner]
 
 
-def _timed(domain: Bins, column: str, kind: Kind) -> tuple[str, Kind, list[Point]]:
+def _time_with_edges(domain: Bins, column: str, kind: Kind) -> tuple[str, Kind, list[Point]]:
     step = _DAY if domain.scale == "date" else 1
     moments = [int(e) * step for e in domain.edges[1:-1]]
     if kind == "date":
@@ -235,7 +235,7 @@ def _timed(domain: Bins, column: str, kind: Kind) -> tuple[str, Kind, list[Point
         zone = dt.UTC if kind == "timestamptz" else None
         return column, kind, [(_EPOCH + dt.timedelta(microseconds=m)).replace(tzinfo=zone) for m in moments]
     if kind == "text":
-        return _moment(_trimmed(column)), "whole", list(moments)
+        return _moment(_trim(column)), "whole", list(moments)
     return "CAST(NULL AS bigint)", "whole", list(moments)
 
 

@@ -22,7 +22,7 @@ from dipsmith.confirm.answer import AnswerCard, MeasuredClaim, answered_before
 from dipsmith.confirm.claim import Claim, in_words
 from dipsmith.confirm.design import VoteDesign
 from dipsmith.confirm.direct import DirectQuestion
-from dipsmith.confirm.predictions import Predictor, predicted
+from dipsmith.confirm.predictions import Predictor, judge_predictions
 from dipsmith.confirm.question import Inquiry
 from dipsmith.confirm.verdict import Posterior, in_three_digits, posterior
 from dipsmith.confirm.votes import vote_of
@@ -196,7 +196,7 @@ def _predict(question: Inquiry, claim: Claim, predictor: Predictor, curator: Cur
     curator.report("counting", 1.0)
     law, event = asked.priced(curator.relation, curator.max_rows, question.budget, "")
     return replace(
-        predicted(claim, predictor, counts, law),
+        judge_predictions(claim, predictor, counts, law),
         numbers={"rows in each class": [int(v) for v in counts]},
         noise=law.name,
         scale=scale_of(law),

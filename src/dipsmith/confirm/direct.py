@@ -79,7 +79,7 @@ class DirectQuestion:
             warnings.simplefilter("ignore", HopelessNoise)
             prepared = Prepared.of(public, curator)
             (result,) = prepared.measure(curator, question.budget).results
-        return judged(self.claim, *value_of(result, self.wanted), known=question.known)
+        return judge_estimate(self.claim, *value_of(result, self.wanted), known=question.known)
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def value_of(result: Result, wanted: Combination) -> tuple[float | None, float]:
     return float(weights @ np.array([v for v in told if v is not None])), sqrt(max(variance, 0.0))
 
 
-def judged(
+def judge_estimate(
     claim: OneSided | Between | AgreesWithRelease,
     value: float | None,
     error: float,

@@ -20,7 +20,7 @@ from dipsmith.confirm.answer import MeasuredClaim
 from dipsmith.confirm.claim import Accuracy, Claim, Residuals, Roc, in_words
 from dipsmith.confirm.design import VoteDesign
 from dipsmith.confirm.question import Inquiry
-from dipsmith.confirm.verdict import LEVEL, exceeded, verdict_of
+from dipsmith.confirm.verdict import LEVEL, upper_tail, verdict_of
 from dipsmith.counting.values import ValueReading, Values
 from dipsmith.errors import UnsupportedError, UsageError
 from dipsmith.privacy.noise import NoiseLaw
@@ -107,7 +107,7 @@ class Predictor:
         return np.asarray(np.where(known, found, -1), np.int64)
 
 
-def predicted(claim: Claim, predictor: Predictor, counts: Ints, law: NoiseLaw) -> MeasuredClaim:
+def judge_predictions(claim: Claim, predictor: Predictor, counts: Ints, law: NoiseLaw) -> MeasuredClaim:
     """Judge noisy counts: post-processing."""
     if isinstance(claim, Accuracy):
         return _accuracy(claim, counts, law)
@@ -140,7 +140,7 @@ def share_exceeds(share: float, inside: int, outside: int, law: NoiseLaw) -> flo
     told = (1 - share) * inside - share * outside
     # P((1 − γ)·Z₁ − γ·Z₂ < told), summed over Z₂.
     bound = np.ceil((told + share * z) / (1 - share)).astype(np.int64)
-    return float(min(1.0, (weights / weights.sum()) @ (1 - exceeded(law, bound))))
+    return float(min(1.0, (weights / weights.sum()) @ (1 - upper_tail(law, bound))))
 
 
 def _share_at(q: float, inside: int, outside: int, law: NoiseLaw) -> float:

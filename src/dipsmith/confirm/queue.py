@@ -57,7 +57,7 @@ def list_questions(
     """
     book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
     files = sorted(p for p in Path(folder).iterdir() if p.suffix.lower() in ENDINGS and p.is_file())
-    return [_queued(path, book, schema) for path in files[:MOST_FILES]]
+    return [_look_up(path, book, schema) for path in files[:MOST_FILES]]
 
 
 approve = confirm
@@ -80,7 +80,7 @@ def answers(folder: str | Path) -> list[tuple[Path, AnswerCard]]:
     ]
 
 
-def _queued(path: Path, book: Ledger, schema: Schema | None) -> QueuedQuestion:
+def _look_up(path: Path, book: Ledger, schema: Schema | None) -> QueuedQuestion:
     try:
         question = Inquiry.read(path)
     except DipsmithError as error:

@@ -86,8 +86,8 @@ def judge(noisy: Ints, parts: int, law: NoiseLaw) -> Judgement:
     """Judge noisy numbers of yeses."""
     yes = np.arange(parts + 1)
     sure = np.asarray(_weights(noisy, parts, law) @ majority(yes, parts - yes))
-    confirmed = (sure > SURE) & (reached(noisy, parts, law) <= 1 - SURE)
-    contradicted = (sure < 1 - SURE) & (reached(parts - noisy, parts, law) <= 1 - SURE)
+    confirmed = (sure > SURE) & (tail_at_half(noisy, parts, law) <= 1 - SURE)
+    contradicted = (sure < 1 - SURE) & (tail_at_half(parts - noisy, parts, law) <= 1 - SURE)
     return Judgement(sure, confirmed, contradicted)
 
 
@@ -101,8 +101,8 @@ def judge_ends(below: Ints, above: Ints, parts: int, law: NoiseLaw) -> Judgement
     # No two of three shares can both exceed one half.
     lost = (first @ (possible * (end[:, None] + end[None, :])) @ second.T) / told
     sure = np.clip(1 - lost, 0.0, 1.0)
-    inside = [reached(parts - n, parts, law) <= 1 - SURE for n in (below, above)]
-    outside = [reached(n, parts, law) <= (1 - SURE) / 2 for n in (below, above)]
+    inside = [tail_at_half(parts - n, parts, law) <= 1 - SURE for n in (below, above)]
+    outside = [tail_at_half(n, parts, law) <= (1 - SURE) / 2 for n in (below, above)]
     confirmed = (sure > SURE) & inside[0][:, None] & inside[1][None, :]
     contradicted = (sure < 1 - SURE) & (outside[0][:, None] | outside[1][None, :])
     return Judgement(sure, confirmed, contradicted)
@@ -111,11 +111,11 @@ def judge_ends(below: Ints, above: Ints, parts: int, law: NoiseLaw) -> Judgement
 def posterior(noisy: Sequence[int], parts: int, law: NoiseLaw) -> Posterior:
     """The posterior of a poll, from its one noisy number (of yeses) or two (of parts below and above)."""
     if len(noisy) == 1:
-        return _of_two(int(noisy[0]), parts, law)
-    return _of_three(int(noisy[0]), int(noisy[1]), parts, law)
+        return _posterior_of_yes(int(noisy[0]), parts, law)
+    return _posterior_of_ends(int(noisy[0]), int(noisy[1]), parts, law)
 
 
-def _of_two(noisy: int, parts: int, law: NoiseLaw) -> Posterior:
+def _posterior_of_yes(noisy: int, parts: int, law: NoiseLaw) -> Posterior:
     one = np.array([noisy])
     found, weights = judge(one, parts, law), _weights(one, parts, law)[0]
     density = _density(weights, parts, 1.0)
@@ -124,7 +124,7 @@ def _of_two(noisy: int, parts: int, law: NoiseLaw) -> Posterior:
     )
 
 
-def _of_three(below: int, above: int, parts: int, law: NoiseLaw) -> Posterior:
+def _posterior_of_ends(below: int, above: int, parts: int, law: NoiseLaw) -> Posterior:
     first, second = np.array([below]), np.array([above])
     weights = np.outer(_weights(first, parts, law)[0], _weights(second, parts, law)[0])
     number = np.arange(parts + 1)
@@ -137,16 +137,16 @@ def _of_three(below: int, above: int, parts: int, law: NoiseLaw) -> Posterior:
     return Posterior(sure, found.verdict, interval, GRID, 2 * (1 - GRID), ends)
 
 
-def reached(noisy: Ints, parts: int, law: NoiseLaw) -> Floats:
+def tail_at_half(noisy: Ints, parts: int, law: NoiseLaw) -> Floats:
     """P(Binomial(parts, ½) + noise ≥ noisy): how often so large a number comes up where parts are of two minds."""
     yes = np.arange(parts + 1)
     # Imported here: it is slow to import, and pages that only list answers do not need it.
     from scipy.stats import binom
 
-    return np.asarray(exceeded(law, noisy[:, None] - yes[None, :]) @ binom.pmf(yes, parts, 0.5))
+    return np.asarray(upper_tail(law, noisy[:, None] - yes[None, :]) @ binom.pmf(yes, parts, 0.5))
 
 
-def exceeded(law: NoiseLaw, k: Ints) -> Floats:
+def upper_tail(law: NoiseLaw, k: Ints) -> Floats:
     """P(noise ≥ k)."""
     if isinstance(law, DiscreteLaplace):
         rate = float(1 / law.scale)

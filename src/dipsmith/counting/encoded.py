@@ -164,8 +164,8 @@ class EncodedRows:
                 rows=len(codes),
                 held=len(held),
                 keep=None if held is codes else np.packbits(coded),
-                lawful=_packed(held.lawful()) if schema.rules else None,
-                public=_packed(public.lawful()) if schema.rules and public.names else None,
+                lawful=_pack(held.lawful()) if schema.rules else None,
+                public=_pack(public.lawful()) if schema.rules and public.names else None,
             )
             start += len(codes)
             blocks.append(block)
@@ -203,14 +203,14 @@ class EncodedRows:
                 fits = BLOCK - rows
                 whole = fits == len(codes)
                 waiting.append((codes if whole else codes.take(slice(fits)), keep[:fits]))
-                yield _joined(waiting)
+                yield _join(waiting)
                 waiting, rows = [], 0
                 codes, keep = codes.take(slice(fits, None)), keep[fits:]
             if len(codes):
                 waiting.append((codes, keep))
                 rows += len(codes)
         if rows:
-            yield _joined(waiting)
+            yield _join(waiting)
 
     def _changed(self) -> SourceError:
         return SourceError(
@@ -237,11 +237,11 @@ class _Cache:
             self.room += sum(column.nbytes for column in dropped)
 
 
-def _packed(mask: Bools) -> NDArray[np.uint8] | None:
+def _pack(mask: Bools) -> NDArray[np.uint8] | None:
     return None if bool(mask.all()) else np.packbits(mask)
 
 
-def _joined(parts: Sequence[tuple[Codes, Bools]]) -> tuple[Codes, Bools]:
+def _join(parts: Sequence[tuple[Codes, Bools]]) -> tuple[Codes, Bools]:
     if len(parts) == 1:
         return parts[0]
     return Codes.concatenate([codes for codes, _ in parts]), np.concatenate([keep for _, keep in parts])

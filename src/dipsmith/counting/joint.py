@@ -59,7 +59,7 @@ class Joint:
         for attributes in wanted:
             fitting = (known[over] for over in known if over.issuperset(attributes))
             names, table = min(fitting, key=lambda found: len(found[1]))
-            made = projected(table, {name: self.sizes[name] for name in names}, attributes)
+            made = project_counts(table, {name: self.sizes[name] for name in names}, attributes)
             known.setdefault(frozenset(attributes), (attributes, made))
             yield made if len(wanted) == 1 else made.copy()
 
@@ -112,7 +112,7 @@ def accumulate(counts: Ints, keys: NDArray[np.integer], often: Ints | None = Non
         np.add.at(counts, keys.astype(np.intp, copy=False), _ONE)
 
 
-def projected(counts: Ints, sizes: Mapping[str, int], wanted: Sequence[str]) -> Ints:
+def project_counts(counts: Ints, sizes: Mapping[str, int], wanted: Sequence[str]) -> Ints:
     """The counts of some attributes, in the given order, from those of more.
 
     Summed over one axis at a time, the longest first, and by `einsum`: `sum` takes three to eight times as long

@@ -20,7 +20,7 @@ from typing import Generic, Literal, TypeVar
 import numpy as np
 
 from dipsmith.arrays import Bools, Ints
-from dipsmith.counting.joint import projected
+from dipsmith.counting.joint import project_counts
 from dipsmith.schema import Cells, Codes, Marginal
 
 View = Literal["held", "lawful", "public"]
@@ -117,4 +117,4 @@ class CountMemory:
         if found is None or found[0].attributes == wanted.attributes:
             return None if found is None else found[1]
         sizes = dict(zip(found[0].attributes, found[0].shape, strict=True))
-        return projected(found[1], sizes, wanted.attributes)
+        return project_counts(found[1], sizes, wanted.attributes)

@@ -63,14 +63,14 @@ class PostgresGrouping:
         known = [f"c{i} >= 0" for i in columns if not schema.attributes[i].domain.total]
         if not units and all(needed <= set(s) for s in sets):
             physical = [[f"r{i}" for i in columns if schema.names[i] in s] for s in sets]
-            rows = _coded(_pregrouped(rows, physical), columns, ["tag", "n"])
-            return _summed(rows, known + where, keys)
-        rows = _coded(rows, columns, [u for u, _ in units])
+            rows = _select_codes(_group_first(rows, physical), columns, ["tag", "n"])
+            return _sum_groups(rows, known + where, keys)
+        rows = _select_codes(rows, columns, [u for u, _ in units])
         rows = f"SELECT * FROM ({rows}) AS t3" + (f" WHERE {' AND '.join(known)}" if known else "")
         if units:
             rows = self._truncated(rows, [u for u, _ in units])
         rows = f"SELECT * FROM ({rows}) AS held" + (f" WHERE {' AND '.join(where)}" if where else "")
-        return _summed(_pregrouped(rows, [[self._code(n) for n in s] for s in sets]), [], keys)
+        return _sum_groups(_group_first(rows, [[self._code(n) for n in s] for s in sets]), [], keys)
 
     def _column(self, name: str) -> CodedSql:
         return encode_in_sql(self.schema[name], f"t.{quote(name)}", self._kind(name), self.source.literal)
@@ -123,7 +123,7 @@ class PostgresGrouping:
         return [" + ".join(word) or "CAST(0 AS bigint)" for word in terms]
 
 
-def _coded(rows: str, columns: Mapping[int, CodedSql], others: Sequence[str]) -> str:
+def _select_codes(rows: str, columns: Mapping[int, CodedSql], others: Sequence[str]) -> str:
     """Look up what was read, row by row or group by group; columns by their places in the schema."""
     values = [f"{c.value(f'r{i}')} AS v{i}" for i, c in columns.items()] + list(others)
     codes = [f"{c.code(f't2.v{i}', f'd{i}.c')} AS c{i}" for i, c in columns.items()] + [
@@ -136,7 +136,7 @@ def _coded(rows: str, columns: Mapping[int, CodedSql], others: Sequence[str]) ->
     )
 
 
-def _pregrouped(rows: str, sets: Sequence[list[str]]) -> str:
+def _group_first(rows: str, sets: Sequence[list[str]]) -> str:
     """Group by some columns, such as what was read before anything is looked up: few groups instead of many rows."""
     columns = sorted({c for s in sets for c in s}, key=lambda c: int(c[1:]))
     listed = "".join(f"{c}, " for c in columns)
@@ -151,7 +151,7 @@ def _pregrouped(rows: str, sets: Sequence[list[str]]) -> str:
     return f"SELECT {listed}{tag}, count(*) AS n FROM ({rows}) AS t4 GROUP BY GROUPING SETS ({by})"
 
 
-def _summed(rows: str, where: Sequence[str], keys: Sequence[list[str]]) -> str:
+def _sum_groups(rows: str, where: Sequence[str], keys: Sequence[list[str]]) -> str:
     """Sum groups by their codes; the tag says which key a group belongs to."""
     width = max(map(len, keys))
     made = []

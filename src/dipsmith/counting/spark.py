@@ -25,7 +25,7 @@ from dipsmith.codec.encode import Encoder
 from dipsmith.counting.joint import SUMMED
 from dipsmith.counting.memory import Fixed, View, rows_in
 from dipsmith.counting.pushed import Keys, by_set
-from dipsmith.counting.tally import SparseTally, Tally, fused, unfused, words_of
+from dipsmith.counting.tally import SparseTally, Tally, fuse_codes, split_keys, words_of
 from dipsmith.counting.units import PER, ROW, UNIT, crowded_out, has_unit, unit_text
 from dipsmith.schema import Codes, Marginal, Schema
 from dipsmith.sources.spark import SparkTable, failures, on_workers
@@ -47,7 +47,7 @@ class SparkGrouping:
         sizes = [len(words_of([self.schema[n].size for n in names])) for names in sets]
         width = max(sizes)
         words = [f"w{j}" for j in range(width)]
-        tally = _Tally(_written(self.schema), tuple(map(tuple, sets)), fixed, view, width)
+        tally = _Tally(_write(self.schema), tuple(map(tuple, sets)), fixed, view, width)
         made = ", ".join(["tag int", *(f"{w} bigint" for w in words), "n bigint"])
         with failures(self.source.describe()):
             counted = on_workers(self._held, tally, made)
@@ -60,7 +60,7 @@ class SparkGrouping:
         """The rows that count, one number or a few each, kept by the cluster for later passes."""
         from pyspark import StorageLevel
 
-        schema = _written(self.schema)
+        schema = _write(self.schema)
         words = words_of([a.size for a in self.schema])
         packed = ", ".join(f"w{j} bigint" for j in range(len(words)))
         columns = list(self.schema.columns)
@@ -74,18 +74,18 @@ class SparkGrouping:
         return kept.persist(StorageLevel.MEMORY_AND_DISK)
 
 
-def _written(schema: Schema) -> str:
+def _write(schema: Schema) -> str:
     return json.dumps(schema.to_dict())
 
 
-def _packed(codes: Codes) -> dict[str, pa.Array]:
-    return {f"w{j}": pa.array(word) for j, word in enumerate(fused(codes, codes.schema.names))}
+def _pack(codes: Codes) -> dict[str, pa.Array]:
+    return {f"w{j}": pa.array(word) for j, word in enumerate(fuse_codes(codes, codes.schema.names))}
 
 
-def _unpacked(rows: pa.Table | pa.RecordBatch, schema: Schema) -> Codes:
+def _unpack(rows: pa.Table | pa.RecordBatch, schema: Schema) -> Codes:
     width = len(words_of([a.size for a in schema]))
     keys = [rows.column(f"w{j}").to_numpy() for j in range(width)]
-    return unfused(keys, rows.num_rows, schema.names, schema)
+    return split_keys(keys, rows.num_rows, schema.names, schema)
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class _Encoded:
                 keep &= has_unit(spelled[UNIT])
                 columns = {name: text.filter(pa.array(keep)).cast(pa.string()) for name, text in spelled.items()}
             at = np.flatnonzero(keep)
-            yield pa.record_batch({**columns, **_packed(codes if keep.all() else codes.take(at))})
+            yield pa.record_batch({**columns, **_pack(codes if keep.all() else codes.take(at))})
 
 
 @dataclass(frozen=True)
@@ -121,13 +121,13 @@ class _Truncated:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema = Schema.from_dict(json.loads(self.schema))
         for part in _whole_units(batches):
-            codes = _unpacked(part, schema)
+            codes = _unpack(part, schema)
             table = {name: part.column(name).cast(pa.large_string()) for name in (UNIT, PER)}
             table[ROW] = pa.array(np.arange(part.num_rows))
             table |= {f"c{i}": pa.array(codes[name]) for i, name in enumerate(schema.names)}
             kept = np.ones(part.num_rows, dtype=bool)
             kept[crowded_out(pa.table(table), schema, self.key)] = False
-            yield pa.record_batch(_packed(codes.take(np.flatnonzero(kept))))
+            yield pa.record_batch(_pack(codes.take(np.flatnonzero(kept))))
 
 
 def _whole_units(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -172,7 +172,7 @@ class _Tally:
         for codes in self._codes(batches, schema):
             tally.add(codes)
             for i, large in sparse.items():
-                large.add(fused(codes, self.sets[i]))
+                large.add(fuse_codes(codes, self.sets[i]))
         for i, counts in zip(dense, tally.counts(), strict=True):
             keys = np.flatnonzero(counts)
             yield self._found(i, [keys], counts[keys])
@@ -188,6 +188,6 @@ class _Tally:
 
     def _codes(self, batches: Iterator[pa.RecordBatch], schema: Schema) -> Iterator[Codes]:
         for batch in batches:
-            codes = _unpacked(batch, schema)
+            codes = _unpack(batch, schema)
             keep = rows_in(codes, self.view, self.fixed)
             yield codes if keep.all() else codes.take(np.flatnonzero(keep))

@@ -219,7 +219,7 @@ def _bins(table: Marginal, attribute: str) -> Bins:
     return domain
 
 
-def pooled(estimates: Sequence[tuple[float, float]]) -> tuple[float, float]:
+def pool_estimates(estimates: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """One estimate from several independent ones (value, variance), weighted by inverse variance."""
     # At a very large ε a variance may be so small that its inverse is infinite.
     exact = [value for value, variance in estimates if variance < EXACT]

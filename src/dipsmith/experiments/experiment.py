@@ -47,7 +47,9 @@ class Experiment:
         """Read a study file; `data`, `repeats` and `rows` (of simulated tables) stand instead of what it says."""
         text = text_of(path)
         study = parse(text, path.name)
-        changed = _changed(markup.parse(text, typed=True), study, path.name, data=data, repeats=repeats, rows=rows)
+        changed = _apply_options(
+            markup.parse(text, typed=True), study, path.name, data=data, repeats=repeats, rows=rows
+        )
         if changed is not None:
             text = markup.render(changed)
             study = parse(text, path.name)
@@ -115,7 +117,7 @@ class Experiment:
         pages.write(self.page(results), path, title=study.title or study.name, command=command, text=text)
 
 
-def _changed(
+def _apply_options(
     entries: dict[str, Any],
     study: StudyEntry,
     name: str,

@@ -90,7 +90,7 @@ class Results:
                 rows.append((run.id, run.setting.name, *levels, run.repeat, outcome.spent, *number))
         names = [*BEFORE, *factors, *AFTER]
         columns: list[Any] = list(zip(*rows, strict=True)) or [()] * len(names)
-        arrays = [_typed(v) if n in factors else pa.array(v) for n, v in zip(names, columns, strict=True)]
+        arrays = [_typed_array(v) if n in factors else pa.array(v) for n, v in zip(names, columns, strict=True)]
         failed = dict.fromkeys(f"{r.setting}: {o.failed}" for r, o in done if o.failed)
         return cls(study, pa.table(arrays, names=names), tuple(failed), len(done) == len(runs))
 
@@ -183,7 +183,7 @@ class Results:
         return list(dict.fromkeys(label for levels in varied for label in Factor.of(factor, levels).labels))
 
 
-def _typed(labels: Sequence[str | None]) -> pa.Array:
+def _typed_array(labels: Sequence[str | None]) -> pa.Array:
     try:
         return pa.array([None if v is None else float(v) for v in labels], pa.float64())
     except ValueError:

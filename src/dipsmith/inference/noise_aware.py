@@ -199,7 +199,7 @@ def rerun(release: Release, estimate: Estimator, each: tuple[Estimates, ...], ho
             f"replicates is {how.replicates}, expected at least {FEWEST}: fewer say nothing about a variance"
         )
     mechanism, random = Mechanism.of(release, how.method), generator(how.seed)
-    codes = [_resized(mechanism.codes(t), release.people, random) for t in release.tables]
+    codes = [_resize(mechanism.codes(t), release.people, random) for t in release.tables]
     moved, drawing = [], []
     if how.progress is not None:
         how.progress(STAGE, 0.0)
@@ -220,7 +220,7 @@ def _for_people(found: Estimates, release: Release) -> Estimates:
     return found if release.people == rows else replace(found, covariance=found.covariance * (rows / release.people))
 
 
-def _resized(codes: Codes, rows: int, random: Generator) -> Codes:
+def _resize(codes: Codes, rows: int, random: Generator) -> Codes:
     """Rows that say the same, as many as a mechanism was run on: whole copies, and some of them once more."""
     if rows == len(codes) or not len(codes):
         return codes

@@ -138,7 +138,7 @@ def independence(
         ordinary = average.test(np.zeros((2, average.table.size)), 1.0, name)
         return replace(ordinary, p_value=float("nan"), inflation=float("nan"))
     if chosen == "combine":
-        return averaged(tables, name=name)
+        return independence_on_average(tables, name=name)
     if chosen == "sampling":
         return average.test(np.zeros((2, average.table.size)), 1.0, name)
 
@@ -153,7 +153,7 @@ def independence(
     return average.test(rerun(release, residuals, each, how, draws).moved, share, name)
 
 
-def averaged(tables: Sequence[ArrayLike], *, name: str = "independence") -> Significance:
+def independence_on_average(tables: Sequence[ArrayLike], *, name: str = "independence") -> Significance:
     """Test independence in the average of cross-tables, one from each separately sanitised set.
 
     >>> sets = [[[30, 20], [18, 32]], [[33, 17], [20, 30]], [[28, 22], [19, 31]]]

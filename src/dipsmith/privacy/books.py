@@ -65,7 +65,7 @@ class Books:
         books = replace(self, accounts=dict(self.accounts), runs=dict(self.runs), declined=dict(self.declined))
         for row in rows:
             try:
-                books = _entered(books, row, json.loads(row.payload))
+                books = _enter(books, row, json.loads(row.payload))
             except (BudgetError, UsageError, KeyError, TypeError, ValueError, AttributeError) as error:
                 which = f"ledger row {row.seq} ({row.kind})"
                 raise DamageError(f"{which} could not lawfully be written: {error}") from None
@@ -102,7 +102,7 @@ class Books:
         return tuple(sorted({r.name for r in self.others(name) if r.source and key.opens(r.source, digest)}))
 
 
-def _entered(books: Books, row: Row, content: dict[str, Any]) -> Books:
+def _enter(books: Books, row: Row, content: dict[str, Any]) -> Books:
     """The books after one row; accounts and runs are this fold's own, and changed in place."""
     accounts, runs = books.accounts, books.runs
     assert isinstance(accounts, dict)
@@ -112,13 +112,13 @@ def _entered(books: Books, row: Row, content: dict[str, Any]) -> Books:
             raise ValueError("a ledger is opened once")
         return replace(books, id=content["id"])
     if row.kind == "granted":
-        books = _proven(books, "granted", content)
+        books = _check_signature(books, "granted", content)
         account = accounts.get(content["name"], Account(content["name"]))
         accounts[account.name] = account.granted(grant_from(content, row.time))
     elif row.kind == "withdrawn":
         accounts[content["name"]] = accounts[content["name"]].withdrawn()
     elif row.kind == "signatory":
-        return replace(_proven(books, "signatory", content), signatory=check_public(content["public"]))
+        return replace(_check_signature(books, "signatory", content), signatory=check_public(content["public"]))
     elif row.kind == "looked":
         account = accounts.get(content["name"], Account(content["name"]))
         accounts[account.name] = replace(account, looks=account.looks + 1)
@@ -144,7 +144,7 @@ def _entered(books: Books, row: Row, content: dict[str, Any]) -> Books:
     return books
 
 
-def _proven(books: Books, kind: Kind, content: dict[str, Any]) -> Books:
+def _check_signature(books: Books, kind: Kind, content: dict[str, Any]) -> Books:
     """The books after the signature of a row was checked, where rows of its kind need one."""
     if books.signatory is None:
         if "signed" in content:

@@ -51,7 +51,7 @@ class _Amount:
     def of_units(cls, units: int) -> Self:
         """A budget of so many units of 1e-12."""
         if type(units) is not int or not 0 < units <= LARGEST * UNITS:
-            raise BudgetError(f"{cls.symbol} is counted in whole units of 1e-12 above 0, got {_shown(units)}")
+            raise BudgetError(f"{cls.symbol} is counted in whole units of 1e-12 above 0, got {_abridge(units)}")
         return cls(Fraction(units, UNITS))
 
     @property
@@ -233,21 +233,21 @@ def approx_to_rho(epsilon: Amount, delta: Amount) -> Fraction:
 def _delta(delta: Amount) -> Fraction:
     exact, _ = _number(delta, "δ")
     if not Fraction(1, 10**300) <= exact < 1:
-        raise BudgetError(f"δ must lie between 1e-300 and 1, for example 1e-9, got {_shown(delta)}")
+        raise BudgetError(f"δ must lie between 1e-300 and 1, for example 1e-9, got {_abridge(delta)}")
     return exact
 
 
 def _units(amount: Amount, symbol: str) -> int:
     exact, rounded = _number(amount, symbol)
     if exact <= 0:
-        raise BudgetError(f"{symbol} must be a finite number above 0, got {_shown(amount)}")
+        raise BudgetError(f"{symbol} must be a finite number above 0, got {_abridge(amount)}")
     if exact > LARGEST:
-        raise BudgetError(f"{symbol} must be at most {LARGEST:,}, got {_shown(amount)}")
+        raise BudgetError(f"{symbol} must be at most {LARGEST:,}, got {_abridge(amount)}")
     scaled = exact * UNITS
     if scaled < 1:
-        raise BudgetError(f"{symbol} must be at least 1e-12, got {_shown(amount)}")
+        raise BudgetError(f"{symbol} must be at least 1e-12, got {_abridge(amount)}")
     if scaled.denominator != 1 and not rounded:
-        raise BudgetError(f"{symbol} has at most 12 decimals, got {_shown(amount)}: round it")
+        raise BudgetError(f"{symbol} has at most 12 decimals, got {_abridge(amount)}: round it")
     return math.floor(scaled)
 
 
@@ -267,15 +267,15 @@ def _number(amount: Amount, symbol: str) -> tuple[Fraction, bool]:
             return Fraction(text), False
         decimal = amount if isinstance(amount, Decimal) else Decimal(text)
     except (InvalidOperation, ZeroDivisionError):
-        raise BudgetError(f"{symbol} must be a number, got {_shown(amount)}") from None
+        raise BudgetError(f"{symbol} must be a number, got {_abridge(amount)}") from None
     if not decimal.is_finite():
-        raise BudgetError(f"{symbol} must be a finite number above 0, got {_shown(amount)}")
+        raise BudgetError(f"{symbol} must be a finite number above 0, got {_abridge(amount)}")
     # An exponent such as 1e999999999 would be written out digit by digit.
     if decimal and not -400 < decimal.adjusted() < 400:
-        raise BudgetError(f"{symbol} must lie between 1e-12 and {LARGEST:,}, got {_shown(amount)}")
+        raise BudgetError(f"{symbol} must lie between 1e-12 and {LARGEST:,}, got {_abridge(amount)}")
     return Fraction(decimal), isinstance(amount, float)
 
 
-def _shown(amount: object) -> str:
+def _abridge(amount: object) -> str:
     text = str(amount)
     return text if len(text) <= 40 else text[:37] + "..."

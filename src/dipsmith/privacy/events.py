@@ -274,7 +274,7 @@ def block_of(block: str, attribute: str, label: str) -> str:
     >>> block_of("", "year", "1996"), block_of("year=1996", "unit", "N/A")
     ('year=1996', 'year=1996/unit=N%2FA')
     """
-    return "/".join(p for p in (block, f"{_escaped(attribute, '%/=')}={_escaped(label)}") if p)
+    return "/".join(p for p in (block, f"{_escape(attribute, '%/=')}={_escape(label)}") if p)
 
 
 def path_inside(block: str, name: str) -> str:
@@ -283,7 +283,7 @@ def path_inside(block: str, name: str) -> str:
     >>> inside("year=1996", "tree 1"), inside("", "tree 1"), path_inside("year=1996", "")
     ('year=1996/tree 1', 'tree 1', 'year=1996')
     """
-    return "/".join(p for p in (block, _escaped(name)) if p)
+    return "/".join(p for p in (block, _escape(name)) if p)
 
 
 def labels_of_block(block: str) -> dict[str, str]:
@@ -330,7 +330,7 @@ def event_from(record: Mapping[str, Any]) -> Event:
         raise DamageError(f"event '{record.get('event')}' has fields that do not fit: {error}") from None
 
 
-def _escaped(name: str, unsafe: str = "%/") -> str:
+def _escape(name: str, unsafe: str = "%/") -> str:
     return "".join(f"%{ord(c):02X}" if c in unsafe else c for c in name)
 
 

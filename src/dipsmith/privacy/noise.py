@@ -75,7 +75,7 @@ class DiscreteLaplace:
         values, scale = Δ/ε gives ε-DP.
         """
         tables = laplace_tables(self.scale)
-        noise = _filled(n, lambda piece: fill_laplace(stream, tables, piece))
+        noise = _fill(n, lambda piece: fill_laplace(stream, tables, piece))
         return noise if stream.observer is None else stream.observer.sampled(self, noise)
 
 
@@ -122,7 +122,7 @@ class DiscreteGaussian:
         sigma2 = Δ₂²/(2ρ) gives ρ-zCDP; `gaussian_price.variance_needed` says what is Gaussian with ρ.
         """
         blocks = gaussian_blocks(self.sigma2)
-        noise = _filled(n, lambda piece: fill_gaussian(stream, blocks, piece))
+        noise = _fill(n, lambda piece: fill_gaussian(stream, blocks, piece))
         return noise if stream.observer is None else stream.observer.sampled(self, noise)
 
 
@@ -178,7 +178,7 @@ def _require(name: str, value: object, widest: Fraction) -> None:
         raise UsageError(f"{name} must be positive and at most 2^{int(widest).bit_length() - 1}, got {value}")
 
 
-def _filled(shape: int | tuple[int, ...], fill: Callable[[Ints], None]) -> Ints:
+def _fill(shape: int | tuple[int, ...], fill: Callable[[Ints], None]) -> Ints:
     """Make an array and fill it in place, piece by piece."""
     out = np.empty(shape, np.int64)
     flat = out.reshape(-1)

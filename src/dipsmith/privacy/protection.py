@@ -110,7 +110,7 @@ def protection_from(record: Mapping[str, Any]) -> Protection:
     return AddRemove(unit, per_domain) if relation == "add-remove" else Replace(unit, per_domain)
 
 
-def of_format_1(protects: Protection) -> Protection:
+def as_format_1_noted(protects: Protection) -> Protection:
     """What a ledger of format 1 noted of a protection."""
     known = replace(protects, per_domain=None)
     return replace(known, private=None) if isinstance(known, Label) else known

@@ -23,7 +23,7 @@ from dipsmith.privacy.books import Books
 from dipsmith.privacy.budget import Budget
 from dipsmith.privacy.chain import Row
 from dipsmith.privacy.events import Event, event_record
-from dipsmith.privacy.protection import Protection, of_format_1
+from dipsmith.privacy.protection import Protection, as_format_1_noted
 
 Entry = tuple[str, dict[str, Any]]
 Decision = Callable[[Books], list[Entry]]
@@ -139,7 +139,7 @@ def refund(books: Books, request_id: str, seq: int | None = None) -> list[Entry]
 def require_same(run: PaidRun, name: str, budget: Budget, protects: Protection, method: str) -> None:
     """Refuse a request id that comes back with another request."""
     # What was released under a ledger of format 1 is returned: nothing is drawn or charged for it.
-    noted = protects if run.state == "reserved" else of_format_1(protects)
+    noted = protects if run.state == "reserved" else as_format_1_noted(protects)
     if run.protects != protects and run.protects == noted:
         protects = noted
     asked = {"dataset": name, "budget": budget, **_terms(protects), "method": method}

@@ -266,18 +266,18 @@ def _effects(text: str, section: Node) -> Iterator[tuple[str, ...]]:
     """Fixed effects: columns joined by +, combinations of columns by ^ or :."""
     match section:
         case Operation(signs, parts) if set(signs) == {"+"}:
-            yield from (tuple(_combined(text, part)) for part in parts)
+            yield from (tuple(_columns_joined(text, part)) for part in parts)
         case _:
-            yield tuple(_combined(text, section))
+            yield tuple(_columns_joined(text, section))
 
 
-def _combined(text: str, node: Node) -> Iterator[str]:
+def _columns_joined(text: str, node: Node) -> Iterator[str]:
     match node:
         case Column(name):
             yield name
         case Operation((":" | "**", *_), parts):
             for part in parts:
-                yield from _combined(text, part)
+                yield from _columns_joined(text, part)
         case _:
             raise UsageError(
                 f"formula '{abridge(text)}': fixed effects are columns, joined by + or combined by ^; "

@@ -194,7 +194,7 @@ def read_columns(formula: RegressionFormula, table: pa.Table, levels: Levels) ->
         if column.null_count:
             known &= ~column.is_null().to_numpy(zero_copy_only=False)
         if name in levels:
-            index, values = _indexed(column)
+            index, values = _index_values(column)
             place = {level: i for i, level in enumerate(levels[name])}
             to_level = [*(place.get(w, -1) for w in values.cast(pa.string()).to_pylist()), -1]
             columns[name] = Category(np.array(to_level, dtype=np.int64)[index], levels[name])
@@ -203,7 +203,7 @@ def read_columns(formula: RegressionFormula, table: pa.Table, levels: Levels) ->
     return columns, known
 
 
-def _indexed(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
+def _index_values(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
     """A column's distinct values, and the place of each row's value among them, −1 where it is missing."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
@@ -232,7 +232,7 @@ def number_groups(table: pa.Table, name: str) -> Ints:
     """The values of a column, numbered; missing ones are a group of their own."""
     if name not in table.column_names:
         raise UsageError(f"there is no column '{name}'; there are: {', '.join(table.column_names[:20])}")
-    return _indexed(table.column(name))[0] + 1
+    return _index_values(table.column(name))[0] + 1
 
 
 def number_combinations(codes: Sequence[Ints]) -> Ints:

@@ -33,7 +33,7 @@ one line of at most 100 characters that begins with a letter or digit
         raise SchemaError("name is empty; give the table a short name")
     odd = next((c for c in name if not _is_plain(c)), None)
     if odd is not None:
-        raise SchemaError(f"name has a {_shown(odd)}; use {RULE}")
+        raise SchemaError(f"name has a {_show_character(odd)}; use {RULE}")
     if len(name) > LONGEST:
         raise SchemaError(f"name has {len(name)} characters; use {RULE}")
     if name != unicodedata.normalize("NFC", name):
@@ -62,6 +62,6 @@ def _is_word(character: str) -> bool:
     return kind[0] == "L" or kind == "Nd"
 
 
-def _shown(character: str) -> str:
+def _show_character(character: str) -> str:
     """The sign itself if it is printable, else its code point."""
     return f"'{character}'" if character.isprintable() else f"character U+{ord(character):04X}"

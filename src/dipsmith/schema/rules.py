@@ -39,11 +39,11 @@ class Rule:
 
     def broken_by(self, columns: Mapping[str, NDArray[np.integer]], sizes: Mapping[str, int]) -> NDArray[np.bool_]:
         """Which rows break the rule, whose columns are all there."""
-        met = [_selected(codes, sizes[name])[columns[name]] for name, codes in self.never]
+        met = [_select(codes, sizes[name])[columns[name]] for name, codes in self.never]
         return np.asarray(np.logical_and.reduce(met))
 
 
-def _selected(codes: Sequence[int], size: int) -> NDArray[np.bool_]:
+def _select(codes: Sequence[int], size: int) -> NDArray[np.bool_]:
     selected = np.zeros(size, dtype=bool)
     selected[list(codes)] = True
     return selected
@@ -60,7 +60,7 @@ def impossible(rules: Sequence[Rule], attributes: Sequence[str], shape: Sequence
         for name, codes in rule.never:
             spread = [1] * len(axis)
             spread[axis[name]] = -1
-            cell = cell & _selected(codes, shape[axis[name]]).reshape(spread)
+            cell = cell & _select(codes, shape[axis[name]]).reshape(spread)
         forbidden |= cell
     return forbidden
 

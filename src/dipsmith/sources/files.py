@@ -61,7 +61,7 @@ class Files:
     @cached_property
     def _parts(self) -> list[tuple[Part, Labels]]:
         """Every file, with the columns that its folders' names give."""
-        found = [file for spec in self.paths for file in _resolved(Path(spec).expanduser())]
+        found = [file for spec in self.paths for file in _find_files(Path(spec).expanduser())]
         return [(self._part(path), labels) for path, labels in found]
 
     @property
@@ -135,7 +135,7 @@ class Files:
         return DelimitedFile(path, stamp, self.encoding, self.delimiter)
 
 
-def _resolved(path: Path) -> list[tuple[Path, Labels]]:
+def _find_files(path: Path) -> list[tuple[Path, Labels]]:
     """Find the files that a path, a glob or a folder stands for."""
     if path.is_dir():
         return _in_folder(path)

@@ -131,9 +131,9 @@ def ibis_table(data: Table) -> IbisTable | ArrowSource:
     if warehouse == "polars":
         return ArrowSource(data.to_pyarrow())
     if data.op().__class__.__name__ != "DatabaseTable":
-        return _opened(data, f"{warehouse}, a query", None)
+        return _open(data, f"{warehouse}, a query", None)
     called = f"{warehouse}, {data.get_name()}"
-    return _opened(data, called, called)
+    return _open(data, called, called)
 
 
 def connected_table(url: str, scheme: str, table: str) -> IbisTable:
@@ -151,7 +151,7 @@ def connected_table(url: str, scheme: str, table: str) -> IbisTable:
     called = f"{scheme}, {table}"
     with _failures(f"{called}: there is no such table, or it cannot be read", "check table="):
         found = connection.table(name, database=tuple(path) or None)
-    return _opened(found, called, called)
+    return _open(found, called, called)
 
 
 @contextmanager
@@ -165,7 +165,7 @@ def _failures(what: str, remedy: str) -> Iterator[None]:
         retell(SourceError(f"{what} ({type(error).__name__}); {remedy}"))
 
 
-def _opened(table: Table, called: str, address: str | None) -> IbisTable:
+def _open(table: Table, called: str, address: str | None) -> IbisTable:
     warehouse = table.get_backend().name
     if warehouse == "sqlite":
         table = mend_values(table)

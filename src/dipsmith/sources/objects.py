@@ -34,14 +34,14 @@ def column_array(column: Any) -> pa.Array | pa.ChunkedArray | None:
     if "CategoricalDtype" in names:
         return _categories(column)
     if "DatetimeTZDtype" in names:
-        return _zoned(column.array)
+        return _to_utc(column.array)
     if "SparseDtype" in names:
         return column_array(column.sparse.to_dense())
     known = any(name in names for name in (*_READ, *_MASKED))
     return pa.array(column.array, from_pandas=True) if known else None
 
 
-def _zoned(moments: Any) -> pa.Array:
+def _to_utc(moments: Any) -> pa.Array:
     """Points in time, in UTC where Arrow has no name for their zone."""
     try:
         pa.array(moments[:0])
@@ -96,7 +96,7 @@ def text_of(value: object) -> str | None:
     ['true', '3', '3', '2.5', None, None, 'F', '2011-01-02']
     """
     try:
-        return _spelled(value)
+        return _spell(value)
     except KeyboardInterrupt:
         pass  # Ctrl-C must end the run; raised anew below, so that nothing a value says comes with it
     except BaseException:  # noqa: BLE001  # code of the value's own, which may raise anything, SystemExit too
@@ -104,7 +104,7 @@ def text_of(value: object) -> str | None:
     raise KeyboardInterrupt
 
 
-def _spelled(value: object) -> str | None:
+def _spell(value: object) -> str | None:
     # by the type, and by the base's own methods: what an object says it is, is code of its own
     kind = type(value)
     if issubclass(kind, str):

@@ -133,7 +133,7 @@ class PostgresTable:
         """Run a statement whose columns are all whole numbers of 64 bits; return them column by column."""
         text = f"COPY ({statement}) TO STDOUT (FORMAT binary)"
         with self._failures(), self._connection.cursor().copy(text) as copy:
-            return _copied(b"".join(copy))
+            return _read_copy(b"".join(copy))
 
     def key(self, given: bytes | None) -> str:
         """The secret of unit truncation in hexadecimal, as an expression; without one, the connection's own.
@@ -238,7 +238,7 @@ _KINDS |= {20: "whole", 21: "whole", 23: "whole", 26: "whole", 700: "real", 701:
 """By the numbers of the server's own types; bytes and durations are no single values."""
 
 
-def _copied(held: bytes) -> list[Ints]:
+def _read_copy(held: bytes) -> list[Ints]:
     """Rows of 8-byte integers in PostgreSQL's binary format: a header, rows of one length, a trailer."""
     start = 19 + int.from_bytes(held[15:19], "big")
     fields = int.from_bytes(held[start : start + 2], "big", signed=True)

@@ -67,7 +67,7 @@ class SparkTable:
         """All rows, only the named columns, one partition at a time: for tables that fit one machine's patience."""
         self.check(columns)
         with failures(self.called):
-            packed = self.mapped(columns, _packed, "rows binary")
+            packed = self.mapped(columns, _pack, "rows binary")
             for row in packed.toLocalIterator():
                 with pa.ipc.open_stream(row[0]) as reader:
                     for batch in reader:
@@ -194,7 +194,7 @@ def quote(name: str) -> str:
     return kinds.quote(name, "`")
 
 
-def _packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Each batch as one binary value, so that Spark hands it over untouched."""
     for batch in batches:
         sink = pa.BufferOutputStream()

@@ -20,11 +20,11 @@ def mend_values(table: Table) -> Table:
     warehouse, name = table.get_backend(), f"dipsmith_{uuid4().hex}"
     looked_at = table.select([_believed(table[column]).name(column) for column in table.columns])
     warehouse.con.execute(f"CREATE TEMPORARY VIEW {name} AS {statement(looked_at, warehouse)}")
-    warehouse.con.text_factory = _decoded
+    warehouse.con.text_factory = _decode
     return find_view(name, table.schema(), warehouse)
 
 
-def _decoded(text: bytes) -> str:
+def _decode(text: bytes) -> str:
     return text.decode("utf-8", "replace")
 
 

@@ -162,7 +162,7 @@ def tune(
     floors = []
     for repeat in range(repeats):
         rng = generator(seed * 1_000_003 + repeat)
-        train, judged = _divided(standing, wanted, rows, rng)
+        train, judged = _split_rows(standing, wanted, rows, rng)
         floors.append(_marginal_loss(train, judged, made[0]) if wanted == "log loss" else 0.0)
         for i, candidate in enumerate(made):
             given_rows = len(train) if schema.neighbours == "add-remove" else None
@@ -222,7 +222,7 @@ def _codes(tune_on: Any, schema: Schema) -> Codes:
     return codes.take(codes.lawful())
 
 
-def _divided(codes: Codes, metric: Metric, rows: int | None, rng: np.random.Generator) -> tuple[Codes, Codes]:
+def _split_rows(codes: Codes, metric: Metric, rows: int | None, rng: np.random.Generator) -> tuple[Codes, Codes]:
     """What is fitted to, brought to the private number of rows, and what is judged on."""
     order = rng.permutation(len(codes))
     held = max(1, round(HELD_OUT * len(codes))) if metric == "log loss" else 0

@@ -95,7 +95,7 @@ class LossLevels(Cells):
     @property
     def attributes(self) -> tuple[str, ...]:
         """What decides the loss: the columns that the model is given, and its targets."""
-        decide = {*_given(self.model), *self.model.targets}
+        decide = {*_inputs_of(self.model), *self.model.targets}
         return tuple(n for n in self.schema.names if n in decide)
 
     @property
@@ -118,12 +118,12 @@ class LossLevels(Cells):
 
 def label_chances(model: Labeller, rows: Codes) -> Floats:
     """The probability that a model gives to the labels that rows have."""
-    p = model.probabilities(rows.project(_given(model)))
+    p = model.probabilities(rows.project(_inputs_of(model)))
     label = Marginal.of(model.schema, model.targets).index(rows)
     return np.asarray(p[np.arange(len(rows)), label])
 
 
-def _given(model: Labeller) -> tuple[str, ...]:
+def _inputs_of(model: Labeller) -> tuple[str, ...]:
     """The columns that a labeller is given."""
     names = model.schema.public if model.schema.neighbours == "label" else model.schema.names
     return tuple(n for n in names if n not in model.targets)
@@ -155,7 +155,7 @@ class MarginalFit:
         counted = float(np.median([m.values.sum() for m in measured]))
         n = max(counted, 1.0) if curator.rows is None else float(curator.rows)
         off = 0.0
-        for m, expected in zip(measured, _expected(model, curator, marginals, n), strict=True):
+        for m, expected in zip(measured, _expected_counts(model, curator, marginals, n), strict=True):
             noisy = np.ones(len(expected), dtype=bool) if m.noisy is None else m.noisy
             off += float(((m.values - expected) ** 2).sum()) - float(noisy.sum()) * m.variance
         return -off / max(n, 1.0) ** 2
@@ -173,7 +173,7 @@ class MarginalFit:
         return list(combinations(names, 2) if len(names) <= ALL_PAIRS else pairwise(names))
 
 
-def _expected(model: Model, curator: Curator, marginals: Sequence[Marginal], rows: float) -> list[Floats]:
+def _expected_counts(model: Model, curator: Curator, marginals: Sequence[Marginal], rows: float) -> list[Floats]:
     """The model's expected counts: exactly for given public rows, from a large sample otherwise."""
     if not (curator.relation == "label" and isinstance(model, Labeller)):
         size = int(min(max(rows, LEAST_DRAWN), MOST_DRAWN))

@@ -140,7 +140,7 @@ def _figure(found: Sequence[Findings], each: Sequence[Sequence[Histogram]]) -> F
         f"share of rows that would have to move; chance: what it is when rows are exchanged at random. {_SCALES}{left_out}"
     )
     told = "; ".join(f"{h.name} {h.tvd:.3f} (chance {h.floor:.3f})" for h in made[:5])
-    return _drawn(found, title, each, MOST_DRAWN, caption, f"Distances, the worst first: {told}.", "columns")
+    return _draw_panels(found, title, each, MOST_DRAWN, caption, f"Distances, the worst first: {told}.", "columns")
 
 
 def _pair_figure(found: Sequence[Findings], number: int, each: Sequence[PairHistograms]) -> Figure:
@@ -154,13 +154,15 @@ def _pair_figure(found: Sequence[Findings], number: int, each: Sequence[PairHist
     caption = f"Shares of {first.column} within each group, of the largest groups the worst first. {_SCALES}{left_out}"
     told = "; ".join(f"{h.name} {h.tvd:.3f} (chance {h.floor:.3f})" for h in first.groups[:5])
     file = f"pair-{number}-{_plain(first.within)}-{_plain(first.column)}"
-    return _drawn(found, title, [p.groups for p in each], MOST_GROUPS, caption, f"Distances by group: {told}.", file)
+    return _draw_panels(
+        found, title, [p.groups for p in each], MOST_GROUPS, caption, f"Distances by group: {told}.", file
+    )
 
 
 _SCALES = f"Scales end at {', '.join(f'{100 * end:g}' for end in ENDS[:-1])} or 100 %."
 
 
-def _drawn(
+def _draw_panels(
     found: Sequence[Findings],
     title: str,
     each: Sequence[Sequence[Histogram]],

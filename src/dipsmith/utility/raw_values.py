@@ -79,20 +79,20 @@ def _numbers(column: pa.ChunkedArray, domain: Bins) -> Floats:
 def _compared(name: str, left: Floats, right: Floats, domain: Bins) -> RawColumn:
     values, counts = np.unique(left, return_counts=True)
     frequent = float(values[counts.argmax()])
-    places = tuple((_shortened(np.quantile(left, q)), _shortened(np.quantile(right, q))) for q in QUANTILES)
+    places = tuple((_shorten(np.quantile(left, q)), _shorten(np.quantile(right, q))) for q in QUANTILES)
     return RawColumn(
         name,
         (float(left.mean()), float(right.mean())),
         float(left.std()),
         places,
         (float((left == 0).mean()), float((right == 0).mean())),
-        _shortened(frequent),
+        _shorten(frequent),
         (float((left == frequent).mean()), float((right == frequent).mean())),
         (_round(left, domain), _round(right, domain)),
     )
 
 
-def _shortened(value: float) -> float:
+def _shorten(value: float) -> float:
     """Six digits of a value: enough to tell a spike, and no long number of somebody's to the last digit."""
     return float(f"{value:.6g}")
 

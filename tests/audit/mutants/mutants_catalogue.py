@@ -115,7 +115,7 @@ MUTANTS = (
     one(
         "NaN through clip",
         "codec/encode.py",
-        "            values = np.floor(np.clip(_filled(values, known, low), low, high)).astype(np.int64)\n        return _absent(into(values), known, absent)",
+        "            values = np.floor(np.clip(_fill_unread(values, known, low), low, high)).astype(np.int64)\n        return _absent(into(values), known, absent)",
         "            values = np.floor(np.clip(values, low, high)).astype(np.int64)\n        return into(values)",
         f"{ENCODE}::test_integers",
     ),
@@ -166,8 +166,8 @@ MUTANTS = (
     one(
         "half noise in the sampler",
         "privacy/noise.py",
-        "        noise = _filled(n, lambda piece: fill_laplace(stream, tables, piece))",
-        "        noise = _filled(n, lambda piece: fill_laplace(stream, tables, piece)) // 2",
+        "        noise = _fill(n, lambda piece: fill_laplace(stream, tables, piece))",
+        "        noise = _fill(n, lambda piece: fill_laplace(stream, tables, piece)) // 2",
         "tests/audit/test_replay.py::test_half_noise_of_a_broken_sampler_shows_in_the_draws",
     ),
     one(
@@ -341,8 +341,8 @@ MUTANTS = (
     one(
         "public sizes leave out rows by private rules",
         "counting/encoded.py",
-        "                public=_packed(public.lawful()) if schema.rules and public.names else None,",
-        "                public=_packed(held.lawful()) if schema.rules and public.names else None,",
+        "                public=_pack(public.lawful()) if schema.rules and public.names else None,",
+        "                public=_pack(held.lawful()) if schema.rules and public.names else None,",
         "tests/counting/test_counting_rows.py::test_rules_under_label_do_not_change_public_sizes",
     ),
     Mutant(

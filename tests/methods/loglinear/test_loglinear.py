@@ -9,7 +9,7 @@ from dipsmith.counting.count import HeldRows
 from dipsmith.errors import SchemaError, UnsupportedError, UsageError
 from dipsmith.methods.loglinear.clique import Clique
 from dipsmith.methods.loglinear.loglinear import LogLinear
-from dipsmith.methods.loglinear.model import LogLinearModel, centred
+from dipsmith.methods.loglinear.model import LogLinearModel, centre_effects
 from dipsmith.methods.loglinear.noisy_tables import LabelMisfit, allowance
 from dipsmith.methods.method import PublicFacts
 from dipsmith.planning.plan import plan
@@ -69,8 +69,8 @@ def test_shrinkage_vanishes_with_rows_at_large_budgets():
     block = model.blocks[0]
     for clique, table, errors, sizes in zip(block.cliques, block.tables, block.errors, block.sizes, strict=True):
         if len(clique.predictors) == 1:
-            truth = centred(effects[clique.predictors[0]], sizes)
-            assert (np.abs(centred(table, sizes) - truth) < 5 * errors).all()
+            truth = centre_effects(effects[clique.predictors[0]], sizes)
+            assert (np.abs(centre_effects(table, sizes) - truth) < 5 * errors).all()
 
 
 @pytest.mark.parametrize("labels", [2, 5])
@@ -111,8 +111,8 @@ def test_stated_standard_errors_cover_the_truth():
         model = LogLinear(targets=["y"], interactions=0).fit(Curator.rehearse(codes, PureDP(1), seed=repeat))
         block = model.blocks[0]
         for i, p in enumerate("abc", start=1):
-            truth = centred(effects[p], block.sizes[i])
-            found = centred(block.unshrunk[i], block.sizes[i])
+            truth = centre_effects(effects[p], block.sizes[i])
+            found = centre_effects(block.unshrunk[i], block.sizes[i])
             hits[p] += np.abs(found - truth) < 1.96 * block.errors[i]
     rates = np.concatenate([h.ravel() for h in hits.values()]) / 200
     assert 0.93 < rates.mean() < 0.98

@@ -27,7 +27,7 @@ from math import prod
 from typing import ClassVar, Final, Literal, get_args
 
 from dipsmith.errors import UnsupportedError, UsageError
-from dipsmith.estimation.answers import pooled
+from dipsmith.estimation.answers import pool_estimates
 from dipsmith.estimation.lawful import require_possible
 from dipsmith.estimation.parameters import freeze_names, require_least, require_one_of
 from dipsmith.methods.forest.forest_plan import ForestPlan, Strata
@@ -198,7 +198,7 @@ class Forest:
             )
             growth_rows = None
             if drawn is not None:
-                growth_rows = GrowthRows.scaled(drawn, pooled(totals)[0])
+                growth_rows = GrowthRows.scaled(drawn, pool_estimates(totals)[0])
             elif growth in ("public-predictors", "public-data") and spec.predictors:
                 growth_rows = GrowthRows.public(curator, spec, public)
             exact = growth == "public-predictors" and spec.all_public(curator.schema)
@@ -209,9 +209,9 @@ class Forest:
             # The trees of later ensembles grow on rows that the ones before synthesise.
             if growth == "synthetic" and spec is not specs[-1]:
                 if drawn is None:
-                    drawn = Codes(curator.schema, {}, int(min(pooled(totals)[0], GROWTH_ROWS)))
+                    drawn = Codes(curator.schema, {}, int(min(pool_estimates(totals)[0], GROWTH_ROWS)))
                 drawn = ensemble.draw(drawn, curator.coins(f"rows to grow on: {spec}"))
-        return StratumForest(tuple(ensembles), pooled(totals)[0])
+        return StratumForest(tuple(ensembles), pool_estimates(totals)[0])
 
     # --- what is asked ----------------------------------------------------------------------------
 

@@ -58,7 +58,7 @@ from dipsmith.methods.graph.stages import (
     plan_columns,
     signal,
 )
-from dipsmith.methods.graph.wide import bearable_cells, choice_doubt, drawn_tables, handicap, larger_sets
+from dipsmith.methods.graph.wide import LARGEST, bearable_cells, choice_doubt, drawn_tables, handicap, larger_sets
 from dipsmith.methods.method import Planned, PublicFacts, count_noise, knob, require_relation
 from dipsmith.methods.outlook import Outlook, Suitability
 from dipsmith.privacy import neighbours
@@ -188,7 +188,8 @@ class AIM:
         weights = self.weights(schema)
         for_columns, for_planned, for_rounds = self._stages(budget, weights)
         if for_rounds is not None and sum(map(schema.size, weights)) <= PREFETCHED:
-            curator.prefetch(Marginal.of(schema, c) for c in weights)
+            later = larger_sets(schema, LARGEST) if self._looks_wide else []
+            curator.prefetch(Marginal.of(schema, c) for c in (*weights, *later))
         columns = measure_columns(curator, for_columns, {n for e in known for n in e.attributes})
         evidence, total = [*columns.evidence, *known], columns.total if rows_known is None else rows_known
         if for_planned is not None:
@@ -198,7 +199,7 @@ class AIM:
         fitted = fit(schema, evidence, total, linked=links)
         refused: set[Attributes] = set()
         share = 0 if for_rounds is None else max(1, for_rounds.units // self._rounds(schema))
-        looking, quiet = self.degree == "auto" and self.workload is None, False
+        looking, quiet = self._looks_wide, False
         while for_rounds is not None and curator.remaining is not None:
             left = curator.remaining.units
             spend = left if left < 2 * share else share
@@ -315,6 +316,11 @@ class AIM:
             return (first, None, rest) if choosing else (first, rest, None)
         second, third = rest.split([self.planned_share, 1 - self.planned_share])
         return first, second, third
+
+    @property
+    def _looks_wide(self) -> bool:
+        """Whether some rounds offer sets of three and four columns besides the workload."""
+        return self.degree == "auto" and self.workload is None
 
     def _rounds(self, schema: Schema) -> int:
         return 3 * len(schema.names) if self.rounds is None else self.rounds

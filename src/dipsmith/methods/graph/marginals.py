@@ -15,7 +15,7 @@ from math import inf
 from typing import Any, ClassVar, Self, get_args
 
 from dipsmith.errors import UsageError
-from dipsmith.estimation.answers import Answering, NoisyTable, Post, pooled
+from dipsmith.estimation.answers import Answering, NoisyTable, Post, pool_estimates
 from dipsmith.estimation.lawful import require_possible
 from dipsmith.estimation.parameters import as_groups, require_least, require_one_of
 from dipsmith.methods.graph.model import MAX_CELLS, GraphModel, fit_tables
@@ -140,7 +140,7 @@ class Marginals:
             for m, x in zip(marginals, measured, strict=True)
         ]
         public = None if curator.rows is None else (float(curator.rows), 0.0)
-        total, variance = public or pooled([table.own_total for table in found])
+        total, variance = public or pool_estimates([table.own_total for table in found])
         tables = tuple(replace(table, total=total, total_variance=variance) for table in found)
         curator.report("fitting", 0.5)
         return MarginalsModel(tables, fit_tables(tables, self.post), self.post)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self, get_args
 import numpy as np
 
 from dipsmith.errors import UsageError
-from dipsmith.estimation.answers import NoisyTable, Post, pooled
+from dipsmith.estimation.answers import NoisyTable, Post, pool_estimates
 from dipsmith.estimation.lawful import lawful_rows, require_possible
 from dipsmith.estimation.parameters import require_one_of, require_shares
 from dipsmith.estimation.sampling import sample_cells
@@ -116,7 +116,7 @@ class Flat:
         else:
             measured = curator.measure([marginal], [budget])[0]
             noisy = NoisyTable(marginal, measured.values, measured.variance, total, total_variance)
-            total, total_variance = pooled([(total, total_variance), noisy.own_total])
+            total, total_variance = pool_estimates([(total, total_variance), noisy.own_total])
             noisy = replace(noisy, total=total, total_variance=total_variance)
         return FlatModel(noisy, self.post)
 

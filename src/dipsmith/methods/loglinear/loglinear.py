@@ -207,7 +207,7 @@ class LogLinear:
         groups = [] if isinstance(self.interactions, str | int) else [tuple(g) for g in self.interactions]
         responses: set[str] = set()
         for analysis in self.analyses:
-            names, products, explained = _analysed(schema, analysis)
+            names, products, explained = _read_analysis(schema, analysis)
             responses |= {n for n in explained if schema[n].role == "public" and n != self.strata}
             for name in names:
                 if schema[name].role == "private" and name not in labelled:
@@ -375,7 +375,7 @@ def _expected_error(rows: int | None, cells: int, labels: int, sd: float) -> flo
     return float(np.sqrt(2 * (information + variance)) / information)
 
 
-def _analysed(
+def _read_analysis(
     schema: Schema, text: str | Sequence[str]
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]], tuple[str, ...]]:
     """The attributes of an analysis, the groups of public ones that it multiplies, and what it explains.

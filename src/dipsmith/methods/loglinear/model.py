@@ -105,14 +105,14 @@ class Effects:
         return f"<table><thead><tr>{lines[0]}</tr></thead><tbody>{''.join(lines[1:])}</tbody></table>{more}"
 
 
-def centred(table: Floats, sizes: NDArray[np.integer]) -> Floats:
+def centre_effects(table: Floats, sizes: NDArray[np.integer]) -> Floats:
     """Log-odds against the first label, cells × labels − 1, relative to the average row."""
     odds = table[:, 1:] - table[:, :1]
     return np.asarray(odds - _shares(sizes) @ odds)
 
 
 def standard_errors(term: LabelTerm, covariance: Floats, sizes: NDArray[np.integer]) -> Floats:
-    """Standard errors of the `centred` effects of a term, from the covariance of its contrasts."""
+    """Standard errors of effects that are centred (`centre_effects`) of a term, from the covariance of its contrasts."""
     basis = contrasts(term.labels)
     w = _shares(sizes)
     errors = np.empty((term.cells, term.contrasts))
@@ -183,9 +183,9 @@ class StratumEffects:
                 continue
             cells, labels = _names(schema, clique.predictors), _names(schema, clique.targets)
             sizes, about, targets = self.sizes[i], " × ".join(clique.predictors), " × ".join(clique.targets)
-            shrunk, occupied = centred(self.tables[i], sizes), sizes[:, None] > 0
+            shrunk, occupied = centre_effects(self.tables[i], sizes), sizes[:, None] > 0
             errors = np.where(occupied, self.errors[i], np.inf)
-            effects = np.where(occupied, centred(self.unshrunk[i], sizes), shrunk)
+            effects = np.where(occupied, centre_effects(self.unshrunk[i], sizes), shrunk)
             for cell, k in np.ndindex(effects.shape):
                 names = stratum, about, cells[cell], targets, labels[k + 1], labels[0]
                 effect, error, used = (float(x[cell, k]) for x in (effects, errors, shrunk))

@@ -169,7 +169,7 @@ def choose_dense(
         if step == rounds:
             break
         spreads = _spreads(factor, penalties) if thinned is None else thinned.spreads(penalties, current)
-        following = _following(penalties, current, effects, spreads)
+        following = _next_strengths(penalties, current, effects, spreads)
         if _distance(following, current) < SETTLED:
             break
         current = following
@@ -196,7 +196,7 @@ def choose_by_contrast(
         effects = solve_by_contrast(factors, g)
         if step == rounds:
             break
-        following = _following(penalties, current, effects, _spreads_by_contrast(factors, single))
+        following = _next_strengths(penalties, current, effects, _spreads_by_contrast(factors, single))
         if settled := _distance(following, current) < SETTLED:
             break
         current = following
@@ -220,7 +220,7 @@ def _spreads_by_contrast(factors: Sequence[Floats], single: Sequence[Penalty]) -
     return spreads
 
 
-def _following(
+def _next_strengths(
     penalties: Sequence[Penalty], current: Sequence[Floats], effects: Floats, spreads: Sequence[Floats]
 ) -> list[Floats]:
     """One step of the fixed point: the λ that balance effects and their posterior covariance over the cells."""
@@ -233,7 +233,7 @@ def _following(
         for i, structure in enumerate(penalty.structures):
             explained = penalty.contrasts * _inner(structure, prior) - _inner(structure, spreads[t])
             gain = float(np.exp(current[t][i])) * explained
-            following[t][i] = _balanced(float(current[t][i]), gain, quadratic(structure, table))
+            following[t][i] = _balance(float(current[t][i]), gain, quadratic(structure, table))
     return following
 
 
@@ -261,7 +261,7 @@ def choose_cellwise(G: Floats, g: Floats, penalty: Penalty, log_strengths: Float
     for _ in range(rounds if penalty.fixed is None else 0):
         strength = np.exp(x)
         gain = float(np.sum(value / (value + strength)))
-        before, x = x, _balanced(x, gain, float(np.sum((along / (value + strength)) ** 2)))
+        before, x = x, _balance(x, gain, float(np.sum((along / (value + strength)) ** 2)))
         if abs(x - before) < SETTLED / 10:
             break
     effects = np.einsum("cij,cj->ci", basis, along * (1.0 / (value + np.exp(x))))
@@ -362,7 +362,7 @@ def _inner(structure: Floats | None, matrix: Floats) -> float:
     return float(np.trace(matrix) if structure is None else np.sum(structure * matrix))
 
 
-def _balanced(x: float, gain: float, square: float) -> float:
+def _balance(x: float, gain: float, square: float) -> float:
     """Solve γ − eˣ·φᵀRφ + z(x)/s = 0 for x = log λ, where z/s is the pull of the prior on log τ."""
     gain = max(gain, 0.0)
     low, high = -25.0, 40.0

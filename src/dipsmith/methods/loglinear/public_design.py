@@ -115,7 +115,7 @@ class _SameTargets:
         return self._picked(slice(0, len(self.index)))
 
     def _picked(self, rows: slice) -> scipy.sparse.sparray:
-        return _gathered(self.index[rows], self.cells).T
+        return _cell_matrix(self.index[rows], self.cells).T
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +229,7 @@ class PublicDesign:
         for rows, p, _ in self._passes(phi, self.labels):
             weighted = p * self.multiplicities[rows, None]
             for term, table in zip(others, tables, strict=True):
-                table += scattered(term.cell[rows], term.cells, _marginal(weighted, term))
+                table += sum_by_cell(term.cell[rows], term.cells, _marginal(weighted, term))
         return tables
 
     # --- passes -----------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ class PublicDesign:
         for i, (term, start) in enumerate(zip(self.terms, same.starts, strict=True)):
             after = same.cells - start
             pairs = same.index[rows, i:] + (term.cell[rows, None].astype(np.int32) * np.int32(after) - np.int32(start))
-            found = _gathered(pairs, term.cells * after) @ weights
+            found = _cell_matrix(pairs, term.cells * after) @ weights
             blocks[:, start : start + term.cells, start:] += found.T.reshape(-1, term.cells, after)
 
     @cached_property
@@ -283,10 +283,10 @@ class PublicDesign:
             if maps not in found:
                 found[maps] = np.ascontiguousarray(_covariances(p, one, other, maps[0] == maps[1]) * m)
             if a == b:
-                total += scattered(one.cell[rows], one.cells, found[maps])
+                total += sum_by_cell(one.cell[rows], one.cells, found[maps])
             else:
                 cell = one.cell[rows].astype(np.int64) * other.cells + other.cell[rows]
-                total += scattered(cell, one.cells * other.cells, found[maps])
+                total += sum_by_cell(cell, one.cells * other.cells, found[maps])
 
     @cached_property
     def _maps(self) -> list[int]:
@@ -334,14 +334,14 @@ class PublicDesign:
         return whole
 
 
-def scattered(cell: NDArray[np.integer], cells: int, rows: Floats) -> Floats:
+def sum_by_cell(cell: NDArray[np.integer], cells: int, rows: Floats) -> Floats:
     """Sum the rows that fall in the same cell."""
     if cells == 1:
         return np.asarray(rows.sum(axis=0, keepdims=True))
-    return np.asarray(_gathered(cell[:, None], cells) @ rows)
+    return np.asarray(_cell_matrix(cell[:, None], cells) @ rows)
 
 
-def _gathered(index: NDArray[np.integer], cells: int) -> scipy.sparse.csc_array:
+def _cell_matrix(index: NDArray[np.integer], cells: int) -> scipy.sparse.csc_array:
     """The matrix cells × rows that has a one for each of a row's cells."""
     whole = np.int32 if cells < 1 << 31 and index.size < 1 << 31 else np.int64
     ends = np.arange(0, index.size + 1, max(index.shape[1], 1), dtype=whole)
@@ -353,7 +353,7 @@ def _marginal(p: Floats, term: LabelTerm) -> Floats:
     """Joint probabilities summed over the targets that are not the term's."""
     if np.array_equal(term.of_label, np.arange(term.labels)):
         return p
-    return np.asarray(scattered(term.of_label, term.labels, np.ascontiguousarray(p.T)).T)
+    return np.asarray(sum_by_cell(term.of_label, term.labels, np.ascontiguousarray(p.T)).T)
 
 
 def _spread(own: Floats, term: LabelTerm) -> Floats:

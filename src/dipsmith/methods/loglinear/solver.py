@@ -137,13 +137,13 @@ def estimate_effects(
     strengths = [p.start() for p in equations.penalties] if log_strengths is None else [*log_strengths]
     phi = np.zeros(design.size) if start is None else start.copy()
     thin = design.thinned(THINNED)
-    groups = [_Group(equations, thin, *group, memory) for group in _solved(design)]
+    groups = [_Group(equations, thin, *group, memory) for group in _groups_to_solve(design)]
     rough = enough >= SHORT
     held = np.zeros(design.size)
     for turn in range(1 if rough or thin is design else TURNS):
         if thin is not design:
             held = design.moments(phi).expected - thin.moments(phi).expected
-        phi, strengths, moved = _settled(groups, phi, strengths, held, enough)
+        phi, strengths, moved = _solve_in_turn(groups, phi, strengths, held, enough)
         if report is not None:
             report(min(0.95, (turn + 1) / 3))
         if moved < enough:
@@ -158,14 +158,14 @@ def _read(
     """One step from the solution with the full matrices and without the pull of the penalties."""
     unshrunk = phi.copy()
     covariances: dict[int, Floats] = {}
-    for terms, form in _together(equations.design):
+    for terms, form in _groups_by_size(equations.design):
         group = _Group(equations, design, terms, form)
         unshrunk[group.at], found = group.reported(phi, strengths, held)
         covariances |= found
     return Reading(unshrunk, tuple(covariances[c] for c in range(len(design.terms))))
 
 
-def _settled(
+def _solve_in_turn(
     groups: Sequence[_Group], phi: Floats, strengths: list[Floats], held: Floats, enough: float
 ) -> tuple[Floats, list[Floats], float]:
     """Solve the groups in turn until none moves; also how far the first steps went."""
@@ -181,15 +181,15 @@ def _settled(
     return phi, strengths, first
 
 
-def _solved(design: PublicDesign) -> list[tuple[tuple[int, ...], Form]]:
+def _groups_to_solve(design: PublicDesign) -> list[tuple[tuple[int, ...], Form]]:
     """Which terms are solved at once, and in which form."""
     cells, k = sum(t.cells for t in design.terms), max((t.contrasts for t in design.terms), default=0)
     if design.size > EXACT and design.same_targets and k * cells**2 <= TOGETHER**2:
         return [(tuple(range(len(design.terms))), "by contrast")]
-    return _together(design)
+    return _groups_by_size(design)
 
 
-def _together(design: PublicDesign) -> list[tuple[tuple[int, ...], Form]]:
+def _groups_by_size(design: PublicDesign) -> list[tuple[tuple[int, ...], Form]]:
     """Terms with one matrix over all their effects, and the others by themselves."""
     together, apart = divide([t.size for t in design.terms])
     first: list[tuple[tuple[int, ...], Form]] = [(tuple(together), "together")] if together else []

@@ -59,7 +59,7 @@ class Weighing:
         if noise.max(initial=0.0) > CANCELS:
             G = H @ (W @ H)
             return cls(H, W, (G + G.T) / 2)
-        return cls(H, W, _weighed(H, W, noise))
+        return cls(H, W, _weigh(H, W, noise))
 
     @classmethod
     def cellwise(cls, H: Floats, noise: float) -> Weighing:
@@ -129,7 +129,7 @@ class ContrastWeighing:
             parts = [Weighing.dense(symmetric(h), noise) for h in H]
             return cls(information.basis, H, tuple(p.W for p in parts), tuple(p.G for p in parts))
         W = tuple(_inverse(h, noise) for h in H)
-        return cls(information.basis, H, W, tuple(_weighed(h, w, noise) for h, w in zip(H, W, strict=True)))
+        return cls(information.basis, H, W, tuple(_weigh(h, w, noise) for h, w in zip(H, W, strict=True)))
 
     def choose(
         self,
@@ -170,7 +170,7 @@ class ContrastWeighing:
         return np.asarray(turned.reshape(-1, len(self.basis)) @ self.basis.T).ravel()
 
 
-def _weighed(H: Floats, W: Floats, noise: Floats) -> Floats:
+def _weigh(H: Floats, W: Floats, noise: Floats) -> Floats:
     """H − V + VWV."""
     G = noise[:, None] * W * noise
     G += H
