@@ -118,7 +118,7 @@ def project_counts(counts: Ints, sizes: Mapping[str, int], wanted: Sequence[str]
     Summed over one axis at a time, the longest first, and by `einsum`: `sum` takes three to eight times as long
     over the last axes of a table of counts.
 
-    >>> projected(np.arange(8), {"x": 2, "y": 2, "z": 2}, "zx").tolist()
+    >>> project_counts(np.arange(8), {"x": 2, "y": 2, "z": 2}, "zx").tolist()
     [2, 10, 4, 12]
     """
     names, shape = list(sizes), list(sizes.values())

@@ -27,7 +27,7 @@ from dipsmith.counting.count import BatchRows, Rows, View
 from dipsmith.counting.joint import JOINT
 from dipsmith.counting.memory import AnswerMemory, CountMemory
 from dipsmith.counting.memory import Fixed as Fixed
-from dipsmith.counting.tally import check_index, check_size, fuse_codes, merged_keys, split_keys, words_of
+from dipsmith.counting.tally import check_index, check_size, fused, merged_keys, unfused, words_of
 from dipsmith.counting.values import ValueReading, Values
 from dipsmith.errors import UnsupportedError
 from dipsmith.schema import Cells, Codes, Rule, Schema
@@ -115,8 +115,8 @@ class PushedRows:
     def distinct_public(self, attributes: Sequence[str]) -> tuple[Codes, Ints]:
         """Return the distinct combinations of public attributes, sorted, and how often each occurs."""
         grouped = self._tables([tuple(attributes)], "public")[0]
-        keys, counts = merged_keys(fuse_codes(grouped.codes, attributes), grouped.counts)
-        return split_keys(keys, len(counts), attributes, self.schema), counts
+        keys, counts = merged_keys(fused(grouped.codes, attributes), grouped.counts)
+        return unfused(keys, len(counts), attributes, self.schema), counts
 
     def total(self) -> int:
         """Return the number of rows held, lawful or not."""
@@ -162,7 +162,7 @@ class PushedRows:
         answers: list[Grouped] = []
         if asked:
             for names, (keys, counts) in zip(asked, self.grouping.grouped(asked, self.fixed, view), strict=True):
-                answers.append(Grouped(split_keys(keys, len(counts), names, self.schema), counts))
+                answers.append(Grouped(unfused(keys, len(counts), names, self.schema), counts))
                 self._groups.keep(self.fixed, view, names, len(counts), answers[-1])
         return [
             next(a for a in answers if set(names) <= set(a.codes.names)) if found is None else found

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dipsmith.counting.count import BatchRows, HeldRows
 from dipsmith.counting.memory import CountMemory, View
-from dipsmith.counting.tally import fuse_codes
+from dipsmith.counting.tally import fused
 from dipsmith.counting.units import unit_text
 from dipsmith.errors import UnsupportedError
 from dipsmith.schema import Codes, Schema
@@ -70,7 +70,7 @@ def _steps(rows: Codes, panel: Schema, schema: Schema) -> Codes:
     order = str(panel.unit.order)
     units = np.arange(len(rows)) if rows.units is None else rows.units
     others = [name for name in panel.names if name != order]
-    by = np.lexsort([*reversed(fuse_codes(rows, others)), rows[order], units])
+    by = np.lexsort([*reversed(fused(rows, others)), rows[order], units])
     rows, units = rows.take(by), units[by]
     first = np.ones(len(rows), dtype=bool)
     first[1:] = (units[1:] != units[:-1]) | (rows[order][1:] != rows[order][:-1])

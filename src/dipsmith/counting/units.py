@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from dipsmith.arrays import Bools, Ints
 from dipsmith.codec.encode import Encoder
 from dipsmith.codec.parse import days, texts
-from dipsmith.counting.tally import fuse_codes, run_starts
+from dipsmith.counting.tally import fused, run_starts
 from dipsmith.schema import Codes, Schema
 
 Reader = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
@@ -238,9 +238,9 @@ def crowded_out(part: pa.Table, schema: Schema, key: bytes) -> Ints:
     hashed = hashed_columns(schema)
     ties = [name for name in schema.names if name not in hashed]
     kinds = [part.column(KIND).to_numpy()[over]] if KIND in part.column_names else []
-    order = np.lexsort([*reversed(fuse_codes(codes, ties)), *kinds, *reversed(fuse_codes(codes, hashed)), group])
+    order = np.lexsort([*reversed(fused(codes, ties)), *kinds, *reversed(fused(codes, hashed)), group])
     over, group, codes = over[order], group[order], codes.take(order)
-    same = _runs([group, *fuse_codes(codes, hashed)])
+    same = _runs([group, *fused(codes, hashed)])
     spelled = _spell_for_hash(part, over, [codes[name] for name in hashed], same, schema.unit.per is not None)
     prefix = f"{key.hex()}|".encode()
     digests = b"".join([hashlib.sha256(prefix + text).digest() for text in spelled])

@@ -157,7 +157,7 @@ def independence_on_average(tables: Sequence[ArrayLike], *, name: str = "indepen
     """Test independence in the average of cross-tables, one from each separately sanitised set.
 
     >>> sets = [[[30, 20], [18, 32]], [[33, 17], [20, 30]], [[28, 22], [19, 31]]]
-    >>> print(averaged(sets))
+    >>> print(independence_on_average(sets))
     independence: X² = 5.139, noise inflates by 1.06, F(1, 670.1) = 4.858, p = 0.028
     """
     counts = [np.asarray(t, dtype=np.float64) for t in tables]

@@ -101,8 +101,8 @@ MUTANTS = (
     one(
         "row count of the data as public",
         "privacy/curator.py",
-        '            if self.relation == "label" or (self.relation == "replace" and self.max_rows == 1):',
-        "            if True:",
+        '            public = self.relation == "label" or (self.relation == "replace" and self.max_rows == 1)',
+        "            public = True",
         f"{REPLAY}[marginals/add-remove-pure]",
     ),
     one(
@@ -327,8 +327,8 @@ MUTANTS = (
     one(
         "a stated number of rows in place of the true one",
         "privacy/curator.py",
-        '            if self.relation == "label" or (self.relation == "replace" and self.max_rows == 1):',
-        '            if number is None and self.relation != "add-remove" and self.max_rows == 1:',
+        "            number = self._rows.total() if public else self._given_rows\n",
+        "            number = self._rows.total() if public and self._given_rows is None else self._given_rows\n",
         "tests/methods/graph/test_privbayes.py::test_mutual_information_answers_at_the_true_number_of_rows_whatever_was_stated",
     ),
     one(

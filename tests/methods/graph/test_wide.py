@@ -113,3 +113,13 @@ def test_degree_is_a_number_or_auto():
     for wrong in (0, "all"):
         with pytest.raises(UsageError, match="degree"):
             AIM(degree=wrong)
+
+
+def test_what_wide_rounds_offer_is_counted_with_the_columns(monkeypatch):
+    ahead, offered = set(), set()
+    monkeypatch.setattr(Curator, "prefetch", lambda self, tables: ahead.update(t.attributes for t in tables))
+    choose = Curator.choose
+    monkeypatch.setattr(Curator, "choose", lambda self, sets, *more: offered.update(sets) or choose(self, sets, *more))
+    AIM(rounds=4).fit(Curator.rehearse(parity_rows(2, n=3000, columns=5), PureDP(10), seed=1))
+    assert {len(names) for names in offered} == {1, 2, 3, 4}
+    assert offered <= ahead
