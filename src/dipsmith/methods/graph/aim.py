@@ -19,12 +19,13 @@ fours (`wide`), so that what pairs cannot show is found without being told.
 What is different here, at the same ε: fewer and better measurements to begin with (three times as many
 rounds as columns instead of sixteen times); the noise that counts is what is left of it after negative counts
 are gone (`misfit.noise_left`), so that sparse tables are not shunned; columns get a budget of their own;
-cells are shrunk as far as their noise demands, every fit starts where the last one ended (`entropy`).
+cells are shrunk as far as their noise demands, every fit starts where the last one ended (`entropy`); a table
+with many cells that noise reaches gets more budget than one with few (`misfit.relative_shares`).
 
 Privacy
 -------
 `stages.measure_columns`, then in each round one call of `Curator.choose` with `Misfit` and one of
-`Curator.measure`. How much a round may spend depends only on earlier answers; that the sum never exceeds
+`Curator.measure`. How much a round may spend depends only on earlier answers, the round's own choice included; that the sum never exceeds
 the budget is the curator's business (fully adaptive composition under a budget that is fixed beforehand:
 Whitehouse, Ramdas, Rogers and Wu, ICML 2023, section 3). ``docs/proofs/aim.md``.
 """
@@ -45,7 +46,7 @@ from dipsmith.methods.graph.entropy import Fitted, fit
 from dipsmith.methods.graph.evidence import Evidence, join_repeats
 from dipsmith.methods.graph.households import HouseholdModel, compositions, line_pairs
 from dipsmith.methods.graph.junction import Array, Attributes, cells_needed
-from dipsmith.methods.graph.misfit import Misfit, noise_left
+from dipsmith.methods.graph.misfit import Misfit, noise_left, relative_shares
 from dipsmith.methods.graph.model import COUNTED_CELLS, GraphModel, rule_links, within_cells
 from dipsmith.methods.graph.place_tables import measure_places, plan_places, wanted_sets
 from dipsmith.methods.graph.places import PlaceModel, area_evidence, area_level, fill_places, known_columns
@@ -110,7 +111,7 @@ class AIM:
     planned_share: float = 0.6
     choice: float = 0.1
     place_share: float = 0.65
-    max_cells: int = 1 << 18
+    max_cells: int = 1 << 20
 
     name: ClassVar[str] = "aim"
     summary: ClassVar[str] = "Chooses marginals in rounds, by what the model still gets wrong; repays a larger budget."
@@ -214,9 +215,13 @@ class AIM:
             allowed = self._allowed(schema, offered, fitted, linked, done, refused)
             curator.report("choosing, measuring, fitting", done)
             doubt = choice_doubt(neighbours.l1(curator.relation, curator.max_rows), for_choice, len(larger))
-            score = _score(schema, fitted, allowed, offered, sd, dict.fromkeys(set(larger) - set(weights), doubt))
+            doubts = dict.fromkeys(set(larger) - set(weights), doubt)
+            score, shares = _score(schema, fitted, allowed, offered, sd, doubts, budget.currency)
             chosen = curator.choose(allowed, score, for_choice)
             before = fitted.total * marginal(fitted.tree, fitted.beliefs, chosen)
+            if spend < left:
+                most = curator.remaining.units - share
+                for_table = type(budget).of_units(min(round(for_table.units * shares[chosen]), most))
             (table,) = curator.measure([Marginal.of(schema, chosen)], [for_table])
             if chosen in weights:
                 looking = looking and not (wide and late)
@@ -360,17 +365,24 @@ def _score(
     weights: dict[Attributes, float],
     sd: float,
     doubts: Mapping[Attributes, float],
-) -> Misfit:
-    """Misfit of the current model, less the noise to come, and less a handicap of larger sets, which have `doubts`."""
+    currency: str,
+) -> tuple[Misfit, dict[Attributes, float]]:
+    """Misfit of the current model, less the noise to come, and less a handicap of larger sets, which have `doubts`.
+
+    Also the share of every candidate: how many times the budget of an average one it will get if it is chosen.
+    """
     two_way = pairs(fitted.tree, fitted.beliefs, candidates)
     drawn = [c for c in candidates if c in doubts]
     expected = drawn_tables(schema, fitted, drawn) if drawn else {}
     for c in (c for c in candidates if c not in doubts):
         table = two_way[c[0], c[1]] if len(c) == 2 else marginal(fitted.tree, fitted.beliefs, c)
         expected[c] = fitted.total * table
-    cost = {c: noise_left(table, sd) for c, table in expected.items()}
+    reached = {c: noise_left(table, sd) / sd for c, table in expected.items()}
+    shares = relative_shares(reached, [c for c in candidates if c not in doubts and len(c) > 1], currency)
+    power = 1.0 if currency == "epsilon" else 0.5
+    cost = {c: noise_left(table, sd / shares[c] ** power) for c, table in expected.items()}
     bonus = {c: -handicap(expected[c], fitted.total) - doubts[c] for c in candidates if c in doubts}
-    return Misfit(schema, expected, cost=cost, weights={c: weights[c] for c in candidates}, bonus=bonus)
+    return Misfit(schema, expected, cost=cost, weights={c: weights[c] for c in candidates}, bonus=bonus), shares
 
 
 def _change(fitted: Fitted, before: Array, chosen: Attributes) -> float:

@@ -31,6 +31,9 @@ from dipsmith.privacy import neighbours
 from dipsmith.privacy.score import Score
 from dipsmith.schema import Marginal, Schema
 
+MOST_TIMES = 4.0
+"""A table gets at most so many times the budget of an average one, and at least the inverse."""
+
 
 @dataclass(frozen=True, eq=False)
 class Misfit(Score[Attributes]):
@@ -79,7 +82,7 @@ def noise_left(expected: Array, sd: float) -> float:
     return float(np.minimum(sqrt(2 / pi) * sd, expected).sum())
 
 
-def budget_weights(cells: Sequence[int], currency: str) -> list[float]:
+def budget_weights(cells: Sequence[float], currency: str) -> list[float]:
     """How to share a budget among tables so that their summed L1 error is least.
 
     The error of a table of n cells is proportional to n/ε (pure) or n/√ρ (zCDP); the least sum has
@@ -90,3 +93,20 @@ def budget_weights(cells: Sequence[int], currency: str) -> list[float]:
     """
     power = 1 / 2 if currency == "epsilon" else 2 / 3
     return [round(n**power, 6) for n in cells]
+
+
+def relative_shares(
+    reached: Mapping[Attributes, float], average: Sequence[Attributes], currency: str
+) -> dict[Attributes, float]:
+    """How many times the budget of an average table each table should get, between a quarter and four times.
+
+    By `budget_weights`, with the number of cells that noise can reach (`noise_left` in units of the noise) in place of
+    all cells: rare combinations stay near 0 whatever the noise. `average` are the tables that the average is of.
+
+    >>> relative_shares({("a", "b"): 1.0, ("a", "c"): 27.0}, [("a", "b"), ("a", "c")], "rho")
+    {('a', 'b'): 0.25, ('a', 'c'): 1.8}
+    """
+    weights = dict(zip(reached, budget_weights(list(reached.values()), currency), strict=True))
+    of = [weights[c] for c in average] or list(weights.values())
+    mean = max(sum(of) / len(of), 1e-6)
+    return {c: min(max(w / mean, 1 / MOST_TIMES), MOST_TIMES) for c, w in weights.items()}
