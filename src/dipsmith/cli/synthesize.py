@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated
 
 from typer import Argument, Option
@@ -79,9 +78,6 @@ def synthesize(
     from dipsmith.synthesis.synthesize import synthesize as run
     from dipsmith.synthesis.writing import require_absent
 
-    def factors_for(columns: Mapping[str, str]) -> str | None:
-        return factors if columns else None
-
     # Everything that can be refused without reading a row is refused first: after that the charge stays.
     require_format(format)
     budget = options.budget_of(epsilon, rho, delta)
@@ -95,13 +91,12 @@ def synthesize(
     if public is not None:
         cost = None if public_epsilon is None else options.cost_of(public_epsilon, budget)
         columns = read_map(public_map or (), "--public-map", declared)
-        chosen = grow_on(
-            chosen, public_table(public, declared, columns=columns, factors=factors_for(columns), cost=cost)
-        )
+        used = factors if columns else None
+        chosen = grow_on(chosen, public_table(public, declared, columns=columns, factors=used, cost=cost))
     target = None
     if onto is not None:
         columns = read_map(onto_map or (), "--onto-map", declared)
-        target = map_columns(onto, columns, factors_for(columns))
+        target = map_columns(onto, columns, factors if columns else None)
     for column, label in declared.formula_like()[:3]:
         warn(
             f"column '{column}' has the label {label!r}, which a spreadsheet reads as a formula; see --escape-formulas"

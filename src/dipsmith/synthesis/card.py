@@ -149,7 +149,7 @@ class Card:
             results=tuple(_result(r) for r in results),
             files={},
             steward_says=steward_says(order, events),
-            known_rows=order.public_rows,
+            known_rows=order.stated_rows,
             account=account,
             person_total=None if total is None else total.to_dict(),
         )
@@ -315,8 +315,8 @@ def steward_says(order: Order, events: Sequence[Event]) -> tuple[str, ...]:
         f"'{order.schema.name}' is the one name of this table: its budget is kept under it",
         f"the domains are public ({order.schema.provenance})",
     ]
-    if order.public_rows is not None:
-        says.append(f"the number of rows is publicly known: {order.public_rows:,}")
+    if order.stated_rows is not None:
+        says.append(f"the number of rows is publicly known: {order.stated_rows:,}")
     if order.labels_another:
         says.append("the file whose rows were labelled is public, and so is the order of its rows")
     says += [supply_statement(event.what, event.budget) for event in events if isinstance(event, Supplied)]

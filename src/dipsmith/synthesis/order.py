@@ -72,8 +72,8 @@ class Order:
             _require_columns(analysis, self.schema, self.method)
 
     @property
-    def public_rows(self) -> int | None:
-        """The number of rows that is known although the relation keeps it private, if one is."""
+    def stated_rows(self) -> int | None:
+        """The number of rows that the steward states as publicly known; None where the relation makes it public anyway."""
         if self.schema.counts_are_public:
             return None
         return self.schema.known_rows if self.known_rows is None else self.known_rows
@@ -103,10 +103,10 @@ class Order:
         schema, budget = self.schema, split_budget(self.budget, weighted_tables(self.schema, self.analyses))[1]
         share = self.shares(budget)[0]
         try:
-            steps = self.method.plan(schema, share, PublicFacts(self.public_rows))
+            steps = self.method.plan(schema, share, PublicFacts(self.stated_rows))
         except UnsupportedError:
             # Some plans need a row count, which under `replace` becomes known only by reading: any will do to see.
-            if self.public_rows is not None or schema.neighbours != "replace" or schema.unit.max_rows > 1:
+            if self.stated_rows is not None or schema.neighbours != "replace" or schema.unit.max_rows > 1:
                 raise
             self.method.plan(schema, share, PublicFacts(1))
             return

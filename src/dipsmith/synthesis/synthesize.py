@@ -1,4 +1,8 @@
-"""The whole path on one screen: source → codec → counting → curator → method → model → rows → release."""
+"""The whole path on one screen: source → codec → counting → curator → method → model → rows → release.
+
+`synthesize` takes five steps, numbered below: refuse what cannot work, reserve the budget, ask the curator, draw rows, write
+the card. Before the second step nothing is read but the header, the syntax of the file and what the relation makes public.
+"""
 
 from __future__ import annotations
 
@@ -96,15 +100,14 @@ def synthesize(
         How many synthetic sets; with more than one, "split" sanitises m times with budget/m each,
         "draw" draws m times from one model.
     rows
-        How many rows to make; it changes nothing else. Default: as many as the table has, by its public number, the known
-        one, or a noisy count.
+        How many rows to make; it changes nothing else. Default: as many as the table has, as far as that is public, stated
+        or counted with noise.
     known_rows
-        Under add-remove: how many rows the table has, where everybody knows that (default: what the schema says under
-        `rows`). It then costs nothing, and counts are made to add up to it. Noisy counts that are too far from it
-        contradict it, in a warning and on the card.
+        Under add-remove: how many rows the table has, where that is publicly known (default: `rows` of the schema). It then
+        costs nothing, and counts are made to add up to it. If noisy counts contradict it, a warning and the card say so.
     onto
-        Under `label`: another, public file with every public column (and the unit's, where it is public which rows belong
-        together), to be labelled instead, in its own order, which is public as the rest of it. (Rows that are the private table's own are released in a drawn order all the same.)
+        Under `label`: another, public file to label instead. It has every public column (and the unit's, where it is
+        public which rows belong together) and keeps its order, unless its rows are the private table's own.
     members
         Where rows are households: the table of their members, by which the schema's `members` are read.
     analyses
@@ -170,7 +173,7 @@ def synthesize(
     # 2. Reserve the whole budget. (The ledger refuses an empty id: a script that repeats it would be charged each time.)
     request = str(uuid.uuid4()) if request is None else request
     book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
-    with ExitStack() as unsettled:  # until the end of this block a failure is noted in the ledger as one
+    with ExitStack() as unsettled:  # a failure before `pop_all` below is noted in the ledger
         reservation, account = None, None
         if book is not None:
             try:
@@ -186,15 +189,15 @@ def synthesize(
             except AlreadyReleased as earlier:
                 return released_before(earlier)
             unsettled.enter_context(reservation)
-            # Before a row is read: what others reserve while they are read would tell how long that takes.
+            # Taken before a row is read: later, what others reserve meanwhile would show how long reading takes.
             account = book.show(schema.name)
             reservation.read()
-        # The card tells when the budget was reserved, not when the run ended: how long reading takes depends on the rows.
+        # The card states when the budget was reserved, not when the run ended: how long a run takes depends on the rows.
         begun = datetime.now(UTC) if reservation is None else datetime.fromisoformat(reservation.time)
         # 3. Ask the curator: planned analyses first, then whatever the method asks with the rest.
         journal = _Journal(reservation)
         curator = Curator(
-            counted, budget, stream=stream, journal=journal, given_rows=order.public_rows, progress=progress
+            counted, budget, stream=stream, journal=journal, given_rows=order.stated_rows, progress=progress
         )
         calibration, rest = _measure_planned(curator, order, public_reading)
         made = _fit(curator, order, measure_totals(curator, order, rest))
@@ -291,7 +294,7 @@ def _fit_one(curator: Curator, method: Method) -> tuple[Method, Model]:
 
 def _contradicted_rows(curator: Curator, order: Order) -> tuple[str, ...]:
     """Where noisy counts contradict the stated number of rows: a warning, and a note for the card."""
-    known = order.public_rows
+    known = order.stated_rows
     message = "" if known is None else contradiction(curator.answers, known)
     if not message:
         return ()
@@ -303,8 +306,8 @@ def _row_count(curator: Curator, models: Sequence[FittedModel], order: Order) ->
     """How many rows to make, and how that number is known."""
     if order.rows is not None:
         return order.rows, ASKED
-    if order.public_rows is not None:
-        return order.public_rows, KNOWN
+    if order.stated_rows is not None:
+        return order.stated_rows, KNOWN
     if curator.rows is not None:
         return curator.rows, "public"
     # Models that were sanitised separately count differently; their sets have one size, the card's.
