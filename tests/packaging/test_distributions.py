@@ -25,9 +25,12 @@ def test_two_builds_are_the_same_bytes(distributions, tmp_path):
     }
 
 
-def test_the_wheel_holds_the_bill_of_materials(wheel):
+def test_the_source_distribution_holds_the_bill_of_materials(sdist, wheel):
+    with tarfile.open(sdist) as archive:
+        held = archive.extractfile(f"dipsmith-{VERSION}/supply/{SBOM.name}")
+        assert held is not None
+        assert held.read() == SBOM.read_bytes()
     with zipfile.ZipFile(wheel) as archive:
-        assert archive.read(f"dipsmith-{VERSION}.dist-info/sboms/{SBOM.name}") == SBOM.read_bytes()
         about = message_from_bytes(archive.read(f"dipsmith-{VERSION}.dist-info/METADATA"))
     assert about["Version"] == VERSION
 
