@@ -14,11 +14,15 @@ from typing import Any
 from zlib import crc32
 
 from studies.coverage.people import FIRST, Population, voters
-from studies.coverage.tally import REFUSED, Asked, Question, Tally, counted, merged
+from studies.coverage.tally import REFUSED, Asked, Question, Tally, counted, merged, wilson
 
 import dipsmith as ds
 
 ROWS, RUNS, REPLICATES, PIECE = 3000, 200, 20, 20
+MORE_RUNS = 600
+"""Runs of a kind of release that has a cell whose Monte-Carlo interval lies below the nominal share after `RUNS`."""
+
+NOMINAL = 0.95
 ENOUGH_REFUSALS = 40
 """Runs after which a release that has refused every question is taken to refuse."""
 
@@ -145,11 +149,20 @@ def control(relation: str, first: int, runs: int) -> list[Tally]:
     return merged(found)
 
 
+def _is_low(mine: list[Tally]) -> bool:
+    """Whether some question was answered too seldom rightly, by more than chance leaves to one cell of 40."""
+    cells = [[t for t in mine if t.estimand == q.name and t.intervals] for q in WHOLE]
+    counts = [(sum(t.held for t in c), sum(t.intervals for t in c), max(t.intervals for t in c)) for c in cells if c]
+    return any(wilson(held / asked * runs, runs)[1] < NOMINAL for held, asked, runs in counts)
+
+
 def finished(case: Case, tallies: list[Tally]) -> int | None:
     """How many runs a case has; None where it has enough."""
     mine = [t for t in tallies if t.case == case.key]
     # The first question has one coefficient: an interval or a refusal in every run.
     runs = sum(t.runs for t in mine if t.estimand == case.questions[0].name)
-    if runs >= RUNS or (runs >= ENOUGH_REFUSALS and all(t.coefficient == REFUSED for t in mine)):
+    if runs >= (MORE_RUNS if _is_low(mine) else RUNS) or (
+        runs >= ENOUGH_REFUSALS and all(t.coefficient == REFUSED for t in mine)
+    ):
         return None
     return runs

@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from studies.coverage.methods import AUTHENTIC, EPSILONS, LABELLERS, METHODS, PLANS, REPLICATES, ROWS, RUNS, WHOLE
+from studies.coverage.methods import (
+    AUTHENTIC,
+    EPSILONS,
+    LABELLERS,
+    METHODS,
+    MORE_RUNS,
+    NOMINAL,
+    PLANS,
+    REPLICATES,
+    ROWS,
+    RUNS,
+    WHOLE,
+)
 from studies.coverage.tally import REFUSED, Tally, wilson
 
-LEAST, NOMINAL = 0.90, 0.95
+LEAST = 0.90
 
 ASKED = {
     "mean": "The mean of a score, `y ~ 1`; under `label`, where only the sex is private, the difference of means `y ~ s`.",
@@ -25,7 +37,7 @@ questions by `ds.fit`, as a researcher calls it (with {replicates} runs where th
 questions beforehand and share their budget among them; the others were told nothing. A cell says how often the 95 % interval held the
 population's value, with its Monte-Carlo interval, and how wide it was in units of the authentic rows' own interval; all slopes of a regression are
 counted together, and a Monte-Carlo interval counts runs, not slopes. *Refused*: `ds.fit` raised `NotCarried` in every run. Where it
-refused in some runs, the cell says in how many it answered. Wanted are {wanted} runs a cell; the last column says how many there are so far. `LogLinear` labels rows and makes none, so that it stands under `label` alone. The least-squares cells under `label`, planned or not, were run before intervals at small ε became narrower (less is believed of labels beside each other, and the split of planned ones changed): what they say is of the code before, and they are to be run anew.
+refused in some runs, the cell says in how many it answered. There are {wanted} runs of a kind of release, and {more} where a cell lies below the nominal share by more than chance leaves to one cell of 40: among hundreds some do, and more runs tell luck from a fault; the last column says how many. `LogLinear` labels rows and makes none, so that it stands under `label` alone.
 
 {verdict}
 """
@@ -104,7 +116,7 @@ def cells(tallies: Sequence[Tally]) -> list[Cell]:
 def tell(tallies: Sequence[Tally]) -> str:
     """The section of the page."""
     found = cells(tallies)
-    parts = [TEXT.format(rows=ROWS, replicates=REPLICATES, wanted=RUNS, verdict=verdict(found))]
+    parts = [TEXT.format(rows=ROWS, replicates=REPLICATES, wanted=RUNS, more=MORE_RUNS, verdict=verdict(found))]
     for question in WHOLE:
         heads = " | ".join(f"ε = {e}" for e in EPSILONS)
         shown = [f"| release | {heads} | runs |", "|---" * (2 + len(EPSILONS)) + "|"]

@@ -16,7 +16,7 @@ Reads noisy sums and public rows: post-processing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -69,23 +69,37 @@ def estimate(layout: Layout, sums: Mapping[str, NoisySums], *, draws: int = DRAW
     return estimate_from(layout, Bought.of(layout, sums), draws=draws, seed=seed)
 
 
-def estimate_from(layout: Layout, sums: KnownSums, *, draws: int = DRAWS, seed: int = 0) -> DirectEstimate:
-    """Estimate the coefficients of a design from noisy sums, wherever they come from."""
+def estimate_from(
+    layout: Layout,
+    sums: KnownSums,
+    *,
+    draws: int = DRAWS,
+    seed: int = 0,
+    assumed: tuple[Float, Float] | None = None,
+) -> DirectEstimate:
+    """Estimate the coefficients of a design from noisy sums, wherever they come from.
+
+    A forecast has sums of labels that depend on nothing, and says what is `assumed` of them: what to add to A, and effects.
+    """
     agreed = sums.measured()
     random = generator(seed)
     if is_logistic(layout):
         return _logistic(layout, sums, layout.assemble(agreed)[0][0][:, -1], draws, random)
     A, N, T = (part[0] for part in layout.assemble(agreed))
     G = layout.inverse
+    if assumed is not None:
+        A = A + assumed[0]
+        if layout.design.y is not None:
+            T = T + (N - A.T @ G.times(A)) @ assumed[1]
     noise = [_Noise(*parts) for parts in _draws(layout, sums, draws, random)]
     bias = np.sum([n.square(G).sum(axis=0) for n in noise], axis=0) / draws
     W = N - A.T @ G.times(A) + bias
     moved = [n.moved(G, A, bias) for n in noise]
     q = sum(len(t.names) for t in layout.design.terms)
     prior = Prior.of(layout, agreed, np.concatenate(moved)[:, :q, :q])
-    solution = _Solution.of(layout, A, W, T, prior.shrink(W[:q, :q]))
+    solution = _Solution.of(layout, A, W, T, prior.shrink(W[:q, :q]), prior.swamped)
     scattered = [solution.again(n, w, prior.redraw(w[:, :q, :q], random)) for n, w in zip(noise, moved, strict=True)]
-    return solution.result(np.concatenate(scattered), prior.swamped)
+    return solution.result(np.concatenate(scattered))
 
 
 def is_logistic(layout: Layout) -> bool:
@@ -122,7 +136,11 @@ class _Noise:
 
 @dataclass(frozen=True, eq=False)
 class _Solution:
-    """The algebra of one least-squares fit, for the sums that were measured and for sums with noise drawn again."""
+    """The algebra of one least-squares fit, for the sums that were measured and for sums with noise drawn again.
+
+    Coefficients that noise hides (`swamped`) are not told, and taken to be no larger than a residual's standard deviation:
+    else those that are told would share all of their noise.
+    """
 
     layout: Layout
     A: Float
@@ -131,15 +149,37 @@ class _Solution:
     square: float
     cross: Float
     beta: Float
+    swamped: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, layout: Layout, A: Float, W: Float, T: Float, V: Float) -> _Solution:
+    def of(cls, layout: Layout, A: Float, W: Float, T: Float, V: Float, swamped: NDArray[np.bool_]) -> _Solution:
         q = len(V)
         if layout.design.response is not None:
             T, square, cross = W[:q, q], float(W[q, q]), A[:, q]
         else:
             square, cross = layout.square, layout.public_cross
-        return cls(layout, A[:, :q], V, T, square, cross, np.asarray(np.linalg.solve(V, T) if q else np.zeros(0)))
+        beta = np.asarray(np.linalg.solve(V, T) if q else np.zeros(0))
+        found = cls(layout, A[:, :q], V, T, square, cross, beta, swamped)
+        return replace(found, beta=found.limited(beta[None], V[None], T[None])[0])
+
+    def solve(self, V: Float, score: Float, among: NDArray[np.bool_]) -> Float:
+        """V⁻¹T of draws, of some coefficients; no V is less than a twentieth of the one that is believed, in any direction."""
+        root = np.linalg.inv(np.linalg.cholesky(self.V[np.ix_(among, among)]))
+        scaled = root @ V[:, among][:, :, among] @ root.T
+        values, vectors = np.linalg.eigh((scaled + scaled.transpose(0, 2, 1)) / 2)
+        inverse = (vectors / np.maximum(values, FLOOR)[:, None, :]) @ vectors.transpose(0, 2, 1)
+        return np.asarray((score[:, among] @ root.T)[:, None, :] @ inverse @ root)[:, 0, :]
+
+    def limited(self, beta: Float, V: Float, score: Float) -> Float:
+        """The coefficients of draws, once those that are swamped are kept small."""
+        loose = self.swamped
+        if not loose.any():
+            return beta
+        most = np.sqrt(max(self.square, 0.0) / max(self.layout.design.rows, 1.0))
+        kept = np.where(loose, np.clip(beta, -most, most), 0.0)
+        if not loose.all():
+            kept[:, ~loose] = self.solve(V, score - (V @ kept[:, :, None])[..., 0], ~loose)
+        return kept
 
     @property
     def whole(self) -> Float:
@@ -153,19 +193,14 @@ class _Solution:
             score, cross = self.T + moved[:, :q, q], self.cross + noise.A[:, :, q]
         else:
             score, cross = self.T + noise.T, np.broadcast_to(self.cross, (draws, len(self.cross)))
-        scale = np.sqrt(np.diag(self.V))
-        scaled = (self.V + V) / np.outer(scale, scale)
+        beta = np.zeros((draws, 0))
         if q:
-            values, vectors = np.linalg.eigh((scaled + scaled.transpose(0, 2, 1)) / 2)
-            inverse = (vectors / np.maximum(values, FLOOR)[:, None, :]) @ vectors.transpose(0, 2, 1)
-            beta = (inverse @ (score / scale)[..., None])[..., 0] / scale
-        else:
-            beta = np.zeros((draws, 0))
+            beta = self.limited(self.solve(self.V + V, score, np.ones(q, dtype=bool)), self.V + V, score)
         explained = ((self.A + noise.A[:, :, :q]) @ beta[:, :, None])[..., 0]
         public = (cross - explained) @ self.layout.told_inverse.T
         return np.concatenate([public, beta], axis=1)
 
-    def result(self, again: Float, swamped: NDArray[np.bool_]) -> DirectEstimate:
+    def result(self, again: Float) -> DirectEstimate:
         """The estimate of the reported coefficients: those of terms, not of fixed effects."""
         layout, q = self.layout, len(self.beta)
         df = max(layout.design.rows - layout.inverse.rank - q, 1.0)
@@ -173,16 +208,17 @@ class _Solution:
         inverse = np.linalg.inv(self.V) if q else np.zeros((0, 0))
         GA, G = layout.told_inverse @ self.A, layout.told_inverse[:, layout.reported]
         sampling = np.block([[G + GA @ inverse @ GA.T, -GA @ inverse], [-inverse @ GA.T, inverse]]) * sigma2
-        # Half the distance of two quantiles: a few draws in which V is nearly singular say nothing about the others.
+        # The farther of two quantiles: a few draws in which V is nearly singular say nothing about the others, and where V
+        # came out too large by noise, what it would give without lies on one side.
         low, high = np.quantile(again, [0.025, 0.975], axis=0)
-        sd, raw = (high - low) / 3.92, again.std(axis=0)
+        sd, raw = np.maximum(high - self.whole, self.whole - low) / 1.96, again.std(axis=0)
         scattered = np.cov(again, rowvar=False) * np.outer(
             *(2 * [np.divide(sd, raw, out=np.zeros_like(sd), where=raw > 0)])
         )
         covariance, notes = sampling + scattered, layout.design.notes
-        if swamped.any():
+        if self.swamped.any():
             # Public coefficients are what is left once the private ones are taken off: these must be told first.
-            hidden = np.flatnonzero(np.concatenate([np.ones(len(GA), dtype=bool), swamped]))
+            hidden = np.flatnonzero(np.concatenate([np.ones(len(GA), dtype=bool), self.swamped]))
             covariance[hidden, :] = covariance[:, hidden] = np.nan
             notes = (*notes, "Not told: what noise hides at this budget; ask for a larger one, or for coarser labels.")
         return _reported(layout, self.whole, covariance, scattered, float(np.sqrt(sigma2)), df, q, notes)

@@ -3,15 +3,19 @@
 Nothing is known of the labels before they are paid for. The forecast takes them to be equally frequent, to vary over
 groups by a quarter, of which public columns explain another quarter, and to have an effect of three tenths of a residual's
 standard deviation. Under these assumptions each table of sums adds a·σ² + b·σ⁴ to the variance of a coefficient, where σ is
-its noise: the first through T and through V to first order, the second through the square of the noise in V. What is
-believed of V before it is measured does not count: a coefficient that hangs on it is not told. Shares of the budget are chosen to make the sum of these, against the variance that the rows themselves
-have, as small as possible. Every term counts alike, however many levels it has.
+its noise: the first through T and through V to first order, the second through the square of the noise in V. Shares of the
+budget are chosen to make the sum of these, against the variance that the rows themselves have, as small as possible. Every
+term counts alike, however many levels it has.
+
+What is told of least squares is rehearsed: noise is drawn on such sums and goes through the estimate itself, with all that it
+believes and refuses. How often labels occur is not public: of
+labels rarer than is taken here (one in twice as many as there are) noise will be larger, and of frequent ones smaller.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -19,9 +23,8 @@ import scipy
 from numpy.typing import NDArray
 
 from dipsmith.analyses.design import Design, Float
-from dipsmith.analyses.direct import is_logistic
-from dipsmith.analyses.noisy_sums import NoisySums, Spread
-from dipsmith.analyses.prior import SD
+from dipsmith.analyses.direct import estimate_from, is_logistic
+from dipsmith.analyses.noisy_sums import Bought, NoisySums, Spread
 from dipsmith.analyses.purchase import Purchase
 from dipsmith.analyses.sum_table import SumTable
 from dipsmith.analyses.sums import Layout
@@ -35,6 +38,12 @@ TRIALS = 60
 VARIES, EXPLAINED, EFFECT = 0.25, 0.25, 0.3
 """What is taken to be so: by how much shares of labels vary over groups, how much of a label's variance public columns
 explain, and the size of an effect against a residual's."""
+
+AT_MOST = 0.3
+"""How much of a label's variance public columns explain where an estimate is rehearsed."""
+
+REHEARSALS, REDRAWS = 5, 200
+"""How often an estimate is rehearsed, and draws of the noise in each."""
 
 TINY = 1e-30
 
@@ -66,6 +75,8 @@ class Forecast:
     score: Float
     first: Float
     second: Float
+    sums: Mapping[str, NoisySums]
+    varied: Float
 
     @classmethod
     def of(cls, layout: Layout) -> Forecast:
@@ -82,7 +93,8 @@ class Forecast:
         moved = world.effects(*layout.assemble(world.spread.apply(noise)))
         score, first, second = (part.reshape(many, TRIALS, -1).var(axis=1) for part in moved)
         keys = tuple(t.key for t in layout.tables)
-        return cls(layout, world.names, keys, world.sampling, world.effect, world.importance, score, first, second)
+        known = (world.sampling, world.effect, world.importance)
+        return cls(layout, world.names, keys, *known, score, first, second, world.sums, world.varied)
 
     def noise(self, sds: Mapping[str, float]) -> Float:
         """The variance that noise adds to each coefficient, by the standard deviation of every table."""
@@ -90,25 +102,33 @@ class Forecast:
 
     def added(self, variances: Float) -> Float:
         """The same by the variances of its own tables."""
-        return np.asarray(variances @ self.score + self.effect**2 * self._moved(variances))
+        moved = variances @ self.first + variances**2 @ self.second
+        return np.asarray(variances @ self.score + self.effect**2 * moved)
 
-    def _moved(self, variances: Float) -> Float:
-        """The variance of V, as a share of it, that noise makes."""
-        return np.asarray(variances @ self.first + variances**2 @ self.second)
-
-    def hopeless(self, sds: Mapping[str, float]) -> NDArray[np.bool_]:
-        """Which coefficients will say nothing: noise hides V, or more than any effect."""
-        hidden = self._moved(np.array([sds[key] ** 2 for key in self.keys])) > SD**2
-        return np.asarray(hidden | (1.96 * np.sqrt(self.noise(sds)) > self.reach))
+    def rehearse(self, sds: Mapping[str, float], laplace: bool) -> tuple[Float, NDArray[np.bool_]]:
+        """The standard error by noise that each coefficient will be told with, and which will say nothing."""
+        linear = np.sqrt(self.noise(sds))
+        if not self.effect.any():  # odds and shares of labels: no V that noise could hide
+            return linear, np.asarray(1.96 * linear > self.reach)
+        private, found = len(self.effect), []
+        for seed in range(REHEARSALS):
+            random, sums = generator(seed), {}
+            for key, expected in self.sums.items():
+                one = replace(expected, sd=sds[key], laplace=laplace)
+                sums[key] = replace(one, values=one.values + one.draw(random, 1)[0])
+            told = estimate_from(
+                self.layout, Bought.of(self.layout, sums), draws=REDRAWS, seed=seed, assumed=(self.varied, self.effect)
+            )
+            hidden = np.isnan(np.diag(told.covariance))
+            found.append(np.where(hidden, np.inf, np.sqrt(np.diag(told.noise)))[-private:])
+        usual = np.median(found, axis=0)
+        hopeless = ~np.isfinite(usual) | (1.96 * usual > self.reach)
+        return np.where(np.isfinite(usual), usual, linear), np.asarray(hopeless)
 
     @property
     def reach(self) -> Float:
         """A size beyond which noise hides any effect: three times the one that a coefficient is taken to have."""
         return np.where(self.effect > 0, 3 * self.effect, 10 * np.sqrt(self.sampling))
-
-    def width(self, sds: Mapping[str, float]) -> Float:
-        """The width of each coefficient's 95 % interval."""
-        return np.asarray(2 * 1.96 * np.sqrt(self.sampling + self.noise(sds)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,6 +236,7 @@ class _World:
     inverse: Float
     sampling: Float
     effect: Float
+    varied: Float
 
     @classmethod
     def of(cls, layout: Layout) -> _World:
@@ -235,7 +256,7 @@ class _World:
             inverse = layout.back @ layout.told_inverse / (odds if is_logistic(layout) else 1.0)
             own = np.diag(layout.back @ layout.told_inverse[:, layout.reported] @ layout.back.T)
             sampling = own * (1 / odds if is_logistic(layout) else share)
-            return cls(layout, names, importance, sums, spread, A, inverse, sampling, np.zeros(len(names)))
+            return cls(layout, names, importance, sums, spread, A, inverse, sampling, np.zeros(len(names)), A)
         q = sum(len(t.names) for t in d.terms)
         V = (1 - EXPLAINED) * W[:q, :q] + 1e-9 * np.trace(W[:q, :q]) / q * np.eye(q)
         size = np.sqrt(layout.gram.diagonal)
@@ -247,7 +268,8 @@ class _World:
         effect = EFFECT * np.sqrt(square) * np.ones(q)
         names, importance = _listed([t.names for t in d.terms])
         inverse = np.linalg.inv(V)
-        return cls(layout, names, importance, sums, spread, A, inverse, square * np.diag(inverse), effect)
+        varied = _explain(layout, A, np.diag(W))
+        return cls(layout, names, importance, sums, spread, A, inverse, square * np.diag(inverse), effect, varied)
 
     def effects(self, E: Float, EN: Float, ET: Float) -> tuple[Float, Float, Float]:
         """By how much noise moves each coefficient through T, and V as a share of it, by itself and by its square."""
@@ -262,6 +284,19 @@ class _World:
         score = (ET if d.y is not None else moved[:, :q, q]) @ self.inverse
         size = 1 / np.diag(self.inverse)
         return score, np.einsum("dkk->dk", moved[:, :q, :q]) / size, squared / size
+
+
+def _explain(layout: Layout, A: Float, size: Float) -> Float:
+    """Sums by which public columns explain each private one of a size, and nothing of how often it occurs.
+
+    Of a label that every second row has they explain `AT_MOST`, of rarer ones less: what makes one rare is seldom public.
+    """
+    ones = layout.public_columns.cross(layout.design.often)
+    spread = layout.inverse.times(ones[:, None])[:, 0]
+    A = A - np.outer(ones, spread @ A) / max(float(spread @ ones), TINY)
+    explained = np.einsum("pk,pk->k", A, layout.inverse.times(A))
+    wanted = AT_MOST * size * np.minimum(4 * size / max(layout.design.rows, 1.0), 1.0)
+    return np.asarray(A * np.sqrt(wanted / np.maximum(explained, TINY)))
 
 
 def _listed(terms: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], Float]:

@@ -18,7 +18,7 @@ from dipsmith.analyses.purchase import Purchase, purchases_of
 from dipsmith.analyses.results import Result
 from dipsmith.analyses.sums import Layout
 from dipsmith.errors import UsageError
-from dipsmith.privacy.budget import Budget
+from dipsmith.privacy.budget import Budget, PureDP
 from dipsmith.privacy.curator import Curator
 from dipsmith.regression.model_frame import by_number, number_groups, text_of
 from dipsmith.schema import Schema
@@ -132,21 +132,12 @@ class Agenda:
         sds = self.split(budget).sds if self.purchases else {}
         found = []
         for part, forecast in zip(self.all_parts, self.forecasts, strict=True):
-            noise = np.sqrt(forecast.noise(sds))
-            lines = zip(
-                forecast.names,
-                np.sqrt(forecast.sampling),
-                noise,
-                forecast.width(sds),
-                forecast.hopeless(sds),
-                strict=True,
-            )
-            for name, sampling, sd, width, hidden in lines:
-                title = part.analysis.text if part.value is None else f"{part.analysis.text}, {part.value}"
-                hopeless = bool(hidden)
-                found.append(
-                    Expectation(title, name, float(sampling), float(sd), float(width), part.analysis.width, hopeless)
-                )
+            noise, hidden = forecast.rehearse(sds, isinstance(budget, PureDP))
+            width = 2 * 1.96 * np.sqrt(forecast.sampling + noise**2)
+            title = part.analysis.text if part.value is None else f"{part.analysis.text}, {part.value}"
+            lines = [column.tolist() for column in (np.sqrt(forecast.sampling), noise, width)]
+            for name, sampling, sd, wide, hopeless in zip(forecast.names, *lines, hidden.tolist(), strict=True):
+                found.append(Expectation(title, name, sampling, sd, wide, part.analysis.width, hopeless))
         return tuple(found)
 
     def measure(self, curator: Curator, budget: Budget, place: NDArray[np.integer]) -> dict[str, NoisySums]:
