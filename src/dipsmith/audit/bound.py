@@ -1,4 +1,4 @@
-"""A lower bound on ε from guesses: how well two worlds were told apart, with confidence.
+"""A lower bound on ε from guesses: how well two worlds were distinguished, with confidence.
 
 Under ε-differential privacy P₁(A) ≤ e^ε·P₀(A) for every event A, and the same with the worlds exchanged. An attacker's
 score and a threshold make an event; counting how often it happens in either world bounds both probabilities

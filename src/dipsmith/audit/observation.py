@@ -29,7 +29,7 @@ from dipsmith.privacy.observer import Counted, Picked, Question, Shown
 
 @dataclass(frozen=True, eq=False)
 class ObservedTable:
-    """What the curator told of a table, and the noise that was drawn for it.
+    """What the curator answered about a table, and the noise that was drawn for it.
 
     `at` are the cells that noise was added to (for tables too large to hold the occupied ones), `true` their counts; `laws`
     what noise was drawn from, one for each call, and `draws` all of it.
@@ -51,7 +51,7 @@ class Choice:
 
 
 class Auditor(Protocol):
-    """Whoever is told whole facts; what a method returns is what the run goes on with: by default what it was told."""
+    """Receives whole facts; what a method returns is what the run continues with: by default what was reported."""
 
     def counted(self, seen: ObservedTable) -> Measurement:
         """A table was measured."""

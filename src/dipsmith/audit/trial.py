@@ -37,7 +37,7 @@ Prices = tuple[Price, ...]
 LEAST_TRIALS: Final = 50
 
 REHEARSED: Final = 0.1
-"""The share of trials from which the white-box attacker learns what a run is told; at most `MOST_REHEARSED` of them."""
+"""The share of trials from which the white-box attacker learns what a run answers; at most `MOST_REHEARSED` of them."""
 
 MOST_REHEARSED: Final = 200
 
@@ -193,7 +193,7 @@ def supported_relations(name: str) -> tuple[str, ...]:
 
 
 def make_method(name: str, relation: str, targets: Sequence[str]) -> Method:
-    """A registered method with its default settings; it is told the `targets` if it needs them under this relation."""
+    """A registered method with its default settings; it is given the `targets` if it needs them under this relation."""
     supported = supported_relations(name)
     if relation not in supported:
         raise UsageError(f"{name} does not support neighbours '{relation}'; choose one of: {', '.join(supported)}")
@@ -211,7 +211,7 @@ def attacked_labels(method: Method, relation: str) -> tuple[str, ...]:
 
 
 def _run(method: Method, rows: TwinRows, budget: PureDP, seed: str, *, whole: bool) -> tuple[Transcript, Model | None]:
-    """One run; without its model it ends with its last answer, after which nothing is told."""
+    """One run; without its model it ends with its last answer, after which nothing more is released."""
     transcript = Transcript(until=None if whole else budget.units)
     journal = Rehearsal()
     stream = Stream.for_testing(seed, Observation(transcript))

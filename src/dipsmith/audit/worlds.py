@@ -68,7 +68,7 @@ def _with(schema: Schema, others: list[list[int]], row: Sequence[int]) -> Codes:
 
 @dataclass(eq=False)
 class TwinRows:
-    """The rows of both worlds; the curator is told about one, and the attacker, who knows both tables, about both."""
+    """The rows of both worlds; the curator sees one of them, and the attacker knows both tables."""
 
     worlds: tuple[Rows, Rows]
     active: int
@@ -77,7 +77,7 @@ class TwinRows:
 
     @classmethod
     def of(cls, worlds: tuple[Codes, Codes]) -> TwinRows:
-        """Both tables; which of them a run is told about is chosen by `seen_as`."""
+        """Both tables; `seen_as` chooses which of them a run sees."""
         return cls((HeldRows(worlds[0]), HeldRows(worlds[1])), 0)
 
     def seen_as(self, world: int) -> TwinRows:

@@ -1,4 +1,4 @@
-"""What is said of an error, and with which exit code: on a terminal and to programs alike."""
+"""The message of an error and its exit code, on a terminal and for programs alike."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Failure(Exception):  # noqa: N818 — what it is told as
 
 
 def failure_of(error: Exception) -> Failure:
-    """What an error that ended a command is told as; it never quotes what a library says: that may hold a value."""
+    """The message for an error that ended a command; it never quotes a library's message, which may hold a value."""
     match error:
         case DipsmithError():
             return Failure(str(error), error.exit_code)

@@ -134,7 +134,7 @@ def keygen(
     name: Annotated[Path, Argument(help="Writes NAME.key, for its owner's eyes only, and NAME.pub.")],
     json: Json = False,
 ) -> None:
-    """Draw the keys of whoever signs grants, on their own machine."""
+    """Draw a key pair for signing grants, on the signer's own machine."""
     from dipsmith.privacy.signature import make_keys
 
     secret, public = make_keys(name)
@@ -191,7 +191,7 @@ def require_signature(
     ] = None,
     json: Json = False,
 ) -> None:
-    """From now on take grants only with a signature; told once, and not taken back."""
+    """From now on take grants only with a signature; this cannot be undone."""
     from dipsmith.privacy.ledger import Ledger
     from dipsmith.privacy.signature import Signed, read_public
 

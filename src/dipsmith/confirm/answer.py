@@ -143,7 +143,7 @@ class AnswerCard:
 
 @dataclass(frozen=True)
 class VerifiedAnswer:
-    """An answer that was checked: also against a ledger, and against a public key of whoever checked it.
+    """An answer that was checked, perhaps also against a ledger and a known public key.
 
     `signer` is the key that signed it, None where nobody did; `known` whether that is the key that was given.
     """

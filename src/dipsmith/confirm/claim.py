@@ -125,7 +125,7 @@ Claim = Coefficients | Predictions
 
 
 def in_words(claim: Claim) -> str:
-    """A claim as it is said.
+    """A claim in words.
 
     >>> in_words(parse_claim("trend of sex[F] over year > 0"))
     'sex[F] grows over year'

@@ -19,7 +19,7 @@ from dipsmith.confirm.design import Family, PartNumbers
 from dipsmith.regression.matrix import INTERCEPT
 
 COLLINEAR: Final = 1e-9
-"""Directions with less than this share of the largest are taken for none."""
+"""Directions with less than this share of the largest eigenvalue count as zero."""
 ESTIMABLE: Final = 1e-6
 STEPS: Final = 30
 FAR: Final = 15.0

@@ -36,12 +36,12 @@ SURE: Final = 0.95
 """A verdict needs at least this posterior probability."""
 LEVEL: Final = 0.95
 LARGE: Final = 2000.0
-"""A standard deviation of noise from which on its law is taken for the continuous one."""
+"""From this standard deviation on, noise is treated as continuous."""
 
 Numbers = NDArray[np.floating[Any]]
 
 GRID: Final = (np.arange(200) + 0.5) / 200
-"""Where densities are told."""
+"""Where densities are computed."""
 
 
 def verdict_of(sure: float) -> Verdict:
@@ -138,7 +138,7 @@ def _posterior_of_ends(below: int, above: int, parts: int, law: NoiseLaw) -> Pos
 
 
 def tail_at_half(noisy: Ints, parts: int, law: NoiseLaw) -> Floats:
-    """P(Binomial(parts, ½) + noise ≥ noisy): how often so large a number comes up where parts are of two minds."""
+    """P(Binomial(parts, ½) + noise ≥ noisy): how often so large a number occurs where half of the parts agree."""
     yes = np.arange(parts + 1)
     # Imported here: it is slow to import, and pages that only list answers do not need it.
     from scipy.stats import binom

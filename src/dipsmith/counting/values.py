@@ -1,4 +1,4 @@
-"""The values of rows that count, for whoever needs more than codes: numbers as they stand, categories as places in a list.
+"""The values of rows that count, for questions that need more than codes: numbers as they stand, categories as places in a list.
 
 A regression on the confidential rows is computed from values, not from bins. What may be read is said by a `ValueReading`, made
 of the schema alone: a number is clipped to its public bounds, a category is a place in its public list, and nothing else of

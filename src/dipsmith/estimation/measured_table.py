@@ -107,17 +107,17 @@ class MeasuredTable:
 
     @property
     def conditions(self) -> Conditions:
-        """Which labels every told cell demands, column by column; found anew each time, since it may be large."""
+        """The labels of every released cell, column by column; computed anew each time, since it may be large."""
         return self.conditions_at(None)
 
     def conditions_at(self, places: Ints | None) -> Conditions:
-        """The same of some of the told cells, by their places among them."""
+        """The same for some of the released cells, by their places among them."""
         everywhere = np.zeros(len(self.cells if places is None else places), dtype=np.int32)
         return {n: Condition((label,), everywhere) for n, label in self.within} | self.demands(places)
 
     @property
     def size(self) -> int:
-        """Number of cells, told or not."""
+        """Number of cells, released or not."""
         return prod(self.shape)
 
     @property
@@ -127,12 +127,12 @@ class MeasuredTable:
 
     @property
     def groups(self) -> Ints | None:
-        """The public group of every told cell."""
+        """The public group of every released cell."""
         return self.cells // self.in_group if self.in_group else None
 
     @property
     def derived(self) -> Bools:
-        """Which told numbers were not drawn: the public total minus the one that was."""
+        """Which released counts were not drawn: the public total minus the one that was."""
         return self.noisy & (self.cells % 2 == 0) if self.single else np.zeros(len(self.cells), dtype=bool)
 
     @cached_property

@@ -250,7 +250,7 @@ def as_finite(values: ArrayLike) -> Floats:
 
 
 def as_mask(table: Floats, possible: Bools | None) -> Bools:
-    """Which cells are possible; all of them when nothing is said."""
+    """Which cells are possible; all of them by default."""
     if possible is None:
         return np.ones(table.shape, dtype=bool)
     mask = np.asarray(possible)

@@ -1,4 +1,4 @@
-"""The numbers of a study in words: its metrics, and what is said of its analyses."""
+"""The numbers of a study in words: its metrics, and the measures of its analyses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ANALYSIS_MEASURES = {
     "coverage": ("share of intervals that contain the authentic estimate", "higher", "95 %, as asked"),
     "width": ("mean width of the intervals, in authentic ones", "lower", "the authentic width"),
 }
-"""What is said of a regression besides its coefficients: title, which way is better, reference."""
+"""The measures of a regression besides its coefficients: title, which way is better, reference."""
 
 
 def find_metrics(names: Sequence[str], extra: Mapping[str, Metric] | None = None) -> dict[str, Metric]:

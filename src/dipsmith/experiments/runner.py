@@ -48,7 +48,7 @@ Progress = Callable[[Standing], None]
 
 
 def run(laboratory: Laboratory, text: str, jobs: int | None = None, progress: Progress | None = None) -> list[Outcome]:
-    """Run a study, or the rest of it, by so many processes (one per core); `progress` is told after every run.
+    """Run a study, or the rest of it, by so many processes (one per core); `progress` is called after every run.
 
     Privacy
     -------

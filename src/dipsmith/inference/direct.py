@@ -50,7 +50,7 @@ def direct_estimate(release: Release, answer: AnswerRoute, asked: str, reference
 
 
 def estimates_of(found: Sequence[Result], release: Release, references: References, rule: str) -> Estimated:
-    """Results of tables of whole rows, told with the schema's first levels, with the references that were asked for."""
+    """Results of tables of whole rows, changed from the schema's first levels to the references that were asked for."""
     return _estimated(found, release, references, rule, {})
 
 
@@ -132,7 +132,7 @@ def _one(found: Result, release: Release, references: References, rule: str, tol
 
 @dataclass(frozen=True, eq=False)
 class _Coefficients:
-    """Coefficients with their covariance, and the part of it that is noise; NaN where they are not told."""
+    """Coefficients with their covariance, and the part of it that is noise; NaN where they are hidden by noise."""
 
     names: tuple[str, ...]
     values: Floats

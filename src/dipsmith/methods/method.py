@@ -78,7 +78,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 def join_states(states: Iterable[tuple[Any, Arrays]]) -> tuple[list[Any], dict[str, NDArray[Any]]]:
-    """The states of a model's parts as one: a list of facts, and arrays that are told apart by the part's number."""
+    """The states of a model's parts as one: a list of facts, and arrays whose names start with the part's number."""
     facts, arrays = [], dict[str, NDArray[Any]]()
     for i, (fact, own) in enumerate(states):
         facts.append(fact)
@@ -187,7 +187,7 @@ class Selection(Method, Protocol):
 
 @runtime_checkable
 class PlansAnalyses(Method, Protocol):
-    """A method that can be told which regressions of whole rows will be asked for."""
+    """A method that takes planned regressions of whole rows into account."""
 
     def for_analyses(self, analyses: Sequence[PlannedAnalysis], schema: Schema) -> Self:
         """The same method with parameters that put the tables of these analyses before everything else.

@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 
 MOST_LISTED = 8
 EVERY = 0.995
-"""From this share on a column is said to be on every path."""
+"""From this share on a column counts as being on every path."""
 
 
 @dataclass(frozen=True)

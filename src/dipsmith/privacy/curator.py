@@ -112,7 +112,7 @@ class Curator:
         return self._purse.remaining
 
     def report(self, stage: str, share: float) -> None:
-        """Tell whoever waits how far the work is; never anything about rows."""
+        """Report progress to the caller; never anything about rows."""
         if self._progress is not None:
             self._progress(stage, share)
 
@@ -353,7 +353,7 @@ class Curator:
         ]
 
     def _trial(self, budget: PureDP) -> Curator:
-        """A curator for one run of several: an accountant of its own, fresh coins, nobody who waits."""
+        """A curator for one run of several: an accountant of its own, fresh coins, no progress."""
         self._stream.observed("run", None)
         own = Accountant(budget, self.relation)
         return self._child(self._rows, budget, self.relation, self.block, self.moving, own)

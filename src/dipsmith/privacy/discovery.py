@@ -1,4 +1,4 @@
-"""Private partition selection: which values of a column occur often enough to be told.
+"""Private partition selection: which values of a column are frequent enough to be released.
 
 A column's values are nobody's list yet. Each value that occurs is counted, noise is added to its count, and the value is
 told, with its noisy count, where that reaches a threshold. A value that does not occur is never told; so a value that one
@@ -28,7 +28,7 @@ from dipsmith.privacy.noise import DiscreteLaplace, NoiseLaw
 from dipsmith.privacy.randomness import Stream
 
 Discovery = Mapping[str, tuple[tuple[str, int], ...]]
-"""For each column the values that were told and their noisy counts, the most frequent first."""
+"""For each column the released values and their noisy counts, the most frequent first."""
 
 
 @dataclass(frozen=True)

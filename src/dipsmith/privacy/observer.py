@@ -103,7 +103,7 @@ class Shown:
 
 
 class Observer(Protocol):
-    """Whoever watches a run; what a method returns is what the run goes on with: by default what it was told."""
+    """Watches a run. What a method returns is what the run continues with: by default what was reported."""
 
     def answering(self, question: Question) -> AbstractContextManager[object]:
         """Something is being answered until the context ends; draws and reads at any other time are strays."""
@@ -194,7 +194,7 @@ class _ObservedRows:
         self.rows, self.schema, self._observer = rows, rows.schema, observer
 
     def within(self, attribute: str, code: int) -> Rows:
-        """The block of rows with this code: reading it will be told."""
+        """The block of rows with this code; the observer hears when it is read."""
         return observed_rows(self.rows.within(attribute, code), self._observer)
 
     def coarsened(self, level: int) -> Rows:

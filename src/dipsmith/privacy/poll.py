@@ -1,13 +1,13 @@
-"""A poll: a question asked of many disjoint parts of the rows, of which only noisy numbers of answers are told.
+"""A poll: a question asked of many disjoint parts of the rows, of which only noisy counts of answers are released.
 
 Units are divided at random into M parts (`dipsmith.counting.parts`). In every part a *vote* is computed from that part's
 rows alone: a regression, say, and whether its coefficient is below 0. A part that cannot say (no rows, a singular design,
-any failure) answers by a fixed rule: the part's number decides, so that parts that all fail are of two minds.
+any failure) answers by a fixed rule: the part's number decides, so that parts that all fail split evenly.
 
 Privacy
 -------
 One unit changes the rows of one part (`add-remove`, `label`), or of two (`replace`), and so as many votes. Of K possible
-answers K − 1 numbers are told, the middle one of three being the rest: a changed vote moves one of them by 1 (K = 2), or
+answers K − 1 counts are released, the middle one of three being the rest: a changed vote moves one of them by 1 (K = 2), or
 two by 1 each (K = 3). This holds whatever a vote computes, for it sees nothing but its part. Proof:
 ``docs/proofs/confirm.md``.
 """
@@ -94,7 +94,7 @@ class Poll:
 
 
 def poll_sensitivity(relation: str, answers: int, budget: Budget) -> Fraction:
-    """How far one unit moves the told numbers: Δ₁ where the price is an ε, Δ₂² where it is a ρ.
+    """How far one unit moves the released counts: Δ₁ where the price is an ε, Δ₂² where it is a ρ.
 
     A unit changes one vote, or two where it may leave a part and enter another; a changed vote moves `answers` − 1 numbers
     by 1. Two changed votes may move the same number.

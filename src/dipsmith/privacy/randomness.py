@@ -52,7 +52,7 @@ _BUFFER: Final = 1 << 13
 """Requests below an eighth of this are served from a buffer of this many bytes."""
 
 _KEY_LIFE: Final = 1 << 36
-"""Bytes under one key: at 2³² blocks, counter mode is told from random with advantage 2⁻⁶⁵."""
+"""Bytes under one key: at 2³² blocks, counter mode is distinguished from random with advantage 2⁻⁶⁵."""
 
 _KEYS: Final = 1 << 255
 """Seeds from here on are keys: what follows from them is drawn by the cipher."""

@@ -1,4 +1,4 @@
-"""A survey: histograms of many columns over public cells, counted in one pass and told with noise.
+"""A survey: histograms of many columns over public cells, counted in one pass and released with noise.
 
 Before a schema exists nothing is known of a column's values; but any fixed way to sort *all possible* values into cells
 (blank, a whole number, a date, text; or 1 to 2, 2 to 5, 5 to 10, …) is a data-independent partition of rows. A
@@ -63,7 +63,7 @@ class Survey:
         return NamedCounts(self.schema, f"{self.what} of {len(self.tables)} columns", self._starts()[-1])
 
     def priced(self, relation: str, max_rows: int, budget: Budget, block: str) -> tuple[NoiseLaw, Measured]:
-        """The noise of so many histograms for a price."""
+        """The noise on all histograms for a price."""
         if block:
             raise UnsupportedError("a survey is of all rows, not of a block of them")
         sensitivity = len(self.tables) * sensitivity_for(relation, max_rows, budget)

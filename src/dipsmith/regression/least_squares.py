@@ -35,7 +35,7 @@ COLLINEAR = 1e-10
 CONSTANT = 1e-16
 """A column of which its mean, or fixed effects, leave less than this share of its squares is theirs."""
 FAR = 1e4
-"""A column whose squared mean is this many times its variance is reckoned from its mean."""
+"""A column whose squared mean is this many times its variance is centred first."""
 LIGHTEST, HEAVIEST = -8.0, 12.0
 """log₁₀ λ that are compared, in units of the penalised columns."""
 TOLERANCE = 1e-12

@@ -44,7 +44,7 @@ FAR = 15.0
 MOST_EFFECTS = 2000
 """Indicators of fixed effects that a logistic regression takes at most."""
 _SEED = 1984
-"""Of the weights by which rows are told apart: any will do."""
+"""Seed of the random weights that identify distinct rows: any will do."""
 _ZERO = 1e-9
 
 

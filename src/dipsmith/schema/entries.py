@@ -1,4 +1,4 @@
-"""The schema file as a steward writes it: which keys exist, and what is said when one is wrong.
+"""The schema file as a steward writes it: which keys exist, and the message when one is wrong.
 
 The models hold the file's structure only; what the values mean is decided in `files`, column by
 column. Every complaint is one line that names the column, the key and the remedy.

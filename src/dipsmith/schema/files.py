@@ -166,7 +166,7 @@ def _analysis(entry: str | PlannedEntry) -> PlannedAnalysis:
 
 
 def _without_blanks(data: object) -> object:
-    """Treat keys without a value as absent, so that an unfilled draft is told what is missing."""
+    """Treat keys without a value as absent, so that the message for an unfilled draft names what is missing."""
     if isinstance(data, Mapping):
         return {key: _without_blanks(value) for key, value in data.items() if value is not None}
     if isinstance(data, (list, tuple)):

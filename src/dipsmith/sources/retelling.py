@@ -1,4 +1,4 @@
-"""Failures of other libraries, told in our words and in no others.
+"""Failures of other libraries, reported in our own words only.
 
 An exception that is raised while another is handled carries that one along (`__context__`), also after ``from None``,
 which only keeps it from being printed. A library's message may quote a value, and whoever catches an error can walk

@@ -43,7 +43,7 @@ CLASSIFIERS = {
 """Classifiers, in words."""
 
 SCORES = ("overlap", "covered", "same_conclusion", "width_ratio")
-"""What is said of the coefficients of a regression together."""
+"""Measures of all coefficients of a regression together."""
 NOTICEABLE = 1.5
 """A distance this many times its floor is worth a sentence."""
 

@@ -27,7 +27,7 @@ class Clique:
 
     @classmethod
     def of(cls, schema: Schema, attributes: Sequence[str]) -> Clique:
-        """The clique of some attributes, told apart by their roles."""
+        """The clique of some attributes, divided by their roles."""
         public = tuple(n for n in attributes if schema[n].role == "public")
         return cls(public, tuple(n for n in attributes if n not in public))
 

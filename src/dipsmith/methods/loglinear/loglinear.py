@@ -63,7 +63,7 @@ MOST_LABELS: Final = 2000
 WIDE: Final = 0.25
 """Precision of the intercepts: labels may well be a thousand times as frequent as others."""
 WALKED: Final = 1500
-"""Cells of a table along which smoothness is reckoned with at most."""
+"""Tables with more cells are not smoothed."""
 
 
 @dataclass(frozen=True)

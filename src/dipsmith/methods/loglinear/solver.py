@@ -110,7 +110,7 @@ class EffectEquations:
     reported_free: tuple[bool, ...]
 
     def noise(self, term: int) -> float:
-        """The noise variance that is reckoned with."""
+        """The noise variance that is used, at least `LEAST_VARIANCE`."""
         return max(self.variances[term], LEAST_VARIANCE)
 
 

@@ -193,7 +193,7 @@ class TablePlanner:
         return min(MOST_MARGINAL, max(LEAST_MARGINAL, share))
 
     def _rounds(self, budget: Budget, pairs: Sequence[Clique], share: float) -> tuple[int, list[Clique]]:
-        """How many interactions are affordable within a share of the budget, and which come in question."""
+        """How many interactions are affordable within a share of the budget, and which are candidates."""
         share *= 1 - CHOICE_SHARE
         if not self.facts.rows or not pairs:
             return 0, []
