@@ -54,6 +54,9 @@ def compare(
     rows: Annotated[
         int, Option("--rows", min=2, help="Classifiers and attackers see at most so many rows of each table.")
     ] = 10_000,
+    members: Annotated[
+        str | None, Option("--members", metavar="FILE", help="Of households: the authentic table of their members.")
+    ] = None,
     name: Annotated[list[str] | None, Option("--name", help="What to call a release; once per release.")] = None,
     table: Table = None,
     json: Json = False,
@@ -87,6 +90,7 @@ def compare(
             third_file=third_file,
             match_on=match_on,
             rows=rows,
+            members=members,
             progress=show,
         )
         if show is not None:

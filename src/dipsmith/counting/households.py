@@ -54,6 +54,16 @@ class Arranged:
         """The place of every member in its household; 0 is the head's."""
         return np.arange(len(self.members)) - np.repeat(self.starts, self.sizes)
 
+    def head_pairs(self) -> tuple[Ints, Ints]:
+        """Every member beside the head, and its head: places of heads, places of members."""
+        others = np.flatnonzero(self.places > 0)
+        return self.starts[self.owners[others]], others
+
+    def next_pairs(self) -> tuple[Ints, Ints]:
+        """Neighbours in the list of a household, without its head: places of the earlier and of the later one."""
+        later = np.flatnonzero(self.places > 1)
+        return later - 1, later
+
 
 def arrange(households: Codes, members: Codes, owners: Ints, schema: Schema) -> Arranged:
     """Put lawful members beside their households, whose places `owners` gives, and in order."""
@@ -126,13 +136,17 @@ class HouseholdRows(BatchRows):
         """The lines of households; no row is read yet."""
         return LineRows(self.schema, self._lines, self.total)
 
-    def _lines(self) -> Codes:
+    def arranged(self) -> tuple[Arranged, pa.Array]:
+        """All households that count, with their members, and the text of each household's key."""
         households, names = _named(self)
         members, theirs = _named(self._people)
         at = pc.index_in(theirs, value_set=names)
         known = at.is_valid().to_numpy(zero_copy_only=False)
         owners = at.drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
-        found = arrange(households, members.take(known), owners, self.schema)
+        return arrange(households, members.take(known), owners, self.schema), names
+
+    def _lines(self) -> Codes:
+        found, names = self.arranged()
         return lines_of(found, choose_places(names.to_pylist(), found.sizes, self._key), self.schema)
 
 

@@ -23,6 +23,7 @@ from dipsmith.report.commands import command
 from dipsmith.report.content import Block, Code, Facts, Figure, Page, Section, Table
 from dipsmith.report.explorer import LINK
 from dipsmith.schema import Attribute, Codes, Marginal, Schema
+from dipsmith.synthesis.household_section import household_blocks
 from dipsmith.synthesis.panel_facts import PanelFacts, career_blocks
 from dipsmith.synthesis.settings_in_words import settings_in_words
 from dipsmith.synthesis.spent import Z95, TableNoise, column_noise, drowned_below, table_noise
@@ -86,6 +87,7 @@ def report_page(release: Release, glance: Glance, *, beside: bool = False) -> Pa
             Section("What the noise does", _noise(release, tables)),
             Section("What this release carries", (*_pointer(release, beside=beside), *support_blocks(release))),
             *((Section("How rows are divided", trees),) if (trees := tree_blocks(release)) else ()),
+            *((Section("Households", homes),) if (homes := household_blocks(release)) else ()),
             Section("The synthetic columns", _columns(release, glance, tables)),
             *(
                 (Section("Careers", career_blocks(glance.careers, release.schema, card.price)),)

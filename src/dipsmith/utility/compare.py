@@ -7,10 +7,12 @@ looking is a way to spend privacy that no ledger sees, and the count is there to
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dipsmith.counting.households import HouseholdRows
 from dipsmith.errors import InputError, UsageError
 from dipsmith.privacy.ledger import Ledger
 from dipsmith.schema import Bins, Codes, Schema
@@ -21,6 +23,7 @@ from dipsmith.utility.careers import read_careers
 from dipsmith.utility.classifiers import available, require_known
 from dipsmith.utility.comparison import Comparison
 from dipsmith.utility.findings import Findings
+from dipsmith.utility.households import HOUSEHOLDS
 from dipsmith.utility.matching import Matched, join_by_identifier
 from dipsmith.utility.metric import Metric, MetricValue, SideBySide, all_metrics
 from dipsmith.utility.pair import authentic_codes
@@ -49,6 +52,7 @@ def compare(
     third_file: Any = None,
     match_on: str | Sequence[str] | None = None,
     rows: int = ROWS,
+    members: Any = None,
     draws: int = 40,
     seed: int = 0,
     progress: Progress | None = None,
@@ -84,6 +88,8 @@ def compare(
     rows
         Classifiers other than logistic main effects, and attackers, see at most so many rows of each table, drawn at
         random; chance is that of the same sample. More rows see smaller differences and take longer.
+    members
+        Where the releases have households: the authentic table of their members, to compare who lives with whom.
     draws, seed, progress
         Draws of every null distribution; for samples, folds and null draws; called with (stage, share done).
 
@@ -114,6 +120,7 @@ def compare(
     private = source(authentic)
     of_unit = () if base.unit.order is None else (str(base.unit.column),)
     private.check([*columns, *(c for c in (*on, *of_unit) if c not in columns)])
+    people = _people(members, base)
     say = progress or (lambda stage, share: None)
     datasets = dict.fromkeys([base.name, *(r.card.dataset for r in loaded.values())])
     looks = [book.look(name, _look_note(loaded, wanted, on)) for name in datasets]
@@ -121,7 +128,8 @@ def compare(
     codes, left_out = authentic_codes(private, base, columns, lambda share: say("reading", share))
     if not len(codes):
         raise UsageError("the authentic table has no row to compare with; check the file and the schema")
-    own = dict.fromkeys([RAW_VALUES, *(m.chapter for m in metrics if m.chapter is not None)])
+    homes = None if people is None else HouseholdRows(private, people, base, secrets.token_bytes(32)).arranged()[0]
+    own = dict.fromkeys([RAW_VALUES, HOUSEHOLDS, *(m.chapter for m in metrics if m.chapter is not None)])
     verbatim = set(base.public) if base.neighbours == "label" else set()
     points = [n for n in columns if n not in verbatim and isinstance(base[n].domain, Bins)]
     raw = authentic_table(private, base, points) if points else None
@@ -134,7 +142,21 @@ def compare(
         joined = _match(private, codes, third_file, release, base, on) if on else None
         attacked = None if sensitive is None else tuple(sensitive)
         both = SideBySide(
-            codes, release, base, None, tuple(chosen), attacked, joined, draws, seed, third, shown, raw, rows, careers
+            codes,
+            release,
+            base,
+            None,
+            tuple(chosen),
+            attacked,
+            joined,
+            draws,
+            seed,
+            third,
+            shown,
+            raw,
+            rows,
+            careers,
+            homes,
         )
         results: dict[str, Any] = {}
         for i, chapter in enumerate(chapters):
@@ -156,6 +178,17 @@ def compare(
         say("fitting", (i + 1) / len(wanted))
     told = left_out, looks[0], seed, chapters, single
     return Comparison(base.name, base, tuple(findings), tuple(regressions), *told, tuple(tables))
+
+
+def _people(given: Any, schema: Schema) -> Source | None:
+    """The authentic members of households, if they are given; refused where the releases have none."""
+    if given is None:
+        return None
+    if schema.members is None:
+        raise UsageError("a table of members is given, but the releases have no households; leave it out")
+    people = source(given)
+    people.check(schema.members.schema.columns)
+    return people
 
 
 def _values(metric: Metric, both: SideBySide) -> list[MetricValue]:

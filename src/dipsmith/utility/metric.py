@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from dipsmith import registry
+from dipsmith.counting.households import Arranged
 from dipsmith.errors import InputError, RegistryError
 from dipsmith.report.content import Block, Cell
 from dipsmith.schema import Codes, Schema
@@ -43,7 +44,8 @@ class SideBySide:
     third file joined by an identifier. Every null distribution has so many `draws`. `third` is the column that panel (a)
     crosses with the targets, None for the longest list; `shown_pairs` are columns to be drawn within each other; `raw` has
     the authentic numbers and times themselves, None where nobody read them. Classifiers other than logistic main effects,
-    and attackers, see at most so many `rows` of each table. `careers` are the authentic rows of a panel, linked.
+    and attackers, see at most so many `rows` of each table. `careers` are the authentic rows of a panel, linked;
+    `households` the authentic ones with their members, where the release has some and they were read.
     """
 
     authentic: Codes
@@ -60,6 +62,7 @@ class SideBySide:
     raw: pa.Table | None = None
     rows: int = ROWS
     careers: Any = None
+    households: Arranged | None = None
     _scored: dict[tuple[str, int], Propensity] = field(default_factory=dict, repr=False)
 
     @cached_property

@@ -1,0 +1,177 @@
+"""Households beside authentic ones: their sizes, and who lives with whom. CONFIDENTIAL.
+
+Tables of two columns, one of each of two people who belong together: the head and another member; neighbours in the
+list of members; a household and its member; and two columns of one member. Of each the total variation distance (TVD)
+between authentic and synthetic shares is found, beside two others: what chance alone gives (as many households drawn
+anew from the authentic ones), and what is lost where the two are drawn independently of each other, without any noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+
+from dipsmith.arrays import Floats, Ints
+from dipsmith.counting.households import Arranged
+from dipsmith.report import figures
+from dipsmith.report.content import Block, Cell, Figure, Table
+from dipsmith.report.histograms import Overlay, overlays
+from dipsmith.schema.households import members_of
+from dipsmith.synthesis.households import arranged_tables
+from dipsmith.utility.findings import Findings, mean, table
+from dipsmith.utility.metric import Chapter, SideBySide
+
+HEAD, NEXT, OWN, HOME = "head and member", "neighbours in the list", "two columns of a member", "household and member"
+KINDS = (HEAD, NEXT, OWN, HOME)
+SHOWN = 15
+"""Tables that are listed, the worst first."""
+
+
+@dataclass(frozen=True)
+class TogetherTable:
+    """One table of two columns: its distance, that by chance alone, and that of columns drawn independently."""
+
+    kind: str
+    names: tuple[str, str]
+    tvd: float
+    floor: float
+    independent: float
+
+
+@dataclass(frozen=True)
+class HouseholdFindings:
+    """Sizes of households, authentic and synthetic as shares, and the tables of people who belong together."""
+
+    sizes: tuple[tuple[float, ...], tuple[float, ...]]
+    size_tvd: float
+    size_floor: float
+    tables: tuple[TogetherTable, ...]
+
+    def means(self, kind: str) -> tuple[float, float, float]:
+        """Mean distance, floor, and distance of independent columns, over the tables of a kind."""
+        some = [t for t in self.tables if t.kind == kind]
+        return mean([t.tvd for t in some]), mean([t.floor for t in some]), mean([t.independent for t in some])
+
+
+def compare_households(authentic: Arranged, synthetic: Arranged, seed: int = 0) -> HouseholdFindings:
+    """Compare synthetic households with authentic ones."""
+    drawn = np.random.default_rng(seed).integers(0, max(len(authentic.sizes), 1), len(synthetic.sizes))
+    weights = np.bincount(drawn, minlength=len(authentic.sizes))
+    most = max(int(authentic.sizes.max(initial=0)), int(synthetic.sizes.max(initial=0))) + 1
+    sizes = [_shares(found.sizes, most) for found in (authentic, synthetic)]
+    chance = _shares(authentic.sizes, most, weights)
+    tables = []
+    others = {(kind, names): shares for kind, names, shares in _tables(synthetic)}
+    again = {(kind, names): shares for kind, names, shares in _tables(authentic, weights)}
+    for kind, names, shares in _tables(authentic):
+        apart = np.outer(shares.sum(axis=1), shares.sum(axis=0))
+        compared = (_tvd(shares, other) for other in (others[kind, names], again[kind, names], apart))
+        tables.append(TogetherTable(kind, names, *compared))
+    own = tuple(float(s) for s in sizes[0]), tuple(float(s) for s in sizes[1])
+    return HouseholdFindings(own, _tvd(*sizes), _tvd(sizes[0], chance), tuple(tables))
+
+
+def _tables(found: Arranged, weights: Ints | None = None) -> Iterator[tuple[str, tuple[str, str], Floats]]:
+    """Every table of two columns as shares; `weights` says how often each household counts."""
+    people, homes = found.members, found.households
+    everybody = np.arange(len(people))
+    for kind, (first, second) in (
+        (HEAD, found.head_pairs()),
+        (NEXT, found.next_pairs()),
+        (OWN, (everybody, everybody)),
+    ):
+        counted = None if weights is None else weights[found.owners[second]]
+        for a, b in combinations(people.names, 2) if kind == OWN else product(people.names, repeat=2):
+            sides = people[a][first], people[b][second]
+            yield kind, (a, b), _crossed(*sides, (people.schema[a].size, people.schema[b].size), counted)
+    counted = None if weights is None else weights[found.owners]
+    for a, b in product(homes.names, people.names):
+        shape = homes.schema[a].size, people.schema[b].size
+        yield HOME, (a, b), _crossed(homes[a][found.owners], people[b], shape, counted)
+
+
+def _crossed(first: Any, second: Any, shape: tuple[int, int], weights: Ints | None) -> Floats:
+    cells = first.astype(np.int64) * shape[1] + second
+    return _shares(cells, shape[0] * shape[1], weights).reshape(shape)
+
+
+def _shares(codes: Ints, size: int, weights: Ints | None = None) -> Floats:
+    counts = np.bincount(codes, weights, minlength=size)
+    return np.asarray(counts / max(counts.sum(), 1), dtype=np.float64)
+
+
+def _tvd(first: Floats, second: Floats) -> float:
+    return float(np.abs(first - second).sum() / 2)
+
+
+def find(both: SideBySide) -> dict[str, Any]:
+    """What the chapter shows of a release; nothing where no members were read."""
+    if both.households is None:
+        return {"households": None}
+    release, people = both.release, members_of(both.release.schema).schema
+    made = arranged_tables(release.tables[0], release.tables[people.name][0], release.schema)
+    return {"households": compare_households(both.households, made, both.seed)}
+
+
+def blocks(found: Sequence[Findings]) -> Sequence[Block]:
+    """The sizes as a picture, what is lost of who lives with whom, and the worst tables."""
+    if not found or found[0]["households"] is None:
+        return ()
+    kinds = [(f, kind, *f["households"].means(kind)) for f in found for kind in KINDS]
+    lost = Table.of(
+        "Total variation distance of tables of people who belong together, means",
+        (*(("release",) if len(found) > 1 else ()), "tables of", "synthetic", "by chance alone", "if independent"),
+        [(*((f.name,) if len(found) > 1 else ()), *row) for f, *row in kinds],
+        "If independent: the distance that is left when both are drawn by themselves, without any noise. Of two columns "
+        "of one member, and of a household and its member, that is no alternative; it says how much there is to keep.",
+    )
+    columns = ("tables of", "first", "second", "synthetic", "by chance alone", "if independent")
+    worst = table(f"The {SHOWN} tables that are off most", columns, found, _worst)
+    return [_sizes(found), lost, worst]
+
+
+def _worst(found: Findings) -> list[tuple[Cell, ...]]:
+    tables = sorted(found["households"].tables, key=lambda t: -t.tvd)[:SHOWN]
+    return [(t.kind, *t.names, t.tvd, t.floor, t.independent) for t in tables]
+
+
+def _sizes(found: Sequence[Findings]) -> Figure:
+    authentic = max((f["households"].sizes[0] for f in found), key=len)
+    labels = [str(n) for n in range(max(len(f["households"].sizes[0]) for f in found))]
+    sides = [_padded(f["households"].sizes[1], len(labels)) for f in found]
+    note = f"TVD {found[0]['households'].size_tvd:.3f}" if len(found) == 1 else ""
+    drawn = Overlay("Members of a household", note, labels, _padded(authentic, len(labels)), sides, ordered=True)
+    rows = [(n, authentic[int(n)], *(float(side[int(n)]) for side in sides)) for n in labels]
+    numbers = Table.of("Shares of households by size", ("members", "authentic", *(f.name for f in found)), rows)
+    said = "; ".join(f"{f.name}: TVD {f['households'].size_tvd:.3f}" for f in found)
+    return Figure(
+        title="How many members households have",
+        svg=overlays([drawn], [f.name for f in found]) if figures.available() else "",
+        caption=f"Share of households by their number of members. {said}.",
+        alternative=f"Bars of the shares of sizes, authentic and synthetic. {said}.",
+        numbers=numbers,
+        file="figures/household-sizes",
+    )
+
+
+def _padded(shares: Sequence[float], size: int) -> Floats:
+    return np.pad(np.asarray(shares, dtype=np.float64), (0, size - len(shares)))
+
+
+def lines(found: Findings) -> list[tuple[str, Cell, Cell]]:
+    """Lines of the summary: sizes, and heads with members."""
+    if found["households"] is None:
+        return []
+    told: HouseholdFindings = found["households"]
+    tvd, floor, _ = told.means(HEAD)
+    return [
+        ("household sizes: total variation distance", told.size_tvd, told.size_floor),
+        ("head and member: mean total variation distance", tvd, floor),
+    ]
+
+
+HOUSEHOLDS = Chapter("Households", find, blocks, lines, place=1)
