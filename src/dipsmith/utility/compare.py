@@ -118,7 +118,7 @@ def compare(
     if not isinstance(book, Ledger):
         raise UsageError("a ledger is required, because every comparison is a look: ledger=Ledger('budget.db')")
     private = source(authentic)
-    of_unit = () if base.unit.order is None else (str(base.unit.column),)
+    of_unit = () if base.unit.order is None and members is None else (str(base.unit.column),)
     private.check([*columns, *(c for c in (*on, *of_unit) if c not in columns)])
     people = _people(members, base)
     say = progress or (lambda stage, share: None)
