@@ -214,7 +214,7 @@ def test_every_table_is_charged_and_the_budget_spent(relation, budget):
     plan = AIM(planned=[("t", *q) for q in SETS]).plan(schema, budget, PublicFacts(400))
     assert sum(step.budget.units for step in plan) == budget.units
     assert all(set(step.attributes) <= set(schema.names) for step in plan)
-    asked = [step.budget.units for step in plan if step.stage == "places"]
+    asked = [step.budget.units for step in plan if step.group == "counts by place"]
     assert [e.budget.units for e in tables[: len(asked)]] == asked
 
 
@@ -262,7 +262,7 @@ def test_tables_that_are_too_large_are_refused_in_words(monkeypatch):
 def test_the_plan_tells_the_error_that_least_squares_leaves():
     schema = nation("replace", rules=False)
     plan = AIM(planned=[("t", "x")]).plan(schema, ZCDP("0.05"), PublicFacts(400))
-    steps = {s.what: s for s in plan if s.stage == "places"}
+    steps = {s.what: s for s in plan if s.group == "counts by place"}
     assert set(steps) == {"all × x", "s", "s × x", "c", "c × x", "t", "t × x"}
     assert all("with all levels together" in s.note for s in steps.values())
     left = {what: float(s.note.split("±")[1].split(" ")[0]) for what, s in steps.items()}

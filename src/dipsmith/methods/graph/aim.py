@@ -45,7 +45,7 @@ from dipsmith.methods.graph.careers import CareerModel, pool_far_moves, step_pai
 from dipsmith.methods.graph.entropy import Fitted, fit
 from dipsmith.methods.graph.evidence import Evidence, join_repeats
 from dipsmith.methods.graph.households import HouseholdModel, compositions, line_pairs
-from dipsmith.methods.graph.junction import Array, Attributes, cells_needed
+from dipsmith.methods.graph.junction import Array, Attributes, cells_needed, link_growth
 from dipsmith.methods.graph.misfit import Misfit, noise_left, relative_shares
 from dipsmith.methods.graph.model import COUNTED_CELLS, GraphModel, rule_links, within_cells
 from dipsmith.methods.graph.place_tables import measure_places, plan_places, wanted_sets
@@ -76,6 +76,9 @@ ROUGH, STEPS = 1e-3, 40
 
 COLUMN_SECONDS, ROUND_SECONDS = 0.07, 5e-5
 """CPU seconds of choosing and fitting in typical rounds: for each column, and by the cube of their number."""
+
+MANY_COLUMNS = 32
+"""From so many columns on it is not found by triangulation how large the model becomes with a pair, but by a bound."""
 
 PREFETCHED = 1 << 22
 """Cells of all candidates up to which they are counted together with the columns, in one pass."""
@@ -345,12 +348,17 @@ class AIM:
         """
         sizes = {a.name: a.size for a in schema.attributes}
         limit = max(done * self.max_cells, fitted.tree.cells)
+        together = {pair for clique in fitted.tree.cliques for pair in combinations(sorted(clique), 2)}
+        growth = {n: link_growth(fitted.tree, n) for n in sizes} if len(sizes) > MANY_COLUMNS else {}
         allowed = []
         for c in weights:
-            if fitted.tree.holding(c) is not None:
+            if len(c) == 1 or (tuple(sorted(c)) in together if len(c) == 2 else fitted.tree.holding(c) is not None):
                 allowed.append(c)
             elif c not in refused:
-                cells = cells_needed(sizes, [*linked, c])
+                if growth and len(c) == 2:
+                    cells = fitted.tree.cells + min(growth[c[0]][c[1]], growth[c[1]][c[0]])
+                else:
+                    cells = cells_needed(sizes, [*linked, c])
                 if cells <= limit:
                     allowed.append(c)
                 elif cells > self.max_cells:

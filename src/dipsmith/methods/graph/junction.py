@@ -72,7 +72,7 @@ class JunctionTree:
             separators.append(separator)
         return cls(dict(sizes), tuple(ordered), tuple(parents), tuple(separators))
 
-    @property
+    @cached_property
     def cells(self) -> int:
         """Number of cells of all cliques together."""
         return sum(prod(self.shape(c)) for c in self.cliques)
@@ -95,6 +95,49 @@ class JunctionTree:
         wanted = set(attributes)
         holders = [i for i, c in enumerate(self.cliques) if wanted <= set(c)]
         return min(holders, key=lambda i: prod(self.shape(self.cliques[i])), default=None)
+
+
+def link_growth(tree: JunctionTree, name: str) -> dict[str, int]:
+    """By how many cells at most the tree grows when an attribute is linked to each of the others.
+
+    An attribute that is put into every clique on the way to another leaves a junction tree. That is found for all others in
+    one walk; `cells_needed` triangulates anew for each, and is often smaller.
+
+    >>> tree = JunctionTree.of({"a": 2, "b": 3, "c": 4}, [("a", "b"), ("b", "c")])
+    >>> link_growth(tree, "a")["c"], link_growth(tree, "c")["b"]
+    (12, 0)
+    """
+    sizes = [prod(tree.shape(c)) for c in tree.cliques]
+    near: list[list[int]] = [list(c) for c in tree.children]
+    for child, parent in enumerate(tree.parents):
+        if parent >= 0:
+            near[child].append(parent)
+    cost = {i: 0 for i, clique in enumerate(tree.cliques) if name in clique}
+    open_cliques = list(cost)
+    while open_cliques:
+        here = open_cliques.pop()
+        for there in (n for n in near[here] if n not in cost):
+            # Parts that share nothing are joined by a clique of two, not by all that lies between.
+            shared = bool(set(tree.cliques[here]) & set(tree.cliques[there]))
+            cost[there] = cost[here] + sizes[there] * (tree.sizes[name] - 1) if shared else 0
+            open_cliques.append(there)
+    found: dict[str, int] = {}
+    whole = _component(tree, name)
+    for i, clique in enumerate(tree.cliques):
+        for other in clique:
+            grown = cost[i] if other in whole else tree.sizes[name] * tree.sizes[other]
+            found[other] = min(grown, found.get(other, grown))
+    return found
+
+
+def _component(tree: JunctionTree, name: str) -> set[str]:
+    """The attributes that are tied to one, directly or by way of others."""
+    part = list(range(len(tree.cliques)))
+    for child, parent in enumerate(tree.parents):
+        if tree.separators[child]:
+            part[child] = part[parent]
+    mine = next(part[i] for i, clique in enumerate(tree.cliques) if name in clique)
+    return {n for i, clique in enumerate(tree.cliques) if part[i] == mine for n in clique}
 
 
 def cells_needed(sizes: Mapping[str, int], linked: Sequence[Collection[str]]) -> int:

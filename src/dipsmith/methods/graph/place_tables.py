@@ -21,7 +21,7 @@ rest is post-processing. ``docs/proofs/places.md``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from math import inf, prod
@@ -260,7 +260,6 @@ def plan_places(schema: Schema, sets: Sequence[Attributes], budget: Budget, rows
         what = " × ".join([told.places.names[question.level], *question.columns])
         names = cells.attributes if leaf or not question.level else ()
         note = f"±{left:,.1f} with all levels together"
-        steps.append(
-            Planned("places", what, share, question.size(schema), sd, note, attributes=names, group="counts by place")
-        )
+        line = Planned(f"counts by place, {what}", what, share, question.size(schema), sd, note, attributes=names)
+        steps.append(replace(line, group="counts by place"))
     return steps
