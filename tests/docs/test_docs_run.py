@@ -175,3 +175,62 @@ def test_every_parameter_of_a_method_is_explained_on_its_page(page):
     text = page.read_text("utf-8").split("| parameter |")[1]
     named = set(re.findall(r"`(\w+)`", "".join(line.split("|")[1] for line in text.splitlines()[2:] if line.startswith("|"))))  # fmt: skip
     assert {f.name for f in fields(catalogue.METHODS[page.stem])} <= named
+
+
+COMMAND = re.compile(r"(?:^|[`$ ])dipsmith ((?:[a-z]+)(?:[ \t]+[^`\n]*)?)")
+
+
+def written_commands():
+    """Every command line of every page, as words: page, name of the command, its options."""
+    known = commands().commands
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        text = re.sub(r" *\\\n\s*", " ", page.read_text("utf-8"))
+        for found in COMMAND.findall(text):
+            words = re.sub(
+                r"""'[^']*'|"[^"]*\"""", "TEXT", found.split("  #")[0].split(" && ")[0].split(" | ")[0]
+            ).split()
+            command = known.get(words[0])
+            if command is not None and len(words) > 1 and words[1] in getattr(command, "commands", {}):
+                command = command.commands[words[1]]
+            if command is not None:
+                yield (
+                    page.relative_to(ROOT).as_posix(),
+                    command,
+                    {w for w in words if re.fullmatch(r"--[a-z][\w-]*", w)},
+                )
+
+
+def test_every_option_that_a_page_writes_exists():
+    """Also where a command cannot be run here, because it needs a warehouse, a cluster or other people's files."""
+    seen = list(written_commands())
+    assert len(seen) > 200
+    wrong = []
+    for page, command, options in seen:
+        names = {name for p in command.params for name in (*p.opts, *p.secondary_opts)} | {"--help"}
+        wrong += [f"{page}: {command.name} {option}" for option in sorted(options - names)]
+    assert wrong == []
+
+
+HOW_TOS = ("many-columns", "publishing", "stata-spss")
+
+
+@pytest.mark.slow
+def test_commands_of_how_tos_run(tmp_path, monkeypatch):
+    """Whole commands of the short pages, in blocks or in sentences, in one folder that has what they speak of."""
+    monkeypatch.chdir(tmp_path)
+    rows = "\n".join(f"{17 + i % 70},{'FM'[i % 2]},{1 + i % 5}" for i in range(500))
+    (tmp_path / "people.csv").write_text(f"age,sex,grade\n{rows}\n")
+    (tmp_path / "people.yaml").write_text(PEOPLE)
+    run_console("$ dipsmith ledger grant people --ledger budget.db --epsilon 2", tmp_path)
+    made = "synthesize people.csv --schema people.yaml --method mst --epsilon 0.5 --ledger budget.db --out release"
+    run_console(f"$ dipsmith {made}", tmp_path)
+    ran = []
+    for name in HOW_TOS:
+        text = (ROOT / "docs" / "how-to" / f"{name}.md").read_text("utf-8")
+        text = re.sub(r"(`[^`]*)\n([^`]*`)", r"\1 \2", text)
+        found = [line[2:] for line in text.splitlines() if line.startswith("$ dipsmith")]
+        found += re.findall(r"`(dipsmith [a-z]+ [^`]*(?:--out|--ledger|--rows|release/)[^`]*)`", text)
+        for command in (c for c in found if not re.search(r"…|[A-Z]{3}", c)):
+            run_console(f"$ {command}", tmp_path)
+            ran.append(command)
+    assert len(ran) >= 6
