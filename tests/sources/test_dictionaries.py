@@ -167,6 +167,48 @@ def test_catalogue_of_duckdb_without_a_row(tmp_path):
         read_dictionary(f"duckdb://{path}")
 
 
+@pytest.mark.slow
+def test_catalogue_of_a_postgresql_server_without_a_row(postgresql):
+    import psycopg
+
+    with psycopg.connect(postgresql, autocommit=True) as link:
+        for line in (
+            'CREATE SCHEMA "the registry"',
+            "CREATE TYPE \"the registry\".mood AS ENUM ('sad', 'it''s ok')",
+            'CREATE TABLE "the registry".regions (code varchar(2) PRIMARY KEY)',
+            "INSERT INTO \"the registry\".regions VALUES ('S'), ('N')",
+            'CREATE TABLE "the registry"."People" (id bigserial, "Age in years" smallint NOT NULL '
+            "CHECK (\"Age in years\" BETWEEN 0 AND 120), sex char(1) CHECK (sex IN ('F', 'M')), "
+            "job text CHECK (job = ANY (ARRAY['cook', 'O''Hara''s nurse'])), m \"the registry\".mood, "
+            'region varchar(2) REFERENCES "the registry".regions(code), '
+            "born date CHECK (born >= '1900-01-01' AND born <= '2024-12-31'), seen timestamptz, "
+            "pay numeric(9,2) CHECK (pay >= -50 AND pay <= 9000.50), part numeric(3,0), ok boolean, "
+            'shade double precision, CONSTRAINT sane CHECK (shade >= 0.25), "50%" text)',
+            'INSERT INTO "the registry"."People" ("Age in years", sex, born, pay) VALUES (77, \'F\', \'1950-01-02\', 8123.45)',
+        ):
+            link.execute(line)
+    facts = by_name(read_dictionary(postgresql, '"the registry"."People"'))
+    age = facts["Age in years"]
+    assert (age.type, age.minimum, age.maximum, age.missing) == ("integer", "0", "120", False)
+    assert facts["sex"].values == (("F", ""), ("M", ""))
+    assert facts["job"].values == (("cook", ""), ("O'Hara's nurse", ""))
+    assert facts["m"].values == (("sad", ""), ("it's ok", ""))
+    assert facts["region"].values == (("N", ""), ("S", ""))
+    assert (facts["born"].type, facts["born"].minimum, facts["born"].maximum) == ("date", "1900-01-01", "2024-12-31")
+    assert (facts["pay"].type, facts["pay"].minimum, facts["pay"].maximum) == ("number", "-50", "9000.50")
+    assert [facts[n].type for n in ("seen", "part", "ok", "shade", "50%")] == [
+        *("datetime", "integer", "boolean", "number", "string")
+    ]
+    assert (facts["shade"].minimum, facts["shade"].maximum) == ("0.25", None)
+    text = draft_from_facts([*facts.values()], "people", said_by="the catalogue")
+    assert "8123" not in text
+    assert "1950" not in text
+    with pytest.raises(SourceError, match="no table"):
+        read_dictionary(postgresql, "nobody")
+    with pytest.raises(SourceError, match="cannot be read"):
+        read_dictionary("postgresql://nobody@127.0.0.1:1/nothing", "people")
+
+
 def test_categories_of_a_frame():
     frame = pd.DataFrame(
         {"g": pd.Categorical(["b"], ["a", "b", "c"], ordered=True), "n": [1.5], "i": [3], "o": ["private"]}
