@@ -12,14 +12,6 @@ from dipsmith.errors import SchemaError
 from dipsmith.schema.markup import Line, render, render_wide
 from dipsmith.schema.schema import Unit
 
-_OPENING = """\
-# {what}
-# unit: whose presence is protected: row, or {{column: person_id, max_rows: 3}} (optionally per: year).
-# neighbours: what must not be told apart: add-remove, replace or label.
-# Delete the columns that are not to be released (names, identifiers, free text).
-{name}unit:
-neighbours:
-"""
 _UNSAID = (
     "# unit: whose presence is protected: row, or {column: person_id, max_rows: 3} (optionally per: year).",
     "# neighbours: what must not be told apart: add-remove, replace or label.",
@@ -43,7 +35,7 @@ def draft(header: Sequence[str], name: str) -> str:
     rows = [Line(name=column, type=None, role="private") for column in header]
     listed = render({"fields": rows}).replace("type: null, role: private}", "type: , role: private}")
     what = "A draft from the header; no row was read. Give every column its type and its public domain."
-    return _OPENING.format(what=what, name=render({"name": name})) + _HEADER_ONLY + listed
+    return "\n".join([f"# {what}", *_UNSAID, f"{render({'name': name})}unit:", "neighbours:", _HEADER_ONLY + listed])
 
 
 def commented_draft(

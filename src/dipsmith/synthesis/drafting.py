@@ -69,13 +69,8 @@ def draft_schema(
     if public_rows and private_rows:
         raise UsageError("rows are public or private: say which")
     if not (public_rows or private_rows):
-        said_by = (
-            "a frame's dtypes"
-            if path is None
-            else path.name
-            if "://" not in str(described)
-            else "the database's catalogue"
-        )
+        said_by = "a frame's dtypes" if path is None else path.name
+        said_by = "the database's catalogue" if "://" in str(described) else said_by
         return draft_from_facts(read_dictionary(described, table), called, said_by=plain_name(said_by), header=header)
     rows = source(described, table=table)
     names = rows.columns if header is None else [n for n in header if n in rows.columns]

@@ -22,39 +22,31 @@ Ask = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 
 def read_catalogue(address: str, table: str) -> list[ColumnFacts]:
     """The facts of a table in a PostgreSQL or DuckDB database."""
-    scheme = address.partition("://")[0].lower()
+    scheme, _, place = address.partition("://")
     *above, name = parts_of(table)
-    if scheme == "duckdb":
+    if scheme.lower() == "duckdb":
         try:
             import duckdb
         except ImportError:
             raise MissingExtraError.of("Reading DuckDB databases", "tables") from None
         try:
-            with closing(duckdb.connect(address.partition("://")[2], read_only=True)) as link:
-                return _facts(
-                    lambda sql, values: link.execute(sql, list(values)).fetchall(),
-                    "?",
-                    above[-1] if above else "main",
-                    name,
-                )
+            with closing(duckdb.connect(place, read_only=True)) as link:
+                schema = above[-1] if above else "main"
+                return _facts(lambda sql, values: link.execute(sql, list(values)).fetchall(), "?", schema, name)
         except duckdb.Error:
             raise SourceError("the DuckDB catalogue cannot be read; check the path and the table") from None
-    if scheme in ("postgresql", "postgres"):
+    if scheme.lower() in ("postgresql", "postgres"):
         try:
             import psycopg
         except ImportError:
             raise MissingExtraError.of("Reading PostgreSQL databases", "tables") from None
         try:
             with psycopg.connect(address) as link, link.cursor() as cursor:
-                return _facts(
-                    lambda sql, values: cursor.execute(sql, values).fetchall(),
-                    "%s",
-                    above[-1] if above else "public",
-                    name,
-                )
+                schema = above[-1] if above else "public"
+                return _facts(lambda sql, values: cursor.execute(sql, values).fetchall(), "%s", schema, name)
         except psycopg.Error:
             raise SourceError("the PostgreSQL catalogue cannot be read; check the address and the table") from None
-    raise UsageError(f"a {scheme}:// catalogue cannot be read; postgresql:// and duckdb:// can")
+    raise UsageError(f"a {scheme.lower()}:// catalogue cannot be read; postgresql:// and duckdb:// can")
 
 
 def _facts(ask: Ask, mark: str, schema: str, table: str) -> list[ColumnFacts]:
@@ -92,9 +84,7 @@ def _constraints(ask: Ask, mark: str, schema: str, table: str) -> tuple[list[str
             (schema, table),
         )
         checks = [str(row[1]) for row in rows if row[0] == "c"]
-        keys = [
-            (str(row[2]), f"{quote(str(row[3]))}.{quote(str(row[4]))}", str(row[5])) for row in rows if row[0] == "f"
-        ]
+        keys = [(str(r[2]), f"{quote(str(r[3]))}.{quote(str(r[4]))}", str(r[5])) for r in rows if r[0] == "f"]
     else:
         rows = ask(
             "SELECT constraint_type, constraint_text, constraint_column_names FROM duckdb_constraints() "
@@ -106,9 +96,8 @@ def _constraints(ask: Ask, mark: str, schema: str, table: str) -> tuple[list[str
         for kind, text, names in rows:
             points = re.search(r'REFERENCES\s+("?[\w ]+"?)\s*\(("?[\w ]+"?)\)', str(text))
             if kind == "FOREIGN KEY" and len(names) == 1 and points:
-                keys.append(
-                    (str(names[0]), f"{quote(schema)}.{quote(points[1].strip(chr(34)))}", points[2].strip(chr(34)))
-                )
+                other, key = (points[i].strip('"') for i in (1, 2))
+                keys.append((str(names[0]), f"{quote(schema)}.{quote(other)}", key))
     codes = {}
     for column, other, key in keys:
         listed = ask(f"SELECT DISTINCT {quote(key)} FROM {other} ORDER BY 1 LIMIT {MOST_CODES + 1}", ())  # noqa: S608

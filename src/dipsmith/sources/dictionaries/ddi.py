@@ -29,7 +29,7 @@ def read_ddi(path: Path) -> list[ColumnFacts]:
 def _fact(node: ET.Element) -> ColumnFacts:
     categories = [c for c in node if _tag(c) == "catgry"]
     values = tuple((_text(c, "catValu"), _text(c, "labl")) for c in categories if c.get("missing") != "Y")
-    span = next((r for r in node.iter() if _tag(r) == "range" and _tag_of_parent(node, r) == "valrng"), None)
+    span = next((r for valid in node.iter() if _tag(valid) == "valrng" for r in valid if _tag(r) == "range"), None)
     style = next((f for f in node if _tag(f) == "varFormat"), None)
     return ColumnFacts(
         node.get("name") or "",
@@ -57,10 +57,6 @@ def _type(node: ET.Element, style: ET.Element | None) -> Type | None:
 
 def _tag(node: ET.Element) -> str:
     return str(node.tag).rpartition("}")[2]
-
-
-def _tag_of_parent(root: ET.Element, child: ET.Element) -> str:
-    return next((_tag(node) for node in root.iter() if child in list(node)), "")
 
 
 def _text(node: ET.Element, name: str) -> str:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from dipsmith.errors import SourceError, UsageError
 from dipsmith.schema.dictionary import ColumnFacts
 
-Reader = Callable[[Path], list[ColumnFacts]]
 LARGEST = 200_000_000
-"""Bytes of a dictionary at most."""
+"""Bytes of a dictionary at most; of a statistical file only the header is read."""
+READERS = {
+    "statistical": (".dta", ".sav", ".zsav", ".por", ".sas7bdat", ".xpt"),
+    "table_schema": (".json", ".yaml", ".yml"),
+    "ddi": (".xml",),
+    "listing": (".csv", ".tsv", ".txt", ".xlsx"),
+}
+"""Which module reads which endings; imported when it is needed."""
 
 
 def read_dictionary(given: Any, table: str | None = None) -> list[ColumnFacts]:
@@ -31,44 +38,22 @@ def read_dictionary(given: Any, table: str | None = None) -> list[ColumnFacts]:
             raise UsageError("which table of the database? say table=… (--table)")
         return read_catalogue(given, table)
     if isinstance(given, str | Path):
-        path = Path(given).expanduser()
-        if not path.is_file():
-            raise SourceError(f"{path}: no such file; give a data dictionary, or a database address")
-        if path.stat().st_size > LARGEST and path.suffix.lower() in (
-            ".json",
-            ".yaml",
-            ".yml",
-            ".xml",
-            ".csv",
-            ".tsv",
-            ".xlsx",
-        ):
-            raise SourceError(f"{path}: more than {LARGEST:,} bytes, too large for a data dictionary")
-        return _reader(path)(path)
+        return _read_file(Path(given).expanduser())
     from dipsmith.sources.dictionaries.frames import read_frame
 
     return read_frame(given)
 
 
-def _reader(path: Path) -> Reader:
-    ending = path.suffix.lower()
-    if ending in (".dta", ".sav", ".zsav", ".por", ".sas7bdat", ".xpt"):
-        from dipsmith.sources.dictionaries.statistical import read_statistical
-
-        return read_statistical
-    if ending in (".json", ".yaml", ".yml"):
-        from dipsmith.sources.dictionaries.table_schema import read_table_schema
-
-        return read_table_schema
-    if ending == ".xml":
-        from dipsmith.sources.dictionaries.ddi import read_ddi
-
-        return read_ddi
-    if ending in (".csv", ".tsv", ".txt", ".xlsx"):
-        from dipsmith.sources.dictionaries.listing import read_listing
-
-        return read_listing
-    raise SourceError(
-        f"{path}: not a kind of dictionary that is known: .dta, .sav, .sas7bdat, .json, .yaml, .xml, .csv or .xlsx; for the "
-        "rows of a public file of the same layout use --public-file"
-    )
+def _read_file(path: Path) -> list[ColumnFacts]:
+    if not path.is_file():
+        raise SourceError(f"{path}: no such file; give a data dictionary, or a database address")
+    name = next((name for name, endings in READERS.items() if path.suffix.lower() in endings), None)
+    if name not in (None, "statistical") and path.stat().st_size > LARGEST:
+        raise SourceError(f"{path}: more than {LARGEST:,} bytes, too large for a data dictionary")
+    if name is None:
+        raise SourceError(
+            f"{path}: not a kind of dictionary that is known: .dta, .sav, .sas7bdat, .json, .yaml, .xml, .csv or .xlsx; for "
+            "the rows of a public file of the same layout use --public-file"
+        )
+    read: Callable[[Path], list[ColumnFacts]] = getattr(import_module(f"{__package__}.{name}"), f"read_{name}")
+    return read(path)

@@ -7,17 +7,11 @@ from urllib.parse import quote
 
 from dipsmith.schema import Attribute, Bins
 from dipsmith.schema.bins import as_plain
+from dipsmith.schema.csvw_eo import TYPES
 from dipsmith.synthesis.passport.facts import PassportFacts
 
 CONTEXT: Final = "http://www.w3.org/ns/csvw"
-DATATYPES: Final = {
-    "string": "string",
-    "integer": "integer",
-    "number": "double",
-    "boolean": "boolean",
-    "date": "date",
-    "datetime": "datetime",
-}
+DATATYPES: Final = {**TYPES, "datetime": "datetime"}
 _MOMENT: Final = "yyyy-MM-dd HH:mm:ss.SSSSSS"
 
 
