@@ -118,9 +118,9 @@ def compare(
     if not isinstance(book, Ledger):
         raise UsageError("a ledger is required, because every comparison is a look: ledger=Ledger('budget.db')")
     private = source(authentic)
-    of_unit = () if base.unit.order is None and members is None else (str(base.unit.column),)
-    private.check([*columns, *(c for c in (*on, *of_unit) if c not in columns)])
     people = _people(members, base)
+    of_unit = () if base.unit.order is None and people is None else (str(base.unit.column),)
+    private.check([*columns, *(c for c in (*on, *of_unit) if c not in columns)])
     say = progress or (lambda stage, share: None)
     datasets = dict.fromkeys([base.name, *(r.card.dataset for r in loaded.values())])
     looks = [book.look(name, _look_note(loaded, wanted, on)) for name in datasets]
